@@ -21,7 +21,7 @@ from lmtui.app.job_serving import new_record
 from lmtui.core.jobs import JobRecord
 from lmtui.models.demo_scripts import Scenario, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
-from lmtui.store.jobs import JobFile
+from lmtui.store.job_table import JobFile
 
 JOBS, SCHEDULERS = 100, 3
 WAKES, APART_S = 10, 3.0

@@ -20,14 +20,14 @@ from typing import Protocol
 
 from benchmarks.report import Figure
 from lmtui.core.events import TurnEnded, TurnReason
-from lmtui.core.messages import Completion, FinishReason, Message, ModelPiece, ModelRequest, Role, TextPiece, ToolCall, Usage
+from lmtui.core.messages import Completion, FinishReason, Message, ModelRequest, Role, StreamChunk, TextChunk, ToolCall, Usage
 from lmtui.core.permissions.decide import Mode
 from lmtui.core.ports import Limits, Policy
 from lmtui.core.servers import ServedModel
 from lmtui.core.workspace import ExecResult
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, SessionParts
-from lmtui.store.sessions import SessionFile
+from lmtui.store.session_logs import SessionFile
 from lmtui.tools.registry import ToolRegistry
 from tests.fakes import FakeSandbox
 
@@ -139,7 +139,7 @@ class StepModel:
         self._known: dict[int, tuple[Message, int]] = {}
         self.own_ms: list[float] = []
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelPiece, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """Answer with the next step."""
         if self._made:
             self.own_ms.append((time.process_time() - self._answered_s) * 1000)
@@ -152,7 +152,7 @@ class StepModel:
         reason = FinishReason.TOOL_CALLS if calls else FinishReason.STOP
         completion = Completion(Message(Role.ASSISTANT, text, "", calls), reason, usage, 0.01, 0.02)
         self._answered_s = time.process_time()
-        yield TextPiece(text)
+        yield TextChunk(text)
         yield completion
 
     async def served(self, model: str) -> ServedModel:

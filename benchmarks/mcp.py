@@ -17,7 +17,7 @@ from benchmarks.fullscreen import ROOT, Pty
 from benchmarks.report import Figure
 from lmtui.core.mcp import ServerState
 from lmtui.core.programs import GuardedLauncher
-from lmtui.features.mcp.servers import McpRoom
+from lmtui.features.mcp.server_pool import McpRoom
 from lmtui.features.mcp.toolbox import search, search_spec
 from lmtui.models.demo_scripts import Scenario, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer

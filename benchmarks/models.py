@@ -8,7 +8,7 @@ import statistics
 import time
 
 from benchmarks.report import Figure
-from lmtui.core.messages import CallForm, Message, ModelRequest, Role, ToolSet
+from lmtui.core.messages import Message, ModelRequest, Role, ToolCallFormat, ToolSet
 from lmtui.engine.context import system_prompt
 from lmtui.models.discovery import find_servers
 from lmtui.models.request_encoding import wire_messages, wire_tool
@@ -30,7 +30,7 @@ def figures() -> list[Figure]:
         specs = registry.specs(name)
         prompt = system_prompt(name)
         native = count(prompt) + count(json.dumps([wire_tool(spec) for spec in specs]))
-        request = ModelRequest((Message(Role.SYSTEM, prompt),), specs, "", call_form=CallForm.TEXT, shows_example=True)
+        request = ModelRequest((Message(Role.SYSTEM, prompt),), specs, "", call_form=ToolCallFormat.TEXT, shows_example=True)
         text = sum(count(str(each["content"])) for each in wire_messages(request.messages, request))
         found.append(Figure(f"system prompt and tools, {name}, native", float(native), "tokens", goal))
         found.append(Figure(f"system prompt and tools, {name}, as text with the example", float(text), "tokens", goal))

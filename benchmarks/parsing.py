@@ -12,7 +12,7 @@ from time import process_time
 
 from benchmarks.report import Figure
 from lmtui.models.parsing.answer import AnswerParser
-from lmtui.models.stream_accumulator import Assembler
+from lmtui.models.stream_accumulator import StreamAccumulator
 from lmtui.tools.registry import ToolRegistry
 
 TOKENS = 100_000
@@ -78,7 +78,7 @@ def figures() -> list[Figure]:
         parser.finish()
 
     def assemble() -> None:
-        assembler = Assembler(lambda: "call", time.monotonic, tools)
+        assembler = StreamAccumulator(lambda: "call", time.monotonic, tools)
         for line in lines:
             assembler.feed(line)
 

@@ -31,7 +31,7 @@ from lmtui.core.events import (
     TurnStarted,
 )
 from lmtui.core.messages import Role
-from lmtui.store.sessions import SessionStore
+from lmtui.store.session_logs import SessionStore
 from lmtui.store.summaries import Summaries
 from lmtui.tui.app import LmtuiApp
 from lmtui.tui.lines.tool_log import ToolLog

@@ -25,7 +25,7 @@ from benchmarks.screen import SIZE, Bench, conversation, envelope, idle_key_ms, 
 from lmtui.core.events import Envelope, MessageAdded, TextDelta, TurnStarted
 from lmtui.core.messages import Role
 from lmtui.tui.lines.transcript import Transcript
-from lmtui.tui.router import Feed
+from lmtui.tui.router import SessionView
 
 _MANY, _FEW = 100_000, 100
 _FLUSHES = 60
@@ -206,13 +206,13 @@ class _Log:
 async def _opening() -> list[Figure]:
     """Return the CPU to the first frame of 100,000 events ÷ that of a screenful, and the longest slice behind it."""
 
-    async def first_frame(history: list[Envelope]) -> tuple[float, Feed]:
+    async def first_frame(history: list[Envelope]) -> tuple[float, SessionView]:
         transcript = Transcript(zone=UTC)
         async with running(Bench(transcript), SIZE) as (_, meter):
-            found: list[Feed] = []
+            found: list[SessionView] = []
 
             def act(_: int) -> None:
-                feed = Feed(_Log(history), lambda: None)  # type: ignore[arg-type]  # as much of a session as is read
+                feed = SessionView(_Log(history), lambda: None)  # type: ignore[arg-type]  # as much of a session as is read
                 feed.panels = (transcript,)
                 found.append(feed)
                 feed.draw()
@@ -236,7 +236,7 @@ async def _opening() -> list[Figure]:
     ]
 
 
-def _slice_ms(feed: Feed) -> float:
+def _slice_ms(feed: SessionView) -> float:
     began = thread_time()
     feed.load(0.006)
     return (thread_time() - began) * 1000

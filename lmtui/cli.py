@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmtui.app.trust import read_trust
+from lmtui.app.settings_trust import read_trust
 from lmtui.config import Loaded, load_config, setting_flags
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
 from lmtui.headless.inputs import check_screen, wants_plain
@@ -258,7 +258,7 @@ def _model_file(arguments: argparse.Namespace) -> Path | None:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    from lmtui.web.server import read_pin, serve
+    from lmtui.web.web_server import read_pin, serve
 
     workspace, _ = _settings(arguments)
     pin = read_pin(os.environ, arguments.pin_file, asks=arguments.pin)
@@ -392,10 +392,10 @@ def _report(name: str) -> Callable[[argparse.Namespace], int]:
 
 
 def _print_report(name: str, arguments: argparse.Namespace) -> int:
-    from lmtui.headless import reports
+    from lmtui.headless import listings
 
     workspace, loaded = _settings(arguments)
-    return asyncio.run(reports.REPORTS[name](workspace, loaded, arguments))
+    return asyncio.run(listings.REPORTS[name](workspace, loaded, arguments))
 
 
 def _job(name: str) -> Callable[[argparse.Namespace], int]:
@@ -403,10 +403,10 @@ def _job(name: str) -> Callable[[argparse.Namespace], int]:
 
 
 def _run_job_command(name: str, arguments: argparse.Namespace) -> int:
-    from lmtui.headless import jobs
+    from lmtui.headless import job_commands
 
     workspace, loaded = _settings(arguments)
-    return asyncio.run(jobs.COMMANDS[name](workspace, loaded, arguments))
+    return asyncio.run(job_commands.COMMANDS[name](workspace, loaded, arguments))
 
 
 def _help(arguments: argparse.Namespace) -> int:

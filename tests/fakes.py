@@ -12,18 +12,18 @@ from datetime import UTC, datetime, timedelta
 from lmtui.core.errors import SandboxError, SessionFileError
 from lmtui.core.events import Envelope, Event
 from lmtui.core.hooks import Hooks, NoHooks
-from lmtui.core.hosts import HostGate
-from lmtui.core.instructions import Guide, NoGuide
+from lmtui.core.hosts import HostApproval
+from lmtui.core.instruction_values import InstructionSource, NoInstructions
 from lmtui.core.messages import (
-    CallForm,
     Completion,
     FinishReason,
     Message,
-    ModelPiece,
     ModelRequest,
     Role,
-    TextPiece,
+    StreamChunk,
+    TextChunk,
     ToolCall,
+    ToolCallFormat,
     Usage,
 )
 from lmtui.core.permissions.decide import Mode, Rule
@@ -50,12 +50,12 @@ from lmtui.engine.subagent_runs import TeamParts
 from lmtui.tools.registry import ToolRegistry
 
 
-def answer(text: str = "", *calls: tuple[str, str], reason: FinishReason | None = None) -> list[ModelPiece]:
+def answer(text: str = "", *calls: tuple[str, str], reason: FinishReason | None = None) -> list[StreamChunk]:
     """Return the pieces of one answer: its text, then calls as (tool, arguments)."""
     made = tuple(ToolCall(f"call_{number}", name, arguments) for number, (name, arguments) in enumerate(calls))
     ending = reason or (FinishReason.TOOL_CALLS if made else FinishReason.STOP)
     completion = Completion(Message(Role.ASSISTANT, text, "", made), ending, Usage(10, 5, 4), 0.1, 0.5)
-    return [*([TextPiece(text)] if text else []), completion]
+    return [*([TextChunk(text)] if text else []), completion]
 
 
 class FakeProvider:
@@ -63,12 +63,12 @@ class FakeProvider:
 
     url = "http://fake/v1"
 
-    def __init__(self, *answers: Sequence[ModelPiece | Exception | float]) -> None:
+    def __init__(self, *answers: Sequence[StreamChunk | Exception | float]) -> None:
         self.answers = list(answers)
         self.requests: list[ModelRequest] = []
         self.open_streams = 0
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelPiece, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         self.requests.append(request)
         pieces = self.answers.pop(0) if self.answers else answer("done")
         self.open_streams += 1
@@ -146,7 +146,7 @@ class FakeSandbox:
     touched: list[str] = field(default_factory=list)
     asks_each_command: bool = False
     links: dict[str, str] = field(default_factory=dict)
-    gate: HostGate | None = None
+    gate: HostApproval | None = None
     can_be_read_only: bool = True
     is_read_only: bool = False
     ran_read_only: list[str] = field(default_factory=list)
@@ -192,7 +192,7 @@ class FakeSandbox:
         timeout_s: int = 30,
         memory_mb: int = 0,
         on_output: OutputSink | None = None,
-        gate: HostGate | None = None,
+        gate: HostApproval | None = None,
         with_packages: bool = False,
     ) -> ExecResult:
         self.gate = gate
@@ -388,12 +388,12 @@ class Rig:
         profiles: Profiles | None = None,
         roles: Roles | None = None,
         vision: bool | None = None,
-        call_form: CallForm | None = None,
+        call_form: ToolCallFormat | None = None,
         team: TeamParts | None = None,
         asks_for_summaries: bool = False,
         compact_at: int = 0,
         tools: str = "auto",
-        guide: Guide | None = None,
+        guide: InstructionSource | None = None,
         hooks: Hooks | None = None,
         skills: SkillReader | None = None,
     ) -> None:
@@ -425,7 +425,7 @@ class Rig:
             asks_for_summaries=asks_for_summaries,
             compact_at=compact_at,
             tools=tools,
-            guide=guide or NoGuide(),
+            guide=guide or NoInstructions(),
             hooks=hooks or NoHooks(),
             skills=skills or NoSkills(),
         )

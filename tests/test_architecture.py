@@ -39,7 +39,7 @@ def test_import_contracts_hold() -> None:
             "import lmtui.app.host",
             {"textual", "rich", "openai", "docker", "tiktoken", "toktok", "tree_sitter", "mcp", "yaml"},
         ),
-        ("import lmtui.app.extensions, lmtui.features.mcp.servers", {"mcp", "mcp_types", "jsonschema", "httpx2", "anyio"}),
+        ("import lmtui.app.extensions, lmtui.features.mcp.server_pool", {"mcp", "mcp_types", "jsonschema", "httpx2", "anyio"}),
         ("import lmtui.tui.app", {"openai", "docker", "pydantic", "httpx2", "tiktoken", "toktok", "watchfiles", "pathspec"}),
         ("import lmtui.cli", {"textual", "rich", "openai", "docker", "pydantic", "httpx2", "mcp"}),
         ("import lmtui.core.ports", {"pydantic", "textual", "asyncio", "sqlite3"}),

@@ -17,12 +17,12 @@ ROOT = Path(__file__).parents[1]
 ALLOWED_JOINS = {
     "lmtui/paths.py": "names lmtui's own folder, which is a mount point inside and read-only",
     "lmtui/plain_files.py": "opens component by component, by descriptors, without following links",
-    "lmtui/sandbox/layout.py": "names the sources of mounts, which are compared from inside before anything runs",
+    "lmtui/sandbox/mount_layout.py": "names the sources of mounts, which are compared from inside before anything runs",
     "lmtui/sandbox/selftest.py": "looks for its own probe before the sandbox is used",
-    "lmtui/app/trust.py": "shows lmtui's own settings file",
-    "lmtui/features/mcp/config.py": "names files that plain_files reads",
+    "lmtui/app/settings_trust.py": "shows lmtui's own settings file",
+    "lmtui/features/mcp/mcp_config.py": "names files that plain_files reads",
     "lmtui/app/workspace_files.py": "names a file that was looked at inside, for the user's editor",
-    "lmtui/tui/controllers/pasting.py": "resolves a path that the user pasted",
+    "lmtui/tui/controllers/paste_controller.py": "resolves a path that the user pasted",
 }
 # What a traced run may do by path, as (file, function).
 ALLOWED_CALLS = {
@@ -110,7 +110,7 @@ def test_no_host_module_makes_a_path_of_the_workspace_but_those_with_a_reason() 
     reviewed = {
         "lmtui/features/slash_commands/prompt_files.py",
         "lmtui/features/skills/skill_folders.py",
-        "lmtui/features/hooks/config.py",
+        "lmtui/features/hooks/hook_config.py",
     }
     assert set(found) - reviewed <= set(ALLOWED_JOINS), found
 
@@ -138,7 +138,7 @@ def test_a_session_with_every_kind_of_tool_touches_no_path_of_the_workspace(tmp_
 def test_the_trace_sees_a_path_that_is_opened(tmp_path: Path) -> None:
     workspace, out = tmp_path / "ws", tmp_path / "out.json"
     careless = (
-        "import lmtui.sandbox.listing as m\nreal = m.SandboxListing.__init__\n"
+        "import lmtui.sandbox.workspace_listing as m\nreal = m.SandboxListing.__init__\n"
         "def init(self, lanes):\n    real(self, lanes)\n    (lanes.workspace / 'x').exists()\n"
         "m.SandboxListing.__init__ = init\n"
     )

@@ -36,7 +36,7 @@ from lmtui.core.sessions import SessionSummary
 from lmtui.engine.repair import ends_for_open_work
 from lmtui.engine.session import EngineSession
 from lmtui.paths import state_dir
-from lmtui.store.sessions import SessionFile, SessionStore, load, new_session_id
+from lmtui.store.session_logs import SessionFile, SessionStore, load, new_session_id
 from lmtui.store.summaries import Summaries
 
 TITLE_END = " (fork)"

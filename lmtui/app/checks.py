@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lmtui.app.process import drop_path_entries_below
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
-from lmtui.core.permissions.paths import is_secret_path
+from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.ports import Sandbox
 from lmtui.models.tokens import counter_name
 from lmtui.sandbox.backend import FULL, Isolation

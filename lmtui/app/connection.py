@@ -10,7 +10,7 @@ from lmtui.config import Config
 from lmtui.core.errors import Fault, ProviderError, UsageError
 from lmtui.core.hosts import base_url, is_same_server, root_url
 from lmtui.core.roles import ModelRole, RoleModel, parse_roles
-from lmtui.core.sanitize import Redactor, clean_line
+from lmtui.core.sanitize import Redactor, sanitize_line
 from lmtui.core.servers import ServerFound, ServerKind
 from lmtui.models.discovery import ServerChoice, find_servers, look_at, read_choice, write_choice
 from lmtui.models.keys import resolve_key
@@ -135,7 +135,7 @@ class Connection:
         if found is not None and found.kind is ServerKind.OTHER and len(models) == 1:
             self._choice = replace(self._choice, model=models[0].name)  # LiteLLM rejects a request that names no model
         if len(models) > 1 and sum(model.is_loaded is True for model in models) != 1:
-            names = ", ".join(clean_line(model.name) for model in models[:_MOST_NAMED])
+            names = ", ".join(sanitize_line(model.name) for model in models[:_MOST_NAMED])
             more = f" and {len(models) - _MOST_NAMED} more" if len(models) > _MOST_NAMED else ""
             raise UsageError("the server has several models and none is named", f"Name one with --model: {names}{more}")
 

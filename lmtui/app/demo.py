@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.ports import Sandbox
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.models.demo_scripts import agents_scenarios, demo_scenario, plan_scenario
 from lmtui.models.scripted_server import ScriptedServer
 
@@ -61,7 +61,7 @@ def fresh_folder(folder: Path | None) -> Path:
         raise UsageError(f"cannot use {place} for the demo: {error.strerror}", "Name a folder that can be made.") from error
     if others:
         raise UsageError(
-            f"{place} holds {clean_line(others[0])}; the demo writes and commits, so it works in a folder of its own",
+            f"{place} holds {sanitize_line(others[0])}; the demo writes and commits, so it works in a folder of its own",
             "Name a new folder, or one with nothing but .lmagent, AGENTS.md and the like.",
         )
     return place

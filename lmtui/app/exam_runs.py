@@ -17,7 +17,7 @@ from lmtui.core.servers import BY_HAND, EXAM, ExamState, ModelKey, ModelProfile,
 from lmtui.engine.exam_tasks import ExamParts
 from lmtui.engine.model_exam import ModelExam
 from lmtui.models.tokens import TokenCounts
-from lmtui.store.profiles import ProfileStore
+from lmtui.store.model_profiles import ProfileStore
 from lmtui.tools.registry import ToolRegistry
 
 _TOKENIZER_LIMIT_S = 5.0

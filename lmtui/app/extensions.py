@@ -15,26 +15,26 @@ from pathlib import Path
 from lmtui.config import Config
 from lmtui.core.events import Envelope, Level, Notice, TurnStarted
 from lmtui.core.hooks import Hooks, NoHooks
-from lmtui.core.instructions import WHOLE_CHARS, Guidance, Guide
+from lmtui.core.instruction_values import WHOLE_CHARS, Instructions, InstructionSource
 from lmtui.core.mcp import McpServers, ServerState, changes_text
 from lmtui.core.ports import TokenCounter, Toolbox
 from lmtui.core.programs import GuardedLauncher
 from lmtui.core.prompt_text import PromptFile, PromptFiles
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.skills import PROMOTE_TOOL, PromotedTool, Skill
 from lmtui.core.subagents import AgentDefinition, ChildKind
 from lmtui.core.trust import Trust, TrustItem, check_shown
 from lmtui.core.window import bytes_by_four
 from lmtui.engine.session import EngineSession
 from lmtui.features import folder_consent
-from lmtui.features.hooks.config import HookFiles, Surroundings, odd_matchers, read_hooks
-from lmtui.features.hooks.service import Lane, SessionHooks, hooks_trust
-from lmtui.features.instructions.files import InstructionFiles, unread_files
-from lmtui.features.mcp import trust
-from lmtui.features.mcp.config import read_servers
-from lmtui.features.mcp.servers import McpRoom
+from lmtui.features.hooks.hook_config import HookEnvironment, HookFiles, odd_matchers, read_hooks
+from lmtui.features.hooks.service import HookRunner, SessionHooks, hooks_trust
+from lmtui.features.instructions.instruction_files import InstructionFiles, unread_files
+from lmtui.features.mcp import server_trust
+from lmtui.features.mcp.mcp_config import read_servers
+from lmtui.features.mcp.server_pool import McpRoom
+from lmtui.features.mcp.server_trust import ServersTrust
 from lmtui.features.mcp.toolbox import AllPrompts, McpToolbox
-from lmtui.features.mcp.trust import ServersTrust
 from lmtui.features.skills import skill_folders
 from lmtui.features.skills.service import MOST_TOLD_TOKENS, SkillShelf, SkillToolbox
 from lmtui.features.skills.skill_folders import SkillsTrust
@@ -43,7 +43,7 @@ from lmtui.features.slash_commands.prompt_files import MarkdownPrompts, commands
 from lmtui.models.tokens import count_tokens
 from lmtui.paths import config_dir, sessions_dir
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
-from lmtui.store import rules as store_trust
+from lmtui.store import rule_store as store_trust
 from lmtui.tools.registry import ALL_TOOLS, SELDOM, ToolRegistry
 
 _TOLD = {
@@ -87,9 +87,9 @@ class ServerNotes:
             self._told[server.name] = server.state
             if words := _TOLD.get(server.state):
                 text = words.format(
-                    name=clean_line(server.name),
-                    problem=clean_line(server.problem),
-                    hint=clean_line(server.hint),
+                    name=sanitize_line(server.name),
+                    problem=sanitize_line(server.problem),
+                    hint=sanitize_line(server.hint),
                     changes=changes_text(server.changes),
                 )
                 self._session.emit(Notice(level=Level.WARNING, text=text.strip()))
@@ -135,7 +135,7 @@ def _form_of(name: str) -> str:
     return f"There is a tool {spec.name}: {spec.description} Its arguments: {json.dumps(spec.parameters)}"
 
 
-class Together:
+class CompositeTrust:
     """Implements `core.trust.Trust` over its parts."""
 
     def __init__(self, *parts: Trust) -> None:
@@ -180,14 +180,14 @@ def servers_trust(workspace: Path) -> Trust:
     """Return what the folder's MCP servers, hooks, commands, skills and sub-agents wait for, for who only asks."""
     servers = ServersTrust(workspace, lambda: None)
     agents = agents_of(workspace, bytes_by_four).trust
-    return Together(servers, hooks_trust(workspace), commands_trust(workspace), SkillsTrust(workspace), agents)
+    return CompositeTrust(servers, hooks_trust(workspace), commands_trust(workspace), SkillsTrust(workspace), agents)
 
 
 def trusted_folders() -> Mapping[str, tuple[str, ...]]:
     """Return every folder of which something was trusted, by name, with the kinds of what; some may have changed since."""
     kinds = (
         ("settings", store_trust.trusted_folders()),
-        ("MCP servers", trust.folders_with_yes()),
+        ("MCP servers", server_trust.folders_with_yes()),
         ("hooks", folder_consent.folders_with_yes("hooks")),
         ("commands", folder_consent.folders_with_yes("commands")),
         ("skills", skill_folders.folders_with_yes()),
@@ -218,12 +218,12 @@ def folder_problems(workspace: Path) -> tuple[str, ...]:
 def hooks_of(workspace: Path, session_id: str, sandbox: WorkspaceSandbox) -> Hooks:
     """Return the hooks of a session as the files name them now.  Blocks (three small files)."""
 
-    async def lane() -> Lane:
+    async def lane() -> HookRunner:
         status = await sandbox.status()
-        return Lane(sandbox.launcher if status.has_shell else None, status.folder or str(workspace))
+        return HookRunner(sandbox.launcher if status.has_shell else None, status.folder or str(workspace))
 
     log = sessions_dir(workspace) / f"{session_id}.jsonl"
-    around, tools = Surroundings(session_id, str(log), str(workspace)), ToolRegistry().names()
+    around, tools = HookEnvironment(session_id, str(log), str(workspace)), ToolRegistry().names()
     found = SessionHooks(workspace, around, lane, os.environ, tools=tools)
     return found if found.problems() or found.has_any else NoHooks()
 
@@ -253,7 +253,7 @@ def guide_of(
     skills: SkillShelf | None = None,
     own: str = "",
     agents: AgentFiles | None = None,
-) -> Guide:
+) -> InstructionSource:
     """Return who reads the instructions, the persona and the user's profile, and the lists of skills and of sub-agents.
 
     `own` are instructions that the user gave beside the files.
@@ -274,7 +274,7 @@ def own_instructions(config: Config) -> str:
     return "\n\n".join(each for each in (config.append_system_prompt, about) if each)
 
 
-async def read_guidance(workspace: Path) -> Guidance:
+async def read_guidance(workspace: Path) -> Instructions:
     """Return what is there now, with its price in tokens."""
     return await guide_of(workspace, count_tokens).read(WHOLE_CHARS)
 
@@ -282,7 +282,7 @@ async def read_guidance(workspace: Path) -> Guidance:
 _FIRST_MEETING_S = 10.0
 
 
-class Extensions:
+class SessionExtensions:
     """What a workspace and its user bring to every session.
 
     Args:
@@ -311,12 +311,14 @@ class Extensions:
         self._room = McpRoom(workspace, launcher, os.environ, count_tokens)
         self.agents = agents_of(workspace, count_tokens)
         servers = ServersTrust(workspace, self._room.look_again)
-        self.trust: Trust = Together(
+        self.trust: Trust = CompositeTrust(
             servers, hooks_trust(workspace), commands_trust(workspace), SkillsTrust(workspace), self.agents.trust
         )
         self.prompts: PromptFiles = AllPrompts(MarkdownPrompts(workspace, ToolRegistry().canonical), self._room, is_on=is_on)
         self.skills = shelf_of(workspace, count_tokens)
-        self.guide: Guide = guide_of(workspace, count_tokens, self.skills, instructions, self.agents if has_agents else None)
+        self.guide: InstructionSource = guide_of(
+            workspace, count_tokens, self.skills, instructions, self.agents if has_agents else None
+        )
         self._is_attended, self._is_on = is_attended, is_on
         self._toolboxes: dict[str, tuple[McpToolbox, SkillToolbox]] = {}
 

@@ -17,16 +17,16 @@ from lmtui import __version__
 from lmtui.app.archive import SessionArchive
 from lmtui.app.connection import Connection
 from lmtui.app.demo import Demo, fresh_folder, start_demo, start_repository
-from lmtui.app.extensions import Extensions, Together, hooks_of, own_instructions
+from lmtui.app.extensions import CompositeTrust, SessionExtensions, hooks_of, own_instructions
+from lmtui.app.folder_rules import kept_problems, known_rules, rules_in_force
 from lmtui.app.job_list import SessionWaits, WorkspaceJobs
 from lmtui.app.job_runs import JobHost
 from lmtui.app.key_protection import key_redactor
 from lmtui.app.model_servers import Servers, is_one_model
 from lmtui.app.process import protect_process
-from lmtui.app.rules import kept_problems, known_rules, rules_in_force
 from lmtui.app.sandboxes import has_agents, interpreter_of, limits_of, open_sandbox, team_of, tools_of, web_of
 from lmtui.app.settings import UserSettings
-from lmtui.app.trust import FolderTrust
+from lmtui.app.settings_trust import FolderTrust
 from lmtui.app.workspace_files import WorkspaceFiles
 from lmtui.config import SETTINGS, Config, Loaded
 from lmtui.core.budgets import BudgetSet, whole_budget
@@ -44,12 +44,12 @@ from lmtui.core.events import (
     SessionOpened,
 )
 from lmtui.core.hooks import NoHooks
-from lmtui.core.messages import CallForm
+from lmtui.core.messages import ToolCallFormat
 from lmtui.core.permissions.decide import Effect, GrantScope, Mode
 from lmtui.core.ports import Policy, SessionLog
 from lmtui.core.roles import parse_roles
 from lmtui.core.sanitize import Redactor
-from lmtui.core.sessions import Archive, Settings
+from lmtui.core.sessions import Archive, SettingsControls
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, SessionParts
 from lmtui.models.demo_scripts import AGENTS_DEMO_TASK, DEMO_MODEL, DEMO_RULES, DEMO_TASK, PLAN_DEMO_TASK
@@ -58,9 +58,9 @@ from lmtui.paths import state_dir
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.codec import encode
-from lmtui.store.profiles import ProfileStore
-from lmtui.store.rules import add_rule, remove_rule
-from lmtui.store.sessions import SessionStore, load, new_session_id
+from lmtui.store.model_profiles import ProfileStore
+from lmtui.store.rule_store import add_rule, remove_rule
+from lmtui.store.session_logs import SessionStore, load, new_session_id
 
 _MAX_BYTES = 1_000_000
 
@@ -150,7 +150,7 @@ class HostJobs(WorkspaceJobs):
         self._emit(Notice(level=Level.WARNING, text=text))
 
 
-class Grants:
+class KeptGrants:
     """Listens to the sessions of one workspace.
 
     Args:
@@ -248,7 +248,7 @@ class Runtime:
         self._demo: Demo | None = None
         self.demo_folder: Path | None = None  # where the demo is to work; None: in a folder of its own
         defaults = Loaded(config, dict.fromkeys(SETTINGS, "default"))
-        self.settings: Settings = UserSettings(defaults, lambda: defaults, self._use_config)
+        self.settings: SettingsControls = UserSettings(defaults, lambda: defaults, self._use_config)
         self.files = WorkspaceFiles(lambda: self._workspace, self.sandbox)
         self._settle_in(workspace)
         self.plans_first = False  # the next new session begins in plan mode, and goes back to the configured one
@@ -256,7 +256,7 @@ class Runtime:
     def ask_trust(self, loaded: Loaded, reload: Callable[[], Loaded]) -> None:
         """Let front ends ask whether the folder's own settings hold, and change the user's; `reload` reads them again."""
         own = FolderTrust(self._workspace, loaded, reload, self._use_config)
-        self.trust = Together(own, self.extensions.trust)
+        self.trust = CompositeTrust(own, self.extensions.trust)
         self.settings = UserSettings(loaded, reload, self._use_config)
 
     def _use_config(self, config: Config) -> None:
@@ -453,7 +453,7 @@ class Runtime:
             tools=config.tools,
             compact_at=config.compact_at,
             asks_for_summaries=config.summaries == "on",
-            call_form=None if config.call_form == "auto" else CallForm(config.call_form),
+            call_form=None if config.call_form == "auto" else ToolCallFormat(config.call_form),
             limits=limits_of(config),
             now=lambda: datetime.now(UTC),
             monotonic=time.monotonic,
@@ -477,8 +477,8 @@ class Runtime:
         self._workspace, self._store = folder, SessionStore(folder)
         self.archive: Archive = SessionArchive(self._store, self._sessions, self._first_events, self._start_folder)
         self.jobs = HostJobs(self, lambda: list(self._sessions.values()))
-        self._grants = Grants(folder, lambda: list(self._sessions.values()))
-        self.extensions = Extensions(
+        self._grants = KeptGrants(folder, lambda: list(self._sessions.values()))
+        self.extensions = SessionExtensions(
             folder,
             self.sandbox,
             self._count_tokens,
@@ -487,7 +487,7 @@ class Runtime:
             has_agents=has_agents(self.config),
             instructions=own_instructions(self.config),
         )
-        self.guide, self.trust = self.extensions.guide, Together(self.extensions.trust)
+        self.guide, self.trust = self.extensions.guide, CompositeTrust(self.extensions.trust)
 
     async def _use_workspace(self, folder: Path) -> None:
         if self._sandbox is not None:  # whoever still looks into the old folder gets an answer

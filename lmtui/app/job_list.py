@@ -11,21 +11,21 @@ from pathlib import Path
 
 from lmtui.app.job_runs import JobHost, JobRuns
 from lmtui.app.job_serving import Listeners, Serving, checked_job, resumed
-from lmtui.core.agent_events import Job, JobsChanged, WaitSet
+from lmtui.core.agent_events import JobsChanged, WaitingJob, WaitSet
 from lmtui.core.errors import JobsError
 from lmtui.core.events import ROOT, Envelope, Event, TurnStarted
 from lmtui.core.jobs import MAX_TITLE_CHARS, JobKind, JobRecord, JobsRead, NewJob
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.times import as_utc
 from lmtui.engine.session import EngineSession
-from lmtui.store.jobs import JobFile
+from lmtui.store.job_table import JobFile
 from lmtui.store.summaries import OpenWaits, open_wait
 
 
 def told(records: Sequence[JobRecord]) -> JobsChanged:
     """Return the jobs as the plan panel shows them: those that run or will."""
     shown = [each for each in records if each.lease or each.due]
-    return JobsChanged(jobs=tuple(Job(each.id, each.title, shown_schedule(each), shown_time(each)) for each in shown))
+    return JobsChanged(jobs=tuple(WaitingJob(each.id, each.title, shown_schedule(each), shown_time(each)) for each in shown))
 
 
 def shown_schedule(job: JobRecord) -> str:
@@ -277,7 +277,7 @@ class SessionWaits:
 def wake_job(session_id: str, event: WaitSet, seq: int) -> JobRecord:
     """Return the job that wakes a session, one for each wait: its source names the session and the event's place in the log."""
     until = as_utc(event.until)
-    why = clean_line(event.why) or "a wait is over"
+    why = sanitize_line(event.why) or "a wait is over"
     return JobRecord(
         id=secrets.token_hex(4),
         text=why,

@@ -15,7 +15,7 @@ from lmtui.core.permissions.rules import Effect, Mode, Rule, parse_rule
 from lmtui.core.ports import Policy
 from lmtui.engine.session import EngineSession
 from lmtui.features.jobs.scheduler import Began, RunEnd
-from lmtui.store.sessions import SessionStore
+from lmtui.store.session_logs import SessionStore
 
 _GO_ON = "lmtui was stopped while you worked on this. Look at what is done already, then go on with the task."
 _SERVER_IS_BACK = "The model server was away for a while. Look at what is done already, then go on with the task."

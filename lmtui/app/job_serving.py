@@ -19,15 +19,15 @@ from lmtui.app.job_runs import JobHost, JobRuns, job_policy
 from lmtui.core.errors import JobsError, UsageError
 from lmtui.core.jobs import MAX_TEXT_CHARS, MAX_TITLE_CHARS, JobRecord, JobsRead, NewJob
 from lmtui.core.permissions.rules import Mode
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.times import zone_of
 from lmtui.features.jobs.inbox_folder import InboxFolder
 from lmtui.features.jobs.leases import Owner
 from lmtui.features.jobs.scheduler import Parts, Scheduler
 from lmtui.features.jobs.schedules import first_time, read_schedule, schedule_text
 from lmtui.paths import inbox_dir
-from lmtui.store.jobs import JobFile, Presence
-from lmtui.store.sessions import SessionStore
+from lmtui.store.job_table import JobFile, Presence
+from lmtui.store.session_logs import SessionStore
 
 
 def new_record(text: str, title: str) -> JobRecord:
@@ -40,7 +40,7 @@ def new_record(text: str, title: str) -> JobRecord:
         raise UsageError("a job needs a text" if not text.strip() else f"a job's text has {MAX_TEXT_CHARS} characters at most")
     for each in (text, title):
         _check_text(each)
-    name = clean_line(title.strip() or text.strip().partition("\n")[0])[:MAX_TITLE_CHARS]
+    name = sanitize_line(title.strip() or text.strip().partition("\n")[0])[:MAX_TITLE_CHARS]
     return JobRecord(id=secrets.token_hex(4), text=text, title=name, created=datetime.now(UTC))
 
 

@@ -11,9 +11,9 @@ from lmtui.app.sandboxes import open_sandbox
 from lmtui.config import Config
 from lmtui.core.mcp import McpServer, ServerState
 from lmtui.core.programs import GuardedLauncher
-from lmtui.features.mcp.config import add_server, config_files, entry_of, read_servers, remove_server
-from lmtui.features.mcp.servers import McpRoom
-from lmtui.features.mcp.trust import Memory, resting_state, set_choice, set_reach
+from lmtui.features.mcp.mcp_config import add_server, config_files, entry_of, read_servers, remove_server
+from lmtui.features.mcp.server_pool import McpRoom
+from lmtui.features.mcp.server_trust import Memory, resting_state, set_choice, set_reach
 from lmtui.models.tokens import count_tokens
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 

@@ -15,11 +15,11 @@ from lmtui.core.hosts import is_same_server, root_url
 from lmtui.core.roles import parse_roles
 from lmtui.core.servers import ExamState, LoadProgress, ModelProfile, OnStep, Profiles, ServedModel, ServerFound, ServerKind
 from lmtui.models.discovery import look_at
-from lmtui.models.embedded.engine import EXTRA, Engine, ModelFile, find_files, is_installed
+from lmtui.models.embedded.embedded_server import EXTRA, Engine, ModelFile, find_files, is_installed
 from lmtui.models.endpoint import is_reachable
 from lmtui.models.openai_client import OpenAICompatible
 from lmtui.models.servers.loading import LOOK_LIMIT_S, Loader
-from lmtui.store.profiles import ProfileStore
+from lmtui.store.model_profiles import ProfileStore
 
 FILES_URL = "gguf:"
 _LOOK_LIMIT_S = 5.0

@@ -12,8 +12,8 @@ from lmtui.core.hosts import is_same_server, root_url
 from lmtui.core.permissions.rules import Effect
 from lmtui.core.servers import ServerFound
 from lmtui.core.sessions import SessionSummary
-from lmtui.store.rules import read_rules, rules_file
-from lmtui.store.sessions import SessionStore, load
+from lmtui.store.rule_store import read_rules, rules_file
+from lmtui.store.session_logs import SessionStore, load
 from lmtui.store.summaries import summaries
 
 __all__ = [

@@ -9,24 +9,24 @@ from dataclasses import replace
 from pathlib import Path
 
 from lmtui.app.connection import Connection
-from lmtui.app.extensions import Extensions
+from lmtui.app.extensions import SessionExtensions
+from lmtui.app.folder_rules import rules_in_force
 from lmtui.app.process import drop_path_entries_below
-from lmtui.app.rules import rules_in_force
 from lmtui.config import Config
 from lmtui.core.hosts import SHOWN_TOOLS
 from lmtui.core.permissions.rules import Effect
 from lmtui.core.ports import Limits, Toolbox
 from lmtui.core.programs import GuardedLauncher, Interpreter
 from lmtui.core.subagents import ChildKind
-from lmtui.core.web import Web
+from lmtui.core.web_pages import Web
 from lmtui.core.workspace import CommandLimits
 from lmtui.engine.subagent_runs import TeamParts
 from lmtui.features.web_tools.fetcher import WebClient, to_markdown
-from lmtui.sandbox.interpreter import LaneInterpreter
+from lmtui.sandbox.interpreter_client import LaneInterpreter
 from lmtui.sandbox.project_tools import can_show
 from lmtui.sandbox.select import select_sandbox
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
-from lmtui.store.sessions import AgentPapers
+from lmtui.store.session_logs import AgentPapers
 from lmtui.tools.registry import ToolRegistry, child_tools, tools_without_agents
 
 _LEAST_MEMORY_MB = 512
@@ -80,7 +80,9 @@ def tools_of(config: Config, workspace: Path) -> ToolRegistry:
     return ToolRegistry(root, limits=limits) if has_agents(config) else tools_without_agents(root, limits)
 
 
-def team_of(config: Config, workspace: Path, session_id: str, connection: Connection, extensions: Extensions) -> TeamParts:
+def team_of(
+    config: Config, workspace: Path, session_id: str, connection: Connection, extensions: SessionExtensions
+) -> TeamParts:
     """Return what the sub-agents of a session are made of; `extensions` bring tools and definitions."""
 
     def toolbox(kind: ChildKind, *, can_send: bool) -> Toolbox:

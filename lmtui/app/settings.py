@@ -15,7 +15,7 @@ from lmtui.paths import config_dir
 
 
 class UserSettings:
-    """Implements `core.settings.Settings`.
+    """Implements `core.settings.SettingsControls`.
 
     Args:
         loaded: the settings as they were read.

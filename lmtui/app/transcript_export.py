@@ -23,10 +23,10 @@ from lmtui.core.events import (
 )
 from lmtui.core.messages import Role
 from lmtui.core.plan_mode import plan_event_words, proposal_lines
-from lmtui.core.sanitize import clean, clean_line, clean_path
+from lmtui.core.sanitize import sanitize, sanitize_line, sanitize_path
 from lmtui.core.sessions import answer_words
 from lmtui.store.codec import encode
-from lmtui.store.sessions import load
+from lmtui.store.session_logs import load
 
 _MAX_RESULT_LINES = 12
 
@@ -47,11 +47,11 @@ def as_markdown(events: Sequence[Envelope]) -> str:
     for envelope in events:
         match envelope.event:
             case MessageAdded(role=role, text=text) if text.strip():
-                out += [f"## {_name(role)}  {envelope.time:%Y-%m-%d %H:%M}", "", clean(text), ""]
+                out += [f"## {_name(role)}  {envelope.time:%Y-%m-%d %H:%M}", "", sanitize(text), ""]
             case ToolCallStarted(tool=tool, title=title):
                 out += [f"**{_code(tool)}** {_code(title)}", ""]
             case ToolCallFinished(result=result):
-                shown = clean(result)
+                shown = sanitize(result)
                 fence = _fence(shown)
                 out += [fence, shown, fence, ""]
             case PlanProposed(proposal=proposal):
@@ -61,7 +61,7 @@ def as_markdown(events: Sequence[Envelope]) -> str:
             case PlanDecided() as event:
                 out += [f"> {plan_event_words(event)}", ""]
             case TurnEnded(error=error) if error:
-                out += [f"> {clean_line(error)}", ""]
+                out += [f"> {sanitize_line(error)}", ""]
             case _:
                 pass
     return "\n".join(out)
@@ -73,18 +73,18 @@ def as_html(events: Sequence[Envelope]) -> str:
     for envelope in events:
         match envelope.event:
             case MessageAdded(role=role, text=text) if text.strip():
-                body.append(f'<section class="{role}"><h2>{_name(role)}</h2><pre>{html.escape(clean(text))}</pre></section>')
+                body.append(f'<section class="{role}"><h2>{_name(role)}</h2><pre>{html.escape(sanitize(text))}</pre></section>')
             case ToolCallStarted(tool=tool, title=title):
-                body.append(f"<h3>{html.escape(clean_line(tool))} <code>{html.escape(clean_path(title))}</code></h3>")
+                body.append(f"<h3>{html.escape(sanitize_line(tool))} <code>{html.escape(sanitize_path(title))}</code></h3>")
             case ToolCallFinished(result=result, ok=ok):
                 sign = "✓" if ok else "✗"
-                body.append(f"<details><summary>{sign} result</summary><pre>{html.escape(clean(result))}</pre></details>")
+                body.append(f"<details><summary>{sign} result</summary><pre>{html.escape(sanitize(result))}</pre></details>")
             case PlanProposed(proposal=proposal):
                 body.append(f"<h3>plan</h3><pre>{html.escape(chr(10).join(proposal_lines(proposal)))}</pre>")
             case PlanDecided() as event:
                 body.append(f"<p><em>{html.escape(plan_event_words(event))}</em></p>")
             case TurnEnded(error=error) if error:
-                body.append(f"<p><em>{html.escape(clean_line(error))}</em></p>")
+                body.append(f"<p><em>{html.escape(sanitize_line(error))}</em></p>")
             case _:
                 pass
     title = html.escape(_title(events))
@@ -108,11 +108,11 @@ def _lines(events: Sequence[Envelope]) -> Iterator[str]:
         match envelope.event:
             case SessionOpened(workspace=workspace):
                 date = f"{envelope.time.astimezone():%Y-%m-%d}"
-                yield f"session {clean_line(envelope.session)}  {clean_line(workspace)}  {date} {time}"
+                yield f"session {sanitize_line(envelope.session)}  {sanitize_line(workspace)}  {date} {time}"
             case MessageAdded(role=role, text=text) if text.strip():
-                yield f"\n{_name(role)}  {time}\n{clean(text)}"
+                yield f"\n{_name(role)}  {time}\n{sanitize(text)}"
             case ToolCallStarted(tool=tool, title=title):
-                yield f"● {clean_line(tool)}  {clean_path(title)}"
+                yield f"● {sanitize_line(tool)}  {sanitize_path(title)}"
             case ToolCallFinished() as event:
                 yield from _result_lines(event)
             case PlanProposed(proposal=proposal):
@@ -123,21 +123,21 @@ def _lines(events: Sequence[Envelope]) -> Iterator[str]:
                 hunks[event.approval_id] = event.hunks
             case ApprovalResolved() as event:
                 part = f"{len(event.hunks)} of {hunks.get(event.approval_id, 0)} hunks by" if event.hunks else ""
-                yield f"    {clean_line(answer_words(event, part))}"
+                yield f"    {sanitize_line(answer_words(event, part))}"
             case Notice(level=level, text=text) if level is not Level.INFO:
-                yield f"{level}: {clean_line(text)}"
+                yield f"{level}: {sanitize_line(text)}"
             case TurnEnded(reason=reason, error=error, elapsed_s=elapsed_s):
-                yield f"\n[{reason} in {elapsed_s:.1f} s]" + (f" {clean_line(error)}" if error else "")
+                yield f"\n[{reason} in {elapsed_s:.1f} s]" + (f" {sanitize_line(error)}" if error else "")
             case _:
                 pass
 
 
 def _result_lines(event: ToolCallFinished) -> Iterator[str]:
-    lines = clean(event.result).splitlines()
+    lines = sanitize(event.result).splitlines()
     for line in lines[:_MAX_RESULT_LINES]:
         yield f"    {line}"
     more = f"{len(lines) - _MAX_RESULT_LINES} more lines, " if len(lines) > _MAX_RESULT_LINES else ""
-    summary = f"{clean_line(event.summary)}, " if event.summary else ""
+    summary = f"{sanitize_line(event.summary)}, " if event.summary else ""
     yield f"  {'✓' if event.ok else '✗'} {more}{summary}{event.elapsed_ms} ms"
 
 
@@ -147,11 +147,11 @@ def _name(role: Role) -> str:
 
 def _title(events: Sequence[Envelope]) -> str:
     titles = [envelope.event.title for envelope in events if isinstance(envelope.event, SessionRenamed)]
-    return clean_line(titles[-1]) if titles else "Session"
+    return sanitize_line(titles[-1]) if titles else "Session"
 
 
 def _code(text: str) -> str:
-    line = clean_line(text)
+    line = sanitize_line(text)
     fence = "`"
     while fence in line:
         fence += "`"

@@ -12,7 +12,7 @@ from lmtui.core.errors import UsageError
 from lmtui.core.events import ROOT, Event
 from lmtui.core.messages import Usage
 from lmtui.core.proposals import Proposal
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.times import LocalZone, read_moment
 from lmtui.core.workspace import BackgroundCommand
 
@@ -112,7 +112,7 @@ def checked_wait(until: datetime, why: str, now: datetime) -> Wait:
         raise UsageError(f"{over} is over: it is {here} now", "Name a time to come, or go on now.")
     if until - now > LONGEST:
         raise UsageError("a wait is a year at most", "Wait until an earlier time, and then again.")
-    return Wait(max(until, now + SHORTEST), clean_line(why).strip()[:_MAX_WHY_CHARS])
+    return Wait(max(until, now + SHORTEST), sanitize_line(why).strip()[:_MAX_WHY_CHARS])
 
 
 def _prose(text: str) -> list[str]:
@@ -158,7 +158,7 @@ class AgentFinished(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class WaitingJob:
     """A task that waits for its time.  `schedule` says when in words, `next_time` (UTC) is None where it is paused."""
 
     id: str
@@ -182,4 +182,4 @@ class JobsChanged(Event):
 
     kind: ClassVar[str] = "jobs_changed"
     durable: ClassVar[bool] = False
-    jobs: tuple[Job, ...] = ()
+    jobs: tuple[WaitingJob, ...] = ()

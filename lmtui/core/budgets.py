@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol
 
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Event
-from lmtui.core.sanitize import counted
+from lmtui.core.sanitize import pluralize
 
 FORM = "3h 200 steps 1.5M tokens"
 _UNITS = r"tokens?|tok|steps?|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s|days?|d"
@@ -40,8 +40,8 @@ class SessionBudget:
     def __str__(self) -> str:
         parts = (
             _time_words(self.seconds) if self.seconds else "",
-            counted(self.steps, "step") if self.steps else "",
-            counted(self.tokens, "token") if self.tokens else "",
+            pluralize(self.steps, "step") if self.steps else "",
+            pluralize(self.tokens, "token") if self.tokens else "",
         )
         return ", ".join(part for part in parts if part) or "nothing"
 

@@ -7,11 +7,11 @@ from lmtui.core.budgets import Budgets, BudgetSet, ReportWritten, SessionBudget,
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Event
 from lmtui.core.hooks import HookRan, hook_words
-from lmtui.core.instructions import GuidanceRead, guidance_words
-from lmtui.core.messages import CallForm
+from lmtui.core.instruction_values import GuidanceRead, guidance_words
+from lmtui.core.messages import ToolCallFormat
 from lmtui.core.model_events import CallFormChanged, Compacted, Compacting, LoopSuspected, Reminder, ToolSetChanged
 from lmtui.core.plan_mode import plan_event_words
-from lmtui.core.sanitize import clean, clean_line
+from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.sessions import Calls
 from lmtui.core.skills import SkillUsed, skill_used_words
 
@@ -24,14 +24,14 @@ def long_words(event: Event) -> str:
     match event:
         case AgentStarted(agent=agent, title=title, work=work):
             reads = ", only reading" if work == "explore" else ""
-            return f"sub-agent {clean_line(agent)} begins{reads}: {clean_line(title)}"
+            return f"sub-agent {sanitize_line(agent)} begins{reads}: {sanitize_line(title)}"
         case AgentFinished(agent=agent, outcome=outcome, summary=summary):
-            said = clean_line(summary)[:_REPORT_CHARS]
-            return f"sub-agent {clean_line(agent)} ends: {clean_line(outcome)}" + (f", {said}" if said else "")
+            said = sanitize_line(summary)[:_REPORT_CHARS]
+            return f"sub-agent {sanitize_line(agent)} ends: {sanitize_line(outcome)}" + (f", {said}" if said else "")
         case BudgetSet(budget=budget):
             return f"this session may spend {budget}" if budget else "this session has no budget any more"
         case ReportWritten(text=text):
-            return clean(text)
+            return sanitize(text)
         case Compacting():
             return "the model sums up what was said, to make room"
         case _:
@@ -74,9 +74,9 @@ def begin_deep(budgets: Budgets, words: str) -> str:
 
 
 _FORMS = {
-    CallForm.NATIVE: "by the server's own calls",
-    CallForm.TEXT: "in its text",
-    CallForm.SCHEMA: "in an answer held to a JSON schema",
+    ToolCallFormat.NATIVE: "by the server's own calls",
+    ToolCallFormat.TEXT: "in its text",
+    ToolCallFormat.SCHEMA: "in an answer held to a JSON schema",
 }
 CALL_CHOICES = {
     "auto": "what works with this model, found out by its answers",
@@ -91,15 +91,15 @@ def model_words(event: Event) -> str:
     """Return the line, empty for an event that there is nothing to say of."""
     match event:
         case CallFormChanged(form=form, why=why):
-            how = _FORMS[CallForm(form)] if form in tuple(CallForm) else clean_line(form)
-            return f"from here on the model calls tools {how}" + (f": {clean_line(why)}" if why else "")
+            how = _FORMS[ToolCallFormat(form)] if form in tuple(ToolCallFormat) else sanitize_line(form)
+            return f"from here on the model calls tools {how}" + (f": {sanitize_line(why)}" if why else "")
         case ToolSetChanged(tools=tools, why=why, edits=edits):
             without = " without edit" if edits == "whole" else ""
-            return f"tools: {clean_line(tools)}{without}" + (f", {clean_line(why)}" if why else "")
+            return f"tools: {sanitize_line(tools)}{without}" + (f", {sanitize_line(why)}" if why else "")
         case PlanProposed() | PlanDecided() | Reminder(topic="plan"):
             return plan_event_words(event)
         case Reminder(text=text):
-            first = clean_line(text.strip().partition("\n")[0])
+            first = sanitize_line(text.strip().partition("\n")[0])
             return f"lmtui told the model: {first[:_MAX_CHARS]}{'…' if len(first) > _MAX_CHARS else ''}"
         case HookRan():
             return hook_words(event)
@@ -108,14 +108,14 @@ def model_words(event: Event) -> str:
         case GuidanceRead(guidance=guidance):
             return guidance_words(guidance)
         case LoopSuspected(what=what, is_over=is_over):
-            return "" if is_over else f"this looks like a loop: {clean_line(what)}"  # how the turn ends says it too
+            return "" if is_over else f"this looks like a loop: {sanitize_line(what)}"  # how the turn ends says it too
         case Compacted():
             left_out = len(event.elided) + len(event.folded)
             parts = [f"{left_out} long {'result' if left_out == 1 else 'results'} shortened"] if left_out else []
             parts += ["what was said first summarised"] if event.kept_from else []
             what = " and ".join(parts) or "nothing left out"
             room = f"{event.tokens_before:,} → {event.tokens_after:,} tokens"
-            return f"room was made: {what}, {room} ({clean_line(event.why)})"
+            return f"room was made: {what}, {room} ({sanitize_line(event.why)})"
         case _:
             return long_words(event)
 
@@ -123,7 +123,7 @@ def model_words(event: Event) -> str:
 def calls_words(calls: Calls) -> str:
     """Return in which form the model calls tools, and why."""
     now = calls.in_use()
-    return f"calls: {now.form}, {clean_line(now.why) or 'nothing speaks against it'}"
+    return f"calls: {now.form}, {sanitize_line(now.why) or 'nothing speaks against it'}"
 
 
 def set_calls(calls: Calls, name: str) -> None:
@@ -133,5 +133,5 @@ def set_calls(calls: Calls, name: str) -> None:
         UsageError: there is no such form.
     """
     if name not in CALL_CHOICES:
-        raise UsageError(f"no form of calls {clean_line(name)!r}", f"There are {', '.join(CALL_CHOICES)}.")
-    calls.use(None if name == "auto" else CallForm(name))
+        raise UsageError(f"no form of calls {sanitize_line(name)!r}", f"There are {', '.join(CALL_CHOICES)}.")
+    calls.use(None if name == "auto" else ToolCallFormat(name))

@@ -44,7 +44,7 @@ from lmtui.core.events import (
     UsageUpdated,
 )
 from lmtui.core.hooks import HookRan
-from lmtui.core.instructions import GuidanceRead
+from lmtui.core.instruction_values import GuidanceRead
 from lmtui.core.model_events import (
     BroughtBack,
     CallFormChanged,

@@ -12,7 +12,7 @@ from typing import ClassVar, Protocol
 
 from lmtui.core.events import ROOT, Event
 from lmtui.core.permissions.decide import Verdict
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 
 _SAID_CHARS = 160
 _COMMAND_CHARS = 60
@@ -147,8 +147,8 @@ class HookRan(Event):
 
 def hook_words(event: HookRan) -> str:
     """Return what the user is told of a hook in one line, empty where it did its work and let everything be."""
-    said = _short(clean_line(event.said.strip().partition("\n")[0]), _SAID_CHARS)
-    name = f"hook {clean_line(event.event)} ({_short(clean_line(event.command), _COMMAND_CHARS)})"
+    said = _short(sanitize_line(event.said.strip().partition("\n")[0]), _SAID_CHARS)
+    name = f"hook {sanitize_line(event.event)} ({_short(sanitize_line(event.command), _COMMAND_CHARS)})"
     if event.exit_code < 0:
         return f"{name} {said or 'did not end by itself'}"
     if event.has_failed:

@@ -123,7 +123,7 @@ def is_public(address: str) -> bool:
     return found.is_global and not found.is_multicast and not found.is_reserved and not found.is_unspecified
 
 
-class HostGate(Protocol):
+class HostApproval(Protocol):
     """Who is asked when a command wants to reach a host of the internet, and told of every one."""
 
     async def may_reach(self, host: str, *, is_listed: bool = False) -> bool:
@@ -133,7 +133,7 @@ class HostGate(Protocol):
         """Take note that a connection ended, or with `why_not` that it was refused."""
 
 
-class ToolGate(HostGate, Protocol):
+class ToolGate(HostApproval, Protocol):
     """Who is also asked when a command lacks a tool of the user."""
 
     async def may_show(self, folder: str, why: str) -> bool:

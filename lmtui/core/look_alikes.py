@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from lmtui.core.events import ApprovalRequested
 from lmtui.core.proposals import Proposal
-from lmtui.core.sanitize import reveal
+from lmtui.core.sanitize import escape_invisible
 from lmtui.core.unicode_tables import LOOK_ALIKES, LOOKS_LIKE
 
 HIDDEN_NAMED = "hidden or look-alike characters are shown as codes like <U+202E>"
@@ -42,7 +42,7 @@ def plan_warning(proposal: Proposal) -> str:
 def warning(texts: tuple[str, ...], seen: tuple[str, ...] = ()) -> str:
     """Return one line about commands and paths; `seen` are further texts that may have hidden characters in them."""
     found = list(dict.fromkeys(word for text in texts for word in look_alikes(text)))
-    parts = [HIDDEN_NAMED] if any(_NAMED.search(reveal(text)) for text in (*texts, *seen)) else []
+    parts = [HIDDEN_NAMED] if any(_NAMED.search(escape_invisible(text)) for text in (*texts, *seen)) else []
     if found:
         rest = f" and {len(found) - _MOST_WORDS} more" if len(found) > _MOST_WORDS else ""
         parts.append(f"look-alikes: {', '.join(map(_described, found[:_MOST_WORDS]))}{rest}")
@@ -83,7 +83,7 @@ def _described(word: str) -> str:
     codes = " ".join(dict.fromkeys(f"U+{ord(char):04X}" for char in word if not char.isascii()))
     look = appearance(word)
     like = f", looks like {_short(look)}" if look.isascii() and look != word else ""
-    return f"{reveal(_short(word))} ({_short(codes)}{like})"
+    return f"{escape_invisible(_short(word))} ({_short(codes)}{like})"
 
 
 def _short(text: str) -> str:

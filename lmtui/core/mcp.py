@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from lmtui.core.errors import UsageError
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 
 _MOST_FIELDS = 20
 _MOST_CHARS = 300
@@ -114,9 +114,9 @@ def _field(name: str, value: Mapping[str, object], *, is_required: bool) -> Fiel
     bounds = [value.get(low) if kind in ("integer", "number") else value.get(long) for low, long in _BOUNDS]
     return Field(
         name,
-        clean_line(str(value.get("title") or name))[:_MOST_CHARS],
+        sanitize_line(str(value.get("title") or name))[:_MOST_CHARS],
         kind if kind in ("integer", "number", "boolean", "array") else "string",
-        clean_line(str(value.get("description") or ""))[:_MOST_CHARS],
+        sanitize_line(str(value.get("description") or ""))[:_MOST_CHARS],
         value.get("default"),
         is_required,
         _choices(source if isinstance(source, Mapping) else value),
@@ -132,12 +132,12 @@ def _choices(value: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
     plain, names = value.get("enum"), value.get("enumNames")
     if isinstance(plain, list):
         words = names if isinstance(names, list) and len(names) == len(plain) else plain
-        return tuple((str(each), clean_line(str(word))[:_MOST_CHARS]) for each, word in zip(plain, words, strict=True))
+        return tuple((str(each), sanitize_line(str(word))[:_MOST_CHARS]) for each, word in zip(plain, words, strict=True))
     titled = value.get("oneOf") or value.get("anyOf")
     if not isinstance(titled, list):
         return ()
     found = [each for each in titled if isinstance(each, Mapping) and "const" in each]
-    return tuple((str(each["const"]), clean_line(str(each.get("title") or each["const"]))[:_MOST_CHARS]) for each in found)
+    return tuple((str(each["const"]), sanitize_line(str(each.get("title") or each["const"]))[:_MOST_CHARS]) for each in found)
 
 
 PREFIX = "mcp__"

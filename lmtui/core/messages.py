@@ -60,23 +60,23 @@ class FinishReason(StrEnum):
     CONTENT_FILTER = "content_filter"
 
 
-class Urgency(IntEnum):
+class Priority(IntEnum):
     """Who waits for an answer: a person, the work of a sub-agent, or nobody (a title, a summary ahead of time)."""
 
-    PERSON = 0
-    CHILD = 1
-    NOBODY = 2
+    USER = 0
+    SUBAGENT = 1
+    BACKGROUND = 2
 
 
-class Hold(StrEnum):
+class ToolChoice(StrEnum):
     """What the server is to hold one answer to, by a schema: nothing, one call, or the end of the task in words."""
 
-    FREE = ""
-    CALL = "call"
-    ANSWER = "answer"
+    AUTO = ""
+    REQUIRED = "call"
+    NONE = "answer"
 
 
-class CallForm(StrEnum):
+class ToolCallFormat(StrEnum):
     """How a model is told of the tools, and in which form it is to call them.
 
     `native`: in the request's `tools`, called by the server's own structured calls.  `text`: described in the system prompt,
@@ -191,32 +191,32 @@ class ModelRequest:
     temperature: float | None = None
     seed: int | None = None
     max_tokens: int | None = None
-    call_form: CallForm = CallForm.NATIVE
-    hold: Hold = Hold.FREE
+    call_form: ToolCallFormat = ToolCallFormat.NATIVE
+    hold: ToolChoice = ToolChoice.AUTO
     shows_example: bool = False
     top_p: float | None = None
     repeat_penalty: float | None = None
-    urgency: Urgency = Urgency.PERSON
+    urgency: Priority = Priority.USER
     sees: bool = True
     is_attended: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class TextPiece:
+class TextChunk:
     """Some more of the answer."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class ThinkingPiece:
+class ThinkingChunk:
     """Some more of the model's reasoning."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class CallPiece:
+class ToolCallChunk:
     """A tool call is being written: `size_chars` of its arguments have arrived so far."""
 
     index: int
@@ -225,7 +225,7 @@ class CallPiece:
 
 
 @dataclass(frozen=True, slots=True)
-class PrefillPiece:
+class PrefillChunk:
     """The server says how far it has read the prompt; `ratio` is 0 to 1, `tokens` the whole prompt (0 is unknown)."""
 
     ratio: float
@@ -233,21 +233,21 @@ class PrefillPiece:
 
 
 @dataclass(frozen=True, slots=True)
-class QueuedPiece:
+class QueuedChunk:
     """The request waits for a slot of the server; `before` others are served first."""
 
     before: int
 
 
 @dataclass(frozen=True, slots=True)
-class SilencePiece:
+class SilenceChunk:
     """The server has not started its answer for this long; the request still waits."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class RetryPiece:
+class RetryChunk:
     """The request failed in a way that passes; it is sent again after `wait_s`.  What was streamed before is void."""
 
     attempt: int
@@ -287,4 +287,4 @@ class Completion:
     timings: Timings | None = None
 
 
-ModelPiece = TextPiece | ThinkingPiece | CallPiece | PrefillPiece | QueuedPiece | SilencePiece | RetryPiece | Completion
+StreamChunk = TextChunk | ThinkingChunk | ToolCallChunk | PrefillChunk | QueuedChunk | SilenceChunk | RetryChunk | Completion

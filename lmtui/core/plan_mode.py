@@ -18,15 +18,15 @@ from lmtui.core.events import Event, ModeChanged, PlanChanged, Rewound, TurnStar
 from lmtui.core.look_alikes import plan_warning
 from lmtui.core.model_events import Compacted, Reminder
 from lmtui.core.permissions.decide import decide
-from lmtui.core.permissions.paths import is_secret_path
+from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.permissions.rules import THIS_SESSION, Access, Effect, Mode, Rule, Verdict, exact_rule, parse_rule
 from lmtui.core.permissions.shell_grammar import SimpleCommand, objection, parse
 from lmtui.core.permissions.shell_programs import NEVER_BROAD
 from lmtui.core.permissions.shell_review import is_interpreter, layers, risks_of
-from lmtui.core.permissions.suggested_rules import offered_rules
+from lmtui.core.permissions.suggested_rules import suggested_rules
 from lmtui.core.plan import Plan, PlanStep, adopt_steps
 from lmtui.core.proposals import STEP_RISKS, Proposal, check_proposal
-from lmtui.core.sanitize import clean_line, counted, reveal, reveal_line
+from lmtui.core.sanitize import escape_invisible, escape_invisible_line, pluralize, sanitize_line
 
 _PROTECTED = frozenset({".git", ".lmagent"})
 _FOR_GOOD = frozenset(
@@ -63,7 +63,7 @@ def grants_of(proposal: Proposal, rules: tuple[Rule, ...]) -> Grants:
     for command in proposal.commands:
         why = _against_command(command, rules)
         left_out += [LeftOut(command, why)] if why else []
-        found += [] if why else [offered_rules("shell", Access.EXECUTE, (command,))[0]]
+        found += [] if why else [suggested_rules("shell", Access.EXECUTE, (command,))[0]]
     return Grants(tuple(rule for rule in dict.fromkeys(found) if not _is_there(rule, rules)), tuple(left_out))
 
 
@@ -79,7 +79,7 @@ def _normal(path: str) -> str:
 def _against_path(path: str, rules: tuple[Rule, ...]) -> str:
     """Return why a file is not granted, empty where it may be."""
     normal = _normal(path)
-    if reveal(path) != path or "\n" in path:
+    if escape_invisible(path) != path or "\n" in path:
         return "it holds characters that cannot be seen"
     if normal.startswith(("/", "..", "~")) or normal == ".":
         return "it is not inside the folder"
@@ -128,7 +128,7 @@ def _danger(part: SimpleCommand) -> str:
     return risks[0].why if risks else ""
 
 
-class Plans(Protocol):
+class PlanApprovals(Protocol):
     """The plans of a session.  An answer to one that is not open any more is ignored.
 
     All answers raise `ToolError` where they cannot be: nothing is said, or an edited plan cannot be carried out.
@@ -290,11 +290,11 @@ def plan_event_words(event: Event) -> str:
     """Return what happened to a plan in a line, empty for any other event."""
     match event:
         case PlanProposed(proposal=proposal):
-            return f"a plan was proposed: {clean_line(proposal.title)}, {counted(len(proposal.steps), 'step')}"
+            return f"a plan was proposed: {sanitize_line(proposal.title)}, {pluralize(len(proposal.steps), 'step')}"
         case PlanDecided():
             return _decided(event)
         case Reminder(topic=topic, text=text) if topic == TOPIC:
-            what = clean_line(text).lstrip("[").partition(":")[0].partition(",")[0]
+            what = sanitize_line(text).lstrip("[").partition(":")[0].partition(",")[0]
             return f"lmtui told the model: {what}"
         case _:
             return ""
@@ -307,21 +307,21 @@ def _decided(event: PlanDecided) -> str:
     if event.edited is not None:
         text += " as you changed it"
     if event.rules:
-        text += f"; allowed in this session: {counted(len(event.rules), 'rule')}"
+        text += f"; allowed in this session: {pluralize(len(event.rules), 'rule')}"
     if event.feedback and event.outcome is PlanOutcome.REJECTED:
-        text += f": {clean_line(event.feedback)}"
+        text += f": {sanitize_line(event.feedback)}"
     return text
 
 
 def proposal_lines(proposal: Proposal) -> Iterator[str]:
     """Yield a plan line by line, with hidden characters named: everything in it is a model's words."""
-    yield f"plan: {reveal_line(proposal.title)}"
+    yield f"plan: {escape_invisible_line(proposal.title)}"
     if proposal.goal:
-        yield f"goal: {reveal_line(proposal.goal)}"
+        yield f"goal: {escape_invisible_line(proposal.goal)}"
     for step in proposal.steps:
         yield from step_lines(step)
     for risk in proposal.risks:
-        yield f"watch out: {reveal_line(risk)}"
+        yield f"watch out: {escape_invisible_line(risk)}"
     if found := plan_warning(proposal):
         yield found
 
@@ -330,15 +330,15 @@ def step_lines(step: PlanStep) -> Iterator[str]:
     """Yield a step, what it names and how it is checked."""
     more = [f"risk {step.risk}"] if step.risk != STEP_RISKS[0] else []
     more += [f"after {', '.join(map(str, step.depends_on))}"] if step.depends_on else []
-    yield f"{step.id}. {reveal_line(step.text)}" + (f" ({', '.join(more)})" if more else "")
+    yield f"{step.id}. {escape_invisible_line(step.text)}" + (f" ({', '.join(more)})" if more else "")
     if step.files:
-        yield f"   files: {', '.join(map(reveal_line, step.files))}"
-    yield from (f"   runs: {reveal_line(command)}" for command in step.commands)
+        yield f"   files: {', '.join(map(escape_invisible_line, step.files))}"
+    yield from (f"   runs: {escape_invisible_line(command)}" for command in step.commands)
     if step.verification:
-        yield f"   check: {reveal_line(step.verification)}"
+        yield f"   check: {escape_invisible_line(step.verification)}"
 
 
 def grant_lines(grants: Grants) -> Iterator[str]:
     """Yield what a plan would be allowed, and what of it would not."""
-    yield from (f"allow {reveal_line(rule)}" for rule in grants.rules)
-    yield from (f"not allowed: {reveal_line(each.name)} ({each.why})" for each in grants.left_out)
+    yield from (f"allow {escape_invisible_line(rule)}" for rule in grants.rules)
+    yield from (f"not allowed: {escape_invisible_line(each.name)} ({each.why})" for each in grants.left_out)

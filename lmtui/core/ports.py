@@ -13,7 +13,7 @@ from typing import Protocol
 from lmtui.core.errors import ToolError
 from lmtui.core.events import Envelope
 from lmtui.core.hosts import ToolGate
-from lmtui.core.messages import Image, ImageRef, ModelPiece, ModelRequest, ToolSet, ToolSpec
+from lmtui.core.messages import Image, ImageRef, ModelRequest, StreamChunk, ToolSet, ToolSpec
 from lmtui.core.permissions.decide import Access, Mode, Rule, Verdict
 from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.core.plan import Plan, StepWork
@@ -22,7 +22,7 @@ from lmtui.core.proposals import Proposal
 from lmtui.core.servers import ServedModel
 from lmtui.core.skills import NoSkills, SkillReader, SkillUse
 from lmtui.core.subagents import Children, Report
-from lmtui.core.web import NoWeb, Web
+from lmtui.core.web_pages import NoWeb, Web
 from lmtui.core.workspace import (
     BackgroundCommands,
     CommandLimits,
@@ -42,7 +42,7 @@ class Provider(Protocol):
     def url(self) -> str:
         """Return the base address, without key."""
 
-    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelPiece, None]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """Yield the pieces of one answer; the last is a `Completion`.  Closing the generator closes the connection.
 
         Raises:

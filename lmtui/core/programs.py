@@ -12,7 +12,7 @@ from lmtui.core.messages import Image
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class CodeResult:
     """What code did: `output` as it was printed, the value of its last line included, and the pictures that it showed.
 
     `is_fresh`: a new interpreter ran it, which knew nothing of earlier code; `is_lost`: the interpreter had to be ended, and
@@ -33,7 +33,7 @@ class Ran:
 class Interpreter(Protocol):
     """One interpreter of a session, begun at the first use."""
 
-    async def run(self, code: str, *, timeout_s: float, on_output: Callable[[str], None]) -> Ran:
+    async def run(self, code: str, *, timeout_s: float, on_output: Callable[[str], None]) -> CodeResult:
         """Run code; a cancel stops it and keeps what it knew, where it lets itself be stopped.
 
         Raises:
@@ -47,7 +47,7 @@ class Interpreter(Protocol):
 class NoInterpreter:
     """Stands where there is none."""
 
-    async def run(self, code: str, *, timeout_s: float, on_output: Callable[[str], None]) -> Ran:
+    async def run(self, code: str, *, timeout_s: float, on_output: Callable[[str], None]) -> CodeResult:
         """Say so."""
         del code, timeout_s, on_output
         raise SandboxUnavailable("there is no Python here", "Use shell.")

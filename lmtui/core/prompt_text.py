@@ -182,7 +182,7 @@ _NAME = re.compile(r"/(?P<name>[^\s/.]+)(?:\s+(?P<arguments>.*))?\Z", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TextPart:
     """A piece of a prompt: text, or a command whose output takes its place.
 
     `is_foreign`: a server says it, so it is bounded as the result of a tool, and nothing is looked for in it.
@@ -230,7 +230,7 @@ class FilledPrompt:
     """A prompt file with its arguments put in; its commands have not run yet.  `images` are pictures of a server's prompt."""
 
     file: PromptFile
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[TextPart, ...] = ()
     images: tuple[Image, ...] = ()
 
 
@@ -270,21 +270,21 @@ def fill(file: PromptFile, arguments: str) -> FilledPrompt:
     command each stays a word (`core.prompt_commands`).  Where the text has no place for arguments, they stand behind it.
     """
     words = split_arguments(arguments)
-    pieces: list[Piece] = []
+    pieces: list[TextPart] = []
     last, is_used = 0, False
     for match in _PARTS.finditer(file.body):
-        pieces.append(Piece(file.body[last : match.start()]))
+        pieces.append(TextPart(file.body[last : match.start()]))
         last = match.end()
         if match["command"]:
             command, has_any = fill_command(match["command"], arguments, words)
-            pieces.append(Piece(command, is_command=True))
+            pieces.append(TextPart(command, is_command=True))
             is_used = is_used or has_any
         else:
-            pieces.append(Piece(arguments if match["all"] else _word(words, match["one"])))
+            pieces.append(TextPart(arguments if match["all"] else _word(words, match["one"])))
             is_used = True
-    pieces.append(Piece(file.body[last:]))
+    pieces.append(TextPart(file.body[last:]))
     if arguments.strip() and not is_used:
-        pieces.append(Piece(f"\n\n{arguments}"))
+        pieces.append(TextPart(f"\n\n{arguments}"))
     return FilledPrompt(file, tuple(piece for piece in pieces if piece.text))
 
 

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from lmtui.core.unicode_tables import BLANK, DEFAULT_IGNORABLE, SEPARATORS
 
 
-def counted(number: int, thing: str) -> str:
+def pluralize(number: int, thing: str) -> str:
     """Return a number with its thing: `1 file`, `2,000 files`."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
@@ -99,7 +99,7 @@ _HIDDEN_IN_PROSE = re.compile(rf"(?!{_KEPT})[{_HIDDEN_CLASS}]")
 _RISKY = re.compile(r"[^\n\t -~\u00a0-\u00ac\u00ae-\u033f\u0370-\u05ff\u3000-\u3163\u3165-\ud7ff]")
 
 
-def clean(text: str) -> str:
+def sanitize(text: str) -> str:
     r"""Return text that is safe to show: newlines and tabs stay, control sequences go, hidden characters are named.
 
     Carriage returns become newlines (`\r\n` one, a lone `\r` one), other controls their picture (U+2400 block), and
@@ -122,7 +122,7 @@ def show_controls(text: str) -> str:
     return _ALL_CONTROLS.sub(_picture, text)
 
 
-def reveal(text: str) -> str:
+def escape_invisible(text: str) -> str:
     """Return text with every control, hidden character and unusual space named, so that a user can decide on it.
 
     In a word of Latin letters, a letter of another script is named as well: it may imitate a Latin one. Revealed text does not
@@ -132,19 +132,19 @@ def reveal(text: str) -> str:
     return text if text.isascii() else _WORD.sub(_name_strangers, text)
 
 
-def reveal_line(text: str) -> str:
+def escape_invisible_line(text: str) -> str:
     """Return `reveal(text)` on one line, as `clean_line` does: what is asked about in a list or in a sentence."""
-    return clean_line(reveal(text))
+    return sanitize_line(escape_invisible(text))
 
 
-def clean_line(text: str) -> str:
+def sanitize_line(text: str) -> str:
     """Return `clean(text)` on one line: newlines and tabs become visible signs (titles, names, notes)."""
-    return clean(text).replace("\n", "\u23ce").replace("\t", " ")
+    return sanitize(text).replace("\n", "\u23ce").replace("\t", " ")
 
 
-def clean_path(text: str) -> str:
+def sanitize_path(text: str) -> str:
     """Return `clean_line(text)` with every hidden character and unusual space named, for showing a path or a command."""
-    return _HIDDEN.sub(_name, clean_line(text))
+    return _HIDDEN.sub(_name, sanitize_line(text))
 
 
 def _picture(match: re.Match[str]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from lmtui.core.messages import CallForm
+from lmtui.core.messages import ToolCallFormat
 
 LEARNED, BY_HAND = "learned", "hand"
 
@@ -31,7 +31,7 @@ class ModelProfile:
     `hand`; `note` says in words why the call form is what it is.
     """
 
-    call_form: CallForm | None = None
+    call_form: ToolCallFormat | None = None
     edit_form: str = ""
     thinks: bool | None = None
     window_tokens: int = 0

@@ -10,12 +10,12 @@ from typing import Protocol
 
 from lmtui.core.budgets import Budgets
 from lmtui.core.events import ApprovalResolved, Envelope, Outcome
-from lmtui.core.instructions import Guide
+from lmtui.core.instruction_values import InstructionSource
 from lmtui.core.jobs import Jobs
 from lmtui.core.mcp import McpServers
-from lmtui.core.messages import CallForm, Image
+from lmtui.core.messages import Image, ToolCallFormat
 from lmtui.core.permissions.decide import GrantScope, Mode, Rule
-from lmtui.core.plan_mode import Plans
+from lmtui.core.plan_mode import PlanApprovals
 from lmtui.core.prompt_text import PromptFiles, PromptsInUse
 from lmtui.core.servers import ModelServers
 from lmtui.core.skills import Skills, SkillsInUse
@@ -74,7 +74,7 @@ class SettingRow:
     is_list: bool = False
 
 
-class Settings(Protocol):
+class SettingsControls(Protocol):
     """The settings in force, and the user's own file of them."""
 
     def rows(self) -> Sequence[SettingRow]:
@@ -205,7 +205,7 @@ class Waiting(Protocol):
 class CallsInUse:
     """In which form the model calls tools now, why in words (empty: nothing speaks against it), and whether by hand."""
 
-    form: CallForm
+    form: ToolCallFormat
     why: str = ""
     is_by_hand: bool = False
 
@@ -216,7 +216,7 @@ class Calls(Protocol):
     def in_use(self) -> CallsInUse:
         """Return the form in use."""
 
-    def use(self, form: CallForm | None) -> None:
+    def use(self, form: ToolCallFormat | None) -> None:
         """Set the form by hand from the next request on, and keep it for this model; None lets lmtui choose again."""
 
 
@@ -305,7 +305,7 @@ class Session(Protocol):
         """Return the way of a command's file into the session."""
 
     @property
-    def plans(self) -> Plans:
+    def plans(self) -> PlanApprovals:
         """Return the plan that waits for an answer, and the ways to answer it."""
 
     @property
@@ -391,7 +391,7 @@ class SessionHost(Protocol):
         """Return the workspace's files."""
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> SettingsControls:
         """Return the settings, to be shown and changed."""
 
     @property
@@ -407,7 +407,7 @@ class SessionHost(Protocol):
         """Return the workspace's sessions, open or not."""
 
     @property
-    def guide(self) -> Guide:
+    def guide(self) -> InstructionSource:
         """Return who reads the instructions and the persona."""
 
     @property

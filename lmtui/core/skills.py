@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol
 
 from lmtui.core.errors import ToolError, UsageError
 from lmtui.core.events import Event
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 
 PROMOTED = "skill__"
 PROMOTE_TOOL = "promote_skill"
@@ -184,13 +184,13 @@ def skill_facts(skill: Skill) -> tuple[str, ...]:
     needs_yes = skill.state in (SkillState.WAITING, SkillState.REFUSED)
     way_out = "It holds once you trust it: /trust, or `lmtui config trust`" if needs_yes else ""
     lines = (skill.description, f"from {skill.place}", allowed, way_out, skill.problem, *skill.warnings)
-    return tuple(clean_line(line) for line in lines if line)
+    return tuple(sanitize_line(line) for line in lines if line)
 
 
 def tool_facts(tool: PromotedTool) -> tuple[str, ...]:
     """Return what there is to know of a promoted tool, a line each."""
     lines = (tool.description, f"{tool.function} of {tool.origin}, as it was when you said yes", tool.problem)
-    return tuple(clean_line(line) for line in lines if line)
+    return tuple(sanitize_line(line) for line in lines if line)
 
 
 def skill_lines(skills: Sequence[Skill], tools: Sequence[PromotedTool]) -> list[str]:
@@ -206,7 +206,7 @@ def skill_lines(skills: Sequence[Skill], tools: Sequence[PromotedTool]) -> list[
 def skill_used_words(event: SkillUsed) -> str:
     """Return that a skill is in use, and what it leaves to be called, in a line."""
     limits = f", until the turn ends only with {', '.join(event.allowed) or 'no tools'}" if event.is_limited else ""
-    return clean_line(f"skill {event.skill} ({event.source}){limits}")
+    return sanitize_line(f"skill {event.skill} ({event.source}){limits}")
 
 
 def skill_call(argument: str) -> tuple[str, str]:

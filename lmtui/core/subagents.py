@@ -1,6 +1,6 @@
 """Sub-agents as values: what one is told to do, what it reports, and who can be asked to send some.
 
-A brief and a report are written down as `brief.json` and `result.json` (`store/sessions.py`).
+A brief and a report are written down as `brief.json` and `result.json` (`store/session_logs.py`).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from lmtui.core.errors import SandboxError, SandboxUnavailable, ToolError
 from lmtui.core.plan import DEFAULT_GATE, Plan, PlanStep, TaskState, Todo, TodoStatus, current_step
 from lmtui.core.ports import Sandbox
-from lmtui.core.sanitize import counted
+from lmtui.core.sanitize import pluralize
 
 _MOST_ENTRIES = 10_000
 
@@ -317,7 +317,7 @@ def work_lines(plan: Plan) -> list[str]:
         current = current_step(plan)
         done = len(plan.steps) - len(plan.open_steps)
         now = f"; under way is {_clip(step_words(current))}" if current else ""
-        lines.append(f"plan: {done} of {counted(len(plan.steps), 'step')} done{now}")
+        lines.append(f"plan: {done} of {pluralize(len(plan.steps), 'step')} done{now}")
         lines += _few([step for step in plan.open_steps if step is not current], "later")
     if plan.todos:
         lines.append(f"todos: {done_words(plan.todos)}")

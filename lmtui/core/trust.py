@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lmtui.core.errors import ConfigError
-from lmtui.core.sanitize import counted
+from lmtui.core.sanitize import pluralize
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def part_by_time(items: Sequence[TrustItem]) -> tuple[Sequence[TrustItem], Seque
 def kinds_text(items: Sequence[TrustItem]) -> str:
     """Return which kinds of things these are, each with how many: `2 hooks, 1 setting`."""
     counts = Counter(item.kind for item in items)
-    return ", ".join(counted(count, kind) for kind, count in counts.items())
+    return ", ".join(pluralize(count, kind) for kind, count in counts.items())
 
 
 class Trust(Protocol):

@@ -14,7 +14,7 @@ from lmtui.core.permissions.decide import THIS_SESSION, Effect, GrantScope, Rule
 from lmtui.core.sessions import NOBODY, Answer
 
 
-class Question:
+class PendingApproval:
     """An open question; it is resolved once, by whoever is first."""
 
     def __init__(
@@ -86,7 +86,7 @@ class Approvals:
         self._monotonic = monotonic
         self._name = name
         self.is_attended = is_attended
-        self._open: dict[str, Question] = {}
+        self._open: dict[str, PendingApproval] = {}
         self._asked = 0
         self.granted: tuple[Rule, ...] = ()
         self.unattended: list[str] = []
@@ -96,13 +96,13 @@ class Approvals:
         """Ask, wait and return the answer; cancelled while waiting, the question is resolved as a no by interrupt."""
         return await self.open(request).answer()
 
-    def open(self, request: ApprovalRequested, is_covered: Callable[[], bool] = lambda: False) -> Question:
+    def open(self, request: ApprovalRequested, is_covered: Callable[[], bool] = lambda: False) -> PendingApproval:
         """Ask now, and return what the answer can be waited for with.
 
         `is_covered` tells whether a rule that was granted meanwhile answers it: then nobody needs to.
         """
         self._emit(request)
-        question = Question(request, self._resolve, self._monotonic, is_covered)
+        question = PendingApproval(request, self._resolve, self._monotonic, is_covered)
         if self.is_attended:
             self._open[request.approval_id] = question
         else:

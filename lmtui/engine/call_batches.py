@@ -13,18 +13,18 @@ from lmtui.core.errors import SandboxError, ToolError
 from lmtui.core.hooks import HookEvent
 from lmtui.core.messages import ToolCall
 from lmtui.core.permissions.decide import Access, Verdict
-from lmtui.core.permissions.rules import Deed, facts_of
+from lmtui.core.permissions.rules import FileEffect, facts_of
 from lmtui.core.ports import PreparedCall, ToolResult
-from lmtui.engine.desk import Desk
+from lmtui.engine.agent_context import AgentContext
 from lmtui.engine.entries import check_copied
 from lmtui.engine.loop_detection import TOO_MANY_CALLS
-from lmtui.engine.permission_check import Asked, ask, behind_links, decide_in_time, learn_sandbox
+from lmtui.engine.permission_check import PendingCall, ask, behind_links, decide_in_time, learn_sandbox
 from lmtui.engine.tool_runner import begin, end_unrun, refuse_call, run_call, run_side_by_side
 
 _FEWEST = 2
 
 
-async def ask_ahead(desk: Desk, calls: Sequence[ToolCall], turn_id: str, asked: dict[str, Asked]) -> None:
+async def batch_approvals(desk: AgentContext, calls: Sequence[ToolCall], turn_id: str, asked: dict[str, PendingCall]) -> None:
     """Ask about the calls that can be asked ahead, if they are two or more; `asked` takes them, by call id, as they begin."""
     if desk.hooking.wants(HookEvent.PRE_TOOL_USE):
         return
@@ -46,21 +46,21 @@ async def ask_ahead(desk: Desk, calls: Sequence[ToolCall], turn_id: str, asked: 
         return
     for call, prepared, behind in asking:
         begin(desk, call, prepared, turn_id)
-        asked[call.id] = Asked(prepared, problem="stopped before it was asked about")
+        asked[call.id] = PendingCall(prepared, problem="stopped before it was asked about")
         try:
             asked[call.id] = await ask(desk, call, prepared, behind=behind)
         except (ToolError, SandboxError) as error:
-            asked[call.id] = Asked(prepared, problem=error.full_text())
+            asked[call.id] = PendingCall(prepared, problem=error.full_text())
 
 
-def give_up(desk: Desk, asked: dict[str, Asked], calls: Sequence[ToolCall]) -> None:
+def give_up(desk: AgentContext, asked: dict[str, PendingCall], calls: Sequence[ToolCall]) -> None:
     """End the calls that were asked about and not reached any more."""
     for call in calls:
         if call.id in asked:
             end_unrun(desk, call, asked[call.id])
 
 
-def _independent(desk: Desk, calls: Sequence[ToolCall]) -> list[tuple[ToolCall, PreparedCall]]:
+def _independent(desk: AgentContext, calls: Sequence[ToolCall]) -> list[tuple[ToolCall, PreparedCall]]:
     found: list[tuple[ToolCall, PreparedCall]] = []
     touched: set[str] = set()
     is_after_command = False
@@ -78,12 +78,12 @@ def _independent(desk: Desk, calls: Sequence[ToolCall]) -> list[tuple[ToolCall, 
     return found
 
 
-async def run_calls(desk: Desk, calls: Sequence[ToolCall], turn_id: str) -> None:
+async def run_calls(desk: AgentContext, calls: Sequence[ToolCall], turn_id: str) -> None:
     """Run the calls of one message; refuse those beyond the limit of a message."""
     allowed = calls[: desk.limits.max_calls_per_message]
-    asked: dict[str, Asked] = {}
+    asked: dict[str, PendingCall] = {}
     try:
-        await ask_ahead(desk, allowed, turn_id, asked)
+        await batch_approvals(desk, allowed, turn_id, asked)
         at = 0
         while at < len(allowed) and not desk.hooking.ended_by:
             reading = await _reading(desk, list(takewhile(lambda call: call.id not in asked, allowed[at:])))
@@ -102,9 +102,9 @@ async def run_calls(desk: Desk, calls: Sequence[ToolCall], turn_id: str) -> None
         refuse_call(desk, call, turn_id, ToolResult(text, TOO_MANY_CALLS, ok=False))
 
 
-async def _reading(desk: Desk, calls: Sequence[ToolCall]) -> list[tuple[ToolCall, Asked]]:
+async def _reading(desk: AgentContext, calls: Sequence[ToolCall]) -> list[tuple[ToolCall, PendingCall]]:
     """Return the leading calls that only read and need no approval, with their decisions."""
-    found: list[tuple[ToolCall, Asked]] = []
+    found: list[tuple[ToolCall, PendingCall]] = []
     is_hooked = any(map(desk.hooking.wants, (HookEvent.PRE_TOOL_USE, HookEvent.POST_TOOL_USE)))
     if is_hooked or len(calls) < _FEWEST or len({call.id for call in calls}) != len(calls):
         return found
@@ -116,7 +116,7 @@ async def _reading(desk: Desk, calls: Sequence[ToolCall]) -> list[tuple[ToolCall
     return found
 
 
-async def _as_reading(desk: Desk, call: ToolCall) -> Asked | None:
+async def _as_reading(desk: AgentContext, call: ToolCall) -> PendingCall | None:
     """Return the decision about a call that only reads and needs no approval, else None."""
     try:
         check_copied(call)
@@ -130,7 +130,7 @@ async def _as_reading(desk: Desk, call: ToolCall) -> Asked | None:
         return None  # it says so when its turn comes
     decision = await decide_in_time(desk, prepared, behind)
     is_safe = decision.is_read_only if prepared.access is Access.EXECUTE else True
-    return Asked(prepared, decision, behind=behind) if decision.verdict is Verdict.ALLOW and is_safe else None
+    return PendingCall(prepared, decision, behind=behind) if decision.verdict is Verdict.ALLOW and is_safe else None
 
 
 def _may_only_read(prepared: PreparedCall) -> bool:
@@ -138,7 +138,7 @@ def _may_only_read(prepared: PreparedCall) -> bool:
     facts = facts_of(prepared.tool)
     match prepared.access:
         case Access.READ:
-            return facts.deed in (Deed.SHOWS, Deed.LISTS) and not facts.is_for_work
+            return facts.deed in (FileEffect.SHOWS, FileEffect.LISTS) and not facts.is_for_work
         case Access.WEB:
             return prepared.tool == "fetch"
         case Access.EXECUTE:

@@ -10,7 +10,7 @@ from lmtui.core.model_events import Compacted
 from lmtui.core.plan import Plan
 from lmtui.engine.context import Conversation, cut_places, last_said
 from lmtui.engine.entries import Entries, Entry
-from lmtui.engine.transcript_summary import Gist, Shares, digest
+from lmtui.engine.transcript_summary import Shares, TranscriptSummary, digest
 
 LIMIT_SHARE, TARGET_SHARE = 0.75, 0.5
 FACTS_SHARE, WORDS_SHARE, PLAN_SHARE, ERRORS_SHARE = 0.12, 0.1, 0.06, 0.06  # of the room that a request may fill
@@ -24,7 +24,7 @@ _JOINT_TOKENS = 4  # that parts sized one by one may take more as one message
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class RoomNeeded:
     """How much there is, in tokens.
 
     `window` is served; a request above `limit` is made smaller, to `target` or less, as far as `fixed` (what cannot be made
@@ -37,7 +37,7 @@ class Room:
     fixed: int
 
     @classmethod
-    def of(cls, window: int, answer_tokens: int, fixed: int, threshold: int = 0) -> Room:
+    def of(cls, window: int, answer_tokens: int, fixed: int, threshold: int = 0) -> RoomNeeded:
         """Return the room of a window in which an answer of a size is to find its place, as far as half of it.
 
         With a `threshold` a request is made smaller above that many tokens, however large the window is.
@@ -84,7 +84,7 @@ class _Sheet:
 
 
 def compact(
-    talk: Conversation, plan: Plan, size: Callable[[Message], int], tokens: int, *, room: Room, why: str
+    talk: Conversation, plan: Plan, size: Callable[[Message], int], tokens: int, *, room: RoomNeeded, why: str
 ) -> Compacted | None:
     """Return how a conversation of so many tokens is made to fit, None where it cannot be.
 
@@ -168,7 +168,7 @@ def _last_few(parts: list[Entry], size: Callable[[Message], int], share: int) ->
     return taken
 
 
-def _cut(sheet: _Sheet, plan: Plan, room: Room, end: int) -> None:
+def _cut(sheet: _Sheet, plan: Plan, room: RoomNeeded, end: int) -> None:
     """Sum up the beginning, up to the first place that makes enough room, else to the last that is not behind `end`."""
     talk = sheet.talk
     entries, before = talk.entries, max(talk.folding.kept_from, sheet.kept_from)
@@ -193,7 +193,7 @@ def _cut(sheet: _Sheet, plan: Plan, room: Room, end: int) -> None:
         sheet.tokens -= gain
 
 
-def _told_at(sheet: _Sheet, plan: Plan, room: Room, place: int) -> tuple[str, int]:
+def _told_at(sheet: _Sheet, plan: Plan, room: RoomNeeded, place: int) -> tuple[str, int]:
     """Return the summary of all before a place, and how large it is together with the user's last words."""
     summary = summed_up(sheet.talk.gist(place).open_in(sheet.gist), plan, room, sheet.size)
     last = last_said(sheet.talk.entries, place)
@@ -209,7 +209,13 @@ def _best(entries: Entries, places: list[int], gains: dict[int, int], wanted: in
 
 
 def summed_up(
-    gist: Gist, plan: Plan, room: Room, size: Callable[[Message], int], *, own: str = "", is_brief: bool = False
+    gist: TranscriptSummary,
+    plan: Plan,
+    room: RoomNeeded,
+    size: Callable[[Message], int],
+    *,
+    own: str = "",
+    is_brief: bool = False,
 ) -> str:
     """Return a summary that is no larger than its shares of the room, whatever the tokenizer makes of its letters.
 

@@ -18,30 +18,30 @@ from lmtui.core.events import (
     ThinkingDelta,
 )
 from lmtui.core.messages import (
-    CallForm,
-    CallPiece,
     Completion,
-    Hold,
     Message,
-    ModelPiece,
     ModelRequest,
-    PrefillPiece,
-    QueuedPiece,
-    RetryPiece,
+    PrefillChunk,
+    QueuedChunk,
+    RetryChunk,
     Role,
-    SilencePiece,
-    TextPiece,
-    ThinkingPiece,
+    SilenceChunk,
+    StreamChunk,
+    TextChunk,
+    ThinkingChunk,
     ToolCall,
+    ToolCallChunk,
+    ToolCallFormat,
+    ToolChoice,
 )
 from lmtui.core.model_events import CallFormChanged, Reminder
 from lmtui.core.plan import Plan
 from lmtui.core.task_state import work_lines
-from lmtui.engine.context_fit import fit, make_room
-from lmtui.engine.desk import Desk
+from lmtui.engine.agent_context import AgentContext
+from lmtui.engine.context_fit import compact_context, ensure_fits
 from lmtui.engine.hook_calls import before_room
 from lmtui.engine.instruction_events import take_guidance
-from lmtui.engine.roles import take_role
+from lmtui.engine.model_roles import take_role
 from lmtui.engine.tool_call_policy import FormChange
 from lmtui.engine.turn_outcome import without_token
 from lmtui.engine.usage import announce, show_usage
@@ -52,7 +52,7 @@ _HEAD = "[How your work stands, as lmtui keeps it:"
 _LOOK = "Some of what was done may not be counted yet: look at the disk before you go on, and do not repeat what is there."
 
 
-def tell_state(desk: Desk, turn_id: str) -> None:
+def tell_state(desk: AgentContext, turn_id: str) -> None:
     """Tell the model how its work stands, if it may not know and something is open."""
     if not desk.note.is_due:
         return
@@ -83,7 +83,7 @@ def note_text(plan: Plan, *, is_shaken: bool, is_lost: bool = False) -> str:
 _MOST_REFUSALS = 3
 
 
-async def ask_model(desk: Desk, turn_id: str) -> Completion:
+async def request_completion(desk: AgentContext, turn_id: str) -> Completion:
     """Send the conversation and return the answer, its message emitted.
 
     Raises:
@@ -93,7 +93,7 @@ async def ask_model(desk: Desk, turn_id: str) -> Completion:
     await take_role(desk)
     await desk.model.ready()
     await take_guidance(desk)
-    await fit(desk)
+    await ensure_fits(desk)
     tell_state(desk, turn_id)
     request = _request(desk)
     try:
@@ -106,7 +106,7 @@ async def ask_model(desk: Desk, turn_id: str) -> Completion:
         return await _answer_fitting(desk, _request(desk), turn_id)
 
 
-async def _answer_fitting(desk: Desk, request: ModelRequest, turn_id: str) -> Completion:
+async def _answer_fitting(desk: AgentContext, request: ModelRequest, turn_id: str) -> Completion:
     """Send a request; one that the server refuses for its size is made smaller."""
     try:
         return await _answer(desk, request, turn_id)
@@ -114,11 +114,11 @@ async def _answer_fitting(desk: Desk, request: ModelRequest, turn_id: str) -> Co
         return await _answer_smaller(desk, overflow, request.hold, turn_id)
 
 
-async def _answer_smaller(desk: Desk, overflow: ContextOverflow, hold: Hold, turn_id: str) -> Completion:
+async def _answer_smaller(desk: AgentContext, overflow: ContextOverflow, hold: ToolChoice, turn_id: str) -> Completion:
     """Make room and ask for the same again; more than once only where the server does not say how large its window is."""
     for _ in range(_MOST_REFUSALS):
         await before_room(desk, "auto")
-        make_room(desk, overflow)
+        compact_context(desk, overflow)
         tell_state(desk, turn_id)
         try:
             return await _answer(desk, replace(_request(desk), hold=hold), turn_id)
@@ -129,10 +129,10 @@ async def _answer_smaller(desk: Desk, overflow: ContextOverflow, hold: Hold, tur
     raise overflow
 
 
-def _request(desk: Desk) -> ModelRequest:
+def _request(desk: AgentContext) -> ModelRequest:
     calling = desk.model.calling
     request = desk.conversation.request(desk.specs(), desk.settings, calling.form, calling.take_hold())
-    is_shown = request.call_form is not CallForm.NATIVE
+    is_shown = request.call_form is not ToolCallFormat.NATIVE
     return replace(
         request,
         sees=desk.sees is not False,
@@ -142,7 +142,7 @@ def _request(desk: Desk) -> ModelRequest:
     )
 
 
-async def _answer(desk: Desk, request: ModelRequest, turn_id: str) -> Completion:
+async def _answer(desk: AgentContext, request: ModelRequest, turn_id: str) -> Completion:
     """Send one request and return its answer, the message emitted and what it shows of the model taken up."""
     announce(desk, request)
     watch = _ThinkingWatch(desk)
@@ -185,7 +185,7 @@ async def _answer(desk: Desk, request: ModelRequest, turn_id: str) -> Completion
     return replace(completion, message=message)
 
 
-def _use_form(desk: Desk, change: FormChange) -> None:
+def _use_form(desk: AgentContext, change: FormChange) -> None:
     """Tell the model of its tools in another form from the next request on."""
     if change.form is not desk.model.calling.form:
         desk.emit(CallFormChanged(agent=desk.agent, form=str(change.form), why=change.why))
@@ -200,11 +200,11 @@ class _Partial:
         self._now: list[str] = []
         self._before = ""
 
-    def see(self, piece: ModelPiece) -> None:
+    def see(self, piece: StreamChunk) -> None:
         """Take note of a piece."""
-        if isinstance(piece, TextPiece):
+        if isinstance(piece, TextChunk):
             self._now.append(piece.text)
-        elif isinstance(piece, RetryPiece):
+        elif isinstance(piece, RetryChunk):
             self._before = self.text
             self._now.clear()
 
@@ -214,30 +214,30 @@ class _Partial:
         return "".join(self._now) or self._before
 
 
-def _keep_partial(desk: Desk, text: str, turn_id: str) -> None:
+def _keep_partial(desk: AgentContext, text: str, turn_id: str) -> None:
     """Keep what an answer that was stopped or broke off had said: it was read, so it belongs to the conversation."""
     if text.strip():
         desk.emit(MessageAdded(agent=desk.agent, role=Role.ASSISTANT, text=text, turn_id=turn_id))
 
 
-def _show(desk: Desk, piece: ModelPiece) -> None:
+def _show(desk: AgentContext, piece: StreamChunk) -> None:
     match piece:
-        case TextPiece(text=text):
+        case TextChunk(text=text):
             desk.emit(TextDelta(agent=desk.agent, text=text))
-        case ThinkingPiece(text=text):
+        case ThinkingChunk(text=text):
             desk.emit(ThinkingDelta(agent=desk.agent, text=text))
-        case CallPiece(name=name, size_chars=size_chars):
+        case ToolCallChunk(name=name, size_chars=size_chars):
             desk.warm_up()
             desk.emit(CallProgress(agent=desk.agent, tool=name, size_chars=size_chars))
-        case PrefillPiece(ratio=ratio):
+        case PrefillChunk(ratio=ratio):
             desk.emit(PrefillProgress(agent=desk.agent, ratio=ratio))
-        case QueuedPiece(before=before):
+        case QueuedChunk(before=before):
             desk.emit(PrefillProgress(agent=desk.agent, queued=before))
-        case SilencePiece(seconds=seconds):
+        case SilenceChunk(seconds=seconds):
             what = f"{desk.provider.url} has not answered for {seconds:.0f} s."
             text = f"{what} Wait (it may still be reading the prompt) or stop the turn."
             desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=text))
-        case RetryPiece():
+        case RetryChunk():
             desk.emit(
                 RetryScheduled(
                     agent=desk.agent,
@@ -251,7 +251,7 @@ def _show(desk: Desk, piece: ModelPiece) -> None:
             pass
 
 
-def _with_fresh_ids(desk: Desk, message: Message) -> Message:
+def _with_fresh_ids(desk: AgentContext, message: Message) -> Message:
     """Return the message with call ids that no earlier call has: some servers count from zero in every answer."""
     taken: set[str] = set()
     calls: list[ToolCall] = []
@@ -267,16 +267,16 @@ def _with_fresh_ids(desk: Desk, message: Message) -> Message:
 class _ThinkingWatch:
     """Measures how long the model thought: from its first thinking to what follows."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: AgentContext) -> None:
         self._now = desk.monotonic
         self._since: float | None = None
         self.seconds = 0.0
 
-    def see(self, piece: ModelPiece) -> None:
+    def see(self, piece: StreamChunk) -> None:
         """Take note of a piece."""
-        if isinstance(piece, RetryPiece):
+        if isinstance(piece, RetryChunk):
             self._since, self.seconds = None, 0.0
-        elif isinstance(piece, ThinkingPiece):
+        elif isinstance(piece, ThinkingChunk):
             self._since = self._now() if self._since is None else self._since
         elif self._since is not None:
             self.seconds, self._since = self.seconds + self._now() - self._since, None

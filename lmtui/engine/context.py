@@ -20,19 +20,19 @@ from lmtui.core.events import (
     ToolCallStarted,
     TurnStarted,
 )
-from lmtui.core.instructions import Guidance, GuidanceRead
-from lmtui.core.messages import CallForm, Hold, Image, ImageRef, Message, ModelRequest, Role, ToolSet, ToolSpec
+from lmtui.core.instruction_values import GuidanceRead, Instructions
+from lmtui.core.messages import Image, ImageRef, Message, ModelRequest, Role, ToolCallFormat, ToolChoice, ToolSet, ToolSpec
 from lmtui.core.model_events import BroughtBack, Compacted, Pinned, Reminder, ToolSetChanged
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.window import bytes_by_four
 from lmtui.engine.entries import Entries, Entry, in_short, is_bulky
-from lmtui.engine.transcript_summary import Gist, decisive
+from lmtui.engine.transcript_summary import TranscriptSummary, truncate_middle
 
 FOLDED_CHARS = 600
 _FIRST = 1
 
 
-class Folding:
+class ContextEdits:
     """What the events of one conversation say about how it is sent."""
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ def _short(entry: Entry, *, is_folded: bool) -> Message:
 def _folded_text(entry: Entry) -> str:
     text = entry.message.text.removeprefix(entry.kept)
     if entry.tool and not entry.is_ok:
-        return decisive(text, FOLDED_CHARS)
+        return truncate_middle(text, FOLDED_CHARS)
     beginning = text[:FOLDED_CHARS].rpartition("\n")[0] or text[:FOLDED_CHARS]
     rest = bytes_by_four(text[len(beginning) :])
     return f"{entry.kept}{beginning}\n[the rest of the {entry.title or 'this'}, {rest:,} tokens, left out{_way_back(entry)}]"
@@ -209,7 +209,7 @@ class Conversation:
         self._prompt = prompt
         self._tools = ("full", "")
         self._has_answers = False
-        self.guidance = self.in_prompt = Guidance()
+        self.guidance = self.in_prompt = Instructions()
         self.picture = picture
         self._commands: dict[str, str] = {}
         self._entries = Entries(Entry(Message(Role.SYSTEM, prompt("full", ""))))
@@ -219,8 +219,8 @@ class Conversation:
         self._files: dict[str, tuple[str, ...]] = {}
         self._turns: dict[str, int] = {}
         self._said = 0
-        self._gist, self._gist_to = Gist(), 0
-        self.folding = Folding()
+        self._gist, self._gist_to = TranscriptSummary(), 0
+        self.folding = ContextEdits()
         self.revision = 0
         self.change = ""
 
@@ -238,12 +238,12 @@ class Conversation:
         """Return all messages as they were said; only events change them."""
         return self._entries
 
-    def gist(self, place: int) -> Gist:
+    def gist(self, place: int) -> TranscriptSummary:
         """Return what is worth telling of all before a place; what is summed up already is not gone over again."""
         if place >= self.folding.kept_from > self._gist_to:
             self._gist.take(self._entries.bare(self._gist_to, self.folding.kept_from))
             self._gist_to = self.folding.kept_from
-        told, begun = (self._gist.copy(), self._gist_to) if place >= self._gist_to else (Gist(), 0)
+        told, begun = (self._gist.copy(), self._gist_to) if place >= self._gist_to else (TranscriptSummary(), 0)
         told.take(self._entries.bare(begun, place))
         return told
 
@@ -321,7 +321,7 @@ class Conversation:
             case _:
                 pass
 
-    def _guide(self, guidance: Guidance) -> None:
+    def _guide(self, guidance: Instructions) -> None:
         """Take up what people bring: in the system prompt as long as nothing was answered, else at the end."""
         self.guidance = guidance
         if self._has_answers:
@@ -342,7 +342,11 @@ class Conversation:
         self._entries.use_first(Entry(Message(Role.SYSTEM, text)))
 
     def request(
-        self, tools: tuple[ToolSpec, ...], settings: ModelSettings, form: CallForm = CallForm.NATIVE, hold: Hold = Hold.FREE
+        self,
+        tools: tuple[ToolSpec, ...],
+        settings: ModelSettings,
+        form: ToolCallFormat = ToolCallFormat.NATIVE,
+        hold: ToolChoice = ToolChoice.AUTO,
     ) -> ModelRequest:
         """Return the next request."""
         self._settle()
@@ -384,7 +388,7 @@ class Conversation:
     def _pictures(self, refs: Sequence[ImageRef]) -> tuple[tuple[Image, ...], list[str]]:
         """Return the pictures of a message, and a word in place of each that is gone."""
         found = [(ref, self.picture(ref)) for ref in refs]
-        gone = [f"[the picture {clean_line(ref.name)} is gone]" for ref, image in found if image is None]
+        gone = [f"[the picture {sanitize_line(ref.name)} is gone]" for ref, image in found if image is None]
         return tuple(image for _, image in found if image is not None), gone
 
     def _rewind(self, turn_id: str) -> None:
@@ -393,7 +397,7 @@ class Conversation:
         self.folding.rewound(length)
         self._entries.cut(length, self.folding.kept_from)
         if self._gist_to > length:
-            self._gist, self._gist_to = Gist(), 0
+            self._gist, self._gist_to = TranscriptSummary(), 0
         self._unanswered = {}
         self._turns = {each: start for each, start in self._turns.items() if start < length}
 
@@ -439,6 +443,6 @@ def _why(event: Compacted | BroughtBack | Pinned) -> str:
 
 def _restored(event: FilesRestored) -> str:
     """Return what the model is told of files that the user put back: it would trust what it read before."""
-    files = ", ".join(map(clean_line, event.files[:20])) + (" and more" if len(event.files) > 20 else "")
+    files = ", ".join(map(sanitize_line, event.files[:20])) + (" and more" if len(event.files) > 20 else "")
     did = "did your change again to" if event.action == "redo" else "put back to an earlier state"
     return f"[The user {did}: {files}. Read a file again before you edit it.]"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import accumulate
 
-from lmtui.core.messages import CallForm, Completion, Message, ModelRequest, ToolSpec
+from lmtui.core.messages import Completion, Message, ModelRequest, ToolCallFormat, ToolSpec
 from lmtui.core.ports import TokenCounter
 from lmtui.core.servers import ModelProfile
 from lmtui.core.window import ASSUMED_WINDOW_TOKENS, IMAGE_TOKENS, bytes_by_four
@@ -37,7 +37,7 @@ class Budget:
         form: how the model is told of its tools.
     """
 
-    def __init__(self, count: TokenCounter = bytes_by_four, form: CallForm = CallForm.NATIVE) -> None:
+    def __init__(self, count: TokenCounter = bytes_by_four, form: ToolCallFormat = ToolCallFormat.NATIVE) -> None:
         self._count = count
         self._probe = 0
         self._sizes: dict[int, tuple[object, int]] = {}
@@ -75,7 +75,7 @@ class Budget:
         self.read_tokens_per_s = self.read_tokens_per_s or profile.read_tokens_per_s
         self.write_tokens_per_s = self.write_tokens_per_s or profile.write_tokens_per_s
 
-    def use_form(self, form: CallForm) -> None:
+    def use_form(self, form: ToolCallFormat) -> None:
         """Take note of the form in which tools are told: in text they are a line each, in the server's own form a schema."""
         if form is not self._form:
             self._form = form
@@ -95,7 +95,7 @@ class Budget:
     def tools_size(self, tools: Iterable[ToolSpec]) -> int:
         """Return the size of the tools in our own tokens; all of them together come with words on how to call them."""
         sizes = list(map(self._sized, tools))
-        return sum(sizes) + (_TOLD_TOKENS if len(sizes) > 1 and self._form is not CallForm.NATIVE else 0)
+        return sum(sizes) + (_TOLD_TOKENS if len(sizes) > 1 and self._form is not ToolCallFormat.NATIVE else 0)
 
     def raw(self, messages: Iterable[Message], tools: Iterable[ToolSpec]) -> int:
         """Return the size of a request in our own tokens."""
@@ -189,7 +189,7 @@ class Budget:
         return self._count(message.text) + calls + MESSAGE_TOKENS + self.image_tokens * len(message.images)
 
     def _measure_tool(self, tool: ToolSpec) -> int:
-        if self._form is CallForm.NATIVE:
+        if self._form is ToolCallFormat.NATIVE:
             return self._count(tool.name + tool.description + json.dumps(tool.parameters)) + TOOL_TOKENS
         properties = tool.parameters.get("properties")
         names = ", ".join(properties) if isinstance(properties, dict) else ""
@@ -214,7 +214,7 @@ def _slope(points: Sequence[tuple[int, int]]) -> float:
 _FEW_TOKENS = 160  # servers keep their cache in blocks, of up to 128 tokens
 
 
-class Miss(StrEnum):
+class CacheMissReason(StrEnum):
     """Why something that was sent before is read again; what changed the conversation is told in its own words.
 
     `RESTART`: the server was restarted or unloaded the model.  `TAKEN`: another request took the slot and its cache.
@@ -245,7 +245,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class PromptCacheUsage:
     """How a prompt was read, in the server's tokens."""
 
     reused: int
@@ -260,7 +260,7 @@ class Reading:
         return self.reread + self.new
 
 
-class PrefixLedger:
+class PromptCacheTracker:
     """Compares each request with the one before; the cost is that of what was added, as long as nothing else changed.
 
     `now` is how the request that was begun last compares.
@@ -277,7 +277,7 @@ class PrefixLedger:
         self._revision = 0
         self._tells = False
         self._counted = (0, 0)
-        self.now = Comparison(0, 0, 0, Miss.FIRST)
+        self.now = Comparison(0, 0, 0, CacheMissReason.FIRST)
 
     def size_anew(self) -> None:
         """Size what was sent before anew: sizes from two ways of counting do not stand beside each other."""
@@ -301,17 +301,17 @@ class PrefixLedger:
             common, resent, cause = 0, shared, head
         elif stays < len(old):
             moved = set(map(id, old[stays:]))
-            common, cause = shared, change or Miss.UNKNOWN
+            common, cause = shared, change or CacheMissReason.UNKNOWN
             resent = sum(self._size(message) for message in messages[stays:] if id(message) in moved)
         else:
-            common, resent, cause = shared, 0, Miss.NONE
+            common, resent, cause = shared, 0, CacheMissReason.NONE
         self._before, self._revision, self._stays = request, revision, stays
         self.now = Comparison(total + tools_size, common, 0 if before is None else resent, str(cause))
         return self.now
 
     def settle(
         self, prompt_tokens: int, told: int | None, *, scaled: Callable[[int], int], is_slow: Callable[[int], bool]
-    ) -> Reading:
+    ) -> PromptCacheUsage:
         """Say how the request that was begun last was read, once the server has counted it.
 
         Args:
@@ -333,10 +333,10 @@ class PrefixLedger:
             if not now.cause and reread <= max(_FEW_TOKENS, common // 20):
                 reread = 0
             miss = now.cause or (self._who_took(reused, common) if reread else "")
-            return Reading(reused, reread, prompt_tokens - reused - reread, is_told=True, miss=miss)
+            return PromptCacheUsage(reused, reread, prompt_tokens - reused - reread, is_told=True, miss=miss)
         if not now.cause and common > prompt_tokens // 2 and is_slow(prompt_tokens - common):
-            return Reading(0, common, prompt_tokens - common, is_told=False, miss=Miss.UNKNOWN)
-        return Reading(common, resent, max(0, prompt_tokens - common - resent), is_told=False, miss=now.cause)
+            return PromptCacheUsage(0, common, prompt_tokens - common, is_told=False, miss=CacheMissReason.UNKNOWN)
+        return PromptCacheUsage(common, resent, max(0, prompt_tokens - common - resent), is_told=False, miss=now.cause)
 
     def _in_servers(self, size: int, most: int, scaled: Callable[[int], int]) -> int:
         """Return a beginning of the request before in the server's tokens, which counted that one as a whole."""
@@ -345,9 +345,9 @@ class PrefixLedger:
 
     def _who_took(self, reused: int, common: int) -> str:
         if reused <= common // 20:
-            return Miss.RESTART
+            return CacheMissReason.RESTART
         stayed = self._before.messages[: self._stays] if self._before else ()
-        return Miss.PICTURE if any(message.images for message in stayed) else Miss.TAKEN
+        return CacheMissReason.PICTURE if any(message.images for message in stayed) else CacheMissReason.TAKEN
 
 
 def _shared(old: Sequence[Message], new: Sequence[Message]) -> int:
@@ -359,14 +359,14 @@ def _shared(old: Sequence[Message], new: Sequence[Message]) -> int:
 def _head_cause(before: ModelRequest | None, now: ModelRequest) -> str:
     """Return what changed in what stands before the messages, an empty text where nothing did."""
     if before is None:
-        return Miss.FIRST
+        return CacheMissReason.FIRST
     if before.model != now.model:
-        return Miss.MODEL
+        return CacheMissReason.MODEL
     if before.call_form is not now.call_form:
-        return Miss.FORM
+        return CacheMissReason.FORM
     if before.tools is not now.tools and before.tools != now.tools:
-        return Miss.TOOLS
-    return Miss.NONE
+        return CacheMissReason.TOOLS
+    return CacheMissReason.NONE
 
 
 WHOLE = "whole"
@@ -398,7 +398,7 @@ class SentSize:
 
 
 @dataclass(slots=True)
-class WindowBook:
+class ContextBudget:
     """What one agent's requests are measured by.  `tools` is the user's choice of a set: auto, full or lean.
 
     Room is made above `threshold_tokens` (0: by the window alone).  `summaries` counts those that the model was asked for,
@@ -418,15 +418,17 @@ class WindowBook:
     short_counts: int = 0
     is_told: bool = False
     chosen_for: str | None = None
-    ledger: PrefixLedger = field(init=False)
+    ledger: PromptCacheTracker = field(init=False)
     sent: SentSize = field(init=False)
 
-    def another(self) -> WindowBook:
+    def another(self) -> ContextBudget:
         """Return one for another conversation with the same model."""
-        other = WindowBook(self.budget.another(), self.tools, self.threshold_tokens, asks_for_summaries=self.asks_for_summaries)
+        other = ContextBudget(
+            self.budget.another(), self.tools, self.threshold_tokens, asks_for_summaries=self.asks_for_summaries
+        )
         other.chosen_for = self.chosen_for
         return other
 
     def __post_init__(self) -> None:
-        self.ledger = PrefixLedger(self.budget.size)
+        self.ledger = PromptCacheTracker(self.budget.size)
         self.sent = SentSize(self.budget)

@@ -9,23 +9,23 @@ from functools import partial
 
 from lmtui.core.errors import ContextOverflow, ProviderError, SessionFileError, WindowFull
 from lmtui.core.events import ROOT, Level, Notice
-from lmtui.core.messages import CallForm, Completion, Message, ModelRequest, Role, ToolSet
+from lmtui.core.messages import Completion, Message, ModelRequest, Role, ToolCallFormat, ToolSet
 from lmtui.core.model_events import Compacted, Compacting, ToolSetChanged
 from lmtui.core.roles import ModelRole
-from lmtui.core.sanitize import clean
+from lmtui.core.sanitize import sanitize
 from lmtui.core.window import ASSUMED_WINDOW_TOKENS
-from lmtui.engine.compaction import Room, compact, summed_up
+from lmtui.engine.agent_context import AgentContext
+from lmtui.engine.compaction import RoomNeeded, compact, summed_up
 from lmtui.engine.context_budget import WHOLE
-from lmtui.engine.desk import Desk
 from lmtui.engine.hook_calls import before_room
-from lmtui.engine.inbox import Said
-from lmtui.engine.roles import for_role, take_role
+from lmtui.engine.inbox import UserInput
+from lmtui.engine.model_roles import for_role, take_role
 from lmtui.engine.usage import announce, show_usage, usage_beside
 
 _LEAST_ROOM = 4.0  # times what they take
 
 
-def offer_long_tools(desk: Desk, free_tokens: int) -> None:
+def offer_long_tools(desk: AgentContext, free_tokens: int) -> None:
     """Tell of them, where `free_tokens` are enough; a set that the settings name stays as it is."""
     if desk.tool_set is not ToolSet.LEAN or desk.window.tools != "auto" or desk.agent != ROOT:
         return
@@ -49,7 +49,9 @@ _ASK = (
 )
 
 
-async def in_own_words(desk: Desk, event: Compacted, room: Room, *, focus: str = "", is_asked: bool = False) -> Compacted:
+async def in_own_words(
+    desk: AgentContext, event: Compacted, room: RoomNeeded, *, focus: str = "", is_asked: bool = False
+) -> Compacted:
     """Return how room is made with the model's own words in the summary, or as it is where asking does not pay or work.
 
     Args:
@@ -82,7 +84,7 @@ async def in_own_words(desk: Desk, event: Compacted, room: Room, *, focus: str =
     return replace(event, summary=told, tokens_after=event.tokens_after + more)
 
 
-def _pays(desk: Desk, event: Compacted, limit_chars: int) -> bool:
+def _pays(desk: AgentContext, event: Compacted, limit_chars: int) -> bool:
     """Tell whether a request for a summary is worth its time: something is summed up, and it is asked for seldom enough."""
     book = desk.window
     is_cut = event.kept_from > desk.conversation.folding.kept_from
@@ -92,12 +94,12 @@ def _pays(desk: Desk, event: Compacted, limit_chars: int) -> bool:
     return book.asks_for_summaries and is_cut and is_seldom and is_quick
 
 
-def _left_tokens(desk: Desk, request: ModelRequest, room: Room) -> int:
+def _left_tokens(desk: AgentContext, request: ModelRequest, room: RoomNeeded) -> int:
     budget = desk.window.budget
     return int(room.window - budget.estimate(budget.raw(request.messages, request.tools)))
 
 
-def _may_think(desk: Desk, request: ModelRequest) -> bool:
+def _may_think(desk: AgentContext, request: ModelRequest) -> bool:
     """Tell whether the model thinks before it answers; of another one than the one in use nothing is known."""
     if request.model != desk.settings.model:
         return True
@@ -105,13 +107,13 @@ def _may_think(desk: Desk, request: ModelRequest) -> bool:
     return bool(is_told) or any(message.thinking for message in desk.conversation.messages)
 
 
-def _request(desk: Desk, limit_chars: int, focus: str) -> ModelRequest:
+def _request(desk: AgentContext, limit_chars: int, focus: str) -> ModelRequest:
     """Return the last request and the question; another model, where one is named for this, is asked the same."""
     settings = for_role(desk.roles, ModelRole.SUMMARISER, desk.settings)
-    what = f" What matters most: {clean(focus)}" if focus.strip() else ""
+    what = f" What matters most: {sanitize(focus)}" if focus.strip() else ""
     ask = Message(Role.USER, _ASK.format(words=max(40, limit_chars // _CHARS_PER_WORD), focus=what))
     request = desk.conversation.request(desk.specs(), settings, desk.model.calling.form)
-    is_shown = request.call_form is not CallForm.NATIVE
+    is_shown = request.call_form is not ToolCallFormat.NATIVE
     return replace(
         request,
         messages=(*request.messages, ask),
@@ -122,7 +124,7 @@ def _request(desk: Desk, limit_chars: int, focus: str) -> ModelRequest:
     )
 
 
-async def _words(desk: Desk, request: ModelRequest) -> str:
+async def _words(desk: AgentContext, request: ModelRequest) -> str:
     """Return what the model answers; nothing where it calls a tool in place of answering.
 
     Of another model nothing is learned for the one in use, and its reading tells nothing of that one's cache.
@@ -137,11 +139,11 @@ async def _words(desk: Desk, request: ModelRequest) -> str:
                     show_usage(desk, piece, desk.turn_id)
                 else:
                     desk.emit(usage_beside(desk.agent, request, piece))
-                return "" if piece.message.tool_calls or piece.problem else clean(piece.message.text).strip()
+                return "" if piece.message.tool_calls or piece.problem else sanitize(piece.message.text).strip()
     return ""
 
 
-def _size(desk: Desk, message: Message) -> int:
+def _size(desk: AgentContext, message: Message) -> int:
     budget = desk.window.budget
     return budget.scaled(budget.size(message))
 
@@ -155,7 +157,7 @@ _UNKNOWN = (
 )
 
 
-async def fit(desk: Desk) -> None:
+async def ensure_fits(desk: AgentContext) -> None:
     """Choose the tools and make room, so that the next request fits.
 
     Raises:
@@ -183,7 +185,7 @@ async def fit(desk: Desk) -> None:
         offer_long_tools(desk, room.limit - tokens)
 
 
-def make_room(desk: Desk, overflow: ContextOverflow) -> None:
+def compact_context(desk: AgentContext, overflow: ContextOverflow) -> None:
     """Make a request smaller that the server refused for its size, and take up what that says of the window.
 
     Raises:
@@ -218,7 +220,7 @@ def choose_tools(setting: str, window_tokens: int, read_tokens_per_s: float) -> 
     return ToolSet.FULL, known
 
 
-def _choose_tools(desk: Desk) -> None:
+def _choose_tools(desk: AgentContext) -> None:
     """Choose once for a model: another set in the middle of a session would change the whole prefix."""
     book = desk.window
     if book.chosen_for == desk.settings.model:
@@ -234,7 +236,7 @@ def _choose_tools(desk: Desk) -> None:
         desk.emit(ToolSetChanged(agent=desk.agent, tools=tools, why=why, edits=edits))
 
 
-def measure(desk: Desk) -> tuple[int, Room]:
+def measure(desk: AgentContext) -> tuple[int, RoomNeeded]:
     """Return the size of the next request and the room that there is, in the server's tokens."""
     budget, talk = desk.window.budget, desk.conversation
     tools_tokens, task = budget.tools_size(desk.specs()), talk.entries.first_task
@@ -242,10 +244,10 @@ def measure(desk: Desk) -> tuple[int, Room]:
     kept = (talk.entries[0], *([task] if task else []))
     fixed = budget.estimate(sum(budget.size(entry.message) for entry in kept) + tools_tokens)
     window = desk.window_tokens or ASSUMED_WINDOW_TOKENS
-    return tokens, Room.of(window, desk.settings.max_tokens or 0, min(fixed, tokens), desk.window.threshold_tokens)
+    return tokens, RoomNeeded.of(window, desk.settings.max_tokens or 0, min(fixed, tokens), desk.window.threshold_tokens)
 
 
-def plan_room(desk: Desk, tokens: int, room: Room, why: str) -> Compacted | None:
+def plan_room(desk: AgentContext, tokens: int, room: RoomNeeded, why: str) -> Compacted | None:
     """Return how the next request can be made smaller, None where it cannot."""
     budget = desk.window.budget
 
@@ -255,7 +257,7 @@ def plan_room(desk: Desk, tokens: int, room: Room, why: str) -> Compacted | None
     return compact(desk.conversation, desk.plan, size, tokens, room=room, why=why)
 
 
-def _room_for(desk: Desk, tokens: int, room: Room, why: str) -> Compacted:
+def _room_for(desk: AgentContext, tokens: int, room: RoomNeeded, why: str) -> Compacted:
     """Return how room is made.
 
     Raises:
@@ -279,7 +281,7 @@ _WAY_OUT = (
 )
 
 
-def _full(tokens: int, room: Room) -> str:
+def _full(tokens: int, room: RoomNeeded) -> str:
     return (
         f"the model's window of {room.window:,} tokens is full: the next request has about {tokens:,}, of which system prompt, "
         f"tools and task take {room.fixed:,}, and nothing more can be left out"
@@ -290,7 +292,7 @@ _TARGET_SHARE = 0.1
 _NOTHING = "There is nothing that could be summed up: the conversation is short, or was summed up just now."
 
 
-async def make_room_now(desk: Desk, said: Said, turn_id: str) -> None:
+async def compact_now(desk: AgentContext, said: UserInput, turn_id: str) -> None:
     """Sum up what was said so far; `said` is what matters most.  A cancel passes on, and nothing is changed then."""
     desk.turn_id = turn_id
     try:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lmtui.core.errors import Fault, ProviderError, ToolError
-from lmtui.core.messages import CallForm, Completion, Message, ModelRequest, Role, ToolCall, ToolSet, Urgency
+from lmtui.core.messages import Completion, Message, ModelRequest, Priority, Role, ToolCall, ToolCallFormat, ToolSet
 from lmtui.core.ports import Provider, TokenCounter, Toolbox
 from lmtui.core.window import bytes_by_four
 from lmtui.engine.context import system_prompt
@@ -58,10 +58,10 @@ class FormCounts:
         """Return how it went in a few words."""
         return f"{self.right} of {self.tasks}" + (f" ({self.why_not})" if self.why_not else "")
 
-    def told(self, form: CallForm) -> str:
+    def told(self, form: ToolCallFormat) -> str:
         """Return the counts in words."""
         kinds = [(self.structured, "structured")]
-        kinds += [(self.recovered, "found in the text" if form is CallForm.NATIVE else "read")]
+        kinds += [(self.recovered, "found in the text" if form is ToolCallFormat.NATIVE else "read")]
         kinds += [(self.malformed, "malformed")]
         counts = ", ".join(f"{count} {word}" for count, word in kinds if count) or "none made"
         said = f"{self.right} of {self.tasks} tasks right, calls: {counts}" if self.tasks else ""
@@ -73,21 +73,23 @@ def works_natively(counts: FormCounts) -> bool:
     return counts.is_perfect and counts.structured > 0 and not counts.recovered
 
 
-def chosen(found: Mapping[CallForm, FormCounts]) -> tuple[CallForm | None, str]:
+def chosen(found: Mapping[ToolCallFormat, FormCounts]) -> tuple[ToolCallFormat | None, str]:
     """Return the form to use (None: no task was done in any), and why, with the counts.
 
     Native where it works, else text, else a schema; a schema in place of text where it is clearly better, and native calls in
     place of both where those do not do more.
     """
-    native, text, schema = (found.get(form, FormCounts()) for form in (CallForm.NATIVE, CallForm.TEXT, CallForm.SCHEMA))
+    native, text, schema = (
+        found.get(form, FormCounts()) for form in (ToolCallFormat.NATIVE, ToolCallFormat.TEXT, ToolCallFormat.SCHEMA)
+    )
     is_native_usable = native.structured > native.recovered and not native.why_not
     held_is_better = schema.right >= text.right + _CLEARLY or (schema.right > text.right and (not text.right or text.malformed))
     if works_natively(native) or (is_native_usable and native.right > 0 and native.right >= max(text.right, schema.right)):
-        form = CallForm.NATIVE
+        form = ToolCallFormat.NATIVE
     elif held_is_better:
-        form = CallForm.SCHEMA
+        form = ToolCallFormat.SCHEMA
     elif text.right:
-        form = CallForm.TEXT
+        form = ToolCallFormat.TEXT
     else:
         return None, "in no form of calls was a task done"
     others = (f"{each} {counts.briefly}" for each, counts in found.items() if each is not form)
@@ -242,12 +244,12 @@ class Examinee:
         self._parts = parts
         self._tools = parts.toolbox.specs(ToolSet.LEAN)
         self._system = Message(Role.SYSTEM, system_prompt("lean"))
-        self._budgets: dict[CallForm, Budget] = {}
+        self._budgets: dict[ToolCallFormat, Budget] = {}
         self.plain = Budget(parts.count)
         self.thinks = False
         self.is_cut = False
 
-    def budget(self, form: CallForm) -> Budget:
+    def budget(self, form: ToolCallFormat) -> Budget:
         """Return what is known of the sizes of requests in a form of calls."""
         return self._budgets.setdefault(form, Budget(self._parts.count, form))
 
@@ -260,12 +262,12 @@ class Examinee:
             is_patient: there is no limit of time, for the server may load the model first.
         """
         room = THINKING_TOKENS // 2 if self.thinks else 0
-        request = self._request([Message(Role.USER, text)], CallForm.NATIVE, max_tokens + room)
+        request = self._request([Message(Role.USER, text)], ToolCallFormat.NATIVE, max_tokens + room)
         completion = await self._ask(request, None if is_patient else _ANSWER_LIMIT_S)
         self._learn_size(self.plain, request, completion)
         return completion
 
-    def task_request(self, talk: Sequence[Message], form: CallForm) -> ModelRequest:
+    def task_request(self, talk: Sequence[Message], form: ToolCallFormat) -> ModelRequest:
         """Return a request as a session with the lean tools makes it."""
         most = THINKING_TOKENS if self.thinks else ANSWER_TOKENS
         return replace(self._request([self._system, *talk], form, most), tools=self._tools)
@@ -288,7 +290,7 @@ class Examinee:
             return error
         return CheckedCall(prepared.tool, prepared.arguments)
 
-    def _request(self, talk: Sequence[Message], form: CallForm, max_tokens: int) -> ModelRequest:
+    def _request(self, talk: Sequence[Message], form: ToolCallFormat, max_tokens: int) -> ModelRequest:
         return ModelRequest(
             tuple(talk),
             (),
@@ -296,7 +298,7 @@ class Examinee:
             temperature=0.0,
             max_tokens=max_tokens,
             call_form=form,
-            urgency=Urgency.CHILD,
+            urgency=Priority.SUBAGENT,
             sees=False,
         )
 

@@ -10,14 +10,14 @@ from lmtui.core.errors import SandboxError
 from lmtui.core.events import CheckpointCreated, FilesChanged, Level, Notice
 from lmtui.core.permissions.decide import Access
 from lmtui.core.ports import Snapshot, ToolResult
-from lmtui.engine.desk import Desk
+from lmtui.engine.agent_context import AgentContext
 
 T = TypeVar("T")
 CHANGERS = (Access.WRITE, Access.EXECUTE)
 _PATIENCE_S = 15.0
 
 
-async def keep_state(desk: Desk, call_id: str, access: Access) -> Snapshot | None:
+async def snapshot_before(desk: AgentContext, call_id: str, access: Access) -> Snapshot | None:
     """Keep the state before a call that may change files; None where there is no need or no way, and the user is told once."""
     if access not in CHANGERS or desk.checkpoints is None:
         return None
@@ -42,15 +42,15 @@ async def keep_state(desk: Desk, call_id: str, access: Access) -> Snapshot | Non
     return before
 
 
-def _tell_once(desk: Desk, problem: str) -> None:
+def _tell_once(desk: AgentContext, problem: str) -> None:
     """Say why no state can be kept; the next call tries again, and only what is new is said."""
     if problem != desk.checkpoint_problem:
         desk.checkpoint_problem = problem
         desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=problem))
 
 
-async def tell_changes(
-    desk: Desk, call_id: str, before: Snapshot | None, result: ToolResult, files: dict[str, None]
+async def record_changes(
+    desk: AgentContext, call_id: str, before: Snapshot | None, result: ToolResult, files: dict[str, None]
 ) -> tuple[str, ...]:
     """Report what a call changed, add it to `files` and return it: from comparing states, else from the tool."""
     changes, after_id = result.changes, ""

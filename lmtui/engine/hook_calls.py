@@ -18,11 +18,11 @@ from lmtui.core.messages import ToolCall
 from lmtui.core.model_events import Reminder
 from lmtui.core.permissions.decide import Decision, Effect, Mode, Verdict, decide_all
 from lmtui.core.ports import PreparedCall, ToolResult
-from lmtui.engine.desk import Desk
+from lmtui.engine.agent_context import AgentContext
 from lmtui.engine.permission_check import wants_network
 
 if TYPE_CHECKING:
-    from lmtui.engine.desk import Desk
+    from lmtui.engine.agent_context import AgentContext
 
 
 MOST_HELD = 3
@@ -40,7 +40,7 @@ class Screened:
 
 
 async def call_hooks(
-    desk: Desk,
+    desk: AgentContext,
     event: HookEvent,
     facts: Mapping[str, object],
     *,
@@ -80,13 +80,13 @@ def tell_runs(emit: Callable[[Event], None], event: HookEvent, verdict: HookVerd
         emit(Notice(agent=agent, level=Level.INFO, text=f"A hook says: {note}"))
 
 
-def tell_model(desk: Desk, text: str, turn_id: str) -> None:
+def tell_model(desk: AgentContext, text: str, turn_id: str) -> None:
     """Tell the model what hooks have to say to it."""
     if text:
         desk.emit(Reminder(agent=desk.agent, text=f"From a hook of the user's: {text}", turn_id=turn_id))
 
 
-async def screen(desk: Desk, call: ToolCall, prepared: PreparedCall) -> Screened:
+async def screen(desk: AgentContext, call: ToolCall, prepared: PreparedCall) -> Screened:
     """Let hooks look at a call before anybody decides about it.
 
     Raises:
@@ -103,7 +103,7 @@ async def screen(desk: Desk, call: ToolCall, prepared: PreparedCall) -> Screened
     return Screened(changed, verdict, f"[a hook of the user's changed the arguments to: {told}]\n")
 
 
-def overruled(desk: Desk, screened: Screened, decision: Decision, behind: tuple[str, ...]) -> Decision:
+def overruled(desk: AgentContext, screened: Screened, decision: Decision, behind: tuple[str, ...]) -> Decision:
     """Return what holds for a call: the permission function's decision, made stricter or answered by hooks."""
     said, reason = screened.verdict.permission, screened.verdict.reason.rstrip(".")
     match said, decision.verdict:
@@ -122,7 +122,7 @@ def overruled(desk: Desk, screened: Screened, decision: Decision, behind: tuple[
             return decision
 
 
-def _only_mode_asks(desk: Desk, prepared: PreparedCall, behind: tuple[str, ...]) -> bool:
+def _only_mode_asks(desk: AgentContext, prepared: PreparedCall, behind: tuple[str, ...]) -> bool:
     """Tell whether nothing but the mode asks about a call: no rule, no doubt, no secret and no reduced sandbox."""
     mode = Mode.PLAN if desk.only_reads else Mode.AUTO
     rules = tuple(rule for rule in desk.all_rules() if rule.effect is not Effect.ALLOW)
@@ -138,7 +138,7 @@ def _only_mode_asks(desk: Desk, prepared: PreparedCall, behind: tuple[str, ...])
     return decision.verdict is Verdict.ALLOW and not wants_network(prepared)
 
 
-async def look_back(desk: Desk, call: ToolCall, prepared: PreparedCall, result: ToolResult) -> ToolResult:
+async def look_back(desk: AgentContext, call: ToolCall, prepared: PreparedCall, result: ToolResult) -> ToolResult:
     """Let hooks look at what a call did, and return the result with what they say to the model."""
     response = {"output": result.text, "summary": result.summary, "success": result.ok}
     facts = {"tool_use_id": call.id, "tool_response": response}
@@ -151,7 +151,7 @@ async def look_back(desk: Desk, call: ToolCall, prepared: PreparedCall, result: 
     return replace(result, text=f"{result.text}{gap}[a hook of the user's says: {told}]")
 
 
-async def held_up(desk: Desk, text: str) -> str:
+async def held_up(desk: AgentContext, text: str) -> str:
     """Ask the hooks whether an agent may end, and return why not in words for it; empty where it may."""
     event = HookEvent.SUBAGENT_STOP if desk.depth else HookEvent.STOP
     if not desk.hooking.wants(event):
@@ -168,7 +168,7 @@ async def held_up(desk: Desk, text: str) -> str:
     return f"A hook of the user's says that this is not the end: {verdict.reason}"
 
 
-async def before_room(desk: Desk, trigger: str, focus: str = "") -> None:
+async def before_room(desk: AgentContext, trigger: str, focus: str = "") -> None:
     """Tell the hooks that room is made in the window; what they say of it goes to the user."""
     if desk.hooking.wants(HookEvent.PRE_COMPACT):
         facts = {"trigger": trigger, "custom_instructions": focus}
@@ -179,7 +179,7 @@ async def before_room(desk: Desk, trigger: str, focus: str = "") -> None:
 _END_S = 5.0
 
 
-class HooksBeside:
+class SessionHookCalls:
     """Calls them.
 
     Args:
@@ -189,7 +189,7 @@ class HooksBeside:
     """
 
     def __init__(
-        self, desk: Callable[[], Desk], emit: Callable[[Event], None], history: Callable[[], Sequence[Envelope]]
+        self, desk: Callable[[], AgentContext], emit: Callable[[Event], None], history: Callable[[], Sequence[Envelope]]
     ) -> None:
         self._desk = desk
         self._emit = emit

@@ -18,7 +18,7 @@ _LOST = "This waited when the session ended, and cannot be taken up again as it 
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class UserInput:
     """Something the user said.
 
     `typed` is the text as it stood in the prompt, where that differs; `is_command` a shell command of the user's own, which
@@ -64,20 +64,20 @@ class Said:
         return "pictures" if self.images else ""
 
 
-def read_said(shown: str, kind: str = "") -> Said | None:
-    """Return what gave `Said.shown` and `Said.kind`, but for its `typed`; None where they do not hold all of it."""
+def read_said(shown: str, kind: str = "") -> UserInput | None:
+    """Return what gave `UserInput.shown` and `UserInput.kind`, but for its `typed`; None where they do not hold all of it."""
     if kind not in ("", _REMINDER):
         return None
     if shown.startswith(_COMPACT):
-        return Said(shown.removeprefix(_COMPACT).strip(), is_compaction=True)
+        return UserInput(shown.removeprefix(_COMPACT).strip(), is_compaction=True)
     if shown.startswith("!"):
         is_told = not shown.startswith("!!")
-        return Said(shown.removeprefix("!" if is_told else "!!").strip(), is_command=True, is_told=is_told)
+        return UserInput(shown.removeprefix("!" if is_told else "!!").strip(), is_command=True, is_told=is_told)
     text = shown[1:] if _LIKE_A_COMMAND.match(shown) else shown
-    return Said(text, is_reminder=kind == _REMINDER)
+    return UserInput(text, is_reminder=kind == _REMINDER)
 
 
-def left_waiting(past: Sequence[Envelope]) -> tuple[tuple[Said, ...], tuple[str, ...]]:
+def left_waiting(past: Sequence[Envelope]) -> tuple[tuple[UserInput, ...], tuple[str, ...]]:
     """Return what waited when a session ended, oldest first, and notices of what cannot be taken up again."""
     last = next((each.event for each in reversed(past) if isinstance(each.event, InboxChanged)), InboxChanged())
     entries = list(zip(last.queued, itertools.chain(last.kinds, itertools.repeat("")), strict=False))
@@ -90,8 +90,8 @@ class Inbox:
     """A queue of the user's words, oldest first; after an interrupt what was in it is held back until the user says so."""
 
     def __init__(self) -> None:
-        self._entries: list[Said] = []
-        self._held: list[Said] = []
+        self._entries: list[UserInput] = []
+        self._held: list[UserInput] = []
 
     def __bool__(self) -> bool:
         return bool(self._entries)
@@ -111,15 +111,15 @@ class Inbox:
         kinds = tuple(entry.kind for entry in self._held + self._entries)
         return InboxChanged(agent=agent, queued=self.texts, is_paused=self.is_paused, kinds=kinds if any(kinds) else ())
 
-    def put(self, said: Said) -> None:
+    def put(self, said: UserInput) -> None:
         """Add to the end."""
         self._entries.append(said)
 
-    def take(self) -> Said:
+    def take(self) -> UserInput:
         """Take the oldest that is not held back."""
         return self._entries.pop(0)
 
-    def take_steering(self) -> Said | None:
+    def take_steering(self) -> UserInput | None:
         """Take the oldest that goes into the running turn, None where there is none."""
         said = next((entry for entry in self._entries if entry.is_steering), None)
         if said is not None:
@@ -134,7 +134,7 @@ class Inbox:
         said = self._held.pop(index) if is_held else self._entries.pop(index - len(self._held))
         return said.typed or said.shown
 
-    def hold(self, said: Said) -> None:
+    def hold(self, said: UserInput) -> None:
         """Hold back what was taken already."""
         self._held.append(said)
 

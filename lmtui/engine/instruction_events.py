@@ -6,18 +6,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lmtui.core.events import ROOT, Level, Notice
-from lmtui.core.instructions import Guidance, GuidanceRead, cut_sources
-from lmtui.core.sanitize import clean_line
+from lmtui.core.instruction_values import GuidanceRead, Instructions, cut_sources
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.window import ASSUMED_WINDOW_TOKENS
 
 if TYPE_CHECKING:
-    from lmtui.engine.desk import Desk
+    from lmtui.engine.agent_context import AgentContext
 
 SHARE, MAX_CHARS = 0.15, 24_000
 _CHARS_PER_TOKEN = 3.5
 
 
-async def take_guidance(desk: Desk) -> None:
+async def take_guidance(desk: AgentContext) -> None:
     """Read what people bring, once in a turn, and take it up where it is new."""
     if desk.agent != ROOT or desk.guided == desk.turn_id:
         return
@@ -28,7 +28,7 @@ async def take_guidance(desk: Desk) -> None:
         return
     desk.emit(GuidanceRead(agent=desk.agent, guidance=found))
     new_cuts = [name for name in cut_sources(found.sources) if name not in cut_sources(known.sources)]
-    new_problems = [clean_line(problem) for problem in found.problems if problem not in known.problems]
+    new_problems = [sanitize_line(problem) for problem in found.problems if problem not in known.problems]
     cuts = [f"{', '.join(new_cuts)} was cut: it takes more than {SHARE:.0%} of the window"] if new_cuts else []
     for text in (*cuts, *new_problems):
         desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=text))
@@ -39,6 +39,6 @@ def guidance_chars(window_tokens: int) -> int:
     return min(MAX_CHARS, int((window_tokens or ASSUMED_WINDOW_TOKENS) * SHARE * _CHARS_PER_TOKEN))
 
 
-def _told(guidance: Guidance) -> Guidance:
+def _told(guidance: Instructions) -> Instructions:
     """Return what counts as a change: prices do not."""
     return replace(guidance, sources=())

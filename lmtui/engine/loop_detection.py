@@ -153,7 +153,7 @@ def _least(limit: int, most: int) -> int:
     return min(limit, most) if limit else most
 
 
-class LoopWatch:
+class LoopDetector:
     """Watches one agent.  `limits` are its own; `has_failed` tells whether the last call did."""
 
     def __init__(self, limits: Limits | None = None) -> None:
@@ -382,7 +382,7 @@ def _digest(text: str) -> str:
 
 
 def _without_remark(text: str) -> str:
-    """Return a result without what `LoopWatch.answer` says of its coming again."""
+    """Return a result without what `LoopDetector.answer` says of its coming again."""
     return text.removeprefix(f"{_SAME}\n").removesuffix(f"\n{_SAME_FAILURE}")
 
 

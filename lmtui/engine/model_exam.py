@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lmtui.core.errors import ContextOverflow, Fault, ProviderError, ToolError
-from lmtui.core.messages import CallForm, Completion, Message, Role, ToolCall
+from lmtui.core.messages import Completion, Message, Role, ToolCall, ToolCallFormat
 from lmtui.core.ports import TokenCounter
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import EXAM, ExamRow, ExamState, Grade, ModelProfile, OnStep, ServedModel, speed_words
 from lmtui.core.window import ASSUMED_WINDOW_TOKENS
 from lmtui.engine.exam_tasks import (
@@ -29,7 +29,7 @@ from lmtui.engine.exam_tasks import (
     result_of,
     works_natively,
 )
-from lmtui.engine.tool_call_policy import Calling
+from lmtui.engine.tool_call_policy import ToolCallPolicy
 
 FATAL = (Fault.UNREACHABLE, Fault.KEY_REFUSED, Fault.UNKNOWN_MODEL, Fault.NOT_A_MODEL_SERVER, Fault.LOADING)
 _MOST_REQUESTS = 3
@@ -38,13 +38,13 @@ _MOST_REQUESTS = 3
 class FormTrial:
     """Tries one form; `counts` is what was seen so far.
 
-    A form is given up as a session gives it up: by what `Calling` makes of the answers and refusals.
+    A form is given up as a session gives it up: by what `ToolCallPolicy` makes of the answers and refusals.
     """
 
-    def __init__(self, examinee: Examinee, form: CallForm) -> None:
+    def __init__(self, examinee: Examinee, form: ToolCallFormat) -> None:
         self._examinee = examinee
         self._form = form
-        self._calling = Calling()
+        self._calling = ToolCallPolicy()
         self._calling.take(form)
         self.counts = FormCounts()
 
@@ -96,7 +96,7 @@ class FormTrial:
             return None
         self.counts.see(completion)
         change = self._calling.see(request, completion)
-        if change is not None and self._form is CallForm.NATIVE:
+        if change is not None and self._form is ToolCallFormat.NATIVE:
             self.counts.why_not = change.why
         return completion.message
 
@@ -289,7 +289,7 @@ class ModelExam:
         self._on_step = on_step
         self._begun = self._last_row = parts.monotonic()
         self._examinee = Examinee(parts)
-        self._counts: dict[CallForm, FormCounts] = {}
+        self._counts: dict[ToolCallFormat, FormCounts] = {}
         self.served: ServedModel | None = None
         self.state = ExamState(parts.provider.url, parts.model, profile=ModelProfile(source=EXAM))
 
@@ -323,7 +323,7 @@ class ModelExam:
         text = said.text.strip() or said.thinking.strip()
         if not text and not said.tool_calls:
             raise ProviderError(Fault.EMPTY, "the model answers nothing", "Look at the server's log.")
-        self._row("answers", Grade.GOOD, f"“{clean_line(text)[:40]}”")
+        self._row("answers", Grade.GOOD, f"“{sanitize_line(text)[:40]}”")
 
     async def _measure_speed(self) -> None:
         """Let it read what is in no cache, and write some numbers."""
@@ -344,14 +344,14 @@ class ModelExam:
         """Try native calls, then, unless they work, text, then, unless that works, a schema; choose."""
         end = self._parts.monotonic() + _FORMS_LIMIT_S
         tasks = QUICK_TASKS if self._parts.is_quick else TASKS
-        for form in CallForm:
+        for form in ToolCallFormat:
             trial = FormTrial(self._examinee, form)
-            if form is CallForm.NATIVE and self.served is not None and self.served.drops_tools:
+            if form is ToolCallFormat.NATIVE and self.served is not None and self.served.drops_tools:
                 trial.counts.why_not = "its chat template has no place for tools"
             await trial.run(tasks, lambda: self._parts.monotonic() < end, self._say)
             counts = self._counts[form] = trial.counts
             self._row(f"calls, {form}", Grade.GOOD if counts.is_perfect else Grade.WEAK, counts.told(form))
-            if works_natively(counts) or (form is CallForm.TEXT and counts.is_perfect):
+            if works_natively(counts) or (form is ToolCallFormat.TEXT and counts.is_perfect):
                 break
         self._choose()
 
@@ -398,7 +398,7 @@ class ModelExam:
 
     def _row(self, name: str, grade: Grade, text: str, hint: str = "") -> None:
         now = self._parts.monotonic()
-        row = ExamRow(name, grade, clean_line(text), clean_line(hint), round(now - self._last_row, 1))
+        row = ExamRow(name, grade, sanitize_line(text), sanitize_line(hint), round(now - self._last_row, 1))
         self._last_row = now
         self._change(rows=(*self.state.rows, row), doing="")
 

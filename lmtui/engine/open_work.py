@@ -35,7 +35,7 @@ _STOPS = (TurnReason.INTERRUPTED, TurnReason.ERROR, TurnReason.LIMIT)
 
 
 @dataclass(slots=True)
-class NoteWatch:
+class StaleContextTracker:
     """Whether the model is to be told, from its agent's events.
 
     `is_shaken`: what it did last may be lost to it; `is_lost`: it was stopped in a call, and does not know what came of it.
@@ -74,7 +74,7 @@ _MOST_RUNS = 50
 
 
 @dataclass(slots=True)
-class StepWatch:
+class StepTracker:
     """Follows the step under way; a command that changes files makes earlier runs old, unless it is the check itself."""
 
     step: PlanStep | None = None
@@ -204,7 +204,7 @@ _MOST_CLAIMS = 500
 
 
 @dataclass(slots=True)
-class GateWatch:
+class OpenWorkTracker:
     """What an agent began, from its events.  `before` is the plan as the last turn left it, `births` the turn of each todo.
 
     `written` are the files that the turn changed a few at a time.

@@ -11,7 +11,7 @@ from functools import partial
 
 from lmtui.core.events import ROOT, ApprovalRequested, HostReached, Level, Notice, Outcome, PlanChanged, ToolOutputDelta
 from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS, is_covered, wider_patterns
-from lmtui.core.messages import CallForm, ToolCall
+from lmtui.core.messages import ToolCall, ToolCallFormat
 from lmtui.core.permissions.decide import (
     THIS_SESSION,
     Access,
@@ -24,14 +24,14 @@ from lmtui.core.permissions.decide import (
     strictest,
 )
 from lmtui.core.permissions.rules import mask_expressions
-from lmtui.core.permissions.suggested_rules import offered_rules
+from lmtui.core.permissions.suggested_rules import suggested_rules
 from lmtui.core.plan import Plan
 from lmtui.core.ports import PreparedCall, Sandbox, ToolContext, no_wait
-from lmtui.core.sanitize import reveal
+from lmtui.core.sanitize import escape_invisible
 from lmtui.core.sessions import Answer
 from lmtui.core.subagents import Report
-from lmtui.engine.approvals import Question
-from lmtui.engine.desk import Desk
+from lmtui.engine.agent_context import AgentContext
+from lmtui.engine.approvals import PendingApproval
 from lmtui.engine.planning import propose_plan
 from lmtui.engine.skill_use import used_event
 
@@ -41,18 +41,18 @@ _MAX_TOLD = 200
 _MAX_QUESTIONS = 20
 
 
-class CommandGate:
-    """The gate of one command; implements `core.hosts.HostGate`.  What was answered holds for the whole command.
+class CommandNetworkApproval:
+    """The gate of one command; implements `core.hosts.HostApproval`.  What was answered holds for the whole command.
 
     A command cannot bury the user in questions, nor the log in lines: there is one question at a time, and of both a most.
     """
 
-    def __init__(self, desk: Desk, call_id: str) -> None:
+    def __init__(self, desk: AgentContext, call_id: str) -> None:
         self._desk = desk
         self._call_id = call_id
         self._answered: dict[str, bool] = {}
         self._asking = asyncio.Lock()
-        self._question: Question | None = None
+        self._question: PendingApproval | None = None
         self._told: set[tuple[str, str]] = set()
         self._told_total = 0
         self._is_closed = False
@@ -150,7 +150,7 @@ def wants_network(prepared: PreparedCall) -> bool:
     return prepared.tool == "shell" and prepared.arguments.get("network") is True
 
 
-def lacks_network(desk: Desk, prepared: PreparedCall) -> bool:
+def lacks_network(desk: AgentContext, prepared: PreparedCall) -> bool:
     """Tell whether a command is to reach the package indexes and no rule lets it."""
     rules = {(rule.effect, rule.tool, rule.pattern) for rule in desk.all_rules()}
     return wants_network(prepared) and rules.isdisjoint(_ALL_HOSTS)
@@ -160,8 +160,14 @@ def _is_about(rule: Rule, host: str) -> bool:
     return rule.pattern == "*" or is_covered(host, [rule.pattern])
 
 
-async def question(
-    desk: Desk, call_id: str, prepared: PreparedCall, context: ToolContext, decision: Decision, *, behind: tuple[str, ...] = ()
+async def build_approval_request(
+    desk: AgentContext,
+    call_id: str,
+    prepared: PreparedCall,
+    context: ToolContext,
+    decision: Decision,
+    *,
+    behind: tuple[str, ...] = (),
 ) -> ApprovalRequested:
     """Return the request for one call; `behind` are the real paths behind its links.
 
@@ -172,7 +178,7 @@ async def question(
     is_outside = prepared.access is not Access.EXECUTE and any(
         subject.startswith(("/", "../")) for subject in prepared.subjects
     )
-    offers = () if decision.takes_no_rule or is_outside else offered_rules(prepared.tool, prepared.access, prepared.subjects)
+    offers = () if decision.takes_no_rule or is_outside else suggested_rules(prepared.tool, prepared.access, prepared.subjects)
     if not desk.approvals.is_attended and lacks_network(desk, prepared):
         offers = ("Network(*)",)  # nobody can say yes to this one command
     is_command = prepared.access is Access.EXECUTE
@@ -183,23 +189,23 @@ async def question(
         approval_id=desk.approvals.next_id(),
         call_id=call_id,
         tool=prepared.tool,
-        text=reveal(preview.text),
-        diff=reveal(preview.diff),
+        text=escape_invisible(preview.text),
+        diff=escape_invisible(preview.diff),
         path=preview.path,
-        why=decision.why if not changed else f"{decision.why}; undo does not cover {reveal(', '.join(changed))}",
+        why=decision.why if not changed else f"{decision.why}; undo does not cover {escape_invisible(', '.join(changed))}",
         suggested_rule=offers[0] if offers else "",
         offered_rules=offers,
         cwd=desk.sandbox_folder if is_command else "",
         sandbox=desk.sandbox_text,
         limits=preview.limits,
-        uncovered=tuple(map(reveal, decision.uncovered)),
+        uncovered=tuple(map(escape_invisible, decision.uncovered)),
         commands=decision.commands,
         hunks=preview.hunks,
         digest=hashlib.sha256(preview.text.encode("utf-8", "surrogatepass")).hexdigest(),
     )
 
 
-def context_of(desk: Desk, call: ToolCall) -> ToolContext:
+def context_of(desk: AgentContext, call: ToolCall) -> ToolContext:
     """Return what one call works with."""
 
     def set_plan(plan: Plan) -> None:
@@ -223,7 +229,7 @@ def context_of(desk: Desk, call: ToolCall) -> ToolContext:
         set_plan,
         on_output,
         desk.now,
-        CommandGate(desk, call.id),
+        CommandNetworkApproval(desk, call.id),
         on_reading=on_reading,
         sees=desk.can_show,
         knows=partial(_knows, desk),
@@ -239,9 +245,9 @@ def context_of(desk: Desk, call: ToolCall) -> ToolContext:
     )
 
 
-def _knows(desk: Desk, path: str) -> bool:
+def _knows(desk: AgentContext, path: str) -> bool:
     """Tell whether a file may be replaced whole: a model that calls in its text has to have met it in this conversation."""
-    return desk.model.calling.form is CallForm.NATIVE or desk.conversation.has_met(path)
+    return desk.model.calling.form is ToolCallFormat.NATIVE or desk.conversation.has_met(path)
 
 
 _MAX_PATHS = 100
@@ -249,23 +255,23 @@ _LONG_CHARS = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PendingCall:
     """A call whose question is open; `problem` says why it could not be asked (the call cannot succeed)."""
 
     prepared: PreparedCall
     decision: Decision | None = None
     context: ToolContext | None = None
-    question: Question | None = None
+    question: PendingApproval | None = None
     problem: str = ""
     behind: tuple[str, ...] = ()
 
 
-def mask_files(desk: Desk) -> None:
+def mask_files(desk: AgentContext) -> None:
     """Tell the sandbox which files the rules in force now keep from every program."""
     desk.sandbox.mask(id(desk.approvals), mask_expressions(desk.all_rules()))
 
 
-async def learn_sandbox(desk: Desk) -> None:
+async def learn_sandbox(desk: AgentContext) -> None:
     """Start the sandbox where it is not known yet: how much is asked depends on what confines commands."""
     if not desk.sandbox_name or desk.has_read_only is None:
         status = await desk.sandbox.status()
@@ -276,7 +282,7 @@ async def learn_sandbox(desk: Desk) -> None:
         desk.is_read_only = (await desk.reach.status()).is_read_only
 
 
-async def behind_links(desk: Desk, prepared: PreparedCall) -> tuple[str, ...]:
+async def behind_links(desk: AgentContext, prepared: PreparedCall) -> tuple[str, ...]:
     """Return the real paths of a call about files where they are others than its own: rules hold for both."""
     if prepared.access not in (Access.READ, Access.WRITE) or not 0 < len(prepared.subjects) <= _MAX_PATHS:
         return ()
@@ -284,14 +290,14 @@ async def behind_links(desk: Desk, prepared: PreparedCall) -> tuple[str, ...]:
     return tuple(path for path in real if path not in prepared.subjects)
 
 
-async def decide_in_time(desk: Desk, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> Decision:
+async def decide_in_time(desk: AgentContext, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> Decision:
     """Return the result of `decide`; a thread reads long texts, so that nothing else waits."""
     if sum(map(len, prepared.subjects)) > _LONG_CHARS:
         return await asyncio.to_thread(decide, desk, prepared, behind)
     return decide(desk, prepared, behind)
 
 
-def decide(desk: Desk, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> Decision:
+def decide(desk: AgentContext, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> Decision:
     """Return what the permission function says of a call now; `behind` are the real paths behind links."""
     modes = (desk.mode, Mode.PLAN) if desk.is_narrow else (desk.mode,)
     has_read_only = desk.is_read_only if desk.only_reads else desk.has_read_only is True
@@ -322,7 +328,7 @@ def decide(desk: Desk, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> 
     return replace(decision, takes_no_rule=takes_no_rule)
 
 
-def is_answered_by_typing(desk: Desk, prepared: PreparedCall) -> bool:
+def is_answered_by_typing(desk: AgentContext, prepared: PreparedCall) -> bool:
     """Tell whether only the mode or a reduced sandbox asks: a rule that asks, doubt and secrets ask the user too."""
     mode = desk.mode if desk.mode is Mode.PLAN else Mode.AUTO
     decision = decide_all(
@@ -331,21 +337,21 @@ def is_answered_by_typing(desk: Desk, prepared: PreparedCall) -> bool:
     return decision.verdict is Verdict.ALLOW
 
 
-def sandbox_for(desk: Desk, decision: Decision) -> Sandbox:
+def sandbox_for(desk: AgentContext, decision: Decision) -> Sandbox:
     """Return the sandbox for an allowed call: read-only if it only reads, with the secret files that it names shown."""
     sandbox = desk.sandbox.read_only() if decision.is_read_only else desk.reach
     return sandbox.revealing(decision.reveals) if decision.reveals else sandbox
 
 
 async def ask(
-    desk: Desk,
+    desk: AgentContext,
     call: ToolCall,
     prepared: PreparedCall,
     *,
     context: ToolContext | None = None,
     decision: Decision | None = None,
     behind: tuple[str, ...] = (),
-) -> Asked:
+) -> PendingCall:
     """Open the question about a call.
 
     Raises:
@@ -353,8 +359,8 @@ async def ask(
         SandboxError: the same, from the sandbox.
     """
     context, decision = context or context_of(desk, call), decision or decide(desk, prepared, behind)
-    request = await question(desk, call.id, prepared, context, decision, behind=behind)
+    request = await build_approval_request(desk, call.id, prepared, context, decision, behind=behind)
     # a rule that is granted meanwhile does not answer a hook
     is_hooks = decide(desk, prepared, behind).verdict is Verdict.ALLOW
     opened = desk.approvals.open(request, lambda: not is_hooks and decide(desk, prepared, behind).verdict is Verdict.ALLOW)
-    return Asked(prepared, decision, context, opened, behind=behind)
+    return PendingCall(prepared, decision, context, opened, behind=behind)

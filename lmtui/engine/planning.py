@@ -18,10 +18,10 @@ from lmtui.core.messages import Completion
 from lmtui.core.model_events import Reminder
 from lmtui.core.plan_mode import TOPIC, Grants, PlanMode, approve, grants_of, propose, reject, revise
 from lmtui.core.proposals import FORM, MAX_STEPS, Proposal, find_proposal, to_text
-from lmtui.engine.stop_policy import Finished, GoOn, Stopped
+from lmtui.engine.stop_policy import Continue, Done, Stop
 
 if TYPE_CHECKING:
-    from lmtui.engine.desk import Desk
+    from lmtui.engine.agent_context import AgentContext
 
 CARRY_OUT = "Carry out the approved plan."
 _MOST_NUDGES = 2
@@ -39,7 +39,7 @@ _REJECT = "[The user rejected the plan{why}. Nothing of it is to be done.]"
 _OVER = "[Plan mode is over: the tools that change things may be used again.]"
 
 
-def tell_plan_mode(desk: Desk, turn_id: str) -> None:
+def tell_plan_mode(desk: AgentContext, turn_id: str) -> None:
     """Tell the model what it does not know yet of plan mode; it joins the conversation, nothing before it changes."""
     text = _note(desk.planning)
     if text:
@@ -67,7 +67,7 @@ def _about(decided: PlanDecided, proposal: Proposal | None) -> str:
             return _REJECT.replace("{why}", f": “{decided.feedback}”" if decided.feedback else "")
 
 
-def propose_plan(desk: Desk, proposal: Proposal, turn_id: str) -> str:
+def propose_plan(desk: AgentContext, proposal: Proposal, turn_id: str) -> str:
     """Put a plan of the model's before the user, and return what the model is told.
 
     Raises:
@@ -81,14 +81,14 @@ def propose_plan(desk: Desk, proposal: Proposal, turn_id: str) -> str:
 
 
 @dataclass(slots=True)
-class PlanWatch:
+class PlanModePolicy:
     """Looks at the answers of one turn for a plan."""
 
-    desk: Desk
+    desk: AgentContext
     turn_id: str
     nudges: int = 0
 
-    def judge(self, completion: Completion) -> GoOn | Finished | Stopped | None:
+    def judge(self, completion: Completion) -> Continue | Done | Stop | None:
         """Return what follows from an answer in plan mode whose calls were run, None where it is as in any other mode."""
         if not self.desk.planning.is_on or self.desk.depth:
             return None
@@ -102,7 +102,7 @@ class PlanWatch:
             if proposal is not None:
                 propose_plan(self.desk, proposal, self.turn_id)
         except ToolError as error:
-            return self._nudge(error.full_text()) or Finished()
+            return self._nudge(error.full_text()) or Done()
         if self._is_asked():
             return self._ending()
         return self._nudge(_AS_VALUE + FORM) if len(_LISTED.findall(text)) > 1 else None
@@ -111,17 +111,17 @@ class PlanWatch:
         asked = self.desk.planning.asked
         return asked is not None and asked.turn_id == self.turn_id
 
-    def _ending(self) -> Stopped:
+    def _ending(self) -> Stop:
         is_attended = self.desk.approvals.is_attended
-        return Stopped(TurnReason.WAITING, "") if is_attended else Stopped(TurnReason.BLOCKED, _WAITS)
+        return Stop(TurnReason.WAITING, "") if is_attended else Stop(TurnReason.BLOCKED, _WAITS)
 
-    def _nudge(self, text: str) -> GoOn | None:
+    def _nudge(self, text: str) -> Continue | None:
         self.nudges += 1
-        return GoOn(text) if self.nudges <= _MOST_NUDGES else None
+        return Continue(text) if self.nudges <= _MOST_NUDGES else None
 
 
 class SessionPlans:
-    """A person's hand on the plans of a session; implements `core.plan_mode.Plans`.
+    """A person's hand on the plans of a session; implements `core.plan_mode.PlanApprovals`.
 
     Args:
         desk: returns the root agent's desk.
@@ -129,7 +129,7 @@ class SessionPlans:
         submit: takes up the user's words.
     """
 
-    def __init__(self, desk: Callable[[], Desk], emit: Callable[[Event], None], submit: Callable[[str], None]) -> None:
+    def __init__(self, desk: Callable[[], AgentContext], emit: Callable[[Event], None], submit: Callable[[str], None]) -> None:
         self._desk = desk
         self._emit = emit
         self._submit = submit

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from lmtui.core.events import Event, MessageAdded, ModeChanged, ModelChanged, PlanChanged, RuleRevoked, SandboxSelected
-from lmtui.core.messages import CallForm, Role, ToolSet
+from lmtui.core.messages import Role, ToolCallFormat, ToolSet
 from lmtui.core.model_events import CallFormChanged, ToolSetChanged, VisionChanged
 from lmtui.core.permissions.decide import Effect, Mode
 from lmtui.core.plan_mode import after
-from lmtui.engine.desk import Desk
+from lmtui.engine.agent_context import AgentContext
 
 
-def take(desk: Desk, event: Event) -> None:
+def apply_event(desk: AgentContext, event: Event) -> None:
     """Take up an event of a session: what holds for all agents of it, and what is about this one."""
     if event.agent == desk.agent:
         desk.planning = after(desk.planning, event)
@@ -29,7 +29,7 @@ def take(desk: Desk, event: Event) -> None:
             pass
 
 
-def _take_own(desk: Desk, event: Event) -> None:
+def _take_own(desk: AgentContext, event: Event) -> None:
     desk.conversation.apply(event)
     for watch in (desk.loops, desk.gate, desk.note, desk.task_steps, desk.step, desk.scopes):
         watch.apply(event)
@@ -45,8 +45,8 @@ def _take_own(desk: Desk, event: Event) -> None:
             desk.tool_set, desk.edits = ToolSet(tools), edits
         case MessageAdded(role=Role.ASSISTANT):  # it was asked with these tools, and keeps them
             desk.window.chosen_for = desk.settings.model
-        case CallFormChanged(form=form) if form in tuple(CallForm):
-            desk.model.calling.take(CallForm(form), event.why, is_by_hand=event.is_by_hand, lets_go=event.lets_go)
-            desk.window.budget.use_form(CallForm(form))
+        case CallFormChanged(form=form) if form in tuple(ToolCallFormat):
+            desk.model.calling.take(ToolCallFormat(form), event.why, is_by_hand=event.is_by_hand, lets_go=event.lets_go)
+            desk.window.budget.use_form(ToolCallFormat(form))
         case _:
             pass

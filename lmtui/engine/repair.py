@@ -20,7 +20,7 @@ from lmtui.core.events import (
     TurnStarted,
 )
 from lmtui.core.hosts import COMMAND_QUESTIONS
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.engine.turn_outcome import EXIT_CODES
 
 UNFINISHED = "unfinished"
@@ -94,7 +94,7 @@ def offered_again(past: Sequence[Envelope], ends: Sequence[Event]) -> str:
 
 
 def _named(call: ToolCallStarted) -> str:
-    return clean_line(f"{call.tool} {call.title}".strip())[:_MAX_NAMED_CHARS]
+    return sanitize_line(f"{call.tool} {call.title}".strip())[:_MAX_NAMED_CHARS]
 
 
 def _ends_of_agents(agents: Mapping[str, AgentStarted], calls: Sequence[ToolCallFinished]) -> list[Event]:

@@ -22,8 +22,8 @@ from lmtui.core.events import (
     TurnStarted,
 )
 from lmtui.core.hooks import Hooks, NoHooks
-from lmtui.core.instructions import Guide, NoGuide
-from lmtui.core.messages import CallForm, Image, Message, Role
+from lmtui.core.instruction_values import InstructionSource, NoInstructions
+from lmtui.core.messages import Image, Message, Role, ToolCallFormat
 from lmtui.core.model_events import BroughtBack, CallFormChanged, Compacted, Pinned
 from lmtui.core.permissions.decide import Mode, Rule
 from lmtui.core.plan_mode import PlanMode
@@ -34,36 +34,36 @@ from lmtui.core.sanitize import Redactor
 from lmtui.core.servers import BY_HAND, LEARNED, Profiles
 from lmtui.core.sessions import Answer, CallsInUse, Changes, Subscriber, Waiting
 from lmtui.core.skills import NoSkills, SkillReader
-from lmtui.core.web import NoWeb, Web
+from lmtui.core.web_pages import NoWeb, Web
 from lmtui.core.window import WindowItem, WindowPart, bytes_by_four
 from lmtui.core.workspace import BackgroundCommands
+from lmtui.engine.agent_context import AgentContext
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.context import Conversation, ModelSettings
-from lmtui.engine.context_budget import CALL_TOKENS, Budget, WindowBook
-from lmtui.engine.desk import Desk
+from lmtui.engine.context_budget import CALL_TOKENS, Budget, ContextBudget
 from lmtui.engine.entries import Entry
-from lmtui.engine.hook_calls import HooksBeside
-from lmtui.engine.inbox import Inbox, Said, left_waiting
+from lmtui.engine.hook_calls import SessionHookCalls
+from lmtui.engine.inbox import Inbox, UserInput, left_waiting
 from lmtui.engine.journal import Journal
 from lmtui.engine.permission_check import mask_files
 from lmtui.engine.planning import SessionPlans
-from lmtui.engine.reducer import take
+from lmtui.engine.reducer import apply_event
 from lmtui.engine.repair import ends_for_open_work, offered_again
 from lmtui.engine.session_startup import Background
-from lmtui.engine.skill_use import SkillsByHand
-from lmtui.engine.spending import BudgetByHand, Spending
+from lmtui.engine.skill_use import SkillControls
+from lmtui.engine.spending import BudgetControls, Spending
 from lmtui.engine.stop_policy import SessionSleep
 from lmtui.engine.subagent_runs import SubAgents, Team, TeamParts
 from lmtui.engine.tool_call_policy import KnownModel
-from lmtui.engine.turn_hooks import Hooking
-from lmtui.engine.turn_runner import WaitingWords, Worker
+from lmtui.engine.turn_hooks import TurnHooks
+from lmtui.engine.turn_runner import InputQueue, TurnRunner
 from lmtui.engine.undo import SessionChanges
-from lmtui.engine.user_input import PromptsByHand
+from lmtui.engine.user_input import PromptFileControls
 
 _SET_BY_USER = "you set it"
 
 
-class CallsByHand:
+class ToolCallControls:
     """Implements `core.sessions.Calls` for one agent.
 
     Args:
@@ -71,7 +71,7 @@ class CallsByHand:
         emit: takes the event by which the form changes; must not raise.
     """
 
-    def __init__(self, desk: Callable[[], Desk], emit: Callable[[Event], None]) -> None:
+    def __init__(self, desk: Callable[[], AgentContext], emit: Callable[[Event], None]) -> None:
         self._desk = desk
         self._emit = emit
 
@@ -80,7 +80,7 @@ class CallsByHand:
         calling = self._desk().model.calling
         return CallsInUse(calling.form, calling.why, calling.is_by_hand)
 
-    def use(self, form: CallForm | None) -> None:
+    def use(self, form: ToolCallFormat | None) -> None:
         """Set the form by hand, or let it be chosen again."""
         model = self._desk().model
         if form is not None:
@@ -105,7 +105,7 @@ class RequestParts:
         emit: takes the events by which something is folded, left out, brought back or pinned; must not raise.
     """
 
-    def __init__(self, desk: Callable[[], Desk], emit: Callable[[Event], None]) -> None:
+    def __init__(self, desk: Callable[[], AgentContext], emit: Callable[[Event], None]) -> None:
         self._desk = desk
         self._emit = emit
 
@@ -237,7 +237,7 @@ class SessionParts:
     checkpoints: Checkpoints | None = None
     images: Images | None = None
     profiles: Profiles | None = None
-    call_form: CallForm | None = None
+    call_form: ToolCallFormat | None = None
     redactor: Redactor = field(default_factory=lambda: Redactor(()))
     count_tokens: TokenCounter = bytes_by_four
     tools: str = "auto"
@@ -246,7 +246,7 @@ class SessionParts:
     compact_at: int = 0
     asks_for_summaries: bool = False
     team: TeamParts = field(default_factory=TeamParts)
-    guide: Guide = field(default_factory=NoGuide)
+    guide: InstructionSource = field(default_factory=NoInstructions)
     interpreter: Interpreter = field(default_factory=NoInterpreter)
     web: Web = field(default_factory=NoWeb)
     hooks: Hooks = field(default_factory=NoHooks)
@@ -275,18 +275,18 @@ class EngineSession:
             if not self.is_closed:
                 self._background.name_session(self.history)
 
-        self._worker = Worker(lambda: self._desk, self._journal.emit_from_outside, after_turn, parts.id)
+        self._worker = TurnRunner(lambda: self._desk, self._journal.emit_from_outside, after_turn, parts.id)
         self._title = ""
-        self._words = WaitingWords(lambda: self._desk.inbox, self._worker, lambda: self.is_closed, self._name_after)
+        self._words = InputQueue(lambda: self._desk.inbox, self._worker, lambda: self.is_closed, self._name_after)
         self.window_use = RequestParts(lambda: self._desk, self._journal.emit_from_outside)
-        self.calls = CallsByHand(lambda: self._desk, self._journal.emit_from_outside)
+        self.calls = ToolCallControls(lambda: self._desk, self._journal.emit_from_outside)
         self.sleep = SessionSleep(lambda: self._desk, self._words.put)
         self.plans = SessionPlans(lambda: self._desk, self._journal.emit_from_outside, self.submit)
-        self.skills = SkillsByHand(lambda: self._desk.agent, self._journal.emit_from_outside, self._words.put)
-        self.prompts = PromptsByHand(self._words.put)
-        self._beside = HooksBeside(lambda: self._desk, self._journal.emit_from_outside, self.history)
+        self.skills = SkillControls(lambda: self._desk.agent, self._journal.emit_from_outside, self._words.put)
+        self.prompts = PromptFileControls(self._words.put)
+        self._beside = SessionHookCalls(lambda: self._desk, self._journal.emit_from_outside, self.history)
         self._foreign = 0 if is_ours else len(past)
-        self.budget = BudgetByHand(lambda: self._desk.spending, self._journal.emit_from_outside)
+        self.budget = BudgetControls(lambda: self._desk.spending, self._journal.emit_from_outside)
         self.is_closed = False
         self.when_closed: list[Callable[[], object]] = []
         self._team = Team(parts.team)
@@ -351,11 +351,11 @@ class EngineSession:
 
     def submit(self, text: str, *, typed: str = "", images: Sequence[Image] = ()) -> None:
         """Take up a task: start a turn, or queue it behind the one that runs."""
-        self._words.put(Said(text, typed, tuple(images)))
+        self._words.put(UserInput(text, typed, tuple(images)))
 
     def steer(self, text: str, *, typed: str = "", images: Sequence[Image] = ()) -> None:
         """Say something that goes in before the next step of the running turn (or starts one)."""
-        self._words.put(Said(text, typed, tuple(images), is_steering=self.is_running))
+        self._words.put(UserInput(text, typed, tuple(images), is_steering=self.is_running))
 
     @property
     def waiting(self) -> Waiting:
@@ -437,10 +437,10 @@ class EngineSession:
         while self.when_closed:
             _ = self.when_closed.pop()()
 
-    def _make_desk(self) -> Desk:
+    def _make_desk(self) -> AgentContext:
         parts = self._parts
         picture = parts.images.get if parts.images else lambda _: None
-        desk = Desk(
+        desk = AgentContext(
             provider=parts.provider,
             toolbox=parts.toolbox,
             sandbox=parts.sandbox,
@@ -464,11 +464,11 @@ class EngineSession:
             guide=parts.guide,
             interpreter=parts.interpreter,
             web=parts.web,
-            hooking=Hooking(parts.hooks, self._beside.begun),
+            hooking=TurnHooks(parts.hooks, self._beside.begun),
             skills=parts.skills,
             model=KnownModel(parts.profiles, parts.call_form),
-            window=WindowBook(
-                Budget(parts.count_tokens, parts.call_form or CallForm.NATIVE),
+            window=ContextBudget(
+                Budget(parts.count_tokens, parts.call_form or ToolCallFormat.NATIVE),
                 parts.tools,
                 parts.compact_at,
                 asks_for_summaries=parts.asks_for_summaries,
@@ -488,7 +488,7 @@ class EngineSession:
         self._desk.approvals.apply(event)
         self._desk.spending.apply(event)
         for desk in (self._desk, *self._team.desks.values()):
-            take(desk, event)
+            apply_event(desk, event)
         match event:
             case TurnStarted():
                 self._worker.turns += 1

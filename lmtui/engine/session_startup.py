@@ -9,14 +9,14 @@ from collections.abc import Callable, Coroutine, Sequence
 from lmtui.core.agent_events import BackgroundChanged
 from lmtui.core.errors import ProviderError, SandboxError
 from lmtui.core.events import ROOT, Envelope, Event, Level, MessageAdded, Notice, SandboxSelected, SessionRenamed, TurnEnded
-from lmtui.core.messages import Completion, Message, ModelRequest, Role, TextPiece, Urgency
+from lmtui.core.messages import Completion, Message, ModelRequest, Priority, Role, TextChunk
 from lmtui.core.permissions.shell_grammar import parse
 from lmtui.core.ports import Checkpoints, Provider, Sandbox
 from lmtui.core.roles import ModelRole, RoleModel
-from lmtui.core.sanitize import clean_line
-from lmtui.engine.desk import Desk
+from lmtui.core.sanitize import sanitize_line
+from lmtui.engine.agent_context import AgentContext
 from lmtui.engine.entries import bare
-from lmtui.engine.roles import for_role, take_up
+from lmtui.engine.model_roles import for_role, take_up
 from lmtui.engine.spending import TITLER
 from lmtui.engine.usage import usage_beside
 
@@ -28,7 +28,7 @@ _ANY = range(1, 1_000_000)
 _ASK = "You name conversations. Answer with a title of three to six words for this one, without quotes, and with nothing else."
 
 
-def wants_title(desk: Desk, history: Sequence[Envelope], turns: range = range(1, 2)) -> bool:
+def wants_title(desk: AgentContext, history: Sequence[Envelope], turns: range = range(1, 2)) -> bool:
     """Tell whether a model is named for titles, so many turns are over, and the session has only its first words as a name."""
     if not desk.roles.get(ModelRole.TITLE, RoleModel()).model:
         return False
@@ -36,7 +36,7 @@ def wants_title(desk: Desk, history: Sequence[Envelope], turns: range = range(1,
     return kinds.count(TurnEnded) in turns and kinds.count(SessionRenamed) <= 1
 
 
-async def make_title(desk: Desk, history: Callable[[], Sequence[Envelope]], emit: Callable[[Event], None]) -> None:
+async def make_title(desk: AgentContext, history: Callable[[], Sequence[Envelope]], emit: Callable[[Event], None]) -> None:
     """Ask for a title when the server has nothing else to do; where none comes, or the user was quicker, the name stays."""
     said = [each.event for each in bare(history()) if isinstance(each.event, MessageAdded) and each.event.agent == ROOT]
     words = "\n\n".join(f"{event.role}: {event.text}" for event in said if event.text.strip())[:_MOST_WORDS_CHARS]
@@ -48,14 +48,14 @@ async def make_title(desk: Desk, history: Callable[[], Sequence[Envelope]], emit
         temperature=settings.temperature,
         seed=settings.seed,
         max_tokens=min(_MAX_TOKENS + _THINKING_TOKENS, settings.max_tokens or _ANY.stop),
-        urgency=Urgency.NOBODY,
+        urgency=Priority.BACKGROUND,
         is_attended=False,
     )
     size_chars = 0  # only the answer counts: a model may think first, and one that continues after it is stopped
     with contextlib.suppress(ProviderError):
         async with contextlib.aclosing(desk.provider.stream(request)) as pieces:
             async for piece in pieces:
-                size_chars += len(piece.text) if isinstance(piece, TextPiece) else 0
+                size_chars += len(piece.text) if isinstance(piece, TextChunk) else 0
                 if size_chars > _TOO_MUCH_CHARS:
                     return
                 if isinstance(piece, Completion):
@@ -67,7 +67,7 @@ async def make_title(desk: Desk, history: Callable[[], Sequence[Envelope]], emit
 
 def _title(text: str) -> str:
     """Return the first line of an answer as a title, empty where it is none."""
-    line = clean_line(text.strip().partition("\n")[0]).strip(" \"'“”*#.")
+    line = sanitize_line(text.strip().partition("\n")[0]).strip(" \"'“”*#.")
     return line if 0 < len(line) <= MAX_TITLE_CHARS else ""
 
 
@@ -81,7 +81,7 @@ class Background:
         emit: takes the events that tell what was learned; must not raise.
     """
 
-    def __init__(self, desk: Callable[[], Desk], emit: Callable[[Event], None]) -> None:
+    def __init__(self, desk: Callable[[], AgentContext], emit: Callable[[Event], None]) -> None:
         self._desk = desk
         self._emit = emit
         self._tasks: set[asyncio.Task[None]] = set()

@@ -14,11 +14,11 @@ from lmtui.core.messages import Role
 from lmtui.core.permissions.decide import SkillScope
 from lmtui.core.permissions.rules import Effect, Rule, parse_rule
 from lmtui.core.skills import PROMOTE_TOOL, SkillUse, SkillUsed
-from lmtui.engine.inbox import Said
+from lmtui.engine.inbox import UserInput
 
 
 @dataclass(slots=True)
-class SkillWatch:
+class SkillTracker:
     """Which skills limit an agent, from its events; `inherited` are those of the agent that sent it."""
 
     inherited: tuple[SkillScope, ...] = ()
@@ -64,7 +64,7 @@ def used_event(used: SkillUse, agent: str, digest: str = "") -> SkillUsed:
     )
 
 
-class SkillsByHand:
+class SkillControls:
     """Implements `core.skills.SkillsInUse`.
 
     Args:
@@ -73,7 +73,7 @@ class SkillsByHand:
         put: takes the user's words.
     """
 
-    def __init__(self, agent: Callable[[], str], emit: Callable[[Event], None], put: Callable[[Said], None]) -> None:
+    def __init__(self, agent: Callable[[], str], emit: Callable[[Event], None], put: Callable[[UserInput], None]) -> None:
         self._agent, self._emit, self._put = agent, emit, put
 
     def begin(self, used: SkillUse, words: str) -> None:
@@ -81,13 +81,13 @@ class SkillsByHand:
         said = words.strip() or f"Follow the skill {used.name}."
         text = f"{said}\n\n{used.text}"
         self._emit(used_event(used, self._agent(), _digest(text)))
-        self._put(Said(text, typed=said))
+        self._put(UserInput(text, typed=said))
 
     def promote(self, path: str, function: str, name: str = "") -> None:
         """Ask whether a function of a file may become a tool, behind the running turn."""
         arguments = json.dumps({"path": path, "function_name": function, "tool_name": name})
         typed = f" /promote {path} {function} {name}".rstrip()
-        self._put(Said(arguments, typed=typed, is_command=True, is_told=False, tool=PROMOTE_TOOL))
+        self._put(UserInput(arguments, typed=typed, is_command=True, is_told=False, tool=PROMOTE_TOOL))
 
 
 def _digest(text: str) -> str:

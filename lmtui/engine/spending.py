@@ -29,7 +29,7 @@ _MAX_LINE_CHARS = 160
 
 
 @dataclass(slots=True)
-class Deeds:
+class WorkReport:
     """Files that were changed (lines added and removed), commands with how they ended last, failed calls, sub-agents."""
 
     files: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -139,7 +139,7 @@ class Spending:
         self._longest_ms = 0
         self._waited_s = 0.0
         self.budget = SessionBudget()
-        self.deeds = Deeds()
+        self.deeds = WorkReport()
 
     @property
     def spent(self) -> SessionBudget:
@@ -200,7 +200,7 @@ class Spending:
         return f"{WARN_SHARE:.0%} of the budget of {self.budget} is used"
 
 
-class BudgetByHand:
+class BudgetControls:
     """Implements `core.budgets.Budgets` over a session's spending.
 
     Args:

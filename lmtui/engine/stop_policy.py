@@ -12,13 +12,13 @@ from lmtui.core.events import ROOT, Level, Notice, TurnReason
 from lmtui.core.messages import Completion, FinishReason, Usage
 from lmtui.core.model_events import Reminder
 from lmtui.core.permissions.decide import Mode
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.task_state import missing, open_words, shown
 from lmtui.core.times import LocalZone
-from lmtui.engine.desk import Desk
-from lmtui.engine.inbox import Said
+from lmtui.engine.agent_context import AgentContext
+from lmtui.engine.inbox import UserInput
 from lmtui.engine.loop_detection import Loop
-from lmtui.engine.open_work import GateWatch
+from lmtui.engine.open_work import OpenWorkTracker
 from lmtui.engine.syntax import unparsed
 from lmtui.engine.turn_outcome import reason_of
 
@@ -46,7 +46,7 @@ class OpenWork:
         return f"not finished: {'; '.join(self.parts)}"
 
 
-async def open_work(watch: GateWatch, desk: Desk) -> OpenWork:
+async def open_work(watch: OpenWorkTracker, desk: AgentContext) -> OpenWork:
     """Return what a turn that would end now leaves open; files are looked for on the disk."""
     todos, steps, left = watch.open_todos(), watch.open_steps(), watch.remaining()
     gone = await missing(desk.sandbox, watch.claims())
@@ -57,12 +57,12 @@ async def open_work(watch: GateWatch, desk: Desk) -> OpenWork:
         following = f", next is {task.remaining_queue[0]}" if task.remaining_queue else ""
         parts.append(f"{task.processed_count:,} of {task.processed_count + left:,} processed{following}")
     if gone:
-        parts.append(f"written, but not on the disk: {shown(list(map(clean_line, gone)))}")
-    parts += [f"{clean_line(path)} does not parse ({why})" for path, why in list(broken.items())[:_MOST_NAMED]]
+        parts.append(f"written, but not on the disk: {shown(list(map(sanitize_line, gone)))}")
+    parts += [f"{sanitize_line(path)} does not parse ({why})" for path, why in list(broken.items())[:_MOST_NAMED]]
     return OpenWork(tuple(part for part in parts if part), len(todos) + len(steps) + left + len(gone) + len(broken))
 
 
-async def check_end(desk: Desk, text: str) -> tuple[str, str]:
+async def check_end(desk: AgentContext, text: str) -> tuple[str, str]:
     """Return what the model is told before its turn may end, else what the user is told of what stays open; both may be empty.
 
     The model is told once; again only where it did some of it meanwhile.
@@ -95,7 +95,7 @@ _ENDINGS_USED_UP = {
 }
 
 
-def limit_reached(desk: Desk, usage: Usage) -> str:
+def limit_reached(desk: AgentContext, usage: Usage) -> str:
     """Return why no further request may be made in a turn that used so much, empty where one may."""
     limits = desk.limits
     if 0 < limits.max_iterations <= desk.task_steps.count:
@@ -105,7 +105,7 @@ def limit_reached(desk: Desk, usage: Usage) -> str:
     return desk.spending.over()
 
 
-def tell_what_is_left(desk: Desk) -> None:
+def tell_what_is_left(desk: AgentContext) -> None:
     """Tell the model that the last steps begin, and model and user that most of the budget is used; each once."""
     limits = desk.limits
     if limits.max_iterations >= _LEAST_STEPS and limits.max_iterations - desk.task_steps.count == LAST_STEPS:
@@ -116,7 +116,7 @@ def tell_what_is_left(desk: Desk) -> None:
         desk.emit(Reminder(agent=desk.agent, text=text, turn_id=desk.turn_id, topic="budget"))
 
 
-def write_report(desk: Desk, reason: TurnReason) -> None:
+def write_report(desk: AgentContext, reason: TurnReason) -> None:
     """Tell what work under a budget came to; once, until there is more work to tell of."""
     spending = desk.spending
     ending = _ENDINGS.get(reason) or (_ENDINGS_USED_UP.get(reason) if spending.over() else None)
@@ -164,7 +164,7 @@ _LOOP = "the model goes round in a circle ({what}); say what it should do instea
 
 
 @dataclass(frozen=True, slots=True)
-class GoOn:
+class Continue:
     """Ask the model again; `reminder` is told to it before, if there is one.  `needs_call`: it should call a tool now."""
 
     reminder: str = ""
@@ -172,21 +172,21 @@ class GoOn:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class Done:
     """The model has said its last word, unless the user said something meanwhile; `note` is what the user should know of it."""
 
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
+class Stop:
     """The turn ends here, though the model did not end it."""
 
     reason: TurnReason
     error: str
 
 
-class AnswerWatch:
+class StopPolicy:
     """Judges the answers of one turn, one after the other.
 
     Args:
@@ -207,7 +207,7 @@ class AnswerWatch:
 
     def judge(
         self, completion: Completion, loop: Loop | None = None, *, has_failed: bool = False, is_unsure: bool = False
-    ) -> GoOn | Finished | Stopped:
+    ) -> Continue | Done | Stop:
         """Return what follows from an answer whose calls were run.
 
         Args:
@@ -221,35 +221,35 @@ class AnswerWatch:
         is_cut = completion.finish_reason is FinishReason.LENGTH
         self._cut = self._cut + 1 if is_cut else 0
         if completion.finish_reason is FinishReason.CONTENT_FILTER:
-            return Stopped(TurnReason.ERROR, "the server's content filter stopped the answer")
+            return Stop(TurnReason.ERROR, "the server's content filter stopped the answer")
         if calls and loop is not None and loop.is_over:
             return _looped(loop)
         if (calls or completion.problem) and self._cut > 1:
-            return Stopped(TurnReason.LIMIT, _CUT_CALLS)
+            return Stop(TurnReason.LIMIT, _CUT_CALLS)
         if calls:
             self._empty = self._malformed = 0
             self._has_called = True
-            return GoOn("\n".join(filter(None, (completion.problem, loop.advice if loop else ""))))
+            return Continue("\n".join(filter(None, (completion.problem, loop.advice if loop else ""))))
         doubt = self._doubt(completion.message.text, has_failed=has_failed, is_unsure=is_unsure)
         found = self._without_calls(completion, doubt, is_cut=is_cut, is_unsure=is_unsure)
-        return _looped(loop) if isinstance(found, GoOn) and loop is not None and loop.is_over else found
+        return _looped(loop) if isinstance(found, Continue) and loop is not None and loop.is_over else found
 
-    def _without_calls(self, completion: Completion, doubt: str, *, is_cut: bool, is_unsure: bool) -> GoOn | Finished | Stopped:
+    def _without_calls(self, completion: Completion, doubt: str, *, is_cut: bool, is_unsure: bool) -> Continue | Done | Stop:
         if completion.problem:
             self._malformed += 1
             is_enough = self._malformed > _MOST_MALFORMED
-            return Stopped(TurnReason.ERROR, _NO_CALL) if is_enough else GoOn(completion.problem)
+            return Stop(TurnReason.ERROR, _NO_CALL) if is_enough else Continue(completion.problem)
         if is_cut:
-            return Stopped(TurnReason.LIMIT, "the answer was cut at the length limit; say “go on” for the rest")
+            return Stop(TurnReason.LIMIT, "the answer was cut at the length limit; say “go on” for the rest")
         if completion.message.text.strip():
             if doubt in self._doubts:
                 self._doubts.discard(doubt)
-                return GoOn(doubt, needs_call=is_unsure and doubt is _NOTHING_DONE)
+                return Continue(doubt, needs_call=is_unsure and doubt is _NOTHING_DONE)
             is_claim = not self._has_called and self._claims(completion.message.text)
-            return Finished(_ONLY_WORDS if is_claim else "")
+            return Done(_ONLY_WORDS if is_claim else "")
         self._empty += 1
         is_enough = 0 < self._most_empty <= self._empty
-        return Stopped(TurnReason.ERROR, _EMPTY.format(count=self._empty)) if is_enough else GoOn(_EMPTY_NUDGE)
+        return Stop(TurnReason.ERROR, _EMPTY.format(count=self._empty)) if is_enough else Continue(_EMPTY_NUDGE)
 
     def _doubt(self, text: str, *, has_failed: bool, is_unsure: bool) -> str:
         """Return why an answer may not be the end, empty where it may."""
@@ -266,19 +266,19 @@ class AnswerWatch:
         return bool(_PLANS.search(text) or (self._asks_work and _PASSIVE_PLANS.search(text)))
 
 
-def _looped(loop: Loop) -> Stopped:
-    return Stopped(TurnReason.LIMIT, _LOOP.format(what=loop.what))
+def _looped(loop: Loop) -> Stop:
+    return Stop(TurnReason.LIMIT, _LOOP.format(what=loop.what))
 
 
-def judge_wait(desk: Desk, completion: Completion, turn_id: str) -> GoOn | Stopped | None:
+def judge_wait(desk: AgentContext, completion: Completion, turn_id: str) -> Continue | Stop | None:
     """Return what follows where an answer whose calls were run says something of waiting; only the root agent waits."""
     if desk.agent != ROOT:
         return None
     wait = desk.waits.after(completion, desk.now())
     if isinstance(wait, str):
-        return GoOn(wait) if wait else None
+        return Continue(wait) if wait else None
     desk.emit(WaitSet(until=wait.until, why=wait.why, turn_id=turn_id))
-    return Stopped(TurnReason.WAITING, "")
+    return Stop(TurnReason.WAITING, "")
 
 
 class SessionSleep:
@@ -289,7 +289,7 @@ class SessionSleep:
         put: takes something up as a turn.
     """
 
-    def __init__(self, desk: Callable[[], Desk], put: Callable[[Said], None]) -> None:
+    def __init__(self, desk: Callable[[], AgentContext], put: Callable[[UserInput], None]) -> None:
         self._desk = desk
         self._put = put
 
@@ -309,7 +309,7 @@ class SessionSleep:
 
     def remind(self, text: str) -> None:
         """Let a turn begin with words of lmtui's own."""
-        self._put(Said(text, is_reminder=True))
+        self._put(UserInput(text, is_reminder=True))
 
     def attend(self) -> None:
         """Ask from now on: somebody is there."""

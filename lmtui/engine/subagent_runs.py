@@ -17,8 +17,8 @@ from typing import Protocol
 from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.errors import SandboxError, ToolError
 from lmtui.core.events import Level, MessageAdded, Notice, TurnReason
-from lmtui.core.instructions import without_tags
-from lmtui.core.messages import Role, ToolSet, ToolSpec, Urgency
+from lmtui.core.instruction_values import without_tags
+from lmtui.core.messages import Priority, Role, ToolSet, ToolSpec
 from lmtui.core.permissions.decide import Access, SkillScope, Verdict, decide_all
 from lmtui.core.permissions.rules import MCP, Effect, Rule, parse_rule
 from lmtui.core.ports import Limits, PreparedCall, Toolbox
@@ -35,14 +35,14 @@ from lmtui.core.subagents import (
     results_text,
 )
 from lmtui.core.task_state import missing, path_of
+from lmtui.engine.agent_context import AgentContext
 from lmtui.engine.context import Conversation
-from lmtui.engine.desk import Desk
 from lmtui.engine.entries import Entry
 from lmtui.engine.inbox import Inbox
 from lmtui.engine.instruction_events import SHARE, guidance_chars
-from lmtui.engine.roles import borrow_model
-from lmtui.engine.skill_use import SkillWatch
-from lmtui.engine.turn import Tally, work
+from lmtui.engine.model_roles import override_model
+from lmtui.engine.skill_use import SkillTracker
+from lmtui.engine.turn import TurnResult, work
 
 MAX_DATA_CHARS = 8_000
 MAX_INLINED_FILES, MAX_INLINED_BYTES = 3, 8_000
@@ -173,7 +173,7 @@ def _rules(definition: AgentDefinition, texts: Iterable[str], effect: Effect) ->
     return tuple(parse_rule(text, effect, f"sub-agent {definition.name}") for text in texts)
 
 
-class Places:
+class AgentSlots:
     """Hands out places in the order in which they were asked for.
 
     Args:
@@ -234,7 +234,7 @@ class Places:
 _STEPS = 60
 
 
-class Papers(Protocol):
+class SubagentFiles(Protocol):
     """Where the briefs and results of sub-agents lie while they work, and after it where the settings say so.
 
     What cannot be written is passed over: the log has it all.
@@ -274,7 +274,7 @@ class TeamParts:
     limits: Limits = field(default_factory=lambda: Limits(max_iterations=_STEPS))
     parallel: Callable[[], int] = lambda: 1
     max_depth: int = 0
-    papers: Papers = field(default_factory=NoPapers)
+    papers: SubagentFiles = field(default_factory=NoPapers)
     definitions: AgentDefinitions = field(default_factory=NoAgentDefinitions)
 
 
@@ -286,8 +286,8 @@ class Team:
 
     def __init__(self, parts: TeamParts) -> None:
         self.parts = parts
-        self.desks: dict[str, Desk] = {}
-        self.places = Places(parts.parallel)
+        self.desks: dict[str, AgentContext] = {}
+        self.places = AgentSlots(parts.parallel)
         self.count = 0
         self.missing_models: set[str] = set()
 
@@ -299,7 +299,9 @@ class Team:
         """Tell whether an agent at a depth may have others work for it."""
         return depth < self.parts.max_depth
 
-    def seat(self, parent: Desk, agent: str, kind: ChildKind, definition: AgentDefinition | None = None) -> Desk:
+    def seat(
+        self, parent: AgentContext, agent: str, kind: ChildKind, definition: AgentDefinition | None = None
+    ) -> AgentContext:
         """Return the desk of a new agent: the parent's model, sandbox, rules and approvals, nothing of its conversation.
 
         A definition adds instructions, and takes tools away.
@@ -308,7 +310,7 @@ class Team:
         depth = parent.depth + 1
         prompt = _prompt(parent, kind, definition)
         scopes = (*parent.scopes.scopes, *(scopes_of(definition) if definition else ()))
-        desk = Desk(
+        desk = AgentContext(
             provider=parent.provider,
             toolbox=narrowed(self.parts.toolbox(kind, can_send=self.can_send(depth)), scopes),
             sandbox=parent.sandbox,
@@ -342,21 +344,21 @@ class Team:
             eyes=parent.eyes,
             depth=depth,
             is_narrow=is_narrow,
-            urgency=Urgency.CHILD,
+            urgency=Priority.SUBAGENT,
             turn_id=parent.turn_id,
             call_ids=parent.call_ids,
             spending=parent.spending,
             writing=parent.writing,
             hooking=parent.hooking.another(),
             web=parent.web,
-            scopes=SkillWatch(scopes),
+            scopes=SkillTracker(scopes),
             borrowed=parent.borrowed,
         )
         self.desks[agent] = desk
         return desk
 
 
-def _prompt(parent: Desk, kind: ChildKind, definition: AgentDefinition | None) -> str:
+def _prompt(parent: AgentContext, kind: ChildKind, definition: AgentDefinition | None) -> str:
     """Return the system prompt of a sub-agent."""
     told = instructions_text(definition, guidance_chars(parent.window_tokens)) if definition else ""
     return "\n\n".join(part for part in (child_prompt(kind), told, parent.conversation.guidance.instructions) if part)
@@ -379,7 +381,7 @@ class SubAgents:
         parent: the desk of the agent that sends them.
     """
 
-    def __init__(self, team: Team, parent: Desk) -> None:
+    def __init__(self, team: Team, parent: AgentContext) -> None:
         self._team = team
         self._parent = parent
 
@@ -417,7 +419,7 @@ class SubAgents:
         parent.emit(
             AgentStarted(agent=agent, parent=parent.agent, title=brief.title, work=str(brief.kind), turn_id=parent.turn_id)
         )
-        desk, tally = team.seat(parent, agent, brief.kind, definition), Tally()
+        desk, tally = team.seat(parent, agent, brief.kind, definition), TurnResult()
         result = ChildResult(agent, Report(ReportStatus.ERROR, error="it was stopped"), task_id=brief.task_id)
         try:
             text = await self._words(brief, before)
@@ -443,14 +445,14 @@ class SubAgents:
             )
         return result
 
-    async def _take_up(self, desk: Desk, definition: AgentDefinition) -> None:
+    async def _take_up(self, desk: AgentContext, definition: AgentDefinition) -> None:
         """Let an agent ask the model that its definition names; what is not as the definition has it is said.
 
         Its parent's model is asked where the server does not have that one, which is said once in a session.
         """
         model, missing = definition.model, self._team.missing_models
         if model and model not in missing:
-            await borrow_model(desk, model, f"the sub-agent {definition.name}")
+            await override_model(desk, model, f"the sub-agent {definition.name}")
             missing.update({model} if model != desk.main.model else ())
         if len(definition.instructions) > guidance_chars(self._parent.window_tokens):
             text = (
@@ -483,7 +485,7 @@ class SubAgents:
                 found.append((path, content.data.decode("utf-8", "replace")))
         return found
 
-    async def _checked(self, brief: Brief, desk: Desk, report: Report) -> ChildResult:
+    async def _checked(self, brief: Brief, desk: AgentContext, report: Report) -> ChildResult:
         """Return a report with what is really there: a claim that does not hold makes of `ok` a `partial`."""
         wanted = brief.deliverable.paths if brief.deliverable.type in ("file", "files") else ()
         claimed = list(dict.fromkeys((*wanted, *report.artifacts)))[:_MAX_FILES]
@@ -501,16 +503,16 @@ class SubAgents:
         )
 
 
-async def _tell(desk: Desk, text: str) -> None:
+async def _tell(desk: AgentContext, text: str) -> None:
     desk.emit(MessageAdded(agent=desk.agent, role=Role.USER, text=text, turn_id=desk.turn_id))
 
 
-def _report_of(tally: Tally) -> Report:
+def _report_of(tally: TurnResult) -> Report:
     """Return the report of an agent that ended without one: its last words, judged by how it ended."""
     return Report(_STATUS_OF.get(tally.reason, ReportStatus.ERROR), tally.text, error=tally.error)
 
 
-def _outcome(result: ChildResult, tally: Tally) -> str:
+def _outcome(result: ChildResult, tally: TurnResult) -> str:
     if tally.reason in (TurnReason.INTERRUPTED, TurnReason.LIMIT):
         return str(tally.reason)
     return {ReportStatus.OK: "done", ReportStatus.PARTIAL: "partial", ReportStatus.BLOCKED: "blocked"}.get(

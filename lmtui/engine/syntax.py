@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Sandbox, ToolResult
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 
 MOST_FILES = 20  # a command that changes more has unpacked or generated them
 _MAX_BYTES = 1_000_000
@@ -50,7 +50,7 @@ async def with_syntax_errors(sandbox: Sandbox, result: ToolResult, changed: tupl
     if not 0 < len(changed) <= MOST_FILES:
         return result
     found = await unparsed(sandbox, changed)
-    lines = [f"[{clean_line(path)} does not parse: {why}. Fix it.]" for path, why in found.items()]
+    lines = [f"[{sanitize_line(path)} does not parse: {why}. Fix it.]" for path, why in found.items()]
     return replace(result, text="\n".join((result.text, *lines))) if lines else result
 
 
@@ -63,7 +63,7 @@ def _python(data: bytes) -> str:
         text = data.decode("utf-8", "replace")
         is_newer = _NEWER_PYTHON.search(text) or "f-string" in (error.msg or "")
         where = f"line {error.lineno}: " if error.lineno else ""
-        return "" if is_newer else f"{where}{clean_line(error.msg or 'invalid syntax')} ({_PYTHON})"
+        return "" if is_newer else f"{where}{sanitize_line(error.msg or 'invalid syntax')} ({_PYTHON})"
     except (ValueError, RecursionError, MemoryError):  # null bytes; nested too deep for this parser, not for every one
         return "it contains null bytes" if b"\0" in data else ""
     return ""
@@ -87,7 +87,7 @@ def _toml(data: bytes) -> str:
     try:
         tomllib.loads(data.decode("utf-8"))
     except tomllib.TOMLDecodeError as error:
-        return clean_line(str(error))
+        return sanitize_line(str(error))
     except (ValueError, RecursionError):
         return ""
     return ""

@@ -9,7 +9,7 @@ from typing import Any
 
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.events import ModelChanged
-from lmtui.core.messages import CallForm, Completion, Hold, ModelRequest
+from lmtui.core.messages import Completion, ModelRequest, ToolCallFormat, ToolChoice
 from lmtui.core.servers import BY_HAND, ModelKey, ModelProfile, Profiles, ServedModel
 
 _ENOUGH = 2
@@ -45,13 +45,13 @@ def _lacks_tools(counted: int, sizes: Sizes) -> bool:
 class FormChange:
     """Another form from the next request on, and why, in words.  `is_proven`: it may be kept for the next time at once."""
 
-    form: CallForm
+    form: ToolCallFormat
     why: str
     is_by_hand: bool = False
     is_proven: bool = False
 
 
-class Calling:
+class ToolCallPolicy:
     """One agent's form of calls.  Native where that works, else text, else text held to a schema; set by hand it stays.
 
     `why` says in words why it is what it is, empty where nothing spoke against calling natively.
@@ -60,23 +60,23 @@ class Calling:
         by_hand: the form that the settings name for all models.
     """
 
-    def __init__(self, by_hand: CallForm | None = None) -> None:
+    def __init__(self, by_hand: ToolCallFormat | None = None) -> None:
         self._setting = by_hand
         self.begin_anew()
 
     def begin_anew(self) -> None:
         """Start over, for another model is used: as the settings say, else natively."""
-        self.form = self._setting or CallForm.NATIVE
+        self.form = self._setting or ToolCallFormat.NATIVE
         self.is_by_hand = self._setting is not None
         self.why = "the settings say so" if self._setting else ""
         self.is_known = False
         self._structured = self._recovered = self._malformed = 0
         self._takes_schema = True
-        self._next = Hold.FREE
+        self._next = ToolChoice.AUTO
 
-    def another(self) -> Calling:
+    def another(self) -> ToolCallPolicy:
         """Return the same for another agent: its form is in use there too, and what was seen of it counts."""
-        other = Calling(self._setting)
+        other = ToolCallPolicy(self._setting)
         other.form, other.why, other.is_by_hand, other.is_known = self.form, self.why, self.is_by_hand, self.is_known
         other._structured, other._recovered, other._takes_schema = self._structured, self._recovered, self._takes_schema
         return other
@@ -85,9 +85,9 @@ class Calling:
         """Choose by what is known again, whatever was set by hand or by the settings; return what that is."""
         self._setting = None
         self.begin_anew()
-        return self.begin(ModelProfile(), served) or FormChange(CallForm.NATIVE, "")
+        return self.begin(ModelProfile(), served) or FormChange(ToolCallFormat.NATIVE, "")
 
-    def take(self, form: CallForm, why: str = "", *, is_by_hand: bool = False, lets_go: bool = False) -> None:
+    def take(self, form: ToolCallFormat, why: str = "", *, is_by_hand: bool = False, lets_go: bool = False) -> None:
         """Use a form from now on; what was counted of another does not count for it, and `lets_go` of the settings' one."""
         if lets_go:
             self._setting = None
@@ -105,9 +105,9 @@ class Calling:
         if profile.call_form is not None:
             return self._to(profile.call_form, profile.note or "it worked with this model before")
         if served is not None and served.drops_tools:
-            return self._to(CallForm.TEXT, "its chat template has no place for tools")
+            return self._to(ToolCallFormat.TEXT, "its chat template has no place for tools")
         if served is not None and 0 < served.size_bytes < _TINY_BYTES:
-            return self._to(CallForm.TEXT, "so small a model does more by a worked example than natively")
+            return self._to(ToolCallFormat.TEXT, "so small a model does more by a worked example than natively")
         return None
 
     def see(self, request: ModelRequest, completion: Completion, sizes: Sizes | None = None) -> FormChange | None:
@@ -118,23 +118,23 @@ class Calling:
         if completion.problem and not calls:
             self._malformed += 1
             if not request.hold:
-                self.hold_next(Hold.CALL)
+                self.hold_next(ToolChoice.REQUIRED)
         if self.is_by_hand:
             return None
         if request.hold:
             return self._see_held(request, completion)
-        if self.form is CallForm.NATIVE:
+        if self.form is ToolCallFormat.NATIVE:
             return self._see_native(request, completion, sizes)
-        if self.form is CallForm.TEXT and self._malformed > max(_ENOUGH, self._recovered) and self._takes_schema:
-            return FormChange(CallForm.SCHEMA, "most of its calls in the text could not be read")
+        if self.form is ToolCallFormat.TEXT and self._malformed > max(_ENOUGH, self._recovered) and self._takes_schema:
+            return FormChange(ToolCallFormat.SCHEMA, "most of its calls in the text could not be read")
         return None
 
     def _see_held(self, request: ModelRequest, completion: Completion) -> FormChange | None:
         """Hold every answer to a schema once that brought a call which the model could not write by itself, too often."""
-        worked = request.hold is Hold.CALL and bool(completion.message.tool_calls)
+        worked = request.hold is ToolChoice.REQUIRED and bool(completion.message.tool_calls)
         is_often = self._malformed * _OFTEN >= self._recovered + self._malformed
-        if worked and is_often and self.form is CallForm.TEXT:
-            return FormChange(CallForm.SCHEMA, "it could write a call only when it was held to a schema", is_proven=True)
+        if worked and is_often and self.form is ToolCallFormat.TEXT:
+            return FormChange(ToolCallFormat.SCHEMA, "it could write a call only when it was held to a schema", is_proven=True)
         return None
 
     def _see_native(self, request: ModelRequest, completion: Completion, sizes: Sizes | None) -> FormChange | None:
@@ -142,43 +142,43 @@ class Calling:
             return None
         if self._recovered + self._malformed >= (_ENOUGH if self.is_known else 1):
             why = "it writes its calls as text" if self._recovered else "its calls cannot be read"
-            return FormChange(CallForm.TEXT, why, is_proven=bool(self._recovered))
+            return FormChange(ToolCallFormat.TEXT, why, is_proven=bool(self._recovered))
         if completion.usage and _lacks_tools(completion.usage.prompt_tokens, sizes or sizes_of(request)):
-            return FormChange(CallForm.TEXT, "the server left the tools out of the prompt")
+            return FormChange(ToolCallFormat.TEXT, "the server left the tools out of the prompt")
         return None
 
     def refused(self, error: ProviderError, request: ModelRequest) -> FormChange | None:
         """Return the way out where a server refuses the form itself, None where the error is about something else."""
-        is_schema = request.hold or request.call_form is CallForm.SCHEMA
+        is_schema = request.hold or request.call_form is ToolCallFormat.SCHEMA
         if error.fault in _OF_THE_SCHEMA and is_schema:
-            self._takes_schema, self._next = False, Hold.FREE
-            form = CallForm.TEXT if request.call_form is CallForm.SCHEMA else request.call_form
+            self._takes_schema, self._next = False, ToolChoice.AUTO
+            form = ToolCallFormat.TEXT if request.call_form is ToolCallFormat.SCHEMA else request.call_form
             return FormChange(form, "the server takes no JSON schema")
-        if error.fault is Fault.NO_TOOLS and request.call_form is CallForm.NATIVE:
-            return FormChange(CallForm.TEXT, "the server takes no tools for this model", is_proven=True)
+        if error.fault is Fault.NO_TOOLS and request.call_form is ToolCallFormat.NATIVE:
+            return FormChange(ToolCallFormat.TEXT, "the server takes no tools for this model", is_proven=True)
         return None
 
-    def hold_next(self, hold: Hold) -> None:
+    def hold_next(self, hold: ToolChoice) -> None:
         """Let the server hold the next answer to a schema, if it can."""
-        self._next = hold if self._takes_schema else Hold.FREE
+        self._next = hold if self._takes_schema else ToolChoice.AUTO
 
-    def take_hold(self) -> Hold:
+    def take_hold(self) -> ToolChoice:
         """Return what the request that is made now is held to; asked once a request."""
-        hold, self._next = self._next, Hold.FREE
+        hold, self._next = self._next, ToolChoice.AUTO
         return hold
 
     @property
     def worked(self) -> bool:
         """Tell whether the form in use has been seen to work, so that it may be kept for the next time."""
-        return bool(self._structured if self.form is CallForm.NATIVE else self._structured + self._recovered)
+        return bool(self._structured if self.form is ToolCallFormat.NATIVE else self._structured + self._recovered)
 
     @property
     def is_unsure(self) -> bool:
         """Tell whether an answer without a call may be one that it could not make: nothing is known yet of how it calls."""
         has_called = self._structured or self._recovered
-        return not has_called and (self.form is not CallForm.NATIVE or not self.is_known)
+        return not has_called and (self.form is not ToolCallFormat.NATIVE or not self.is_known)
 
-    def _to(self, form: CallForm, why: str) -> FormChange | None:
+    def _to(self, form: ToolCallFormat, why: str) -> FormChange | None:
         return FormChange(form, why) if form is not self.form else None
 
 
@@ -193,12 +193,12 @@ class KnownModel:
         by_hand: the form of calls that the user set, None to choose by what is known.
     """
 
-    def __init__(self, profiles: Profiles | None = None, by_hand: CallForm | None = None) -> None:
+    def __init__(self, profiles: Profiles | None = None, by_hand: ToolCallFormat | None = None) -> None:
         self._profiles = profiles
         self._key = ModelKey("", "")
         self._is_told = asyncio.Event()
         self._is_told.set()
-        self.calling = Calling(by_hand)
+        self.calling = ToolCallPolicy(by_hand)
         self.profile = ModelProfile()
         self.served: ServedModel | None = None
 
@@ -252,7 +252,7 @@ class KnownModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Borrowed:
+class ModelOverride:
     """What the session goes back to, and the model that is asked meanwhile."""
 
     back: ModelChanged

@@ -13,19 +13,19 @@ from dataclasses import dataclass, field, replace
 from lmtui.core.errors import SandboxError, SessionFileError, ToolError
 from lmtui.core.events import Outcome, ToolCallFinished, ToolCallStarted
 from lmtui.core.hooks import HookEvent
-from lmtui.core.messages import CallForm, ImageRef, ToolCall
+from lmtui.core.messages import ImageRef, ToolCall, ToolCallFormat
 from lmtui.core.permissions.decide import Access, Decision, Verdict
 from lmtui.core.ports import PreparedCall, ToolContext, ToolResult
-from lmtui.core.sanitize import reveal
+from lmtui.core.sanitize import escape_invisible
 from lmtui.core.sessions import Answer
-from lmtui.engine.desk import Desk
+from lmtui.engine.agent_context import AgentContext
 from lmtui.engine.entries import check_copied
-from lmtui.engine.file_changes import CHANGERS, keep_state, tell_changes, to_the_end
+from lmtui.engine.file_changes import CHANGERS, record_changes, snapshot_before, to_the_end
 from lmtui.engine.hook_calls import Screened, look_back, overruled, screen
 from lmtui.engine.loop_detection import TOO_MANY_CALLS
 from lmtui.engine.permission_check import (
-    Asked,
-    CommandGate,
+    CommandNetworkApproval,
+    PendingCall,
     ask,
     behind_links,
     context_of,
@@ -48,7 +48,7 @@ _REST = {
 }
 
 
-def cut(tool: str, text: str, limit_chars: int) -> str:
+def truncate_result(tool: str, text: str, limit_chars: int) -> str:
     """Return a result, or as much of it as `limit_chars` hold with a line that says how to get the rest.
 
     Of a file and a listing the beginning stays, in whole lines; of all else the beginning and the end, where errors are.
@@ -110,7 +110,7 @@ class _Ending:
 
 
 async def run_call(
-    desk: Desk, call: ToolCall, turn_id: str, files: dict[str, None], asked: Asked | None = None, *, by: str = ""
+    desk: AgentContext, call: ToolCall, turn_id: str, files: dict[str, None], asked: PendingCall | None = None, *, by: str = ""
 ) -> ToolResult:
     """Deal with one call and return how it ended; `files` takes the files that it changed, events tell everything else.
 
@@ -131,12 +131,12 @@ async def run_call(
     return ending.result
 
 
-async def run_side_by_side(desk: Desk, calls: Sequence[tuple[ToolCall, Asked]], turn_id: str) -> None:
+async def run_side_by_side(desk: AgentContext, calls: Sequence[tuple[ToolCall, PendingCall]], turn_id: str) -> None:
     """Run decided read-only calls in parallel, a few at a time; they end in their order, even if stopped."""
     places = asyncio.Semaphore(_MOST_AT_ONCE)
-    endings: list[tuple[ToolCall, Asked, _Ending]] = []
+    endings: list[tuple[ToolCall, PendingCall, _Ending]] = []
 
-    async def run(call: ToolCall, asked: Asked) -> None:
+    async def run(call: ToolCall, asked: PendingCall) -> None:
         async with places:
             begin(desk, call, asked.prepared, turn_id)
             endings.append((call, asked, _Ending(files=desk.files, began=desk.monotonic())))
@@ -159,7 +159,9 @@ async def run_side_by_side(desk: Desk, calls: Sequence[tuple[ToolCall, Asked]], 
             _emit_end(desk, call, asked.prepared, ending)
 
 
-async def _run_guarded(desk: Desk, call: ToolCall, prepared: PreparedCall, ending: _Ending, asked: Asked | None) -> None:
+async def _run_guarded(
+    desk: AgentContext, call: ToolCall, prepared: PreparedCall, ending: _Ending, asked: PendingCall | None
+) -> None:
     """Decide about a call and run it; a failure becomes its result."""
     try:
         await _decide_and_run(desk, call, prepared, ending, asked)
@@ -170,7 +172,7 @@ async def _run_guarded(desk: Desk, call: ToolCall, prepared: PreparedCall, endin
         ending.result = ToolResult(f"{call.name} failed inside lmtui: {error}", "failed inside", ok=False)
 
 
-def begin(desk: Desk, call: ToolCall, prepared: PreparedCall | None, turn_id: str, by: str = "") -> None:
+def begin(desk: AgentContext, call: ToolCall, prepared: PreparedCall | None, turn_id: str, by: str = "") -> None:
     """Say that a call is dealt with."""
     desk.emit(
         ToolCallStarted(
@@ -181,26 +183,26 @@ def begin(desk: Desk, call: ToolCall, prepared: PreparedCall | None, turn_id: st
             title=prepared.title if prepared else "",
             turn_id=turn_id,
             by=by,
-            recovered=call.form if desk.model.calling.form is CallForm.NATIVE else "",
+            recovered=call.form if desk.model.calling.form is ToolCallFormat.NATIVE else "",
         )
     )
 
 
-def refuse_call(desk: Desk, call: ToolCall, turn_id: str, result: ToolResult) -> None:
+def refuse_call(desk: AgentContext, call: ToolCall, turn_id: str, result: ToolResult) -> None:
     """Answer a call that is not considered; the log still records what it asked for."""
     prepared, _ = _prepare(desk, call)
     begin(desk, call, prepared, turn_id)
     _emit_end(desk, call, prepared, _Ending(result, began=desk.monotonic()))
 
 
-def end_unrun(desk: Desk, call: ToolCall, asked: Asked) -> None:
+def end_unrun(desk: AgentContext, call: ToolCall, asked: PendingCall) -> None:
     """End a call that was asked about and whose turn never came."""
     if asked.question is not None:
         asked.question.give(Answer(Outcome.NO), "interrupt")
     _emit_end(desk, call, asked.prepared, _Ending(began=desk.monotonic()))
 
 
-def _prepare(desk: Desk, call: ToolCall) -> tuple[PreparedCall | None, str]:
+def _prepare(desk: AgentContext, call: ToolCall) -> tuple[PreparedCall | None, str]:
     try:
         check_copied(call)
         return desk.toolbox.prepare(call.name, call.arguments), ""
@@ -208,7 +210,9 @@ def _prepare(desk: Desk, call: ToolCall) -> tuple[PreparedCall | None, str]:
         return None, error.full_text()
 
 
-async def _decide_and_run(desk: Desk, call: ToolCall, prepared: PreparedCall, ending: _Ending, asked: Asked | None) -> None:
+async def _decide_and_run(
+    desk: AgentContext, call: ToolCall, prepared: PreparedCall, ending: _Ending, asked: PendingCall | None
+) -> None:
     mask_files(desk)
     screened = await _screened(desk, call, prepared, ending)
     prepared = screened.prepared if screened else prepared
@@ -240,7 +244,9 @@ async def _decide_and_run(desk: Desk, call: ToolCall, prepared: PreparedCall, en
         await _run_writing(desk, call, prepared, context, ending)
 
 
-async def _run_writing(desk: Desk, call: ToolCall, prepared: PreparedCall, context: ToolContext, ending: _Ending) -> None:
+async def _run_writing(
+    desk: AgentContext, call: ToolCall, prepared: PreparedCall, context: ToolContext, ending: _Ending
+) -> None:
     """Ask about a command that ran read-only and tried to write; run it again after a yes."""
     first = ending.result
     decision = Decision(Verdict.ASK, "it tried to change files", uncovered=prepared.subjects, takes_no_rule=True)
@@ -256,17 +262,19 @@ async def _run_writing(desk: Desk, call: ToolCall, prepared: PreparedCall, conte
 
 
 def _allowed_context(
-    desk: Desk, prepared: PreparedCall, behind: tuple[str, ...], context: ToolContext, answer: Answer
+    desk: AgentContext, prepared: PreparedCall, behind: tuple[str, ...], context: ToolContext, answer: Answer
 ) -> ToolContext:
     """Return the context of a call after a yes; the mode may have changed."""
     decision = replace(decide(desk, prepared, behind), is_read_only=False)
     return replace(context, hunks=answer.hunks, sandbox=sandbox_for(desk, decision))
 
 
-async def _as_answered(desk: Desk, call: ToolCall, asked: Asked, answer: Answer, ending: _Ending) -> PreparedCall | None:
+async def _as_answered(
+    desk: AgentContext, call: ToolCall, asked: PendingCall, answer: Answer, ending: _Ending
+) -> PreparedCall | None:
     """Return the call as the user's yes left it; None where what holds by now is against it."""
     prepared = asked.prepared
-    if answer.edited and prepared.tool == "shell" and answer.edited != reveal(prepared.subjects[0]):
+    if answer.edited and prepared.tool == "shell" and answer.edited != escape_invisible(prepared.subjects[0]):
         prepared = _edited(desk, prepared, answer.edited)
         ending.note = f"[the user changed the command to: {answer.edited}]\n"
         screened = await _screened(desk, call, prepared, ending)
@@ -281,7 +289,7 @@ async def _as_answered(desk: Desk, call: ToolCall, asked: Asked, answer: Answer,
     return prepared
 
 
-async def _screened(desk: Desk, call: ToolCall, prepared: PreparedCall, ending: _Ending) -> Screened | None:
+async def _screened(desk: AgentContext, call: ToolCall, prepared: PreparedCall, ending: _Ending) -> Screened | None:
     """Let hooks look at a call, where there are any for it."""
     if not desk.hooking.wants(HookEvent.PRE_TOOL_USE):
         return None
@@ -290,14 +298,20 @@ async def _screened(desk: Desk, call: ToolCall, prepared: PreparedCall, ending: 
     return screened
 
 
-def _edited(desk: Desk, prepared: PreparedCall, command: str) -> PreparedCall:
+def _edited(desk: AgentContext, prepared: PreparedCall, command: str) -> PreparedCall:
     """Return the call with the command that the user put in place of the model's."""
     arguments = {**prepared.arguments, "command": command}
     return desk.toolbox.prepare(prepared.tool, json.dumps(arguments))
 
 
 async def _run(
-    desk: Desk, call: ToolCall, prepared: PreparedCall, context: ToolContext, ending: _Ending, *, is_reading: bool = False
+    desk: AgentContext,
+    call: ToolCall,
+    prepared: PreparedCall,
+    context: ToolContext,
+    ending: _Ending,
+    *,
+    is_reading: bool = False,
 ) -> None:
     """Run an allowed call; while it may change files, other agents that want to change files wait.
 
@@ -309,10 +323,10 @@ async def _run(
 
 
 async def _run_watched(
-    desk: Desk, call: ToolCall, prepared: PreparedCall, context: ToolContext, ending: _Ending, *, access: Access
+    desk: AgentContext, call: ToolCall, prepared: PreparedCall, context: ToolContext, ending: _Ending, *, access: Access
 ) -> None:
     """Run a call between two looks at the workspace, so that what it changed is known, also where it was stopped."""
-    before = await keep_state(desk, call.id, access)
+    before = await snapshot_before(desk, call.id, access)
     ending.result = ToolResult("Stopped by the user; its effect may be partial.", "stopped", ok=False)
     ending.began = desk.monotonic()  # the time is the tool's own, not what the user took to answer
     try:
@@ -325,13 +339,13 @@ async def _run_watched(
     finally:
         if ending.elapsed_s < 0:
             ending.elapsed_s = desk.monotonic() - ending.began
-        if isinstance(context.gate, CommandGate):
+        if isinstance(context.gate, CommandNetworkApproval):
             context.gate.close()
-        changed = await to_the_end(tell_changes(desk, call.id, before, ending.result, ending.files))
+        changed = await to_the_end(record_changes(desk, call.id, before, ending.result, ending.files))
     ending.result = await with_syntax_errors(desk.sandbox, ending.result, changed)
 
 
-async def _keep_pictures(desk: Desk, result: ToolResult) -> tuple[ImageRef, ...]:
+async def _keep_pictures(desk: AgentContext, result: ToolResult) -> tuple[ImageRef, ...]:
     """Keep what a tool shows beside the log, and return what to write down of it.
 
     Raises:
@@ -347,7 +361,7 @@ async def _keep_pictures(desk: Desk, result: ToolResult) -> tuple[ImageRef, ...]
         raise ToolError(str(error), error.hint) from error
 
 
-async def _answered(asked: Asked, ending: _Ending, *, is_attended: bool) -> Answer | None:
+async def _answered(asked: PendingCall, ending: _Ending, *, is_attended: bool) -> Answer | None:
     """Wait for the answer; on a no, say so in `ending` and return nothing."""
     assert asked.question is not None
     answer = await asked.question.answer()
@@ -360,9 +374,9 @@ async def _answered(asked: Asked, ending: _Ending, *, is_attended: bool) -> Answ
     return None
 
 
-def _emit_end(desk: Desk, call: ToolCall, prepared: PreparedCall | None, ending: _Ending) -> None:
+def _emit_end(desk: AgentContext, call: ToolCall, prepared: PreparedCall | None, ending: _Ending) -> None:
     result, images, tool = ending.result, ending.images, prepared.tool if prepared else call.name
-    result = replace(result, text=cut(tool, result.text, desk.result_limit_chars()))
+    result = replace(result, text=truncate_result(tool, result.text, desk.result_limit_chars()))
     if not ending.is_users and result.summary not in _NEVER_RAN:
         given = prepared.arguments if prepared else {"raw": call.arguments[:4000]}
         told = desk.loops.answer(call.id, tool, given, result.text, ok=result.ok)

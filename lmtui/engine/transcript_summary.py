@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from lmtui.core.messages import Role
-from lmtui.core.permissions.rules import Deed, facts_of, tools_that
+from lmtui.core.permissions.rules import FileEffect, facts_of, tools_that
 from lmtui.core.plan import Plan, TodoStatus
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.task_state import done_words, task_lines
 from lmtui.engine.entries import Entry
 from lmtui.engine.loop_detection import TOO_MANY_CALLS
@@ -21,7 +21,7 @@ _HEAD_SHARE = 0.3
 _GAP = "\n[…]\n"
 
 
-def decisive(text: str, limit_chars: int) -> str:
+def truncate_middle(text: str, limit_chars: int) -> str:
     """Return a text in at most so many characters: whole, or its first lines and its last ones, where errors are named."""
     text = text.strip()
     if len(text) <= limit_chars:
@@ -44,7 +44,7 @@ def _from_line_start(text: str) -> str:
 
 
 LAST_FILES = 12
-_CHANGED = tools_that(Deed.CHANGES)
+_CHANGED = tools_that(FileEffect.CHANGES)
 _MISREAD = frozenset({"not understood", TOO_MANY_CALLS, "not run"})
 _MOST_ERRORS, _MOST_ERROR_CHARS, _LEAST_ERROR_CHARS = 40, 1_500, 160
 _LEAST_LINE_CHARS, _MOST_NAME_CHARS = 60, 200
@@ -66,7 +66,7 @@ class Failure:
 
 
 @dataclass(slots=True)
-class Gist:
+class TranscriptSummary:
     """What is worth telling of the beginning of a conversation; the newest stands last, and each once.
 
     `said` is all that the user said, `answer` the model's last words.  `errors` are those that nothing mended since (the same
@@ -82,12 +82,12 @@ class Gist:
     read: dict[str, None] = field(default_factory=dict)
     has_misread: bool = False
 
-    def copy(self) -> Gist:
+    def copy(self) -> TranscriptSummary:
         """Return the same, to be gone on with apart."""
         copied = (self.commands.copy(), self.errors.copy(), self.changed.copy(), self.read.copy())
-        return Gist(self.said.copy(), self.answer, *copied, self.has_misread)
+        return TranscriptSummary(self.said.copy(), self.answer, *copied, self.has_misread)
 
-    def open_in(self, later: Gist) -> Gist:
+    def open_in(self, later: TranscriptSummary) -> TranscriptSummary:
         """Return the same without the errors that were mended up to a later one."""
         parts = {failure.part for failure in later.errors.values()}
         errors = {key: failure for key, failure in self.errors.items() if failure.part in parts}
@@ -120,7 +120,7 @@ class Gist:
         key = (entry.tool, entry.subject)
         self.errors.pop(key, None)
         title = entry.title.removeprefix("result of ")
-        text = decisive(entry.message.text, _MOST_ERROR_CHARS)
+        text = truncate_middle(entry.message.text, _MOST_ERROR_CHARS)
         is_misread = entry.outcome in _MISREAD
         self.errors[key] = Failure(entry.part, title, text, is_misread)
         self.has_misread = self.has_misread or is_misread
@@ -158,7 +158,7 @@ class Shares:
         return Shares(*(int(each * ratio) for each in (self.facts, self.words, self.plan, self.errors)))
 
 
-def digest(gist: Gist, plan: Plan, shares: Shares, own: str = "") -> str:
+def digest(gist: TranscriptSummary, plan: Plan, shares: Shares, own: str = "") -> str:
     """Return what happened and how the plan stands.
 
     The first task and what the user said last are not told again.  `own` is what the model itself wrote of it, told before
@@ -199,7 +199,7 @@ def _words(said: Sequence[str], limit_chars: int) -> tuple[list[str], Iterator[s
     return told, (said[place] for place in range(first - 1, -1, -1))
 
 
-def _failures(gist: Gist, limit_chars: int) -> list[str]:
+def _failures(gist: TranscriptSummary, limit_chars: int) -> list[str]:
     """Return the open errors, the newest first: whole where there is room for all, else each with the lines that tell why."""
     newest = [(f"{_clipped(failure.title, 120)}: ", failure.text) for failure in reversed(gist.errors.values())]
     if sum(len(title) + len(text) + 4 for title, text in newest) <= limit_chars:
@@ -207,7 +207,7 @@ def _failures(gist: Gist, limit_chars: int) -> list[str]:
     told: list[str] = []
     for number, (title, text) in enumerate(newest):
         share = max(_LEAST_ERROR_CHARS, limit_chars // 2, limit_chars // (len(newest) - number) - len(title) - 4)
-        words = title + decisive(text, share)
+        words = title + truncate_middle(text, share)
         if told and len(words) + 4 > limit_chars:
             return [*told, f"and {len(newest) - number} more before them"]
         told.append(words)
@@ -268,7 +268,7 @@ def _outcome(entry: Entry) -> str:
 def _names(paths: dict[str, None]) -> Iterator[str]:
     """Return paths, the newest first; of a very long one the end, which tells more; a name ends no line of ours."""
     for path in reversed(paths):
-        yield clean_line(path if len(path) <= _MOST_NAME_CHARS else f"…{path[-_MOST_NAME_CHARS:]}")
+        yield sanitize_line(path if len(path) <= _MOST_NAME_CHARS else f"…{path[-_MOST_NAME_CHARS:]}")
 
 
 def _put(texts: dict[str, None], text: str) -> None:

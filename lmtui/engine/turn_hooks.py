@@ -13,7 +13,7 @@ async def _at_once() -> None:
 
 
 @dataclass(slots=True)
-class Hooking:
+class TurnHooks:
     """An agent's hooks.  `ended_by` is why one of them wants no more of this turn, `held` how often its end was held up.
 
     `begun` waits until the hooks of the session's start have ended.
@@ -28,9 +28,9 @@ class Hooking:
         """Tell whether a hook waits for an event."""
         return self.hooks.wants(event)
 
-    def another(self) -> Hooking:
+    def another(self) -> TurnHooks:
         """Return the same hooks for another agent of the session."""
-        return Hooking(self.hooks)
+        return TurnHooks(self.hooks)
 
     def begin(self) -> None:
         """Take note that a turn begins."""

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import InboxChanged, TurnEnded, TurnReason, TurnStarted
 from lmtui.core.messages import ToolCall
-from lmtui.engine.context_fit import make_room_now
-from lmtui.engine.desk import Desk
-from lmtui.engine.inbox import Inbox, Said
+from lmtui.engine.agent_context import AgentContext
+from lmtui.engine.context_fit import compact_now
+from lmtui.engine.inbox import Inbox, UserInput
 from lmtui.engine.tool_runner import run_call
 from lmtui.engine.turn import FAILED_INSIDE, run_turn
 from lmtui.engine.turn_outcome import EXIT_CODES
@@ -21,7 +21,7 @@ from lmtui.engine.turn_outcome import EXIT_CODES
 _TIMEOUT_S = 120
 
 
-async def run_user_command(desk: Desk, said: Said, turn_id: str) -> None:
+async def run_user_command(desk: AgentContext, said: UserInput, turn_id: str) -> None:
     """Run one command, or one call, to its end; a cancel passes on."""
     started = desk.monotonic()
     reason, error_text = TurnReason.ERROR, FAILED_INSIDE
@@ -57,7 +57,7 @@ async def run_user_command(desk: Desk, said: Said, turn_id: str) -> None:
 _log = logging.getLogger(__name__)
 
 
-class Worker:
+class TurnRunner:
     """Runs turns while something waits in the inbox.
 
     Args:
@@ -68,7 +68,7 @@ class Worker:
     """
 
     def __init__(
-        self, desk: Callable[[], Desk], emit: Callable[[InboxChanged], None], after_turn: Callable[[], None], name: str
+        self, desk: Callable[[], AgentContext], emit: Callable[[InboxChanged], None], after_turn: Callable[[], None], name: str
     ) -> None:
         self._desk = desk
         self._emit = emit
@@ -123,7 +123,7 @@ class Worker:
                 if is_queued:
                     self.show_inbox()
                 turn_id = f"turn_{self.turns + 1}"
-                run = run_user_command if said.is_command else make_room_now if said.is_compaction else run_turn
+                run = run_user_command if said.is_command else compact_now if said.is_compaction else run_turn
                 self._turn = asyncio.get_running_loop().create_task(run(self._desk(), said, turn_id), name=turn_id)
                 await asyncio.wait({self._turn})
                 self._after_turn()
@@ -133,7 +133,7 @@ class Worker:
             self._turn = self._task = None
 
 
-class WaitingWords:
+class InputQueue:
     """What waits in one session; implements `core.sessions.Waiting`.
 
     Args:
@@ -146,7 +146,7 @@ class WaitingWords:
     def __init__(
         self,
         inbox: Callable[[], Inbox],
-        worker: Worker,
+        worker: TurnRunner,
         is_closed: Callable[[], bool],
         rename: Callable[[str], None],
     ) -> None:
@@ -155,7 +155,7 @@ class WaitingWords:
         self._is_closed = is_closed
         self._rename = rename
 
-    def put(self, said: Said) -> None:
+    def put(self, said: UserInput) -> None:
         """Take something up now or when its turn comes; nothing but blanks and no picture is nothing."""
         if self._is_closed() or not (said.text.strip() or said.images or said.is_compaction):
             return
@@ -180,8 +180,8 @@ class WaitingWords:
 
     def run_command(self, command: str, *, is_told: bool = True) -> None:
         """Run a shell command of the user's own, behind the running turn."""
-        self.put(Said(command.strip(), is_command=True, is_told=is_told))
+        self.put(UserInput(command.strip(), is_command=True, is_told=is_told))
 
     def make_room(self, focus: str = "") -> None:
         """Sum the conversation up now, before the next step of the running turn or at once."""
-        self.put(Said(focus.strip(), is_compaction=True, is_steering=self._worker.is_running))
+        self.put(UserInput(focus.strip(), is_compaction=True, is_steering=self._worker.is_running))

@@ -152,7 +152,7 @@ _HEADER = re.compile(r"@@ -(?P<old>\d+)(?:,(?P<old_count>\d+))? \+(?P<start>\d+)
 
 
 @dataclass(frozen=True, slots=True)
-class Hunk:
+class UndoHunk:
     """One hunk: its lines with their signs (space, minus, plus), and where (from 0) they stand in the changed text.
 
     `old_start` is where they stood before.  Not `is_whole`: lines are missing, or only one text has a line break at its end.
@@ -174,9 +174,9 @@ class Hunk:
         return [line[1:].removesuffix("\r") for line in self.lines if line[0] != "+"]
 
 
-def parse_hunks(diff: str) -> list[Hunk]:
+def parse_hunks(diff: str) -> list[UndoHunk]:
     """Return the hunks of a unified diff of one file (its format: GNU diffutils, “Detailed Description of Unified Format”)."""
-    hunks: list[Hunk] = []
+    hunks: list[UndoHunk] = []
     lines: list[str] = []
     ends: set[str] = set()
     header: re.Match[str] | None = None
@@ -192,10 +192,10 @@ def parse_hunks(diff: str) -> list[Hunk]:
     return hunks
 
 
-def _hunk(header: re.Match[str], lines: list[str], ends: set[str]) -> Hunk:
+def _hunk(header: re.Match[str], lines: list[str], ends: set[str]) -> UndoHunk:
     old_count, count = (int(header[name] or 1) for name in ("old_count", "count"))
     start, old_start = (max(0, int(header[name]) - bool(size)) for name, size in (("start", count), ("old", old_count)))
-    hunk = Hunk(tuple(lines), start, old_start)
+    hunk = UndoHunk(tuple(lines), start, old_start)
     is_cut = (len(hunk.old), len(hunk.new)) != (old_count, count)
     return replace(hunk, is_whole=not is_cut and ("-" in ends) == ("+" in ends))
 

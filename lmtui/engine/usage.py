@@ -6,8 +6,8 @@ from lmtui.core.events import Level, Notice, PrefillProgress, UsageUpdated
 from lmtui.core.messages import Completion, ModelRequest, Usage
 from lmtui.core.servers import window_fix
 from lmtui.core.window import bytes_by_four
-from lmtui.engine.context_budget import Comparison, Reading
-from lmtui.engine.desk import Desk
+from lmtui.engine.agent_context import AgentContext
+from lmtui.engine.context_budget import Comparison, PromptCacheUsage
 
 _CUT_SHARE, _FIRST_CUT_SHARE = 0.7, 0.5
 _LEAST_COUNT = 128  # a count below is none: system prompt and tools alone are more
@@ -15,7 +15,7 @@ _SLOW_BY, _SLOW_S = 2.0, 1.0
 _NEWS_SHARE = 0.05
 
 
-def announce(desk: Desk, request: ModelRequest) -> None:
+def announce(desk: AgentContext, request: ModelRequest) -> None:
     """Tell that the model reads a request that is about to be sent: how much of it anew, and about how long that takes."""
     book, talk = desk.window, desk.conversation
     if book.generation != book.budget.generation:
@@ -28,13 +28,13 @@ def announce(desk: Desk, request: ModelRequest) -> None:
     desk.emit(PrefillProgress(agent=desk.agent, tokens=anew, estimate_s=seconds))
 
 
-def _anew(desk: Desk, now: Comparison) -> int:
+def _anew(desk: AgentContext, now: Comparison) -> int:
     """Return how many tokens the server is expected to read anew."""
     budget = desk.window.budget
     return max(0, budget.estimate(now.total) - (budget.estimate(now.common) if now.common else 0))
 
 
-def show_usage(desk: Desk, completion: Completion, turn_id: str) -> None:
+def show_usage(desk: AgentContext, completion: Completion, turn_id: str) -> None:
     """Tell what the request that brought this answer cost, and learn from it."""
     book = desk.window
     now = book.ledger.now
@@ -75,7 +75,7 @@ def usage_beside(agent: str, request: ModelRequest, answer: Completion) -> Usage
     return UsageUpdated(agent=agent, usage=answer.usage or size, is_estimate=answer.usage is None)
 
 
-def _reading(desk: Desk, completion: Completion, usage: Usage) -> Reading:
+def _reading(desk: AgentContext, completion: Completion, usage: Usage) -> PromptCacheUsage:
     budget, timings = desk.window.budget, completion.timings
     told = usage.cached_tokens if completion.usage else None
     if timings is not None and timings.read_s:
@@ -89,7 +89,7 @@ def _reading(desk: Desk, completion: Completion, usage: Usage) -> Reading:
     return desk.window.ledger.settle(usage.prompt_tokens, told, scaled=budget.scaled, is_slow=is_slow)
 
 
-def _is_cut(desk: Desk, now: Comparison, guess: int, counted: int) -> bool:
+def _is_cut(desk: AgentContext, now: Comparison, guess: int, counted: int) -> bool:
     """Tell whether the server dropped a part of the prompt without a word, or counted only what it read anew.
 
     Said once it is sure: at the second request that is far too short, or the first where that is shorter still.
@@ -111,7 +111,7 @@ def _is_cut(desk: Desk, now: Comparison, guess: int, counted: int) -> bool:
     return is_sure
 
 
-def _cut_text(desk: Desk, guess: int, counted: int) -> str:
+def _cut_text(desk: AgentContext, guess: int, counted: int) -> str:
     fix = window_fix(desk.model.served.server if desk.model.served else "")
     return (
         f"The server reads only a part of what it is sent: it counted {counted:,} of about {guess:,} tokens, "
@@ -119,7 +119,7 @@ def _cut_text(desk: Desk, guess: int, counted: int) -> str:
     )
 
 
-def _keep(desk: Desk) -> None:
+def _keep(desk: AgentContext) -> None:
     """Keep what was learned of the model for the next time, where it is news."""
     budget, known = desk.window.budget, desk.model.profile
     learned = {

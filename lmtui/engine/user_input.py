@@ -17,17 +17,17 @@ from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, ImageRef, Ro
 from lmtui.core.model_events import Reminder
 from lmtui.core.permissions.decide import Access, Mode, Verdict, decide_all
 from lmtui.core.prompt_text import FilledPrompt, Mention, find_mentions
-from lmtui.core.sanitize import clean, clean_line
+from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.skills import SkillUsed
-from lmtui.engine.desk import Desk
+from lmtui.engine.agent_context import AgentContext
 from lmtui.engine.hook_calls import call_hooks, tell_model
-from lmtui.engine.inbox import Said
+from lmtui.engine.inbox import UserInput
+from lmtui.engine.model_roles import override_model
 from lmtui.engine.permission_check import context_of, decide, is_answered_by_typing
-from lmtui.engine.roles import borrow_model
 from lmtui.engine.tool_runner import run_call
 
 if TYPE_CHECKING:
-    from lmtui.engine.desk import Desk
+    from lmtui.engine.agent_context import AgentContext
 
 
 MAX_LINES = 200
@@ -56,7 +56,7 @@ class _Attached:
         return sum(map(len, self.parts))
 
 
-async def add_message(desk: Desk, said: Said, turn_id: str) -> None:
+async def add_message(desk: AgentContext, said: UserInput, turn_id: str) -> None:
     """Put the user's words into the conversation with the files they mention; the words join it whatever happens."""
     if said.is_reminder:
         desk.emit(Reminder(agent=desk.agent, text=said.text, turn_id=turn_id))
@@ -75,9 +75,9 @@ async def add_message(desk: Desk, said: Said, turn_id: str) -> None:
         desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=note))
 
 
-async def _attach(desk: Desk, mention: Mention, attached: _Attached) -> None:
+async def _attach(desk: AgentContext, mention: Mention, attached: _Attached) -> None:
     path = mention.path.removeprefix("./").rstrip("/") or "."
-    name = clean_line(mention.path)
+    name = sanitize_line(mention.path)
     if mention.resource is not None:
         await _attach_resource(desk, name, mention.resource, attached)
         return
@@ -95,7 +95,7 @@ async def _attach(desk: Desk, mention: Mention, attached: _Attached) -> None:
             attached.notes.append(f"@{name} was not sent: {error}")
 
 
-async def _attach_resource(desk: Desk, name: str, resource: tuple[str, str], attached: _Attached) -> None:
+async def _attach_resource(desk: AgentContext, name: str, resource: tuple[str, str], attached: _Attached) -> None:
     """Read a resource of an MCP server: a call that the user typed, so that only a rule or nobody's being there refuses it."""
     server, uri = resource
     arguments = json.dumps({"server": server, "uri": uri})
@@ -121,7 +121,7 @@ async def _attach_resource(desk: Desk, name: str, resource: tuple[str, str], att
     attached.images += found.images
 
 
-async def _refusal(desk: Desk, path: str) -> str:
+async def _refusal(desk: AgentContext, path: str) -> str:
     """Return why a path may not be read unasked, else an empty string.
 
     The user named it, so what manual mode would ask about is answered; what a rule asks or may hold secrets is not, as the
@@ -135,7 +135,7 @@ async def _refusal(desk: Desk, path: str) -> str:
     return decision.why if decision.verdict is Verdict.DENY else f"{decision.why}; the agent can ask to read it"
 
 
-async def _attach_file(desk: Desk, path: str, mention: Mention, attached: _Attached) -> None:
+async def _attach_file(desk: AgentContext, path: str, mention: Mention, attached: _Attached) -> None:
     try:
         found = await desk.sandbox.read_file(path, MAX_IMAGE_BYTES + 1)
     except SandboxError as error:
@@ -149,9 +149,9 @@ async def _attach_file(desk: Desk, path: str, mention: Mention, attached: _Attac
         attached.images.append(Image(path.rpartition("/")[2], media_type, found.data))
         return
     if b"\0" in found.data[:8192]:
-        attached.notes.append(f"@{clean_line(path)} was not sent: it is not text")
+        attached.notes.append(f"@{sanitize_line(path)} was not sent: it is not text")
         return
-    lines = clean(found.data.decode("utf-8", "replace")).splitlines()
+    lines = sanitize(found.data.decode("utf-8", "replace")).splitlines()
     room = min(_file_limit(desk), _all_limit(desk) - attached.size_chars)
     attached.parts.append(_file_part(path, lines, mention, room, attached.notes))
 
@@ -171,20 +171,22 @@ def _file_part(path: str, lines: Sequence[str], mention: Mention, room: int, not
     is_cut = last < wanted
     where = f"lines {first}-{last} of {total}" if taken else f"none of its {total} lines"
     if is_cut:
-        notes.append(f"@{clean_line(path)} was cut: {where} were sent; @{clean_line(path)}:{last + 1}-{wanted} sends the rest")
+        notes.append(
+            f"@{sanitize_line(path)} was cut: {where} were sent; @{sanitize_line(path)}:{last + 1}-{wanted} sends the rest"
+        )
     attribute = f' lines="{first}-{last} of {total}"' if is_cut or mention.first else ""
     rest = f"\n[cut here; read it with offset={last + 1} for the rest]" if is_cut else ""
-    return f'<file path="{clean_line(path)}"{attribute}>\n' + "\n".join(taken) + f"{rest}\n</file>"
+    return f'<file path="{sanitize_line(path)}"{attribute}>\n' + "\n".join(taken) + f"{rest}\n</file>"
 
 
-async def _listing(desk: Desk, path: str) -> str:
+async def _listing(desk: AgentContext, path: str) -> str:
     entries = await desk.sandbox.list_directory("" if path == "." else path, 1, _MAX_ENTRIES)
-    names = (clean_line(entry.path) + ("/" if entry.kind == "dir" else "") for entry in entries)
+    names = (sanitize_line(entry.path) + ("/" if entry.kind == "dir" else "") for entry in entries)
     more = f"\n[the first {_MAX_ENTRIES}]" if len(entries) >= _MAX_ENTRIES else ""
-    return f'<folder path="{clean_line(path)}">\n' + "\n".join(names) + f"{more}\n</folder>"
+    return f'<folder path="{sanitize_line(path)}">\n' + "\n".join(names) + f"{more}\n</folder>"
 
 
-async def _keep(desk: Desk, attached: _Attached) -> tuple[ImageRef, ...]:
+async def _keep(desk: AgentContext, attached: _Attached) -> tuple[ImageRef, ...]:
     """Keep the pictures beside the log and return what to write down of them."""
     images, beyond = attached.images[:MAX_IMAGES], attached.images[MAX_IMAGES:]
     if beyond:
@@ -203,7 +205,7 @@ async def _keep(desk: Desk, attached: _Attached) -> tuple[ImageRef, ...]:
     return tuple(refs)
 
 
-async def _check_eyes(desk: Desk, refs: Sequence[ImageRef], attached: _Attached) -> None:
+async def _check_eyes(desk: AgentContext, refs: Sequence[ImageRef], attached: _Attached) -> None:
     """Tell the user where the model sees no pictures, once its server was asked."""
     if refs:
         await desk.model.ready()
@@ -214,11 +216,11 @@ async def _check_eyes(desk: Desk, refs: Sequence[ImageRef], attached: _Attached)
             )
 
 
-def _file_limit(desk: Desk) -> int:
+def _file_limit(desk: AgentContext) -> int:
     return min(MAX_FILE_CHARS, desk.result_limit_chars())
 
 
-def _all_limit(desk: Desk) -> int:
+def _all_limit(desk: AgentContext) -> int:
     return min(MAX_ALL_CHARS, 2 * desk.result_limit_chars())
 
 
@@ -227,18 +229,18 @@ _MOST_CHARS = 16_000
 _UNTRUSTED = "{name} is not trusted in this folder, so its commands were left out: `lmtui config trust` shows them and asks."
 
 
-class PromptsByHand:
+class PromptFileControls:
     """Implements `core.prompt_files.PromptsInUse`; `put` takes the user's words."""
 
-    def __init__(self, put: Callable[[Said], None]) -> None:
+    def __init__(self, put: Callable[[UserInput], None]) -> None:
         self._put = put
 
     def begin(self, prompt: FilledPrompt, typed: str) -> None:
         """Take up a task that a file says."""
-        self._put(Said(typed, prompt=prompt))
+        self._put(UserInput(typed, prompt=prompt))
 
 
-async def fill_in(desk: Desk, said: Said, turn_id: str) -> Said:
+async def fill_in(desk: AgentContext, said: UserInput, turn_id: str) -> UserInput:
     """Return the user's words as the file has them; only what the file and the arguments say is looked through for files."""
     prompt = said.prompt
     assert prompt is not None
@@ -247,7 +249,7 @@ async def fill_in(desk: Desk, said: Said, turn_id: str) -> Said:
         desk.emit(
             SkillUsed(agent=desk.agent, skill=name, source=prompt.file.source, is_limited=True, allowed=prompt.file.allowed)
         )
-    await borrow_model(desk, prompt.file.model, name)
+    await override_model(desk, prompt.file.model, name)
     if prompt.file.commands and not prompt.file.may_run:
         desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=_UNTRUSTED.format(name=name)))
     text, typed = "", ""
@@ -265,12 +267,12 @@ async def fill_in(desk: Desk, said: Said, turn_id: str) -> Said:
     )
 
 
-async def _output(desk: Desk, command: str, call_id: str, turn_id: str) -> str:
+async def _output(desk: AgentContext, command: str, call_id: str, turn_id: str) -> str:
     """Run one command and return what takes its place."""
     call = ToolCall(f"prompt_{call_id}", "shell", json.dumps({"command": command, "timeout": _TIMEOUT_S}))
     result = await run_call(desk, call, turn_id, desk.files, by="file")
     if result.summary in ("refused", "not run", "stopped", "not understood"):
-        return f"[a command stood here; it was not run: {clean_line(result.summary)}]"
+        return f"[a command stood here; it was not run: {sanitize_line(result.summary)}]"
     return _cut(result.text, _MOST_CHARS, "what the command said")
 
 
@@ -286,7 +288,7 @@ class PromptHeld(Exception):
     """Hooks hold the user's words back; the text says why."""
 
 
-async def accept(desk: Desk, said: Said, turn_id: str) -> None:
+async def add_user_message(desk: AgentContext, said: UserInput, turn_id: str) -> None:
     """Put the user's words into the conversation, unless a hook holds them back.
 
     What is held back is what the user sent: a command's file is filled in anew, with its tools and its model.
@@ -314,10 +316,10 @@ async def accept(desk: Desk, said: Said, turn_id: str) -> None:
     tell_model(desk, verdict.context, turn_id)
 
 
-async def accept_steering(desk: Desk, said: Said, turn_id: str) -> None:
+async def accept_steering(desk: AgentContext, said: UserInput, turn_id: str) -> None:
     """Put what the user says meanwhile into the conversation; where a hook holds it back, the turn goes on without it."""
     try:
-        await accept(desk, said, turn_id)
+        await add_user_message(desk, said, turn_id)
     except PromptHeld as held:
         desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=held_words(held)))
 
@@ -327,6 +329,6 @@ def held_words(held: PromptHeld) -> str:
     return f"a hook held your words back: {held}  {_KEPT}"
 
 
-def _hold(desk: Desk, said: Said) -> None:
+def _hold(desk: AgentContext, said: UserInput) -> None:
     desk.inbox.hold(said)
     desk.emit(desk.inbox.as_event(desk.agent))

@@ -34,7 +34,7 @@ _MAX_BYTES = 4_194_304
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class FolderContent:
     """What a folder brings now, with the hash of all of it (empty: nothing)."""
 
     items: tuple[TrustItem, ...] = ()
@@ -45,7 +45,7 @@ class Brought:
         return tuple(replace(item, digest=self.digest) for item in self.items)
 
 
-class FolderYes:
+class FolderConsent:
     """The answer for one kind of things of one folder; implements `core.trust.Trust`.
 
     Args:
@@ -54,7 +54,7 @@ class FolderYes:
         read: returns what the folder brings now.
     """
 
-    def __init__(self, workspace: Path, name: str, read: Callable[[], Brought]) -> None:
+    def __init__(self, workspace: Path, name: str, read: Callable[[], FolderContent]) -> None:
         self._key = str(workspace.resolve())
         self._name = name
         self._read = read

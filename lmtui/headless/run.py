@@ -36,11 +36,11 @@ from lmtui.core.messages import Image
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan_mode import grant_lines, proposal_lines
 from lmtui.core.prompt_text import AS_WORDS, slash_call
-from lmtui.core.sanitize import clean, clean_line, clean_path, counted
+from lmtui.core.sanitize import pluralize, sanitize, sanitize_line, sanitize_path
 from lmtui.core.sessions import AnswerForm, Session
 from lmtui.core.times import LocalZone, moment_text
 from lmtui.headless.inputs import joined
-from lmtui.headless.slash_commands import Begin, read_task
+from lmtui.headless.typed_commands import Begin, read_task
 
 EXIT_NEEDS_APPROVAL = 3
 NO_PLAN = "no plan came: the model only answered in words, and nothing was changed; ask again, or try another model"
@@ -156,7 +156,7 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
 def _told(session: Session, task: HeadlessTask, reporter: Reporter, out: TextIO, err: TextIO, *, wants_plan: bool) -> int:
     """Print what comes at the end of a task and return the exit code."""
     for rule in dict.fromkeys(reporter.allowing):
-        print(_refusal(clean_line(rule), session.mode), file=err)
+        print(_refusal(sanitize_line(rule), session.mode), file=err)
     for refused in reporter.refused:
         print(f"refused: {refused}; nobody was there to say yes, and no rule can", file=err)
     asked = session.plans.open
@@ -275,7 +275,7 @@ class Reporter:
             self.answer = envelope.event.text
         self._count(envelope.event)
         if isinstance(envelope.event, ApprovalRequested) and not envelope.event.suggested_rule:
-            self.refused.append(clean_line(f"{envelope.event.tool}, as {envelope.event.why}"))
+            self.refused.append(sanitize_line(f"{envelope.event.tool}, as {envelope.event.why}"))
         if self._output == "stream-json":
             self.print_line(envelope)
         elif self._output == "text":
@@ -327,9 +327,9 @@ class Reporter:
             print(json.dumps(self.as_object(session, lacks)), file=self._out)
         elif self._output == "text":
             if self.answer.strip():
-                print(clean(self.answer), file=self._out)
+                print(sanitize(self.answer), file=self._out)
             if end.error:
-                print(f"lmtui: {clean(end.error)}", file=self._err)
+                print(f"lmtui: {sanitize(end.error)}", file=self._err)
             self._err.write(_summary(session, end))
         if lacks:
             print(f"lmtui: {lacks}", file=self._err)
@@ -341,17 +341,17 @@ class Reporter:
             case SandboxSelected(text=text, is_weaker=is_weaker, reason=reason):
                 line = f"sandbox: {text}" + (f"  ({reason})" if is_weaker and reason else "")
             case ToolCallStarted(call_id=call_id, title=title):
-                self._titles[call_id] = clean_path(title)[:100]
+                self._titles[call_id] = sanitize_path(title)[:100]
             case ToolCallFinished() as event:
                 line = _call_line(event, self._titles.pop(event.call_id, ""))
             case RetryScheduled(attempt=attempt, attempts=attempts, wait_s=wait_s, reason=reason):
                 times = f" ({attempt} of {attempts})" if attempt else ""
-                line = f"{clean_line(reason)}; again in {wait_s:g} s{times}"
+                line = f"{sanitize_line(reason)}; again in {wait_s:g} s{times}"
             case WaitSet(until=until, why=why):
                 when = moment_text(until, datetime.now(UTC), LocalZone())
-                line = f"waits until {when}: {clean_line(why)}  (lmtui or `lmtui scheduler` goes on then)"
+                line = f"waits until {when}: {sanitize_line(why)}  (lmtui or `lmtui scheduler` goes on then)"
             case Notice(level=level, text=text) if level is not Level.INFO:
-                line = f"{level}: {clean_line(text)}"
+                line = f"{level}: {sanitize_line(text)}"
             case event:
                 line = model_words(event)
         if line:
@@ -360,19 +360,19 @@ class Reporter:
 
 def _call_line(event: ToolCallFinished, title: str) -> str:
     sign = "✓" if event.ok else "✗"
-    summary = f"  {clean_line(event.summary)}" if event.summary else ""
-    who = f"{clean_line(event.agent)} " if event.agent != ROOT else ""
-    line = f"{who}{sign} {clean_line(event.tool):<13} {title}{summary}  {event.elapsed_ms} ms"
+    summary = f"  {sanitize_line(event.summary)}" if event.summary else ""
+    who = f"{sanitize_line(event.agent)} " if event.agent != ROOT else ""
+    line = f"{who}{sign} {sanitize_line(event.tool):<13} {title}{summary}  {event.elapsed_ms} ms"
     if event.ok or event.tool == "shell":
         return line
     why = event.result.strip().partition("\n")[0]
-    return f"{line}\n    {clean_line(why)[:200]}" if why else line
+    return f"{line}\n    {sanitize_line(why)[:200]}" if why else line
 
 
 def _summary(session: Session, end: TurnEnded) -> str:
-    files = f", {counted(len(end.files_changed), 'file')} changed" if end.files_changed else ""
+    files = f", {pluralize(len(end.files_changed), 'file')} changed" if end.files_changed else ""
     where = f", sandbox {end.sandbox}" if end.sandbox else ""
-    steps = counted(end.iterations, "step")
+    steps = pluralize(end.iterations, "step")
     return f"[{end.reason.words} in {end.elapsed_s:.1f} s, {steps}{files}{where}; session {session.id}]\n"
 
 

@@ -16,11 +16,11 @@ from typing import Any
 
 from lmtui.core.errors import UsageError
 from lmtui.core.hosts import base_url, root_url, without_alias
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import ServedModel, ServerFound, ServerKind
 from lmtui.models.endpoint import is_local, llama_cpp_url, ollama_url
 from lmtui.models.servers import llama_cpp, lm_studio, ollama
-from lmtui.models.servers.client import Client, Reply, has_list, items, number, part, text, words
+from lmtui.models.servers.server_client import ServerClient, ServerReply, has_list, items, number, part, text, words
 from lmtui.paths import state_dir
 
 
@@ -77,12 +77,12 @@ def refused(key: str) -> str:
     return "it refuses the key" if key else "it wants a key (--api-key, LLM_API_KEY)"
 
 
-def is_loading(reply: Reply) -> bool:
+def is_loading(reply: ServerReply) -> bool:
     """Tell whether a server says that its model is not there yet."""
     return reply.status == 503 and "loading" in reply.start.lower()
 
 
-def what_answers(reply: Reply) -> str:
+def what_answers(reply: ServerReply) -> str:
     """Return what it is that answers where a model server was expected."""
     if not reply.status:
         return f"something is there, but {reply.why}; {CHECK}"
@@ -102,8 +102,8 @@ def what_answers(reply: Reply) -> str:
     return f"it answers, but not as a model server (HTTP {reply.status}: {_start(reply) or 'nothing'}); {CHECK}"
 
 
-def _start(reply: Reply) -> str:
-    return clean_line(" ".join(reply.start.split())[:60])
+def _start(reply: ServerReply) -> str:
+    return sanitize_line(" ".join(reply.start.split())[:60])
 
 
 _OWNERS = {"vllm": ServerKind.VLLM, "sglang": "SGLang", "koboldcpp": "KoboldCpp", "tabbyapi": "TabbyAPI"}
@@ -133,7 +133,7 @@ def models(value: Any, kind: str) -> tuple[ServedModel, ...]:
     return tuple(_model(each, is_loaded) for each in items(value, "data"))
 
 
-async def window_of(client: Client, kind: str, limit_s: float) -> int:
+async def window_of(client: ServerClient, kind: str, limit_s: float) -> int:
     """Return the window of the one model that some kinds serve, from an endpoint of their own; 0 where it is not told."""
     if kind not in _WINDOW_PLACES:
         return 0
@@ -197,7 +197,7 @@ async def look_at(url: str, key: str = "", limit_s: float = PROBE_TIMEOUT_S, *, 
     """
     root = root_url(url)
     end = asyncio.get_running_loop().time() + limit_s
-    async with Client(root, key) as client:
+    async with ServerClient(root, key) as client:
         answers = await _ask(client, base_url(url), limit_s * _FIRST_SHARE)
         found = _recognise(root, key, answers)
         if found is not None:
@@ -232,15 +232,15 @@ def _only(server: ServerFound) -> ServedModel | None:
 class _Answers:
     """What the endpoints that tell the kinds apart answered."""
 
-    listed: Reply
-    lm_v1: Reply
-    lm_v0: Reply
-    tags: Reply
-    running: Reply
-    props: Reply
+    listed: ServerReply
+    lm_v1: ServerReply
+    lm_v0: ServerReply
+    tags: ServerReply
+    running: ServerReply
+    props: ServerReply
 
 
-async def _ask(client: Client, base: str, limit_s: float) -> _Answers:
+async def _ask(client: ServerClient, base: str, limit_s: float) -> _Answers:
     paths = (
         f"{base}/models",
         lm_studio.V1,
@@ -276,7 +276,7 @@ def _recognise(root: str, key: str, answers: _Answers) -> ServerFound | None:
     return None
 
 
-async def _with_details(client: Client, found: ServerFound, limit_s: float) -> ServerFound:
+async def _with_details(client: ServerClient, found: ServerFound, limit_s: float) -> ServerFound:
     """Ask what the lists do not tell."""
     if found.kind == ServerKind.OLLAMA:
         return replace(found, models=await ollama.with_abilities(client, found.models, limit_s))

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.hosts import base_url
-from lmtui.core.messages import CallForm, ModelPiece, ModelRequest, QueuedPiece, RetryPiece, SilencePiece, Urgency
+from lmtui.core.messages import ModelRequest, Priority, QueuedChunk, RetryChunk, SilenceChunk, StreamChunk, ToolCallFormat
 from lmtui.core.servers import ServedModel, ServerKind
 from lmtui.models.discovery import served_model
 from lmtui.models.endpoint import LOCAL_KEY, is_local
 from lmtui.models.provider_errors import RetryPolicy, not_a_server, status_error, unreachable, with_retries
 from lmtui.models.request_encoding import RequestWriter
-from lmtui.models.stream_accumulator import Assembler, SseDecoder
+from lmtui.models.stream_accumulator import SseDecoder, StreamAccumulator
 
 if TYPE_CHECKING:
     import httpx2
@@ -40,7 +40,7 @@ class _Waiter:
     """A request that waits: whose it is, how urgent, and the future that is done when its turn comes."""
 
     owner: int
-    urgency: Urgency
+    urgency: Priority
     number: int
     turn: asyncio.Future[None] = field(repr=False)
 
@@ -66,14 +66,14 @@ class Slots:
         self._count = max(1, count)
         self._admit()
 
-    def before(self, owner: int, urgency: Urgency) -> int:
+    def before(self, owner: int, urgency: Priority) -> int:
         """Return how many requests would be served before this one: those that run and hold every slot, and those ahead."""
         if self._busy < self._count and not self._waiting:
             return 0
         return self._busy + sum(each.urgency <= urgency for each in self._waiting if each.owner != owner)
 
     @asynccontextmanager
-    async def take(self, owner: int, urgency: Urgency) -> AsyncIterator[None]:
+    async def take(self, owner: int, urgency: Priority) -> AsyncIterator[None]:
         """Hold a slot; waits for one.  `owner` tells conversations apart."""
         waiter = _Waiter(owner, urgency, next(self._numbers), asyncio.get_running_loop().create_future())
         self._waiting.append(waiter)
@@ -127,7 +127,7 @@ class Patience:
         """Restart the count after the server sent something."""
         self._silent_since = self._told_at = time.monotonic()
 
-    async def until(self, task: asyncio.Future[Any]) -> AsyncGenerator[SilencePiece, None]:
+    async def until(self, task: asyncio.Future[Any]) -> AsyncGenerator[SilenceChunk, None]:
         """Wait for a task and cancel it at the end; yield a piece each time the silence reaches the limit.
 
         Raises:
@@ -145,7 +145,7 @@ class Patience:
                         f"{self._url} has not answered for {self._limit_s:g} s",
                         "Check the server. If the model needs longer to read the prompt, raise LLM_TIMEOUT (0: no limit).",
                     )
-                yield SilencePiece(self._told_at - self._silent_since)
+                yield SilenceChunk(self._told_at - self._silent_since)
         finally:
             if not task.done():
                 task.cancel()
@@ -195,18 +195,18 @@ class OpenAICompatible:
         """Return the base address, without key."""
         return self._url
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelPiece, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """Yield the pieces of one answer; see `core.ports.Provider.stream`."""
         owner = id(request.messages[0]) if request.messages else 0
         before = self.slots.before(owner, request.urgency)
         if before:
-            yield QueuedPiece(before)
+            yield QueuedChunk(before)
         async with self.slots.take(owner, request.urgency), contextlib.aclosing(self._answer(request)) as pieces:
             async for piece in pieces:
-                self._has_answered = self._has_answered or not isinstance(piece, RetryPiece | SilencePiece)
+                self._has_answered = self._has_answered or not isinstance(piece, RetryChunk | SilenceChunk)
                 yield piece
 
-    async def _answer(self, request: ModelRequest) -> AsyncGenerator[ModelPiece, None]:
+    async def _answer(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """Yield the pieces of an answer; a server that refuses a field of its own kind's is asked once more without it."""
         policy = self._retry if not self._has_answered else self._retry.for_known_server()
         for extra in dict.fromkeys((tuple(self._extra.items()), ())):
@@ -250,9 +250,9 @@ class OpenAICompatible:
             self._writers.clear()
         return self._writers.setdefault(first, RequestWriter())
 
-    async def _attempt(self, body: bytes, request: ModelRequest) -> AsyncGenerator[ModelPiece, None]:
-        form = CallForm.SCHEMA if request.hold else request.call_form
-        assembler = Assembler(lambda: f"call_{uuid.uuid4().hex[:12]}", time.monotonic, request.tools, form)
+    async def _attempt(self, body: bytes, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
+        form = ToolCallFormat.SCHEMA if request.hold else request.call_form
+        assembler = StreamAccumulator(lambda: f"call_{uuid.uuid4().hex[:12]}", time.monotonic, request.tools, form)
         decoder = SseDecoder()
         patience = Patience(self._url, self._stall_timeout_s, is_attended=request.is_attended)
         opening = asyncio.ensure_future(self._open(body, request.model))
@@ -312,7 +312,7 @@ class OpenAICompatible:
             ) from error
         return stream.response
 
-    async def _next(self, chunks: Any, assembler: Assembler) -> bytes | None:
+    async def _next(self, chunks: Any, assembler: StreamAccumulator) -> bytes | None:
         import httpx2  # noqa: PLC0415
 
         limit_s = self._stall_timeout_s if assembler.has_output and self._stall_timeout_s > 0 else None

@@ -10,8 +10,8 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, replace
 
 from lmtui.core.errors import ContextOverflow, Fault, ProviderError
-from lmtui.core.messages import ModelPiece, RetryPiece
-from lmtui.core.sanitize import clean_line
+from lmtui.core.messages import RetryChunk, StreamChunk
+from lmtui.core.sanitize import sanitize_line
 
 PASSING = frozenset({Fault.UNREACHABLE, Fault.BUSY, Fault.LOADING, Fault.SERVER_ERROR, Fault.CUT})
 """Faults that pass by themselves: the request may be sent again."""
@@ -50,7 +50,7 @@ def not_a_server(url: str, content_type: str, start: str) -> ProviderError:
     kind = content_type.partition(";")[0] or "no content type"
     return ProviderError(
         Fault.NOT_A_MODEL_SERVER,
-        f"{url} answers, but not as a model server (it sent {kind}: {clean_line(start[:60])!r})",
+        f"{url} answers, but not as a model server (it sent {kind}: {sanitize_line(start[:60])!r})",
         "Check the address: it should be like http://127.0.0.1:1234/v1.",
     )
 
@@ -134,7 +134,7 @@ def error_text(body: str) -> str:
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     if text.lstrip()[:1] == "<":
         text = _page_text(text)
-    return clean_line(" ".join(text.split()))[:300] or "no reason given"
+    return sanitize_line(" ".join(text.split()))[:300] or "no reason given"
 
 
 def _page_text(page: str) -> str:
@@ -168,9 +168,9 @@ class RetryPolicy:
 
 
 async def with_retries(
-    attempt: Callable[[], AsyncGenerator[ModelPiece, None]], policy: RetryPolicy
-) -> AsyncGenerator[ModelPiece, None]:
-    """Yield the pieces of the first attempt that succeeds, and a `RetryPiece` before each further one.
+    attempt: Callable[[], AsyncGenerator[StreamChunk, None]], policy: RetryPolicy
+) -> AsyncGenerator[StreamChunk, None]:
+    """Yield the pieces of the first attempt that succeeds, and a `RetryChunk` before each further one.
 
     Raises:
         ProviderError: the last attempt's, or the first that no waiting mends.
@@ -190,15 +190,15 @@ async def with_retries(
             if error.fault is Fault.LOADING and loading_s < policy.loading_limit_s:
                 wait_s = error.retry_after_s or policy.loading_delay_s
                 loading_s += wait_s
-                retry = RetryPiece(failures, policy.retries, wait_s, str(error))
+                retry = RetryChunk(failures, policy.retries, wait_s, str(error))
             elif error.fault is Fault.UNREACHABLE and gone_s < policy.gone_limit_s:
                 wait_s = min(policy.first_delay_s + gone_s / 2, _GONE_DELAY_S)
                 gone_s += wait_s
-                retry = RetryPiece(0, 0, wait_s, f"the server is waited for: {error}")
+                retry = RetryChunk(0, 0, wait_s, f"the server is waited for: {error}")
             elif failures < policy.retries:
                 wait_s = error.retry_after_s or min(policy.first_delay_s * 2**failures, policy.max_delay_s)
                 failures += 1
-                retry = RetryPiece(failures, policy.retries, wait_s, str(error))
+                retry = RetryChunk(failures, policy.retries, wait_s, str(error))
             else:
                 raise
         yield retry

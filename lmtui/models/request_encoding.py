@@ -11,17 +11,17 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lmtui.core.messages import CallForm, Hold, Message, ModelRequest, Role, ToolCall, ToolSpec
+from lmtui.core.messages import Message, ModelRequest, Role, ToolCall, ToolCallFormat, ToolChoice, ToolSpec
 
 DONE = "done"
 _END, _NO_END = "</tool_response>", "<\\/tool_response>"  # what a file holds does not end the result that shows it
 _HOW = {
-    CallForm.TEXT: (
+    ToolCallFormat.TEXT: (
         "To use a tool, answer with only this block and wait for the result:\n"
         '```json\n{"name": TOOL, "arguments": {…}}\n```\n'
         "When the task is complete, answer in plain words without a block."
     ),
-    CallForm.SCHEMA: (
+    ToolCallFormat.SCHEMA: (
         "Every answer is one JSON object. To use a tool:\n"
         '{"name": TOOL, "arguments": {…}}\n'
         "When the task is complete:\n"
@@ -30,7 +30,7 @@ _HOW = {
 }
 
 
-def tools_text(tools: Sequence[ToolSpec], form: CallForm) -> str:
+def tools_text(tools: Sequence[ToolSpec], form: ToolCallFormat) -> str:
     """Return what the system prompt says of the tools: a line each, and how to call them."""
     if not tools:
         return ""
@@ -68,10 +68,10 @@ _EXAMPLES = (
 )
 
 
-def call_text(call: ToolCall, form: CallForm) -> str:
+def call_text(call: ToolCall, form: ToolCallFormat) -> str:
     """Return a call as the model should have written it."""
     body = f'{{"name": {json.dumps(call.name)}, "arguments": {call.sent_arguments}}}'
-    return body if form is CallForm.SCHEMA else f"```json\n{body}\n```"
+    return body if form is ToolCallFormat.SCHEMA else f"```json\n{body}\n```"
 
 
 def done_text(text: str) -> str:
@@ -141,7 +141,7 @@ class RequestWriter:
 
     def __init__(self) -> None:
         self._messages: tuple[Message, ...] = ()
-        self._told: tuple[CallForm, tuple[ToolSpec, ...], bool, bool] = (CallForm.NATIVE, (), True, False)
+        self._told: tuple[ToolCallFormat, tuple[ToolSpec, ...], bool, bool] = (ToolCallFormat.NATIVE, (), True, False)
         self._parts: list[bytes] = []
 
     def write(self, request: ModelRequest, extra: Mapping[str, object] | None = None) -> bytes:
@@ -154,7 +154,7 @@ class RequestWriter:
 
     def _extend(self, request: ModelRequest) -> None:
         messages, form = request.messages, request.call_form
-        tools = () if form is CallForm.NATIVE else request.tools  # in text the tools stand in the system prompt
+        tools = () if form is ToolCallFormat.NATIVE else request.tools  # in text the tools stand in the system prompt
         told = (form, tools, request.sees, request.shows_example)
         known = len(self._messages)
         is_grown = len(messages) >= known and all(old is new for old, new in zip(self._messages, messages, strict=False))
@@ -167,7 +167,7 @@ class RequestWriter:
 
 def wire_messages(messages: Sequence[Message], request: ModelRequest) -> list[dict[str, object]]:
     """Return messages as servers take them, in the request's form of calls."""
-    write = _natively if request.call_form is CallForm.NATIVE else _as_words
+    write = _natively if request.call_form is ToolCallFormat.NATIVE else _as_words
     written: list[dict[str, object]] = []
     results: list[Message] = []
     for message in _with_example(messages if request.sees else tuple(map(_without_pictures, messages)), request):
@@ -243,7 +243,7 @@ def _as_text(message: Message, request: ModelRequest) -> dict[str, object]:
     text = message.text
     if message.role is Role.SYSTEM:
         text = "\n\n".join(part for part in (text, tools_text(request.tools, form)) if part)
-    elif message.role is Role.ASSISTANT and form is CallForm.SCHEMA:
+    elif message.role is Role.ASSISTANT and form is ToolCallFormat.SCHEMA:
         text = "\n".join(call_text(call, form) for call in message.tool_calls) or done_text(text)
     elif message.tool_calls:
         text = "\n".join(part for part in (text, *(call_text(call, form) for call in message.tool_calls)) if part)
@@ -271,17 +271,17 @@ def _head(request: ModelRequest) -> dict[str, object]:
         value = getattr(request, name)
         if value is not None:
             head[name] = value
-    if request.tools and request.call_form is CallForm.NATIVE:
+    if request.tools and request.call_form is ToolCallFormat.NATIVE:
         head["tools"] = [wire_tool(spec) for spec in request.tools]
     return head
 
 
 def _tail(request: ModelRequest) -> dict[str, object]:
     """Return what holds the answer to a schema: in the schema's form, or for a single answer that must be a call."""
-    if not request.tools or (request.hold is Hold.FREE and request.call_form is not CallForm.SCHEMA):
+    if not request.tools or (request.hold is ToolChoice.AUTO and request.call_form is not ToolCallFormat.SCHEMA):
         return {}
-    tools = () if request.hold is Hold.ANSWER else request.tools
-    schema = answer_schema(tools, may_end=request.hold is not Hold.CALL)
+    tools = () if request.hold is ToolChoice.NONE else request.tools
+    schema = answer_schema(tools, may_end=request.hold is not ToolChoice.REQUIRED)
     return {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}}
 
 

@@ -12,22 +12,22 @@ from dataclasses import dataclass, field
 
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.messages import (
-    CallForm,
-    CallPiece,
     Completion,
     FinishReason,
     Message,
-    ModelPiece,
-    PrefillPiece,
+    PrefillChunk,
     Role,
+    StreamChunk,
     Timings,
     ToolCall,
+    ToolCallChunk,
+    ToolCallFormat,
     ToolSpec,
     Usage,
 )
-from lmtui.models.parsing.answer import Answer, AnswerParser
-from lmtui.models.parsing.call_shapes import Meant, with_arguments
-from lmtui.models.parsing.literals import ToolNames, Unreadable, read_json
+from lmtui.models.parsing.answer import AnswerParser, ParsedAnswer
+from lmtui.models.parsing.call_shapes import ParsedCall, with_arguments
+from lmtui.models.parsing.literals import ToolNames, UnreadableLiteral, read_json
 from lmtui.models.provider_errors import stream_error
 
 MAX_EVENT_BYTES = 16 * 1024 * 1024
@@ -110,12 +110,12 @@ def mended(name: str, arguments: str, tools: ToolNames, *, is_cut: bool = False)
     except (ValueError, RecursionError):
         try:
             value = read_json(arguments, may_close=not is_cut)
-        except Unreadable:
+        except UnreadableLiteral:
             return Native(name, arguments)
     if value is None:
         return Native(name, "{}")
     found = with_arguments(spec, value) if spec is not None and isinstance(value, dict | str) else None
-    if not isinstance(found, Meant):
+    if not isinstance(found, ParsedCall):
         return Native(name, arguments)
     return Native(name, json.dumps(found.arguments, ensure_ascii=False))
 
@@ -132,7 +132,7 @@ class _CallParts:
     size_chars: int = 0
 
 
-class Assembler:
+class StreamAccumulator:
     """Takes the data of each event of one stream and gives pieces; `finish` gives the whole.
 
     Args:
@@ -147,7 +147,7 @@ class Assembler:
         new_id: Callable[[], str],
         now: Callable[[], float],
         tools: tuple[ToolSpec, ...] = (),
-        form: CallForm = CallForm.NATIVE,
+        form: ToolCallFormat = ToolCallFormat.NATIVE,
     ) -> None:
         self._new_id = new_id
         self._now = now
@@ -171,7 +171,7 @@ class Assembler:
         """Tell whether anything of the answer has arrived."""
         return self._first is not None
 
-    def feed(self, data: str) -> list[ModelPiece]:
+    def feed(self, data: str) -> list[StreamChunk]:
         """Take the data of one event.
 
         Raises:
@@ -196,7 +196,7 @@ class Assembler:
             raise stream_error(chunk["error"])
         return self._take(chunk)
 
-    def finish(self) -> tuple[list[ModelPiece], Completion]:
+    def finish(self) -> tuple[list[StreamChunk], Completion]:
         """Return the last pieces and the whole answer.
 
         Raises:
@@ -226,7 +226,7 @@ class Assembler:
             self._timings,
         )
 
-    def _found_calls(self, answer: Answer) -> tuple[ToolCall, ...]:
+    def _found_calls(self, answer: ParsedAnswer) -> tuple[ToolCall, ...]:
         return tuple(ToolCall(self._new_id(), each.name, each.arguments, each.form) for each in answer.calls)
 
     def _sent_calls(self, *, is_cut: bool) -> tuple[ToolCall, ...]:
@@ -238,8 +238,8 @@ class Assembler:
                 calls[each.name, each.arguments] = ToolCall(parts.id or self._new_id(), each.name, each.arguments)
         return tuple(calls.values())
 
-    def _take(self, chunk: dict[str, object]) -> list[ModelPiece]:
-        pieces: list[ModelPiece] = []
+    def _take(self, chunk: dict[str, object]) -> list[StreamChunk]:
+        pieces: list[StreamChunk] = []
         choices = chunk.get("choices")
         choice = choices[0] if choices and isinstance(choices, list) else None
         if isinstance(choice, dict):
@@ -254,7 +254,7 @@ class Assembler:
             self._measure(chunk, pieces)
         return pieces
 
-    def _measure(self, chunk: dict[str, object], pieces: list[ModelPiece]) -> None:
+    def _measure(self, chunk: dict[str, object], pieces: list[StreamChunk]) -> None:
         """Take what the server counted and measured."""
         if isinstance(usage := chunk.get("usage"), dict):
             self._usage = _usage(usage)
@@ -263,13 +263,13 @@ class Assembler:
         if isinstance(progress := chunk.get("prompt_progress"), dict):
             pieces.append(_prefill(progress))
 
-    def _take_delta(self, delta: dict[str, object]) -> list[ModelPiece]:
+    def _take_delta(self, delta: dict[str, object]) -> list[StreamChunk]:
         content = delta.get("content")
         if len(delta) == 1 and content and isinstance(content, str):
             if self._first is None:
                 self._first = self._now()
             return self._parser.feed(content)
-        pieces: list[ModelPiece] = []
+        pieces: list[StreamChunk] = []
         thoughts = _parts(delta.get("reasoning_content") or delta.get("reasoning"), is_thinking=True)
         for text, is_thinking in (*thoughts, *_parts(content), *_parts(delta.get("refusal"))):
             self._mark()
@@ -280,7 +280,7 @@ class Assembler:
                 pieces.append(self._take_call(call, position))
         return pieces
 
-    def _take_call(self, call: dict[str, object], position: int) -> CallPiece:
+    def _take_call(self, call: dict[str, object], position: int) -> ToolCallChunk:
         self._mark()
         self._parser.has_native_calls()
         index = call.get("index")
@@ -298,7 +298,7 @@ class Assembler:
             if isinstance(arguments, str):
                 parts.arguments.append(arguments)
                 parts.size_chars += len(arguments)
-        return CallPiece(key, parts.name, parts.size_chars)
+        return ToolCallChunk(key, parts.name, parts.size_chars)
 
     def _key(self, index: int, call_id: object) -> int:
         """Return where a call is collected: some servers send index 0 for every call, then a new id begins a new one."""
@@ -362,10 +362,10 @@ def _timings(timings: dict[str, object]) -> Timings:
     )
 
 
-def _prefill(progress: dict[str, object]) -> PrefillPiece:
+def _prefill(progress: dict[str, object]) -> PrefillChunk:
     """Return llama.cpp's progress: `processed` of `total` tokens, those of its cache included."""
     total = _count(progress.get("total"))
-    return PrefillPiece(min(_count(progress.get("processed")) / total, 1.0) if total else 0.0, total)
+    return PrefillChunk(min(_count(progress.get("processed")) / total, 1.0) if total else 0.0, total)
 
 
 def _seconds(value: object) -> float:

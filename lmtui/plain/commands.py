@@ -9,36 +9,36 @@ from datetime import UTC, datetime
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.event_text import begin_deep, budget_words, calls_words, set_budget, set_calls
 from lmtui.core.events import MessageAdded, PlanChanged, SessionRenamed
-from lmtui.core.instructions import WHOLE_CHARS, guidance_lines, init_task, persona_lines
+from lmtui.core.instruction_values import WHOLE_CHARS, guidance_lines, init_task, persona_lines
 from lmtui.core.mcp import McpServer, McpServers, ServerState
 from lmtui.core.messages import Role
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.prompt_text import AS_WORDS, OWN_NAMES, nearest, slash_call
-from lmtui.core.sanitize import clean_line, clean_path, counted, reveal_line
+from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize_line, sanitize_path
 from lmtui.core.sessions import Changes, Restoration, SessionSummary
 from lmtui.core.skills import promote_call, skill_call, skill_lines
-from lmtui.headless.jobs import job_lines
-from lmtui.headless.slash_commands import WAYS
+from lmtui.headless.job_commands import job_lines
+from lmtui.headless.typed_commands import WAYS
 from lmtui.plain.event_printer import INDENT, changes_text, plan_lines, quoted
-from lmtui.plain.session import Desk
+from lmtui.plain.plain_session import PlainSession
 
 
-def say_instructions(desk: Desk, _: str) -> None:
+def say_instructions(desk: PlainSession, _: str) -> None:
     """Say which instructions are read."""
     desk.say(*guidance_lines(desk.room.wait(desk.host.guide.read(WHOLE_CHARS))))
 
 
-def say_persona(desk: Desk, _: str) -> None:
+def say_persona(desk: PlainSession, _: str) -> None:
     """Say who the agent is told to be."""
     desk.say(*persona_lines(desk.room.wait(desk.host.guide.read(WHOLE_CHARS))))
 
 
-def draft_instructions(desk: Desk, focus: str) -> None:
+def draft_instructions(desk: PlainSession, focus: str) -> None:
     """Have the model draft an AGENTS.md."""
     desk.act(lambda session: session.submit(init_task(focus)))
 
 
-def use_skill(desk: Desk, argument: str) -> None:
+def use_skill(desk: PlainSession, argument: str) -> None:
     """Say which skills there are, or have one followed."""
     skills = desk.host.extensions.skills
     name, words = skill_call(argument)
@@ -49,21 +49,21 @@ def use_skill(desk: Desk, argument: str) -> None:
     desk.act(lambda session: session.skills.begin(used, words))
 
 
-def promote(desk: Desk, argument: str) -> None:
+def promote(desk: PlainSession, argument: str) -> None:
     """Ask whether a function may become a tool."""
     path, function, name = promote_call(argument)
     desk.act(lambda session: session.skills.promote(path, function, name))
 
 
-def say_prompt_files(desk: Desk, _: str) -> None:
+def say_prompt_files(desk: PlainSession, _: str) -> None:
     """Say which commands are Markdown files or prompts of MCP servers."""
     for file in desk.host.extensions.prompts.found():
         runs = "" if file.may_run else " (its commands wait for trust: `lmtui config trust`)"
-        words = clean_line(file.problem or file.description)
-        desk.say(f"{clean_line(file.label)}: {words}{runs}, from {clean_line(file.source)}")
+        words = sanitize_line(file.problem or file.description)
+        desk.say(f"{sanitize_line(file.label)}: {words}{runs}, from {sanitize_line(file.source)}")
 
 
-def run_prompt_file(desk: Desk, text: str) -> bool:
+def run_prompt_file(desk: PlainSession, text: str) -> bool:
     """Run the command of a file; False where there is none of that name."""
     try:
         prompt = desk.room.wait(desk.host.extensions.prompts.read(text))
@@ -79,7 +79,7 @@ def run_prompt_file(desk: Desk, text: str) -> bool:
 _USE = "Say /mcp, or /mcp yes|on|off|restart|tools NAME."
 
 
-def mind_servers(desk: Desk, argument: str) -> None:
+def mind_servers(desk: PlainSession, argument: str) -> None:
     """Say where the servers stand, or do what is asked with one.
 
     Raises:
@@ -88,7 +88,7 @@ def mind_servers(desk: Desk, argument: str) -> None:
     servers = desk.host.extensions.mcp
     word, _, name = argument.strip().partition(" ")
     if not word:
-        desk.say(*[server_line(each) for each in servers.servers()], *map(clean_line, servers.problems()))
+        desk.say(*[server_line(each) for each in servers.servers()], *map(sanitize_line, servers.problems()))
         if not servers.servers() and not servers.problems():
             desk.say("no MCP servers are named here")
         return
@@ -98,7 +98,7 @@ def mind_servers(desk: Desk, argument: str) -> None:
     _do(desk, servers, server, word.lower())
 
 
-def _do(desk: Desk, servers: McpServers, server: McpServer, word: str) -> None:
+def _do(desk: PlainSession, servers: McpServers, server: McpServer, word: str) -> None:
     match word:
         case "tools":
             desk.say(*[f"{tool.name} ({tool.tokens} tokens): {tool.description}" for tool in (*server.offered, *server.tools)])
@@ -111,21 +111,21 @@ def _do(desk: Desk, servers: McpServers, server: McpServer, word: str) -> None:
         case _:
             raise UsageError(f"{word!r} is nothing that can be done with a server", _USE)
     if word != "tools":
-        desk.say(f"{clean_line(server.name)}: {word}")
+        desk.say(f"{sanitize_line(server.name)}: {word}")
 
 
 def server_line(server: McpServer) -> str:
     """Return where a server stands, in one line."""
-    tools = f", {counted(len(server.tools), 'tool')}, {server.tokens:,} tokens" if server.state is ServerState.READY else ""
+    tools = f", {pluralize(len(server.tools), 'tool')}, {server.tokens:,} tokens" if server.state is ServerState.READY else ""
     place = "".join(f", {part}" for part in (server.brings, server.place) if part)
     problem = f": {server.problem}" if server.problem else ""
-    return clean_line(f"{server.name}: {server.state}{tools}{place}{problem}")
+    return sanitize_line(f"{server.name}: {server.state}{tools}{place}{problem}")
 
 
 MAX_SESSIONS = 20
 
 
-class Left(Exception):
+class LeaveCommand(Exception):
     """The user leaves."""
 
 
@@ -141,7 +141,7 @@ class SlashCommand:
 class Commands:
     """Runs commands on a desk."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: PlainSession) -> None:
         self.desk = desk
         self._listed: Sequence[SessionSummary] = ()
 
@@ -172,7 +172,9 @@ class Commands:
             way = f" or use {WAYS[name]}" if name in WAYS else ""
             return f"/{name} needs the full screen: run lmtui without --plain{way}; /help lists what can be done here"
         known = (*COMMANDS, *(file.name for file in self.desk.host.extensions.prompts.found() if not file.problem))
-        return " ".join(filter(None, (f"no command /{clean_line(name)}.", nearest(name, known), "/help lists them.", AS_WORDS)))
+        return " ".join(
+            filter(None, (f"no command /{sanitize_line(name)}.", nearest(name, known), "/help lists them.", AS_WORDS))
+        )
 
     def help(self, _: str) -> None:
         """List the commands."""
@@ -187,15 +189,17 @@ class Commands:
 
     def leave(self, _: str) -> None:
         """Leave."""
-        raise Left
+        raise LeaveCommand
 
     def sessions(self, words: str) -> None:
         """List sessions with numbers to resume them by."""
         self._listed = self.desk.host.archive.sessions(words, MAX_SESSIONS)
         for number, each in enumerate(self._listed, 1):
             here = ", this one" if each.id == self.desk.session.id else ""
-            title = clean_line(each.title) or "without a title"
-            self.desk.say(f"{number}. {title}: {each.state}, {counted(each.changed_files, 'file')} changed, id {each.id}{here}")
+            title = sanitize_line(each.title) or "without a title"
+            self.desk.say(
+                f"{number}. {title}: {each.state}, {pluralize(each.changed_files, 'file')} changed, id {each.id}{here}"
+            )
         self.desk.say("/resume and a number opens one" if self._listed else "no sessions")
 
     def jobs(self, _: str) -> None:
@@ -222,8 +226,8 @@ class Commands:
         events = [envelope.event for envelope in self.desk.act(lambda session: session.history())]
         titles = [event.title for event in events if isinstance(event, SessionRenamed)]
         said = [event for event in events if isinstance(event, MessageAdded) and event.text.strip()]
-        title = clean_line(titles[-1]) if titles else "without a title"
-        self.desk.say(f"session {self.desk.session.id}: {title}, {counted(len(said), 'message')}")
+        title = sanitize_line(titles[-1]) if titles else "without a title"
+        self.desk.say(f"session {self.desk.session.id}: {title}, {pluralize(len(said), 'message')}")
         if said:
             self.desk.say("you said last:" if said[-1].role is Role.USER else "lmtui answered last:", *quoted(said[-1].text))
 
@@ -234,7 +238,7 @@ class Commands:
         elif name in set(Mode):
             self.desk.act(lambda session: session.set_mode(Mode(name)))
         else:
-            self.desk.say(f"no mode {clean_line(name)}; there are {', '.join(Mode)}")
+            self.desk.say(f"no mode {sanitize_line(name)}; there are {', '.join(Mode)}")
 
     def model(self, name: str) -> None:
         """List the models, or take another."""
@@ -242,8 +246,8 @@ class Commands:
             self.desk.act(lambda session: session.set_model(name))
             return
         for server in self.desk.room.wait(self.desk.host.servers.find()):
-            self.desk.say(f"{clean_line(server.kind)} at {clean_line(server.url)}:")
-            self.desk.say(*(f"{INDENT}{clean_line(model.name)}" for model in server.chat_models))
+            self.desk.say(f"{sanitize_line(server.kind)} at {sanitize_line(server.url)}:")
+            self.desk.say(*(f"{INDENT}{sanitize_line(model.name)}" for model in server.chat_models))
         self.desk.say("/model and a name takes another of the server in use")
 
     def calls(self, form: str) -> None:
@@ -271,14 +275,14 @@ class Commands:
         """Give the session a title."""
         if title:
             self.desk.act(lambda session: session.rename(title))
-        self.desk.say(f"the title is {clean_line(title)}" if title else "/rename wants a title")
+        self.desk.say(f"the title is {sanitize_line(title)}" if title else "/rename wants a title")
 
     def background(self, words: str) -> None:
         """List the background commands, or stop one."""
         background = self.desk.session.background
         verb, _, identity = words.partition(" ")
         stopped = [self.desk.room.wait(background.stop(identity))] if verb == "stop" else []
-        listed = [f"{each.id}  {each.state}  {clean_line(each.command)}" for each in stopped or background.commands()]
+        listed = [f"{each.id}  {each.state}  {sanitize_line(each.command)}" for each in stopped or background.commands()]
         self.desk.say(*(listed or ["no command runs in the background"]))
 
     def status(self, _: str) -> None:
@@ -287,9 +291,9 @@ class Commands:
         parts = self.desk.act(lambda session: session.window_use.parts())
         self.desk.say(
             f"session {session.id}",
-            f"folder {clean_line(str(self.desk.host.workspace))}",
+            f"folder {sanitize_line(str(self.desk.host.workspace))}",
             f"mode {session.mode.value}",
-            f"the next request holds about {counted(sum(part.tokens for part in parts), 'token')}",
+            f"the next request holds about {pluralize(sum(part.tokens for part in parts), 'token')}",
         )
 
     def plan(self, task: str) -> None:
@@ -305,7 +309,7 @@ class Commands:
             return
         self.desk.say(*plan_lines(changed))
         for item in (*changed.plan.steps, *changed.plan.todos):
-            self.desk.say(f"{INDENT}{item.status.value.replace('_', ' ')}: {clean_line(item.text)}")
+            self.desk.say(f"{INDENT}{item.status.value.replace('_', ' ')}: {sanitize_line(item.text)}")
 
     def changes(self, path: str) -> None:
         """Say which files the session changed, or read out how it changed one."""
@@ -318,7 +322,7 @@ class Commands:
             self.desk.say(*(line for change in found for line in quoted(change.diff or "no text")))
             total = () if found else total
             if not found:
-                self.desk.say(f"this session did not change {clean_path(path)}")
+                self.desk.say(f"this session did not change {sanitize_path(path)}")
         self.desk.say(*(changes_text([change]) for change in total))
         if not total and not path:
             self.desk.say("nothing is changed")
@@ -343,13 +347,17 @@ class Commands:
 
     def _apply(self, changes: Changes, plan: Restoration) -> None:
         if plan.conflicts:
-            self.desk.say(f"refused, because these changed since by another hand: {', '.join(map(clean_line, plan.conflicts))}")
+            self.desk.say(
+                f"refused, because these changed since by another hand: {', '.join(map(sanitize_line, plan.conflicts))}"
+            )
             return
         self.desk.say(f"{plan.action} would do this: {changes_text(plan.changes) or 'nothing'}")
         if plan.unkept:
-            self.desk.say(f"these are replaced, and their current content is lost: {', '.join(map(clean_path, plan.unkept))}")
+            self.desk.say(
+                f"these are replaced, and their current content is lost: {', '.join(map(sanitize_path, plan.unkept))}"
+            )
         if plan.left_out:
-            self.desk.say(f"not kept, so not put back: {', '.join(reveal_line(each) for each in plan.left_out)}")
+            self.desk.say(f"not kept, so not put back: {', '.join(escape_invisible_line(each) for each in plan.left_out)}")
         self.desk.terminal.drop_typed()
         if self.desk.terminal.read("yes or no? ").strip().lower() in ("y", "yes"):
             self.desk.room.wait(changes.apply(plan))
@@ -361,7 +369,7 @@ def _number(text: str) -> int:
     return max(1, int(text)) if text.isdecimal() else 1
 
 
-def _on(act: Callable[[Desk, str], None]) -> Callable[[Commands, str], None]:
+def _on(act: Callable[[PlainSession, str], None]) -> Callable[[Commands, str], None]:
     return lambda commands, words: act(commands.desk, words)
 
 

@@ -19,31 +19,31 @@ from lmtui.core.agent_events import PlanProposed
 from lmtui.core.errors import LmtuiError, ToolError, UsageError
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Envelope, Outcome, SandboxSelected
 from lmtui.core.look_alikes import approval_warning, warning
-from lmtui.core.permissions.rules import Deed, GrantScope, facts_of
+from lmtui.core.permissions.rules import FileEffect, GrantScope, facts_of
 from lmtui.core.plan_mode import grant_lines, proposal_lines
 from lmtui.core.proposals import Proposal, from_text, to_text
-from lmtui.core.sanitize import clean_line, counted, reveal, reveal_line
+from lmtui.core.sanitize import escape_invisible, escape_invisible_line, pluralize, sanitize_line
 from lmtui.core.sessions import Answer, SessionHost
-from lmtui.headless.trust import KEY, choose_reach, offer
+from lmtui.headless.trust_report import KEY, choose_reach, offer
 from lmtui.paths import state_dir
-from lmtui.plain.commands import Commands, Left
+from lmtui.plain.commands import Commands, LeaveCommand
 from lmtui.plain.event_printer import INDENT
-from lmtui.plain.session import Desk, LineTerminal, Room, Terminal
+from lmtui.plain.plain_session import LineTerminal, LoopThread, PlainSession, Terminal
 
 YES = ("y", "yes")
 
 
-def ask_for_server(desk: Desk, silent: str = "") -> None:
+def ask_for_server(desk: PlainSession, silent: str = "") -> None:
     """Let the user choose a model: a running one, an address, the demo, or `silent` (the stored server, if it does not answer).
 
     Raises:
         EOFError: the user leaves.
     """
-    note = f"no answer from {clean_line(silent)}, the server that you chose last" if silent else desk.host.setup_note
+    note = f"no answer from {sanitize_line(silent)}, the server that you chose last" if silent else desk.host.setup_note
     desk.say(note, "looking for model servers on the usual ports")
     found = [(server, model.name) for server in desk.room.wait(desk.host.servers.find()) for model in server.chat_models]
     for number, (server, name) in enumerate(found, 1):
-        desk.say(f"{number}. {clean_line(name)}, {clean_line(server.kind)} at {clean_line(server.url)}")
+        desk.say(f"{number}. {sanitize_line(name)}, {sanitize_line(server.kind)} at {sanitize_line(server.url)}")
     if not found:
         desk.say("no model server answers here")
     while True:
@@ -63,14 +63,14 @@ def ask_for_server(desk: Desk, silent: str = "") -> None:
             desk.say(f"error: {error.full_text()}")
 
 
-def ask_for_trust(desk: Desk) -> None:
+def ask_for_trust(desk: PlainSession) -> None:
     """Ask whether what the folder brings holds; an empty answer leaves it open."""
     waiting = desk.host.trust.waiting()
     if not waiting:
         return
     desk.say("this folder brings settings of its own; they do not hold until you trust them:")
     for item in waiting:
-        desk.say(f"  {clean_line(item.kind)} in {reveal_line(item.source)}: {reveal_line(item.text)}")
+        desk.say(f"  {sanitize_line(item.kind)} in {escape_invisible_line(item.source)}: {escape_invisible_line(item.text)}")
         if found := warning((item.text,)):
             desk.say(f"  {found}")
     desk.terminal.drop_typed()
@@ -107,7 +107,7 @@ _LETTERS = " ".join(CHOICES)
 Editor = Callable[[str], str | None]
 
 
-def ask_plan(desk: Desk, edit: Editor | None = None) -> bool:
+def ask_plan(desk: PlainSession, edit: Editor | None = None) -> bool:
     """Ask about the plan that waits, if one does; True where the session goes on by the answer.
 
     `edit` returns what an editor made of a text, None where there is none.
@@ -132,7 +132,7 @@ def ask_plan(desk: Desk, edit: Editor | None = None) -> bool:
             return done
 
 
-def _show(desk: Desk, proposal: Proposal) -> None:
+def _show(desk: PlainSession, proposal: Proposal) -> None:
     desk.say("a plan waits for your word:", *(f"  {line}" for line in proposal_lines(proposal)), "choices:")
     desk.say(*(f"  {letter} or {word}: {text}" for letter, (word, text) in CHOICES.items()))
     desk.terminal.drop_typed()  # what was typed before the question was there is no answer to it
@@ -145,7 +145,7 @@ def _chosen(typed: str) -> tuple[str, str]:
     return (found, words.strip()) if not words or found == "f" else ("", "")
 
 
-def _answer(desk: Desk, asked: PlanProposed, proposal: Proposal, letter: str, words: str) -> bool | None:
+def _answer(desk: PlainSession, asked: PlanProposed, proposal: Proposal, letter: str, words: str) -> bool | None:
     """Give an answer; True or False where the question is done, None where it goes on."""
     edited = proposal if proposal != asked.proposal else None
 
@@ -176,7 +176,7 @@ def _answer(desk: Desk, asked: PlanProposed, proposal: Proposal, letter: str, wo
     return None
 
 
-def _edited(desk: Desk, proposal: Proposal, edit: Editor) -> Proposal:
+def _edited(desk: PlainSession, proposal: Proposal, edit: Editor) -> Proposal:
     """Return the plan as the user changed it; what is no plan is opened again, with the reason."""
     text = to_text(proposal)
     while True:
@@ -216,7 +216,7 @@ PLACES = {GrantScope.WORKSPACE: "in this folder", GrantScope.USER: "everywhere"}
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class RuleKept:
     """One way to answer: its letter, its word, and what it does."""
 
     letter: str
@@ -225,47 +225,49 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class RuleChoice:
     """One thing that `always` may mean."""
 
     rule: str
     scope: GrantScope
 
     def __str__(self) -> str:
-        return f"{reveal_line(self.rule)}, {PLACES[self.scope]}"
+        return f"{escape_invisible_line(self.rule)}, {PLACES[self.scope]}"
 
 
 def approval_lines(request: ApprovalRequested) -> Iterator[str]:
     """Return everything that is to be known before an answer, the text that would run or change unabridged."""
     yield f"approval needed: {_deed(request)}"
     text = request.diff if "\n@@" in request.diff else "\n".join(part for part in (request.text, request.diff) if part)
-    yield from (f"{INDENT}{line}" for line in reveal(text).split("\n"))
+    yield from (f"{INDENT}{line}" for line in escape_invisible(text).split("\n"))
     if found := approval_warning(request):
         yield found
     conditions = [
-        counted(request.commands, "command") if request.commands else "",
-        f"in {clean_line(request.cwd)}" if request.cwd else "",
-        clean_line(request.limits),
-        f"sandbox {clean_line(request.sandbox)}" if request.sandbox else "",
+        pluralize(request.commands, "command") if request.commands else "",
+        f"in {sanitize_line(request.cwd)}" if request.cwd else "",
+        sanitize_line(request.limits),
+        f"sandbox {sanitize_line(request.sandbox)}" if request.sandbox else "",
     ]
     if any(conditions):
         yield f"it would run: {', '.join(part for part in conditions if part)}"
     if request.uncovered:
-        yield f"not covered by your rules: {'; '.join(map(reveal_line, request.uncovered))}"
+        yield f"not covered by your rules: {'; '.join(map(escape_invisible_line, request.uncovered))}"
     elif request.why:
-        yield f"it asks because: {clean_line(request.why)}"
+        yield f"it asks because: {sanitize_line(request.why)}"
 
 
-def choices_of(request: ApprovalRequested) -> list[Choice]:
+def choices_of(request: ApprovalRequested) -> list[RuleKept]:
     """Return what may be answered."""
-    found = [Choice("y", "yes", "let it happen this once")]
+    found = [RuleKept("y", "yes", "let it happen this once")]
     if request.suggested_rule:
-        found.append(Choice("s", "session", f"and allow {reveal_line(request.suggested_rule)} until this session ends"))
-        found.append(Choice("a", "always", "and keep a rule that you choose next"))
-    found.append(Choice("n", "no", "refuse"))
-    found.append(Choice("f", "because", "refuse and tell the model why; words may follow at once"))
+        found.append(
+            RuleKept("s", "session", f"and allow {escape_invisible_line(request.suggested_rule)} until this session ends")
+        )
+        found.append(RuleKept("a", "always", "and keep a rule that you choose next"))
+    found.append(RuleKept("n", "no", "refuse"))
+    found.append(RuleKept("f", "because", "refuse and tell the model why; words may follow at once"))
     if request.tool == SHELL:
-        found.append(Choice("e", "edit", "write the command that runs instead"))
+        found.append(RuleKept("e", "edit", "write the command that runs instead"))
     return found
 
 
@@ -298,14 +300,14 @@ def direct_answer(request: ApprovalRequested, letter: str, words: str) -> Answer
             return None
 
 
-def grant_choices(request: ApprovalRequested) -> list[Grant]:
+def grant_choices(request: ApprovalRequested) -> list[RuleChoice]:
     """Return what may be granted for always, the narrowest first."""
     rules = request.offered_rules or ((request.suggested_rule,) if request.suggested_rule else ())
-    return [Grant(rule, scope) for scope in PLACES for rule in dict.fromkeys(rules)]
+    return [RuleChoice(rule, scope) for scope in PLACES for rule in dict.fromkeys(rules)]
 
 
 def _deed(request: ApprovalRequested) -> str:
-    who = clean_line(request.agent)
+    who = sanitize_line(request.agent)
     who = "lmtui" if who == "root" else who
     if request.tool == NETWORK:
         return "a command wants to reach the host"
@@ -313,8 +315,8 @@ def _deed(request: ApprovalRequested) -> str:
         return "a command needs this folder of tools, read-only"
     if request.tool == SHELL:
         return f"{who} asks to run a command"
-    verb = "read" if facts_of(request.tool).deed is Deed.SHOWS else "change"
-    deed = f"{verb} {reveal_line(request.path)}" if request.path else f"use {clean_line(request.tool)}"
+    verb = "read" if facts_of(request.tool).deed is FileEffect.SHOWS else "change"
+    deed = f"{verb} {escape_invisible_line(request.path)}" if request.path else f"use {sanitize_line(request.tool)}"
     return f"{who} asks to {deed}"
 
 
@@ -366,12 +368,12 @@ class Console:
 
     def run(self, open_host: Callable[[], SessionHost], start: PlainStart) -> int:
         """Open the host, talk until the user leaves, close everything, and return the exit code."""
-        room = Room()
+        room = LoopThread()
         host: SessionHost | None = None
         serving: Future[None] | None = None
         try:
             host = room.do(open_host)
-            self._desk = Desk(room, host, self._terminal)
+            self._desk = PlainSession(room, host, self._terminal)
             self._commands = Commands(self._desk)
             self._begin(start)
             serving = room.start(host.jobs.serve())
@@ -380,7 +382,7 @@ class Console:
             return self._talk(start.task)
         except KeyboardInterrupt:
             return EXIT_INTERRUPTED
-        except (EOFError, Left):
+        except (EOFError, LeaveCommand):
             return 0
         finally:
             if serving is not None:
@@ -391,7 +393,7 @@ class Console:
 
     def _begin(self, start: PlainStart) -> None:
         host, room = self._desk.host, self._desk.room
-        self._terminal.say(f"lmtui, plain mode, in {clean_line(str(host.workspace))}. /help says what can be done.")
+        self._terminal.say(f"lmtui, plain mode, in {sanitize_line(str(host.workspace))}. /help says what can be done.")
         if start.is_demo:
             room.wait(host.start_demo())
             self._terminal.say(f"the model is a script; the tools and the files in {host.workspace} are real")
@@ -423,7 +425,7 @@ class Console:
     def _talk(self, task: str) -> int:
         text, is_leaving = task, False
         if task:
-            self._terminal.say(f"{PROMPT}{clean_line(task)}")
+            self._terminal.say(f"{PROMPT}{sanitize_line(task)}")
         while True:
             try:
                 self._take(text or self._typed())

@@ -34,7 +34,7 @@ from lmtui.core.events import (
 )
 from lmtui.core.messages import Role
 from lmtui.core.plan import TodoStatus
-from lmtui.core.sanitize import clean, clean_line, clean_path, counted
+from lmtui.core.sanitize import pluralize, sanitize, sanitize_line, sanitize_path
 from lmtui.core.sessions import answer_words
 from lmtui.core.task_state import done_words
 from lmtui.core.workspace import FileChange
@@ -47,7 +47,7 @@ _SENTENCE_END = re.compile(r"\n|(?<=[.!?:])\s(?=\S)")
 _LONG_TOOLS = frozenset({"shell"})
 
 
-class Teller:
+class EventPrinter:
     """Turns a session's events into lines.  It says what began when it may take long, and again every ten seconds."""
 
     def __init__(self) -> None:
@@ -87,11 +87,11 @@ class Teller:
                 times = f", attempt {retry.attempt} of {retry.attempts}" if retry.attempt else ""
                 began = " What was said of this answer does not count." if self._streamed else ""
                 self._forget_stream()
-                yield f"{clean_line(retry.reason)}. Again in {_seconds(retry.wait_s)}{times}.{began}"
+                yield f"{sanitize_line(retry.reason)}. Again in {_seconds(retry.wait_s)}{times}.{began}"
             case TurnEnded() as end:
                 yield from self._rest()
                 if end.error:
-                    yield f"error: {clean_line(end.error)}"
+                    yield f"error: {sanitize_line(end.error)}"
                 yield end_text(end, self._call_count)
             case _:
                 yield from _others(event)
@@ -141,14 +141,14 @@ class Teller:
             return []
         if not self._is_time(now):
             return []
-        return [f"still thinking, {counted(round((now - self._thinks_since).total_seconds()), 'second')}"]
+        return [f"still thinking, {pluralize(round((now - self._thinks_since).total_seconds()), 'second')}"]
 
     def _end_of_thinking(self, now: datetime) -> list[str]:
         since, self._thinks_since = self._thinks_since, None
         if since is None:
             return []
         seconds = round((now - since).total_seconds())
-        return [f"thinking, {counted(seconds, 'second') if seconds else 'under a second'}"]
+        return [f"thinking, {pluralize(seconds, 'second') if seconds else 'under a second'}"]
 
     def _read(self, event: PrefillProgress, now: datetime) -> list[str]:
         if self._reads_since is None:
@@ -176,11 +176,11 @@ class Teller:
 
     def _call_ended(self, finished: ToolCallFinished) -> Iterator[str]:
         call = self._calls.pop(finished.call_id, None)
-        name = _call_text(call) if call is not None else clean_line(finished.tool)
-        who = f"{clean_line(finished.agent)}, " if finished.agent != "root" else ""
+        name = _call_text(call) if call is not None else sanitize_line(finished.tool)
+        who = f"{sanitize_line(finished.agent)}, " if finished.agent != "root" else ""
         name += ", a recovered call" if call is not None and call.recovered else ""
         state = "ok" if finished.ok else "failed"
-        summary = f", {in_words(clean_line(finished.summary))}" if finished.summary not in ("", state) else ""
+        summary = f", {in_words(sanitize_line(finished.summary))}" if finished.summary not in ("", state) else ""
         yield f"tool: {who}{name} ... {state}{summary}, {duration(finished.elapsed_ms)}"
         if call is not None and call.by:
             yield from _first_lines(finished.result, MAX_RESULT_LINES)
@@ -192,21 +192,21 @@ def _others(event: Event) -> Iterator[str]:
     yield from _around(event)
     match event:
         case Notice(level=level, text=text):
-            yield f"{'note' if level == 'info' else level}: {clean_line(text)}"
+            yield f"{'note' if level == 'info' else level}: {sanitize_line(text)}"
         case FilesChanged(changes=changes, files=files):
-            yield f"changed: {changes_text(changes) or ', '.join(map(clean_line, files))}"
+            yield f"changed: {changes_text(changes) or ', '.join(map(sanitize_line, files))}"
         case FilesRestored(action=action, changes=changes):
-            yield f"{clean_line(action)} done: {changes_text(changes)}"
+            yield f"{sanitize_line(action)} done: {changes_text(changes)}"
         case Rewound():
             yield "the conversation goes on from before that"
         case PlanChanged() as changed:
             yield from plan_lines(changed)
         case HostReached(host=host, why_not=why_not) if why_not:
-            yield f"kept from reaching {clean_line(host)}: {clean_line(why_not)}"
+            yield f"kept from reaching {sanitize_line(host)}: {sanitize_line(why_not)}"
         case ReportWritten(text=text):
-            yield from clean(text).replace("**", "").splitlines()
+            yield from sanitize(text).replace("**", "").splitlines()
         case ApprovalResolved(by=by) as event if by != "user":
-            yield f"the question was answered: {clean_line(answer_words(event))}"
+            yield f"the question was answered: {sanitize_line(answer_words(event))}"
         case _:
             if told := model_words(event):
                 yield told
@@ -216,23 +216,23 @@ def _around(event: Event) -> Iterator[str]:
     """Return what changes around the conversation."""
     match event:
         case SandboxSelected(text=text, is_weaker=is_weaker, reason=reason):
-            yield f"sandbox: {clean_line(text)}" + (f" ({clean_line(reason)})" if is_weaker and reason else "")
+            yield f"sandbox: {sanitize_line(text)}" + (f" ({sanitize_line(reason)})" if is_weaker and reason else "")
         case ModeChanged(mode=mode):
-            yield f"mode: {clean_line(mode)}"
+            yield f"mode: {sanitize_line(mode)}"
         case ModelChanged(model=model, url=url, role=role):
-            part = f" ({clean_line(role)})" if role else ""
-            yield f"model: {clean_line(model) or 'the one that the server chooses'}{part}, at {clean_line(url)}"
+            part = f" ({sanitize_line(role)})" if role else ""
+            yield f"model: {sanitize_line(model) or 'the one that the server chooses'}{part}, at {sanitize_line(url)}"
         case RuleRevoked(rule=rule):
-            yield f"rule revoked: {clean_line(rule)}"
+            yield f"rule revoked: {sanitize_line(rule)}"
         case _:
             pass
 
 
 def end_text(end: TurnEnded, calls: int) -> str:
     """Return how a turn ended, in words."""
-    parts = [end.reason.words, *([counted(calls, "tool call")] if calls else [])]
+    parts = [end.reason.words, *([pluralize(calls, "tool call")] if calls else [])]
     if end.files_changed:
-        parts.append(f"{counted(len(end.files_changed), 'file')} changed")
+        parts.append(f"{pluralize(len(end.files_changed), 'file')} changed")
     parts.append(duration(round(end.elapsed_s * 1000)))
     return f"turn finished: {', '.join(parts)}"
 
@@ -242,7 +242,7 @@ def plan_lines(changed: PlanChanged) -> Iterator[str]:
     for name, items in (("plan", changed.plan.steps), ("todos", changed.plan.todos)):
         if items:
             now = next((item.text for item in items if item.status is TodoStatus.IN_PROGRESS), "")
-            yield f"{name}: {done_words(items)}" + (f", now: {clean_line(now)}" if now else "")
+            yield f"{name}: {done_words(items)}" + (f", now: {sanitize_line(now)}" if now else "")
     task = changed.plan.task
     if task is not None:
         total = f" of {task.total_count:,}" if task.total_count else ""
@@ -253,7 +253,7 @@ def plan_lines(changed: PlanChanged) -> Iterator[str]:
 def changes_text(changes: Sequence[FileChange]) -> str:
     """Return files and what happened to each, in words."""
     return "; ".join(
-        f"{clean_path(change.path)} {change.kind.value}, {_more_and_fewer(change.added_lines, change.removed_lines)}"
+        f"{sanitize_path(change.path)} {change.kind.value}, {_more_and_fewer(change.added_lines, change.removed_lines)}"
         for change in changes
     )
 
@@ -264,7 +264,7 @@ def in_words(summary: str) -> str:
 
 
 def _more_and_fewer(added: int, removed: int) -> str:
-    return f"{counted(added, 'line')} more, {removed} fewer"
+    return f"{pluralize(added, 'line')} more, {removed} fewer"
 
 
 def duration(elapsed_ms: int) -> str:
@@ -274,16 +274,16 @@ def duration(elapsed_ms: int) -> str:
     if elapsed_ms < 10_000:
         return f"{elapsed_ms / 1000:.1f} seconds"
     minutes, seconds = divmod(round(elapsed_ms / 1000), 60)
-    return f"{counted(minutes, 'minute')} {counted(seconds, 'second')}" if minutes else counted(seconds, "second")
+    return f"{pluralize(minutes, 'minute')} {pluralize(seconds, 'second')}" if minutes else pluralize(seconds, "second")
 
 
 def _call_text(call: ToolCallStarted) -> str:
-    return f"{clean_line(call.tool)} {clean_path(call.title)}".strip()
+    return f"{sanitize_line(call.tool)} {sanitize_path(call.title)}".strip()
 
 
 def quoted(text: str) -> list[str]:
     """Return what somebody else wrote as lines: indented, so that it cannot pass for what lmtui says itself."""
-    return [f"{INDENT}{line}".rstrip() for line in clean(text).split("\n")]
+    return [f"{INDENT}{line}".rstrip() for line in sanitize(text).split("\n")]
 
 
 def _said(text: str) -> Iterator[str]:
@@ -295,7 +295,7 @@ def _first_lines(text: str, most: int) -> Iterator[str]:
     lines = quoted(text.rstrip()) if text.strip() else []
     yield from lines[:most]
     if len(lines) > most:
-        yield f"and {counted(len(lines) - most, 'more line')}"
+        yield f"and {pluralize(len(lines) - most, 'more line')}"
 
 
 def _seconds(seconds: float) -> str:

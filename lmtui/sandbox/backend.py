@@ -18,8 +18,8 @@ from lmtui.core.workspace import CommandLimits
 from lmtui.paths import HOME_INSIDE, SCRATCH, STORE_INSIDE
 from lmtui.sandbox.host_paths import store_folder
 from lmtui.sandbox.inside.settings import Settings
-from lmtui.sandbox.layout import Layout
-from lmtui.sandbox.link import Lane, Link, spawn
+from lmtui.sandbox.link import InstanceKind, Link, spawn
+from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.project_tools import NO_TOOLS, ProjectTools, project_path
 from lmtui.sandbox.toolchains import programs
 
@@ -147,7 +147,7 @@ class Backend(Protocol):
     image: str
     image_digest: str
 
-    async def open(self, lane: Lane, layout: Layout) -> Link:
+    async def open(self, lane: InstanceKind, layout: SandboxLayout) -> Link:
         """Start a supervisor; `layout` says what is mounted over the workspace, where the backend has mounts.
 
         Raises:
@@ -184,16 +184,18 @@ def environment_inside(path: str, extra: Mapping[str, str], *, has_network: bool
     }
 
 
-def commands_path(lane: Lane, root: str, toolchains: Sequence[Path], tools: ProjectTools, system: Sequence[str]) -> str:
+def commands_path(lane: InstanceKind, root: str, toolchains: Sequence[Path], tools: ProjectTools, system: Sequence[str]) -> str:
     """Return PATH: the project's own programs first.
 
     Where commands run without a question, because they only read, what has the name of a program of the system is that program.
     """
     shown, project = [*programs(toolchains), *tools.path], project_path(root)
-    return ":".join([*shown, *system, *project] if lane is Lane.READ else [*project, *shown, *system])
+    return ":".join([*shown, *system, *project] if lane is InstanceKind.READ else [*project, *shown, *system])
 
 
-def settings_of(lane: Lane, limits: CommandLimits, root: str, tools: ProjectTools, store: str = STORE_INSIDE) -> Settings:
+def settings_of(
+    lane: InstanceKind, limits: CommandLimits, root: str, tools: ProjectTools, store: str = STORE_INSIDE
+) -> Settings:
     """Return what a confined lane may do, of whichever kind it is; the environment is the kind's own."""
     return Settings(
         root=root,
@@ -201,10 +203,10 @@ def settings_of(lane: Lane, limits: CommandLimits, root: str, tools: ProjectTool
         has_shell=lane.has_shell,
         is_read_only=lane.is_read_only,
         serves=lane.serves,
-        guards=lane is Lane.GUARD,
-        has_git=lane in (Lane.GIT, Lane.VIEW),
-        git_writes=lane is Lane.GIT,
-        store=store if lane is Lane.CHECKPOINT else "",
+        guards=lane is InstanceKind.GUARD,
+        has_git=lane in (InstanceKind.GIT, InstanceKind.VIEW),
+        git_writes=lane is InstanceKind.GIT,
+        store=store if lane is InstanceKind.CHECKPOINT else "",
         is_confined=True,
         max_processes=limits.processes,
         max_file_mb=limits.file_mb,
@@ -213,9 +215,9 @@ def settings_of(lane: Lane, limits: CommandLimits, root: str, tools: ProjectTool
     )
 
 
-def scratch_of(lane: Lane) -> list[str]:
+def scratch_of(lane: InstanceKind) -> list[str]:
     """Return the folders of a lane with mounts of its own that are emptied after each command."""
-    return list(SCRATCH) if lane is Lane.READ else []
+    return list(SCRATCH) if lane is InstanceKind.READ else []
 
 
 def supervisor_command(python: str, folder: str, settings: Settings) -> list[str]:
@@ -257,7 +259,7 @@ class ProcessBackend:
         self._limits = limits
         self.tools = NO_TOOLS
 
-    async def open(self, lane: Lane, layout: Layout) -> Link:
+    async def open(self, lane: InstanceKind, layout: SandboxLayout) -> Link:
         """Start a supervisor as a child process; it has no mounts, so `layout` means nothing here.
 
         Raises:
@@ -269,15 +271,15 @@ class ProcessBackend:
         extra = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
         settings = Settings(
             root=str(self._workspace),
-            has_shell=self.has_shell and lane is Lane.MAIN,
+            has_shell=self.has_shell and lane is InstanceKind.MAIN,
             has_git=self.has_shell,
-            git_writes=lane is Lane.GIT,
+            git_writes=lane is InstanceKind.GIT,
             is_read_only=lane.is_read_only,
             serves=lane.serves,
-            guards=lane is Lane.GUARD,
-            store=str(store_folder(self._workspace)) if lane is Lane.CHECKPOINT else "",
+            guards=lane is InstanceKind.GUARD,
+            store=str(store_folder(self._workspace)) if lane is InstanceKind.CHECKPOINT else "",
             max_processes=self._limits.processes,
-            folders=self.tools.added(lane) if lane is Lane.MAIN else [],
+            folders=self.tools.added(lane) if lane is InstanceKind.MAIN else [],
             environment={**environment, **extra},
         )
         try:

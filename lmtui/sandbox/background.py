@@ -13,13 +13,13 @@ from functools import partial
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import OutputSink
-from lmtui.core.sanitize import clean
+from lmtui.core.sanitize import sanitize
 from lmtui.core.workspace import BackgroundCommand, CommandLimits
 from lmtui.sandbox import replies
-from lmtui.sandbox.client import Client
-from lmtui.sandbox.custody import Moment
-from lmtui.sandbox.lanes import Lanes
-from lmtui.sandbox.link import Lane
+from lmtui.sandbox.link import InstanceKind
+from lmtui.sandbox.pool import SandboxPool
+from lmtui.sandbox.supervisor_client import Client
+from lmtui.sandbox.workspace_guard import GuardMoment
 
 _MAX_HELD = 512
 # A control sequence that may go on in the next piece, or a carriage return that may be half a line end.
@@ -55,7 +55,7 @@ class LiveOutput:
         self._emit(text)
 
     def _emit(self, text: str) -> None:
-        if shown := clean(text):
+        if shown := sanitize(text):
             self._sink(shown)
 
 
@@ -63,10 +63,10 @@ def whole_output(data: bytes, head_bytes: int, total_bytes: int, saved_path: str
     """Return a command's output as the model reads it: all of it, or head and tail with what is missing said between."""
     left_out = total_bytes - len(data)
     if left_out <= 0:
-        return clean(data.decode("utf-8", "replace"))
-    head = clean(data[:head_bytes].decode("utf-8", "replace"))
-    tail = clean(data[head_bytes:].decode("utf-8", "replace"))
-    more = f"; the first of it is in {clean(saved_path)}" if saved_path else ""
+        return sanitize(data.decode("utf-8", "replace"))
+    head = sanitize(data[:head_bytes].decode("utf-8", "replace"))
+    tail = sanitize(data[head_bytes:].decode("utf-8", "replace"))
+    more = f"; the first of it is in {sanitize(saved_path)}" if saved_path else ""
     return f"{head}\n… {left_out:,} bytes left out{more} …\n{tail}"
 
 
@@ -91,7 +91,7 @@ class _Entry:
     dropped_chars: int = 0
     client: Client | None = None
     number: int = 0
-    moment: Moment | None = None
+    moment: GuardMoment | None = None
     notes: list[str] = field(default_factory=list)
     news: asyncio.Event = field(default_factory=asyncio.Event)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -115,7 +115,7 @@ class SandboxBackground:
         limits: the memory that each may use.
     """
 
-    def __init__(self, lanes: Lanes, limits: CommandLimits) -> None:
+    def __init__(self, lanes: SandboxPool, limits: CommandLimits) -> None:
         self._lanes = lanes
         self._limits = limits
         self._entries: dict[str, _Entry] = {}
@@ -255,7 +255,7 @@ class SandboxBackground:
         if entry.moment is None:
             return
         moment, entry.moment = entry.moment, None
-        main = partial(self._lanes.client, Lane.MAIN, is_for_one_file=True)
+        main = partial(self._lanes.client, InstanceKind.MAIN, is_for_one_file=True)
         try:
             entry.notes += (await self._lanes.custody.end(main, moment, keeps_copies=False)).notes
             if not entry.ended.is_set() and entry.exit_code is None:

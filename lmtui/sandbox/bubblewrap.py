@@ -31,8 +31,8 @@ from lmtui.sandbox.backend import (
 )
 from lmtui.sandbox.host_paths import scratch_parents, store_folder
 from lmtui.sandbox.inside import forward
-from lmtui.sandbox.layout import Layout, mounts
-from lmtui.sandbox.link import Lane, Link, spawn
+from lmtui.sandbox.link import InstanceKind, Link, spawn
+from lmtui.sandbox.mount_layout import SandboxLayout, mounts
 from lmtui.sandbox.project_tools import NO_TOOLS, Shown
 from lmtui.sandbox.proxy import SOCKET_NAME, Proxy
 
@@ -100,7 +100,7 @@ class BubblewrapBackend:
             git=".git and .lmagent read-only",
         )
 
-    async def open(self, lane: Lane, layout: Layout) -> Link:
+    async def open(self, lane: InstanceKind, layout: SandboxLayout) -> Link:
         """Start a supervisor as the first process of new namespaces.
 
         Raises:
@@ -142,7 +142,9 @@ class BubblewrapBackend:
     async def close(self) -> None:
         """Do nothing: a lane ends with its link."""
 
-    def _arguments(self, lane: Lane, layout: Layout, python: Path | None, bound: Path | None, *, copies: bool) -> list[str]:
+    def _arguments(
+        self, lane: InstanceKind, layout: SandboxLayout, python: Path | None, bound: Path | None, *, copies: bool
+    ) -> list[str]:
         share = ["--share-net"] if self.network != "none" and lane.runs_programs else []
         link = ["--symlink", self._root, MOUNT_POINT] if self._root != MOUNT_POINT else []
         return [
@@ -155,7 +157,7 @@ class BubblewrapBackend:
             *self._at_own_paths(lane, bound, copies=copies), *link, *self._mounts(lane, layout), *self._store(lane),
         ]  # fmt: skip
 
-    def _at_own_paths(self, lane: Lane, bound: Path | None, *, copies: bool) -> list[str]:
+    def _at_own_paths(self, lane: InstanceKind, bound: Path | None, *, copies: bool) -> list[str]:
         """Mount the workspace and what is shown beside it, outer folders first; no command can change their parents."""
         shown = {str(folder): folder for folder in (*self._toolchains, *([bound] if bound else []))}
         mounted = {
@@ -170,10 +172,10 @@ class BubblewrapBackend:
             *(part for parent in parents for part in ("--remount-ro", parent)),
         ]
 
-    def _store(self, lane: Lane) -> list[str]:
-        return ["--bind", str(store_folder(self._workspace)), STORE_INSIDE] if lane is Lane.CHECKPOINT else []
+    def _store(self, lane: InstanceKind) -> list[str]:
+        return ["--bind", str(store_folder(self._workspace)), STORE_INSIDE] if lane is InstanceKind.CHECKPOINT else []
 
-    def _mounts(self, lane: Lane, layout: Layout) -> list[str]:
+    def _mounts(self, lane: InstanceKind, layout: SandboxLayout) -> list[str]:
         found = mounts(self._workspace, lane, layout)
         return [part for source, path in found for part in _read_only(source, str(Path(self._root, path)))]
 
@@ -297,7 +299,7 @@ def _tools(python: Path | None) -> list[str]:
     return arguments
 
 
-def _shown(tool: Shown, lane: Lane, *, copies: bool) -> list[str]:
+def _shown(tool: Shown, lane: InstanceKind, *, copies: bool) -> list[str]:
     """Show a tool read-only; tools write into caches, so these are copied on writing where that works."""
     if tool.is_writable_in(lane):
         return ["--bind", str(tool.source), tool.target]

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from lmtui.core.errors import SandboxUnavailable
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.workspace import CommandLimits
 from lmtui.paths import MOUNT_POINT, PROXY_INSIDE, SCRATCH, STORE_INSIDE, path_inside
 from lmtui.sandbox.backend import (
@@ -34,8 +34,8 @@ from lmtui.sandbox.backend import (
 from lmtui.sandbox.docker_engine import connect, find_socket, labels, reap_dead
 from lmtui.sandbox.host_paths import LINK_INSIDE, scratch_parents, store_folder
 from lmtui.sandbox.inside import forward
-from lmtui.sandbox.layout import Layout, link_folder, mounts
-from lmtui.sandbox.link import Lane, Link
+from lmtui.sandbox.link import InstanceKind, Link
+from lmtui.sandbox.mount_layout import SandboxLayout, link_folder, mounts
 from lmtui.sandbox.project_image import built_from, image_name
 from lmtui.sandbox.project_tools import NO_TOOLS
 from lmtui.sandbox.proxy import SOCKET_NAME, Proxy
@@ -74,7 +74,7 @@ class ContainerLink:
     def diagnosis(self) -> str:
         """Return the last of what it said beside the frames, on one line."""
         lines = self._tail.decode("utf-8", "replace").strip().splitlines()
-        return clean_line(lines[-1]) if lines else ""
+        return sanitize_line(lines[-1]) if lines else ""
 
     async def close(self) -> None:
         """Close its input, which ends it, and see that the container is gone."""
@@ -135,7 +135,7 @@ async def attach(socket_path: str, container_id: str, remove: Callable[[], Await
     status = answer[:_MAX_HEADER_BYTES].split(b" ", 2)[1:2]
     if status not in ([b"101"], [b"200"]):
         writer.close()
-        raise OSError(f"the engine refuses to attach: {clean_line(answer.splitlines()[0].decode('latin-1'))}")
+        raise OSError(f"the engine refuses to attach: {sanitize_line(answer.splitlines()[0].decode('latin-1'))}")
     return ContainerLink(raw, writer, remove)
 
 
@@ -223,7 +223,7 @@ class DockerBackend:
             git=".git and .lmagent read-only",
         )
 
-    async def open(self, lane: Lane, layout: Layout) -> Link:
+    async def open(self, lane: InstanceKind, layout: SandboxLayout) -> Link:
         """Start a supervisor in a new container.
 
         Raises:
@@ -249,7 +249,7 @@ class DockerBackend:
             raise
         return link
 
-    async def _created(self, socket_path: str, lane: Lane, layout: Layout) -> str:
+    async def _created(self, socket_path: str, lane: InstanceKind, layout: SandboxLayout) -> str:
         """Create a container; when this is cancelled meanwhile, wait for the thread and remove what it made."""
         creating = asyncio.ensure_future(asyncio.to_thread(self._create, socket_path, lane, layout))
         try:
@@ -277,7 +277,7 @@ class DockerBackend:
             with contextlib.suppress(APIError, OSError):
                 self._engine.api.remove_container(container_id, force=True)
 
-    def _create(self, socket_path: str, lane: Lane, layout: Layout) -> str:
+    def _create(self, socket_path: str, lane: InstanceKind, layout: SandboxLayout) -> str:
         from docker.errors import APIError, ImageNotFound  # noqa: PLC0415  (heavy SDK, see `connect`)
 
         if self._engine is None:
@@ -301,7 +301,7 @@ class DockerBackend:
             raise self._lost(socket_path) from error
         return str(container["Id"])
 
-    def _image_of(self, lane: Lane) -> str:
+    def _image_of(self, lane: InstanceKind) -> str:
         """Return the image of a lane: what guards the workspace and runs git is never a project's own."""
         return DEFAULT_IMAGE if self.image_digest and not lane.is_masked else self.image
 
@@ -335,7 +335,7 @@ class DockerBackend:
         return SandboxUnavailable(f"the Docker engine at {socket_path} does not answer", "Start it.")
 
     def _arguments(
-        self, engine: DockerClient, lane: Lane, layout: Layout
+        self, engine: DockerClient, lane: InstanceKind, layout: SandboxLayout
     ) -> dict[str, Any]:  # Any: the SDK's own keyword arguments
         has_proxy = self._proxy_folder is not None and lane.runs_programs
         image_path = self._image_variables.get("PATH", "").split(":")
@@ -365,7 +365,7 @@ class DockerBackend:
             "host_config": {**engine.api.create_host_config(**self._host_config(lane, layout)), **self._more_host_config()},
         }
 
-    def _host_config(self, lane: Lane, layout: Layout) -> dict[str, Any]:  # Any: the SDK's own keyword arguments
+    def _host_config(self, lane: InstanceKind, layout: SandboxLayout) -> dict[str, Any]:  # Any: the SDK's own keyword arguments
         from docker.types import LogConfig, Ulimit  # noqa: PLC0415  (heavy SDK, see `connect`)
 
         limits, memory_mb = self._limits, self._memory_mb()
@@ -404,7 +404,7 @@ class DockerBackend:
             parents, "ro,nosuid,nodev,size=1m,mode=755"
         )
 
-    def _network_mode(self, lane: Lane) -> str:
+    def _network_mode(self, lane: InstanceKind) -> str:
         return "bridge" if self.network != "none" and lane.runs_programs else "none"
 
     def _memory_mb(self) -> int:
@@ -424,14 +424,14 @@ class DockerBackend:
         """Return what the SDK does not know of."""
         return {}
 
-    def _mounts(self, lane: Lane, layout: Layout) -> list[Any]:  # Any: the SDK's Mount, a dict
+    def _mounts(self, lane: InstanceKind, layout: SandboxLayout) -> list[Any]:  # Any: the SDK's Mount, a dict
         from docker.types import Mount  # noqa: PLC0415  (heavy SDK, see `connect`)
 
         found = [
             Mount(self._root, str(self._workspace), type="bind", read_only=lane.is_read_only),
             Mount(f"{FOLDER_INSIDE}/inside", str(INSIDE), type="bind", read_only=True),
         ]
-        if lane is Lane.CHECKPOINT:
+        if lane is InstanceKind.CHECKPOINT:
             found.append(Mount(STORE_INSIDE, str(store_folder(self._workspace)), type="bind"))
         shown = [(LINK_INSIDE, link_folder(self._root))] if self._root != MOUNT_POINT else []
         shown += [(str(Path(self._root, path)), source) for source, path in mounts(self._workspace, lane, layout)]

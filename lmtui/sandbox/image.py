@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmtui.core.errors import SandboxUnavailable, UsageError
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.sandbox.docker import DEFAULT_IMAGE
 from lmtui.sandbox.docker_engine import connect, find_socket
 from lmtui.sandbox.host_paths import LINK_INSIDE
@@ -165,7 +165,7 @@ async def _run(progress: Say, arguments: list[str]) -> None:
     try:
         async with asyncio.timeout(_BUILD_S):
             async for raw in process.stdout:
-                last = clean_line(raw.decode("utf-8", "replace").strip())
+                last = sanitize_line(raw.decode("utf-8", "replace").strip())
                 progress(last)
             code = await process.wait()
     except TimeoutError as error:
@@ -185,7 +185,7 @@ async def _pull(engine: DockerClient, source: str, image: str, say: Say) -> None
     host = source.split("/", 1)[0]
     if "/" not in source or not any(sign in host for sign in ".:"):
         raise UsageError(f"{source} does not say which registry it is in", "Write it as registry/name:tag.")
-    say(f"pulling {clean_line(source)}")
+    say(f"pulling {sanitize_line(source)}")
     await asyncio.to_thread(_pull_and_tag, engine, source, image)
 
 

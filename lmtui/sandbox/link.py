@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Protocol
 
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 
 _BUFFER_BYTES = 2_097_152
 _DIAGNOSIS_BYTES = 4096
 _CLOSING_S = 2.0
 
 
-class Lane(StrEnum):
+class InstanceKind(StrEnum):
     """What an instance of the sandbox is for.
 
     `MAIN` runs commands and serves file tools.  `READ` runs commands to which the workspace is read-only, without network and
@@ -37,22 +37,22 @@ class Lane(StrEnum):
     @property
     def is_read_only(self) -> bool:
         """Tell whether nothing in the workspace can be changed."""
-        return self in (Lane.READ, Lane.VIEW, Lane.READING_SERVER)
+        return self in (InstanceKind.READ, InstanceKind.VIEW, InstanceKind.READING_SERVER)
 
     @property
     def serves(self) -> bool:
         """Tell whether it is for one program that stays."""
-        return self in (Lane.SERVER, Lane.READING_SERVER)
+        return self in (InstanceKind.SERVER, InstanceKind.READING_SERVER)
 
     @property
     def has_shell(self) -> bool:
         """Tell whether it runs commands."""
-        return self in (Lane.MAIN, Lane.READ)
+        return self in (InstanceKind.MAIN, InstanceKind.READ)
 
     @property
     def runs_programs(self) -> bool:
         """Tell whether what it runs may change the workspace and reach the network."""
-        return self is Lane.MAIN or self.serves
+        return self is InstanceKind.MAIN or self.serves
 
     @property
     def is_masked(self) -> bool:
@@ -104,7 +104,7 @@ class ProcessLink:
     def diagnosis(self) -> str:
         """Return the last of what it said beside the frames, on one line."""
         lines = self._tail.decode("utf-8", "replace").strip().splitlines()
-        return clean_line(lines[-1]) if lines else ""
+        return sanitize_line(lines[-1]) if lines else ""
 
     async def close(self) -> None:
         """Close its input, which ends it; kill it where that takes too long."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmtui.core.errors import SandboxUnavailable, UsageError
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.sandbox.docker_engine import connect, find_socket
 from lmtui.sandbox.host_paths import LINK_INSIDE
 
@@ -120,7 +120,7 @@ def _inside(folder: str, path: str, name: str) -> str:
     joined = posixpath.normpath(posixpath.join(folder, path))
     if joined.startswith(("/", "../")) or joined == "..":
         raise UsageError(
-            f"{name} names {clean_line(path)}, which is outside the project", "Set the image yourself: image = NAME."
+            f"{name} names {sanitize_line(path)}, which is outside the project", "Set the image yourself: image = NAME."
         )
     return "" if joined == "." else joined
 
@@ -204,8 +204,8 @@ def _build(
         )
         for step in steps:
             if "error" in step:
-                raise SandboxUnavailable(f"The image cannot be built: {clean_line(str(step['error']))}", _BUILD_HINT)
+                raise SandboxUnavailable(f"The image cannot be built: {sanitize_line(str(step['error']))}", _BUILD_HINT)
             for line in filter(str.strip, str(step.get("stream", "")).splitlines()):
-                say(clean_line(line))
+                say(sanitize_line(line))
     except OSError as error:  # the SDK's errors are these
-        raise SandboxUnavailable(f"The image cannot be built: {clean_line(str(error))}", _BUILD_HINT) from error
+        raise SandboxUnavailable(f"The image cannot be built: {sanitize_line(str(error))}", _BUILD_HINT) from error

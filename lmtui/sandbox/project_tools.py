@@ -19,8 +19,8 @@ from lmtui.core.errors import UsageError
 from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.paths import packages_dir, state_dir
 from lmtui.plain_files import find_program
-from lmtui.sandbox.layout import mask_sources
-from lmtui.sandbox.link import Lane
+from lmtui.sandbox.link import InstanceKind
+from lmtui.sandbox.mount_layout import mask_sources
 from lmtui.sandbox.package_indexes import cargo_settings
 from lmtui.sandbox.toolchains import AddedFolder, check_toolchains, masked_in, programs
 
@@ -64,7 +64,7 @@ _SHIMS = ("shims", ".volta/bin")  # programs there only work with the user's own
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ToolRow:
     """Tools that a project uses: files that show it, programs, caches below the home folder, variables, files with a version.
 
     In values `{home}` is the home folder.  `settings` are files of the system without which its programs do not start.
@@ -78,23 +78,23 @@ class Row:
     settings: tuple[str, ...] = ()
 
 
-_UV = Row(("uv.lock",), ("uv", "uvx"), (".cache/uv",), (("UV_CACHE_DIR", "{home}/.cache/uv"), ("UV_OFFLINE", "1"),
+_UV = ToolRow(("uv.lock",), ("uv", "uvx"), (".cache/uv",), (("UV_CACHE_DIR", "{home}/.cache/uv"), ("UV_OFFLINE", "1"),
     ("UV_PYTHON_INSTALL_DIR", "{home}/.local/share/uv/python")))  # fmt: skip
 _MADE_BY_UV = re.compile(r"^uv\s*=", re.MULTILINE)
 # Debian keeps these in /etc; passwords for servers are in settings.xml, which is not among them.
 _JAVA_SETTINGS = ("maven/m2.conf", "maven/logging", "java-*-openjdk", "java/java-*-openjdk")
 _ROWS = (
-    Row(("package.json",), ("node", "npm", "pnpm", "yarn", "bun"), pins=(".nvmrc", ".node-version")),
-    Row(("Cargo.toml",), ("cargo", "rustc"), (".cargo/registry", ".cargo/git"),
+    ToolRow(("package.json",), ("node", "npm", "pnpm", "yarn", "bun"), pins=(".nvmrc", ".node-version")),
+    ToolRow(("Cargo.toml",), ("cargo", "rustc"), (".cargo/registry", ".cargo/git"),
         (("CARGO_HOME", "{home}/.cargo"), ("RUSTUP_HOME", "{home}/.rustup"), ("CARGO_NET_OFFLINE", "true"))),
-    Row(("go.mod",), ("go",), ("go/pkg/mod",), (("GOMODCACHE", "{home}/go/pkg/mod"), ("GOTOOLCHAIN", "local"))),
-    Row(("pom.xml",), ("java", "mvn"), (".m2/repository",), (("MAVEN_OPTS", "-Dmaven.repo.local={home}/.m2/repository"),),
+    ToolRow(("go.mod",), ("go",), ("go/pkg/mod",), (("GOMODCACHE", "{home}/go/pkg/mod"), ("GOTOOLCHAIN", "local"))),
+    ToolRow(("pom.xml",), ("java", "mvn"), (".m2/repository",), (("MAVEN_OPTS", "-Dmaven.repo.local={home}/.m2/repository"),),
         settings=_JAVA_SETTINGS),
-    Row(("build.gradle", "build.gradle.kts"), ("java", "gradle"), (".gradle/caches/modules-2",),
+    ToolRow(("build.gradle", "build.gradle.kts"), ("java", "gradle"), (".gradle/caches/modules-2",),
         (("GRADLE_RO_DEP_CACHE", "{home}/.gradle/caches"),), settings=_JAVA_SETTINGS),
-    Row((".ruby-version", "Gemfile"), ("ruby", "bundle"), pins=(".ruby-version",)),
+    ToolRow((".ruby-version", "Gemfile"), ("ruby", "bundle"), pins=(".ruby-version",)),
     _UV,
-    Row(("poetry.lock",), ("poetry",)),
+    ToolRow(("poetry.lock",), ("poetry",)),
 )  # fmt: skip
 _OTHER = (*(f"{name}/pyvenv.cfg" for name in ENVIRONMENTS), *(name for row in _ROWS for name in row.pins))
 MARKERS = tuple(dict.fromkeys((*_OTHER, *(name for row in _ROWS for name in row.markers))))
@@ -120,13 +120,13 @@ class Shown:
     is_system: bool = False
     is_masked: bool = False
 
-    def is_writable_in(self, lane: Lane) -> bool:
+    def is_writable_in(self, lane: InstanceKind) -> bool:
         """Tell whether programs of a lane may change it for good."""
         if self.is_added:
-            return self.is_writable and lane in (Lane.MAIN, Lane.GUARD)
+            return self.is_writable and lane in (InstanceKind.MAIN, InstanceKind.GUARD)
         return self.is_writable and lane.runs_programs and not lane.is_read_only
 
-    def is_shown_in(self, lane: Lane) -> bool:
+    def is_shown_in(self, lane: InstanceKind) -> bool:
         """Tell whether an instance has it: the guard has only what it looks after."""
         return lane.is_masked or (self.is_added and self.is_writable_in(lane))
 
@@ -160,7 +160,7 @@ class ProjectTools:
         cache = dict(self.variables).get("UV_CACHE_DIR", _PACKAGES)
         return {} if cache.startswith(_PACKAGES) else {"UV_NO_CACHE": "1"}
 
-    def added(self, lane: Lane, *, is_writable: bool = False) -> list[str]:
+    def added(self, lane: InstanceKind, *, is_writable: bool = False) -> list[str]:
         """Return the folders that a lane's file operations use beside the workspace, with `is_writable` those it may change."""
         shown = [each for each in self.shown if each.is_added and each.is_shown_in(lane)]
         return [each.target for each in shown if not is_writable or each.is_writable_in(lane)]
@@ -255,7 +255,7 @@ class _Finder:
             return True
         return _is_python(real.parent) and self.add_folder(home, why)
 
-    def add_row(self, row: Row, marker: str) -> None:
+    def add_row(self, row: ToolRow, marker: str) -> None:
         """Show the programs and caches of one kind of tool."""
         has_found = False
         pins = (self.texts.get(pin, "").strip().lstrip("v") for pin in row.pins)
@@ -303,7 +303,7 @@ class _Finder:
         folders.sort(key=_version)
         return folders[-1] / "bin" / name if folders else None
 
-    def add_caches(self, row: Row, marker: str) -> None:
+    def add_caches(self, row: ToolRow, marker: str) -> None:
         """Show what a tool fetched, and set the variables by which it finds that."""
         for name, value in row.variables:
             given = os.environ.get(name, "")
@@ -367,7 +367,7 @@ def lacking_in_image(tools: ProjectTools) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingProgram:
     """A program that a command did not find, where this machine has it, and the folder that would have to be shown."""
 
     name: str
@@ -381,12 +381,12 @@ class Missing:
         return _is_there(self.folder)
 
 
-def find_missing(output: str, workspace: Path, *, in_image: bool) -> list[Missing]:
+def find_missing(output: str, workspace: Path, *, in_image: bool) -> list[MissingProgram]:
     """Return the programs that a command did not find and that the user's machine has.  Blocks.
 
     `in_image`: the system's programs are those of a container's image.
     """
-    found: list[Missing] = []
+    found: list[MissingProgram] = []
     for name in list(dict.fromkeys(_NOT_FOUND.findall(output)))[:_MOST_NAMED]:
         program = find_program(name, workspace)
         if program is not None and str(program.parent).endswith(_SHIMS):
@@ -394,7 +394,7 @@ def find_missing(output: str, workspace: Path, *, in_image: bool) -> list[Missin
         if program is None:
             continue
         folder = _whole_tool(list(_names(program, workspace))[-1])
-        missing = Missing(name, program, folder, can_show(folder, workspace))
+        missing = MissingProgram(name, program, folder, can_show(folder, workspace))
         found += [missing] if in_image or not missing.is_systems else []
     return found
 
@@ -407,7 +407,7 @@ def can_show(folder: Path, workspace: Path) -> bool:
         return False
 
 
-def about_missing(missing: Iterable[Missing], tools: ProjectTools, *, in_image: bool) -> list[str]:
+def about_missing(missing: Iterable[MissingProgram], tools: ProjectTools, *, in_image: bool) -> list[str]:
     """Return what to say of programs that a command did not find, and of tools of the project that are not shown."""
     notes = []
     for each in missing:

@@ -18,17 +18,17 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 
 from lmtui.core.errors import UsageError
-from lmtui.core.hosts import HostGate, is_covered, is_public, parse_host
+from lmtui.core.hosts import HostApproval, is_covered, is_public, parse_host
 
 
-class Gates:
+class NetworkApprovals:
     """The gates of the commands under way."""
 
     def __init__(self) -> None:
-        self._open: list[HostGate] = []
+        self._open: list[HostApproval] = []
 
     @contextlib.contextmanager
-    def open(self, gate: HostGate | None) -> Iterator[None]:
+    def open(self, gate: HostApproval | None) -> Iterator[None]:
         """Let a command's gate be asked while it runs."""
         if gate is None:
             yield
@@ -39,7 +39,7 @@ class Gates:
         finally:
             self._open.remove(gate)
 
-    def current(self) -> HostGate | None:
+    def current(self) -> HostApproval | None:
         """Return the gate to ask, None where no command runs."""
         return self._open[-1] if self._open else None
 
@@ -80,7 +80,7 @@ class Proxy:
     def __init__(
         self,
         hosts: Iterable[str],
-        gate: Callable[[], HostGate | None],
+        gate: Callable[[], HostApproval | None],
         resolve: Resolve | None = None,
         connect: Connect | None = None,
         *,
@@ -186,7 +186,7 @@ class Proxy:
         return set(addresses) <= own
 
 
-def _tell(gate: HostGate | None, host: str, sent: int = 0, received: int = 0, why: str = "") -> None:
+def _tell(gate: HostApproval | None, host: str, sent: int = 0, received: int = 0, why: str = "") -> None:
     if gate is not None and host:
         gate.reached(host, sent, received, why)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.sanitize import clean
+from lmtui.core.sanitize import sanitize
 
 _MAX_BYTES = 2**64
 _Count = Annotated[int, Field(ge=0, le=_MAX_BYTES)]
@@ -224,7 +224,7 @@ def parse(facts: dict[str, object], shape: type[R]) -> R:
     """
     error = facts.get("error")
     if isinstance(error, str):
-        raise SandboxError(clean(error[:4000])[:4000])
+        raise SandboxError(sanitize(error[:4000])[:4000])
     try:
         return shape.model_validate(facts)
     except ValidationError as invalid:

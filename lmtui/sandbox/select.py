@@ -21,16 +21,16 @@ from lmtui.paths import path_inside
 from lmtui.sandbox import selftest
 from lmtui.sandbox.backend import FULL, Backend, FilesBackend, ProcessBackend
 from lmtui.sandbox.bubblewrap import BubblewrapBackend
-from lmtui.sandbox.client import Client
 from lmtui.sandbox.docker import DEFAULT_IMAGE, DockerBackend, PodmanBackend
 from lmtui.sandbox.host_paths import check_workspace
-from lmtui.sandbox.landlock import LandlockBackend
-from lmtui.sandbox.lanes import Beside, Chosen, Lanes, check_mounts, find_tools, look, open_guard
-from lmtui.sandbox.layout import NO_RULES, Layout, make_own_folders
-from lmtui.sandbox.link import Lane
+from lmtui.sandbox.landlock_backend import LandlockBackend
+from lmtui.sandbox.link import InstanceKind
+from lmtui.sandbox.mount_layout import NO_RULES, SandboxLayout, make_own_folders
+from lmtui.sandbox.pool import Beside, ChosenBackend, SandboxPool, check_mounts, find_tools, look, open_guard
 from lmtui.sandbox.project_tools import ProjectTools, lacking_in_image, tool_places, with_added
-from lmtui.sandbox.proxy import Gates, Proxy
-from lmtui.sandbox.serving import LaneLauncher
+from lmtui.sandbox.proxy import NetworkApprovals, Proxy
+from lmtui.sandbox.server_programs import LaneLauncher
+from lmtui.sandbox.supervisor_client import Client
 from lmtui.sandbox.toolchains import AddedFolder, check_added, check_toolchains
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
@@ -65,7 +65,7 @@ class Options:
 
 
 _Key = tuple[int, Path, str, Options]
-_shared: dict[_Key, Lanes] = {}
+_shared: dict[_Key, SandboxPool] = {}
 
 
 async def select_sandbox(
@@ -119,11 +119,13 @@ async def select_sandbox(
     lanes = _shared.get(key)
     if lanes is None:
         names = (backend,) if backend != "auto" else _ENGINES if runtime else _ORDER
-        gates = Gates()
+        gates = NetworkApprovals()
         proxy = Proxy(allowed, gates.current) if network == "proxy" else None
         candidates = [make_backend(name, folder, options, proxy) for name in names]
         beside = Beside(folders)
-        lanes = _shared[key] = Lanes(folder, partial(choose, candidates, folder, options, beside=beside), gates, proxy, beside)
+        lanes = _shared[key] = SandboxPool(
+            folder, partial(choose, candidates, folder, options, beside=beside), gates, proxy, beside
+        )
     lanes.users += 1
     launcher = LaneLauncher(folder, lanes, partial(_for_server, folder, options))
     connect = partial(_with_proxy, folder, options)
@@ -184,7 +186,7 @@ async def choose(
     masks: MaskExpressions = NO_RULES,
     *,
     beside: Beside | None = None,
-) -> Chosen:
+) -> ChosenBackend:
     """Start the first candidate that passes its self-test; the reasons of those before it go into the status.
 
     Raises:
@@ -213,7 +215,7 @@ async def choose(
                 "the description of this project's image has changed; build it again: lmtui sandbox image --project"
             )
         status = _status(backend, workspace, [*map(str, refusals), *warnings], options)
-        return Chosen(backend, client, guard, layout, replace(status, warnings=tuple(warnings)))
+        return ChosenBackend(backend, client, guard, layout, replace(status, warnings=tuple(warnings)))
     reasons = "; ".join(str(refusal) for refusal in refusals)
     raise SandboxUnavailable(f"no sandbox works here: {reasons}", refusals[-1].hint if refusals else "") from None
 
@@ -225,7 +227,7 @@ async def start(
     *,
     may_lack: bool = True,
     beside: Beside | None = None,
-) -> tuple[Client, Layout, Client]:
+) -> tuple[Client, SandboxLayout, Client]:
     """Start a backend's guard, look at the workspace and its tools, start the main lane and put it to the test.
 
     Raises:
@@ -247,14 +249,14 @@ async def start(
             if backend.has_mounts:
                 backend.tools, layout = await asyncio.gather(finding, look(guard, masks, writable))
             else:
-                backend.tools, layout = await finding, Layout()
+                backend.tools, layout = await finding, SandboxLayout()
             if not may_lack and backend.image == DEFAULT_IMAGE and (lacking := lacking_in_image(backend.tools)):
                 raise ToolsLacking(f"{backend.name}: lmtui's image lacks what this project uses: {lacking}")
-            client = Client(await backend.open(Lane.MAIN, layout))
+            client = Client(await backend.open(InstanceKind.MAIN, layout))
             parts.push_async_callback(client.close)
             await client.start()
             if backend.has_mounts:
-                await check_mounts(client, Lane.MAIN, layout)
+                await check_mounts(client, InstanceKind.MAIN, layout)
             await selftest.verify(backend, client, guard, workspace)
         except SandboxUnavailable:
             raise
@@ -303,7 +305,7 @@ def _status(backend: Backend, workspace: Path, notes: Sequence[str], options: Op
     )
 
 
-async def _release(key: _Key, lanes: Lanes) -> None:
+async def _release(key: _Key, lanes: SandboxPool) -> None:
     lanes.users -= 1
     if lanes.users == 0:
         if _shared.get(key) is lanes:

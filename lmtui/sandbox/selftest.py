@@ -16,7 +16,7 @@ import psutil
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.sandbox import replies
 from lmtui.sandbox.backend import Backend
-from lmtui.sandbox.client import Client
+from lmtui.sandbox.supervisor_client import Client
 
 _LIMIT_S = 20
 _MEMORY_MB = 256

@@ -11,27 +11,27 @@ from dataclasses import replace
 from pathlib import Path
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable
-from lmtui.core.hosts import HostGate, ToolGate
+from lmtui.core.hosts import HostApproval, ToolGate
 from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.core.ports import OutputSink
 from lmtui.core.programs import GuardedLauncher
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.workspace import CommandLimits, DirEntry, ExecResult, FileContent, GrepMatch, SandboxStatus
 from lmtui.paths import packages_dir
-from lmtui.sandbox import listing, replies
+from lmtui.sandbox import replies, workspace_listing
 from lmtui.sandbox.backend import FULL, Backend
 from lmtui.sandbox.background import LiveOutput, SandboxBackground, whole_output
-from lmtui.sandbox.checkpoints import SandboxCheckpoints
-from lmtui.sandbox.client import Client
-from lmtui.sandbox.custody import Findings
+from lmtui.sandbox.checkpoint_store import SandboxCheckpoints
 from lmtui.sandbox.host_paths import locate, make_for_owner, relative_path
 from lmtui.sandbox.inside.protocol import MAX_UPLOAD_BYTES
-from lmtui.sandbox.lanes import Chosen, Lanes
-from lmtui.sandbox.link import Lane
-from lmtui.sandbox.listing import SandboxListing
+from lmtui.sandbox.link import InstanceKind
 from lmtui.sandbox.package_indexes import WORKSPACE_FILES, PackageIndexes, find_package_indexes, with_file_hosts
+from lmtui.sandbox.pool import ChosenBackend, SandboxPool
 from lmtui.sandbox.project_tools import about_missing, can_show, fetching, find_missing
 from lmtui.sandbox.proxy import Proxy
+from lmtui.sandbox.supervisor_client import Client
+from lmtui.sandbox.workspace_guard import Findings
+from lmtui.sandbox.workspace_listing import SandboxListing
 
 _FILE_CALL_S = 30.0
 _SPARE_S = 12.0
@@ -82,9 +82,9 @@ class WorkspaceSandbox:
 
     def __init__(
         self,
-        lanes: Lanes,
-        release: Callable[[Lanes], Awaitable[None]],
-        lane: Lane = Lane.MAIN,
+        lanes: SandboxPool,
+        release: Callable[[SandboxPool], Awaitable[None]],
+        lane: InstanceKind = InstanceKind.MAIN,
         launcher: GuardedLauncher | None = None,
         *,
         limits: CommandLimits = CommandLimits(),
@@ -107,7 +107,7 @@ class WorkspaceSandbox:
 
     async def status(self) -> SandboxStatus:
         """Start the sandbox if it is not running (self-test included) and tell what it is."""
-        return await (self._lanes.read_status() if self._lane is Lane.READ else self._lanes.status())
+        return await (self._lanes.read_status() if self._lane is InstanceKind.READ else self._lanes.status())
 
     def for_session(self) -> WorkspaceSandbox:
         """Return the same workspace with background commands of its own."""
@@ -117,11 +117,11 @@ class WorkspaceSandbox:
 
     def read_only(self) -> WorkspaceSandbox:
         """Return the workspace as nothing can change it, for commands too."""
-        return self if self._lane is Lane.READ else self._view(Lane.READ)
+        return self if self._lane is InstanceKind.READ else self._view(InstanceKind.READ)
 
     def unmasked(self) -> WorkspaceSandbox:
         """Return the workspace as the user sees it: nothing is masked, nothing can be changed, and no command runs."""
-        return self._view(Lane.VIEW)
+        return self._view(InstanceKind.VIEW)
 
     def revealing(self, paths: Sequence[str]) -> WorkspaceSandbox:
         """Return the workspace with these secret files shown, as the user allowed; what a rule denies stays masked."""
@@ -146,12 +146,12 @@ class WorkspaceSandbox:
         """Run a shell command in the workspace root; nothing of it is left when this returns."""
         chosen = await self._lanes.started()
         status = chosen.status
-        can_run = self._lane is Lane.MAIN or (self._lane is Lane.READ and chosen.backend.is_isolated)
+        can_run = self._lane is InstanceKind.MAIN or (self._lane is InstanceKind.READ and chosen.backend.is_isolated)
         if not status.has_shell or not can_run:
             raise SandboxUnavailable(f"there is no shell here: {status.reason or status.text}")
         findings: list[Findings] = []
         fields = {"command": command, "timeout_s": timeout_s, "memory_mb": memory_mb or self.limits.memory_mb}
-        if self._lane is Lane.READ:
+        if self._lane is InstanceKind.READ:
             async with self._lanes.read_client() as client:
                 result = await self._run(client, "run", timeout_s, on_output, **fields)
             return self._with_masks(await self._with_ways(result, chosen, gate))
@@ -161,7 +161,7 @@ class WorkspaceSandbox:
             with self._lanes.gates.open(gate):
                 result = await self._run(client, "run", timeout_s, on_output, **fields)
         for ended in self.background.take_endings():
-            result = _with_note(result, f"[background command {ended.id} {ended.state}: {clean_line(ended.command)[:80]}]")
+            result = _with_note(result, f"[background command {ended.id} {ended.state}: {sanitize_line(ended.command)[:80]}]")
         if result.exit_code != 0 and _READ_ONLY_GIT.search(result.output):
             result = _with_note(result, _GIT_HINT)
         result = await self._with_ways(result, chosen, gate)
@@ -180,7 +180,7 @@ class WorkspaceSandbox:
         return await asyncio.to_thread(find_package_indexes, self._lanes.workspace, texts, os.environ, Path.home())
 
     async def _run_with_packages(
-        self, timeout_s: int, on_output: OutputSink | None, gate: HostGate | None, fields: Mapping[str, object]
+        self, timeout_s: int, on_output: OutputSink | None, gate: HostApproval | None, fields: Mapping[str, object]
     ) -> ExecResult:
         """Run a command that reaches the package indexes of the project, and no other host without a question."""
         if self._connect is None:
@@ -201,7 +201,7 @@ class WorkspaceSandbox:
             await self._lanes.refresh_tools()
         return _with_findings(self._with_masks(result), findings)
 
-    async def _with_ways(self, result: ExecResult, chosen: Chosen, gate: ToolGate | None) -> ExecResult:
+    async def _with_ways(self, result: ExecResult, chosen: ChosenBackend, gate: ToolGate | None) -> ExecResult:
         """Say of a command that missed a program or the network how it gets it."""
         tail, backend = result.output[-_TAIL_CHARS:], chosen.backend
         if result.exit_code == 0 or not backend.is_isolated:
@@ -240,8 +240,10 @@ class WorkspaceSandbox:
         if result.exit_code == 0 or "ermission denied" not in result.output:
             return result
         met = [path for path in self._lanes.masked if path.rpartition("/")[2] in result.output and path not in self._revealed]
-        denied = [clean_line(path) for path in met if self._lanes.masked[path]][:_MOST_NAMED]
-        secret = [clean_line(path) for path in met if not self._lanes.masked[path] and not path.startswith("/")][:_MOST_NAMED]
+        denied = [sanitize_line(path) for path in met if self._lanes.masked[path]][:_MOST_NAMED]
+        secret = [sanitize_line(path) for path in met if not self._lanes.masked[path] and not path.startswith("/")][
+            :_MOST_NAMED
+        ]
         if denied:
             result = _with_note(result, _MASKED_BY_RULE.format(paths=", ".join(denied)))
         return _with_note(result, _MASKED_BY_NAME.format(paths=", ".join(secret))) if secret else result
@@ -253,10 +255,10 @@ class WorkspaceSandbox:
             raise SandboxUnavailable(f"git is not available here: {status.reason or status.text}")
         findings: list[Findings] = []
         fields = {"arguments": list(arguments), "timeout_s": timeout_s, "memory_mb": _GIT_MEMORY_MB}
-        if writes and self._lane is not Lane.MAIN:
+        if writes and self._lane is not InstanceKind.MAIN:
             raise SandboxError("the workspace is read-only here")
         if not writes:
-            return await self._run(await self._lanes.client(Lane.VIEW), "git", timeout_s, None, **fields)
+            return await self._run(await self._lanes.client(InstanceKind.VIEW), "git", timeout_s, None, **fields)
         async with self._lanes.git_client(findings) as client:
             result = await self._run(client, "git", timeout_s, None, **fields)
         return _with_findings(result, findings)
@@ -281,7 +283,7 @@ class WorkspaceSandbox:
     async def write_file(self, path: str, data: bytes, *, expect_sha256: str | None = None) -> None:
         """Replace or create a file in one step, parents made, mode kept."""
         if len(data) > MAX_UPLOAD_BYTES:
-            raise SandboxError(f"{clean_line(path)}: more than {MAX_UPLOAD_BYTES:,} bytes at once")
+            raise SandboxError(f"{sanitize_line(path)}: more than {MAX_UPLOAD_BYTES:,} bytes at once")
         await self._call("write", replies.Reply, data, at=path, expect_sha256=expect_sha256)
 
     async def make_directory(self, path: str) -> bool:
@@ -298,7 +300,7 @@ class WorkspaceSandbox:
     async def glob(self, pattern: str, max_results: int = 200) -> Sequence[str]:
         """Return files matching a glob (`**` too), ignored ones left out, newest first."""
         folder, pattern = self._locate(pattern)
-        expression = listing.translate(pattern)
+        expression = workspace_listing.translate(pattern)
         reply, _ = await self._call("glob", replies.GlobReply, folder=folder, expression=expression, max_results=max_results)
         return _below(folder, reply.paths)
 
@@ -318,7 +320,7 @@ class WorkspaceSandbox:
         query = {
             "pattern": pattern,
             "path": path,
-            "glob": listing.translate(self._locate(glob)[1]) if glob else "",
+            "glob": workspace_listing.translate(self._locate(glob)[1]) if glob else "",
             "ignore_case": ignore_case,
             "is_literal": is_literal,
             "context_lines": context_lines,
@@ -327,7 +329,7 @@ class WorkspaceSandbox:
         reply, _ = await self._call("grep", replies.GrepReply, folder=folder, query=query)
         names = _below(folder, [name for name, *_ in reply.matches])
         found = zip(names, reply.matches, strict=True)
-        return [GrepMatch(name, line, clean_line(text), around) for name, (_, line, text, around) in found]
+        return [GrepMatch(name, line, sanitize_line(text), around) for name, (_, line, text, around) in found]
 
     async def close(self) -> None:
         """Stop the sandbox if this was its last user; nothing of it is left then."""
@@ -358,7 +360,7 @@ class WorkspaceSandbox:
             total_bytes=reply.total,
             elapsed_ms=reply.elapsed_ms,
             is_timed_out=reply.reason == "timeout",
-            saved_path=clean_line(reply.saved),
+            saved_path=sanitize_line(reply.saved),
             changed=tuple(reply.changed),
         )
         if not reply.clean:
@@ -384,7 +386,7 @@ class WorkspaceSandbox:
         met = [note for words, note in _LIMITS_MET if result.exit_code and words.search(result.output[-_TAIL_CHARS:])]
         return _with_note(result, met[0].format(**facts)) if met else result
 
-    def _view(self, lane: Lane, revealed: frozenset[str] = frozenset()) -> WorkspaceSandbox:
+    def _view(self, lane: InstanceKind, revealed: frozenset[str] = frozenset()) -> WorkspaceSandbox:
         view = WorkspaceSandbox(
             self._lanes, _nothing_to_release, lane, limits=self.limits, revealed=revealed, connect=self._connect
         )
@@ -398,7 +400,7 @@ class WorkspaceSandbox:
         return locate(path, self._lanes.workspace, self._lanes.added)
 
 
-async def _nothing_to_release(_: Lanes) -> None:
+async def _nothing_to_release(_: SandboxPool) -> None:
     """Do nothing: the lanes belong to whoever holds the sandbox that may change things."""
 
 

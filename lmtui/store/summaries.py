@@ -19,12 +19,12 @@ from pathlib import Path
 from lmtui.core.agent_events import WaitSet
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import ROOT, Envelope, TurnReason, TurnStarted
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import as_utc
 from lmtui.paths import workspace_dir
 from lmtui.store.codec import decode, read_time
-from lmtui.store.sessions import SessionStore, is_in_use
+from lmtui.store.session_logs import SessionStore, is_in_use
 
 _MARK_FILE = "waits.seen"
 _SLACK_S = 2.0
@@ -277,13 +277,13 @@ def scan(path: Path, data: bytes) -> SessionSummary | None:
         waits = found.has_plan if found.state != "writing" else bool(found.waiting)
         return SessionSummary(
             id=path.stem,
-            title=clean_line(found.text("session_renamed", "title")),
+            title=sanitize_line(found.text("session_renamed", "title")),
             state="waits" if waits else found.state,
-            model=clean_line(found.text("model_changed", "model")),
+            model=sanitize_line(found.text("model_changed", "model")),
             created=created,
             updated=updated,
             changed_files=len(found.changed),
-            last_line=clean_line(found.last_line()[:_LAST_LINE_CHARS]),
+            last_line=sanitize_line(found.last_line()[:_LAST_LINE_CHARS]),
             tokens=found.tokens(),
             wakes=found.wakes(),
         )
@@ -336,4 +336,4 @@ def _match(data: bytes, words: list[str]) -> str | None:
 def _around(line: str, at: int) -> str:
     """Return a line as it can be shown, begun shortly before a place in it."""
     start = max(0, at - _MATCH_LEAD_CHARS)
-    return ("…" if start else "") + clean_line(line[start : start + _MATCH_CHARS].strip())
+    return ("…" if start else "") + sanitize_line(line[start : start + _MATCH_CHARS].strip())

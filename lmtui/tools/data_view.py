@@ -11,7 +11,7 @@ from lmtui.core.errors import ToolError
 from lmtui.core.messages import MAX_IMAGE_BYTES, Image, sniff
 from lmtui.core.permissions.decide import Access
 from lmtui.core.ports import ToolContext, ToolResult
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.tools.tool import Arguments, Tool, WorkspacePath, always, argument, path_argument
 
 _FORMATS = "JPEG, PNG, GIF and WebP"
@@ -80,7 +80,7 @@ async def _view(arguments: DataViewArguments, context: ToolContext) -> ToolResul
     if found is None:
         raise ToolError(f"{arguments.path} could not be looked into (exit code {result.exit_code}): {result.output[:300]}")
     if problem := found.get("problem"):
-        raise ToolError(f"{arguments.path}: {clean_line(str(problem))}")
+        raise ToolError(f"{arguments.path}: {sanitize_line(str(problem))}")
     return ToolResult("\n".join(_lines(arguments.path, found)), f"{found.get('rows', 0):,} × {found.get('width', 0)}")
 
 
@@ -95,29 +95,31 @@ def _read(output: str) -> dict[str, object] | None:
 
 def _lines(path: str, found: dict[str, object]) -> list[str]:
     columns = [each for each in _list(found.get("columns")) if isinstance(each, list) and len(each) == 3]
-    names = [clean_line(str(name)) for name, _, _ in columns]
+    names = [sanitize_line(str(name)) for name, _, _ in columns]
     lines = [f"{path}: {found.get('kind')}, {found.get('rows', 0):,} rows × {found.get('width', 0):,} columns"]
     sample = found.get("sample")
     if columns:
         among = f" (types and empty cells of the first {sample:,} rows)" if isinstance(sample, int) and sample else ""
         lines.append(f"columns{among}:")
-        lines += [_column(clean_line(str(name)), kind, empty) for name, kind, empty in columns]
+        lines += [_column(sanitize_line(str(name)), kind, empty) for name, kind, empty in columns]
     head, tail = _list(found.get("head")), _list(found.get("tail"))
     lines += _table("first rows", names, head) + _table("last rows", names, tail)
     if note := found.get("note"):
-        lines.append(f"({clean_line(str(note))})")
+        lines.append(f"({sanitize_line(str(note))})")
     return lines
 
 
 def _column(name: str, kind: object, empty: object) -> str:
-    return f"  {name}: {clean_line(str(kind)) or 'empty'}" + (f", {empty:,} empty" if isinstance(empty, int) and empty else "")
+    return f"  {name}: {sanitize_line(str(kind)) or 'empty'}" + (
+        f", {empty:,} empty" if isinstance(empty, int) and empty else ""
+    )
 
 
 def _table(title: str, names: Sequence[str], rows: Sequence[object]) -> list[str]:
     if not rows:
         return []
     cut = f" (the first {_SHOWN_COLUMNS} columns)" if len(names) > _SHOWN_COLUMNS else ""
-    shown = [" | ".join(clean_line(str(cell)) for cell in _list(row)[:_SHOWN_COLUMNS])[:_ROW_CHARS] for row in rows]
+    shown = [" | ".join(sanitize_line(str(cell)) for cell in _list(row)[:_SHOWN_COLUMNS])[:_ROW_CHARS] for row in rows]
     return [f"{title}{cut}:", " | ".join(names[:_SHOWN_COLUMNS])[:_ROW_CHARS], *shown]
 
 

@@ -12,7 +12,7 @@ from lmtui.core.errors import ToolError
 from lmtui.core.permissions.decide import Access, Verdict
 from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.workspace import FileContent
-from lmtui.tools.files import counts, read_text, write_accepted
+from lmtui.tools.file_tools import counts, read_text, write_accepted
 from lmtui.tools.text import TextFile, describe_change, hunk_count, lines_of
 from lmtui.tools.tool import Arguments, Tool, WorkspacePath, always, argument, path_argument
 

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, PrivateAttr, ValidationInfo, model_validat
 from lmtui.core.errors import ToolError
 from lmtui.core.permissions.decide import Access
 from lmtui.core.ports import Preview, ToolContext, ToolResult
-from lmtui.core.programs import Ran
+from lmtui.core.programs import CodeResult
 from lmtui.core.workspace import BackgroundCommand, CommandLimits, ExecResult, FileChange, FileChangeKind
 from lmtui.paths import MOUNT_POINT
 from lmtui.tools.tool import Arguments, Tool, always, argument, below_root
@@ -39,7 +39,7 @@ async def _python(arguments: PythonArguments, context: ToolContext) -> ToolResul
     return ToolResult(text, _background_summary(ran), ok=ran.is_ok, images=ran.images if context.sees else ())
 
 
-def _notes(ran: Ran, timeout_s: int) -> tuple[str, ...]:
+def _notes(ran: CodeResult, timeout_s: int) -> tuple[str, ...]:
     """Return what the model has to know beside the output."""
     notes = []
     if ran.images:
@@ -53,7 +53,7 @@ def _notes(ran: Ran, timeout_s: int) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _background_summary(ran: Ran) -> str:
+def _background_summary(ran: CodeResult) -> str:
     if ran.is_lost:
         return "interpreter ended"
     return "timed out" if ran.is_timed_out else "" if ran.is_ok else "error"

@@ -22,11 +22,11 @@ from textual.worker import Worker, WorkerState
 
 from lmtui import paths
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.tui import terminal, themes
 from lmtui.tui.commands import Scope, bindings, command, of_scope
 from lmtui.tui.modals.results import Choice, Chosen
-from lmtui.tui.open_sessions import Desk
+from lmtui.tui.open_sessions import OpenSessions
 from lmtui.tui.options import StartOptions
 from lmtui.tui.screens.workbench import ThemeWanted, Workbench
 from lmtui.tui.table.command import use_keys
@@ -35,10 +35,10 @@ from lmtui.tui.timing import call_after
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import SessionHost
-    from lmtui.tui.lazy_imports import Dialogs
-    from lmtui.tui.perf_overlay import Collector
-    from lmtui.tui.router import Feed
-    from lmtui.tui.terminal_notifier import Attention
+    from lmtui.tui.lazy_imports import LazyImports
+    from lmtui.tui.perf_overlay import GcPolicy
+    from lmtui.tui.router import SessionView
+    from lmtui.tui.terminal_notifier import TerminalNotifier
     from lmtui.tui.theme_watch import ThemeWatch
 
 
@@ -46,7 +46,7 @@ class TerminalApp(App[int]):
     """What every screen of the app may ask of the terminal."""
 
     has_mouse: bool = True
-    attention: Attention | None = None
+    attention: TerminalNotifier | None = None
     frames_drawn: int = 0
     has_job_control: Callable[[], bool] = staticmethod(lambda: False)
 
@@ -267,8 +267,8 @@ class LmtuiApp(ThemedApp):
         self._is_leaving = False
         self.is_stop_hasty = False  # the last escape came right behind another one
         self._stop_at_s = float("-inf")
-        self.desk = Desk(self)
-        self._collector: Collector | None = None
+        self.desk = OpenSessions(self)
+        self._collector: GcPolicy | None = None
         self.animation_level = "none"
         use_keys(self.options.keys)
 
@@ -391,7 +391,7 @@ class LmtuiApp(ThemedApp):
     def _session_failed(self, event: Worker.StateChanged) -> None:
         if event.state is WorkerState.ERROR and event.worker.name in ("session", "scheduler"):
             who = "the scheduler" if event.worker.name == "scheduler" else f"session {event.worker.group}"
-            self.workbench.say(f"{who} failed: {clean_line(repr(event.worker.error))}", "error")
+            self.workbench.say(f"{who} failed: {sanitize_line(repr(event.worker.error))}", "error")
 
     # -- commands everywhere --------------------------------------------------------------------------------------------
 
@@ -461,7 +461,7 @@ class LmtuiApp(ThemedApp):
     def _schedule(self, delay_s: float, callback: Callable[[], None]) -> object:
         return call_after(self, delay_s, callback)
 
-    def _show_session(self, feed: Feed) -> None:
+    def _show_session(self, feed: SessionView) -> None:
         self.workbench.show_session(feed)
 
     def _facts_changed(self) -> None:
@@ -473,7 +473,7 @@ class LmtuiApp(ThemedApp):
                 self._collector.look()
 
 
-def _load_dialogs() -> Dialogs:
-    from lmtui.tui.lazy_imports import Dialogs  # noqa: PLC0415 - a quarter of the start-up time, and no first frame needs it
+def _load_dialogs() -> LazyImports:
+    from lmtui.tui.lazy_imports import LazyImports  # noqa: PLC0415 - a quarter of the start-up time, and no first frame needs it
 
-    return Dialogs()
+    return LazyImports()

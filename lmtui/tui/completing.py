@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from lmtui.core.mcp import McpResource
 from lmtui.core.prompt_text import PromptFile, mention_text
-from lmtui.core.sanitize import clean_line, clean_path
+from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.tui.commands import Command, complete_slash, parse_slash
 from lmtui.tui.prompt_store import has_in_order
 
@@ -18,7 +18,7 @@ _MOST_RESOURCES = 20
 _BEGUN = re.compile(r'(?<![\w@.\-/])@(?:"(?P<quoted>[^"\n]*)|(?P<plain>[^\s"\'`<>()\[\]{},;]*))\Z')
 
 
-class Kind(StrEnum):
+class CompletionKind(StrEnum):
     """What is completed."""
 
     NAME = "name"
@@ -28,10 +28,10 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class CompletionRequest:
     """What is completed: the part of a line from `start` to `end`; `source` names the values of an argument."""
 
-    kind: Kind
+    kind: CompletionKind
     query: str
     row: int = 0
     start: int = 0
@@ -56,7 +56,7 @@ class Offer:
 class Completing:
     """The state of the list: what is wanted, what is offered, which line is marked (-1 for none)."""
 
-    wanted: Wanted | None = None
+    wanted: CompletionRequest | None = None
     offers: Sequence[Offer] = ()
     marked: int = -1
     values: dict[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
@@ -71,9 +71,9 @@ class Completing:
         """Return the marked line."""
         return self.offers[self.marked] if 0 <= self.marked < len(self.offers) else None
 
-    def show(self, wanted: Wanted | None, offers: Sequence[Offer]) -> None:
+    def show(self, wanted: CompletionRequest | None, offers: Sequence[Offer]) -> None:
         """Offer these; the first is marked, but for an argument of which nothing is typed yet."""
-        is_hint = wanted is not None and wanted.kind is Kind.VALUE and not wanted.query
+        is_hint = wanted is not None and wanted.kind is CompletionKind.VALUE and not wanted.query
         self.wanted, self.offers, self.marked = wanted, offers, -1 if is_hint or not offers else 0
 
     def move(self, step: int) -> None:
@@ -93,21 +93,21 @@ class Completing:
         )
 
 
-def wanted_at(text: str, row: int, column: int) -> Wanted | None:
+def wanted_at(text: str, row: int, column: int) -> CompletionRequest | None:
     """Return what is completed where the cursor is: a slash command, its argument or a path; None for other text."""
     if text.startswith("/") and "\n" not in text:
         if " " not in text:
-            return Wanted(Kind.NAME, text[1:], 0, 0, len(text))
+            return CompletionRequest(CompletionKind.NAME, text[1:], 0, 0, len(text))
         call = parse_slash(text)
         if call is not None and call.command is not None and call.command.values:
             start = text.index(" ") + 1
-            return Wanted(Kind.VALUE, text[start:].strip(), 0, start, len(text), call.command.values)
+            return CompletionRequest(CompletionKind.VALUE, text[start:].strip(), 0, start, len(text), call.command.values)
     line = text.split("\n", row + 1)[row][:column]
     begun = _BEGUN.search(line)
     if begun is None:
         return None
     query = begun["quoted"] if begun["quoted"] is not None else begun["plain"]
-    return Wanted(Kind.PATH, query.removeprefix("./"), row, begun.start(), column)
+    return CompletionRequest(CompletionKind.PATH, query.removeprefix("./"), row, begun.start(), column)
 
 
 def name_offers(query: str, files: Sequence[tuple[str, str]] = ()) -> list[Offer]:
@@ -120,12 +120,12 @@ def name_offers(query: str, files: Sequence[tuple[str, str]] = ()) -> list[Offer
 def prompt_values(files: Sequence[PromptFile]) -> list[tuple[str, str]]:
     """Return the slash commands that are files as values: how each is typed, and what it does."""
     usable = [file for file in files if not file.problem]
-    return [(file.label.removeprefix("/"), clean_line(file.description or file.source)) for file in usable]
+    return [(file.label.removeprefix("/"), sanitize_line(file.description or file.source)) for file in usable]
 
 
 def _file_offer(label: str, note: str) -> Offer:
     name, _, hint = label.partition(" ")
-    return Offer(clean_line(f"/{label}"), note, f"/{name} " if hint else f"/{name}", goes_on=bool(hint))
+    return Offer(sanitize_line(f"/{label}"), note, f"/{name} " if hint else f"/{name}", goes_on=bool(hint))
 
 
 def _name_offer(name: str, each: Command) -> Offer:
@@ -142,7 +142,7 @@ def value_offers(query: str, values: Sequence[tuple[str, str]]) -> list[Offer]:
         lambda value: has_in_order(wanted, value),
     )
     found = dict.fromkeys(pair for is_fit in tests for pair in values if is_fit(pair[0].lower()))
-    return [Offer(clean_line(value), clean_line(note), value) for value, note in found]
+    return [Offer(sanitize_line(value), sanitize_line(note), value) for value, note in found]
 
 
 def resource_offers(query: str, resources: Sequence[McpResource]) -> list[Offer]:
@@ -155,13 +155,13 @@ def resource_offers(query: str, resources: Sequence[McpResource]) -> list[Offer]
             continue
         head = address.partition("{")[0]
         text = f"@{head}" if each.is_template else mention_text(address)
-        found.append(Offer(clean_path(address), clean_line(each.title or "resource"), text, goes_on=each.is_template))
+        found.append(Offer(sanitize_path(address), sanitize_line(each.title or "resource"), text, goes_on=each.is_template))
     return found[:_MOST_RESOURCES]
 
 
 def past_offers(texts: Sequence[str]) -> list[Offer]:
     """Return earlier texts, one line each."""
-    return [Offer(clean_line(text)[:300], "", text) for text in texts]
+    return [Offer(sanitize_line(text)[:300], "", text) for text in texts]
 
 
 def path_offer(path: str, notes: Mapping[str, str]) -> Offer:
@@ -169,4 +169,4 @@ def path_offer(path: str, notes: Mapping[str, str]) -> Offer:
     mention = mention_text(path)
     is_folder = path.endswith("/")
     text = mention[:-1] if is_folder and mention.endswith('"') else mention
-    return Offer(clean_path(path), notes.get(path, ""), text, is_folder)
+    return Offer(sanitize_path(path), notes.get(path, ""), text, is_folder)

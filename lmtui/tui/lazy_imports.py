@@ -2,61 +2,61 @@
 
 from __future__ import annotations
 
-from lmtui.tui.controllers.files import FilesPart
-from lmtui.tui.controllers.jobs import JobsPart
-from lmtui.tui.controllers.mcp import McpPart
-from lmtui.tui.controllers.panes import AgentPart, ChatPart, LayoutPart
-from lmtui.tui.controllers.plan import PlanPart
-from lmtui.tui.controllers.prompt import PromptPart
-from lmtui.tui.controllers.prompt_files import GuidancePart, PromptFilesPart
-from lmtui.tui.controllers.sessions import SessionsPart
-from lmtui.tui.controllers.skills import SkillsPart
+from lmtui.tui.controllers.file_controller import FileController
+from lmtui.tui.controllers.job_controller import JobController
+from lmtui.tui.controllers.mcp_controller import McpController
+from lmtui.tui.controllers.pane_controller import ChatController, LayoutController, PaneController
+from lmtui.tui.controllers.plan_controller import PlanController
+from lmtui.tui.controllers.prompt_controller import PromptController
+from lmtui.tui.controllers.prompt_file_controller import InstructionController, PromptFileController
+from lmtui.tui.controllers.session_controller import SessionController
+from lmtui.tui.controllers.skill_controller import SkillController
 from lmtui.tui.editor import has_job_control
 from lmtui.tui.modals.approval import Approval, Batch, CommandEdit, GrantChoice
+from lmtui.tui.modals.context_window import BudgetController
 from lmtui.tui.modals.hunks import approval_of
-from lmtui.tui.modals.models import ModelsPart
+from lmtui.tui.modals.models import ModelController
 from lmtui.tui.modals.picker import AskText, Confirm, Picker, Reading
-from lmtui.tui.modals.restore import RestoreQuestion
-from lmtui.tui.modals.rules import Rules
-from lmtui.tui.modals.settings import AroundPart
-from lmtui.tui.modals.trust import TrustPart, TrustQuestion
-from lmtui.tui.modals.window import LongWorkPart
-from lmtui.tui.perf_overlay import Collector, Meter
+from lmtui.tui.modals.rule_list import Rules
+from lmtui.tui.modals.settings import SettingsController
+from lmtui.tui.modals.trust_question import TrustController, TrustQuestion
+from lmtui.tui.modals.undo import RestoreQuestion
+from lmtui.tui.perf_overlay import GcPolicy, PerfOverlay
 from lmtui.tui.router import Router
-from lmtui.tui.screens.changes import NO_CHANGES, ChangeSources, ChangesScreen, ChangeView, turns_of
+from lmtui.tui.screens.changes_screen import NO_CHANGES, ChangeSources, ChangesScreen, ChangeView, turns_of
 from lmtui.tui.screens.first_run import FirstRun
 from lmtui.tui.screens.help import Help
 from lmtui.tui.summary import header_parts, status_parts, status_text
-from lmtui.tui.terminal_notifier import Attention
+from lmtui.tui.terminal_notifier import TerminalNotifier
 from lmtui.tui.theme_watch import ThemeWatch
 from lmtui.tui.widgets.panes import Panes
 
 
-class Dialogs:
+class LazyImports:
     """The classes by name; a value of this type proves that they are loaded."""
 
     router = Router
     panes = Panes
-    attention = Attention
-    collector = Collector
+    attention = TerminalNotifier
+    collector = GcPolicy
     theme_watch = ThemeWatch
-    around_part = AroundPart
-    meter = Meter
-    chat_part = ChatPart
-    layout_part = LayoutPart
-    prompt_part = PromptPart
-    files_part = FilesPart
-    sessions_part = SessionsPart
-    agent_part = AgentPart
-    models_part = ModelsPart
-    long_work_part = LongWorkPart
-    guidance_part = GuidancePart
-    prompt_files_part = PromptFilesPart
-    jobs_part = JobsPart
-    mcp_part = McpPart
-    skills_part = SkillsPart
-    trust_part = TrustPart
-    plan_part = PlanPart
+    around_part = SettingsController
+    meter = PerfOverlay
+    chat_part = ChatController
+    layout_part = LayoutController
+    prompt_part = PromptController
+    files_part = FileController
+    sessions_part = SessionController
+    agent_part = PaneController
+    models_part = ModelController
+    long_work_part = BudgetController
+    guidance_part = InstructionController
+    prompt_files_part = PromptFileController
+    jobs_part = JobController
+    mcp_part = McpController
+    skills_part = SkillController
+    trust_part = TrustController
+    plan_part = PlanController
     approval = Approval
     approval_of = staticmethod(approval_of)
     beside_approval = (AskText, Batch, CommandEdit, GrantChoice, Reading)

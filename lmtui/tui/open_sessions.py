@@ -19,7 +19,7 @@ from lmtui.core.prompt_text import FilledPrompt
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import Session, SessionHost, SessionSummary
-    from lmtui.tui.router import Feed, Router
+    from lmtui.tui.router import Router, SessionView
 
 
 MOST_OPEN = 20
@@ -28,7 +28,7 @@ _MOST_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class OpenSessions:
+class SavedSessions:
     """The ids of the open sessions, the one on screen, and those that are marked."""
 
     ids: tuple[str, ...] = ()
@@ -43,23 +43,23 @@ class OpenStore:
         name = hashlib.sha256(str(workspace).encode("utf-8", "surrogateescape")).hexdigest()[:16]
         self._path = folder / f"{name}.json"
 
-    def read(self) -> OpenSessions:
+    def read(self) -> SavedSessions:
         """Return what was kept; a file that cannot be read is as if there were none."""
         try:
             with self._path.open("rb") as file:
                 value = json.loads(file.read(_MOST_BYTES))
         except (OSError, ValueError):
-            return OpenSessions()
+            return SavedSessions()
         if not isinstance(value, dict):
-            return OpenSessions()
+            return SavedSessions()
         active = value.get("active")
-        return OpenSessions(
+        return SavedSessions(
             tuple(_texts(value.get("open")))[:MOST_OPEN],
             active if isinstance(active, str) else "",
             frozenset(_texts(value.get("marks"))),
         )
 
-    def write(self, opened: OpenSessions) -> None:
+    def write(self, opened: SavedSessions) -> None:
         """Keep it, in one step: the session on screen and the newest of the others.
 
         Raises:
@@ -80,7 +80,7 @@ def _texts(value: object) -> list[str]:
     return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
 
 
-class Desk:
+class OpenSessions:
     """What lies open: the host and the router of the open sessions, each once it is there."""
 
     def __init__(self, app: App[Any]) -> None:
@@ -93,12 +93,12 @@ class Desk:
         self._workers: dict[str, Worker[None]] = {}
 
     @property
-    def active(self) -> Feed | None:
+    def active(self) -> SessionView | None:
         """Return the session on screen."""
         return self.router.active if self.router is not None else None
 
     @property
-    def feeds(self) -> Mapping[str, Feed]:
+    def feeds(self) -> Mapping[str, SessionView]:
         """Return the open sessions by id."""
         return self.router.feeds if self.router is not None else {}
 
@@ -108,11 +108,11 @@ class Desk:
         return sorted({*self.feeds, *self.parked})
 
     @property
-    def running(self) -> list[Feed]:
+    def running(self) -> list[SessionView]:
         """Return the sessions in which a turn is under way."""
         return [feed for feed in self.feeds.values() if feed.session.is_running]
 
-    async def open(self, session_id: str = "") -> Feed:
+    async def open(self, session_id: str = "") -> SessionView:
         """Open a session (a new one without id) and put it on screen.
 
         Raises:
@@ -131,28 +131,30 @@ class Desk:
         self.router.show(feed)
         return feed
 
-    def submit(self, feed: Feed, text: str, *, is_now: bool = False, typed: str = "", images: Sequence[Image] = ()) -> None:
+    def submit(
+        self, feed: SessionView, text: str, *, is_now: bool = False, typed: str = "", images: Sequence[Image] = ()
+    ) -> None:
         """Give a text to a session; see `core.sessions.Session.submit`."""
         give = feed.session.steer if is_now else feed.session.submit
         give(text, typed=typed if typed != text else "", images=images)
         self._wake(feed)
 
-    def run_command(self, feed: Feed, command: str, *, is_told: bool) -> None:
+    def run_command(self, feed: SessionView, command: str, *, is_told: bool) -> None:
         """Run a command of the user's own in a session."""
         feed.session.waiting.run_command(command, is_told=is_told)
         self._wake(feed)
 
-    def begin_prompt(self, feed: Feed, prompt: FilledPrompt, typed: str) -> None:
+    def begin_prompt(self, feed: SessionView, prompt: FilledPrompt, typed: str) -> None:
         """Give the command of a file to a session."""
         feed.session.prompts.begin(prompt, typed)
         self._wake(feed)
 
-    def go_on(self, feed: Feed) -> None:
+    def go_on(self, feed: SessionView) -> None:
         """Let a session take up what an interrupt left waiting."""
         feed.session.waiting.go_on()
         self._wake(feed)
 
-    def _wake(self, feed: Feed) -> None:
+    def _wake(self, feed: SessionView) -> None:
         self._start_driving(feed.session)
         self._wakes[feed.session.id].set()
 

@@ -17,7 +17,7 @@ ENOUGH = 100_000
 COUNT_EVERY = 100  # to count what is set aside takes some ten milliseconds
 
 
-class Collector:
+class GcPolicy:
     """Decides when to collect.  `is_quiet` tells whether a pause would be felt by nobody."""
 
     def __init__(self, is_quiet: Callable[[], bool]) -> None:
@@ -63,7 +63,7 @@ KEPT = 3000
 STALL_MS = 16.0
 
 
-class Meter:
+class PerfOverlay:
     """Counts from `toggle` to `toggle`; costs nothing else.
 
     `show` draws a line of words (an empty one hides it), `later` runs something after some seconds, and the two counters

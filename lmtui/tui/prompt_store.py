@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lmtui.core.messages import Image
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 
 MAX_FOUND = 50
 MAX_SEARCHED_CHARS = 2000
 
 
-class History:
+class SentHistory:
     """The texts sent before, oldest first, and where in them the prompt stands."""
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class Folds:
 
     def add_image(self, image: Image) -> str:
         """Return a token for a picture."""
-        name = re.sub(r"[\[\]\n]", "_", clean_line(image.name))[:60]
+        name = re.sub(r"[\[\]\n]", "_", sanitize_line(image.name))[:60]
         token = f"[image #{self._next()} {name}]"
         self._images[token] = image
         return token

@@ -16,7 +16,7 @@ from typing import Protocol, runtime_checkable
 from lmtui.core import events
 from lmtui.core.events import Envelope, Event, TurnStarted
 from lmtui.core.sessions import Session
-from lmtui.tui.session_state import Facts
+from lmtui.tui.session_state import SessionState
 
 DIRECT_EVENTS = 400
 _HEAD_EVENTS = 32
@@ -61,7 +61,7 @@ class Replay:
     """The events that the panels have not taken yet, those that happen meanwhile at their end."""
 
     def __init__(self, history: Sequence[Envelope]) -> None:
-        self.facts = Facts()
+        self.facts = SessionState()
         self._past = history  # not copied: some of it may be held packed until it is looked at
         self._later: list[Envelope] = []
         self._at = 0
@@ -77,9 +77,9 @@ class Replay:
         """Return the events that show the end of the conversation."""
         return self._between(self._start, len(self._past) + len(self._later))
 
-    def first_facts(self) -> Facts:
+    def first_facts(self) -> SessionState:
         """Return the facts as far as the beginning and the end of the history tell them."""
-        facts = Facts()
+        facts = SessionState()
         for envelope in (*self._past[: min(_HEAD_EVENTS, self._start)], *self.tail()):
             facts.apply(envelope)
         return facts
@@ -181,7 +181,7 @@ def _joined(last: Event, event: Event) -> Event | None:
             return None
 
 
-class Feed:
+class SessionView:
     """One open session: its facts, its own panels, and what those have not drawn yet."""
 
     def __init__(self, session: Session, on_event: Callable[[], None]) -> None:
@@ -194,7 +194,7 @@ class Feed:
         self._is_begun = False
         if self._replay is None:
             self._pending = list(history)
-            self.facts = Facts()
+            self.facts = SessionState()
             for envelope in history:
                 self.facts.apply(envelope)
         else:
@@ -256,12 +256,12 @@ class Router:
     def __init__(
         self,
         schedule: Callable[[float, Callable[[], None]], object],
-        on_show: Callable[[Feed], None],
+        on_show: Callable[[SessionView], None],
         on_change: Callable[[], None],
         frame_s: float = 1 / 30,
     ) -> None:
-        self.feeds: dict[str, Feed] = {}
-        self.active: Feed | None = None
+        self.feeds: dict[str, SessionView] = {}
+        self.active: SessionView | None = None
         self.shared: tuple[Panel, ...] = ()
         self._schedule = schedule
         self._on_show = on_show
@@ -271,14 +271,14 @@ class Router:
         self._free_at = 0.0
         self._is_loading = False
 
-    def add(self, session: Session) -> Feed:
+    def add(self, session: Session) -> SessionView:
         """Listen to a session; one that is known already is returned as it is."""
         feed = self.feeds.get(session.id)
         if feed is None:
-            feed = self.feeds[session.id] = Feed(session, self._wake)
+            feed = self.feeds[session.id] = SessionView(session, self._wake)
         return feed
 
-    def remove(self, session_id: str) -> Feed | None:
+    def remove(self, session_id: str) -> SessionView | None:
         """Stop listening to a session and return what was known of it."""
         feed = self.feeds.pop(session_id, None)
         if feed is not None:
@@ -287,7 +287,7 @@ class Router:
             self.active = None
         return feed
 
-    def show(self, feed: Feed) -> None:
+    def show(self, feed: SessionView) -> None:
         """Put a session on screen."""
         self.active = feed
         self._on_show(feed)
@@ -309,7 +309,7 @@ class Router:
         if self.active is not None and self.active.is_behind:
             self._wake()
 
-    def waiting(self) -> list[Feed]:
+    def waiting(self) -> list[SessionView]:
         """Return the sessions that wait for an answer, oldest first."""
         return [feed for feed in self.feeds.values() if feed.facts.approvals or (feed.facts.waits and feed is not self.active)]
 

@@ -12,10 +12,10 @@ from lmtui.core.agent_events import (
     AgentFinished,
     AgentStarted,
     BackgroundChanged,
-    Job,
     JobsChanged,
     PlanDecided,
     PlanProposed,
+    WaitingJob,
     WaitSet,
 )
 from lmtui.core.events import ROOT, Envelope, FilesChanged, FilesRestored, TurnReason, step_id
@@ -23,7 +23,7 @@ from lmtui.core.messages import Role
 from lmtui.core.model_events import VisionChanged
 from lmtui.core.plan import Plan
 from lmtui.core.plan_mode import PlanMode, after
-from lmtui.core.sanitize import clean_line, clean_path
+from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.times import as_utc
 from lmtui.core.workspace import BackgroundCommand, FileChange, FileChangeKind
 
@@ -52,7 +52,7 @@ class Agents:
         """Take in one event; True if something of an agent is another."""
         event = envelope.event
         if isinstance(event, AgentStarted):
-            self.by_id[event.agent] = Agent(event.agent, event.parent, clean_line(event.title))
+            self.by_id[event.agent] = Agent(event.agent, event.parent, sanitize_line(event.title))
             return True
         if isinstance(event, events.ApprovalResolved):
             agent = self.by_id.get(self._asked.pop(event.approval_id, ""))
@@ -63,14 +63,14 @@ class Agents:
         match event:
             case AgentFinished():
                 agent.state = _STATES.get(event.outcome, "failed")
-                agent.doing = clean_line(event.summary or event.outcome)
+                agent.doing = sanitize_line(event.summary or event.outcome)
             case events.ApprovalRequested():
                 self._asked[event.approval_id] = agent.id
                 agent.state = "waits"
             case events.ApprovalResolved() if agent.state == "waits":
                 agent.state = "working"
             case events.ToolCallStarted():
-                agent.doing = clean_path(f"{event.tool} {event.title}".strip())
+                agent.doing = sanitize_path(f"{event.tool} {event.title}".strip())
             case _:
                 return False
         return True
@@ -200,7 +200,7 @@ def _join(first: FileChange, then: FileChange) -> FileChange:
 LAST_LINE_CHARS = 120
 
 
-class Doing(StrEnum):
+class ActivityKind(StrEnum):
     """What the agent of a session is doing."""
 
     NOTHING = "nothing"
@@ -220,7 +220,7 @@ class Activity:
     Of a prompt that is read: how far (`ratio`, -1 is unknown), how many `tokens`, about how long, how many others come first.
     """
 
-    doing: Doing = Doing.NOTHING
+    doing: ActivityKind = ActivityKind.NOTHING
     detail: str = ""
     since: datetime | None = None
     ratio: float = -1.0
@@ -232,7 +232,7 @@ class Activity:
 
 
 @dataclass(slots=True)
-class Facts:
+class SessionState:
     """The state of a session as panels around the transcript show it."""
 
     title: str = ""
@@ -246,7 +246,7 @@ class Facts:
     sandbox: events.SandboxSelected | None = None
     plan: Plan = field(default_factory=Plan)
     agents: Agents = field(default_factory=Agents)
-    jobs: tuple[Job, ...] = ()
+    jobs: tuple[WaitingJob, ...] = ()
     background: tuple[BackgroundCommand, ...] = ()
     wakes: datetime | None = None
     queued: tuple[str, ...] = ()
@@ -309,16 +309,16 @@ class Facts:
             case events.SessionOpened():
                 self.workspace = event.workspace
             case events.SessionRenamed():
-                self.title = clean_line(event.title)
+                self.title = sanitize_line(event.title)
             case events.ModelChanged():
-                self.model, self.url, self.role = clean_line(event.model), event.url, event.role
+                self.model, self.url, self.role = sanitize_line(event.model), event.url, event.role
                 self.window_tokens = event.window_tokens
             case VisionChanged():
                 self.is_blind = event.sees is False and not event.by
             case WaitSet():
                 self.wakes = as_utc(event.until)
             case events.ModeChanged():
-                self.mode = clean_line(event.mode)
+                self.mode = sanitize_line(event.mode)
             case events.SandboxSelected():
                 self.sandbox = event
             case events.PlanChanged():
@@ -337,9 +337,9 @@ class Facts:
         match event:
             case events.TurnStarted():
                 self.is_running, self.reason, self.error, self.wakes = True, None, "", None
-                self.activity = Activity(Doing.WAITING_FOR_MODEL, since=time)
+                self.activity = Activity(ActivityKind.WAITING_FOR_MODEL, since=time)
             case events.TurnEnded():
-                self.is_running, self.reason, self.error = False, event.reason, clean_line(event.error)
+                self.is_running, self.reason, self.error = False, event.reason, sanitize_line(event.error)
                 self.activity = Activity()
                 self._running_tools.clear()
             case PlanDecided():
@@ -348,49 +348,49 @@ class Facts:
             case events.MessageAdded():
                 text = event.text.strip()
                 if text:
-                    self.last_line = clean_line(text.splitlines()[-1])[:LAST_LINE_CHARS]
+                    self.last_line = sanitize_line(text.splitlines()[-1])[:LAST_LINE_CHARS]
                 if event.role is Role.USER and not self.title:
-                    self.title = clean_line(text.splitlines()[0] if text else "")[:LAST_LINE_CHARS]
+                    self.title = sanitize_line(text.splitlines()[0] if text else "")[:LAST_LINE_CHARS]
                 if self.is_running and not self._running_tools:
-                    self.activity = Activity(Doing.WAITING_FOR_MODEL, since=time)
+                    self.activity = Activity(ActivityKind.WAITING_FOR_MODEL, since=time)
 
     def _apply_step(
         self, event: events.ToolCallStarted | events.ToolCallFinished | events.RetryScheduled, time: datetime
     ) -> None:
         match event:
             case events.ToolCallStarted():
-                self._running_tools[event.call_id] = (clean_path(f"{event.tool}: {event.title}".rstrip(": ")), time)
+                self._running_tools[event.call_id] = (sanitize_path(f"{event.tool}: {event.title}".rstrip(": ")), time)
             case events.ToolCallFinished():
                 self._running_tools.pop(event.call_id, None)
             case events.RetryScheduled():
-                reason = clean_line(event.reason)
-                self.activity = Activity(Doing.RETRYING, reason, time, wait_s=event.wait_s)
+                reason = sanitize_line(event.reason)
+                self.activity = Activity(ActivityKind.RETRYING, reason, time, wait_s=event.wait_s)
                 return
         if self._running_tools:
             detail, since = next(iter(self._running_tools.values()))
-            self.activity = Activity(Doing.RUNNING_TOOL, detail, since)
+            self.activity = Activity(ActivityKind.RUNNING_TOOL, detail, since)
         else:
-            self.activity = Activity(Doing.WAITING_FOR_MODEL, since=time)
+            self.activity = Activity(ActivityKind.WAITING_FOR_MODEL, since=time)
 
     def _apply_stream(
         self, event: events.TextDelta | events.ThinkingDelta | events.PrefillProgress | events.CallProgress, time: datetime
     ) -> None:
         match event:
             case events.TextDelta():
-                self._enter(Doing.WRITING, time)
+                self._enter(ActivityKind.WRITING, time)
                 self.activity.chars += len(event.text)
             case events.ThinkingDelta():
-                self._enter(Doing.THINKING, time)
+                self._enter(ActivityKind.THINKING, time)
                 self.activity.chars += len(event.text)
             case events.PrefillProgress():
-                self._enter(Doing.READING, time)
+                self._enter(ActivityKind.READING, time)
                 activity = self.activity
                 activity.ratio, activity.queued = event.ratio, event.queued
                 activity.tokens, activity.estimate_s = event.tokens or activity.tokens, event.estimate_s or activity.estimate_s
             case events.CallProgress():
-                self._enter(Doing.WRITING_CALL, time)
-                self.activity.detail, self.activity.chars = clean_line(event.tool), event.size_chars
+                self._enter(ActivityKind.WRITING_CALL, time)
+                self.activity.detail, self.activity.chars = sanitize_line(event.tool), event.size_chars
 
-    def _enter(self, doing: Doing, time: datetime) -> None:
+    def _enter(self, doing: ActivityKind, time: datetime) -> None:
         if self.activity.doing is not doing:
             self.activity = Activity(doing, since=time)

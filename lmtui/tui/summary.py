@@ -8,17 +8,17 @@ from datetime import datetime
 from pathlib import Path
 
 from lmtui.core.events import TurnReason
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import LocalZone, moment_text
 from lmtui.tui.commands import command, first_key
-from lmtui.tui.router import Feed
-from lmtui.tui.session_state import Activity, Doing, Facts
+from lmtui.tui.router import SessionView
+from lmtui.tui.session_state import Activity, ActivityKind, SessionState
 from lmtui.tui.widgets.bars import Part
 from lmtui.tui.wording import duration_text, folder_text, shorten_middle, tokens_text, window_text
 
 
-def live_summary(feed: Feed, known: SessionSummary | None, now: datetime) -> SessionSummary:
+def live_summary(feed: SessionView, known: SessionSummary | None, now: datetime) -> SessionSummary:
     """Return the row of an open session; `known` is what its log said when it was read last."""
     facts = feed.facts
     history = feed.session.history()
@@ -39,7 +39,7 @@ def live_summary(feed: Feed, known: SessionSummary | None, now: datetime) -> Ses
     )
 
 
-def live_state(facts: Facts) -> str:
+def live_state(facts: SessionState) -> str:
     """Return the state as a list names it."""
     if facts.waits:
         return "waits"
@@ -50,16 +50,16 @@ def live_state(facts: Facts) -> str:
     return facts.reason.value if facts.reason is not None else "new"
 
 
-def waits_for(facts: Facts) -> str:
+def waits_for(facts: SessionState) -> str:
     """Return what a session waits for an answer to, empty for nothing."""
     if not facts.approvals:
-        return f"plan: {clean_line(facts.proposal.proposal.title)}" if facts.proposal is not None and facts.waits else ""
+        return f"plan: {sanitize_line(facts.proposal.proposal.title)}" if facts.proposal is not None and facts.waits else ""
     request = next(iter(facts.approvals.values()))
-    return clean_line(f"{request.tool} {request.text.partition(chr(10))[0]}")
+    return sanitize_line(f"{request.tool} {request.text.partition(chr(10))[0]}")
 
 
 def in_order(
-    found: Iterable[SessionSummary], feeds: Mapping[str, Feed], parked: Iterable[str], now: datetime
+    found: Iterable[SessionSummary], feeds: Mapping[str, SessionView], parked: Iterable[str], now: datetime
 ) -> list[SessionSummary]:
     """Return sessions, the open ones first, as they are at this moment: what waits, what works, the others by age.
 
@@ -86,7 +86,7 @@ _ENDINGS = {
 }
 
 
-def activity_text(facts: Facts, now: datetime) -> str:
+def activity_text(facts: SessionState, now: datetime) -> str:
     """Return what goes on in a session, such as `shell: pytest -q · 4 s`."""
     if facts.approvals:
         return f"waiting for you: {len(facts.approvals)}"
@@ -100,7 +100,7 @@ def activity_text(facts: Facts, now: datetime) -> str:
     activity = facts.activity
     parts = [_doing_text(activity)]
     elapsed_s = max(0.0, (now - activity.since).total_seconds()) if activity.since else 0.0
-    if activity.doing is Doing.WRITING:
+    if activity.doing is ActivityKind.WRITING:
         rate = activity.chars / CHARS_PER_TOKEN / elapsed_s if elapsed_s >= RATE_AFTER_S else 0.0
         if rate:
             parts.append(f"{rate:.0f} tok/s")
@@ -111,15 +111,15 @@ def activity_text(facts: Facts, now: datetime) -> str:
 
 def _doing_text(activity: Activity) -> str:
     match activity.doing:
-        case Doing.READING:
+        case ActivityKind.READING:
             return _reading_text(activity)
-        case Doing.WRITING_CALL:
+        case ActivityKind.WRITING_CALL:
             return f"writing {activity.detail} call"
-        case Doing.RUNNING_TOOL:
+        case ActivityKind.RUNNING_TOOL:
             return activity.detail
-        case Doing.RETRYING:
+        case ActivityKind.RETRYING:
             return f"{activity.detail}, again in {activity.wait_s:.0f} s"
-        case Doing.WAITING_FOR_MODEL:
+        case ActivityKind.WAITING_FOR_MODEL:
             return "waiting for the model"
         case _:
             return activity.doing.value
@@ -135,7 +135,7 @@ def _reading_text(activity: Activity) -> str:
     return f"reading {tokens_text(activity.tokens)} tokens{about}" if activity.tokens else "reading prompt"
 
 
-def usage_text(facts: Facts) -> str:
+def usage_text(facts: SessionState) -> str:
     """Return the tokens used of the window, such as `3.1k of 8k`; empty before the first request."""
     if facts.usage is None:
         return ""
@@ -146,24 +146,24 @@ def usage_text(facts: Facts) -> str:
     )
 
 
-def reused_text(facts: Facts) -> str:
+def reused_text(facts: SessionState) -> str:
     """Return which part of the last prompt the server had kept, such as `reused 96 %`."""
     if facts.usage is None or not facts.usage.usage.prompt_tokens or not facts.usage.usage.cached_tokens:
         return ""
     return f"reused {100 * facts.usage.usage.cached_tokens // facts.usage.usage.prompt_tokens} %"
 
 
-def sandbox_text(facts: Facts) -> str:
+def sandbox_text(facts: SessionState) -> str:
     """Return the sandbox in a few words: `docker, no network`."""
     if facts.sandbox is None:
         return "not started"
-    backend = clean_line(facts.sandbox.backend)
+    backend = sanitize_line(facts.sandbox.backend)
     return f"{_BACKEND_WORDS.get(backend, backend)}, {network_text(facts.sandbox.network)}"
 
 
 def network_text(network: str) -> str:
     """Return what commands can reach."""
-    return {"none": "no network", "on": "network on: internet and LAN"}.get(network, clean_line(network))
+    return {"none": "no network", "on": "network on: internet and LAN"}.get(network, sanitize_line(network))
 
 
 PANES = ("chat", "files", "plan", "log")
@@ -171,37 +171,37 @@ _BACKEND_WORDS = {"process": "no sandbox", "files": "no shell", "landlock": "lan
 _SANDBOX_STYLES = {"process": "bold $error", "files": "bold $warning", "landlock": "$warning"}
 
 
-def header_parts(facts: Facts | None, folder: Path, first_mode: str, pane: str) -> tuple[list[Part], list[Part]]:
+def header_parts(facts: SessionState | None, folder: Path, first_mode: str, pane: str) -> tuple[list[Part], list[Part]]:
     """Return the header: folder, model, window, sandbox, mode; short and with the panes' names where `pane` names one."""
-    facts = facts or Facts()
+    facts = facts or SessionState()
     mode = facts.mode or first_mode
     mode_style = {"auto": "$warning", "plan": "$accent"}.get(mode, "$text-muted")
     if pane:
-        name = facts.title or clean_line(folder.name)
+        name = facts.title or sanitize_line(folder.name)
         left = [Part(shorten_middle(name, MAX_TITLE_CHARS), "bold", 0), Part(facts.model, "$text-muted", 4)]
         left += [Part(_short_sandbox(facts), sandbox_style(facts), 1), Part(mode, mode_style, 2)]
         tabs = " ".join(f"[{each}]" if each == pane else each for each in PANES)
         return left, [Part(tabs, "$text-muted", 3)]
-    left = [Part("lmtui", "bold $accent", 3), Part(clean_line(folder_text(folder, Path.home())), "", 0)]
+    left = [Part("lmtui", "bold $accent", 3), Part(sanitize_line(folder_text(folder, Path.home())), "", 0)]
     window = f"{window_text(facts.window_tokens)} window" if facts.window_tokens else ""
     right = [Part(_model_text(facts), "", 1), Part(window, "$text-muted", 4)]
     right += [Part(f"sandbox: {sandbox_text(facts)}", sandbox_style(facts), 0), Part(f"mode: {mode}", mode_style, 2)]
     return left, right
 
 
-def _short_sandbox(facts: Facts) -> str:
+def _short_sandbox(facts: SessionState) -> str:
     if facts.sandbox is None:
         return "no sandbox yet"
-    backend = clean_line(facts.sandbox.backend)
+    backend = sanitize_line(facts.sandbox.backend)
     words = _BACKEND_WORDS.get(backend, backend)
     return words if facts.sandbox.network == "none" else f"{words}, {network_text(facts.sandbox.network).partition(':')[0]}"
 
 
-def _model_text(facts: Facts) -> str:
+def _model_text(facts: SessionState) -> str:
     return facts.model or ("server's default" if facts.url else "no model yet")
 
 
-def sandbox_style(facts: Facts) -> str:
+def sandbox_style(facts: SessionState) -> str:
     """Return the colour of the sandbox: red without one or with the network on, amber for a weaker one, quiet else."""
     if facts.sandbox is None:
         return "$text-muted"
@@ -212,7 +212,9 @@ def sandbox_style(facts: Facts) -> str:
     return "$warning" if facts.sandbox.is_weaker else "$text-muted"
 
 
-def status_parts(active: Feed | None, feeds: Collection[Feed], now: datetime, note: str) -> tuple[list[Part], list[Part]]:
+def status_parts(
+    active: SessionView | None, feeds: Collection[SessionView], now: datetime, note: str
+) -> tuple[list[Part], list[Part]]:
     """Return the status line: sessions, what goes on, tokens, and the two keys that lead everywhere."""
     left: list[Part] = []
     if len(feeds) > 1:
@@ -226,7 +228,7 @@ def status_parts(active: Feed | None, feeds: Collection[Feed], now: datetime, no
     return left, [_key_part("app.palette", 3), _key_part("app.help", 4)]
 
 
-def _mark(facts: Facts, *, is_active: bool) -> Part:
+def _mark(facts: SessionState, *, is_active: bool) -> Part:
     title = shorten_middle(facts.title or "new", MAX_TITLE_CHARS)
     if facts.waits:
         return Part(f"◐ {title} (waits)", "$warning", 1)
@@ -234,12 +236,12 @@ def _mark(facts: Facts, *, is_active: bool) -> Part:
     return Part(f"{sign} {title}", "$accent" if is_active else "$text-muted", 5)
 
 
-def _activity_style(facts: Facts) -> str:
+def _activity_style(facts: SessionState) -> str:
     if facts.waits:
         return "bold $warning"
     if not facts.is_running:
         return "$text-muted"
-    return "$warning" if facts.activity.doing is Doing.RETRYING else "$accent"
+    return "$warning" if facts.activity.doing is ActivityKind.RETRYING else "$accent"
 
 
 def _key_part(command_id: str, rank: int) -> Part:
@@ -247,9 +249,9 @@ def _key_part(command_id: str, rank: int) -> Part:
     return Part(f"{first_key(each)} {each.hint}", "$text-muted", rank)
 
 
-def status_text(facts: Facts, session_id: str) -> str:
+def status_text(facts: SessionState, session_id: str) -> str:
     """Return everything that `/status` tells, on one line."""
     sandbox = facts.sandbox.text if facts.sandbox and facts.sandbox.is_weaker else sandbox_text(facts)
     parts = [facts.workspace, facts.model or "the server's own model", facts.url, f"sandbox {sandbox}"]
     parts += [f"mode {facts.mode}", f"session {session_id}", usage_text(facts), facts.sandbox.reason if facts.sandbox else ""]
-    return " · ".join(clean_line(part) for part in parts if part)
+    return " · ".join(sanitize_line(part) for part in parts if part)

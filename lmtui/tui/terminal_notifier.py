@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lmtui.core.events import TurnReason
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 
 if TYPE_CHECKING:
-    from lmtui.tui.router import Feed
-    from lmtui.tui.session_state import Facts
+    from lmtui.tui.router import SessionView
+    from lmtui.tui.session_state import SessionState
 
 AWAY_S, QUIET_S = 30.0, 3.0
 TITLE_CHARS, TEXT_CHARS = 60, 120
@@ -37,7 +37,7 @@ class _Seen:
     approvals: frozenset[str] = frozenset()
 
 
-class Attention:
+class TerminalNotifier:
     """Watches the facts of all sessions.  `way` is the setting: auto, osc9, osc777, bell or off."""
 
     def __init__(
@@ -71,7 +71,7 @@ class Attention:
         """Tell whether nobody types."""
         return self.is_away or self._clock() - self._last_key > QUIET_S
 
-    def look(self, feeds: Iterable[Feed], active: Feed | None) -> None:
+    def look(self, feeds: Iterable[SessionView], active: SessionView | None) -> None:
         """Compare with what was seen last: tell what is new, and bring the title in line."""
         for feed in feeds:
             facts, before = feed.facts, self._seen.get(feed.session.id, _Seen())
@@ -119,7 +119,7 @@ def chosen_way(way: str, environ: Mapping[str, str]) -> str:
     return "osc9" if knows_osc_9 else "bell"
 
 
-def title_text(facts: Facts | None, waiting: int) -> str:
+def title_text(facts: SessionState | None, waiting: int) -> str:
     """Return the window's title: what waits first, then what goes on."""
     if facts is None:
         return "lmtui"
@@ -129,7 +129,7 @@ def title_text(facts: Facts | None, waiting: int) -> str:
     return " · ".join(part for part in (state, mode, name, "lmtui") if part)
 
 
-def _news(facts: Facts, before: _Seen, now: _Seen) -> str:
+def _news(facts: SessionState, before: _Seen, now: _Seen) -> str:
     name = _short(facts.title, TITLE_CHARS) or "session"
     asked = now.approvals - before.approvals
     if asked:
@@ -143,5 +143,5 @@ def _news(facts: Facts, before: _Seen, now: _Seen) -> str:
 
 
 def _short(text: str, size: int) -> str:
-    line = clean_line(text)
+    line = sanitize_line(text)
     return line if len(line) <= size else line[: size - 1] + "…"

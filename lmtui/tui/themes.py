@@ -91,7 +91,7 @@ class ThemeError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Palette:
+class ThemePalette:
     """The colours of a theme by role, as hexadecimal or CSS colour texts."""
 
     name: str
@@ -129,7 +129,7 @@ def find_theme(name: str) -> Theme:
 
 def built_in_theme() -> Theme:
     """Return the default theme without reading a file."""
-    return make_theme(Palette(DEFAULT, is_dark=True, colors=_BUILT_IN))
+    return make_theme(ThemePalette(DEFAULT, is_dark=True, colors=_BUILT_IN))
 
 
 def first_theme(environ: Mapping[str, str]) -> str:
@@ -139,7 +139,7 @@ def first_theme(environ: Mapping[str, str]) -> str:
     return DEFAULT if has_more or term not in _TERMS_OF_FEW_COLORS else FEW_COLORS
 
 
-def read_palette(file: Path) -> Palette:
+def read_palette(file: Path) -> ThemePalette:
     """Read a theme file: `dark` (a boolean) and a `[colors]` table with every role; the grounds of `BLENDS` may be in it too.
 
     Raises:
@@ -164,10 +164,10 @@ def read_palette(file: Path) -> Palette:
     missing = [role for role in ROLES if role not in colors]
     if missing:
         raise ThemeError(f"{file}: line {_line_of(text, '[colors]')}: no colour for {', '.join(missing)}")
-    return Palette(file.stem, bool(data.get("dark", True)), {role: str(value) for role, value in colors.items()})
+    return ThemePalette(file.stem, bool(data.get("dark", True)), {role: str(value) for role, value in colors.items()})
 
 
-def make_theme(palette: Palette) -> Theme:
+def make_theme(palette: ThemePalette) -> Theme:
     """Return the Textual theme of a palette; the roles become the variables that widgets use."""
     color = palette.colors
     return Theme(

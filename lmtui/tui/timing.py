@@ -21,7 +21,7 @@ def call_after(pump: MessagePump, delay_s: float, callback: Callable[[], object]
 Wish = TypeVar("Wish")
 
 
-class Latest(Generic[Wish]):
+class LatestOnly(Generic[Wish]):
     """Does `work` for a wish, in a worker that `start` gets; what is under way is never cut off.
 
     `work` finds out by `is_stale` whether something newer is wanted by now.
@@ -77,7 +77,7 @@ class SecondPress:
         return is_second
 
 
-class Burst:
+class PasteDetector:
     """Follows the times at which keys came (seconds, any clock that goes forward)."""
 
     def __init__(self) -> None:

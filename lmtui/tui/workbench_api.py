@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from textual.app import App
 
 if TYPE_CHECKING:
-    from lmtui.tui.open_sessions import Desk
+    from lmtui.tui.open_sessions import OpenSessions
     from lmtui.tui.widgets.panes import Panes
     from lmtui.tui.widgets.prompt import Prompt
 
@@ -17,14 +17,14 @@ Tone = Literal["info", "warning", "error"]
 Handler = Callable[[str], Awaitable[None] | None]
 
 
-class Stage(Protocol):
+class WorkbenchApi(Protocol):
     """The main screen as its parts see it.  A part is a class that takes a stage and gives `handlers()` by command id.
 
     A handler gets what followed its slash command (an empty text from a key or the palette).  The commands of a part have
     `runs="call('its.id')"` in the table.
     """
 
-    desk: Desk
+    desk: OpenSessions
     panes: Panes | None
     prompt: Prompt
     pane: str

@@ -24,7 +24,7 @@ from lmtui.core.events import (
 from lmtui.core.messages import Image, Role
 from lmtui.engine.session import EngineSession
 from lmtui.models.demo_scripts import ScriptedTurn
-from lmtui.store.sessions import SessionStore
+from lmtui.store.session_logs import SessionStore
 from tests.app.conftest import DONE, WRITE, Open, Serve, run
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -9,7 +9,7 @@ import pytest
 from lmtui.app.model_servers import FILES_URL, Embedded
 from lmtui.core.errors import ProviderError
 from lmtui.core.servers import ServerKind
-from lmtui.models.embedded.engine import ModelFile
+from lmtui.models.embedded.embedded_server import ModelFile
 
 FILES = [
     ModelFile("a-Q4_K_M", Path("/models/x/a-Q4_K_M.gguf"), 4_700_000_000, "Q4_K_M", "LM Studio"),

@@ -12,9 +12,9 @@ from lmtui.app.exam_runs import examine_named, which_model
 from lmtui.app.model_servers import Servers
 from lmtui.config import Config
 from lmtui.core.errors import UsageError
-from lmtui.core.messages import CallForm
+from lmtui.core.messages import ToolCallFormat
 from lmtui.core.servers import BY_HAND, ExamRow, ExamState, Grade, ModelKey, ModelProfile, ServedModel, ServerFound
-from lmtui.store.profiles import ProfileStore
+from lmtui.store.model_profiles import ProfileStore
 from tests.app.conftest import Open
 from tests.app.paper_model import PaperModel
 from tests.models.fake_server import FakeServer, failed, listing, ok
@@ -61,7 +61,7 @@ def row(state: ExamState, name: str) -> ExamRow:
 async def test_a_model_that_calls_natively_is_asked_in_no_other_form(bench: Bench) -> None:
     model = PaperModel()
     state = await bench.examine(model, max_model_len=16_384)
-    assert state.profile.call_form is CallForm.NATIVE
+    assert state.profile.call_form is ToolCallFormat.NATIVE
     assert state.profile.edit_form == "exact"
     assert row(state, "calls, native").text == "4 of 4 tasks right, calls: 4 structured"
     assert "schema" not in model.asked
@@ -73,7 +73,7 @@ async def test_a_model_that_calls_natively_is_asked_in_no_other_form(bench: Benc
 async def test_the_result_is_the_profile_that_sessions_begin_with(bench: Bench) -> None:
     state = await bench.examine(PaperModel(forms=frozenset({"text"}), as_text=True), is_quick=True)
     kept = ProfileStore().get(bench.key())
-    assert kept.call_form is CallForm.TEXT
+    assert kept.call_form is ToolCallFormat.TEXT
     assert kept.source == "exam"
     assert kept.note.startswith("measured: text 3 of 3")
     assert kept.token_ratio > 0
@@ -83,7 +83,7 @@ async def test_the_result_is_the_profile_that_sessions_begin_with(bench: Bench) 
 
 async def test_a_model_that_calls_only_in_text_is_told_of_tools_in_text(bench: Bench) -> None:
     state = await bench.examine(PaperModel(forms=frozenset({"text"}), as_text=True), max_model_len=16_384)
-    assert state.profile.call_form is CallForm.TEXT
+    assert state.profile.call_form is ToolCallFormat.TEXT
     assert "it writes its calls as text" in row(state, "calls, native").text
     assert row(state, "calls, text").grade is Grade.GOOD
 
@@ -91,7 +91,7 @@ async def test_a_model_that_calls_only_in_text_is_told_of_tools_in_text(bench: B
 async def test_a_model_that_calls_only_under_a_schema_is_held_to_one(bench: Bench) -> None:
     model = PaperModel(forms=frozenset({"schema"}), broken=frozenset({"text"}))
     state = await bench.examine(model, max_model_len=16_384)
-    assert state.profile.call_form is CallForm.SCHEMA
+    assert state.profile.call_form is ToolCallFormat.SCHEMA
     assert "malformed" in row(state, "calls, text").text
     assert row(state, "calls, schema").text == "4 of 4 tasks right, calls: 4 read"
 
@@ -99,7 +99,7 @@ async def test_a_model_that_calls_only_under_a_schema_is_held_to_one(bench: Benc
 @pytest.mark.parametrize("said", ["paper does not support tools", "unknown field: tools"])
 async def test_a_server_that_refuses_tools_is_asked_in_text(bench: Bench, said: str) -> None:
     state = await bench.examine(PaperModel(refuses_tools=said), max_model_len=16_384)
-    assert state.profile.call_form is CallForm.TEXT
+    assert state.profile.call_form is ToolCallFormat.TEXT
     assert row(state, "calls, native").grade is Grade.WEAK
     assert not state.has_failed
 
@@ -170,7 +170,7 @@ async def test_it_is_found_again_whether_the_model_is_loaded_or_not(bench: Bench
     assert found.models[0].template
     for served in (replace(found.models[0], template=""), found.models[0]):
         key = ModelKey(bench.server.url, "paper", served.quantisation, served.template)
-        assert ProfileStore().get(key).call_form is CallForm.NATIVE
+        assert ProfileStore().get(key).call_form is ToolCallFormat.NATIVE
 
 
 async def test_quick_leaves_the_window_out(bench: Bench) -> None:
@@ -202,10 +202,10 @@ async def test_a_fault_of_the_server_is_a_row(bench: Bench, status: int, said: s
 
 async def test_what_was_set_by_hand_stays(bench: Bench) -> None:
     await bench.start(bench.server, PaperModel())
-    ProfileStore().put(bench.key(), ModelProfile(CallForm.SCHEMA, source=BY_HAND, note="you set it"))
+    ProfileStore().put(bench.key(), ModelProfile(ToolCallFormat.SCHEMA, source=BY_HAND, note="you set it"))
     state = await examine_named(Config(url=bench.server.url), "paper", bench.states.append, is_quick=True)
     kept = ProfileStore().get(bench.key())
-    assert (kept.call_form, kept.source, kept.note) == (CallForm.SCHEMA, BY_HAND, "you set it")
+    assert (kept.call_form, kept.source, kept.note) == (ToolCallFormat.SCHEMA, BY_HAND, "you set it")
     assert kept.edit_form == "exact"
     assert "by hand" in state.kept
 
@@ -240,7 +240,7 @@ async def test_in_the_app_the_session_and_the_exam_know_the_same(open_one: Open,
     await bench.start(bench.server, PaperModel())
     servers = open_one(bench.server.url).servers
     state = await servers.examine(bench.server.url, "paper", bench.states.append, is_quick=True)
-    assert servers.known(bench.server.url, ServedModel("paper")).call_form is state.profile.call_form is CallForm.NATIVE
+    assert servers.known(bench.server.url, ServedModel("paper")).call_form is state.profile.call_form is ToolCallFormat.NATIVE
 
 
 async def test_a_model_file_that_does_not_run_is_not_examined() -> None:

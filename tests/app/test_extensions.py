@@ -16,7 +16,7 @@ from lmtui.core.errors import McpError
 from lmtui.core.events import Envelope, Outcome, ToolCallFinished, ToolCallStarted, ToolOutputDelta
 from lmtui.core.mcp import McpServer, ServerState
 from lmtui.core.ports import Policy
-from lmtui.features.mcp.servers import McpRoom
+from lmtui.features.mcp.server_pool import McpRoom
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.models.tokens import count_tokens

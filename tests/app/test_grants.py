@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.permissions.decide import Effect, GrantScope
-from lmtui.store.rules import add_rule, read_rules
+from lmtui.store.rule_store import add_rule, read_rules
 from tests.app.conftest import DONE, Open, Serve
 
 RULE = "Shell(make test)"

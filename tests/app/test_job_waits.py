@@ -16,7 +16,7 @@ from lmtui.core.agent_events import WaitSet
 from lmtui.core.jobs import JobKind, JobRecord
 from lmtui.engine.session import EngineSession
 from lmtui.models.demo_scripts import ScriptedTurn
-from lmtui.store.jobs import JobFile
+from lmtui.store.job_table import JobFile
 from lmtui.store.summaries import OpenWaits
 from tests.app.conftest import DONE, Open, Serve, run
 

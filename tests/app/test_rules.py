@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.app.rules import kept_problems, rules_in_force, unmatched
+from lmtui.app.folder_rules import kept_problems, rules_in_force, unmatched
 from lmtui.config import Config
 from lmtui.core.errors import UsageError
 from lmtui.core.permissions.decide import Access, Effect, GrantScope, Mode, Rule, Verdict, decide
-from lmtui.store.rules import add_rule
+from lmtui.store.rule_store import add_rule
 
 
 @pytest.fixture(autouse=True)

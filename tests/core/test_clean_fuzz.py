@@ -6,7 +6,7 @@ import os
 import random
 import re
 
-from lmtui.core.sanitize import clean, clean_line, reveal
+from lmtui.core.sanitize import escape_invisible, sanitize, sanitize_line
 
 _COUNT = 1_000_000 if os.environ.get("LMTUI_FULL_BATTERY") == "1" else 100_000
 _PIECES = [
@@ -25,8 +25,8 @@ def test_no_control_character_is_left_of_any_input() -> None:
     for _ in range(_COUNT // 1000):
         for _ in range(1000):
             dirty = "".join(dice.choices(_PIECES, k=dice.randrange(1, 12)))
-            cleaned = clean(dirty)
-            if _CONTROL.search(cleaned) or _CONTROL.search(reveal(dirty)) or "\n" in clean_line(dirty):
+            cleaned = sanitize(dirty)
+            if _CONTROL.search(cleaned) or _CONTROL.search(escape_invisible(dirty)) or "\n" in sanitize_line(dirty):
                 raise AssertionError(repr(dirty))
 
 
@@ -34,4 +34,4 @@ def test_bytes_that_are_no_text_are_cleaned_after_decoding() -> None:
     dice = random.Random(7)
     for _ in range(_COUNT // 20):
         dirty = dice.randbytes(dice.randrange(1, 40)).decode("utf-8", "replace")
-        assert _CONTROL.search(clean(dirty)) is None
+        assert _CONTROL.search(sanitize(dirty)) is None

@@ -5,7 +5,7 @@ import pytest
 from lmtui.core.errors import UsageError
 from lmtui.core.event_text import calls_words, model_words, set_calls
 from lmtui.core.events import Event, TurnStarted
-from lmtui.core.messages import CallForm
+from lmtui.core.messages import ToolCallFormat
 from lmtui.core.model_events import CallFormChanged, Compacted, LoopSuspected, Reminder, ToolSetChanged
 from lmtui.core.sessions import CallsInUse
 
@@ -35,12 +35,12 @@ def test_a_change_is_told_in_one_line(event: Event, words: str) -> None:
 
 class HeldCalls:
     def __init__(self) -> None:
-        self.set: list[CallForm | None] = []
+        self.set: list[ToolCallFormat | None] = []
 
     def in_use(self) -> CallsInUse:
-        return CallsInUse(CallForm.TEXT, "you set it" if self.set else "")
+        return CallsInUse(ToolCallFormat.TEXT, "you set it" if self.set else "")
 
-    def use(self, form: CallForm | None) -> None:
+    def use(self, form: ToolCallFormat | None) -> None:
         self.set.append(form)
 
 
@@ -49,7 +49,7 @@ def test_the_form_of_calls_is_said_with_its_reason_and_set_by_its_name() -> None
     assert calls_words(calls) == "calls: text, nothing speaks against it"
     for name in ("text", "auto", "schema"):
         set_calls(calls, name)
-    assert calls.set == [CallForm.TEXT, None, CallForm.SCHEMA]
+    assert calls.set == [ToolCallFormat.TEXT, None, ToolCallFormat.SCHEMA]
     assert calls_words(calls) == "calls: text, you set it"
 
 

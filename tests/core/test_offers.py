@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lmtui.core.permissions.decide import Access, Effect, Mode, Verdict, decide, parse_rule
-from lmtui.core.permissions.suggested_rules import offered_rules
+from lmtui.core.permissions.suggested_rules import suggested_rules
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from lmtui.core.permissions.suggested_rules import offered_rules
     ],
 )  # fmt: skip
 def test_a_wider_rule_is_offered_where_it_is_safe_and_covers_the_command(command: str, wider: list[str]) -> None:
-    exact, *others = offered_rules("shell", Access.EXECUTE, (command,))
+    exact, *others = suggested_rules("shell", Access.EXECUTE, (command,))
     assert others == wider
     for text in (exact, *others):
         rule = parse_rule(text, Effect.ALLOW, "")
@@ -49,7 +49,7 @@ def test_a_wider_rule_is_offered_where_it_is_safe_and_covers_the_command(command
 )
 def test_paths_and_other_subjects_offer_their_folder(tool: str, subjects: tuple[str, ...], expected: tuple[str, ...]) -> None:
     access = Access.EXECUTE if tool.startswith("mcp__") else Access.WRITE
-    assert offered_rules(tool, access, subjects) == expected
+    assert suggested_rules(tool, access, subjects) == expected
     for subject in subjects:
         for text in expected:
             rule = parse_rule(text, Effect.ALLOW, "")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import UsageError
-from lmtui.core.permissions.paths import alternatives, can_be_below, escape, literal, matches, normalize
+from lmtui.core.permissions.path_patterns import alternatives, can_be_below, escape, literal, matches, normalize
 
 PARTS = st.one_of(st.just("**"), st.text("ab?*é", min_size=1, max_size=4).filter(lambda part: "**" not in part))
 

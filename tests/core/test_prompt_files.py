@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.prompt_text import OWN_NAMES, FilledPrompt, Piece, PromptFile, fill, find_prompt, split_arguments
+from lmtui.core.prompt_text import OWN_NAMES, FilledPrompt, PromptFile, TextPart, fill, find_prompt, split_arguments
 
 
 def filled(body: str, arguments: str = "") -> FilledPrompt:
@@ -42,7 +42,11 @@ def test_arguments_are_put_in(body: str, arguments: str, text: str) -> None:
 
 
 def test_commands_are_pieces_of_their_own_and_words_in_them_are_quoted() -> None:
-    assert filled("Look: !`git log $1`.", "a").pieces == (Piece("Look: "), Piece("git log a", is_command=True), Piece("."))
+    assert filled("Look: !`git log $1`.", "a").pieces == (
+        TextPart("Look: "),
+        TextPart("git log a", is_command=True),
+        TextPart("."),
+    )
     assert commands_of("!`ls $1`", "'a; rm -rf b'") == ["ls 'a; rm -rf b'"]
     assert commands_of("!`ls $ARGUMENTS`", "a 'b c' $(id)") == ["ls a 'b c' '$(id)'"]
     assert commands_of("!`ls $10 $HOME`", "a") == ["ls $10 $HOME"]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lmtui.core.permissions.decide import Access, Mode, Verdict, decide, parse_rule
-from lmtui.core.permissions.paths import is_secret_path
+from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.permissions.rules import Effect
 
 

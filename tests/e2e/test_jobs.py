@@ -17,7 +17,7 @@ from lmtui.app.job_serving import new_record
 from lmtui.core.jobs import JobRecord
 from lmtui.models.demo_scripts import Scenario, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
-from lmtui.store.jobs import JobFile
+from lmtui.store.job_table import JobFile
 
 JOBS = 12
 PATIENCE_S = 90.0

@@ -16,7 +16,7 @@ from yarl import URL
 
 from lmtui.core.errors import UsageError
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
-from lmtui.web.server import FONTS, check_address, names_of
+from lmtui.web.web_server import FONTS, check_address, names_of
 from tests.e2e.chromium import BINARY, chromium
 from tests.e2e.conftest import Program, Serve
 

@@ -8,7 +8,7 @@ import pytest
 from lmtui.core.agent_events import AgentStarted
 from lmtui.core.errors import ToolError
 from lmtui.core.events import ModelChanged, Notice, ToolCallFinished
-from lmtui.core.messages import ModelPiece, ToolSet
+from lmtui.core.messages import StreamChunk, ToolSet
 from lmtui.core.permissions.decide import Mode
 from lmtui.core.servers import ServedModel
 from lmtui.core.subagents import AgentDefinition
@@ -44,7 +44,7 @@ def rig(provider: FakeProvider, *definitions: AgentDefinition, tools: str = "aut
     return Rig(provider, mode=Mode.AUTO, team=parts, tools=tools)
 
 
-def send(agent: str) -> list[ModelPiece]:
+def send(agent: str) -> list[StreamChunk]:
     return answer("", ("delegate", call(objective="look", agent=agent)))
 
 

@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 
 from lmtui.core.events import Notice
-from lmtui.core.messages import SilencePiece
+from lmtui.core.messages import SilenceChunk
 from tests.fakes import FakeProvider, Rig, answer
 
 
 @pytest.mark.parametrize("is_attended", [True, False])
 async def test_a_silent_server_is_told_of_and_the_provider_knows_whether_somebody_is_there(*, is_attended: bool) -> None:
-    rig = Rig(FakeProvider([SilencePiece(560.0), *answer("hello")]), is_attended=is_attended)
+    rig = Rig(FakeProvider([SilenceChunk(560.0), *answer("hello")]), is_attended=is_attended)
     await rig.run()
     told = [event.text for event in rig.events if isinstance(event, Notice)]
     assert told == ["http://fake/v1 has not answered for 560 s. Wait (it may still be reading the prompt) or stop the turn."]

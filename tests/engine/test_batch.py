@@ -9,9 +9,9 @@ from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
 from lmtui.core.events import Envelope, SessionOpened, TurnEnded, TurnReason
-from lmtui.core.messages import Completion, FinishReason, Message, ModelPiece, ModelRequest, Role, ToolCall, Usage
+from lmtui.core.messages import Completion, FinishReason, Message, ModelRequest, Role, StreamChunk, ToolCall, Usage
 from lmtui.core.ports import Limits
-from lmtui.store.sessions import SessionFile, load
+from lmtui.store.session_logs import SessionFile, load
 from tests.fakes import FakeProvider, FakeSandbox, MemoryLog, Rig
 
 State = tuple[dict[str, bytes], list[str]]
@@ -25,7 +25,7 @@ class Clerk(FakeProvider):
     Where it is told to look at the disk, or what came of a call is not known, it looks whether the next file is written.
     """
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelPiece, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         self.requests.append(request)
         name, arguments = self._next_call(request.messages)
         calls = (ToolCall("call", name, json.dumps(arguments)),) if name else ()

@@ -7,21 +7,21 @@ import pytest
 from lmtui.core.errors import ContextOverflow, Fault, ProviderError
 from lmtui.core.events import MessageAdded, TurnEnded, TurnReason
 from lmtui.core.messages import (
-    CallForm,
     Completion,
     FinishReason,
-    Hold,
     Message,
-    ModelPiece,
     ModelRequest,
     Role,
+    StreamChunk,
     ToolCall,
+    ToolCallFormat,
+    ToolChoice,
     ToolSpec,
     Usage,
 )
 from lmtui.core.model_events import CallFormChanged, Compacted, Reminder
 from lmtui.core.servers import ModelKey, ModelProfile, ServedModel
-from lmtui.engine.tool_call_policy import Calling, Sizes, sizes_of
+from lmtui.engine.tool_call_policy import Sizes, ToolCallPolicy, sizes_of
 from tests.engine.test_usage import KeptProfiles
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
@@ -39,12 +39,12 @@ def completion(*forms: str, problem: str = "", prompt_tokens: int = 0) -> Comple
     return Completion(Message(Role.ASSISTANT, "so", tool_calls=calls), reason, usage, problem=problem)
 
 
-def recovered(path: str = "a.txt") -> list[ModelPiece]:
+def recovered(path: str = "a.txt") -> list[StreamChunk]:
     message = Message(Role.ASSISTANT, "", tool_calls=(ToolCall("call", "read", f'{{"path": "{path}"}}', "fence"),))
     return [Completion(message, FinishReason.STOP, None)]
 
 
-def malformed() -> list[ModelPiece]:
+def malformed() -> list[StreamChunk]:
     return [Completion(Message(Role.ASSISTANT, '{"name": read'), FinishReason.STOP, None, problem=PROBLEM)]
 
 
@@ -57,14 +57,14 @@ class Asked(FakeProvider):
         return self.told
 
 
-def rig_for(model: FakeProvider, profiles: KeptProfiles | None = None, *, call_form: CallForm | None = None) -> Rig:
+def rig_for(model: FakeProvider, profiles: KeptProfiles | None = None, *, call_form: ToolCallFormat | None = None) -> Rig:
     sandbox = FakeSandbox({name: name.encode() for name in ("a.txt", "b.txt", "c.txt")})
     rig = Rig(model, sandbox, profiles=profiles or KeptProfiles(), call_form=call_form)
     rig.session.prepare(is_eager=False)
     return rig
 
 
-def forms(rig: Rig) -> list[CallForm]:
+def forms(rig: Rig) -> list[ToolCallFormat]:
     return [request.call_form for request in rig.provider.requests]
 
 
@@ -76,28 +76,28 @@ def changes(rig: Rig) -> list[tuple[str, str]]:
 
 
 def test_a_model_that_is_known_to_call_natively_may_slip_once() -> None:
-    calling = Calling()
-    assert calling.begin(ModelProfile(CallForm.NATIVE), None) is None
+    calling = ToolCallPolicy()
+    assert calling.begin(ModelProfile(ToolCallFormat.NATIVE), None) is None
     assert calling.see(REQUEST, completion("fence"), SIZES) is None
     change = calling.see(REQUEST, completion("fence"), SIZES)
     assert change is not None
-    assert (change.form, change.why) == (CallForm.TEXT, "it writes its calls as text")
+    assert (change.form, change.why) == (ToolCallFormat.TEXT, "it writes its calls as text")
 
 
 def test_a_model_that_has_called_natively_stays_there() -> None:
-    calling = Calling()
+    calling = ToolCallPolicy()
     assert all(calling.see(REQUEST, completion(form), SIZES) is None for form in ("", "fence", "fence", ""))
     assert calling.worked
 
 
 def test_a_template_that_drops_tools_begins_in_text() -> None:
-    change = Calling().begin(ModelProfile(), replace(SERVED, drops_tools=True))
+    change = ToolCallPolicy().begin(ModelProfile(), replace(SERVED, drops_tools=True))
     assert change is not None
-    assert change.form is CallForm.TEXT
+    assert change.form is ToolCallFormat.TEXT
 
 
 def test_what_is_known_of_a_model_comes_before_what_its_template_says() -> None:
-    assert Calling().begin(ModelProfile(CallForm.NATIVE), replace(SERVED, drops_tools=True)) is None
+    assert ToolCallPolicy().begin(ModelProfile(ToolCallFormat.NATIVE), replace(SERVED, drops_tools=True)) is None
 
 
 @pytest.mark.parametrize(
@@ -112,34 +112,34 @@ def test_what_is_known_of_a_model_comes_before_what_its_template_says() -> None:
     ids=["left out", "all there", "only what was new", "cannot be seen", "not told"],
 )
 def test_tools_that_the_server_left_out_are_noticed_by_its_count(sizes: Sizes, counted: int, is_noticed: bool) -> None:
-    change = Calling().see(REQUEST, completion(prompt_tokens=counted), sizes)
+    change = ToolCallPolicy().see(REQUEST, completion(prompt_tokens=counted), sizes)
     assert (change is not None) is is_noticed
 
 
 def test_text_that_cannot_be_read_more_often_than_not_is_held_to_a_schema() -> None:
-    calling = Calling()
-    calling.take(CallForm.TEXT)
+    calling = ToolCallPolicy()
+    calling.take(ToolCallFormat.TEXT)
     found = [calling.see(REQUEST, completion(problem=PROBLEM), SIZES) for _ in range(3)]
-    assert [each.form if each else None for each in found] == [None, None, CallForm.SCHEMA]
+    assert [each.form if each else None for each in found] == [None, None, ToolCallFormat.SCHEMA]
 
 
 def test_a_server_that_takes_no_schema_is_not_asked_for_one_again() -> None:
-    calling = Calling()
-    calling.take(CallForm.TEXT)
-    calling.hold_next(Hold.CALL)
-    held = replace(REQUEST, call_form=CallForm.TEXT, hold=calling.take_hold())
+    calling = ToolCallPolicy()
+    calling.take(ToolCallFormat.TEXT)
+    calling.hold_next(ToolChoice.REQUIRED)
+    held = replace(REQUEST, call_form=ToolCallFormat.TEXT, hold=calling.take_hold())
     change = calling.refused(ProviderError(Fault.REJECTED, "no response_format"), held)
     assert change is not None
-    assert change.form is CallForm.TEXT
+    assert change.form is ToolCallFormat.TEXT
     found = [calling.see(REQUEST, completion(problem=PROBLEM), SIZES) for _ in range(5)]
     assert found == [None] * 5
-    assert calling.take_hold() is Hold.FREE
+    assert calling.take_hold() is ToolChoice.AUTO
 
 
 def test_an_answer_is_held_only_once() -> None:
-    calling = Calling()
-    calling.hold_next(Hold.CALL)
-    assert [calling.take_hold(), calling.take_hold()] == [Hold.CALL, Hold.FREE]
+    calling = ToolCallPolicy()
+    calling.hold_next(ToolChoice.REQUIRED)
+    assert [calling.take_hold(), calling.take_hold()] == [ToolChoice.REQUIRED, ToolChoice.AUTO]
 
 
 async def test_a_held_answer_that_was_too_large_to_ask_for_is_asked_for_held_again() -> None:
@@ -148,27 +148,27 @@ async def test_a_held_answer_that_was_too_large_to_ask_for_is_asked_for_held_aga
     reads = [answer("", ("read", f'{{"path": "{name}.txt"}}')) for name in "abc"]
     rig = Rig(Asked(*reads, malformed(), [overflow], recovered(), answer("done")), files)
     await rig.run()
-    assert [request.hold for request in rig.provider.requests[4:6]] == [Hold.CALL, Hold.CALL]
+    assert [request.hold for request in rig.provider.requests[4:6]] == [ToolChoice.REQUIRED, ToolChoice.REQUIRED]
 
 
 @pytest.mark.parametrize("fault", [Fault.REJECTED, Fault.SERVER_ERROR, Fault.UNKNOWN_MODEL, Fault.KEY_REFUSED])
 def test_errors_about_something_else_change_nothing(fault: Fault) -> None:
-    assert Calling().refused(ProviderError(fault, "no"), REQUEST) is None
+    assert ToolCallPolicy().refused(ProviderError(fault, "no"), REQUEST) is None
 
 
 def test_by_hand_it_stays_whatever_the_model_does() -> None:
-    calling = Calling(CallForm.NATIVE)
-    assert calling.begin(ModelProfile(CallForm.TEXT), replace(SERVED, drops_tools=True)) is None
+    calling = ToolCallPolicy(ToolCallFormat.NATIVE)
+    assert calling.begin(ModelProfile(ToolCallFormat.TEXT), replace(SERVED, drops_tools=True)) is None
     assert [calling.see(REQUEST, completion("fence"), SIZES) for _ in range(5)] == [None] * 5
 
 
 def test_another_model_begins_as_the_settings_say() -> None:
-    natural, fixed = Calling(), Calling(CallForm.SCHEMA)
+    natural, fixed = ToolCallPolicy(), ToolCallPolicy(ToolCallFormat.SCHEMA)
     for calling in (natural, fixed):
-        calling.take(CallForm.TEXT, "you set it", is_by_hand=True)
+        calling.take(ToolCallFormat.TEXT, "you set it", is_by_hand=True)
         calling.begin_anew()
-    assert (natural.form, natural.is_by_hand, natural.why) == (CallForm.NATIVE, False, "")
-    assert (fixed.form, fixed.is_by_hand, fixed.why) == (CallForm.SCHEMA, True, "the settings say so")
+    assert (natural.form, natural.is_by_hand, natural.why) == (ToolCallFormat.NATIVE, False, "")
+    assert (fixed.form, fixed.is_by_hand, fixed.why) == (ToolCallFormat.SCHEMA, True, "the settings say so")
 
 
 def test_sizes_are_those_of_what_is_sent() -> None:
@@ -184,25 +184,25 @@ def test_sizes_are_those_of_what_is_sent() -> None:
 async def test_a_model_that_writes_its_calls_as_text_is_told_of_tools_in_text() -> None:
     rig = rig_for(Asked(recovered("a.txt"), recovered("b.txt"), answer("all is read")))
     await rig.run()
-    assert forms(rig)[0] is CallForm.NATIVE
-    assert forms(rig)[2] is CallForm.TEXT
+    assert forms(rig)[0] is ToolCallFormat.NATIVE
+    assert forms(rig)[2] is ToolCallFormat.TEXT
     assert changes(rig) == [("text", "it writes its calls as text")]
 
 
 async def test_the_next_session_begins_with_the_form_that_worked() -> None:
     profiles = KeptProfiles()
     await rig_for(Asked(recovered("a.txt"), recovered("b.txt"), recovered("c.txt"), answer("done")), profiles).run()
-    assert profiles.get(KEY).call_form is CallForm.TEXT
+    assert profiles.get(KEY).call_form is ToolCallFormat.TEXT
     again = rig_for(Asked(answer("done"), answer("done")), profiles)
     await again.run()
-    assert forms(again)[0] is CallForm.TEXT
+    assert forms(again)[0] is ToolCallFormat.TEXT
 
 
 async def test_a_server_that_refuses_tools_is_told_of_them_in_text_at_once() -> None:
     refusal = ProviderError(Fault.NO_TOOLS, "gemma does not support tools")
     rig = rig_for(Asked([refusal], recovered(), answer("done")))
     await rig.run()
-    assert forms(rig)[:2] == [CallForm.NATIVE, CallForm.TEXT]
+    assert forms(rig)[:2] == [ToolCallFormat.NATIVE, ToolCallFormat.TEXT]
     assert changes(rig) == [("text", "the server takes no tools for this model")]
     assert [event.reason for event in rig.events if isinstance(event, TurnEnded)] == [TurnReason.DONE]
 
@@ -222,13 +222,13 @@ async def test_a_template_that_drops_tools_is_never_asked_natively() -> None:
     model.told = replace(SERVED, drops_tools=True)
     rig = rig_for(model)
     await rig.run()
-    assert set(forms(rig)) == {CallForm.TEXT}
+    assert set(forms(rig)) == {ToolCallFormat.TEXT}
 
 
 async def test_a_malformed_call_is_answered_with_the_wanted_form_and_the_retry_is_held() -> None:
     rig = rig_for(Asked(malformed(), recovered(), answer("done")))
     await rig.run()
-    assert [request.hold for request in rig.provider.requests[:3]] == [Hold.FREE, Hold.CALL, Hold.FREE]
+    assert [request.hold for request in rig.provider.requests[:3]] == [ToolChoice.AUTO, ToolChoice.REQUIRED, ToolChoice.AUTO]
     assert next(event.text for event in rig.events if isinstance(event, Reminder)) == PROBLEM
     assert rig.provider.requests[1].messages[-1].text == PROBLEM
 
@@ -238,7 +238,7 @@ async def test_a_server_that_refuses_the_held_retry_is_asked_without(fault: Faul
     refusal = ProviderError(fault, "unknown field response_format")
     rig = rig_for(Asked(malformed(), [refusal], recovered(), answer("done")))
     await rig.run()
-    assert [request.hold for request in rig.provider.requests[:3]] == [Hold.FREE, Hold.CALL, Hold.FREE]
+    assert [request.hold for request in rig.provider.requests[:3]] == [ToolChoice.AUTO, ToolChoice.REQUIRED, ToolChoice.AUTO]
     assert [event.reason for event in rig.events if isinstance(event, TurnEnded)] == [TurnReason.DONE]
 
 
@@ -246,14 +246,19 @@ async def test_after_the_same_result_three_times_the_model_is_held_to_an_answer(
     read = ("read", '{"path": "a.txt"}')
     rig = rig_for(Asked(answer("", read), answer("", read), answer("", read), answer("It says a.txt.")))
     await rig.run()
-    assert [request.hold for request in rig.provider.requests] == [Hold.FREE, Hold.FREE, Hold.FREE, Hold.ANSWER]
+    assert [request.hold for request in rig.provider.requests] == [
+        ToolChoice.AUTO,
+        ToolChoice.AUTO,
+        ToolChoice.AUTO,
+        ToolChoice.NONE,
+    ]
     assert [event.text for event in rig.events if isinstance(event, MessageAdded)][-1] == "It says a.txt."
 
 
 async def test_the_setting_stays_though_the_model_does_otherwise() -> None:
-    rig = rig_for(Asked(recovered("a.txt"), recovered("b.txt"), answer("done")), call_form=CallForm.NATIVE)
+    rig = rig_for(Asked(recovered("a.txt"), recovered("b.txt"), answer("done")), call_form=ToolCallFormat.NATIVE)
     await rig.run()
-    assert set(forms(rig)) == {CallForm.NATIVE}
+    assert set(forms(rig)) == {ToolCallFormat.NATIVE}
     assert changes(rig) == []
     assert rig.session.calls.in_use().is_by_hand
 
@@ -262,13 +267,13 @@ async def test_set_by_hand_it_holds_at_once_and_in_the_next_session() -> None:
     profiles = KeptProfiles()
     rig = rig_for(Asked(answer("done"), recovered("a.txt"), recovered("b.txt"), answer("done")), profiles)
     await rig.run()
-    rig.session.calls.use(CallForm.NATIVE)
+    rig.session.calls.use(ToolCallFormat.NATIVE)
     await rig.run()
-    assert set(forms(rig)) == {CallForm.NATIVE}
-    assert (profiles.get(KEY).call_form, profiles.get(KEY).source) == (CallForm.NATIVE, "hand")
+    assert set(forms(rig)) == {ToolCallFormat.NATIVE}
+    assert (profiles.get(KEY).call_form, profiles.get(KEY).source) == (ToolCallFormat.NATIVE, "hand")
     again = rig_for(Asked(recovered("a.txt"), recovered("b.txt"), answer("done")), profiles)
     await again.run()
-    assert set(forms(again)) == {CallForm.NATIVE}
+    assert set(forms(again)) == {ToolCallFormat.NATIVE}
     assert again.session.calls.in_use().why == "you set it"
 
 
@@ -276,25 +281,28 @@ async def test_let_go_it_is_chosen_by_what_is_known_again() -> None:
     profiles = KeptProfiles()
     model = Asked(answer("done"), answer("done"))
     model.told = replace(SERVED, drops_tools=True)
-    rig = rig_for(model, profiles, call_form=CallForm.SCHEMA)
+    rig = rig_for(model, profiles, call_form=ToolCallFormat.SCHEMA)
     await rig.run()
-    rig.session.calls.use(CallForm.NATIVE)
+    rig.session.calls.use(ToolCallFormat.NATIVE)
     rig.session.calls.use(None)
     now = rig.session.calls.in_use()
-    assert (now.form, now.is_by_hand, now.why) == (CallForm.TEXT, False, "its chat template has no place for tools")
+    assert (now.form, now.is_by_hand, now.why) == (ToolCallFormat.TEXT, False, "its chat template has no place for tools")
     assert [profile.source for profile in profiles.kept.values()] == ["learned"]
 
 
 async def test_a_resumed_session_calls_as_the_user_set_it() -> None:
     rig = rig_for(Asked(answer("done")))
-    rig.session.calls.use(CallForm.SCHEMA)
+    rig.session.calls.use(ToolCallFormat.SCHEMA)
     again = Rig(Asked(answer("done")), past=rig.log.events)
     assert again.session.calls.in_use() == rig.session.calls.in_use()
     assert again.session.calls.in_use().is_by_hand
 
 
-@pytest.mark.parametrize(("size_bytes", "form"), [(0, None), (1_117_320_768, CallForm.TEXT), (2_400_000_000, None)])
-def test_a_very_small_model_begins_in_text(size_bytes: int, form: CallForm | None) -> None:
-    change = Calling().begin(ModelProfile(), ServedModel("m", size_bytes=size_bytes))
+@pytest.mark.parametrize(("size_bytes", "form"), [(0, None), (1_117_320_768, ToolCallFormat.TEXT), (2_400_000_000, None)])
+def test_a_very_small_model_begins_in_text(size_bytes: int, form: ToolCallFormat | None) -> None:
+    change = ToolCallPolicy().begin(ModelProfile(), ServedModel("m", size_bytes=size_bytes))
     assert (change.form if change else None) is form
-    assert Calling().begin(ModelProfile(CallForm.NATIVE, source="exam"), ServedModel("m", size_bytes=size_bytes)) is None
+    assert (
+        ToolCallPolicy().begin(ModelProfile(ToolCallFormat.NATIVE, source="exam"), ServedModel("m", size_bytes=size_bytes))
+        is None
+    )

@@ -9,7 +9,7 @@ import pytest
 
 from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.events import ApprovalRequested, FilesChanged, MessageAdded, Outcome, ToolCallFinished, TurnEnded, TurnReason
-from lmtui.core.messages import ModelPiece, ModelRequest, Role, Urgency
+from lmtui.core.messages import ModelRequest, Priority, Role, StreamChunk
 from lmtui.core.permissions.decide import Effect, Mode, parse_rule
 from lmtui.core.ports import Limits
 from lmtui.core.sessions import Answer
@@ -18,7 +18,7 @@ from lmtui.engine.subagent_runs import TeamParts
 from lmtui.tools.registry import child_tools
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
 
-Script = Callable[[ModelRequest], list[ModelPiece | Exception | float]]
+Script = Callable[[ModelRequest], list[StreamChunk | Exception | float]]
 
 
 class TalkingProvider(FakeProvider):
@@ -29,7 +29,7 @@ class TalkingProvider(FakeProvider):
         self._script = script
         self.most_at_once = 0
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelPiece, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         self.answers = [self._script(request)]
         self.most_at_once = max(self.most_at_once, self.open_streams + 1)
         async for piece in super().stream(request):
@@ -84,7 +84,7 @@ async def test_child_sees_its_brief_and_nothing_of_the_parents_talk() -> None:
     assert "a file at a.md" in text
     assert child.messages[0].text != rig.provider.requests[0].messages[0].text
     assert len(child.messages) == 2
-    assert child.urgency is Urgency.CHILD
+    assert child.urgency is Priority.SUBAGENT
     assert rig.provider.requests[3].messages[:2] == rig.provider.requests[0].messages
 
 
@@ -185,7 +185,7 @@ TREE = [
 
 
 def tree_script(failing: str = "") -> Script:
-    def script(request: ModelRequest) -> list[ModelPiece | Exception | float]:
+    def script(request: ModelRequest) -> list[StreamChunk | Exception | float]:
         first, last = request.messages[1].text, request.messages[-1]
         if not first.startswith("Your task: "):
             return [*answer("", ("decompose", call(manifest=TREE)))] if last.role is Role.USER else [*answer("all done")]
@@ -355,7 +355,7 @@ async def test_of_two_that_write_at_once_each_is_told_of_its_own_files() -> None
     assert {event.files: event.agent for event in changes}[("c.md",)] == "agent_2"
 
 
-def nested_script(request: ModelRequest) -> list[ModelPiece | Exception | float]:
+def nested_script(request: ModelRequest) -> list[StreamChunk | Exception | float]:
     first, last = request.messages[1].text, request.messages[-1]
     name = first.split()[3] if first.startswith("Your task: ") else ""
     if last.role is not Role.USER:

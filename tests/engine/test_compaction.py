@@ -21,12 +21,12 @@ from lmtui.core.events import (
     TurnReason,
     TurnStarted,
 )
-from lmtui.core.messages import Completion, FinishReason, Message, ModelPiece, ModelRequest, Role, ToolCall, Usage
+from lmtui.core.messages import Completion, FinishReason, Message, ModelRequest, Role, StreamChunk, ToolCall, Usage
 from lmtui.core.model_events import Compacted, Pinned, ToolSetChanged
 from lmtui.core.plan import Plan
 from lmtui.core.ports import Limits
 from lmtui.core.window import bytes_by_four
-from lmtui.engine.compaction import Room, compact
+from lmtui.engine.compaction import RoomNeeded, compact
 from lmtui.engine.context import Conversation, ModelSettings
 from tests.fakes import FakeProvider, FakeSandbox, Rig
 
@@ -50,7 +50,7 @@ class BusyModel(FakeProvider):
         self.made = 0
         self.refused = 0
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelPiece, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         count = prompt_tokens(request)
         if count > self.window:
             self.refused += 1
@@ -231,7 +231,7 @@ def size_of(message: Message) -> int:
 
 def made_smaller(talk: Conversation, window: int) -> Compacted:
     tokens = sum(map(size_of, talk.messages))
-    room = Room.of(window, 0, sum(map(size_of, talk.messages[:2])))
+    room = RoomNeeded.of(window, 0, sum(map(size_of, talk.messages[:2])))
     event = compact(talk, Plan(), size_of, tokens, room=room, why="test")
     assert event is not None
     talk.apply(event)
@@ -314,7 +314,7 @@ def test_whatever_is_made_smaller_stays_a_conversation_that_servers_take(kinds: 
         talk.apply(Pinned(part=f"c{number}_0"))
     before = [message for message in talk.messages if message.call_id in {f"c{number}_0" for number in pins}]
     tokens = sum(map(size_of, talk.messages))
-    room = Room.of(window, 0, sum(map(size_of, talk.messages[:2])))
+    room = RoomNeeded.of(window, 0, sum(map(size_of, talk.messages[:2])))
     event = compact(talk, Plan(), size_of, tokens, room=room, why="test") if tokens > room.limit else None
     if event is not None:
         talk.apply(event)
@@ -333,7 +333,7 @@ def test_a_long_conversation_is_looked_through_once() -> None:
         return size_of(message)
 
     talk = talk_of(2000, "short")
-    room = Room.of(4000, 0, 100)
+    room = RoomNeeded.of(4000, 0, 100)
     event = compact(talk, Plan(), counting, sum(map(size_of, talk.messages)), room=room, why="test")
     assert event is not None
     assert event.kept_from > 2000

@@ -8,7 +8,7 @@ from lmtui.core.events import FilesChanged, MessageAdded, ToolCallFinished, Tool
 from lmtui.core.messages import Role, ToolCall
 from lmtui.core.plan import Plan, Todo, TodoStatus
 from lmtui.engine.context import Conversation
-from lmtui.engine.transcript_summary import Gist, Shares, digest
+from lmtui.engine.transcript_summary import Shares, TranscriptSummary, digest
 
 SHARES = Shares(4000, 3000, 2000, 2000)
 PLAN = Plan(todos=(Todo(1, "write the parser", TodoStatus.COMPLETED), Todo(2, "write its tests")))
@@ -125,17 +125,17 @@ def test_all_open_todos_are_told_whole_and_done_ones_are_counted() -> None:
     todos = tuple(
         Todo(each, f"todo {each} " * 4, TodoStatus.PENDING if each % 2 else TodoStatus.COMPLETED) for each in range(1, 31)
     )
-    text = digest(Gist(), Plan(todos=todos), SHARES)
+    text = digest(TranscriptSummary(), Plan(todos=todos), SHARES)
     assert all(todo.text in text for todo in todos if todo.is_open)
     assert "15 of 30 done" in text
     assert "todo 2 " not in text
-    narrow = digest(Gist(), Plan(todos=todos), SHARES.scaled(0.1))
+    narrow = digest(TranscriptSummary(), Plan(todos=todos), SHARES.scaled(0.1))
     assert "todo 1 " in narrow
     assert "more" in narrow
 
 
 def test_of_many_words_the_newest_are_whole_and_older_ones_clipped() -> None:
-    gist = Gist(said=["the task", *(f"wish {number}: " + "word " * 40 for number in range(40)), "last"])
+    gist = TranscriptSummary(said=["the task", *(f"wish {number}: " + "word " * 40 for number in range(40)), "last"])
     text = digest(gist, Plan(), SHARES)
     whole = [number for number in range(40) if f"wish {number}: " + "word " * 40 in text]
     assert whole == list(range(40 - len(whole), 40))
@@ -145,7 +145,7 @@ def test_of_many_words_the_newest_are_whole_and_older_ones_clipped() -> None:
 
 def test_of_a_long_task_before_the_last_words_the_beginning_is_told_as_far_as_there_is_room() -> None:
     long = "do this: " + "and a detail of it; " * 400
-    text = digest(Gist(said=["the task", long, "and quickly", "go on"]), Plan(), SHARES)
+    text = digest(TranscriptSummary(said=["the task", long, "and quickly", "go on"]), Plan(), SHARES)
     assert "“and quickly”" in text
     assert long[:2_500] in text
     assert long[: SHARES.words] not in text

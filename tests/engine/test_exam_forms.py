@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from lmtui.core.messages import CallForm
+from lmtui.core.messages import ToolCallFormat
 from lmtui.engine.exam_tasks import FormCounts, chosen, works_natively
 
-N, T, S = CallForm.NATIVE, CallForm.TEXT, CallForm.SCHEMA
+N, T, S = ToolCallFormat.NATIVE, ToolCallFormat.TEXT, ToolCallFormat.SCHEMA
 NONE = FormCounts(tasks=4, words=4)
 
 
@@ -34,7 +34,7 @@ def text(right: int, *, malformed: int = 0) -> FormCounts:
         ({}, None),
     ],
 )
-def test_the_form_follows_from_the_counts(found: dict[CallForm, FormCounts], form: CallForm | None) -> None:
+def test_the_form_follows_from_the_counts(found: dict[ToolCallFormat, FormCounts], form: ToolCallFormat | None) -> None:
     assert chosen(found)[0] is form
 
 

@@ -7,9 +7,9 @@ from lmtui.core.messages import Message, Role, ToolCall
 from lmtui.core.model_events import Compacted
 from lmtui.core.plan import Plan
 from lmtui.core.window import bytes_by_four
-from lmtui.engine.compaction import Room, compact, summed_up
+from lmtui.engine.compaction import RoomNeeded, compact, summed_up
 from lmtui.engine.context import Conversation
-from lmtui.engine.transcript_summary import Gist, decisive
+from lmtui.engine.transcript_summary import TranscriptSummary, truncate_middle
 
 LOG = "\n".join(
     ["==== test session starts", *(f"test {number} passed" for number in range(400)), "E   assert 1 == 2", "1 failed"]
@@ -46,7 +46,7 @@ class Talk:
 
     def make_room(self, window: int) -> Compacted:
         tokens = sum(map(size_of, self.talk.messages))
-        room = Room.of(window, 0, sum(map(size_of, self.talk.messages[:2])))
+        room = RoomNeeded.of(window, 0, sum(map(size_of, self.talk.messages[:2])))
         event = compact(self.talk, Plan(), size_of, tokens, room=room, why="test")
         assert event is not None
         self.talk.apply(event)
@@ -131,8 +131,8 @@ def test_what_came_with_words_that_were_summed_up_before_can_go_later() -> None:
 
 
 def test_a_summary_in_letters_that_take_more_tokens_is_no_larger() -> None:
-    gist = Gist(said=["任务", *(f"第{number}句话" * 30 for number in range(40)), "最后"], answer="完成了" * 500)
-    room = Room.of(8_000, 0, 500)
+    gist = TranscriptSummary(said=["任务", *(f"第{number}句话" * 30 for number in range(40)), "最后"], answer="完成了" * 500)
+    room = RoomNeeded.of(8_000, 0, 500)
     text = summed_up(gist, Plan(), room, lambda message: len(message.text))
     assert len(text) <= room.shares.total / 3.5 * 1.1
     assert "第39句话" in text or "第38句话" in text
@@ -140,7 +140,7 @@ def test_a_summary_in_letters_that_take_more_tokens_is_no_larger() -> None:
 
 @pytest.mark.parametrize("limit", [1, 20, 80, 300, 5_000, 100_000])
 def test_an_excerpt_is_no_longer_than_it_may_be_and_has_the_end(limit: int) -> None:
-    text = decisive(LOG, limit)
+    text = truncate_middle(LOG, limit)
     assert len(text) <= max(limit, 10)
     assert text.endswith("failed"[-1])
     assert (text == LOG) == (limit >= len(LOG))

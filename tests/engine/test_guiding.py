@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from lmtui.core.events import Notice, Rewound
-from lmtui.core.instructions import Guidance, GuidanceRead, GuidanceSource
+from lmtui.core.instruction_values import GuidanceRead, GuidanceSource, Instructions
 from lmtui.core.messages import Role
 from lmtui.core.model_events import Compacted
 from lmtui.engine.instruction_events import MAX_CHARS, guidance_chars
@@ -12,10 +12,10 @@ class Board:
     """Instructions that a test changes."""
 
     def __init__(self, text: str = "") -> None:
-        self.guidance = Guidance(instructions=text)
+        self.guidance = Instructions(instructions=text)
         self.limits: list[int] = []
 
-    async def read(self, limit_chars: int) -> Guidance:
+    async def read(self, limit_chars: int) -> Instructions:
         self.limits.append(limit_chars)
         return self.guidance
 
@@ -39,9 +39,9 @@ async def test_a_change_is_told_at_the_end_and_the_prefix_stays() -> None:
     board = Board("use tabs")
     rig = Rig(FakeProvider(answer("one"), answer("two"), answer("three")), guide=board)
     await rig.run()
-    board.guidance = Guidance(instructions="use spaces")
+    board.guidance = Instructions(instructions="use spaces")
     await rig.run("more")
-    board.guidance = Guidance()
+    board.guidance = Instructions()
     await rig.run("and more")
     first, second, third = (request.messages for request in rig.provider.requests)
     assert second[: len(first)] == first
@@ -55,7 +55,7 @@ async def test_when_room_is_made_the_newest_join_the_system_prompt() -> None:
     board = Board("use tabs")
     rig = Rig(FakeProvider(answer("one"), answer("two"), answer("three")), guide=board)
     await rig.run()
-    board.guidance = Guidance(instructions="use spaces")
+    board.guidance = Instructions(instructions="use spaces")
     await rig.run("more")
     rig.session.emit(Compacted(why="no room", tokens_before=900, tokens_after=90, kept_from=5, summary="much was said"))
     await rig.run("and more")
@@ -69,7 +69,7 @@ async def test_a_replay_sends_the_same() -> None:
     board = Board("use tabs")
     live = Rig(FakeProvider(answer("one"), answer("two")), guide=board)
     await live.run()
-    board.guidance = Guidance(persona="a pirate", instructions="use spaces")
+    board.guidance = Instructions(persona="a pirate", instructions="use spaces")
     await live.run("more")
     again = Rig(FakeProvider(answer("three")), past=live.log.events, guide=board)
     await again.run("go on")
@@ -82,7 +82,7 @@ async def test_rewinding_keeps_what_holds_now() -> None:
     board = Board("use tabs")
     rig = Rig(FakeProvider(answer("one"), answer("two"), answer("three")), guide=board)
     await rig.run()
-    board.guidance = Guidance(instructions="use spaces")
+    board.guidance = Instructions(instructions="use spaces")
     await rig.run("more")
     rig.session.emit(Rewound(turn_id="turn_2"))
     await rig.run("again")
@@ -92,10 +92,10 @@ async def test_rewinding_keeps_what_holds_now() -> None:
 async def test_what_was_cut_or_not_read_is_said_once() -> None:
     board = Board("use tabs")
     source = GuidanceSource("instructions", "AGENTS.md", 10, is_cut=True)
-    board.guidance = Guidance(instructions="use", sources=(source,), problems=("CLAUDE.md was not read: it is a link",))
+    board.guidance = Instructions(instructions="use", sources=(source,), problems=("CLAUDE.md was not read: it is a link",))
     rig = Rig(FakeProvider(answer("one"), answer("two")), guide=board)
     await rig.run()
-    board.guidance = Guidance(instructions="used", sources=(source,), problems=board.guidance.problems)
+    board.guidance = Instructions(instructions="used", sources=(source,), problems=board.guidance.problems)
     await rig.run("more")
     told = [event.text for event in rig.events if isinstance(event, Notice)]
     assert told == ["AGENTS.md was cut: it takes more than 15% of the window", "CLAUDE.md was not read: it is a link"]

@@ -6,7 +6,7 @@ import json
 from lmtui.core.events import ApprovalRequested, HostReached, Outcome, ToolCallFinished
 from lmtui.core.permissions.decide import Effect, Mode, Rule, parse_rule
 from lmtui.core.sessions import Answer
-from lmtui.engine.permission_check import CommandGate
+from lmtui.engine.permission_check import CommandNetworkApproval
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
 FETCH = ("shell", json.dumps({"command": "fetch https://pypi.org"}))
@@ -63,7 +63,7 @@ async def test_where_nobody_is_there_the_answer_is_no() -> None:
     assert not ok(rig)
 
 
-async def gate_of(*rules: Rule) -> tuple[Rig, CommandGate]:
+async def gate_of(*rules: Rule) -> tuple[Rig, CommandNetworkApproval]:
     """Return a session in which a command runs, and the command's gate."""
     sandbox = FakeSandbox(commands={"wait": 60.0})
     wait = ("shell", json.dumps({"command": "wait"}))
@@ -71,7 +71,7 @@ async def gate_of(*rules: Rule) -> tuple[Rig, CommandGate]:
     rig.session.submit("go")
     while not sandbox.ran:
         await asyncio.sleep(0)
-    assert isinstance(sandbox.gate, CommandGate)
+    assert isinstance(sandbox.gate, CommandNetworkApproval)
     return rig, sandbox.gate
 
 

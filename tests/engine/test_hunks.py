@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.sanitize import clean
+from lmtui.core.sanitize import sanitize
 from lmtui.engine.undo import parse_hunks, take_back
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "d", "", "@@", "--- x", "+++ y"]), max_size=30)
@@ -58,7 +58,7 @@ def test_a_hunk_that_is_not_there_is_named() -> None:
 def test_lines_that_a_diff_cannot_show_as_they_are_are_not_taken_from_it(line: str) -> None:
     old, new = f"1\n{line}\n3", "1\nX\n3"
     with pytest.raises(SandboxError, match="take the whole file back"):
-        take_back(clean(diff_of(old, new)), 0, new, old)
+        take_back(sanitize(diff_of(old, new)), 0, new, old)
 
 
 def test_a_hunk_that_was_cut_off_is_refused() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lmtui.core.events import InboxChanged, MessageAdded, Notice
 from lmtui.core.messages import Image, Role
 from lmtui.core.prompt_text import PromptFile, fill
-from lmtui.engine.inbox import Said, read_said
+from lmtui.engine.inbox import UserInput, read_said
 from tests.fakes import FakeProvider, Rig, answer
 
 TEXTS = st.text("! /ab") | st.sampled_from(["/compact", " /compact it", "! test -f x", "  !make", "!!"])
@@ -17,33 +17,33 @@ TEXTS = st.text("! /ab") | st.sampled_from(["/compact", " /compact it", "! test 
 
 @given(TEXTS)
 def test_words_stay_words_whatever_they_look_like(text: str) -> None:
-    for said in (Said(text), Said(text, is_reminder=True)):
+    for said in (UserInput(text), UserInput(text, is_reminder=True)):
         assert read_said(said.shown, said.kind) == said
 
 
 @given(TEXTS.map(str.strip).filter(bool), st.booleans())
 def test_a_command_is_read_back_as_it_was(text: str, is_told: bool) -> None:
-    said = Said(text, is_command=True, is_told=is_told)
+    said = UserInput(text, is_command=True, is_told=is_told)
     assert read_said(said.shown, said.kind) == said
 
 
 @given(TEXTS.map(str.strip))
 def test_a_compaction_is_read_back_with_its_focus(text: str) -> None:
-    said = Said(text, is_compaction=True)
+    said = UserInput(text, is_compaction=True)
     assert read_said(said.shown, said.kind) == said
 
 
 @pytest.mark.parametrize(
     ("shown", "said"),
     [
-        ("go on", Said("go on")),
-        (" !make", Said("!make")),
-        ("!make", Said("make", is_command=True)),
-        ("!!make", Said("make", is_command=True, is_told=False)),
-        ("/compact the tests", Said("the tests", is_compaction=True)),
+        ("go on", UserInput("go on")),
+        (" !make", UserInput("!make")),
+        ("!make", UserInput("make", is_command=True)),
+        ("!!make", UserInput("make", is_command=True, is_told=False)),
+        ("/compact the tests", UserInput("the tests", is_compaction=True)),
     ],
 )
-def test_logs_that_tell_no_kinds_are_read(shown: str, said: Said) -> None:
+def test_logs_that_tell_no_kinds_are_read(shown: str, said: UserInput) -> None:
     assert read_said(shown) == said
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from lmtui.core.messages import CallForm
+from lmtui.core.messages import ToolCallFormat
 from lmtui.core.servers import ModelKey, ModelProfile, ServedModel
 from lmtui.engine.tool_call_policy import KnownModel
 from tests.engine.test_usage import KeptProfiles
@@ -21,12 +21,12 @@ def test_a_profile_belongs_to_server_model_quantisation_and_template() -> None:
 
 
 def test_what_was_kept_of_just_this_model_is_known_again() -> None:
-    profiles = KeptProfiles({ModelKey(URL, "model"): ModelProfile(CallForm.TEXT, token_ratio=1.2)})
+    profiles = KeptProfiles({ModelKey(URL, "model"): ModelProfile(ToolCallFormat.TEXT, token_ratio=1.2)})
     model = KnownModel(profiles)
     change = model.learn(URL, "model", None)
     assert model.profile.token_ratio == 1.2
     assert change is not None
-    assert change.form is CallForm.TEXT
+    assert change.form is ToolCallFormat.TEXT
     assert model.learn(URL, "model", SERVED) is None
 
 
@@ -41,21 +41,21 @@ def test_nothing_is_kept_before_the_model_is_known_or_where_nothing_is_new() -> 
 
 
 def test_what_was_learned_does_not_replace_what_was_set_by_hand() -> None:
-    profiles = KeptProfiles({ModelKey(URL, "model"): ModelProfile(CallForm.NATIVE, source="hand", note="you set it")})
+    profiles = KeptProfiles({ModelKey(URL, "model"): ModelProfile(ToolCallFormat.NATIVE, source="hand", note="you set it")})
     model = KnownModel(profiles)
     _ = model.learn(URL, "model", None)
-    model.keep(call_form=CallForm.TEXT, note="learned otherwise", token_ratio=1.5)
+    model.keep(call_form=ToolCallFormat.TEXT, note="learned otherwise", token_ratio=1.5)
     kept = profiles.get(ModelKey(URL, "model"))
-    assert (kept.call_form, kept.note, kept.token_ratio) == (CallForm.NATIVE, "you set it", 1.5)
+    assert (kept.call_form, kept.note, kept.token_ratio) == (ToolCallFormat.NATIVE, "you set it", 1.5)
     model.keep(call_form=None, source="learned", note="")
     assert profiles.get(ModelKey(URL, "model")).call_form is None
 
 
 def test_a_form_that_the_settings_name_is_not_kept_as_learned() -> None:
     profiles = KeptProfiles()
-    model = KnownModel(profiles, CallForm.TEXT)
+    model = KnownModel(profiles, ToolCallFormat.TEXT)
     _ = model.learn(URL, "model", None)
-    model.keep(call_form=CallForm.TEXT, note="the settings say so", token_ratio=1.1)
+    model.keep(call_form=ToolCallFormat.TEXT, note="the settings say so", token_ratio=1.1)
     assert profiles.get(ModelKey(URL, "model")) == ModelProfile(token_ratio=1.1)
 
 
@@ -92,21 +92,21 @@ def test_forgotten_it_is_nobodys() -> None:
 def test_a_form_that_was_learned_after_an_exam_is_not_called_the_exams() -> None:
     profiles = KeptProfiles()
     known = KnownModel(profiles)
-    profiles.put(ModelKey("u", "m"), ModelProfile(call_form=CallForm.TEXT, source="exam", note="text 3 of 4"))
+    profiles.put(ModelKey("u", "m"), ModelProfile(call_form=ToolCallFormat.TEXT, source="exam", note="text 3 of 4"))
     known.learn("u", "m", None)
     known.keep(read_tokens_per_s=50.0)
     assert profiles.get(ModelKey("u", "m")).source == "exam"
-    known.keep(call_form=CallForm.SCHEMA, note="held")
+    known.keep(call_form=ToolCallFormat.SCHEMA, note="held")
     assert profiles.get(ModelKey("u", "m")).source == "learned"
 
 
 async def test_form_that_was_let_go_is_not_taken_up_again_with_another_model_live_and_resumed() -> None:
-    live = Rig(FakeProvider(answer("one"), answer("two")), call_form=CallForm.TEXT)
+    live = Rig(FakeProvider(answer("one"), answer("two")), call_form=ToolCallFormat.TEXT)
     await live.run("one")
     live.session.calls.use(None)
     live.session.set_model("other")
     await live.run("two")
-    again = Rig(FakeProvider(answer("three")), call_form=CallForm.TEXT, past=live.log.events)
+    again = Rig(FakeProvider(answer("three")), call_form=ToolCallFormat.TEXT, past=live.log.events)
     await again.run("three")
-    assert [request.call_form for request in live.provider.requests] == [CallForm.TEXT, CallForm.NATIVE]
-    assert again.provider.requests[0].call_form is CallForm.NATIVE
+    assert [request.call_form for request in live.provider.requests] == [ToolCallFormat.TEXT, ToolCallFormat.NATIVE]
+    assert again.provider.requests[0].call_form is ToolCallFormat.NATIVE

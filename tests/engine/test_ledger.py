@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from lmtui.core.messages import CallForm, Image, Message, ModelRequest, Role, ToolSpec
-from lmtui.engine.context_budget import PrefixLedger, Reading
+from lmtui.core.messages import Image, Message, ModelRequest, Role, ToolCallFormat, ToolSpec
+from lmtui.engine.context_budget import PromptCacheTracker, PromptCacheUsage
 
 TOOLS = (ToolSpec("read", "reads", {}),)
 ALL = tuple(Message(Role.USER, f"message {number}") for number in range(10))
 
 
 def request(
-    *messages: Message, model: str = "m", form: CallForm = CallForm.NATIVE, tools: tuple[ToolSpec, ...] = TOOLS
+    *messages: Message, model: str = "m", form: ToolCallFormat = ToolCallFormat.NATIVE, tools: tuple[ToolSpec, ...] = TOOLS
 ) -> ModelRequest:
     return ModelRequest(messages, tools, model, call_form=form)
 
@@ -20,41 +20,41 @@ class Book:
 
     def __init__(self, *, is_slow: bool = False) -> None:
         self.sized = 0
-        self.ledger = PrefixLedger(self._size)
+        self.ledger = PromptCacheTracker(self._size)
         self.is_slow = is_slow
 
     def _size(self, _: Message) -> int:
         self.sized += 1
         return 100
 
-    def send(self, sent: ModelRequest, told: int | None = None, revision: int = 0, change: str = "") -> Reading:
+    def send(self, sent: ModelRequest, told: int | None = None, revision: int = 0, change: str = "") -> PromptCacheUsage:
         total = self.ledger.begin(sent, 200, revision, change).total
         return self.ledger.settle(total, told, scaled=lambda size: size, is_slow=lambda _: self.is_slow)
 
 
 def test_the_first_request_is_new() -> None:
-    assert Book().send(request(*ALL[:3])) == Reading(0, 0, 500, is_told=False, miss="first request")
+    assert Book().send(request(*ALL[:3])) == PromptCacheUsage(0, 0, 500, is_told=False, miss="first request")
 
 
 def test_what_was_sent_before_is_reused_and_only_what_was_added_is_sized() -> None:
     book = Book()
     book.send(request(*ALL[:3]))
     before = book.sized
-    assert book.send(request(*ALL[:5])) == Reading(500, 0, 200, is_told=False, miss="")
+    assert book.send(request(*ALL[:5])) == PromptCacheUsage(500, 0, 200, is_told=False, miss="")
     assert book.sized == before + 2
 
 
 def test_what_the_server_tells_counts() -> None:
     book = Book()
     book.send(request(*ALL[:3]), 0)
-    assert book.send(request(*ALL[:6]), 590) == Reading(590, 0, 210, is_told=True, miss="")
-    assert book.send(request(*ALL[:7]), 795) == Reading(795, 0, 105, is_told=True, miss="")
+    assert book.send(request(*ALL[:6]), 590) == PromptCacheUsage(590, 0, 210, is_told=True, miss="")
+    assert book.send(request(*ALL[:7]), 795) == PromptCacheUsage(795, 0, 105, is_told=True, miss="")
 
 
 def test_a_server_that_always_tells_zero_tells_nothing() -> None:
     book = Book()
     book.send(request(*ALL[:3]), 0)
-    assert book.send(request(*ALL[:5]), 0) == Reading(500, 0, 200, is_told=False, miss="")
+    assert book.send(request(*ALL[:5]), 0) == PromptCacheUsage(500, 0, 200, is_told=False, miss="")
 
 
 @pytest.mark.parametrize(("told", "cause"), [(0, "restart or unload"), (300, "slot was taken")])
@@ -62,7 +62,7 @@ def test_a_server_that_reused_less_than_it_could_names_the_cause(told: int, caus
     book = Book()
     book.send(request(*ALL[:3]), 0)
     book.send(request(*ALL[:5]), 500)
-    assert book.send(request(*ALL[:7]), told) == Reading(told, 700 - told, 200, is_told=True, miss=cause)
+    assert book.send(request(*ALL[:7]), told) == PromptCacheUsage(told, 700 - told, 200, is_told=True, miss=cause)
 
 
 def test_a_picture_on_the_way_is_named() -> None:
@@ -76,14 +76,14 @@ def test_a_picture_on_the_way_is_named() -> None:
     ("changed", "cause"),
     [
         (request(*ALL[:5], model="other"), "model changed"),
-        (request(*ALL[:5], form=CallForm.TEXT), "call form changed"),
+        (request(*ALL[:5], form=ToolCallFormat.TEXT), "call form changed"),
         (request(*ALL[:5], tools=()), "tools changed"),
     ],
 )
 def test_what_stands_before_the_messages_costs_all_of_them(changed: ModelRequest, cause: str) -> None:
     book = Book()
     book.send(request(*ALL[:3]))
-    assert book.send(changed) == Reading(0, 500, 200, is_told=False, miss=cause)
+    assert book.send(changed) == PromptCacheUsage(0, 500, 200, is_told=False, miss=cause)
 
 
 def test_what_was_made_smaller_costs_the_reading_of_what_stayed_behind_it() -> None:
@@ -91,14 +91,14 @@ def test_what_was_made_smaller_costs_the_reading_of_what_stayed_behind_it() -> N
     book.send(request(*ALL[:6]))
     shorter = Message(Role.USER, "[left out]")
     found = book.send(request(*ALL[:2], shorter, *ALL[3:7]), revision=1, change="compaction")
-    assert found == Reading(400, 300, 200, is_told=False, miss="compaction")
+    assert found == PromptCacheUsage(400, 300, 200, is_told=False, miss="compaction")
     assert book.send(request(*ALL[:2], shorter, *ALL[3:8]), revision=1, change="compaction").miss == ""
 
 
 def test_a_rewind_costs_nothing_but_what_is_new() -> None:
     book = Book()
     book.send(request(*ALL[:6]))
-    assert book.send(request(*ALL[:3], ALL[8]), revision=1, change="rewound") == Reading(
+    assert book.send(request(*ALL[:3], ALL[8]), revision=1, change="rewound") == PromptCacheUsage(
         500, 0, 100, is_told=False, miss="rewound"
     )
 
@@ -106,7 +106,7 @@ def test_a_rewind_costs_nothing_but_what_is_new() -> None:
 def test_a_reading_that_took_far_too_long_was_one_of_everything() -> None:
     book = Book(is_slow=True)
     book.send(request(*ALL[:6]))
-    assert book.send(request(*ALL[:7])) == Reading(0, 800, 100, is_told=False, miss="unknown")
+    assert book.send(request(*ALL[:7])) == PromptCacheUsage(0, 800, 100, is_told=False, miss="unknown")
 
 
 def test_sizes_of_another_way_of_counting_are_counted_anew() -> None:
@@ -115,12 +115,12 @@ def test_sizes_of_another_way_of_counting_are_counted_anew() -> None:
     before = book.sized
     book.ledger.size_anew()
     assert book.sized == before + 3
-    assert book.send(request(*ALL[:5])) == Reading(500, 0, 200, is_told=False, miss="")
+    assert book.send(request(*ALL[:5])) == PromptCacheUsage(500, 0, 200, is_told=False, miss="")
 
 
 def test_what_the_server_counted_for_the_request_before_is_what_it_can_reuse() -> None:
-    ledger = PrefixLedger(lambda _: 100)
-    found = Reading(0, 0, 0, is_told=False, miss="")
+    ledger = PromptCacheTracker(lambda _: 100)
+    found = PromptCacheUsage(0, 0, 0, is_told=False, miss="")
     for messages, counted in ((ALL[:3], 900), (ALL[:5], 1150)):
         ledger.begin(request(*messages), 200, 0, "")
         found = ledger.settle(counted, None, scaled=lambda size: size, is_slow=lambda _: False)

@@ -10,7 +10,7 @@ from types import FrameType
 import pytest
 
 from lmtui.core.events import ModelChanged, TurnEnded, TurnReason
-from lmtui.core.messages import Completion, FinishReason, Message, ModelPiece, ModelRequest, Role, ToolCall, Usage
+from lmtui.core.messages import Completion, FinishReason, Message, ModelRequest, Role, StreamChunk, ToolCall, Usage
 from lmtui.core.ports import Limits
 from lmtui.core.workspace import ExecResult
 from tests.fakes import FakeProvider, FakeSandbox, Rig
@@ -28,7 +28,7 @@ class CountingModel(FakeProvider):
         self.counted = self.made = 0
         self.most_sent = 0
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelPiece, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         sys.setprofile(None)
         if self.made:
             self.calls.append(self.counted)

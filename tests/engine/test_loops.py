@@ -25,7 +25,7 @@ from lmtui.core.events import (
 from lmtui.core.messages import Role
 from lmtui.core.model_events import Compacted, LoopSuspected, Reminder
 from lmtui.core.ports import Limits
-from lmtui.engine.loop_detection import Loop, LoopWatch, at_depth
+from lmtui.engine.loop_detection import Loop, LoopDetector, at_depth
 from lmtui.engine.turn_outcome import EXIT_CODES
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
@@ -38,7 +38,7 @@ class Agent:
     """Plays an agent's steps to a watch; what it made is kept, to be played to another one."""
 
     def __init__(self, limits: Limits | None = None) -> None:
-        self.watch = LoopWatch(limits)
+        self.watch = LoopDetector(limits)
         self.events: list[Event] = []
         self._ids = itertools.count()
         self.say("do it")
@@ -257,7 +257,7 @@ def test_a_long_result_that_comes_again_behind_another_one_is_given_whole() -> N
 
 
 def test_what_the_log_does_not_hold_of_a_result_is_told_as_the_same_all_the_same() -> None:
-    watch = LoopWatch()
+    watch = LoopDetector()
     told = []
     for number in range(2):
         watch.apply(ToolCallStarted(call_id=f"c{number}", tool="read", arguments={"path": "a"}))
@@ -280,7 +280,7 @@ CALLS = st.builds(
 DOINGS = st.lists(st.one_of(CALLS, CALLS, st.lists(CALLS, max_size=4), st.sampled_from(["room", "wait", "words"])), max_size=40)
 
 
-def counted(watch: LoopWatch) -> tuple[object, ...]:
+def counted(watch: LoopDetector) -> tuple[object, ...]:
     counts = watch._counts
     last, trail = ([(each.key, each.has_changed) for each in row] for row in (counts.last, counts.trail))
     return watch.count, last, trail, counts.edits, counts.idle, counts.errors, counts.texts, watch.has_failed
@@ -295,7 +295,7 @@ def test_a_watch_that_reads_the_log_counts_what_the_other_one_counted(doings: li
             plays[each]()
         else:
             agent.step(*(each if isinstance(each, list) else [each]))
-    again = LoopWatch()
+    again = LoopDetector()
     for event in agent.events:
         again.apply(event)
     again.judge()
@@ -309,7 +309,7 @@ def test_two_results_in_turn_are_counted_alike_when_the_log_is_read() -> None:
     agent = Agent()
     for result in "ABABA":
         agent.call("read", result, path="a")
-    again = LoopWatch()
+    again = LoopDetector()
     for event in agent.events:
         again.apply(event)
     assert again.count == agent.watch.count == 3

@@ -14,7 +14,7 @@ from lmtui.core.permissions.decide import Effect, Mode, parse_rule
 from lmtui.core.workspace import DirEntry, FileContent
 from lmtui.engine.user_input import MAX_ALL_CHARS, MAX_FILE_CHARS, MAX_LINES
 from lmtui.models.request_encoding import wire_message
-from lmtui.store.sessions import ImageFolder
+from lmtui.store.session_logs import ImageFolder
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
 PNG = b"\x89PNG\r\n\x1a\nrest"

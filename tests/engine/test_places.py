@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from lmtui.engine.subagent_runs import Places
+from lmtui.engine.subagent_runs import AgentSlots
 
 
 @dataclass
 class Crew:
-    places: Places
+    places: AgentSlots
     at_work: int = 0
     most: int = 0
     order: list[str] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Crew:
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 async def test_however_deep_no_more_work_than_there_are_places(count: int) -> None:
-    crew = Crew(Places(lambda: count))
+    crew = Crew(AgentSlots(lambda: count))
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
         for name in "ab":
             group.create_task(crew.one(name, 2))
@@ -45,7 +45,7 @@ async def test_however_deep_no_more_work_than_there_are_places(count: int) -> No
 
 
 async def test_places_are_given_in_the_order_they_were_asked_for() -> None:
-    crew = Crew(Places(lambda: 1))
+    crew = Crew(AgentSlots(lambda: 1))
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
         for name in "dcba":
             group.create_task(crew.one(name))
@@ -54,7 +54,7 @@ async def test_places_are_given_in_the_order_they_were_asked_for() -> None:
 
 @pytest.mark.parametrize("rounds", range(12))
 async def test_wherever_it_is_stopped_no_place_is_lost_or_won(rounds: int) -> None:
-    places = Places(lambda: 1)
+    places = AgentSlots(lambda: 1)
     crew = Crew(places)
     tasks = [asyncio.create_task(crew.one(name, 1)) for name in "abc"]
     for _ in range(rounds):
@@ -73,7 +73,7 @@ async def test_wherever_it_is_stopped_no_place_is_lost_or_won(rounds: int) -> No
 
 async def test_more_places_are_used_as_soon_as_one_is_given_back() -> None:
     count = 1
-    crew = Crew(Places(lambda: count))
+    crew = Crew(AgentSlots(lambda: count))
     tasks = [asyncio.create_task(crew.one(name)) for name in "abc"]
     await asyncio.sleep(0)
     count = 2

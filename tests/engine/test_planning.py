@@ -9,8 +9,8 @@ import pytest
 
 from lmtui.core.agent_events import PlanDecided, PlanOutcome, PlanProposed
 from lmtui.core.events import Envelope, MessageAdded, ModeChanged, PlanChanged, ToolCallFinished, TurnEnded, TurnReason
-from lmtui.core.hosts import HostGate
-from lmtui.core.messages import ModelPiece, Role
+from lmtui.core.hosts import HostApproval
+from lmtui.core.messages import Role, StreamChunk
 from lmtui.core.model_events import Compacted, Reminder
 from lmtui.core.permissions.decide import Effect, Mode, Rule
 from lmtui.core.plan import PlanStep, TodoStatus
@@ -27,12 +27,12 @@ STEPS = [
 PLAN = {"title": "A module", "steps": STEPS}
 
 
-def proposing(plan: object = PLAN) -> list[ModelPiece]:
+def proposing(plan: object = PLAN) -> list[StreamChunk]:
     return answer("This is what I would do.", ("propose_plan", json.dumps(plan)))
 
 
 def rig_with(
-    *answers: Sequence[ModelPiece | Exception | float],
+    *answers: Sequence[StreamChunk | Exception | float],
     mode: Mode = Mode.PLAN,
     rules: tuple[Rule, ...] = (),
     past: Sequence[Envelope] = (),
@@ -149,7 +149,7 @@ class Watching(FakeSandbox):
         timeout_s: int = 30,
         memory_mb: int = 0,
         on_output: OutputSink | None = None,
-        gate: HostGate | None = None,
+        gate: HostApproval | None = None,
         with_packages: bool = False,
     ) -> ExecResult:
         self.touched.append(f"{command}: {self.is_read_only}")

@@ -8,7 +8,7 @@ import pytest
 
 from lmtui.core.agent_events import AgentFinished
 from lmtui.core.events import ApprovalRequested, TurnEnded, TurnReason
-from lmtui.core.messages import ModelPiece
+from lmtui.core.messages import StreamChunk
 from lmtui.core.model_events import Reminder
 from lmtui.core.permissions.decide import Access, Effect, Mode, Verdict, decide_all, parse_rule
 from lmtui.core.ports import Limits
@@ -16,7 +16,7 @@ from lmtui.engine.subagent_runs import TeamParts
 from lmtui.tools.registry import child_tools
 from tests.fakes import FakeProvider, Rig, answer
 
-Pieces = Sequence[ModelPiece | Exception | float]
+Pieces = Sequence[StreamChunk | Exception | float]
 
 TEAM = TeamParts(partial(child_tools, ""), Limits(), lambda: 1, 3)
 

@@ -3,15 +3,15 @@ from __future__ import annotations
 import json
 
 from lmtui.core.events import PlanChanged, Rewound, TurnEnded, TurnReason
-from lmtui.core.messages import ModelPiece
+from lmtui.core.messages import StreamChunk
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, MemoryLog, Rig, answer
 
 
-def todo(text: str) -> list[ModelPiece]:
+def todo(text: str) -> list[StreamChunk]:
     return answer("", ("todo_add", json.dumps({"description": text})))
 
 
-def complete(number: int) -> list[ModelPiece]:
+def complete(number: int) -> list[StreamChunk]:
     return answer("", ("todo_complete", json.dumps({"id": number})))
 
 
@@ -20,7 +20,7 @@ def texts(rig: Rig) -> list[str]:
     return [f"{each.text} {each.status}" for each in changes[-1].plan.todos]
 
 
-def rig_of(*answers: list[ModelPiece], log: MemoryLog | None = None) -> Rig:
+def rig_of(*answers: list[StreamChunk], log: MemoryLog | None = None) -> Rig:
     sandbox = FakeSandbox()
     return Rig(FakeProvider(*answers), sandbox, log=log, checkpoints=FakeCheckpoints(sandbox))
 

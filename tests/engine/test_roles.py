@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.events import Envelope, ModelChanged, Notice, ToolCallFinished, UsageUpdated
-from lmtui.core.messages import CallForm, Image, ModelPiece, ModelRequest, Role, Urgency
+from lmtui.core.messages import Image, ModelRequest, Priority, Role, StreamChunk, ToolCallFormat
 from lmtui.core.model_events import CallFormChanged, VisionChanged
 from lmtui.core.permissions.decide import Mode
 from lmtui.core.roles import ModelRole, RoleModel, Roles, parse_roles
 from lmtui.core.servers import ModelKey, ModelProfile, Profiles, ServedModel
 from lmtui.engine.context import ModelSettings
-from lmtui.engine.roles import for_role
+from lmtui.engine.model_roles import for_role
 from lmtui.engine.subagent_runs import TeamParts
 from lmtui.models.request_encoding import RequestWriter
-from lmtui.store.sessions import ImageFolder
+from lmtui.store.session_logs import ImageFolder
 from lmtui.tools.registry import child_tools
 from tests.engine.test_usage import KeptProfiles
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
@@ -36,7 +36,7 @@ VISION = parse_roles(["vision: eyes"])
 class Server(FakeProvider):
     """A server that tells of its models."""
 
-    def __init__(self, *answers: Sequence[ModelPiece | Exception | float], models: Sequence[ServedModel] = MODELS) -> None:
+    def __init__(self, *answers: Sequence[StreamChunk | Exception | float], models: Sequence[ServedModel] = MODELS) -> None:
         super().__init__(*answers)
         self.models = {each.name: each for each in models}
 
@@ -44,7 +44,7 @@ class Server(FakeProvider):
         return self.models.get(model)
 
 
-def look() -> list[ModelPiece]:
+def look() -> list[StreamChunk]:
     return answer("", ("look", '{"path": "shot.png"}'))
 
 
@@ -108,15 +108,15 @@ async def test_plan_mode_asks_the_planner_and_then_the_sessions_own_model_again(
 
 
 async def test_who_explores_for_a_planner_is_the_sessions_own_model_with_its_own_window(tmp_path: Path) -> None:
-    def script(request: ModelRequest) -> list[ModelPiece | Exception | float]:
-        if request.urgency is Urgency.CHILD:
+    def script(request: ModelRequest) -> list[StreamChunk | Exception | float]:
+        if request.urgency is Priority.SUBAGENT:
             return [*answer("", ("report_result", '{"status": "ok", "summary": "seen"}'))]
         return (
             [*answer("Nothing to plan.")] if len(request.messages) > 3 else [*answer("", ("explore", '{"question": "what?"}'))]
         )
 
     class Talking(Server):
-        async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelPiece, None]:
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
             self.answers = [script(request)]
             async for piece in super().stream(request):
                 yield piece
@@ -138,13 +138,15 @@ async def test_a_role_without_a_model_of_its_own_changes_only_the_sampling(tmp_p
 
 
 async def test_what_is_known_of_a_roles_model_is_learned_with_it(tmp_path: Path) -> None:
-    profiles = KeptProfiles({ModelKey("http://fake/v1", "big"): ModelProfile(CallForm.TEXT, note="it writes calls as text")})
+    profiles = KeptProfiles(
+        {ModelKey("http://fake/v1", "big"): ModelProfile(ToolCallFormat.TEXT, note="it writes calls as text")}
+    )
     rig = rig_with(Server(), tmp_path, PLANNER, mode=Mode.PLAN, profiles=profiles)
     await rig.run()
     rig.session.set_mode(Mode.AUTO)
     await rig.run()
     forms = {request.model: request.call_form for request in rig.provider.requests}
-    assert forms == {"big": CallForm.TEXT, "model": CallForm.NATIVE}
+    assert forms == {"big": ToolCallFormat.TEXT, "model": ToolCallFormat.NATIVE}
     assert [each.why for each in rig.events if isinstance(each, CallFormChanged)] == ["it writes calls as text"]
 
 
@@ -219,7 +221,7 @@ async def test_a_picture_comes_right_behind_the_results_of_its_message(tmp_path:
 
 async def test_in_text_the_picture_is_in_the_message_of_the_results(tmp_path: Path) -> None:
     rig = rig_with(Server(look(), models=[ServedModel("model", has_vision=True)]), tmp_path)
-    rig.session.calls.use(CallForm.TEXT)
+    rig.session.calls.use(ToolCallFormat.TEXT)
     await rig.run()
     body = json.loads(RequestWriter().write(rig.provider.requests[1]))
     assert [message["role"] for message in body["messages"]][-2:] == ["assistant", "user"]

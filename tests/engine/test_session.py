@@ -26,7 +26,7 @@ from lmtui.core.events import (
     TurnEnded,
     TurnReason,
 )
-from lmtui.core.messages import FinishReason, RetryPiece, Role, TextPiece
+from lmtui.core.messages import FinishReason, RetryChunk, Role, TextChunk
 from lmtui.core.permissions.decide import Effect, Mode, parse_rule
 from lmtui.core.ports import Limits
 from lmtui.core.sanitize import Redactor
@@ -335,7 +335,7 @@ async def test_queued_tasks_run_one_after_the_other() -> None:
 
 
 async def test_provider_error_ends_the_turn_with_its_words() -> None:
-    rig = Rig(FakeProvider([TextPiece("half"), ProviderError(Fault.CUT, "broke off", "look at the log")]))
+    rig = Rig(FakeProvider([TextChunk("half"), ProviderError(Fault.CUT, "broke off", "look at the log")]))
     await rig.run()
     assert ending(rig).reason is TurnReason.ERROR
     assert ending(rig).exit_code == 1
@@ -343,7 +343,7 @@ async def test_provider_error_ends_the_turn_with_its_words() -> None:
 
 
 async def test_what_a_stopped_answer_had_said_is_kept() -> None:
-    rig = Rig(FakeProvider([TextPiece("The first half"), 60.0]))
+    rig = Rig(FakeProvider([TextChunk("The first half"), 60.0]))
     rig.session.submit("go")
     await rig.until(lambda event: event.kind == "text_delta")
     rig.session.interrupt()
@@ -354,7 +354,7 @@ async def test_what_a_stopped_answer_had_said_is_kept() -> None:
 
 
 async def test_retries_are_shown() -> None:
-    rig = Rig(FakeProvider([TextPiece("half"), RetryPiece(1, 3, 0.0, "busy"), *answer("whole")]))
+    rig = Rig(FakeProvider([TextChunk("half"), RetryChunk(1, 3, 0.0, "busy"), *answer("whole")]))
     await rig.run()
     assert len(rig.of("retry_scheduled")) == 1
     assert ending(rig).text == "whole"

@@ -3,8 +3,8 @@ from __future__ import annotations
 from lmtui.core.events import Event, MessageAdded, ToolCallFinished, TurnEnded, TurnReason
 from lmtui.core.messages import Role
 from lmtui.core.skills import NoSkills, SkillSource, SkillUse, SkillUsed
-from lmtui.engine.inbox import Said, read_said
-from lmtui.engine.skill_use import SkillsByHand, SkillWatch
+from lmtui.engine.inbox import UserInput, read_said
+from lmtui.engine.skill_use import SkillControls, SkillTracker
 from tests.fakes import FakeProvider, Rig, answer
 
 LOOK = SkillUse("look", "Look twice.", SkillSource.USER, ("Read",))
@@ -22,7 +22,7 @@ def finished(rig: Rig) -> list[tuple[str, bool]]:
     return [(event.tool, event.ok) for event in rig.events if isinstance(event, ToolCallFinished)]
 
 
-def names(watch: SkillWatch) -> list[str]:
+def names(watch: SkillTracker) -> list[str]:
     return [scope.skill for scope in watch.scopes]
 
 
@@ -57,11 +57,11 @@ async def test_a_skill_without_a_list_limits_nothing() -> None:
 
 
 def test_what_two_skills_leave_is_what_both_name_and_a_sub_agent_has_it_too() -> None:
-    watch = SkillWatch()
+    watch = SkillTracker()
     for event in (used("Read"), used("Read", "Write", skill="other"), used("Read")):
         watch.apply(event)
     assert names(watch) == ["look", "other"]
-    child = SkillWatch(watch.scopes)
+    child = SkillTracker(watch.scopes)
     child.apply(TurnEnded(turn_id="t", reason=TurnReason.DONE, status="done"))
     assert names(child) == names(watch)
     watch.apply(TurnEnded(turn_id="t", reason=TurnReason.DONE, status="done"))
@@ -69,19 +69,19 @@ def test_what_two_skills_leave_is_what_both_name_and_a_sub_agent_has_it_too() ->
 
 
 def test_a_log_that_names_no_rules_leaves_nothing() -> None:
-    watch = SkillWatch()
+    watch = SkillTracker()
     watch.apply(used("(((", ""))
     assert [scope.rules for scope in watch.scopes] == [()]
 
 
 def test_what_the_user_begins_holds_with_their_message_and_not_before() -> None:
     events: list[Event] = []
-    said: list[Said] = []
-    by_hand = SkillsByHand(lambda: "root", events.append, said.append)
+    said: list[UserInput] = []
+    by_hand = SkillControls(lambda: "root", events.append, said.append)
     by_hand.begin(LOOK, "at the pond")
     by_hand.begin(FREE, "")
     assert [each.typed for each in said] == ["at the pond", "Follow the skill free."]
-    watch = SkillWatch()
+    watch = SkillTracker()
     watch.apply(events[0])
     watch.apply(MessageAdded(role=Role.USER, text="something else"))
     watch.apply(TurnEnded(turn_id="t", reason=TurnReason.DONE, status="done"))
@@ -91,7 +91,7 @@ def test_what_the_user_begins_holds_with_their_message_and_not_before() -> None:
 
 
 def test_what_the_user_wants_promoted_is_no_command_of_the_shell_after_a_crash() -> None:
-    said: list[Said] = []
-    SkillsByHand(lambda: "root", lambda _: None, said.append).promote("a.py", "f", "g")
+    said: list[UserInput] = []
+    SkillControls(lambda: "root", lambda _: None, said.append).promote("a.py", "f", "g")
     assert (said[0].tool, said[0].is_told) == ("promote_skill", False)
     assert read_said(said[0].shown, said[0].kind) is None

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Outcome, ToolCallFinished
 from lmtui.core.permissions.decide import Mode
 from lmtui.core.sessions import Answer
-from lmtui.headless.reports import as_audit_text
-from lmtui.tools.files import accept
+from lmtui.headless.listings import as_audit_text
+from lmtui.tools.file_tools import accept
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
 OLD = "".join(f"line {number}\r\n" for number in range(60)) + "the end"

@@ -8,7 +8,7 @@ import pytest
 
 from lmtui.core.budgets import BudgetSet, ReportWritten, SessionBudget
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, MessageAdded, Notice, Outcome, TurnEnded, TurnReason
-from lmtui.core.messages import ModelPiece, Role
+from lmtui.core.messages import Role, StreamChunk
 from lmtui.core.permissions.decide import Mode
 from lmtui.core.ports import Limits
 from lmtui.core.sessions import Answer
@@ -22,7 +22,7 @@ def call(**arguments: object) -> str:
     return json.dumps(arguments)
 
 
-def reads(count: int) -> list[list[ModelPiece]]:
+def reads(count: int) -> list[list[StreamChunk]]:
     return [answer("", ("glob", call(pattern=f"**/part{number}.py"))) for number in range(count)]
 
 

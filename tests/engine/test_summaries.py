@@ -8,7 +8,7 @@ import pytest
 
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.events import ModelChanged, Notice, TurnEnded, UsageUpdated
-from lmtui.core.messages import Completion, FinishReason, Message, ModelPiece, ModelRequest, Role, ToolCall, Usage
+from lmtui.core.messages import Completion, FinishReason, Message, ModelRequest, Role, StreamChunk, ToolCall, Usage
 from lmtui.core.model_events import Compacted
 from lmtui.core.roles import ModelRole, RoleModel, Roles
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
@@ -24,7 +24,7 @@ class Reader(FakeProvider):
         self.steps, self.own, self.thinking = steps, own, thinking
         self.asked: list[ModelRequest] = []
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelPiece, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         count = sum(len(each.text) + sum(len(call.arguments) for call in each.tool_calls) for each in request.messages) // 4
         if "lmtui makes room" in request.messages[-1].text:
             self.asked.append(request)

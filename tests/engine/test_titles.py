@@ -7,7 +7,7 @@ import pytest
 from lmtui.core.budgets import SessionBudget
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.events import SessionRenamed
-from lmtui.core.messages import ModelPiece, TextPiece, Urgency
+from lmtui.core.messages import Priority, StreamChunk, TextChunk
 from lmtui.core.roles import ModelRole, RoleModel, Roles
 from tests.fakes import FakeProvider, Rig, answer
 
@@ -33,7 +33,7 @@ async def test_model_for_titles_names_a_session_once() -> None:
     await later(rig, 2)
     assert titles(rig) == ["please mend the lexer, it drops comments", "Mend the lexer"]
     asked = rig.provider.requests[1]
-    assert (asked.model, asked.urgency, asked.tools) == ("small", Urgency.NOBODY, ())
+    assert (asked.model, asked.urgency, asked.tools) == ("small", Priority.BACKGROUND, ())
     await rig.run("go on")
     await later(rig, 3)
     assert len(rig.provider.requests) == 3
@@ -47,7 +47,7 @@ async def test_without_such_a_model_the_first_words_are_the_title() -> None:
 
 
 @pytest.mark.parametrize("said", [answer("x" * 200), answer(""), [ProviderError(Fault.SERVER_ERROR, "no")]])
-async def test_what_is_no_title_is_passed_over(said: list[ModelPiece | Exception | float]) -> None:
+async def test_what_is_no_title_is_passed_over(said: list[StreamChunk | Exception | float]) -> None:
     rig = Rig(FakeProvider(answer("done"), said), roles=NAMED)
     await rig.run("mend it")
     await later(rig, 2)
@@ -96,7 +96,7 @@ async def test_a_model_that_thinks_has_room_for_it_before_a_title() -> None:
 
 
 async def test_a_model_that_goes_on_behind_a_title_is_stopped() -> None:
-    endless = [TextPiece("and so on ") for _ in range(1_000)]
+    endless = [TextChunk("and so on ") for _ in range(1_000)]
     rig = Rig(FakeProvider(answer("done"), endless), roles=NAMED)
     await rig.run("mend it")
     await later(rig, 2)

@@ -7,7 +7,7 @@ import pytest
 
 from lmtui.core.errors import ContextOverflow
 from lmtui.core.events import Level, ModelChanged, Notice, PrefillProgress, UsageUpdated
-from lmtui.core.messages import Completion, FinishReason, Message, ModelPiece, ModelRequest, Role, Timings, ToolCall, Usage
+from lmtui.core.messages import Completion, FinishReason, Message, ModelRequest, Role, StreamChunk, Timings, ToolCall, Usage
 from lmtui.core.model_events import ToolSetChanged
 from lmtui.core.servers import ModelKey, ModelProfile, ServedModel
 from lmtui.engine.context_fit import choose_tools
@@ -24,7 +24,7 @@ class CountingModel(FakeProvider):
         self.counted = 0
         self.timings: Timings | None = None
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelPiece, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         self.requests.append(request)
         count = prompt_tokens(request)
         told = count - self.counted if self.only_new else min(count, self.window)

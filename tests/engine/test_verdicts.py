@@ -7,7 +7,7 @@ import pytest
 from lmtui.core.events import TurnReason
 from lmtui.core.messages import Completion, FinishReason, Message, Role, ToolCall
 from lmtui.engine.loop_detection import Loop
-from lmtui.engine.stop_policy import AnswerWatch, Finished, GoOn, Stopped
+from lmtui.engine.stop_policy import Continue, Done, Stop, StopPolicy
 
 
 def completion(text: str = "", calls: int = 0, *, problem: str = "", reason: FinishReason = FinishReason.STOP) -> Completion:
@@ -19,66 +19,66 @@ CUT = FinishReason.LENGTH
 
 
 def test_a_call_goes_on_and_words_end_it() -> None:
-    watch = AnswerWatch()
-    assert watch.judge(completion("I look.", 1)) == GoOn()
-    assert watch.judge(completion("There are two files.")) == Finished()
+    watch = StopPolicy()
+    assert watch.judge(completion("I look.", 1)) == Continue()
+    assert watch.judge(completion("There are two files.")) == Done()
 
 
 def test_empty_answers_are_asked_about_until_there_are_too_many() -> None:
-    watch = AnswerWatch(most_empty=3)
+    watch = StopPolicy(most_empty=3)
     first, second, third = (watch.judge(completion(text)) for text in ("", "  \n", ""))
-    assert isinstance(first, GoOn)
+    assert isinstance(first, Continue)
     assert "empty" in first.reminder
-    assert isinstance(second, GoOn)
-    assert isinstance(third, Stopped)
+    assert isinstance(second, Continue)
+    assert isinstance(third, Stop)
     assert third.reason is TurnReason.ERROR
     assert "3 times" in third.error
 
 
 def test_a_call_between_empty_answers_begins_the_count_anew() -> None:
-    watch = AnswerWatch()
+    watch = StopPolicy()
     _ = watch.judge(completion())
     _ = watch.judge(completion("", 1))
-    assert isinstance(watch.judge(completion()), GoOn)
+    assert isinstance(watch.judge(completion()), Continue)
 
 
 def test_a_malformed_call_is_told_what_is_wanted_three_times() -> None:
-    watch = AnswerWatch()
+    watch = StopPolicy()
     found = [watch.judge(completion("{", problem="like this: …")) for _ in range(4)]
-    assert found[:3] == [GoOn("like this: …")] * 3
-    assert isinstance(found[3], Stopped)
+    assert found[:3] == [Continue("like this: …")] * 3
+    assert isinstance(found[3], Stop)
     assert "/calls" in found[3].error
 
 
 def test_a_problem_beside_calls_that_ran_is_told_too() -> None:
-    assert AnswerWatch().judge(completion("", 1, problem="the second was none")) == GoOn("the second was none")
+    assert StopPolicy().judge(completion("", 1, problem="the second was none")) == Continue("the second was none")
 
 
 def test_an_answer_cut_at_the_limit_ends_the_turn_and_says_how_to_go_on() -> None:
-    found = AnswerWatch().judge(completion("a long story", reason=CUT))
-    assert isinstance(found, Stopped)
+    found = StopPolicy().judge(completion("a long story", reason=CUT))
+    assert isinstance(found, Stop)
     assert found.reason is TurnReason.LIMIT
     assert "go on" in found.error
 
 
 def test_two_calls_cut_in_a_row_end_it() -> None:
-    watch = AnswerWatch()
-    assert watch.judge(completion("", 1, reason=CUT)) == GoOn()
+    watch = StopPolicy()
+    assert watch.judge(completion("", 1, reason=CUT)) == Continue()
     found = watch.judge(completion("", 1, reason=CUT))
-    assert isinstance(found, Stopped)
+    assert isinstance(found, Stop)
     assert "LLM_MAX_TOKENS" in found.error
 
 
 def test_a_whole_call_between_two_that_were_cut_forgives_the_first() -> None:
-    watch = AnswerWatch()
-    assert [watch.judge(completion("", 1, reason=each)) for each in (CUT, FinishReason.TOOL_CALLS, CUT)] == [GoOn()] * 3
+    watch = StopPolicy()
+    assert [watch.judge(completion("", 1, reason=each)) for each in (CUT, FinishReason.TOOL_CALLS, CUT)] == [Continue()] * 3
 
 
 def test_a_circle_is_told_and_then_ends_the_turn() -> None:
     told = Loop("circle", "ls, read", 3, "Do something else.")
-    assert AnswerWatch().judge(completion("", 1), told) == GoOn("Do something else.")
-    found = AnswerWatch().judge(completion("", 1), replace(told, is_over=True))
-    assert isinstance(found, Stopped)
+    assert StopPolicy().judge(completion("", 1), told) == Continue("Do something else.")
+    found = StopPolicy().judge(completion("", 1), replace(told, is_over=True))
+    assert isinstance(found, Stop)
     assert found.reason is TurnReason.LIMIT
     assert "ls, read" in found.error
     assert "go on" in found.error
@@ -86,42 +86,42 @@ def test_a_circle_is_told_and_then_ends_the_turn() -> None:
 
 def test_a_last_word_ends_the_turn_whatever_came_before_it() -> None:
     over = Loop("idle", "nothing new", 15, "", is_over=True)
-    watch = AnswerWatch()
+    watch = StopPolicy()
     _ = watch.judge(completion("", 1))
-    assert watch.judge(completion("It cannot be done."), over) == Finished()
-    assert isinstance(watch.judge(completion(""), over), Stopped)
+    assert watch.judge(completion("It cannot be done."), over) == Done()
+    assert isinstance(watch.judge(completion(""), over), Stop)
 
 
 def test_a_filter_of_the_server_is_named() -> None:
-    found = AnswerWatch().judge(completion("no", reason=FinishReason.CONTENT_FILTER))
-    assert isinstance(found, Stopped)
+    found = StopPolicy().judge(completion("no", reason=FinishReason.CONTENT_FILTER))
+    assert isinstance(found, Stop)
     assert "content filter" in found.error
 
 
 def test_words_that_claim_what_no_tool_did_are_doubted_once_and_then_noted() -> None:
-    watch = AnswerWatch("Update a.py.")
+    watch = StopPolicy("Update a.py.")
     first = watch.judge(completion("I have updated a.py."))
-    assert isinstance(first, GoOn)
+    assert isinstance(first, Continue)
     assert "No tool was called" in first.reminder
     again = watch.judge(completion("The file has been updated."))
-    assert isinstance(again, Finished)
+    assert isinstance(again, Done)
     assert "No tool ran" in again.note
 
 
 def test_words_about_what_tools_did_are_believed() -> None:
-    watch = AnswerWatch()
+    watch = StopPolicy()
     _ = watch.judge(completion("", 1))
-    assert watch.judge(completion("I have updated a.py.")) == Finished()
-    assert AnswerWatch().judge(completion("Hello! What should be done?")) == Finished()
+    assert watch.judge(completion("I have updated a.py.")) == Done()
+    assert StopPolicy().judge(completion("Hello! What should be done?")) == Done()
 
 
 def test_words_about_files_that_nothing_looked_at_ask_for_a_call_of_a_model_that_may_not_be_able_to() -> None:
     said = completion("The files are a.py and b.py.")
-    first = AnswerWatch("List the files.").judge(said, is_unsure=True)
-    assert isinstance(first, GoOn)
+    first = StopPolicy("List the files.").judge(said, is_unsure=True)
+    assert isinstance(first, Continue)
     assert first.needs_call
-    assert AnswerWatch("List the files.").judge(said) == Finished()
-    assert AnswerWatch().judge(completion("Once upon a time there was a heron."), is_unsure=True) == Finished()
+    assert StopPolicy("List the files.").judge(said) == Done()
+    assert StopPolicy().judge(completion("Once upon a time there was a heron."), is_unsure=True) == Done()
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_words_about_files_that_nothing_looked_at_ask_for_a_call_of_a_model_that
 )
 @pytest.mark.parametrize("is_unsure", [False, True])
 def test_an_answer_that_only_mentions_a_file_is_given_once(task: str, text: str, *, is_unsure: bool) -> None:
-    assert AnswerWatch(task, trusts_words=not is_unsure).judge(completion(text), is_unsure=is_unsure) == Finished()
+    assert StopPolicy(task, trusts_words=not is_unsure).judge(completion(text), is_unsure=is_unsure) == Done()
 
 
 @pytest.mark.parametrize(
@@ -152,14 +152,14 @@ def test_an_answer_that_only_mentions_a_file_is_given_once(task: str, text: str,
     ],
 )
 def test_an_answer_that_says_what_was_or_would_be_done_is_doubted(task: str, text: str) -> None:
-    assert isinstance(AnswerWatch(task).judge(completion(text)), GoOn)
+    assert isinstance(StopPolicy(task).judge(completion(text)), Continue)
 
 
 def test_answer_to_a_task_about_a_file_is_doubted_once_where_nothing_was_called() -> None:
-    watch = AnswerWatch("Read notes.txt and tell me the door code.")
+    watch = StopPolicy("Read notes.txt and tell me the door code.")
     first = watch.judge(completion("The door code is 1234."), is_unsure=True)
-    assert isinstance(first, GoOn)
+    assert isinstance(first, Continue)
     assert first.needs_call
-    assert isinstance(watch.judge(completion("The door code is 1234."), is_unsure=True), Finished)
-    assert isinstance(AnswerWatch("How are you?").judge(completion("I am well."), is_unsure=True), Finished)
-    assert isinstance(AnswerWatch("Read notes.txt").judge(completion("It says 1.")), Finished)
+    assert isinstance(watch.judge(completion("The door code is 1234."), is_unsure=True), Done)
+    assert isinstance(StopPolicy("How are you?").judge(completion("I am well."), is_unsure=True), Done)
+    assert isinstance(StopPolicy("Read notes.txt").judge(completion("It says 1.")), Done)

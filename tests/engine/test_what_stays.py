@@ -16,7 +16,7 @@ from lmtui.core.messages import Message, Role, ToolCall
 from lmtui.core.model_events import Compacted
 from lmtui.core.plan import Plan, Todo, TodoStatus
 from lmtui.core.window import bytes_by_four
-from lmtui.engine.compaction import Room, compact
+from lmtui.engine.compaction import RoomNeeded, compact
 from lmtui.engine.context import Conversation, ModelSettings
 from lmtui.engine.transcript_summary import LAST_FILES
 
@@ -84,10 +84,10 @@ class History:
     def plan(self) -> Plan:
         return Plan(todos=tuple(self.todos))
 
-    def room(self) -> Room:
+    def room(self) -> RoomNeeded:
         task = self.talk.entries.first_task
         kept = [self.talk.entries[0].message, *([task.message] if task else [])]
-        return Room.of(self.window, 0, sum(map(size_of, kept)))
+        return RoomNeeded.of(self.window, 0, sum(map(size_of, kept)))
 
     def make_room(self) -> None:
         """Make room where it is needed, and look at what stays."""
@@ -104,7 +104,7 @@ class History:
         self.emit(event)
         self.check(event, room)
 
-    def check(self, event: Compacted, room: Room) -> None:
+    def check(self, event: Compacted, room: RoomNeeded) -> None:
         messages = self.talk.request((), ModelSettings()).messages
         total = sum(map(size_of, messages))
         assert total <= room.limit

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 from lmtui.core.events import Event, MessageAdded, ToolCallFinished, ToolCallStarted, TurnStarted
-from lmtui.core.instructions import Guidance, GuidanceRead, GuidanceSource
+from lmtui.core.instruction_values import GuidanceRead, GuidanceSource, Instructions
 from lmtui.core.messages import Role, ToolCall
 from lmtui.core.model_events import Compacted
 from lmtui.core.window import WindowItem
@@ -47,7 +47,7 @@ def test_a_request_is_counted_by_parts_and_single_messages() -> None:
 def test_instructions_have_a_part_of_their_own_with_where_they_are_from() -> None:
     rig = Rig(FakeProvider())
     source = GuidanceSource("instructions", "AGENTS.md", 200)
-    rig.session.emit(GuidanceRead(guidance=Guidance(instructions="use tabs " * 90, sources=(source,))))
+    rig.session.emit(GuidanceRead(guidance=Instructions(instructions="use tabs " * 90, sources=(source,))))
     before, after = (next(part for part in window.parts() if part.name == "system prompt").tokens for window in (
         begin(Rig(FakeProvider())), begin(rig),
     ))  # fmt: skip

@@ -17,11 +17,11 @@ from typing import Any
 import httpx2
 
 from lmtui.core.mcp import Form, McpTool, ServerState
-from lmtui.features.mcp.config import ServerEntry
-from lmtui.features.mcp.connection import Surroundings
+from lmtui.features.mcp.mcp_config import ServerEntry
 from lmtui.features.mcp.server import RunningServer
+from lmtui.features.mcp.server_connection import ServerEnvironment
+from lmtui.features.mcp.server_trust import Memory
 from lmtui.features.mcp.tool_names import told_tools
-from lmtui.features.mcp.trust import Memory
 
 LIMIT_S = 25.0
 SCENARIO = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
@@ -84,7 +84,7 @@ async def play(url: str) -> None:
 
     workspace = Path(tempfile.mkdtemp(prefix="lmtui-conformance-"))
     os.environ["LMTUI_HOME"] = str(workspace / "home")
-    around = Surroundings(workspace, no_launcher, os.environ, browse=browse)
+    around = ServerEnvironment(workspace, no_launcher, os.environ, browse=browse)
     entry = entry_of(url)
     server = RunningServer(Memory(workspace, entry), around)
     async with asyncio.timeout(LIMIT_S):

@@ -6,7 +6,7 @@ import pytest
 
 from lmtui.core.errors import ConfigError
 from lmtui.core.trust import TrustItem
-from lmtui.features.folder_consent import Brought, FolderYes
+from lmtui.features.folder_consent import FolderConsent, FolderContent
 from tests.trusting import say
 
 ITEM = TrustItem("hook", "hooks.json", "Stop: true")
@@ -20,9 +20,9 @@ def home(tmp_path: Path) -> Path:
 
 class Folder:
     def __init__(self, path: Path) -> None:
-        self.brought = Brought((ITEM,), "one")
-        self.yes = FolderYes(path, "hooks", lambda: self.brought)
-        self.other = FolderYes(path, "commands", lambda: self.brought)
+        self.brought = FolderContent((ITEM,), "one")
+        self.yes = FolderConsent(path, "hooks", lambda: self.brought)
+        self.other = FolderConsent(path, "commands", lambda: self.brought)
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_what_was_not_asked_about_waits_and_holds_once_answered(folder: Folder) 
 
 def test_a_change_asks_again_and_a_no_can_be_taken_back(folder: Folder) -> None:
     say(folder.yes, is_trusted=True)
-    folder.brought = Brought((ITEM,), "two")
+    folder.brought = FolderContent((ITEM,), "two")
     assert (folder.yes.waiting(), folder.yes.holds("two"), folder.yes.holds("one")) == ((TWO,), False, True)
     say(folder.yes, is_trusted=False)
     assert (folder.yes.waiting(), folder.yes.refused(), folder.yes.answered_elsewhere()) == ((), (TWO,), False)
@@ -48,7 +48,7 @@ def test_a_change_asks_again_and_a_no_can_be_taken_back(folder: Folder) -> None:
 
 
 def test_nothing_brought_is_nothing_asked_and_nothing_holds(folder: Folder) -> None:
-    folder.brought = Brought()
+    folder.brought = FolderContent()
     say(folder.yes, is_trusted=True)
     assert (folder.yes.waiting(), folder.yes.refused(), folder.yes.holds("")) == ((), (), False)
 
@@ -64,7 +64,7 @@ def test_a_file_of_answers_that_cannot_be_read_trusts_nothing(folder: Folder, ho
 
 def test_what_changed_behind_the_same_words_is_not_what_was_shown(folder: Folder) -> None:
     shown = folder.yes.waiting()
-    folder.brought = Brought((ITEM,), "two")
+    folder.brought = FolderContent((ITEM,), "two")
     with pytest.raises(ConfigError, match="changed meanwhile"):
         folder.yes.answer(shown, is_trusted=True)
     assert (folder.yes.holds("one"), folder.yes.holds("two"), folder.yes.waiting()) == (False, False, (TWO,))

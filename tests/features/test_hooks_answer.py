@@ -10,28 +10,28 @@ from hypothesis import strategies as st
 
 from lmtui.core.hooks import HookEvent
 from lmtui.core.permissions.decide import Verdict
-from lmtui.features.hooks.answers import Ran, read_answer, together
-from lmtui.features.hooks.config import HookEntry
+from lmtui.features.hooks.hook_answers import HookResult, read_answer, together
+from lmtui.features.hooks.hook_config import HookEntry
 from lmtui.features.hooks.service import hooks_trust
 
 PRE, POST = HookEvent.PRE_TOOL_USE, HookEvent.POST_TOOL_USE
 ENTRY = HookEntry(PRE, "true")
 
 
-def said(found: Any, code: int = 0) -> Ran:
-    return Ran(code, (found if isinstance(found, str) else json.dumps(found)).encode())
+def said(found: Any, code: int = 0) -> HookResult:
+    return HookResult(code, (found if isinstance(found, str) else json.dumps(found)).encode())
 
 
-def decided(word: object, **fields: Any) -> Ran:
+def decided(word: object, **fields: Any) -> HookResult:
     return said({"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": word, **fields}})
 
 
 @pytest.mark.parametrize(
     ("ran", "permission"),
     [
-        (Ran(0), None),
-        (Ran(2, b"", b"no"), Verdict.DENY),
-        (Ran(1, b"", b"broken"), None),
+        (HookResult(0), None),
+        (HookResult(2, b"", b"no"), Verdict.DENY),
+        (HookResult(1, b"", b"broken"), None),
         (decided("allow"), Verdict.ALLOW),
         (decided("ask"), Verdict.ASK),
         (decided("deny"), Verdict.DENY),
@@ -41,22 +41,22 @@ def decided(word: object, **fields: Any) -> Ran:
         (said({"decision": "approve"}), Verdict.ALLOW),
         (said("{not json"), Verdict.ASK),
         (said("\ufeff" + json.dumps({"decision": "block"})), Verdict.DENY),
-        (Ran(0, b'{"decision": "deny", "reason": "xxx', is_cut=True), Verdict.ASK),
-        (Ran(0, b"xxx", is_cut=True), None),
-        (Ran(2, b'{"a', b"no", is_cut=True), Verdict.DENY),
+        (HookResult(0, b'{"decision": "deny", "reason": "xxx', is_cut=True), Verdict.ASK),
+        (HookResult(0, b"xxx", is_cut=True), None),
+        (HookResult(2, b'{"a', b"no", is_cut=True), Verdict.DENY),
         (said("\0\1\2garbage"), None),
         (said({"decision": "block"}, 1), None),
-        (Ran(-1, problem="did not end within 1 s"), Verdict.ASK),
-        (Ran(127), Verdict.ASK),
-        (Ran(126), Verdict.ASK),
+        (HookResult(-1, problem="did not end within 1 s"), Verdict.ASK),
+        (HookResult(127), Verdict.ASK),
+        (HookResult(126), Verdict.ASK),
     ],
 )
-def test_what_an_end_means_before_a_call(ran: Ran, permission: Verdict | None) -> None:
+def test_what_an_end_means_before_a_call(ran: HookResult, permission: Verdict | None) -> None:
     assert read_answer(PRE, ran).permission is permission
 
 
 def test_a_hang_blocks_nothing_but_calls() -> None:
-    ran = Ran(-1, problem="did not end within 1 s")
+    ran = HookResult(-1, problem="did not end within 1 s")
     assert {event: read_answer(event, ran).permission for event in HookEvent} == {
         **dict.fromkeys(HookEvent),
         PRE: Verdict.ASK,
@@ -64,16 +64,16 @@ def test_a_hang_blocks_nothing_but_calls() -> None:
 
 
 def test_an_answer_that_is_too_long_says_so() -> None:
-    assert "longer" in read_answer(PRE, Ran(0, b'{"a": "', is_cut=True)).reason
-    assert "no JSON" in read_answer(PRE, Ran(0, b'{"a": "')).reason
-    assert read_answer(POST, Ran(0, b'{"a": "')).permission is None
+    assert "longer" in read_answer(PRE, HookResult(0, b'{"a": "', is_cut=True)).reason
+    assert "no JSON" in read_answer(PRE, HookResult(0, b'{"a": "')).reason
+    assert read_answer(POST, HookResult(0, b'{"a": "')).permission is None
 
 
 def test_only_a_block_counts_where_nothing_is_decided() -> None:
     assert read_answer(POST, said({"decision": "approve"})).permission is None
     assert read_answer(POST, said({"decision": "block", "reason": "lint"})).reason == "lint"
-    assert read_answer(HookEvent.NOTIFICATION, Ran(2, b"", b"no")).permission is None
-    assert read_answer(HookEvent.PRE_COMPACT, Ran(2, b"", b"no")).note == "no"
+    assert read_answer(HookEvent.NOTIFICATION, HookResult(2, b"", b"no")).permission is None
+    assert read_answer(HookEvent.PRE_COMPACT, HookResult(2, b"", b"no")).note == "no"
 
 
 def test_text_joins_the_conversation_only_at_the_start_and_with_a_prompt() -> None:
@@ -87,7 +87,7 @@ def test_deny_wins_over_ask_and_ask_over_allow() -> None:
     assert together(PRE, [ENTRY] * 3, runs).permission is Verdict.DENY
     assert together(PRE, [ENTRY] * 3, runs).reason == "d"
     assert together(PRE, [ENTRY] * 2, [runs[0], runs[2]]).permission is Verdict.ASK
-    assert together(PRE, [ENTRY] * 2, [runs[0], Ran(0)]).permission is Verdict.ALLOW
+    assert together(PRE, [ENTRY] * 2, [runs[0], HookResult(0)]).permission is Verdict.ALLOW
     assert together(PRE, [], []).permission is None
 
 
@@ -132,15 +132,15 @@ def test_an_answer_of_any_shape_is_read_and_never_allows_by_accident(event: Hook
 
 @given(st.binary(max_size=300), st.integers(-1, 255), st.sampled_from(HookEvent))
 def test_bytes_of_any_kind_are_read(data: bytes, code: int, event: HookEvent) -> None:
-    answer = read_answer(event, Ran(code, data, data))
+    answer = read_answer(event, HookResult(code, data, data))
     assert answer.permission is not Verdict.ALLOW
     assert "\x1b" not in answer.reason + answer.context
 
 
 def test_a_program_that_is_missing_is_named_in_the_refusal() -> None:
-    found = read_answer(PRE, Ran(127, b"", b"/bin/sh: 1: uv: not found\nmore\n"))
+    found = read_answer(PRE, HookResult(127, b"", b"/bin/sh: 1: uv: not found\nmore\n"))
     assert found.reason == "a hook that looks at it could not be started: /bin/sh: 1: uv: not found"
-    assert read_answer(PRE, Ran(127)).reason == "a hook that looks at it could not be started"
+    assert read_answer(PRE, HookResult(127)).reason == "a hook that looks at it could not be started"
 
 
 @pytest.mark.parametrize(
@@ -155,21 +155,23 @@ def test_a_program_that_is_missing_is_named_in_the_refusal() -> None:
     ],
 )
 def test_a_hook_that_lacks_a_program_has_not_said_yes(err: bytes, code: int, permission: Verdict | None) -> None:
-    assert read_answer(PRE, Ran(code, b"", err)).permission is permission
-    assert read_answer(POST, Ran(1, b"", err)).permission is None
+    assert read_answer(PRE, HookResult(code, b"", err)).permission is permission
+    assert read_answer(POST, HookResult(1, b"", err)).permission is None
 
 
 def test_a_hook_that_lacks_a_program_may_still_deny_and_not_allow() -> None:
     err = b"bash: line 1: jq: command not found"
-    assert read_answer(PRE, Ran(0, b'{"decision": "deny"}', err)).permission is Verdict.DENY
-    assert read_answer(PRE, Ran(0, b'{"decision": "approve"}', err)).permission is Verdict.ASK
+    assert read_answer(PRE, HookResult(0, b'{"decision": "deny"}', err)).permission is Verdict.DENY
+    assert read_answer(PRE, HookResult(0, b'{"decision": "approve"}', err)).permission is Verdict.ASK
 
 
 def test_a_deny_without_a_reason_is_said_once() -> None:
-    assert read_answer(PRE, said({"decision": "deny"})).reason == read_answer(PRE, Ran(2)).reason == "no reason given"
+    assert read_answer(PRE, said({"decision": "deny"})).reason == read_answer(PRE, HookResult(2)).reason == "no reason given"
 
 
-UV_FAILED = Ran(2, b"", b"Using Python 3\nerror: Failed to fetch: `https://pypi.org/simple/x/`\n  Caused by: dns error\n")
+UV_FAILED = HookResult(
+    2, b"", b"Using Python 3\nerror: Failed to fetch: `https://pypi.org/simple/x/`\n  Caused by: dns error\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +196,7 @@ def test_a_failure_of_uv_is_told_with_the_network_where_a_folders_hook_has_none(
     (theirs,) = together(PRE, [HookEntry(PRE, "uv run x", is_own=False)], [UV_FAILED]).runs
     assert (mine.exit_code, mine.said) == (-1, words)
     assert theirs.said == f"{words} (hooks have no network; `--no-hooks` leaves them out)"
-    assert together(PRE, [HookEntry(PRE, "uv run x")], [Ran(2, b"", b"not this")]).permission is Verdict.DENY
+    assert together(PRE, [HookEntry(PRE, "uv run x")], [HookResult(2, b"", b"not this")]).permission is Verdict.DENY
 
 
 @pytest.mark.parametrize(
@@ -203,7 +205,7 @@ def test_a_failure_of_uv_is_told_with_the_network_where_a_folders_hook_has_none(
 )
 def test_words_held_back_for_want_of_the_network_come_with_the_way_out(err: bytes, is_own: bool, has_hint: bool) -> None:
     prompt = HookEvent.USER_PROMPT_SUBMIT
-    verdict = together(prompt, [HookEntry(prompt, "npx x", is_own=is_own)], [Ran(2, b"", err)])
+    verdict = together(prompt, [HookEntry(prompt, "npx x", is_own=is_own)], [HookResult(2, b"", err)])
     assert (verdict.blocks, "`--no-hooks` leaves them out" in verdict.reason) == (True, has_hint)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lmtui.core.hooks import HookEvent
-from lmtui.features.hooks.config import read_hooks, tool_names
+from lmtui.features.hooks.hook_config import read_hooks, tool_names
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from lmtui.core.hooks import HookCall, HookEvent
-from lmtui.features.hooks.config import HookEntry, Surroundings, matched_names, meets, odd_matchers, our_input, payload
+from lmtui.features.hooks.hook_config import HookEntry, HookEnvironment, matched_names, meets, odd_matchers, our_input, payload
 
-AROUND = Surroundings("20260101_120000_abcdef", "/w/.lmagent/sessions/x.jsonl", "/workspace")
+AROUND = HookEnvironment("20260101_120000_abcdef", "/w/.lmagent/sessions/x.jsonl", "/workspace")
 
 
 def told(call: HookCall) -> dict[str, Any]:

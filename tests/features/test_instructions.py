@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.core.instructions import INSTRUCTIONS, PERSONA, PROFILE
-from lmtui.features.instructions.files import InstructionFiles, repository_folders, unread_files
+from lmtui.core.instruction_values import INSTRUCTIONS, PERSONA, PROFILE
+from lmtui.features.instructions.instruction_files import InstructionFiles, repository_folders, unread_files
 
 
 class Home:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from lmtui.features.mcp.config import ServerEntry
-from lmtui.features.mcp.connection import advice
+from lmtui.features.mcp.mcp_config import ServerEntry
+from lmtui.features.mcp.server_connection import advice
 
 
 def an_entry(*command: str, name: str = "a", **more: Any) -> ServerEntry:

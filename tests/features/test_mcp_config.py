@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import ConfigError
-from lmtui.features.mcp.config import ServerEntry, ServerFiles, checked_entry, expand, read_servers
-from lmtui.headless.mcp import WAIT_S
+from lmtui.features.mcp.mcp_config import ServerEntry, ServerFiles, checked_entry, expand, read_servers
+from lmtui.headless.mcp_report import WAIT_S
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ import pytest
 from lmtui.core.mcp import ServerState
 from lmtui.core.messages import ToolSet
 from lmtui.core.programs import GuardedLauncher
-from lmtui.features.mcp.servers import McpRoom
+from lmtui.features.mcp.server_pool import McpRoom
 from lmtui.features.mcp.toolbox import McpToolbox
 from lmtui.sandbox.select import select_sandbox
 from lmtui.tools.registry import ToolRegistry

@@ -11,10 +11,10 @@ import pytest
 
 from lmtui.core.errors import McpError
 from lmtui.core.mcp import ServerState, ask_nobody
-from lmtui.features.mcp.config import ServerEntry
-from lmtui.features.mcp.connection import Surroundings
+from lmtui.features.mcp.mcp_config import ServerEntry
 from lmtui.features.mcp.server import RunningServer
-from lmtui.features.mcp.trust import Memory
+from lmtui.features.mcp.server_connection import ServerEnvironment
+from lmtui.features.mcp.server_trust import Memory
 from tests.features.paper_oauth import Server
 
 LIMIT_S = 20.0
@@ -40,7 +40,7 @@ class Client:
         headers = (("Authorization", f"Bearer {key}"),) if key else ()
         entry = ServerEntry("paper", "f", is_own=True, kind="http", url=f"{url}/mcp", headers=headers)
         self.memory = Memory(workspace, entry)
-        self.server = RunningServer(self.memory, Surroundings(workspace, self._no_launcher, {}, browse=self._browse))
+        self.server = RunningServer(self.memory, ServerEnvironment(workspace, self._no_launcher, {}, browse=self._browse))
 
     async def _no_launcher(self) -> None:
         return None

@@ -18,8 +18,8 @@ from lmtui.core.messages import ToolSet
 from lmtui.core.ports import ToolResult
 from lmtui.core.programs import GuardedLauncher
 from lmtui.core.prompt_text import FilledPrompt
-from lmtui.core.sanitize import clean_line
-from lmtui.features.mcp.servers import McpRoom
+from lmtui.core.sanitize import sanitize_line
+from lmtui.features.mcp.server_pool import McpRoom
 from lmtui.features.mcp.tool_names import MAX_PROMPTS, MAX_RESOURCES, RawPrompt, told_prompts, typed_arguments
 from lmtui.features.mcp.toolbox import AllPrompts, McpToolbox
 from lmtui.features.slash_commands.prompt_files import MarkdownPrompts
@@ -255,7 +255,7 @@ async def test_too_many_are_cut_and_names_hide_nothing(workspace: Path, start: S
     for prompt in prompts:
         assert prompt.name.replace("_", "").isalnum()
     for text in (*(prompt.description for prompt in prompts), *(f"{each.uri} {each.title}" for each in resources)):
-        assert clean_line(text) == text
+        assert sanitize_line(text) == text
         assert "im_start" not in text
         assert len(text) <= 2200
     assert not any(each.uri.startswith("a:") for each in resources)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from lmtui.core.mcp import ServerState
 from lmtui.core.programs import GuardedLauncher
-from lmtui.features.mcp.servers import McpRoom
+from lmtui.features.mcp.server_pool import McpRoom
 from lmtui.paths import config_dir
 
 

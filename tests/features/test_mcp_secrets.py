@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lmtui.features.mcp.config import ServerEntry
+from lmtui.features.mcp.mcp_config import ServerEntry
 from lmtui.features.mcp.server import secrets_of
 
 KEY = "hk-4f9a81c2d7e6b5a09384"

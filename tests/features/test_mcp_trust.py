@@ -10,9 +10,9 @@ import pytest
 from lmtui.core.errors import ConfigError, UsageError
 from lmtui.core.mcp import Reach, ServerState
 from lmtui.core.sanitize import Redactor
-from lmtui.features.mcp.config import ServerEntry, read_servers
+from lmtui.features.mcp.mcp_config import ServerEntry, read_servers
+from lmtui.features.mcp.server_trust import Known, Memory, ServersTrust, resting_state, set_choice, set_reach
 from lmtui.features.mcp.tool_names import RawTool, tools_digest
-from lmtui.features.mcp.trust import Known, Memory, ServersTrust, resting_state, set_choice, set_reach
 from tests.trusting import say
 
 TOOLS = (RawTool("echo", "Say it back.", {"type": "object"}),)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lmtui.features.mcp.config import KEYS, entry_warnings, file_warning
+from lmtui.features.mcp.mcp_config import KEYS, entry_warnings, file_warning
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from lmtui.core.errors import McpError
 from lmtui.core.mcp import Form, ServerState, ask_nobody
 from lmtui.core.ports import ToolResult
 from lmtui.core.programs import GuardedLauncher
-from lmtui.features.mcp.config import ServerEntry
-from lmtui.features.mcp.connection import Surroundings
+from lmtui.features.mcp.mcp_config import ServerEntry
 from lmtui.features.mcp.server import RunningServer
-from lmtui.features.mcp.trust import Memory
+from lmtui.features.mcp.server_connection import ServerEnvironment
+from lmtui.features.mcp.server_trust import Memory
 from lmtui.sandbox.select import select_sandbox
 from tests.features.real_servers import node, package, python_server
 
@@ -43,7 +43,7 @@ async def start(workspace: Path) -> AsyncIterator[Start]:
 
     async def start_one(*command: str, **more: Any) -> RunningServer:
         entry = ServerEntry("real", "test", is_own=True, command=command, on_host=True, **more)
-        server = RunningServer(Memory(workspace, entry), Surroundings(workspace, launcher, {}))
+        server = RunningServer(Memory(workspace, entry), ServerEnvironment(workspace, launcher, {}))
         servers.append(server)
         server.begin()
         await server.settle()
@@ -143,7 +143,7 @@ async def test_server_everything_behind_an_address(workspace: Path, mode: str, k
     async def no_launcher() -> None:
         return None
 
-    server = RunningServer(Memory(workspace, entry), Surroundings(workspace, no_launcher, {}))
+    server = RunningServer(Memory(workspace, entry), ServerEnvironment(workspace, no_launcher, {}))
     try:
         async with asyncio.timeout(20):
             while server.state is not ServerState.READY:

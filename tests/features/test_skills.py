@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import ToolError
-from lmtui.core.instructions import SKILLS, Guidance
+from lmtui.core.instruction_values import SKILLS, Instructions
 from lmtui.core.skills import Skill, SkillSource, SkillState
 from lmtui.core.window import bytes_by_four
-from lmtui.features.instructions.files import InstructionFiles
+from lmtui.features.instructions.instruction_files import InstructionFiles
 from lmtui.features.skills.service import MOST_BODY_TOKENS, MOST_TOLD_TOKENS, SkillShelf
 from lmtui.features.skills.skill_folders import MAX_SKILL_BYTES, SkillsTrust
 from lmtui.features.skills.subagent_files import SkillsGuide
@@ -248,7 +248,7 @@ async def test_the_guide_has_the_list_behind_the_instructions(workspace: Path) -
     assert found.text.endswith(found.skills)
     assert found.told(has_room=False) == found.instructions
     assert [source.kind for source in found.sources][-1] == SKILLS
-    assert Guidance().told(has_room=True) == ""
+    assert Instructions().told(has_room=True) == ""
 
 
 async def test_descriptions_get_a_share_of_the_window(workspace: Path, home: Path) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import ToolError
-from lmtui.core.web import Page, read_address
+from lmtui.core.web_pages import Page, read_address
 from lmtui.features.web_tools.fetcher import MAX_BYTES, WebClient, to_markdown
-from lmtui.features.web_tools.request import Answer
+from lmtui.features.web_tools.request import HttpAnswer
 
 PAGE = (
     "<html><head><title>Ports</title><script>steal()</script></head>"
@@ -39,9 +39,9 @@ class Gate:
 class Internet:
     """Hosts with their addresses, and what they answer by address."""
 
-    def __init__(self, **answers: Answer) -> None:
+    def __init__(self, **answers: HttpAnswer) -> None:
         self.ips = {"a.example.com": "93.184.216.34", "b.example.com": "93.184.216.35", "evil.example.com": "10.0.0.5"}
-        self.pages: dict[str, Answer] = {}
+        self.pages: dict[str, HttpAnswer] = {}
         self.sent: list[tuple[str, str]] = []
 
     async def resolve(self, host: str, port: int) -> list[str]:
@@ -50,7 +50,7 @@ class Internet:
             raise OSError("no such host")
         return [self.ips[host]]
 
-    async def send(self, url: str, ip: str, max_bytes: int, roots: str) -> Answer:
+    async def send(self, url: str, ip: str, max_bytes: int, roots: str) -> HttpAnswer:
         assert (max_bytes, roots) == (MAX_BYTES, "")
         self.sent.append((url, ip))
         return self.pages[url]
@@ -59,8 +59,8 @@ class Internet:
         return WebClient(network, hosts, to_markdown, resolve=self.resolve, send=self.send)
 
 
-def answer(body: str = "hello", media_type: str = "text/plain", status: int = 200, location: str = "") -> Answer:
-    return Answer(status, media_type, location, body.encode(), is_cut=False, encoding="utf-8")
+def answer(body: str = "hello", media_type: str = "text/plain", status: int = 200, location: str = "") -> HttpAnswer:
+    return HttpAnswer(status, media_type, location, body.encode(), is_cut=False, encoding="utf-8")
 
 
 async def test_a_public_host_is_asked_about_and_the_address_that_was_looked_up_is_used() -> None:
@@ -124,7 +124,7 @@ async def test_the_time_is_one_for_all_redirects_and_the_users_answers_do_not_co
     slow_s, most_s = 0.1, 0.25
 
     class Slow(Internet):
-        async def send(self, url: str, ip: str, max_bytes: int, roots: str) -> Answer:
+        async def send(self, url: str, ip: str, max_bytes: int, roots: str) -> HttpAnswer:
             _ = await super().send(url, ip, max_bytes, roots)
             await asyncio.sleep(slow_s)
             return answer(status=302, location="/") if len(self.sent) < 5 else answer("at last")
@@ -154,13 +154,13 @@ async def test_html_becomes_markdown_and_other_things_stay() -> None:
     assert page.text == "# Ports\n\n## List\n\nssh is **22**"
     internet.pages[url] = answer('{"a": 1}', "application/vnd.api+json")
     assert (await internet.client().get(read_address(url), gate)).text == '{"a": 1}'
-    internet.pages[url] = Answer(200, "image/png", "", b"\x89PNG", is_cut=True, encoding="utf-8")
+    internet.pages[url] = HttpAnswer(200, "image/png", "", b"\x89PNG", is_cut=True, encoding="utf-8")
     assert await internet.client().get(read_address(url), gate) == Page(
         url, "image/png", data=b"\x89PNG", total_bytes=4, is_cut=True
     )
-    internet.pages[url] = Answer(200, "", "", "é".encode("latin-1"), is_cut=False, encoding="latin-1")
+    internet.pages[url] = HttpAnswer(200, "", "", "é".encode("latin-1"), is_cut=False, encoding="latin-1")
     assert (await internet.client().get(read_address(url), gate)).text == "é"
-    internet.pages[url] = Answer(200, "text/plain", "", b"a", is_cut=False, encoding="no-such-thing")
+    internet.pages[url] = HttpAnswer(200, "text/plain", "", b"a", is_cut=False, encoding="no-such-thing")
     assert (await internet.client().get(read_address(url), gate)).text == "a"
     internet.pages[url] = answer(status=404)
     with pytest.raises(ToolError, match="answered 404"):
@@ -291,7 +291,7 @@ async def test_any_html_gives_text_or_a_clear_error(html: str) -> None:
 )
 async def test_what_is_no_charset_of_pages_is_read_as_utf_8(encoding: str) -> None:
     net = Internet()
-    net.pages["https://a.example.com/"] = Answer(
+    net.pages["https://a.example.com/"] = HttpAnswer(
         200, "text/plain", "", "a–b".encode() + b"c" * 60_000, is_cut=False, encoding=encoding
     )
     page = await net.client("on").get(read_address("https://a.example.com/"), Gate())
@@ -300,7 +300,7 @@ async def test_what_is_no_charset_of_pages_is_read_as_utf_8(encoding: str) -> No
 
 async def test_a_redirect_to_nothing_is_told_in_words() -> None:
     net = Internet()
-    net.pages["https://a.example.com/"] = Answer(302, "", "http://[half", b"", is_cut=False, encoding="utf-8")
+    net.pages["https://a.example.com/"] = HttpAnswer(302, "", "http://[half", b"", is_cut=False, encoding="utf-8")
     with pytest.raises(ToolError, match="which is no address"):
         await net.client("on").get(read_address("https://a.example.com/"), Gate())
 

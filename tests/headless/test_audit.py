@@ -5,7 +5,7 @@ import json
 from lmtui.core.events import ApprovalRequested, Outcome
 from lmtui.core.permissions.decide import Mode
 from lmtui.core.sessions import Answer
-from lmtui.headless.reports import as_audit_text, audit_rows
+from lmtui.headless.listings import as_audit_text, audit_rows
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
 
 WRITE = ("write", json.dumps({"path": "a.txt", "content": "x\n"}))

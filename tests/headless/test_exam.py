@@ -7,15 +7,21 @@ from pathlib import Path
 import pytest
 
 from lmtui.config import Config
-from lmtui.core.messages import CallForm
+from lmtui.core.messages import ToolCallFormat
 from lmtui.core.servers import BY_HAND, ExamRow, ExamState, Grade, ModelProfile, exam_words, profile_facts
+from lmtui.headless.listings import Progress, exam_json, exam_report, exam_table
 from lmtui.headless.parsers import models_parser
-from lmtui.headless.reports import Progress, exam_json, exam_report, exam_table
 from lmtui.models.demo_scripts import FaultKind, Scenario, ScriptedFault, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 
 PROFILE = ModelProfile(
-    CallForm.TEXT, "exact", thinks=False, window_tokens=4096, read_tokens_per_s=78.2, write_tokens_per_s=23.2, source="exam"
+    ToolCallFormat.TEXT,
+    "exact",
+    thinks=False,
+    window_tokens=4096,
+    read_tokens_per_s=78.2,
+    write_tokens_per_s=23.2,
+    source="exam",
 )
 STATE = ExamState(
     "http://127.0.0.1:1/v1",
@@ -62,7 +68,7 @@ def test_each_step_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (ModelProfile(), []),
         (PROFILE, ["calls: text (exam)", "edits: exact", "reads 78, writes 23 tokens/s", "window 4,096 by probe"]),
-        (ModelProfile(CallForm.SCHEMA, source=BY_HAND), ["calls: schema (set by hand)"]),
+        (ModelProfile(ToolCallFormat.SCHEMA, source=BY_HAND), ["calls: schema (set by hand)"]),
         (ModelProfile(write_tokens_per_s=7.4), ["writes 7 tokens/s"]),
     ],
 )

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from lmtui.core.jobs import JobRecord, Lease
-from lmtui.headless.jobs import job_lines, when_text
+from lmtui.headless.job_commands import job_lines, when_text
 
 NOW = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
 JOB = JobRecord(id="ab12", text="read the logs", title="Logs", created=NOW, due=NOW + timedelta(hours=1))

@@ -7,7 +7,7 @@ import pytest
 from lmtui.app.reports import silent_address
 from lmtui.config import Config
 from lmtui.core.servers import ServedModel, ServerFound, model_facts, short_facts, size_text, window_words
-from lmtui.headless.reports import as_table, models_json
+from lmtui.headless.listings import as_table, models_json
 
 QWEN = ServedModel(
     "qwen", 8192, is_loaded=True, has_tools=True, has_vision=True, thinks=True, max_window_tokens=32_768,

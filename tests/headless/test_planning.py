@@ -10,7 +10,7 @@ from lmtui.core.agent_events import PlanDecided, PlanOutcome, PlanProposed
 from lmtui.core.events import Envelope, SessionOpened
 from lmtui.core.plan import PlanStep
 from lmtui.core.proposals import Proposal
-from lmtui.headless.reports import as_audit_text
+from lmtui.headless.listings import as_audit_text
 from lmtui.headless.run import show_open
 from tests.fakes import FakeProvider, Rig
 

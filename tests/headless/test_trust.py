@@ -8,8 +8,8 @@ import pytest
 
 from lmtui.app.extensions import trusted_folders
 from lmtui.config import load_config
-from lmtui.headless.trust import EXIT_BLOCKED, report
-from lmtui.store.rules import read_trust
+from lmtui.headless.trust_report import EXIT_BLOCKED, report
+from lmtui.store.rule_store import read_trust
 
 HOOKS = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}}
 SERVERS = {"mcpServers": {"paper": {"command": "python3", "args": ["paper_server.py"]}}}

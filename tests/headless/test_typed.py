@@ -5,7 +5,7 @@ import pytest
 from lmtui.core.errors import McpError, UsageError
 from lmtui.core.messages import Image
 from lmtui.core.prompt_text import OWN_NAMES, PromptFile
-from lmtui.headless.slash_commands import read_task
+from lmtui.headless.typed_commands import read_task
 from tests.tui.fake_mcp import FakeExtensions
 from tests.tui.fake_skills import some_skills
 from tests.tui.fakes import FakeSession

@@ -6,28 +6,28 @@ import pytest
 
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.messages import (
-    CallForm,
-    CallPiece,
     Completion,
     FinishReason,
     Message,
-    ModelPiece,
     ModelRequest,
-    PrefillPiece,
+    PrefillChunk,
     Role,
-    TextPiece,
+    StreamChunk,
+    TextChunk,
+    ToolCallChunk,
+    ToolCallFormat,
     ToolSpec,
 )
 from lmtui.models.demo_scripts import Scenario, ScriptedTurn
 from lmtui.models.openai_client import OpenAICompatible
 from lmtui.models.scripted_server import ScriptedServer
-from lmtui.models.stream_accumulator import Assembler
+from lmtui.models.stream_accumulator import StreamAccumulator
 from tests.models.parsing.cases import J_READ, TOOLS, tagged
 
 
-def assembler(tools: tuple[ToolSpec, ...] = TOOLS, form: CallForm = CallForm.NATIVE) -> Assembler:
+def assembler(tools: tuple[ToolSpec, ...] = TOOLS, form: ToolCallFormat = ToolCallFormat.NATIVE) -> StreamAccumulator:
     numbers = iter(range(100))
-    return Assembler(lambda: f"made_{next(numbers)}", lambda: 0.0, tools, form)
+    return StreamAccumulator(lambda: f"made_{next(numbers)}", lambda: 0.0, tools, form)
 
 
 def chunk(finish: str | None = None, **delta: object) -> str:
@@ -107,7 +107,7 @@ def test_an_unknown_native_tool_keeps_its_name() -> None:
 def test_progress_and_timings_of_llama_cpp() -> None:
     taken = assembler()
     begun = json.dumps({"choices": [], "prompt_progress": {"total": 400, "cache": 100, "processed": 200, "time_ms": 5}})
-    assert taken.feed(begun) == [PrefillPiece(0.5, 400)]
+    assert taken.feed(begun) == [PrefillChunk(0.5, 400)]
     assert not taken.has_output
     timings = {"cache_n": 225, "prompt_n": 15, "prompt_ms": 500.0, "predicted_n": 26, "predicted_ms": 2000.0}
     taken.feed(json.dumps({"choices": [], "usage": {"prompt_tokens": 240, "completion_tokens": 26}, "timings": timings}))
@@ -139,8 +139,8 @@ def test_what_is_no_chunk_is_garbage(data: str) -> None:
 def test_a_call_piece_tells_how_far_a_call_in_the_text_is() -> None:
     taken = assembler()
     taken.feed(chunk(content='<tool_call>{"name": "read", '))
-    pieces: list[ModelPiece] = taken.feed(chunk(content='"arguments": {'))
-    assert pieces == [CallPiece(0, "read", 31)]
+    pieces: list[StreamChunk] = taken.feed(chunk(content='"arguments": {'))
+    assert pieces == [ToolCallChunk(0, "read", 31)]
 
 
 async def test_the_server_is_left_as_soon_as_the_answer_is_over() -> None:
@@ -153,7 +153,7 @@ async def test_the_server_is_left_as_soon_as_the_answer_is_over() -> None:
     assert isinstance(done, Completion)
     assert done.stopped == "it repeated itself"
     assert done.message.text == "It is so.\nthe same line over and over again"
-    assert sum(len(piece.text) for piece in pieces if isinstance(piece, TextPiece)) < 3000
+    assert sum(len(piece.text) for piece in pieces if isinstance(piece, TextChunk)) < 3000
 
 
 @pytest.mark.parametrize("number", ["9" * 400, "-1", "Infinity", "NaN", '"8"'])

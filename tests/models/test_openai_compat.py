@@ -13,13 +13,13 @@ from lmtui.core.messages import (
     Completion,
     FinishReason,
     Message,
-    ModelPiece,
     ModelRequest,
-    RetryPiece,
+    RetryChunk,
     Role,
-    SilencePiece,
-    TextPiece,
-    ThinkingPiece,
+    SilenceChunk,
+    StreamChunk,
+    TextChunk,
+    ThinkingChunk,
     ToolSpec,
 )
 from lmtui.models.demo_scripts import FaultKind, Scenario, ScriptedCall, ScriptedFault, ScriptedTurn
@@ -33,7 +33,7 @@ USER = (Message(Role.SYSTEM, "be good"), Message(Role.USER, "hi"))
 
 async def ask(
     server: ScriptedServer, *, url: str = "", key: str = "", model: str = "scripted", stall_s: float = 5.0
-) -> list[ModelPiece]:
+) -> list[StreamChunk]:
     provider = OpenAICompatible(url or server.url, key, stall_timeout_s=stall_s, retry=FAST)
     try:
         return [piece async for piece in provider.stream(ModelRequest(USER, (), model))]
@@ -45,7 +45,7 @@ def one(turn: ScriptedTurn) -> ScriptedServer:
     return ScriptedServer(Scenario((turn,)))
 
 
-def completion(pieces: list[ModelPiece]) -> Completion:
+def completion(pieces: list[StreamChunk]) -> Completion:
     last = pieces[-1]
     assert isinstance(last, Completion)
     return last
@@ -67,8 +67,8 @@ async def test_streams_thinking_text_and_calls() -> None:
     assert done.finish_reason is FinishReason.TOOL_CALLS
     assert done.usage is not None
     assert done.usage.prompt_tokens > 0
-    assert "".join(piece.text for piece in pieces if isinstance(piece, TextPiece)) == "I will look."
-    assert "".join(piece.text for piece in pieces if isinstance(piece, ThinkingPiece)) == "hmm, where"
+    assert "".join(piece.text for piece in pieces if isinstance(piece, TextChunk)) == "I will look."
+    assert "".join(piece.text for piece in pieces if isinstance(piece, ThinkingChunk)) == "hmm, where"
 
 
 @pytest.mark.parametrize("ending", ["", "/", "/v1", "/v1/", "/v1/chat/completions"])
@@ -95,14 +95,14 @@ async def test_faults_that_pass_are_retried_and_shown(fault: ScriptedFault) -> N
     async with one(ScriptedTurn("at last it works", fault=fault)) as server:
         pieces = await ask(server)
     assert completion(pieces).message.text == "at last it works"
-    assert len([piece for piece in pieces if isinstance(piece, RetryPiece)]) == fault.times
+    assert len([piece for piece in pieces if isinstance(piece, RetryChunk)]) == fault.times
 
 
 async def test_retry_after_is_obeyed() -> None:
     fault = ScriptedFault(FaultKind.STATUS, times=1, status=429, retry_after_s=0.3)
     async with one(ScriptedTurn("ok", fault=fault)) as server:
         pieces = await ask(server)
-    assert [piece.wait_s for piece in pieces if isinstance(piece, RetryPiece)] == [0.3]
+    assert [piece.wait_s for piece in pieces if isinstance(piece, RetryChunk)] == [0.3]
 
 
 @pytest.mark.parametrize(
@@ -231,8 +231,8 @@ async def test_a_server_that_never_answers_is_waited_for_and_told_where_somebody
             told = [await anext(pieces), await anext(pieces)]
         await provider.close()
         await asyncio.sleep(0.1)
-    assert all(isinstance(piece, SilencePiece) for piece in told)
-    assert [round(piece.seconds, 1) for piece in told if isinstance(piece, SilencePiece)] == [0.1, 0.2]
+    assert all(isinstance(piece, SilenceChunk) for piece in told)
+    assert [round(piece.seconds, 1) for piece in told if isinstance(piece, SilenceChunk)] == [0.1, 0.2]
     assert fates == ["open", "closed"]
 
 

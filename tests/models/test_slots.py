@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from lmtui.core.messages import Urgency
+from lmtui.core.messages import Priority
 from lmtui.models.openai_client import Slots
 
 
@@ -16,12 +16,12 @@ class Bench:
         self.ends: dict[str, asyncio.Event] = {}
         self.tasks: dict[str, asyncio.Task[None]] = {}
 
-    async def ask(self, name: str, owner: int, urgency: Urgency = Urgency.PERSON) -> None:
+    async def ask(self, name: str, owner: int, urgency: Priority = Priority.USER) -> None:
         self.ends[name] = asyncio.Event()
         self.tasks[name] = asyncio.create_task(self._hold(name, owner, urgency))
         await settle()
 
-    async def _hold(self, name: str, owner: int, urgency: Urgency) -> None:
+    async def _hold(self, name: str, owner: int, urgency: Priority) -> None:
         async with self.slots.take(owner, urgency):
             self.served.append(name)
             await self.ends[name].wait()
@@ -42,7 +42,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def order_of(requests: Sequence[tuple[str, int, Urgency]]) -> list[str]:
+async def order_of(requests: Sequence[tuple[str, int, Priority]]) -> list[str]:
     """Return the order in which requests are served that all came while the first one ran."""
     bench = Bench()
     for request in requests:
@@ -65,14 +65,14 @@ async def test_one_slot_serves_one_after_the_other_in_order() -> None:
 
 
 async def test_a_person_goes_before_children_and_titles() -> None:
-    child, nobody = Urgency.CHILD, Urgency.NOBODY
-    served = await order_of([("run", 1, child), ("title", 2, nobody), ("child", 3, child), ("person", 4, Urgency.PERSON)])
+    child, nobody = Priority.SUBAGENT, Priority.BACKGROUND
+    served = await order_of([("run", 1, child), ("title", 2, nobody), ("child", 3, child), ("person", 4, Priority.USER)])
     assert served == ["run", "person", "child", "title"]
 
 
 async def test_the_conversation_that_is_in_the_cache_goes_before_its_equals_but_not_for_ever() -> None:
-    hot = [(f"hot{number}", 1, Urgency.PERSON) for number in range(12)]
-    served = await order_of([("first", 1, Urgency.PERSON), ("other", 2, Urgency.PERSON), *hot])
+    hot = [(f"hot{number}", 1, Priority.USER) for number in range(12)]
+    served = await order_of([("first", 1, Priority.USER), ("other", 2, Priority.USER), *hot])
     assert served[1:3] == ["hot0", "hot1"]
     assert 6 < served.index("other") < 12
 
@@ -117,11 +117,11 @@ async def test_a_cancel_in_the_moment_of_its_turn_gives_the_slot_on() -> None:
 
 async def test_how_many_are_before_is_told() -> None:
     bench = Bench()
-    assert bench.slots.before(1, Urgency.PERSON) == 0
+    assert bench.slots.before(1, Priority.USER) == 0
     await bench.ask("a", 1)
-    assert bench.slots.before(2, Urgency.PERSON) == 1
-    await bench.ask("title", 2, Urgency.NOBODY)
+    assert bench.slots.before(2, Priority.USER) == 1
+    await bench.ask("title", 2, Priority.BACKGROUND)
     await bench.ask("b", 3)
-    assert bench.slots.before(4, Urgency.PERSON) == 2
-    assert bench.slots.before(4, Urgency.NOBODY) == 3
+    assert bench.slots.before(4, Priority.USER) == 2
+    assert bench.slots.before(4, Priority.BACKGROUND) == 3
     await bench.close()

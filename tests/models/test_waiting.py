@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from lmtui.core.errors import ProviderError
-from lmtui.core.messages import Completion, Message, ModelPiece, ModelRequest, QueuedPiece, RetryPiece, Role, Urgency
+from lmtui.core.messages import Completion, Message, ModelRequest, Priority, QueuedChunk, RetryChunk, Role, StreamChunk
 from lmtui.models.demo_scripts import FaultKind, Scenario, ScriptedFault, ScriptedTurn
 from lmtui.models.openai_client import OpenAICompatible
 from lmtui.models.provider_errors import RetryPolicy
@@ -22,7 +22,7 @@ def restarting(times: int) -> Scenario:
     return Scenario((ScriptedTurn("hello"), ScriptedTurn("back", fault=ScriptedFault(FaultKind.REFUSE, times=times))))
 
 
-async def asked(provider: OpenAICompatible, messages: tuple[Message, ...]) -> list[ModelPiece]:
+async def asked(provider: OpenAICompatible, messages: tuple[Message, ...]) -> list[StreamChunk]:
     return [piece async for piece in provider.stream(ModelRequest(messages, (), "scripted"))]
 
 
@@ -32,7 +32,7 @@ async def test_a_server_that_answered_before_and_is_gone_is_waited_for() -> None
         await asked(provider, HI)
         pieces = await asked(provider, SAID)
         await provider.close()
-    waits = [piece for piece in pieces if isinstance(piece, RetryPiece)]
+    waits = [piece for piece in pieces if isinstance(piece, RetryChunk)]
     assert len(waits) == 6
     assert "waited for" in waits[0].reason
     assert isinstance(pieces[-1], Completion)
@@ -57,7 +57,7 @@ async def test_conversations_take_turns_at_the_one_slot_of_a_local_server() -> N
         provider = OpenAICompatible(server.url, retry=PATIENT)
         most_open = 0
 
-        async def talk(urgency: Urgency) -> list[ModelPiece]:
+        async def talk(urgency: Priority) -> list[StreamChunk]:
             nonlocal most_open
             messages = (Message(Role.SYSTEM, "be good"), Message(Role.USER, "hi"))
             pieces = []
@@ -66,11 +66,11 @@ async def test_conversations_take_turns_at_the_one_slot_of_a_local_server() -> N
                 pieces.append(piece)
             return pieces
 
-        first, second, third = await asyncio.gather(talk(Urgency.PERSON), talk(Urgency.NOBODY), talk(Urgency.PERSON))
+        first, second, third = await asyncio.gather(talk(Priority.USER), talk(Priority.BACKGROUND), talk(Priority.USER))
         await provider.close()
     assert most_open == 1
-    assert not [piece for piece in first if isinstance(piece, QueuedPiece)]
-    assert [piece.before for piece in (second[0], third[0]) if isinstance(piece, QueuedPiece)] == [1, 1]
+    assert not [piece for piece in first if isinstance(piece, QueuedChunk)]
+    assert [piece.before for piece in (second[0], third[0]) if isinstance(piece, QueuedChunk)] == [1, 1]
 
 
 async def test_more_slots_by_hand_answer_at_once() -> None:

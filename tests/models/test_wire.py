@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lmtui.core.messages import CallForm, Hold, Message, ModelRequest, Role, ToolCall, ToolSpec
+from lmtui.core.messages import Message, ModelRequest, Role, ToolCall, ToolCallFormat, ToolChoice, ToolSpec
 from lmtui.models.request_encoding import RequestWriter
 
 READ = ToolSpec(
@@ -38,7 +38,7 @@ def body_of(request: ModelRequest, **extra: object) -> dict[str, Any]:
     return dict(json.loads(RequestWriter().write(request, extra)))
 
 
-def in_form(form: CallForm) -> list[dict[str, Any]]:
+def in_form(form: ToolCallFormat) -> list[dict[str, Any]]:
     return list(body_of(replace(REQUEST, call_form=form))["messages"])
 
 
@@ -51,7 +51,7 @@ def test_native_requests_carry_the_tools_and_the_calls_as_they_are() -> None:
 
 
 def test_in_text_the_system_prompt_tells_the_tools_and_calls_are_blocks() -> None:
-    body = body_of(replace(REQUEST, call_form=CallForm.TEXT))
+    body = body_of(replace(REQUEST, call_form=ToolCallFormat.TEXT))
     assert "tools" not in body
     assert "response_format" not in body
     system, _, calling, results, last = body["messages"]
@@ -65,7 +65,7 @@ def test_in_text_the_system_prompt_tells_the_tools_and_calls_are_blocks() -> Non
 
 
 def test_held_to_a_schema_every_answer_is_an_object() -> None:
-    body = body_of(replace(REQUEST, call_form=CallForm.SCHEMA))
+    body = body_of(replace(REQUEST, call_form=ToolCallFormat.SCHEMA))
     choices = body["response_format"]["json_schema"]["schema"]["anyOf"]
     assert [choice["properties"]["name"]["const"] for choice in choices] == ["git_status", "read", "done"]
     assert choices[1]["properties"]["arguments"]["required"] == ["path"]
@@ -74,18 +74,18 @@ def test_held_to_a_schema_every_answer_is_an_object() -> None:
     assert json.loads(last["content"]) == {"name": "done", "arguments": {"answer": "It says forty-two."}}
 
 
-@pytest.mark.parametrize("form", CallForm)
-def test_one_held_answer_changes_nothing_before_the_end(form: CallForm) -> None:
+@pytest.mark.parametrize("form", ToolCallFormat)
+def test_one_held_answer_changes_nothing_before_the_end(form: ToolCallFormat) -> None:
     writer = RequestWriter()
     request = replace(REQUEST, call_form=form)
     plain = writer.write(request)
-    held = writer.write(replace(request, hold=Hold.CALL))
+    held = writer.write(replace(request, hold=ToolChoice.REQUIRED))
     assert held.startswith(plain.split(b',"response_format"')[0].removesuffix(b"}"))
     assert "response_format" in json.loads(held)
 
 
-@pytest.mark.parametrize("form", CallForm)
-def test_requests_grow_at_their_end_alone(form: CallForm) -> None:
+@pytest.mark.parametrize("form", ToolCallFormat)
+def test_requests_grow_at_their_end_alone(form: ToolCallFormat) -> None:
     writer = RequestWriter()
     before = b""
     for count in (2, 5, 6):
@@ -96,7 +96,7 @@ def test_requests_grow_at_their_end_alone(form: CallForm) -> None:
 
 def test_another_form_writes_the_conversation_anew() -> None:
     writer = RequestWriter()
-    for form in (CallForm.NATIVE, CallForm.TEXT, CallForm.NATIVE, CallForm.SCHEMA):
+    for form in (ToolCallFormat.NATIVE, ToolCallFormat.TEXT, ToolCallFormat.NATIVE, ToolCallFormat.SCHEMA):
         assert json.loads(writer.write(replace(REQUEST, call_form=form)))["messages"] == in_form(form)
 
 
@@ -110,17 +110,17 @@ def test_what_only_one_kind_of_server_knows_stands_behind_the_messages() -> None
 
 def test_tools_that_appear_later_are_told_in_text_too() -> None:
     writer = RequestWriter()
-    writer.write(replace(REQUEST, call_form=CallForm.TEXT, tools=(READ,)))
-    again = json.loads(writer.write(replace(REQUEST, call_form=CallForm.TEXT)))
+    writer.write(replace(REQUEST, call_form=ToolCallFormat.TEXT, tools=(READ,)))
+    again = json.loads(writer.write(replace(REQUEST, call_form=ToolCallFormat.TEXT)))
     assert "git_status" in again["messages"][0]["content"]
 
 
 def test_an_answer_may_be_held_to_a_call_or_to_the_end() -> None:
-    def names(hold: Hold, form: CallForm) -> list[str]:
+    def names(hold: ToolChoice, form: ToolCallFormat) -> list[str]:
         body = body_of(replace(REQUEST, hold=hold, call_form=form))
         choices = body["response_format"]["json_schema"]["schema"]["anyOf"]
         return [choice["properties"]["name"]["const"] for choice in choices]
 
-    assert names(Hold.CALL, CallForm.NATIVE) == ["git_status", "read"]
-    assert names(Hold.ANSWER, CallForm.TEXT) == ["done"]
-    assert names(Hold.FREE, CallForm.SCHEMA) == ["git_status", "read", "done"]
+    assert names(ToolChoice.REQUIRED, ToolCallFormat.NATIVE) == ["git_status", "read"]
+    assert names(ToolChoice.NONE, ToolCallFormat.TEXT) == ["done"]
+    assert names(ToolChoice.AUTO, ToolCallFormat.SCHEMA) == ["git_status", "read", "done"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lmtui.core.messages import CallForm, Image, Message, ModelRequest, Role, ToolCall
+from lmtui.core.messages import Image, Message, ModelRequest, Role, ToolCall, ToolCallFormat
 from lmtui.models.request_encoding import RequestWriter
 
 SHOT = Image("shot.png", "image/png", b"\x89PNG\r\n\x1a\n")
@@ -43,16 +43,16 @@ def test_what_results_show_comes_behind_all_results_of_a_message() -> None:
     assert [pictures(each) for each in messages] == [[], [url(PLOT)], [], [], [], [url(SHOT)]]
 
 
-@pytest.mark.parametrize("form", [CallForm.TEXT, CallForm.SCHEMA])
-def test_in_text_results_and_what_they_show_are_one_message(form: CallForm) -> None:
+@pytest.mark.parametrize("form", [ToolCallFormat.TEXT, ToolCallFormat.SCHEMA])
+def test_in_text_results_and_what_they_show_are_one_message(form: ToolCallFormat) -> None:
     messages = written(replace(REQUEST, call_form=form))
     assert [each["role"] for each in messages] == ["system", "user", "assistant", "user"]
     assert pictures(messages[-1]) == [url(SHOT)]
     assert messages[-1]["content"][0]["text"].count("<tool_response>") == 2
 
 
-@pytest.mark.parametrize("form", list(CallForm))
-def test_a_model_that_sees_nothing_is_told_of_pictures_in_words(form: CallForm) -> None:
+@pytest.mark.parametrize("form", list(ToolCallFormat))
+def test_a_model_that_sees_nothing_is_told_of_pictures_in_words(form: ToolCallFormat) -> None:
     messages = written(replace(REQUEST, call_form=form, sees=False))
     assert not any(pictures(each) for each in messages)
     text = json.dumps(messages)
@@ -60,8 +60,8 @@ def test_a_model_that_sees_nothing_is_told_of_pictures_in_words(form: CallForm) 
         assert f"[the picture {name} is not shown: you see no pictures]" in text
 
 
-@pytest.mark.parametrize("form", list(CallForm))
-def test_with_pictures_too_a_request_begins_with_the_one_before(form: CallForm) -> None:
+@pytest.mark.parametrize("form", list(ToolCallFormat))
+def test_with_pictures_too_a_request_begins_with_the_one_before(form: ToolCallFormat) -> None:
     writer = RequestWriter()
     first = writer.write(replace(REQUEST, call_form=form))
     grown = replace(REQUEST, call_form=form, messages=(*TALK, Message(Role.ASSISTANT, "They differ.")))

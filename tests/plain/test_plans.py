@@ -11,7 +11,7 @@ from lmtui.core.messages import Image
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.proposals import Proposal
 from lmtui.plain.console import Editor, PlainStart, ask_plan
-from lmtui.plain.session import Desk, Room
+from lmtui.plain.plain_session import LoopThread, PlainSession
 from tests.plain.test_console import Paper, talk
 from tests.tui.fakes import FakeHost, FakeSession
 from tests.tui.scenes_plan import PROPOSAL
@@ -111,8 +111,8 @@ def test_a_resumed_session_asks_about_its_plan() -> None:
 
 
 def edited_with(edit: Editor | None, *typed: str) -> tuple[Paper, FakeSession]:
-    room, paper, host = Room(), Paper(*typed), host_with_plan()
-    desk = Desk(room, host, paper)
+    room, paper, host = LoopThread(), Paper(*typed), host_with_plan()
+    desk = PlainSession(room, host, paper)
     try:
         desk.open(host.session.id)
         assert ask_plan(desk, edit)

@@ -28,7 +28,7 @@ from lmtui.core.events import (
 from lmtui.core.messages import Role
 from lmtui.core.plan import Plan, Todo, TodoStatus
 from lmtui.core.workspace import FileChange, FileChangeKind
-from lmtui.plain.event_printer import Teller, duration
+from lmtui.plain.event_printer import EventPrinter, duration
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ATTACK = "\x1b]0;owned\x07\x1b[2Jx\x9b1m\u202ey\r"
@@ -38,7 +38,7 @@ CALL = ToolCallStarted(call_id="c1", tool="read", arguments={}, title="parser/le
 
 def told(*events: Event | float) -> list[str]:
     """Return what is said of events; a number is seconds that pass."""
-    teller, now, lines = Teller(), NOW, []
+    teller, now, lines = EventPrinter(), NOW, []
     for number, event in enumerate(events, 1):
         if isinstance(event, Event):
             lines += teller.tell(Envelope(number, now, "s", event))
@@ -52,7 +52,7 @@ def whole(text: str) -> MessageAdded:
 
 
 def test_an_answer_is_said_by_sentences_as_they_are_whole() -> None:
-    teller = Teller()
+    teller = EventPrinter()
     said = [teller.tell(Envelope(1, NOW, "s", TextDelta(text=text))) for text in ("One. Tw", "o, th", "ree. Fo", "ur")]
     assert said == [["lmtui answers:", "  One."], [], ["  Two, three."], []]
     assert teller.tell(Envelope(2, NOW, "s", whole("One. Two, three. Four"))) == ["  Four"]

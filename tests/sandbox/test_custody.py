@@ -13,13 +13,13 @@ from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Sandbox
 from lmtui.sandbox import replies
 from lmtui.sandbox.backend import ProcessBackend
-from lmtui.sandbox.client import Client
-from lmtui.sandbox.custody import Custody, Moment
 from lmtui.sandbox.inside import quarantine
 from lmtui.sandbox.inside.beneath import Refused
-from lmtui.sandbox.lanes import open_guard
-from lmtui.sandbox.layout import Layout
-from lmtui.sandbox.link import Lane
+from lmtui.sandbox.link import InstanceKind
+from lmtui.sandbox.mount_layout import SandboxLayout
+from lmtui.sandbox.pool import open_guard
+from lmtui.sandbox.supervisor_client import Client
+from lmtui.sandbox.workspace_guard import GuardMoment, WorkspaceGuard
 from tests.sandbox.conftest import CONFINED, ISOLATED, OpenSandbox
 
 
@@ -157,15 +157,15 @@ def test_a_path_that_leads_out_is_refused(path: str) -> None:
 
 
 async def test_a_clock_that_is_set_back_hides_nothing(workspace: Path) -> None:
-    client = Client(await ProcessBackend(workspace).open(Lane.MAIN, Layout()))
+    client = Client(await ProcessBackend(workspace).open(InstanceKind.MAIN, SandboxLayout()))
     await client.start()
 
     async def living() -> Client:
         return client
 
-    moments = iter([Moment(2**62, 0), Moment(2**62 - 3600 * 10**9, 10**9)])
+    moments = iter([GuardMoment(2**62, 0), GuardMoment(2**62 - 3600 * 10**9, 10**9)])
     guard = await open_guard(ProcessBackend(workspace))
-    custody = Custody(_returning(guard), contextlib.nullcontext, lambda: next(moments))
+    custody = WorkspaceGuard(_returning(guard), contextlib.nullcontext, lambda: next(moments))
     began = await custody.begin(client, keeps_copies=False)
     (workspace / ".envrc").touch()
     findings = await custody.end(living, began, keeps_copies=False)
@@ -175,14 +175,14 @@ async def test_a_clock_that_is_set_back_hides_nothing(workspace: Path) -> None:
 
 
 async def test_where_no_lane_is_left_the_guard_looks(workspace: Path) -> None:
-    client = Client(await ProcessBackend(workspace).open(Lane.MAIN, Layout()))
+    client = Client(await ProcessBackend(workspace).open(InstanceKind.MAIN, SandboxLayout()))
     await client.start()
 
     async def gone() -> Client:
         raise SandboxError("the sandbox is closed")
 
     guard = await open_guard(ProcessBackend(workspace))
-    custody = Custody(_returning(guard), contextlib.nullcontext)
+    custody = WorkspaceGuard(_returning(guard), contextlib.nullcontext)
     began = await custody.begin(client, keeps_copies=False)
     await client.close()
     (workspace / ".mcp.json").touch()

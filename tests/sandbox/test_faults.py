@@ -18,8 +18,8 @@ from lmtui.sandbox.backend import FilesBackend
 from lmtui.sandbox.docker import DockerBackend
 from lmtui.sandbox.docker_engine import find_socket
 from lmtui.sandbox.inside import protocol
-from lmtui.sandbox.layout import Layout
-from lmtui.sandbox.link import Lane, Link
+from lmtui.sandbox.link import InstanceKind, Link
+from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.select import choose, select_sandbox
 from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, OpenSandbox, unavailable
 from tests.sandbox.fake_link import FakeLink
@@ -230,7 +230,7 @@ async def test_a_workspace_that_is_read_only_is_refused_at_once(mounted: Path) -
 class _Babbling(FilesBackend):
     """A supervisor that greets well and then talks nonsense."""
 
-    async def open(self, lane: Lane, layout: Layout) -> Link:
+    async def open(self, lane: InstanceKind, layout: SandboxLayout) -> Link:
         link = FakeLink()
         link.greet()
         link.reader.feed_data(b"\xff" * 64)

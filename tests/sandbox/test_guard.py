@@ -11,8 +11,8 @@ import pytest
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Sandbox
 from lmtui.core.programs import Launch
-from lmtui.sandbox.custody import Findings
-from lmtui.sandbox.link import Lane
+from lmtui.sandbox.link import InstanceKind
+from lmtui.sandbox.workspace_guard import Findings
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox import races
 from tests.sandbox.conftest import CONFINED, ISOLATED, OpenSandbox
@@ -156,7 +156,7 @@ async def test_the_guard_runs_no_program_and_does_only_what_it_knows(open_sandbo
     ):
         facts, _ = await guard.call(op, fields, limit_s=5)
         assert facts.get("error"), op
-    facts, _ = await (await sandbox._lanes.client(Lane.MAIN)).call("guard", {"action": "layout"}, limit_s=5)
+    facts, _ = await (await sandbox._lanes.client(InstanceKind.MAIN)).call("guard", {"action": "layout"}, limit_s=5)
     assert facts.get("error")
 
 

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable
-from lmtui.core.programs import GuardedLauncher, Launch, Ran
-from lmtui.sandbox.interpreter import LaneInterpreter
+from lmtui.core.programs import CodeResult, GuardedLauncher, Launch
+from lmtui.sandbox.interpreter_client import LaneInterpreter
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ISOLATED, OpenSandbox
 
@@ -21,7 +21,7 @@ class Bench:
         self.interpreter = LaneInterpreter(launcher)
         self.seen: list[str] = []
 
-    async def run(self, code: str, timeout_s: float = 30) -> Ran:
+    async def run(self, code: str, timeout_s: float = 30) -> CodeResult:
         async with asyncio.timeout(60):
             return await self.interpreter.run(code, timeout_s=timeout_s, on_output=self.seen.append)
 

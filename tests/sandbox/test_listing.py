@@ -9,7 +9,7 @@ import pytest
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.workspace import DirEntry, GitState
-from lmtui.sandbox import listing
+from lmtui.sandbox import workspace_listing
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ALL, CONFINED, OpenSandbox
 
@@ -132,15 +132,15 @@ async def test_twenty_thousand_long_names_travel_whole(backend: str, open_sandbo
 )
 def test_a_hostile_listing_is_refused(data: bytes) -> None:
     with pytest.raises(SandboxError, match="the sandbox sent a listing"):
-        listing._records(data)
+        workspace_listing._records(data)
 
 
 @pytest.mark.parametrize("name", ["f../x", "f..", "f", "x" * 300, "f/etc/passwd", "qname"])
 def test_a_name_that_leads_elsewhere_is_refused(name: str) -> None:
     with pytest.raises(SandboxError, match="a name that cannot be"):
-        listing._entries("src", zlib.compress(name.encode()))
+        workspace_listing._entries("src", zlib.compress(name.encode()))
 
 
 def test_paths_that_lead_elsewhere_are_left_out() -> None:
     data = zlib.compress(b"\0".join([b"ok.py", b"/etc/passwd", b"../x", b"a/../../x", b".git/config", b"folder/", b"a..b"]))
-    assert listing._paths(data, b"") == ["a..b", "ok.py"]
+    assert workspace_listing._paths(data, b"") == ["a..b", "ok.py"]

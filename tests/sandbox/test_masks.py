@@ -10,7 +10,7 @@ from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.permissions.rules import SETTINGS, Effect, mask_expressions, parse_rule
 from lmtui.core.ports import Sandbox
 from lmtui.core.programs import Launch
-from lmtui.sandbox.link import Lane
+from lmtui.sandbox.link import InstanceKind
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ISOLATED, OpenSandbox
 
@@ -255,11 +255,11 @@ async def test_a_mask_that_does_not_hold_is_found_out(
 async def test_a_command_that_runs_goes_on_while_another_gets_a_new_instance(
     sandbox: WorkspaceSandbox, workspace: Path
 ) -> None:
-    first = await sandbox._lanes.client(Lane.MAIN)
+    first = await sandbox._lanes.client(InstanceKind.MAIN)
     async with sandbox._lanes.command_client([]) as held:
         assert held is first
         (workspace / ".env").write_text(MARK)
-        second = await sandbox._lanes.client(Lane.MAIN)
+        second = await sandbox._lanes.client(InstanceKind.MAIN)
         assert second is not first
         assert (await held.call("ping", {}, limit_s=5))[0] == {}
     async with asyncio.timeout(10):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.sanitize import clean
+from lmtui.core.sanitize import sanitize
 from lmtui.sandbox.background import LiveOutput, whole_output
 from lmtui.sandbox.inside.capture import HEAD_BYTES, TAIL_BYTES, Capture, Spool
 
@@ -25,7 +25,7 @@ def test_pieces_come_out_as_the_whole_does(text: str, cuts: list[int]) -> None:
         start = max(start, cut)
     live(data[start:], 0)
     live.finish()
-    assert "".join(shown) == clean(text)
+    assert "".join(shown) == sanitize(text)
 
 
 def test_what_was_skipped_is_said() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from lmtui.core.errors import SandboxUnavailable, UsageError
 from lmtui.sandbox.docker import DockerBackend, PodmanBackend, find_podman_socket, is_rootless
-from lmtui.sandbox.layout import Layout
+from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.select import Options, make_backend, select_sandbox
 from tests.sandbox.conftest import LIMITS, OpenSandbox, unavailable
 
@@ -100,7 +100,9 @@ async def test_a_runtime_leaves_only_container_engines_to_choose_from(workspace:
 
 def test_the_runtime_is_asked_of_the_engine(workspace: Path) -> None:
     pytest.importorskip("docker")
-    from lmtui.sandbox.link import Lane
+    from lmtui.sandbox.link import InstanceKind
 
-    assert DockerBackend(workspace, "none", runtime="runsc")._host_config(Lane.MAIN, Layout())["runtime"] == "runsc"
-    assert DockerBackend(workspace, "none")._host_config(Lane.MAIN, Layout())["runtime"] is None
+    assert (
+        DockerBackend(workspace, "none", runtime="runsc")._host_config(InstanceKind.MAIN, SandboxLayout())["runtime"] == "runsc"
+    )
+    assert DockerBackend(workspace, "none")._host_config(InstanceKind.MAIN, SandboxLayout())["runtime"] is None

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import SandboxUnavailable
-from lmtui.sandbox.lanes import Lanes
-from lmtui.sandbox.proxy import SOCKET_NAME, Gates, Proxy
+from lmtui.sandbox.pool import SandboxPool
+from lmtui.sandbox.proxy import SOCKET_NAME, NetworkApprovals, Proxy
 from lmtui.sandbox.select import Options, choose, make_backend
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ISOLATED, unavailable
@@ -237,11 +237,11 @@ except OSError:
 
 @pytest.mark.parametrize("backend", ISOLATED)
 async def test_commands_reach_allowed_hosts_and_nothing_else(backend: str, workspace: Path, internet: Internet) -> None:
-    gate, gates = Gate("asked.example.com"), Gates()
+    gate, gates = Gate("asked.example.com"), NetworkApprovals()
     proxy = Proxy(["allowed.example.com"], gates.current, internet.resolve, internet.connect)
     options = Options("proxy", ("allowed.example.com",))
     candidates = [make_backend(backend, workspace, options, proxy)]
-    lanes = Lanes(workspace, partial(choose, candidates, workspace, options), gates, proxy)
+    lanes = SandboxPool(workspace, partial(choose, candidates, workspace, options), gates, proxy)
     sandbox = WorkspaceSandbox(lanes, lambda lanes: lanes.close())
     (workspace / "client.py").write_text(_CLIENT)
     try:

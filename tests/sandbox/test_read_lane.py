@@ -10,9 +10,9 @@ from lmtui.core.ports import Sandbox
 from lmtui.sandbox import selftest
 from lmtui.sandbox.bubblewrap import BubblewrapBackend
 from lmtui.sandbox.docker import DockerBackend, PodmanBackend
-from lmtui.sandbox.lanes import Lanes
-from lmtui.sandbox.layout import Layout
-from lmtui.sandbox.link import Lane, Link
+from lmtui.sandbox.link import InstanceKind, Link
+from lmtui.sandbox.mount_layout import SandboxLayout
+from lmtui.sandbox.pool import SandboxPool
 from lmtui.sandbox.select import Options, choose
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ALL, CONFINED, OpenSandbox
@@ -109,8 +109,8 @@ async def test_a_repository_is_read(sandbox: Sandbox, workspace: Path) -> None:
 class Leaky(BubblewrapBackend):
     """A backend that forgets what the read-only lane is."""
 
-    async def open(self, lane: Lane, layout: Layout) -> Link:
-        return await super().open(Lane.MAIN if lane is Lane.READ else lane, layout)
+    async def open(self, lane: InstanceKind, layout: SandboxLayout) -> Link:
+        return await super().open(InstanceKind.MAIN if lane is InstanceKind.READ else lane, layout)
 
 
 @pytest.mark.bubblewrap
@@ -118,7 +118,7 @@ async def test_a_backend_that_does_not_hold_it_is_found_out_before_anything_runs
     workspace: Path, open_sandbox: OpenSandbox
 ) -> None:
     await open_sandbox("bubblewrap")
-    lanes = Lanes(workspace, partial(choose, [Leaky(workspace, "none")], workspace, Options()))
+    lanes = SandboxPool(workspace, partial(choose, [Leaky(workspace, "none")], workspace, Options()))
     try:
         reader = WorkspaceSandbox(lanes, lambda lanes: lanes.close()).read_only()
         with pytest.raises(SandboxUnavailable, match="the read-only lane failed its test"):
@@ -138,12 +138,15 @@ async def test_a_lane_in_which_something_can_be_changed_does_not_count(
     assert isinstance(sandbox, WorkspaceSandbox)
     lanes = sandbox._lanes
     with pytest.raises(SandboxUnavailable, match="file, folder, old file"):
-        await selftest.verify_read_only(await lanes.client(Lane.MAIN), await lanes.guard())
+        await selftest.verify_read_only(await lanes.client(InstanceKind.MAIN), await lanes.guard())
     assert sorted(path.name for path in workspace.iterdir()) == [".lmagent", "README.md", "src"]
 
 
 @pytest.mark.parametrize("backend", [DockerBackend, PodmanBackend])
 def test_a_container_gets_the_folder_read_only_in_this_lane_alone(backend: type[DockerBackend], workspace: Path) -> None:
     engine = backend(workspace, "none")
-    is_read_only = {lane: engine._mounts(lane, Layout())[0]["ReadOnly"] for lane in (Lane.MAIN, Lane.GIT, Lane.READ)}
-    assert is_read_only == {Lane.MAIN: False, Lane.GIT: False, Lane.READ: True}
+    is_read_only = {
+        lane: engine._mounts(lane, SandboxLayout())[0]["ReadOnly"]
+        for lane in (InstanceKind.MAIN, InstanceKind.GIT, InstanceKind.READ)
+    }
+    assert is_read_only == {InstanceKind.MAIN: False, InstanceKind.GIT: False, InstanceKind.READ: True}

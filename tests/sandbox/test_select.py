@@ -15,8 +15,8 @@ from lmtui.sandbox.bubblewrap import BubblewrapBackend
 from lmtui.sandbox.docker import DockerBackend
 from lmtui.sandbox.host_paths import check_workspace, relative_path
 from lmtui.sandbox.inside.settings import Settings
-from lmtui.sandbox.layout import Layout
-from lmtui.sandbox.link import Lane, Link
+from lmtui.sandbox.link import InstanceKind, Link
+from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.select import choose, select_sandbox
 from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, OpenSandbox
 
@@ -26,7 +26,7 @@ class Absent(FilesBackend):
 
     name = "docker"
 
-    async def open(self, lane: Lane, layout: Layout) -> Link:
+    async def open(self, lane: InstanceKind, layout: SandboxLayout) -> Link:
         raise SandboxUnavailable("no engine", "Start it.")
 
 

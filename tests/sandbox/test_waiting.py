@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from lmtui.sandbox.client import to_the_end
+from lmtui.sandbox.supervisor_client import to_the_end
 
 
 async def test_work_is_done_however_often_it_is_cancelled() -> None:

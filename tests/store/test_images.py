@@ -11,7 +11,7 @@ import pytest
 
 from lmtui.core.errors import SessionFileError
 from lmtui.core.messages import Image
-from lmtui.store.sessions import ImageFolder
+from lmtui.store.session_logs import ImageFolder
 
 PNG = Image("a.png", "image/png", b"\x89PNG\r\n\x1a\nrest")
 

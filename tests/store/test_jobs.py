@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from lmtui.core.errors import JobsError
 from lmtui.core.jobs import JobKind, JobRecord, Lease, Missed
 from lmtui.paths import workspace_dir
-from lmtui.store.jobs import NAMES, JobFile, Presence, Signer, key_file, to_row
+from lmtui.store.job_table import NAMES, JobFile, Presence, Signer, key_file, to_row
 
 NOW = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.core.messages import CallForm
+from lmtui.core.messages import ToolCallFormat
 from lmtui.core.servers import ModelKey, ModelProfile
-from lmtui.store.profiles import ProfileStore
+from lmtui.store.model_profiles import ProfileStore
 
 KEY = ModelKey("http://127.0.0.1:8080/v1", "qwen", "Q4_K_M", "abc")
 PROFILE = ModelProfile(
-    CallForm.TEXT, "whole", thinks=False, window_tokens=8192, read_tokens_per_s=60.5, source="exam", note="why"
+    ToolCallFormat.TEXT, "whole", thinks=False, window_tokens=8192, read_tokens_per_s=60.5, source="exam", note="why"
 )
 
 

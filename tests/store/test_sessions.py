@@ -12,7 +12,7 @@ from lmtui.core.event_types import EVENT_TYPES
 from lmtui.core.events import Envelope, MessageAdded, SessionOpened, SessionRenamed, TurnEnded, TurnReason, TurnStarted
 from lmtui.core.messages import Role, ToolCall, Usage
 from lmtui.store.codec import decode, encode
-from lmtui.store.sessions import SessionStore, load, new_session_id
+from lmtui.store.session_logs import SessionStore, load, new_session_id
 from lmtui.store.summaries import summaries
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)

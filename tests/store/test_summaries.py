@@ -22,7 +22,7 @@ from lmtui.core.events import (
 )
 from lmtui.core.messages import Role, Usage
 from lmtui.core.workspace import FileChange, FileChangeKind
-from lmtui.store.sessions import SessionStore
+from lmtui.store.session_logs import SessionStore
 from lmtui.store.summaries import Summaries
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

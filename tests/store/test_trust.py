@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lmtui.store.rules import TrustAnswer, read_trust, trust_file, write_trust
+from lmtui.store.rule_store import TrustAnswer, read_trust, trust_file, write_trust
 
 
 def test_an_answer_is_kept_for_its_folder_only(tmp_path: Path) -> None:

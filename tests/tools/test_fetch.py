@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from lmtui.core.errors import ToolError
-from lmtui.core.hosts import HostGate
+from lmtui.core.hosts import HostApproval
 from lmtui.core.permissions.decide import Access, Effect, Mode, Verdict, decide_all, parse_rule
 from lmtui.core.ports import ToolResult
-from lmtui.core.web import Address, Page
+from lmtui.core.web_pages import Page, PageAddress
 from lmtui.tools.registry import ToolRegistry
 from tests.tools.test_files import Bench
 
@@ -20,9 +20,9 @@ URL = "https://docs.example.com/a"
 class FakeWeb:
     def __init__(self, page: Page) -> None:
         self.page = page
-        self.asked: list[Address] = []
+        self.asked: list[PageAddress] = []
 
-    async def get(self, address: Address, gate: HostGate | None, *, selector: str = "") -> Page:
+    async def get(self, address: PageAddress, gate: HostApproval | None, *, selector: str = "") -> Page:
         assert gate is None
         self.asked.append(address)
         self.selector = selector

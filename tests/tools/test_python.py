@@ -9,7 +9,7 @@ import pytest
 from lmtui.core.messages import Image
 from lmtui.core.permissions.decide import Access, Mode, decide_all
 from lmtui.core.permissions.rules import Effect, Verdict, parse_rule
-from lmtui.core.programs import Ran
+from lmtui.core.programs import CodeResult
 from lmtui.tools.registry import ToolRegistry
 from tests.tools.test_files import Bench
 
@@ -18,12 +18,12 @@ PICTURE = Image("figure 1", "image/png", b"\x89PNG")
 
 
 class FakeInterpreter:
-    def __init__(self, ran: Ran) -> None:
+    def __init__(self, ran: CodeResult) -> None:
         self.ran = ran
         self.asked: list[tuple[str, float]] = []
         self.closed = 0
 
-    async def run(self, code: str, *, timeout_s: float, on_output: Callable[[str], None]) -> Ran:
+    async def run(self, code: str, *, timeout_s: float, on_output: Callable[[str], None]) -> CodeResult:
         self.asked.append((code, timeout_s))
         on_output(self.ran.output)
         return self.ran
@@ -32,7 +32,7 @@ class FakeInterpreter:
         self.closed += 1
 
 
-async def told(ran: Ran, *, sees: bool = True, **arguments: object) -> tuple[FakeInterpreter, str, str, bool, int]:
+async def told(ran: CodeResult, *, sees: bool = True, **arguments: object) -> tuple[FakeInterpreter, str, str, bool, int]:
     interpreter = FakeInterpreter(ran)
     context = replace(Bench().context(), interpreter=interpreter, sees=sees)
     result = await REGISTRY.prepare("python", json.dumps(arguments)).run(context)
@@ -40,26 +40,28 @@ async def told(ran: Ran, *, sees: bool = True, **arguments: object) -> tuple[Fak
 
 
 async def test_the_output_is_the_result() -> None:
-    interpreter, text, summary, is_ok, _ = await told(Ran("3\n"), code="1 + 2", timeout=9_999)
+    interpreter, text, summary, is_ok, _ = await told(CodeResult("3\n"), code="1 + 2", timeout=9_999)
     assert (text, summary, is_ok, interpreter.asked) == ("3", "", True, [("1 + 2", 600)])
-    assert (await told(Ran("")))[1] == "(no output)"
-    assert (await told(Ran("oops", is_ok=False), code="x"))[2:4] == ("error", False)
+    assert (await told(CodeResult("")))[1] == "(no output)"
+    assert (await told(CodeResult("oops", is_ok=False), code="x"))[2:4] == ("error", False)
 
 
 async def test_what_the_model_has_to_know_beside_it() -> None:
-    assert "fresh interpreter" in (await told(Ran("1", is_fresh=True), code="1"))[1]
-    _, text, summary, is_ok, _ = await told(Ran("so far", is_ok=False, is_lost=True, is_timed_out=True), code="x", timeout=5)
+    assert "fresh interpreter" in (await told(CodeResult("1", is_fresh=True), code="1"))[1]
+    _, text, summary, is_ok, _ = await told(
+        CodeResult("so far", is_ok=False, is_lost=True, is_timed_out=True), code="x", timeout=5
+    )
     assert text == "so far\n(stopped after 5 s)\n(the interpreter ended: all names are gone; the next call begins a fresh one)"
     assert (summary, is_ok) == ("interpreter ended", False)
-    assert (await told(Ran("", images=(PICTURE,)), code="x"))[1::3] == ("(1 picture shown)", 1)
-    assert (await told(Ran("", images=(PICTURE,)), sees=False, code="x"))[4] == 0
-    assert (await told(Ran("1", left=("[.envrc was moved]",)), code="x"))[1] == "1\n[.envrc was moved]"
+    assert (await told(CodeResult("", images=(PICTURE,)), code="x"))[1::3] == ("(1 picture shown)", 1)
+    assert (await told(CodeResult("", images=(PICTURE,)), sees=False, code="x"))[4] == 0
+    assert (await told(CodeResult("1", left=("[.envrc was moved]",)), code="x"))[1] == "1\n[.envrc was moved]"
 
 
 async def test_a_reset_forgets_with_or_without_code() -> None:
-    interpreter, text, summary, _, _ = await told(Ran("1"), reset=True)
+    interpreter, text, summary, _, _ = await told(CodeResult("1"), reset=True)
     assert (interpreter.closed, interpreter.asked, text, summary) == (1, [], "The interpreter is a fresh one.", "reset")
-    interpreter, *_ = await told(Ran("1"), reset=True, code="1")
+    interpreter, *_ = await told(CodeResult("1"), reset=True, code="1")
     assert (interpreter.closed, len(interpreter.asked)) == (1, 1)
 
 

@@ -8,7 +8,7 @@ import pytest
 from lmtui.core.errors import ToolError
 from lmtui.core.messages import ToolSet
 from lmtui.core.permissions.decide import Access, Effect, Mode, Rule, Verdict, decide
-from lmtui.core.permissions.rules import TOOL_FACTS, Deed, facts_of
+from lmtui.core.permissions.rules import TOOL_FACTS, FileEffect, facts_of
 from lmtui.core.skills import PROMOTE_TOOL
 from lmtui.engine.context import system_prompt
 from lmtui.models.request_encoding import wire_tool
@@ -178,13 +178,13 @@ def test_the_facts_of_a_tool_are_what_its_calls_do(tool: Tool[Any]) -> None:
     given = {name: value for name, value in values.items() if name in tool.arguments.model_fields}
     access = tool.access(tool.arguments.model_construct(**given))
     allowed = {
-        Deed.NOTHING: {Access.NONE, Access.WEB},
-        Deed.SHOWS: {Access.READ} | ({Access.WRITE} if tool.name == PROMOTE_TOOL else set()),
-        Deed.LISTS: {Access.READ},
-        Deed.CHANGES: {Access.WRITE},
-        Deed.GIT: {Access.WRITE},
-        Deed.RUNS: {Access.EXECUTE},
-        Deed.UNKNOWN: {Access.NONE},
+        FileEffect.NOTHING: {Access.NONE, Access.WEB},
+        FileEffect.SHOWS: {Access.READ} | ({Access.WRITE} if tool.name == PROMOTE_TOOL else set()),
+        FileEffect.LISTS: {Access.READ},
+        FileEffect.CHANGES: {Access.WRITE},
+        FileEffect.GIT: {Access.WRITE},
+        FileEffect.RUNS: {Access.EXECUTE},
+        FileEffect.UNKNOWN: {Access.NONE},
     }
     assert access in allowed[facts.deed], (access, facts)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from lmtui.core.errors import LmtuiError
-from lmtui.core.messages import CallForm
+from lmtui.core.messages import ToolCallFormat
 from lmtui.core.servers import ExamRow, ExamState, LoadProgress, ModelProfile, OnStep, ServedModel, ServerFound
 
 
@@ -78,7 +78,7 @@ class FakeServers:
             raise
         if self.error is not None:
             raise self.error
-        profile = ModelProfile(CallForm.TEXT, "exact", read_tokens_per_s=78.2, write_tokens_per_s=23.2, source="exam")
+        profile = ModelProfile(ToolCallFormat.TEXT, "exact", read_tokens_per_s=78.2, write_tokens_per_s=23.2, source="exam")
         self.profiles[url, model] = profile
         return replace(state, doing="", rows=self.exam_rows, profile=profile, elapsed_s=51.0, is_over=True)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lmtui.core.errors import ConfigError
-from lmtui.core.messages import CallForm
+from lmtui.core.messages import ToolCallFormat
 from lmtui.core.sessions import CallsInUse, SettingRow
 from lmtui.core.window import WindowItem, WindowPart
 
@@ -45,13 +45,13 @@ class FakeCalls:
     """A form of calls that is set and let go."""
 
     def __init__(self) -> None:
-        self.now = CallsInUse(CallForm.TEXT, "it writes its calls as text")
+        self.now = CallsInUse(ToolCallFormat.TEXT, "it writes its calls as text")
 
     def in_use(self) -> CallsInUse:
         return self.now
 
-    def use(self, form: CallForm | None) -> None:
-        self.now = CallsInUse(form, "you set it", is_by_hand=True) if form else CallsInUse(CallForm.NATIVE)
+    def use(self, form: ToolCallFormat | None) -> None:
+        self.now = CallsInUse(form, "you set it", is_by_hand=True) if form else CallsInUse(ToolCallFormat.NATIVE)
 
 
 class FakeWindow:

@@ -13,7 +13,7 @@ from typing import Any
 from lmtui.core import events
 from lmtui.core.budgets import BudgetSet, SessionBudget
 from lmtui.core.events import Envelope, Event, Outcome, TurnReason
-from lmtui.core.instructions import Guidance
+from lmtui.core.instruction_values import Instructions
 from lmtui.core.messages import Image, Role, ToolCall, Usage
 from lmtui.core.permissions.decide import Mode, Rule
 from lmtui.core.plan import Plan
@@ -331,9 +331,9 @@ class FakeGuide:
     """Has the instructions that a test puts there."""
 
     def __init__(self) -> None:
-        self.guidance = Guidance()
+        self.guidance = Instructions()
 
-    async def read(self, limit_chars: int) -> Guidance:
+    async def read(self, limit_chars: int) -> Instructions:
         """Return them, whatever their length."""
         assert limit_chars > 0
         return self.guidance

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from lmtui.core.agent_events import Job, JobsChanged
+from lmtui.core.agent_events import JobsChanged, WaitingJob
 from lmtui.core.jobs import JobKind, JobRecord, Lease
 from tests.tui.driving import Driver
 from tests.tui.fakes import START, play_work
@@ -81,7 +81,7 @@ async def jobs_in_plan(driver: Driver) -> None:
     """The plan pane shows what runs and what comes."""
     play_work(driver.host.session)
     due = START + timedelta(hours=12, minutes=28)
-    listed = (Job("1", "Changelog", "running", START), Job("2", "Nightly tests", "daily 02:30", due))
+    listed = (WaitingJob("1", "Changelog", "running", START), WaitingJob("2", "Nightly tests", "daily 02:30", due))
     driver.host.session.emit(JobsChanged(jobs=listed))
     await driver.press("f7")
 

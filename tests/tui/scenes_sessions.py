@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from lmtui.core import events
-from lmtui.core.agent_events import AgentFinished, AgentStarted, Job, JobsChanged
+from lmtui.core.agent_events import AgentFinished, AgentStarted, JobsChanged, WaitingJob
 from lmtui.core.messages import Role
 from lmtui.core.plan import Counter, Plan, PlanStep, Todo, TodoStatus
 from tests.tui.driving import Driver
@@ -47,8 +47,8 @@ def send_agents(session: FakeSession) -> None:
     session.emit(events.MessageAdded(agent="reviewer", role=Role.ASSISTANT, text="Two things to change, both small."))
     session.emit(AgentFinished(agent="reviewer", outcome="done", summary="two things to change"))
     session.ask("q1", "python -m atheris fuzz.py -runs=1000", agent="fuzzer")
-    nightly = Job("j1", "nightly tests", "daily 02:00", START + timedelta(hours=12))
-    session.emit(JobsChanged(jobs=(nightly, Job("j2", "mirror", "every 30m"))))
+    nightly = WaitingJob("j1", "nightly tests", "daily 02:00", START + timedelta(hours=12))
+    session.emit(JobsChanged(jobs=(nightly, WaitingJob("j2", "mirror", "every 30m"))))
 
 
 async def planned(driver: Driver) -> None:

@@ -7,9 +7,9 @@ from textual.events import AppBlur
 
 from lmtui.core import events
 from lmtui.core.events import TurnReason
-from lmtui.tui.router import Feed
-from lmtui.tui.session_state import Facts
-from lmtui.tui.terminal_notifier import GIVE_TITLE_BACK, KEEP_TITLE, Attention, chosen_way
+from lmtui.tui.router import SessionView
+from lmtui.tui.session_state import SessionState
+from lmtui.tui.terminal_notifier import GIVE_TITLE_BACK, KEEP_TITLE, TerminalNotifier, chosen_way
 from tests.tui.driving import running
 from tests.tui.fakes import FakeSession
 
@@ -18,7 +18,7 @@ class Terminal:
     def __init__(self, way: str = "osc9", environ: dict[str, str] | None = None) -> None:
         self.written: list[str] = []
         self.time = 0.0
-        self.attention = Attention(self.written.append, way, environ or {}, lambda: self.time)
+        self.attention = TerminalNotifier(self.written.append, way, environ or {}, lambda: self.time)
 
     @property
     def notes(self) -> list[str]:
@@ -29,9 +29,9 @@ class Terminal:
         return [each[4:-1] for each in self.written if "]2;" in each]
 
 
-def feed(**facts: Any) -> Feed:
-    found = Feed(FakeSession(), lambda: None)
-    found.facts = Facts(title="nested comments", **facts)
+def feed(**facts: Any) -> SessionView:
+    found = SessionView(FakeSession(), lambda: None)
+    found.facts = SessionState(title="nested comments", **facts)
     return found
 
 
@@ -157,7 +157,7 @@ def test_the_title_follows_and_is_given_back() -> None:
 async def test_the_app_sets_the_title_and_notes_the_focus() -> None:
     async with running() as driver:
         written: list[str] = []
-        driver.app.attention = Attention(written.append, "osc9", {})
+        driver.app.attention = TerminalNotifier(written.append, "osc9", {})
         driver.app.post_message(AppBlur())
         await driver.settle()
         driver.host.session.begin_turn("nest them")

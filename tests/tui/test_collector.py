@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lmtui.tui.perf_overlay import BATCHES, COUNT_EVERY, ENOUGH, YOUNG, Collector
+from lmtui.tui.perf_overlay import BATCHES, COUNT_EVERY, ENOUGH, YOUNG, GcPolicy
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def work() -> list[list[int]]:
 
 
 def test_what_is_new_is_collected_and_the_living_set_aside() -> None:
-    collector = Collector(lambda: False)
+    collector = GcPolicy(lambda: False)
     collector.begin()
     gone = weakref.ref(Ring())
     before = gc.get_freeze_count()
@@ -46,7 +46,7 @@ def test_what_is_new_is_collected_and_the_living_set_aside() -> None:
 
 def test_what_was_set_aside_is_looked_at_again_once_it_is_much_and_nobody_types() -> None:
     is_quiet = True
-    collector = Collector(lambda: is_quiet)
+    collector = GcPolicy(lambda: is_quiet)
     collector.begin()
     ring = Ring()
     gone = weakref.ref(ring)

@@ -8,13 +8,13 @@ from lmtui.core import events
 from lmtui.core.events import Envelope, Event, TurnReason
 from lmtui.core.messages import Role, Usage
 from lmtui.core.workspace import FileChange, FileChangeKind
-from lmtui.tui.session_state import Facts
+from lmtui.tui.session_state import SessionState
 from lmtui.tui.summary import activity_text, sandbox_style, sandbox_text
 from tests.tui.fakes import START, FakeSession
 
 
-def facts_of(*happened: Event) -> Facts:
-    facts = Facts()
+def facts_of(*happened: Event) -> SessionState:
+    facts = SessionState()
     for number, event in enumerate(happened):
         facts.apply(Envelope(number + 1, START, "s", event))
     return facts

@@ -4,7 +4,7 @@ import pytest
 from textual import events
 from textual.keys import _character_to_key
 
-from lmtui.tui.timing import Burst
+from lmtui.tui.timing import PasteDetector
 from tests.tui.driving import Driver, running
 
 
@@ -75,7 +75,7 @@ async def test_no_control_character_of_the_prompt_reaches_the_terminal(text: str
 
 
 def test_a_large_paste_that_is_read_in_pieces_stays_one_burst() -> None:
-    keys = Burst()
+    keys = PasteDetector()
     for number in range(20):
         keys.take(number * 0.001)
     keys.lines = 3

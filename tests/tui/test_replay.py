@@ -6,7 +6,7 @@ from lmtui.core import events
 from lmtui.core.events import Envelope
 from lmtui.core.messages import Role
 from lmtui.tui.lines.transcript import Transcript
-from lmtui.tui.router import DIRECT_EVENTS, Feed, tail_start
+from lmtui.tui.router import DIRECT_EVENTS, SessionView, tail_start
 from tests.tui.driving import Driver, running
 from tests.tui.fakes import START, FakeClock, FakeHost, FakeSession
 from tests.tui.lines.stage import screen_lines
@@ -39,7 +39,7 @@ def texts(transcript: Transcript) -> list[str]:
 
 def test_the_end_of_a_long_session_is_drawn_first_and_then_all_of_it() -> None:
     session, transcript = long_session(), Transcript(zone=UTC)
-    feed = Feed(session, lambda: None)
+    feed = SessionView(session, lambda: None)
     feed.panels = (transcript,)
     feed.draw()
     assert feed.is_loading
@@ -56,12 +56,12 @@ def test_the_end_of_a_long_session_is_drawn_first_and_then_all_of_it() -> None:
 def test_the_facts_are_those_of_a_replay_in_one_go() -> None:
     session = long_session()
     session.rename("a title")
-    feed = Feed(session, lambda: None)
+    feed = SessionView(session, lambda: None)
     assert feed.facts.title == "a title"
     assert feed.facts.model == "qwen2.5-coder:7b"
     while not feed.load(0.01):
         pass
-    short = Feed(FakeSession(), lambda: None)
+    short = SessionView(FakeSession(), lambda: None)
     for envelope in session.history():
         short.facts.apply(envelope)
     assert feed.facts.workspace == "/home/ada/src/parser"
@@ -69,7 +69,7 @@ def test_the_facts_are_those_of_a_replay_in_one_go() -> None:
 
 
 def test_a_short_session_is_drawn_in_one_go() -> None:
-    feed = Feed(long_session(3), lambda: None)
+    feed = SessionView(long_session(3), lambda: None)
     assert not feed.is_loading
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.events import CallProgress, Envelope, Event, PrefillProgress, TextDelta, ThinkingDelta, ToolOutputDelta
-from lmtui.tui.router import MAX_PIECE_CHARS, Feed, Router, merge_into
+from lmtui.tui.router import MAX_PIECE_CHARS, Router, SessionView, merge_into
 from tests.tui.fakes import START, FakeSession
 
 PIECES = st.one_of(
@@ -37,7 +37,7 @@ class Stage:
         self.panels: dict[str, FakePanel] = {}
         self.router = Router(lambda delay, call: self.due.append((delay, call)), self.give_panel, self.note_change)
 
-    def give_panel(self, feed: Feed) -> None:
+    def give_panel(self, feed: SessionView) -> None:
         feed.panels = (self.panels.setdefault(feed.session.id, FakePanel()),)
 
     def note_change(self) -> None:

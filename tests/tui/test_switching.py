@@ -5,7 +5,7 @@ from collections.abc import Callable
 from lmtui.core import events
 from lmtui.core.events import Envelope
 from lmtui.core.messages import Role
-from lmtui.tui.router import DIRECT_EVENTS, MOST_AT_ONCE, Feed, Router
+from lmtui.tui.router import DIRECT_EVENTS, MOST_AT_ONCE, Router, SessionView
 from tests.tui.fakes import FakeSession
 
 
@@ -37,7 +37,7 @@ def say(session: FakeSession, count: int) -> None:
 def test_what_happens_while_a_long_session_loads_is_drawn_once() -> None:
     session, panel = FakeSession(), Behind()
     say(session, DIRECT_EVENTS * 2)
-    feed = Feed(session, lambda: None)
+    feed = SessionView(session, lambda: None)
     feed.panels = (panel,)
     feed.draw()
     say(session, 3)
@@ -51,7 +51,7 @@ def test_very_much_that_came_in_behind_is_drawn_in_frames_and_in_order() -> None
     session, panel = FakeSession(), Behind()
     due: list[Callable[[], None]] = []
 
-    def show(feed: Feed) -> None:
+    def show(feed: SessionView) -> None:
         feed.panels = (panel,)
 
     router = Router(lambda _, callback: due.append(callback), show, lambda: None)

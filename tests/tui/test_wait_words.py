@@ -8,10 +8,10 @@ import pytest
 from lmtui.core.agent_events import PlanDecided, PlanOutcome, PlanProposed, WaitSet
 from lmtui.core.events import Envelope, Event, SessionOpened, TurnEnded, TurnReason, TurnStarted
 from lmtui.core.proposals import Proposal
-from lmtui.store.sessions import SessionStore
+from lmtui.store.session_logs import SessionStore
 from lmtui.store.summaries import summaries
 from lmtui.tui.modals.switcher import session_row
-from lmtui.tui.session_state import Facts
+from lmtui.tui.session_state import SessionState
 from lmtui.tui.summary import activity_text, live_state
 
 NOW = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
@@ -39,7 +39,7 @@ def told(events: tuple[Event, ...]) -> list[Envelope]:
 
 def test_the_status_line_says_until_when_a_session_waits() -> None:
     clock = f"{UNTIL.astimezone():%a %H:%M}"
-    facts = Facts()
+    facts = SessionState()
     for envelope in told(WAITING):
         facts.apply(envelope)
     assert activity_text(facts, NOW) == f"⏲ wakes {clock}"
@@ -50,7 +50,7 @@ def test_the_status_line_says_until_when_a_session_waits() -> None:
 
 @pytest.mark.parametrize("before", [(), WAITING[1:]], ids=["at first", "after a wait"])
 def test_a_session_whose_plan_was_rejected_waits_for_nothing(before: tuple[Event, ...]) -> None:
-    facts = Facts()
+    facts = SessionState()
     for envelope in told((PLANNED[0], *before, *PLANNED[1:])):
         facts.apply(envelope)
     assert activity_text(facts, NOW) == "idle"
@@ -92,7 +92,7 @@ def test_a_wait_whose_turn_a_crash_cut_off_is_a_wait_everywhere(tmp_path: Path) 
         file.append(envelope)
     file.close()
     assert [(each.state, each.wakes) for each in summaries(store)] == [("waiting", UNTIL)]
-    facts = Facts()
+    facts = SessionState()
     for envelope in told((*WAITING[:-1], TurnEnded(turn_id="turn_1", reason=TurnReason.INTERRUPTED))):
         facts.apply(envelope)
     assert (live_state(facts), activity_text(facts, NOW)[:7]) == ("waiting", "⏲ wakes")

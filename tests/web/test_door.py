@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lmtui.web.server import LOCKED_S, MOST_TRIES, Door
+from lmtui.web.web_server import LOCKED_S, MOST_TRIES, AccessControl
 
 NAMES = frozenset({"127.0.0.1:8000", "localhost:8000"})
 
@@ -16,7 +16,7 @@ class Clock:
 
 
 def test_the_link_opens_once_and_the_pin_as_often_as_it_is_given() -> None:
-    door = Door(NAMES, "246810")
+    door = AccessControl(NAMES, "246810")
     token = door.token
     assert door.is_open_to(door.try_key(token))
     assert not door.try_key(token)
@@ -25,14 +25,14 @@ def test_the_link_opens_once_and_the_pin_as_often_as_it_is_given() -> None:
 
 
 def test_without_a_pin_no_text_is_one() -> None:
-    door = Door(NAMES)
+    door = AccessControl(NAMES)
     assert not door.try_key("")
     assert not door.is_open_to("")
 
 
 def test_too_many_wrong_keys_lock_it_for_a_while() -> None:
     clock = Clock()
-    door = Door(NAMES, "246810", clock)
+    door = AccessControl(NAMES, "246810", clock)
     for _ in range(MOST_TRIES):
         assert not door.try_key("wrong")
     assert door.is_locked
@@ -43,7 +43,7 @@ def test_too_many_wrong_keys_lock_it_for_a_while() -> None:
 
 @pytest.mark.parametrize("text", ["\udcff", "a\ud800", "\0", "ä" * 300])
 def test_what_is_no_key_is_refused_whatever_it_is(text: str) -> None:
-    door = Door(NAMES, "246810")
+    door = AccessControl(NAMES, "246810")
     _ = door.try_key(door.token)
     assert not door.try_key(text)
     assert not door.is_open_to(text)
@@ -63,4 +63,4 @@ def test_what_is_no_key_is_refused_whatever_it_is(text: str) -> None:
     ],
 )
 def test_only_pages_of_ours_are_ours(origin: str, is_own: bool) -> None:
-    assert Door(NAMES).is_own_origin(origin) is is_own
+    assert AccessControl(NAMES).is_own_origin(origin) is is_own

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import UsageError
-from lmtui.web.server import serve
+from lmtui.web.web_server import serve
 
 
 @pytest.mark.parametrize("port", [-1, 65_536, 99_999])

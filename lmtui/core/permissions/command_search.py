@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from lmtui.core.permissions import paths
+from lmtui.core.permissions import path_patterns
 from lmtui.core.permissions.rules import escape_glob, literal_of, matches_glob
 from lmtui.core.permissions.shell_grammar import SimpleCommand, has_tree, outline, parse, unquoted, word_set
 from lmtui.core.permissions.shell_programs import NEVER_BROAD
@@ -213,12 +213,12 @@ def _paths(text: str, hint: str) -> Iterator[str]:
 def names_path(pattern: str, text: str) -> bool:
     """Tell whether a text names a path that a pattern matches, or its folder (`secrets` for `secrets/**`)."""
     hint = _hint(pattern, first=False)
-    return any(paths.matches(pattern, f"{path}/\0", covers_below=True) for path in _paths(text, hint))
+    return any(path_patterns.matches(pattern, f"{path}/\0", covers_below=True) for path in _paths(text, hint))
 
 
 def leads_to_path(pattern: str, text: str) -> bool:
     """Tell the same, including all parent folders."""
-    return any(paths.leads_to(pattern, path) for path in _paths(text, _hint(pattern, first=True)))
+    return any(path_patterns.leads_to(pattern, path) for path in _paths(text, _hint(pattern, first=True)))
 
 
 def straight(path: str) -> str:

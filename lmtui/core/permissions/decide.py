@@ -11,17 +11,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from lmtui.core.permissions import paths
+from lmtui.core.permissions import path_patterns
 from lmtui.core.permissions.command_search import covers, fits, is_unclear, leads_to_path, names_path, straight
-from lmtui.core.permissions.paths import is_secret_path
+from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.permissions.rules import (
     SETTINGS,
     SOURCES,
     THIS_SESSION,
     Access,
     Decision,
-    Deed,
     Effect,
+    FileEffect,
     GrantScope,
     Mode,
     Rule,
@@ -38,7 +38,7 @@ from lmtui.core.permissions.shell_grammar import ParsedCommand, SimpleCommand, o
 from lmtui.core.permissions.shell_review import is_harmless, layers, not_reading, risks_of, shows_history
 from lmtui.core.skills import PROMOTE_TOOL, PROMOTED
 
-_FILE_READERS, _FILE_CHANGERS = tools_that(Deed.SHOWS), tools_that(Deed.CHANGES)
+_FILE_READERS, _FILE_CHANGERS = tools_that(FileEffect.SHOWS), tools_that(FileEffect.CHANGES)
 MOST_CHARS = 50_000
 _TOO_LONG = f"it is longer than {MOST_CHARS:,} characters"
 # The arguments of these are names, patterns or texts, not files whose contents they show.
@@ -211,7 +211,7 @@ def _named_secrets(text: str) -> tuple[str, ...]:
 def _not_shown(secrets: tuple[str, ...], rules: tuple[Rule, ...]) -> tuple[str, ...]:
     """Return the secret files that no rule shows."""
     shown = revealing_patterns(rules) if secrets else ()
-    return tuple(path for path in secrets if not any(paths.matches(pattern, path) for pattern in shown))
+    return tuple(path for path in secrets if not any(path_patterns.matches(pattern, path) for pattern in shown))
 
 
 def _secrets_of(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -240,7 +240,7 @@ def _file_words(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 # Who may not do the one may not do the others.
-_SCOPE_FAMILIES = tuple(frozenset(tools_that(deed)) for deed in (Deed.SHOWS, Deed.RUNS))
+_SCOPE_FAMILIES = tuple(frozenset(tools_that(deed)) for deed in (FileEffect.SHOWS, FileEffect.RUNS))
 # Who may do the one may do the other: it shows or makes no more.
 _COVERS = {"look": "read", "mkdir": "write"}
 
@@ -307,7 +307,7 @@ __all__ = [
 ]
 
 # A rule that forbids one tool of a family forbids the others: what must not be read must not be searched either.
-_FAMILIES = tuple(tools_that(deed) for deed in (Deed.SHOWS, Deed.CHANGES, Deed.RUNS))
+_FAMILIES = tuple(tools_that(deed) for deed in (FileEffect.SHOWS, FileEffect.CHANGES, FileEffect.RUNS))
 
 
 def decide(
@@ -428,11 +428,11 @@ def _kind(tool: str) -> str:
 
 def _is_within(rule: Rule, tool: str, subject: str) -> bool:
     """Tell whether a difference of a whole folder may show what a rule forbids (a search leaves such files out)."""
-    is_read = _takes_in(rule, Deed.SHOWS) and rule.pattern != "*"
-    return tool == "git_diff" and is_read and paths.can_be_below(rule.pattern, subject)
+    is_read = _takes_in(rule, FileEffect.SHOWS) and rule.pattern != "*"
+    return tool == "git_diff" and is_read and path_patterns.can_be_below(rule.pattern, subject)
 
 
-def _takes_in(rule: Rule, *deeds: Deed) -> bool:
+def _takes_in(rule: Rule, *deeds: FileEffect) -> bool:
     """Tell whether a rule is for tools that do one of these."""
     return rule.tool == "*" or facts_of(rule.tool).deed in deeds
 
@@ -440,7 +440,7 @@ def _takes_in(rule: Rule, *deeds: Deed) -> bool:
 def _may_break(rule: Rule, tool: str, subject: str) -> bool:
     """Tell whether a call may do what a rule forbids without naming it."""
     if _kind(tool) == "python":
-        return _takes_in(rule, Deed.SHOWS, Deed.CHANGES) and rule.pattern != "*"
+        return _takes_in(rule, FileEffect.SHOWS, FileEffect.CHANGES) and rule.pattern != "*"
     return _is_within(rule, tool, subject)
 
 
@@ -457,4 +457,4 @@ def _needs_secret(tool: str, decision: Decision, subject: str) -> bool:
 
 
 def _shows_secret(tool: str, access: Access, subject: str) -> bool:
-    return access is Access.READ and facts_of(tool).deed not in (Deed.LISTS, Deed.GIT) and is_secret_path(subject)
+    return access is Access.READ and facts_of(tool).deed not in (FileEffect.LISTS, FileEffect.GIT) and is_secret_path(subject)

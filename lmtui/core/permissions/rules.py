@@ -12,8 +12,8 @@ from enum import StrEnum
 from functools import lru_cache
 
 from lmtui.core.errors import UsageError
-from lmtui.core.permissions import paths
-from lmtui.core.permissions.paths import is_secret_path, secret_regex
+from lmtui.core.permissions import path_patterns
+from lmtui.core.permissions.path_patterns import is_secret_path, secret_regex
 
 
 def matches_glob(pattern: str, subject: str) -> bool:
@@ -51,7 +51,7 @@ def literal_of(pattern: str) -> str | None:
     return re.sub(r"\\(.)", r"\1", pattern, flags=re.DOTALL)
 
 
-class Deed(StrEnum):
+class FileEffect(StrEnum):
     """What a call does to the files of the workspace.  Of a tool that is not built in nothing is known: it may do all of it."""
 
     NOTHING = "nothing"
@@ -71,7 +71,7 @@ class ToolFacts:
     shows all that is below; `is_for_work`: it belongs to carrying a plan out and has no meaning in plan mode.
     """
 
-    deed: Deed
+    deed: FileEffect
     is_about_paths: bool = False
     is_deep: bool = False
     is_for_work: bool = False
@@ -79,24 +79,24 @@ class ToolFacts:
     @property
     def may_change_unseen(self) -> bool:
         """Tell whether files may be other than they were, though the call named none of them."""
-        return self.deed in (Deed.GIT, Deed.RUNS, Deed.UNKNOWN)
+        return self.deed in (FileEffect.GIT, FileEffect.RUNS, FileEffect.UNKNOWN)
 
     @property
     def meets_file(self) -> bool:
         """Tell whether a call is about one file, which it shows or changes."""
-        return self.deed is Deed.CHANGES or (self.deed is Deed.SHOWS and not self.is_deep)
+        return self.deed is FileEffect.CHANGES or (self.deed is FileEffect.SHOWS and not self.is_deep)
 
     @property
     def looks(self) -> bool:
         """Tell whether a call that went well says how things stand in the workspace."""
-        return self.deed in (Deed.SHOWS, Deed.LISTS, Deed.RUNS) and not self.is_for_work
+        return self.deed in (FileEffect.SHOWS, FileEffect.LISTS, FileEffect.RUNS) and not self.is_for_work
 
 
-_NOTHING, _SENDS = ToolFacts(Deed.NOTHING), ToolFacts(Deed.UNKNOWN)
-_WORK = ToolFacts(Deed.NOTHING, is_for_work=True)
-_SHOWS, _CHANGES = ToolFacts(Deed.SHOWS, is_about_paths=True), ToolFacts(Deed.CHANGES, is_about_paths=True)
-_SEARCHES = ToolFacts(Deed.SHOWS, is_about_paths=True, is_deep=True)
-_LISTS, _GIT, _RUNS = ToolFacts(Deed.LISTS), ToolFacts(Deed.GIT), ToolFacts(Deed.RUNS)
+_NOTHING, _SENDS = ToolFacts(FileEffect.NOTHING), ToolFacts(FileEffect.UNKNOWN)
+_WORK = ToolFacts(FileEffect.NOTHING, is_for_work=True)
+_SHOWS, _CHANGES = ToolFacts(FileEffect.SHOWS, is_about_paths=True), ToolFacts(FileEffect.CHANGES, is_about_paths=True)
+_SEARCHES = ToolFacts(FileEffect.SHOWS, is_about_paths=True, is_deep=True)
+_LISTS, _GIT, _RUNS = ToolFacts(FileEffect.LISTS), ToolFacts(FileEffect.GIT), ToolFacts(FileEffect.RUNS)
 TOOL_FACTS = {
     "read": _SHOWS,
     "look": _SHOWS,
@@ -107,10 +107,10 @@ TOOL_FACTS = {
     "write": _CHANGES,
     "edit": _CHANGES,
     "mkdir": _CHANGES,
-    "ls": ToolFacts(Deed.LISTS, is_about_paths=True),
+    "ls": ToolFacts(FileEffect.LISTS, is_about_paths=True),
     "glob": _LISTS,
     "git_status": _LISTS,
-    "git_add": ToolFacts(Deed.GIT, is_about_paths=True),
+    "git_add": ToolFacts(FileEffect.GIT, is_about_paths=True),
     "git_commit": _GIT,
     "git_branch": _GIT,
     "shell": _RUNS,
@@ -129,14 +129,14 @@ TOOL_FACTS = {
     "propose_plan": _NOTHING,
     "plan_complete_step": _WORK,
     "task_state_get": _NOTHING,
-    "task_state_update": ToolFacts(Deed.LISTS, is_for_work=True),
-    "task_reconcile": ToolFacts(Deed.LISTS, is_for_work=True),
+    "task_state_update": ToolFacts(FileEffect.LISTS, is_for_work=True),
+    "task_reconcile": ToolFacts(FileEffect.LISTS, is_for_work=True),
     "wait": _WORK,
     "get_time": _NOTHING,
     "fetch": _NOTHING,
     "skill": _NOTHING,
 }
-_OF_OTHERS = ToolFacts(Deed.UNKNOWN)
+_OF_OTHERS = ToolFacts(FileEffect.UNKNOWN)
 
 
 def facts_of(tool: str) -> ToolFacts:
@@ -144,7 +144,7 @@ def facts_of(tool: str) -> ToolFacts:
     return TOOL_FACTS.get(tool, _OF_OTHERS)
 
 
-def tools_that(*deeds: Deed) -> frozenset[str]:
+def tools_that(*deeds: FileEffect) -> frozenset[str]:
     """Return the names of the built-in tools that do one of these."""
     return frozenset(name for name, facts in TOOL_FACTS.items() if facts.deed in deeds)
 
@@ -237,7 +237,7 @@ class Rule:
 
     def is_exactly(self, subject: str) -> bool:
         """Tell whether the rule names this subject to the letter."""
-        literal = paths.literal if self.is_about_paths else literal_of
+        literal = path_patterns.literal if self.is_about_paths else literal_of
         names = (subject, f"/{subject}") if self.is_about_paths else (subject,)
         return self.pattern != "*" and literal(self.pattern) in names
 
@@ -245,7 +245,7 @@ class Rule:
         """Tell whether the pattern covers a subject; a deny or ask rule for a folder covers everything in it."""
         if not self.is_about_paths:
             return matches_glob(self.pattern, subject)
-        return paths.matches(self.pattern, subject, covers_below=self.effect is not Effect.ALLOW)
+        return path_patterns.matches(self.pattern, subject, covers_below=self.effect is not Effect.ALLOW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +300,7 @@ def checked(rule: Rule) -> Rule:
     if not rule.is_about_paths:
         return rule
     try:
-        return replace(rule, pattern=paths.normalize(rule.pattern))
+        return replace(rule, pattern=path_patterns.normalize(rule.pattern))
     except UsageError as error:
         raise UsageError(f"the {rule.effect} rule {rule} is not valid: {error}", error.hint) from error
 
@@ -308,7 +308,7 @@ def checked(rule: Rule) -> Rule:
 def exact_rule(tool: str, subject: str, source: str) -> Rule:
     """Return the allow rule that covers this one subject and nothing else."""
     rule = Rule(Effect.ALLOW, tool, source=source)
-    return replace(rule, pattern=paths.escape(subject) if rule.is_about_paths else escape_glob(subject))
+    return replace(rule, pattern=path_patterns.escape(subject) if rule.is_about_paths else escape_glob(subject))
 
 
 __all__ = [
@@ -321,7 +321,7 @@ __all__ = [
     "secret_regex",
 ]
 
-_READERS = tools_that(Deed.SHOWS)
+_READERS = tools_that(FileEffect.SHOWS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,13 +355,13 @@ def revealing_patterns(rules: tuple[Rule, ...]) -> tuple[str, ...]:
 
 def reveals_secret(pattern: str) -> bool:
     """Tell whether each path that a pattern matches would count as a secret file: `**/*.pem` does, `src/**` does not."""
-    names = [each.replace("**/", "").replace("*", "x").replace("?", "x") for each in paths.alternatives(pattern)]
+    names = [each.replace("**/", "").replace("*", "x").replace("?", "x") for each in path_patterns.alternatives(pattern)]
     return all(is_secret_path(name) for name in names)
 
 
 def mask_regex(patterns: tuple[str, ...]) -> str:
     """Return one expression for normalized patterns; without patterns it matches nothing."""
-    return paths.regex(patterns)
+    return path_patterns.regex(patterns)
 
 
 def _patterns(rules: tuple[Rule, ...], effect: Effect) -> tuple[str, ...]:

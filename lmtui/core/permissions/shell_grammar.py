@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from lmtui.core.permissions.rules import escape_glob
-from lmtui.core.sanitize import reveal
+from lmtui.core.sanitize import escape_invisible
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -92,7 +92,7 @@ def objection(text: str) -> str:
     for char in text:
         if char in "\n\t" or " " <= char <= "~":
             continue
-        if not char.isprintable() or char == "\u2800" or reveal(char) != char:
+        if not char.isprintable() or char == "\u2800" or escape_invisible(char) != char:
             return f"it holds the character U+{ord(char):04X}"
     return "" if text.strip() else "it is empty"
 

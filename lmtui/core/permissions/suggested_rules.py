@@ -5,16 +5,16 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
-from lmtui.core.permissions import paths
+from lmtui.core.permissions import path_patterns
 from lmtui.core.permissions.command_search import WITH_SUBCOMMANDS, covers
-from lmtui.core.permissions.paths import is_secret_path
+from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.permissions.rules import MCP, THIS_SESSION, Access, Effect, Rule, escape_glob, exact_rule, facts_of
 from lmtui.core.permissions.shell_grammar import SimpleCommand, parse
 from lmtui.core.permissions.shell_programs import NEVER_BROAD
 from lmtui.core.permissions.shell_review import is_harmless, is_interpreter, layers, risks_of
 
 
-def offered_rules(tool: str, access: Access, subjects: tuple[str, ...]) -> tuple[str, ...]:
+def suggested_rules(tool: str, access: Access, subjects: tuple[str, ...]) -> tuple[str, ...]:
     """Return what may be granted for a call, the narrowest first; never a wide rule for what a wildcard must not cover."""
     if tool.startswith(MCP):
         server = tool.removeprefix(MCP).partition("__")[0]
@@ -65,5 +65,5 @@ def _for_paths(subjects: tuple[str, ...]) -> Iterator[str]:
     folder = posixpath.commonpath([posixpath.dirname(subject.rstrip("/")) or "." for subject in subjects])
     if folder in ("", "."):
         return
-    yield f"{paths.escape(folder)}/**"
-    yield f"{paths.escape(folder.split('/')[0])}/**"
+    yield f"{path_patterns.escape(folder)}/**"
+    yield f"{path_patterns.escape(folder.split('/')[0])}/**"

@@ -24,12 +24,12 @@ from lmtui.core.permissions.decide import Mode, Verdict
 from lmtui.core.permissions.shell_grammar import outline, unquoted, word_set
 from lmtui.core.programs import Launch, Launcher, Served
 from lmtui.core.trust import TrustItem
-from lmtui.features.folder_consent import Brought, FolderYes
-from lmtui.features.hooks.answers import Ran, together
-from lmtui.features.hooks.config import (
+from lmtui.features.folder_consent import FolderConsent, FolderContent
+from lmtui.features.hooks.hook_answers import HookResult, together
+from lmtui.features.hooks.hook_config import (
     HookEntry,
+    HookEnvironment,
     HookFiles,
-    Surroundings,
     matched_names,
     meets,
     odd_matchers,
@@ -63,7 +63,7 @@ def host_environment(environ: Mapping[str, str], workspace: Path) -> dict[str, s
 
 async def run_on_host(
     program: str | tuple[str, ...], told: bytes, workspace: Path, environment: Mapping[str, str], limit_s: float
-) -> Ran:
+) -> HookResult:
     """Run a hook of the user's on this machine: a text for the shell, or the words of a program.
 
     Cancelled, it has ended it before it returns.
@@ -75,7 +75,7 @@ async def run_on_host(
             lambda: running, *_words(program), cwd=workspace, env=dict(environment), start_new_session=True
         )
     except OSError as error:
-        return Ran(-1, problem=f"could not be started: {error.strerror}")
+        return HookResult(-1, problem=f"could not be started: {error.strerror}")
     problem = ""
     try:
         running.feed(transport, told)
@@ -91,12 +91,12 @@ async def run_on_host(
     elif not problem and (code is None or code < 0):
         problem = f"was killed by signal {-(code or 0)}"
     exit_code = -1 if problem or code is None else code
-    return Ran(exit_code, running.out.data, running.err.data, problem, _since(began), is_cut=running.out.is_cut)
+    return HookResult(exit_code, running.out.data, running.err.data, problem, _since(began), is_cut=running.out.is_cut)
 
 
 async def run_in_lane(
     program: str | tuple[str, ...], told: bytes, launcher: Launcher, *, can_write: bool, limit_s: float
-) -> Ran:
+) -> HookResult:
     """Run a hook of a folder's in the sandbox: a text for the shell, or the words of a program.
 
     Cancelled, it has ended it before it returns.
@@ -107,7 +107,7 @@ async def run_in_lane(
     allowed = program_of(program if isinstance(program, str) else program[0])
     err = _Kept(MAX_ERROR_BYTES)
     served: Served | None = None
-    problem, ran = "", Ran(-1)
+    problem, ran = "", HookResult(-1)
     try:
         async with asyncio.timeout(limit_s):
             served = await launcher.open(Launch(arguments, can_write=can_write, program=allowed), err.take_quietly)
@@ -239,7 +239,7 @@ def _kill_children(pid: int) -> None:
                 child.kill()
 
 
-async def _in_lane(served: Served, told: bytes, mark: str) -> Ran:
+async def _in_lane(served: Served, told: bytes, mark: str) -> HookResult:
     """Give a program in a lane its input and read it to its end."""
     kept, tail = _Kept(), b""
     feeding = asyncio.ensure_future(_feed_lane(served, told))
@@ -252,9 +252,9 @@ async def _in_lane(served: Served, told: bytes, mark: str) -> Ran:
         await asyncio.gather(feeding, return_exceptions=True)
     _, found, code = tail.rpartition(mark.encode())
     if not found or not code.isdigit():
-        return Ran(-1, kept.data)
+        return HookResult(-1, kept.data)
     out = kept.data.rpartition(b"\n" + mark.encode())[0] or _without(kept.data, mark)
-    return Ran(int(code), out, is_cut=kept.is_cut)
+    return HookResult(int(code), out, is_cut=kept.is_cut)
 
 
 async def _feed_lane(served: Served, told: bytes) -> None:
@@ -286,26 +286,26 @@ _UNTRUSTED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class HookRunner:
     """Where a folder's hooks run: what starts them (None: nothing can), and the workspace's path there."""
 
     launcher: Launcher | None
     root: str
 
 
-def hooks_trust(workspace: Path) -> FolderYes:
+def hooks_trust(workspace: Path) -> FolderConsent:
     """Return what a folder's hooks wait for."""
 
-    def brought() -> Brought:
+    def brought() -> FolderContent:
         files = read_hooks(workspace)
         items = (TrustItem("hook", each.source, each.words + _missing(each)) for each in files.folders)
-        return Brought(tuple(items), files.digest)
+        return FolderContent(tuple(items), files.digest)
 
     def _missing(entry: HookEntry) -> str:
         missing = [name for name in _programs(entry) if find_program(name, workspace) is None]
         return f" ({', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not on this machine)" if missing else ""
 
-    return FolderYes(workspace, "hooks", brought)
+    return FolderConsent(workspace, "hooks", brought)
 
 
 def _programs(entry: HookEntry) -> tuple[str, ...]:
@@ -320,7 +320,7 @@ def _programs(entry: HookEntry) -> tuple[str, ...]:
 
 
 class SessionHooks:
-    """Implements `core.hooks.Hooks`; what the files say when it is made holds for the whole session.
+    """Implements `core.hooks.ConnectionHooks`; what the files say when it is made holds for the whole session.
 
     Args:
         workspace: the folder.
@@ -333,8 +333,8 @@ class SessionHooks:
     def __init__(
         self,
         workspace: Path,
-        around: Surroundings,
-        lane: Callable[[], Awaitable[Lane]],
+        around: HookEnvironment,
+        lane: Callable[[], Awaitable[HookRunner]],
         environ: Mapping[str, str],
         *,
         tools: Sequence[str] = (),
@@ -383,7 +383,7 @@ class SessionHooks:
             verdict = replace(verdict, permission=Verdict.ASK, reason=verdict.reason or self._unsafe)
         return verdict
 
-    async def _run(self, entry: HookEntry, call: HookCall) -> Ran:
+    async def _run(self, entry: HookEntry, call: HookCall) -> HookResult:
         limit_s = min(entry.limit_s, call.limit_s or entry.limit_s)
         if entry.is_own:
             told = payload(call, self._around)
@@ -391,7 +391,7 @@ class SessionHooks:
             return await run_on_host(program, told, self._workspace, self._environment, limit_s)
         lane = await self._lane()
         if lane.launcher is None:
-            return Ran(-1, problem="could not be run: no sandbox works here")
+            return HookResult(-1, problem="could not be run: no sandbox works here")
         told = payload(call, replace(self._around, root=lane.root))
         can_write = call.mode != Mode.PLAN
         return await run_in_lane(entry.program(lane.root), told, lane.launcher, can_write=can_write, limit_s=limit_s)

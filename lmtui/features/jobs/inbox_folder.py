@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmtui.core.jobs import MAX_TEXT_CHARS
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 
 SUFFIX = ".task"
 QUIET_S = 1.0
@@ -118,7 +118,7 @@ class InboxFolder:
         except OSError as error:
             self._stuck[path.name] = _state(path)
             why = error.strerror or "it cannot be removed"
-            self._tell(path.name, f".lmagent/inbox/{_shown(path.name)} is a job by now, but stays: {clean_line(why)}")
+            self._tell(path.name, f".lmagent/inbox/{_shown(path.name)} is a job by now, but stays: {sanitize_line(why)}")
 
     def _read(self, path: Path) -> tuple[_Signature, str | None]:
         """Return a file's text, None while it may still grow.
@@ -157,7 +157,7 @@ class InboxFolder:
             why = f"{why}, and it cannot be put aside"
         else:
             _write_reason(failed, why)
-        self._tell(path.name, f".lmagent/inbox/{_shown(path.name)} is no task: {clean_line(why)}")
+        self._tell(path.name, f".lmagent/inbox/{_shown(path.name)} is no task: {sanitize_line(why)}")
 
     def _tell(self, what: str, text: str) -> None:
         if what not in self._told:
@@ -178,7 +178,7 @@ def _as_text(name: str) -> str:
 
 
 def _shown(name: str) -> str:
-    return clean_line(_as_text(name))
+    return sanitize_line(_as_text(name))
 
 
 def _state(path: Path) -> tuple[int, ...]:

@@ -25,7 +25,7 @@ _MOST_OUTCOME_CHARS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class RunMoment:
     """Now, on both clocks: the wall's (UTC) and the one that only goes forward (seconds)."""
 
     wall: datetime
@@ -45,7 +45,7 @@ IsAlive = Callable[[int, float], bool]
 """Tells whether the process of an id, begun at a time, is still there."""
 
 
-def is_free(record: JobRecord, at: Moment, me: Owner, is_alive: IsAlive) -> bool:
+def is_free(record: JobRecord, at: RunMoment, me: Owner, is_alive: IsAlive) -> bool:
     """Tell whether nobody has a claim that holds."""
     lease = record.lease
     if lease is None:
@@ -57,7 +57,7 @@ def is_free(record: JobRecord, at: Moment, me: Owner, is_alive: IsAlive) -> bool
 
 def claim_due(
     records: Sequence[JobRecord],
-    at: Moment,
+    at: RunMoment,
     me: Owner,
     *,
     new_token: Callable[[], str],
@@ -89,7 +89,7 @@ def _is_missed(record: JobRecord, now: datetime) -> bool:
     return record.missed is Missed.SKIP and is_new and is_late and due_after(record, now) is not None
 
 
-def _lease(token: str, me: Owner, at: Moment) -> Lease:
+def _lease(token: str, me: Owner, at: RunMoment) -> Lease:
     return Lease(token, me.machine, me.pid, me.started, at.wall + timedelta(seconds=LEASE_S), at.mono_s + LEASE_S)
 
 
@@ -97,7 +97,7 @@ def _mine(records: Sequence[JobRecord], token: str) -> Iterator[JobRecord]:
     return (record for record in records if record.lease is not None and record.lease.token == token)
 
 
-def renewed(records: Sequence[JobRecord], tokens: Sequence[str], me: Owner, at: Moment) -> Iterator[JobRecord]:
+def renewed(records: Sequence[JobRecord], tokens: Sequence[str], me: Owner, at: RunMoment) -> Iterator[JobRecord]:
     """Yield the claimed jobs with a lease that begins now; a token that is missing in them has been lost."""
     for token in tokens:
         for record in _mine(records, token):

@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 from lmtui.core.errors import JobsError
 from lmtui.core.jobs import Change, JobRecord, JobsRead, JobTable
 from lmtui.features.jobs import leases
-from lmtui.features.jobs.leases import IsAlive, Moment, Owner
+from lmtui.features.jobs.leases import IsAlive, Owner, RunMoment
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -41,7 +41,7 @@ class Clock(Protocol):
         """Wait so long, or until `wake` is set."""
 
 
-class Inbox(Protocol):
+class JobInbox(Protocol):
     """A folder in which tasks are left.  Both methods block and raise `JobsError`."""
 
     def has_news(self) -> bool:
@@ -87,7 +87,7 @@ class Parts:
     is_alive: IsAlive
     new_token: Callable[[], str]
     may_take: Callable[[JobRecord], bool] = lambda _: True
-    inbox: Inbox | None = None
+    inbox: JobInbox | None = None
     on_change: Callable[[JobsRead], None] = lambda _: None
     on_problem: Callable[[str], None] = lambda _: None
     interval_s: Callable[[], float] = lambda: 60.0
@@ -100,7 +100,7 @@ class _Seen:
 
     read: JobsRead = field(default_factory=JobsRead)
     version: int = -1
-    at: Moment | None = None
+    at: RunMoment | None = None
     renewed_s: float = 0.0
     has_failed: bool = False
     told: set[str] = field(default_factory=set)
@@ -167,7 +167,7 @@ class Scheduler:
             self._seen.read = read
             self._parts.on_change(read)
 
-    async def _claim(self, at: Moment, room: int) -> None:
+    async def _claim(self, at: RunMoment, room: int) -> None:
         parts = self._parts
 
         def may_take(record: JobRecord) -> bool:
@@ -226,7 +226,7 @@ class Scheduler:
             if not end.outcome.startswith("error"):
                 _ = await self._change(lambda records: leases.server_is_back(records, now))
 
-    async def _renew(self, at: Moment) -> None:
+    async def _renew(self, at: RunMoment) -> None:
         """Keep the claims; a job whose claim is another's by now is stopped."""
         self._seen.renewed_s = at.mono_s
         tokens = tuple(self._running)
@@ -267,13 +267,13 @@ class Scheduler:
 
         return bool(await self._try(look))
 
-    def _has_jumped(self, at: Moment) -> bool:
+    def _has_jumped(self, at: RunMoment) -> bool:
         """Tell whether the wall clock was set, or the machine slept."""
         seen = self._seen.at
         return seen is not None and abs((at.wall - seen.wall).total_seconds() - (at.mono_s - seen.mono_s)) > _JUMP_S
 
-    def _now(self) -> Moment:
-        return Moment(self._parts.clock.wall(), self._parts.clock.mono_s())
+    def _now(self) -> RunMoment:
+        return RunMoment(self._parts.clock.wall(), self._parts.clock.mono_s())
 
     async def _is_empty(self) -> bool:
         """Tell whether nothing runs and nothing is due that could be taken here."""

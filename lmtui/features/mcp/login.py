@@ -22,7 +22,7 @@ from pydantic import AnyUrl, ValidationError
 
 from lmtui.core.errors import McpError
 from lmtui.features.folder_consent import replace_file
-from lmtui.features.mcp.connection import Address
+from lmtui.features.mcp.server_connection import ServerAddress
 
 _log = logging.getLogger(__name__)
 _SERVICE = "lmtui-mcp"
@@ -111,7 +111,7 @@ class TokenStore:
             _log.warning("%s cannot be written, so the login holds for this run only: %s", self._path, error)
 
 
-async def login_of(address: Address, visit: Visit) -> OAuthClientProvider:
+async def login_of(address: ServerAddress, visit: Visit) -> OAuthClientProvider:
     """Return what answers a server that wants a login: `visit` lets the user go to an address in their browser."""
     assert address.token_file is not None
     store = TokenStore(address.token_file, dict(address.oauth))
@@ -139,7 +139,7 @@ async def login_of(address: Address, visit: Visit) -> OAuthClientProvider:
     )
 
 
-async def log_in(address: Address, visit: Visit) -> None:
+async def log_in(address: ServerAddress, visit: Visit) -> None:
     """Log in now, so that a connection finds tokens; waits for the user without a limit.
 
     Raises:

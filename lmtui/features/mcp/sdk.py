@@ -29,10 +29,10 @@ from lmtui.core.mcp import Form, is_web_address
 from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, sniff
 from lmtui.core.ports import OutputSink, ToolResult
 from lmtui.core.programs import Served
-from lmtui.core.sanitize import Redactor, clean, clean_line
-from lmtui.features.mcp.config import ServerEntry
-from lmtui.features.mcp.connection import Address, Connection, Hooks, LinkBroken
+from lmtui.core.sanitize import Redactor, sanitize, sanitize_line
 from lmtui.features.mcp.login import log_in, login_of
+from lmtui.features.mcp.mcp_config import ServerEntry
+from lmtui.features.mcp.server_connection import Connection, ConnectionHooks, LinkBroken, ServerAddress
 from lmtui.features.mcp.tool_names import MAX_PROMPTS, MAX_RESOURCES, MAX_TOOLS, Offers, RawPrompt, RawResource, RawTool
 
 _NOTHING = "(the tool returned nothing)"
@@ -52,8 +52,8 @@ def as_result(tool: str, found: types.CallToolResult) -> ToolResult:
         images += [image] if image is not None else []
     text = "\n".join(texts)
     structured = _structured(found, text)
-    text = clean("\n".join(filter(None, (text, structured)))) or _NOTHING
-    summary = clean_line(next((line for line in text.splitlines() if line.strip()), ""))[:80]
+    text = sanitize("\n".join(filter(None, (text, structured)))) or _NOTHING
+    summary = sanitize_line(next((line for line in text.splitlines() if line.strip()), ""))[:80]
     return ToolResult(text, summary, ok=not found.is_error, images=tuple(images))
 
 
@@ -83,8 +83,8 @@ def _joined(name: str, parts: Sequence[tuple[str, types.ContentBlock | _Contents
         texts.append(f"[left out: {len(parts) - _MOST_BLOCKS:,} more parts]")
     text = "\n".join(texts)
     left = len(text) - _MOST_CHARS
-    text = clean(text[:_MOST_CHARS]) + (f"\n[left out: {left:,} more characters]" if left > 0 else "")
-    return ToolResult(text or _EMPTY, clean_line(text[:80]), images=tuple(images))
+    text = sanitize(text[:_MOST_CHARS]) + (f"\n[left out: {left:,} more characters]" if left > 0 else "")
+    return ToolResult(text or _EMPTY, sanitize_line(text[:80]), images=tuple(images))
 
 
 def _structured(found: types.CallToolResult, text: str) -> str:
@@ -165,7 +165,7 @@ _BREAKS = (httpx2.TransportError, ConnectionError, SandboxError, anyio.ClosedRes
 
 
 @contextlib.asynccontextmanager
-async def connect(entry: ServerEntry, address: Address, hooks: Hooks) -> AsyncIterator[Connection]:
+async def connect(entry: ServerEntry, address: ServerAddress, hooks: ConnectionHooks) -> AsyncIterator[Connection]:
     """Open a connection and keep it until the block ends; it must be left by the task that entered it.
 
     Raises:
@@ -182,7 +182,9 @@ async def connect(entry: ServerEntry, address: Address, hooks: Hooks) -> AsyncIt
         raise McpError(_words(error)) from error
 
 
-async def _client(entry: ServerEntry, address: Address, hooks: Hooks, parts: contextlib.AsyncExitStack) -> Client:
+async def _client(
+    entry: ServerEntry, address: ServerAddress, hooks: ConnectionHooks, parts: contextlib.AsyncExitStack
+) -> Client:
     async def on_message(message: types.ServerNotification | Exception) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             hooks.on_tools_changed()
@@ -231,7 +233,7 @@ class SdkConnection:
         """Return the server's name and version and the protocol's, in words."""
         info = self._client.server_info
         about = f"{info.name} {info.version}, " if info is not None else ""
-        return clean_line(f"{about}protocol {self._client.protocol_version}")[:120]
+        return sanitize_line(f"{about}protocol {self._client.protocol_version}")[:120]
 
     async def list_tools(self) -> Sequence[RawTool]:
         """Return all its tools."""
@@ -270,7 +272,7 @@ class SdkConnection:
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
-            on_output(f"{share}{f': {clean_line(message)}' if message else ''}\n")
+            on_output(f"{share}{f': {sanitize_line(message)}' if message else ''}\n")
 
         call = self._client.call_tool(tool, dict(arguments), read_timeout_seconds=timeout_s, progress_callback=on_progress)
         return as_result(tool, await _asked(call))
@@ -324,7 +326,7 @@ def _arguments(prompt: types.Prompt) -> tuple[tuple[str, bool], ...]:
     return tuple((each.name, bool(each.required)) for each in prompt.arguments or ())
 
 
-async def _follow_lists(client: Client, hooks: Hooks) -> None:
+async def _follow_lists(client: Client, hooks: ConnectionHooks) -> None:
     """Hear of other tools, prompts and resources where that has to be asked for (protocol 2026-07-28 and later)."""
     can = client.server_capabilities
     tools, prompts, resources = (bool(each and each.list_changed) for each in (can.tools, can.prompts, can.resources))
@@ -340,13 +342,13 @@ async def _follow_lists(client: Client, hooks: Hooks) -> None:
         return  # an older server says so by itself; one that lost it is asked again at its next start
 
 
-async def _elicited(server: str, asked: types.ElicitRequestParams, hooks: Hooks) -> types.ElicitResult:
+async def _elicited(server: str, asked: types.ElicitRequestParams, hooks: ConnectionHooks) -> types.ElicitResult:
     if isinstance(asked, types.ElicitRequestURLParams):
-        form = Form(server, clean_line(asked.message)[:1000], url=clean_line(str(asked.url))[:2000])
+        form = Form(server, sanitize_line(asked.message)[:1000], url=sanitize_line(str(asked.url))[:2000])
         if not is_web_address(form.url):  # file:, or whatever programs of this machine listen for
             return types.ElicitResult(action="decline")
     else:
-        form = Form(server, clean_line(asked.message)[:1000], asked.requested_schema)
+        form = Form(server, sanitize_line(asked.message)[:1000], asked.requested_schema)
     given = await hooks.ask(form)
     if given is None:
         return types.ElicitResult(action="decline")
@@ -355,7 +357,9 @@ async def _elicited(server: str, asked: types.ElicitRequestParams, hooks: Hooks)
 
 
 @contextlib.asynccontextmanager
-async def _over_pipes(process: Served, hooks: Hooks) -> AsyncIterator[Any]:  # Any: the SDK's pair of streams is private
+async def _over_pipes(
+    process: Served, hooks: ConnectionHooks
+) -> AsyncIterator[Any]:  # Any: the SDK's pair of streams is private
     """Carry messages, a line each, to and from a program; what it says that is no message is passed over and logged."""
     to_client, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, from_client = anyio.create_memory_object_stream[SessionMessage](0)
@@ -407,7 +411,7 @@ def _message(line: bytes, redactor: Redactor) -> SessionMessage | None:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError:
         said = redactor.text(line.decode("utf-8", "replace"))
-        _log.info("an MCP server sent a line that is no message: %s", clean_line(said[:200]))
+        _log.info("an MCP server sent a line that is no message: %s", sanitize_line(said[:200]))
         return None
 
 
@@ -416,11 +420,10 @@ def _words(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, ValidationError):
-        return (
-            f"it answers what the protocol does not allow: {clean_line(str(error.errors(include_url=False)[0]['msg']))[:200]}"
-        )
+        problem = sanitize_line(str(error.errors(include_url=False)[0]["msg"]))[:200]
+        return f"it answers what the protocol does not allow: {problem}"
     if isinstance(error, httpx2.HTTPStatusError):  # its own words have the whole address, which may have a key in it
         return f"{error.request.url.host} answers {error.response.status_code}"
     if isinstance(error, TimeoutError | asyncio.TimeoutError):
         return "it did not answer in time"
-    return clean_line(str(error))[:500] or type(error).__name__
+    return sanitize_line(str(error))[:500] or type(error).__name__

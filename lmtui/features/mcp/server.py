@@ -17,11 +17,20 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from lmtui.core.errors import ConfigError, McpError, SandboxError, SandboxUnavailable
 from lmtui.core.mcp import Ask, Form, McpPrompt, McpResource, ServerState, ToolChange, ask_nobody
 from lmtui.core.ports import OutputSink, ToolResult
-from lmtui.core.sanitize import Redactor, clean_line
-from lmtui.features.mcp.config import ServerEntry, variables_in
-from lmtui.features.mcp.connection import Connection, Hooks, LinkBroken, Surroundings, address_of, advice, guarded, on_host_hint
+from lmtui.core.sanitize import Redactor, sanitize_line
+from lmtui.features.mcp.mcp_config import ServerEntry, variables_in
+from lmtui.features.mcp.server_connection import (
+    Connection,
+    ConnectionHooks,
+    LinkBroken,
+    ServerEnvironment,
+    address_of,
+    advice,
+    guarded,
+    on_host_hint,
+)
+from lmtui.features.mcp.server_trust import Memory
 from lmtui.features.mcp.tool_names import RawTool, harmless, told_prompts, told_resources, told_schema, tools_digest
-from lmtui.features.mcp.trust import Memory
 
 _MOST_LINES_OF_ONE = 30
 _MOST_LINES = 400
@@ -53,7 +62,7 @@ def _by_name(tools: Sequence[RawTool]) -> dict[tuple[str, int], RawTool]:
 
 
 def _name(key: tuple[str, int]) -> str:
-    return clean_line(key[0])[:_CHANGE_NAME_CHARS]
+    return sanitize_line(key[0])[:_CHANGE_NAME_CHARS]
 
 
 def _said(sign: str, tool: RawTool) -> tuple[str, ...]:
@@ -154,8 +163,8 @@ def form_words(form: Form, given: Mapping[str, object] | None, *, is_alone: bool
     if given is None:
         return asked + ("declined, as nobody is there to answer]" if is_alone else "the user declined]")
     if form.url:
-        return f"{asked}the user opened {clean_line(form.url.partition('?')[0])[:_TEXT_CHARS]}]"
-    names = [clean_line(str(name))[:_NAME_CHARS] for name in list(given)[:_MOST_NAMES]]
+        return f"{asked}the user opened {sanitize_line(form.url.partition('?')[0])[:_TEXT_CHARS]}]"
+    names = [sanitize_line(str(name))[:_NAME_CHARS] for name in list(given)[:_MOST_NAMES]]
     return f"{asked}the user accepted and filled in {', '.join(names) or 'nothing'}]"
 
 
@@ -221,7 +230,7 @@ class RunningServer:
     `prompts` and `resources` are as it listed them last; `has_resources`: it answers for some, listed or not.
     """
 
-    def __init__(self, memory: Memory, around: Surroundings) -> None:
+    def __init__(self, memory: Memory, around: ServerEnvironment) -> None:
         self.memory = memory
         self.state = ServerState.ENDED
         self.problem = self.hint = self.place = self.version = ""
@@ -340,7 +349,7 @@ class RunningServer:
         """Say so where it ended in a way that nobody thought of."""
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("the MCP server %s failed inside", self.entry.name, exc_info=error)
-            self._fail(f"it failed inside lmtui: {clean_line(str(error))[:200]}", hint="lmtui.log says where.")
+            self._fail(f"it failed inside lmtui: {sanitize_line(str(error))[:200]}", hint="lmtui.log says where.")
 
     async def _connected(self) -> Connection:
         if self._connection is None:
@@ -394,7 +403,7 @@ class RunningServer:
         sdk = await asyncio.to_thread(importlib.import_module, _SDK)
         place = await address_of(self.entry, self.memory, self._around, parts)
         self.place = place.words
-        hooks = Hooks(
+        hooks = ConnectionHooks(
             (place.root,),
             self._note_gone,
             self._note_tools,

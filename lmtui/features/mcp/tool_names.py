@@ -12,7 +12,7 @@ from typing import Any
 from lmtui.core.errors import McpError
 from lmtui.core.mcp import PREFIX, McpPrompt, McpResource, McpTool
 from lmtui.core.prompt_text import split_arguments
-from lmtui.core.sanitize import clean, clean_path
+from lmtui.core.sanitize import sanitize, sanitize_path
 
 MAX_NAME_CHARS = 64
 MAX_TOOLS = 1000
@@ -88,7 +88,7 @@ def plain(name: str) -> str:
 
 def harmless(text: str, most: int) -> str:
     """Return a server's words on one line, without hidden characters and without what a chat template would obey."""
-    text = _HIDDEN_NAMES.sub("", clean(text[: most * 4]))
+    text = _HIDDEN_NAMES.sub("", sanitize(text[: most * 4]))
     text = _MARKUP.sub(" ", text)
     text = " ".join(text.split())
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
@@ -138,7 +138,7 @@ def _words(value: object) -> object:
 
 
 def _word(text: str) -> str:
-    return _HIDDEN_NAMES.sub("", clean(text[:_MAX_NESTED_CHARS])).replace("\n", " ")
+    return _HIDDEN_NAMES.sub("", sanitize(text[:_MAX_NESTED_CHARS])).replace("\n", " ")
 
 
 MAX_PROMPTS = 200
@@ -238,7 +238,7 @@ def typed_arguments(prompt: McpPrompt, words: str) -> Mapping[str, str]:
         elif last:
             found[last] += f" {word}"
         else:
-            raise McpError(f"/{prompt.name} has no place for {clean_path(word)[:40]!r}", usage)
+            raise McpError(f"/{prompt.name} has no place for {sanitize_path(word)[:40]!r}", usage)
     missing = [name for name, is_required in prompt.arguments if is_required and not found.get(name)]
     if missing:
         raise McpError(f"/{prompt.name} needs {', '.join(missing)}", usage)
@@ -246,4 +246,4 @@ def typed_arguments(prompt: McpPrompt, words: str) -> Mapping[str, str]:
 
 
 def _can_be_told(text: str, pattern: re.Pattern[str]) -> bool:
-    return pattern.fullmatch(text) is not None and clean_path(text) == text
+    return pattern.fullmatch(text) is not None and sanitize_path(text) == text

@@ -22,10 +22,10 @@ from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.core.model_events import Compacted
 from lmtui.core.permissions.decide import Access
 from lmtui.core.ports import OutputSink, PreparedCall, Preview, Toolbox, ToolContext, ToolResult
-from lmtui.core.prompt_text import FilledPrompt, Piece, PromptFile, find_prompt, slash_call
-from lmtui.core.sanitize import clean_line
+from lmtui.core.prompt_text import FilledPrompt, PromptFile, TextPart, find_prompt, slash_call
+from lmtui.core.sanitize import sanitize_line
 from lmtui.features.call_arguments import check_arguments, fitted, read_arguments
-from lmtui.features.mcp.servers import McpRoom
+from lmtui.features.mcp.server_pool import McpRoom
 from lmtui.features.mcp.tool_names import argument_hint, server_key, typed_arguments
 from lmtui.features.slash_commands.prompt_files import MarkdownPrompts
 
@@ -56,7 +56,7 @@ class ServerCall:
     def title(self) -> str:
         """Return the arguments in a few words."""
         words = ", ".join(f"{name}={value}" for name, value in self.arguments.items())
-        return clean_line(words)[:_TITLE_CHARS]
+        return sanitize_line(words)[:_TITLE_CHARS]
 
     @property
     def access(self) -> Access:
@@ -74,7 +74,7 @@ class ServerCall:
         await self._check()
         told = json.dumps(self.arguments, indent=1, ensure_ascii=False)
         limits = f"server {self.spec.server}" + (f", {self.place}" if self.place else "")
-        return Preview(f"{self.spec.name}\n{told}", limits=clean_line(limits))
+        return Preview(f"{self.spec.name}\n{told}", limits=sanitize_line(limits))
 
     async def run(self, context: ToolContext) -> ToolResult:
         """Ask the server."""
@@ -104,7 +104,7 @@ class SearchCall:
     @property
     def title(self) -> str:
         """Return the words."""
-        return clean_line(self.query)[:_TITLE_CHARS]
+        return sanitize_line(self.query)[:_TITLE_CHARS]
 
     @property
     def access(self) -> Access:
@@ -249,9 +249,9 @@ class AllPrompts:
     async def _filled(self, prompt: McpPrompt, typed: str, words: str) -> FilledPrompt:
         said = await self._room.get_prompt(prompt, typed_arguments(prompt, words))
         pieces = (
-            Piece(f'{typed}\n\n<prompt from="MCP server {prompt.server_key}">\n'),
-            Piece(_MARK.sub("‹", said.text), is_foreign=True),
-            Piece("\n</prompt>"),
+            TextPart(f'{typed}\n\n<prompt from="MCP server {prompt.server_key}">\n'),
+            TextPart(_MARK.sub("‹", said.text), is_foreign=True),
+            TextPart("\n</prompt>"),
         )
         return FilledPrompt(_as_file(prompt), pieces, said.images)
 

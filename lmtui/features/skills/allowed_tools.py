@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from lmtui.core.errors import ToolError, UsageError
 from lmtui.core.permissions.rules import MCP, Effect, Rule, checked, parse_rule
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.skills import PROMOTED
 
 _WORD = re.compile(r"(?<![^\s,])[^\s,()]+(?:\([^()]*\))?(?![^\s,])")
@@ -41,7 +41,7 @@ def allowed_rules(
         try:
             rules.append(str(_rule(word, canonical)))
         except (ToolError, UsageError):
-            warnings.append(f"its {key} name {clean_line(word)[:60]}, which is no tool here")
+            warnings.append(f"its {key} name {sanitize_line(word)[:60]}, which is no tool here")
     if _WORD.sub("", text).strip(" ,\t\n"):
         warnings.append(f"its {key} cannot be read to the end")
     return tuple(dict.fromkeys(rules)), tuple(dict.fromkeys(warnings))

@@ -17,7 +17,7 @@ from pathlib import Path
 from lmtui.core.errors import ToolError
 from lmtui.core.permissions.decide import Access
 from lmtui.core.ports import Preview, TokenCounter, ToolContext, ToolResult
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.skills import PromotedTool
 from lmtui.features.call_arguments import check_arguments
 from lmtui.features.folder_consent import replace_file
@@ -127,7 +127,7 @@ class PromotedCall:
     @property
     def title(self) -> str:
         """Return the arguments in a few words."""
-        return clean_line(", ".join(f"{name}={value}" for name, value in self.arguments.items()))[:_TITLE_CHARS]
+        return sanitize_line(", ".join(f"{name}={value}" for name, value in self.arguments.items()))[:_TITLE_CHARS]
 
     @property
     def access(self) -> Access:
@@ -162,7 +162,7 @@ class PromotedCall:
         said, _, answer = ran.output.rpartition(mark)
         if ran.exit_code == 0 and mark in ran.output:
             text = "\n".join(part for part in (said.strip(), answer.strip()) if part)
-            return ToolResult(text, clean_line(answer.strip())[:_TITLE_CHARS])
+            return ToolResult(text, sanitize_line(answer.strip())[:_TITLE_CHARS])
         why = f"was stopped after {TIMEOUT_S} s" if ran.is_timed_out else f"failed (exit code {ran.exit_code})"
         return ToolResult(f"{self.spec.name} {why}:\n{ran.output.strip()}", "failed", ok=False)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lmtui.core.errors import ToolError
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.skills import PROMOTED, PromotedTool
 from lmtui.features.skills.promoted import digest_of
 
@@ -39,7 +39,7 @@ def check(path: str, text: str, function: str, name: str) -> PromotedTool:
     try:
         module = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ToolError(f"{path} cannot be read as Python: {clean_line(str(error))[:200]}") from error
+        raise ToolError(f"{path} cannot be read as Python: {sanitize_line(str(error))[:200]}") from error
     found = [node for node in module.body if isinstance(node, Function) and node.name == function.strip()]
     if len(found) != 1:
         names = ", ".join(node.name for node in module.body if isinstance(node, Function)) or "none"
@@ -48,7 +48,7 @@ def check(path: str, text: str, function: str, name: str) -> PromotedTool:
     reasons = [*_reasons(found[0], source), *unknown]
     if reasons:
         raise ToolError(f"{function} cannot become a tool: {'; '.join(dict.fromkeys(reasons))}")
-    described = clean_line((ast.get_docstring(found[0]) or "").strip().partition("\n\n")[0])[:_DESCRIPTION_CHARS]
+    described = sanitize_line((ast.get_docstring(found[0]) or "").strip().partition("\n\n")[0])[:_DESCRIPTION_CHARS]
     tool = PromotedTool(
         f"{PROMOTED}{wanted}", found[0].name, described, source, path, "", parameters=_parameters(found[0].args)
     )
@@ -105,7 +105,7 @@ def _program(module: ast.Module, function: Function, text: str) -> tuple[str, li
     try:
         names = _free_names(body)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # Python finds some mistakes only after parsing
-        return body, [f"it is no Python: {clean_line(str(error))[:200]}"]
+        return body, [f"it is no Python: {sanitize_line(str(error))[:200]}"]
     used = [bound[name] for name in sorted(names & bound.keys())]
     relative = [node for node in used if isinstance(node, ast.ImportFrom) and node.level]
     unknown = sorted(names - bound.keys() - set(dir(builtins)) - {function.name})

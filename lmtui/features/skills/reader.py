@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import yaml
 
-from lmtui.core.sanitize import clean, clean_line
+from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.subagents import AgentDefinition
 from lmtui.features.skills.allowed_tools import allowed_rules
 
@@ -51,10 +51,10 @@ def read_skill(data: bytes, folder: str) -> SkillFile:
         BrokenSkill: it has no front matter, or one that is not YAML, or no description.
     """
     found, body = read_front_matter(data)
-    description = clean_line(_text(found.get("description"))).strip()
+    description = sanitize_line(_text(found.get("description"))).strip()
     if not description:
         raise BrokenSkill(2, "it has no description")
-    name, warnings = _name(clean_line(_text(found.get("name"))).strip(), clean_line(folder))
+    name, warnings = _name(sanitize_line(_text(found.get("name"))).strip(), sanitize_line(folder))
     if len(description) > MAX_DESCRIPTION_CHARS:
         warnings.append(f"its description has more than {MAX_DESCRIPTION_CHARS:,} characters")
     key = next((key for key in _LIMITS if key in found), "")
@@ -72,7 +72,7 @@ def read_front_matter(data: bytes) -> tuple[Mapping[str, object], str]:
     Raises:
         BrokenSkill: it has no front matter, or one that is not YAML.
     """
-    lines = clean(data.decode("utf-8", "replace").removeprefix("\ufeff")).split("\n")
+    lines = sanitize(data.decode("utf-8", "replace").removeprefix("\ufeff")).split("\n")
     if not _FENCE.match(lines[0]):
         raise BrokenSkill(1, "it does not begin with a line of ---")
     end = next((number for number, line in enumerate(lines[1:], 1) if _FENCE.match(line)), 0)
@@ -101,9 +101,9 @@ def _yaml(text: str) -> Mapping[str, object]:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line if error.problem_mark else 0
-        raise BrokenSkill(line + 2, clean_line(str(error.problem or "no YAML"))) from error
+        raise BrokenSkill(line + 2, sanitize_line(str(error.problem or "no YAML"))) from error
     except (yaml.YAMLError, RecursionError) as error:
-        raise BrokenSkill(2, clean_line(str(error))[:200] or "no YAML") from error
+        raise BrokenSkill(2, sanitize_line(str(error))[:200] or "no YAML") from error
     if not isinstance(root, yaml.MappingNode):
         raise BrokenSkill(2, "its front matter is no list of `key: value` lines")
     return {key.value: _value(value) for key, value in root.value if isinstance(key, yaml.ScalarNode)}
@@ -186,7 +186,7 @@ def read_agent(data: bytes, stem: str, place: str, canonical: Callable[[str], st
     warnings += [*wrong, *unknown, *(f"its {name} is not read" for name in _UNREAD if name in found)]
     model = _line(found.get("model"))
     return AgentDefinition(
-        plain_name(given or clean_line(stem)),
+        plain_name(given or sanitize_line(stem)),
         description[:MAX_DESCRIPTION_CHARS],
         place,
         body,
@@ -199,4 +199,4 @@ def read_agent(data: bytes, stem: str, place: str, canonical: Callable[[str], st
 
 def _line(value: object) -> str:
     """Return a text in one line; many descriptions have line breaks in them that are written as a backslash and n."""
-    return clean_line(" ".join(value.replace("\\n", " ").split())) if isinstance(value, str) else ""
+    return sanitize_line(" ".join(value.replace("\\n", " ").split())) if isinstance(value, str) else ""

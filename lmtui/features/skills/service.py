@@ -14,11 +14,11 @@ from pathlib import Path
 
 from lmtui.core.errors import ToolError
 from lmtui.core.events import Envelope, TurnStarted
-from lmtui.core.instructions import without_tags
+from lmtui.core.instruction_values import without_tags
 from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.core.model_events import Compacted
 from lmtui.core.ports import PreparedCall, TokenCounter, Toolbox
-from lmtui.core.sanitize import clean, clean_line
+from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.skills import PROMOTED, PromotedTool, Skill, SkillSource, SkillState, SkillUse
 from lmtui.features.call_arguments import fitted, read_arguments
 from lmtui.features.skills.allowed_tools import allowed_rules
@@ -168,11 +168,11 @@ class SkillShelf:
             raise ToolError(f"{file[:100]} of skill {found.skill.name} cannot be read: {error}") from error
         if data is None:
             there = ", ".join(await asyncio.to_thread(files_beside, found.raw.place, found.raw.folder)) or "none"
-            raise ToolError(f"skill {found.skill.name} has no file {file[:100]!r}", f"Its files: {clean_line(there)}.")
+            raise ToolError(f"skill {found.skill.name} has no file {file[:100]!r}", f"Its files: {sanitize_line(there)}.")
         if b"\0" in data:
             raise ToolError(f"{file[:100]} of skill {found.skill.name} is no text")
         cut = f"\n[cut here: this is its first {MAX_SKILL_BYTES:,} bytes]" if len(data) > MAX_SKILL_BYTES else ""
-        return clean(data[:MAX_SKILL_BYTES].decode("utf-8", "replace")) + cut
+        return sanitize(data[:MAX_SKILL_BYTES].decode("utf-8", "replace")) + cut
 
     def check(self, path: str, text: str, function: str, name: str) -> PromotedTool:
         """Return what a function of a file would be as a tool."""
@@ -264,7 +264,7 @@ class SkillShelf:
             parts.append(f"[cut here: {cut:,} more characters; `skill` with file SKILL.md gives all of it]")
         if files := files_beside(raw.place, raw.folder):
             where = f" They lie in {raw.place.below}/{raw.folder}." if _is_reachable(raw) else ""
-            parts.append(f"Files of it, read with `skill` and file: {clean_line(', '.join(files))}.{where}")
+            parts.append(f"Files of it, read with `skill` and file: {sanitize_line(', '.join(files))}.{where}")
         parts += self._forms(skill, found.body)
         if skill.allowed is not None:
             parts.append(f"Until this turn ends only these tools may be called: {', '.join(skill.allowed) or 'none'}.")
@@ -311,7 +311,7 @@ def list_text(
 def _broken(raw: RawSkill, why: str) -> Skill:
     hint = "It begins with ---, name: and description: lines, and --- again."
     problem = f"{raw.shown}: {why}.  {hint}" if raw.data is not None else f"{raw.shown}: {why}"
-    return Skill(clean_line(raw.folder), "", raw.place.source, raw.shown, SkillState.BROKEN, problem=problem)
+    return Skill(sanitize_line(raw.folder), "", raw.place.source, raw.shown, SkillState.BROKEN, problem=problem)
 
 
 def _line(name: str, description: str, most_chars: int = _DESCRIPTION_CHARS[-1]) -> str:

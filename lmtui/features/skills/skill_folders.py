@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmtui.core.errors import ConfigError
-from lmtui.core.sanitize import clean, clean_line
+from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.skills import SkillSource, SkillState
 from lmtui.core.trust import TrustItem, check_shown
 from lmtui.features.folder_consent import replace_file
@@ -31,7 +31,7 @@ _PASSED_OVER = frozenset({"__pycache__", "node_modules", ".git"})
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SkillFolder:
     """A folder that holds skills, `below` a `root`; above the root links are the user's own affair."""
 
     source: SkillSource
@@ -44,7 +44,7 @@ class Place:
 class RawSkill:
     """A skill as it lies there: its folder, its SKILL.md (None where it cannot be read) and why."""
 
-    place: Place
+    place: SkillFolder
     folder: str
     data: bytes | None
     problem: str = ""
@@ -52,21 +52,21 @@ class RawSkill:
     @property
     def shown(self) -> str:
         """Return its SKILL.md as the user knows it."""
-        return clean_line(f"{self.place.shown}/{self.folder}/{SKILL_FILE}")
+        return sanitize_line(f"{self.place.shown}/{self.folder}/{SKILL_FILE}")
 
 
-def places(workspace: Path, settings: Path, home: Path) -> list[Place]:
+def places(workspace: Path, settings: Path, home: Path) -> list[SkillFolder]:
     """Return where skills may lie, the nearest first."""
     shipped = Path(__file__).parent / "shipped"
     return [
-        *(Place(SkillSource.FOLDER, workspace, folder, folder) for folder in FOLDERS),
-        Place(SkillSource.USER, settings / "skills", "", str(settings / "skills")),
-        *(Place(SkillSource.USER, home / folder, "", f"~/{folder}") for folder in FOLDERS[1:]),
-        Place(SkillSource.SHIPPED, shipped, "", "lmtui"),
+        *(SkillFolder(SkillSource.FOLDER, workspace, folder, folder) for folder in FOLDERS),
+        SkillFolder(SkillSource.USER, settings / "skills", "", str(settings / "skills")),
+        *(SkillFolder(SkillSource.USER, home / folder, "", f"~/{folder}") for folder in FOLDERS[1:]),
+        SkillFolder(SkillSource.SHIPPED, shipped, "", "lmtui"),
     ]
 
 
-def skills_in(place: Place) -> list[RawSkill]:
+def skills_in(place: SkillFolder) -> list[RawSkill]:
     """Return what is in a place, by name; nothing where it is not there or is behind a link."""
     entries = _entries(place.root, place.below, follows=place.source is not SkillSource.FOLDER)
     names = [name for name, is_folder in entries if is_folder and not name.startswith(".")]
@@ -74,14 +74,14 @@ def skills_in(place: Place) -> list[RawSkill]:
     return [each for each in raw if each is not None]
 
 
-def files_beside(place: Place, folder: str) -> list[str]:
+def files_beside(place: SkillFolder, folder: str) -> list[str]:
     """Return the other files of a skill, relative to its folder."""
     found: list[str] = []
     _walk(*_root_of(place, folder), "", found)
     return found
 
 
-def read_beside(place: Place, folder: str, file: str, max_bytes: int) -> bytes | None:
+def read_beside(place: SkillFolder, folder: str, file: str, max_bytes: int) -> bytes | None:
     """Return a file of a skill, None where there is none; it must lie in the skill's folder.
 
     Raises:
@@ -94,7 +94,7 @@ def read_beside(place: Place, folder: str, file: str, max_bytes: int) -> bytes |
     return read_plain(root, "/".join((*filter(None, [below]), *parts)), max_bytes)
 
 
-def _root_of(place: Place, folder: str) -> tuple[Path, str]:
+def _root_of(place: SkillFolder, folder: str) -> tuple[Path, str]:
     """Return where links stop being followed for a skill, and its folder below that.
 
     Who keeps their own skills elsewhere and links to them means it; in a folder that others may have made nothing is a link.
@@ -102,11 +102,11 @@ def _root_of(place: Place, folder: str) -> tuple[Path, str]:
     return (place.root, f"{place.below}/{folder}") if place.source is SkillSource.FOLDER else (place.root / folder, "")
 
 
-def _raw(place: Place, folder: str) -> RawSkill | None:
+def _raw(place: SkillFolder, folder: str) -> RawSkill | None:
     try:
         data = read_beside(place, folder, SKILL_FILE, MAX_SKILL_BYTES + 1)
     except (NotPlain, OSError) as error:
-        return RawSkill(place, folder, None, clean_line(str(error)))
+        return RawSkill(place, folder, None, sanitize_line(str(error)))
     if data is None:
         return None
     is_long = len(data) > MAX_SKILL_BYTES
@@ -229,7 +229,7 @@ class SkillsTrust:
             _write(self._workspace, Answers(known.allowed - marks, known.refused | marks))
 
     def _raw(self) -> list[RawSkill]:
-        folders = [Place(SkillSource.FOLDER, self._workspace, folder, folder) for folder in FOLDERS]
+        folders = [SkillFolder(SkillSource.FOLDER, self._workspace, folder, folder) for folder in FOLDERS]
         return [raw for place in folders for raw in skills_in(place) if raw.data is not None]
 
     def _in_state(self, state: SkillState) -> list[RawSkill]:
@@ -240,7 +240,7 @@ class SkillsTrust:
 def _item(raw: RawSkill) -> TrustItem:
     about = _description(raw.data or b"", raw.folder)
     short = about if len(about) <= _SHOWN_CHARS else f"{about[:_SHOWN_CHARS].rstrip()}…"
-    return TrustItem("skill", raw.shown, clean_line(f"{raw.folder}: {short}" if short else raw.folder), digest(raw))
+    return TrustItem("skill", raw.shown, sanitize_line(f"{raw.folder}: {short}" if short else raw.folder), digest(raw))
 
 
 def _description(data: bytes, folder: str) -> str:
@@ -249,7 +249,7 @@ def _description(data: bytes, folder: str) -> str:
     try:
         return str(reader.read_skill(data, folder).description)
     except reader.BrokenSkill:
-        match = _DESCRIPTION.search(clean(data[:4096].decode("utf-8", "replace")))
+        match = _DESCRIPTION.search(sanitize(data[:4096].decode("utf-8", "replace")))
         return match[1].strip() if match else ""
 
 

@@ -15,16 +15,16 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from lmtui.core.errors import ToolError
-from lmtui.core.instructions import SKILLS, Guidance, GuidanceSource, Guide
+from lmtui.core.instruction_values import SKILLS, GuidanceSource, Instructions, InstructionSource
 from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.core.ports import PreparedCall, TokenCounter, Toolbox
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.skills import SkillSource, SkillState
 from lmtui.core.subagents import AgentDefinition
 from lmtui.core.trust import TrustItem
-from lmtui.features.folder_consent import Brought, FolderYes
+from lmtui.features.folder_consent import FolderConsent, FolderContent
 from lmtui.features.skills.service import LEAST_TOLD_TOKENS, MOST_TOLD_TOKENS, list_text
-from lmtui.features.skills.skill_folders import Place
+from lmtui.features.skills.skill_folders import SkillFolder
 from lmtui.plain_files import NotPlain, list_plain, read_plain
 
 KIND = "sub-agent"
@@ -50,13 +50,13 @@ class AgentFiles:
 
     def __init__(self, workspace: Path, settings: Path, count_tokens: TokenCounter, canonical: Callable[[str], str]) -> None:
         self._places = [
-            *(Place(SkillSource.FOLDER, workspace, folder, folder) for folder in FOLDERS),
-            Place(SkillSource.USER, settings / "agents", "", str(settings / "agents")),
-            Place(SkillSource.USER, Path.home() / FOLDERS[1], "", f"~/{FOLDERS[1]}"),
+            *(SkillFolder(SkillSource.FOLDER, workspace, folder, folder) for folder in FOLDERS),
+            SkillFolder(SkillSource.USER, settings / "agents", "", str(settings / "agents")),
+            SkillFolder(SkillSource.USER, Path.home() / FOLDERS[1], "", f"~/{FOLDERS[1]}"),
         ]
         self._count_tokens = count_tokens
         self._parsed = lru_cache(_MOST_FILES)(partial(_parsed, canonical))
-        self.trust = FolderYes(workspace, "agents", lambda: self._brought(self._of_folder()))
+        self.trust = FolderConsent(workspace, "agents", lambda: self._brought(self._of_folder()))
         self.has_any = False
         self.problems: tuple[str, ...] = ()
 
@@ -104,11 +104,11 @@ class AgentFiles:
     def _of_folder(self) -> list[tuple[AgentDefinition, bytes]]:
         return [each for place in self._places if place.source is SkillSource.FOLDER for each in self._in(place)]
 
-    def _in(self, place: Place) -> Iterator[tuple[AgentDefinition, bytes]]:
+    def _in(self, place: SkillFolder) -> Iterator[tuple[AgentDefinition, bytes]]:
         """Yield what the Markdown files of a place define, each with its bytes.  Blocks; no link in a place is followed."""
         names = [name for name, kind in list_plain(place.root, place.below) if kind != "folder" and name.endswith(".md")]
         for name in names[:_MOST_FILES]:
-            shown = clean_line(f"{place.shown}/{name}")
+            shown = sanitize_line(f"{place.shown}/{name}")
             try:
                 data = read_plain(place.root, "/".join(filter(None, (place.below, name))), _MAX_BYTES + 1) or b""
             except NotPlain as error:
@@ -119,13 +119,15 @@ class AgentFiles:
                 continue
             yield self._parsed(data, name, shown), data
 
-    def _brought(self, own: Sequence[tuple[AgentDefinition, bytes]]) -> Brought:
+    def _brought(self, own: Sequence[tuple[AgentDefinition, bytes]]) -> FolderContent:
         whole = [(each, data) for each, data in own if each.state is SkillState.READY]
         items = tuple(
-            TrustItem(KIND, each.place, clean_line(f"{each.name}: {each.description[:_SHOWN_CHARS]}")) for each, _ in whole
+            TrustItem(KIND, each.place, sanitize_line(f"{each.name}: {each.description[:_SHOWN_CHARS]}")) for each, _ in whole
         )
         marks = (f"{each.place}\0{hashlib.sha256(data).hexdigest()}" for each, data in whole)
-        return Brought(items, hashlib.sha256("\0".join(marks).encode("utf-8", "surrogatepass")).hexdigest() if whole else "")
+        return FolderContent(
+            items, hashlib.sha256("\0".join(marks).encode("utf-8", "surrogatepass")).hexdigest() if whole else ""
+        )
 
 
 class AgentToolbox:
@@ -161,7 +163,9 @@ def _parsed(canonical: Callable[[str], str], data: bytes, name: str, shown: str)
 
 
 def _broken(name: str, shown: str, why: str) -> AgentDefinition:
-    return AgentDefinition(clean_line(name.removesuffix(".md")), "", shown, state=SkillState.BROKEN, problem=f"{shown}: {why}")
+    return AgentDefinition(
+        sanitize_line(name.removesuffix(".md")), "", shown, state=SkillState.BROKEN, problem=f"{shown}: {why}"
+    )
 
 
 def _key(name: str) -> str:
@@ -174,17 +178,17 @@ _TOKENS_PER_CHAR = 1 / 3 / 3.5
 
 
 class SkillsGuide:
-    """Implements `core.guidance.Guide` over another.
+    """Implements `core.guidance.InstructionSource` over another.
 
     `told` returns the list of skills in at most so many tokens, and its price; `agents`, if any, have half of that room.
     """
 
     def __init__(
-        self, base: Guide, told: Callable[[int], Awaitable[tuple[str, int]]], agents: AgentFiles | None = None
+        self, base: InstructionSource, told: Callable[[int], Awaitable[tuple[str, int]]], agents: AgentFiles | None = None
     ) -> None:
         self._base, self._told, self._agents = base, told, agents
 
-    async def read(self, limit_chars: int) -> Guidance:
+    async def read(self, limit_chars: int) -> Instructions:
         """Return what is there now."""
         most_tokens = max(LEAST_TOLD_TOKENS, min(MOST_TOLD_TOKENS, int(limit_chars * _TOKENS_PER_CHAR)))
         agents, price = await self._agents.told(most_tokens // 2) if self._agents is not None else ("", 0)

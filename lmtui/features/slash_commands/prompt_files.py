@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from lmtui.core.prompt_text import OWN_NAMES, PromptFile
-from lmtui.core.sanitize import clean, clean_line
+from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.trust import TrustItem
-from lmtui.features.folder_consent import Brought, FolderYes
-from lmtui.features.instructions.files import read_front
+from lmtui.features.folder_consent import FolderConsent, FolderContent
+from lmtui.features.instructions.instruction_files import read_front
 from lmtui.features.skills.allowed_tools import allowed_rules
 from lmtui.paths import config_dir
 from lmtui.plain_files import NotPlain, is_plain_folder, list_plain, read_plain
@@ -62,19 +62,19 @@ class MarkdownPrompts:
         return replace(raw, allowed=rules, warnings=(*raw.warnings, *warnings))
 
 
-def commands_trust(workspace: Path) -> FolderYes:
+def commands_trust(workspace: Path) -> FolderConsent:
     """Return what the commands inside a folder's files wait for."""
 
-    def brought() -> Brought:
+    def brought() -> FolderContent:
         files = read_files(workspace)
         items = [
-            TrustItem("command", file.source, clean_line(f"/{file.name} runs {command}"))
+            TrustItem("command", file.source, sanitize_line(f"/{file.name} runs {command}"))
             for file in _with_commands(files)
             for command in file.commands
         ]
-        return Brought(tuple(items), digest_of(files))
+        return FolderContent(tuple(items), digest_of(files))
 
-    return FolderYes(workspace, "commands", brought)
+    return FolderConsent(workspace, "commands", brought)
 
 
 def digest_of(found: Sequence[PromptFile]) -> str:
@@ -125,7 +125,7 @@ def _all_paths(root: Path, place: str) -> Iterator[str]:
 def _read(root: Path, path: str, place: str, *, is_own: bool) -> PromptFile:
     name = ":".join(Path(path).relative_to(place).with_suffix("").parts)
     source = str(root / path) if is_own else path
-    like = PromptFile(clean_line(name), "", clean_line(source), is_own=is_own)
+    like = PromptFile(sanitize_line(name), "", sanitize_line(source), is_own=is_own)
     if any(sign in name for sign in " ./\n\t"):
         return replace(like, problem="its name has a blank or a dot in it, so it cannot be typed")
     try:
@@ -135,16 +135,16 @@ def _read(root: Path, path: str, place: str, *, is_own: bool) -> PromptFile:
         return replace(like, problem=f"not read: {error}")
     if data is None or len(data) > _MAX_BYTES:
         return replace(like, problem="not read: it is larger than 256 KB" if data else "not read: it is gone")
-    front = read_front(clean(data.decode("utf-8-sig", "replace")))
+    front = read_front(sanitize(data.decode("utf-8-sig", "replace")))
     allowed = front.fields.get("allowed-tools", front.fields.get("allowed_tools"))
     first = next((line.strip("# ") for line in front.body.split("\n") if line.strip("# ")), "")
     return replace(
         like,
         body=front.body,
-        description=clean_line(front.fields.get("description") or first)[:_SHOWN_CHARS],
-        argument_hint=clean_line(front.fields.get("argument-hint", ""))[:60],
+        description=sanitize_line(front.fields.get("description") or first)[:_SHOWN_CHARS],
+        argument_hint=sanitize_line(front.fields.get("argument-hint", ""))[:60],
         allowed=(allowed.strip("[]"),) if allowed is not None else None,
-        model=clean_line(front.fields.get("model", "")),
+        model=sanitize_line(front.fields.get("model", "")),
         problem="" if front.body else "it says nothing",
         warnings=(front.problem,) if front.problem else (),
     )

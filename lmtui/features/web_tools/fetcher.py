@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 from lmtui.core.errors import ToolError
-from lmtui.core.hosts import HostGate, is_covered, is_public
-from lmtui.core.sanitize import clean_line
-from lmtui.core.web import Address, Page, read_address
+from lmtui.core.hosts import HostApproval, is_covered, is_public
+from lmtui.core.sanitize import sanitize_line
+from lmtui.core.web_pages import Page, PageAddress, read_address
 
 if TYPE_CHECKING:
-    from lmtui.features.web_tools.request import Answer
+    from lmtui.features.web_tools.request import HttpAnswer
 
 
 _TIME_S = 20
@@ -87,7 +87,7 @@ _OFF = 'The user can allow single hosts: --network proxy, or network = "proxy" i
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 Convert = Callable[[str, str], Awaitable[str]]
-Send = Callable[[str, str, int, str], Awaitable["Answer"]]
+Send = Callable[[str, str, int, str], Awaitable["HttpAnswer"]]
 
 
 class _Time:
@@ -97,7 +97,7 @@ class _Time:
         self._most_s = self._left_s = most_s
 
     @contextlib.asynccontextmanager
-    async def running(self, address: Address) -> AsyncIterator[None]:
+    async def running(self, address: PageAddress) -> AsyncIterator[None]:
         """Count the time of a block, and end it where none is left.
 
         Raises:
@@ -145,7 +145,7 @@ class WebClient:
         self._roots = roots
         self._time_s = time_s
 
-    async def get(self, address: Address, gate: HostGate | None, *, selector: str = "") -> Page:
+    async def get(self, address: PageAddress, gate: HostApproval | None, *, selector: str = "") -> Page:
         """Fetch a page; see `core.web.Web.get`."""
         if self._network == "off":
             raise ToolError("the network is off", _OFF)
@@ -166,7 +166,7 @@ class WebClient:
             address, may_be_private = following, may_be_private and not following.is_public
         raise ToolError(f"more than {_MOST_REDIRECTS} redirects")
 
-    async def _ask(self, address: Address, gate: HostGate | None) -> None:
+    async def _ask(self, address: PageAddress, gate: HostApproval | None) -> None:
         """Ask whether a public host may be reached.
 
         Raises:
@@ -178,7 +178,7 @@ class WebClient:
         if gate is None or not await gate.may_reach(address.host, is_listed=is_listed):
             raise ToolError(f"{address.host} may not be reached", "The user decides about hosts: ask, or find another way.")
 
-    async def _address_of(self, address: Address, *, may_be_private: bool) -> str:
+    async def _address_of(self, address: PageAddress, *, may_be_private: bool) -> str:
         """Look a host up.
 
         Raises:
@@ -195,11 +195,11 @@ class WebClient:
             raise ToolError(f"{address.host} is not fetched: {why}")
         return found[0]
 
-    async def _send(self, address: Address, ip: str) -> Answer:
+    async def _send(self, address: PageAddress, ip: str) -> HttpAnswer:
         send: Send = self._given_send or (await asyncio.to_thread(importlib.import_module, _REQUEST)).send
         return await send(address.url, ip, MAX_BYTES, self._roots)
 
-    async def _page(self, address: Address, answer: Answer, selector: str) -> Page:
+    async def _page(self, address: PageAddress, answer: HttpAnswer, selector: str) -> Page:
         if answer.status >= 400:
             raise ToolError(f"{address.url} answered {answer.status}")
         media_type = answer.media_type or "text/plain"
@@ -218,7 +218,7 @@ def _is_text(media_type: str) -> bool:
     return media_type.startswith(_TEXT) or media_type in _HTML or media_type.endswith(("+json", "+xml"))
 
 
-def _joined(address: Address, location: str) -> str:
+def _joined(address: PageAddress, location: str) -> str:
     """Return where a redirect leads.
 
     Raises:
@@ -227,7 +227,7 @@ def _joined(address: Address, location: str) -> str:
     try:
         return urljoin(address.url, location)
     except ValueError as error:
-        raise ToolError(f"{address.place} leads to {clean_line(location)[:80]!r}, which is no address") from error
+        raise ToolError(f"{address.place} leads to {sanitize_line(location)[:80]!r}, which is no address") from error
 
 
 def _known(encoding: str) -> str:

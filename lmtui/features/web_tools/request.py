@@ -16,7 +16,7 @@ _TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """What a server answered; `body` is unpacked and holds the first bytes only where `is_cut`."""
 
     status: int
@@ -27,7 +27,7 @@ class Answer:
     encoding: str
 
 
-async def send(url: str, ip: str, max_bytes: int, roots: str) -> Answer:
+async def send(url: str, ip: str, max_bytes: int, roots: str) -> HttpAnswer:
     """Return the answer of a server; the name in the address is what its certificate is checked for.
 
     Raises:
@@ -56,14 +56,14 @@ def _context(roots: str) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=roots or None)
 
 
-async def _taken(answer: httpx2.Response, max_bytes: int) -> Answer:
+async def _taken(answer: httpx2.Response, max_bytes: int) -> HttpAnswer:
     body = bytearray()
     async for piece in answer.aiter_bytes():
         body += piece
         if len(body) > max_bytes:
             break
     media_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return Answer(
+    return HttpAnswer(
         answer.status_code,
         media_type,
         answer.headers.get("location", ""),

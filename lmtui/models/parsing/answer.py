@@ -6,30 +6,30 @@ import json
 import re
 from dataclasses import dataclass
 
-from lmtui.core.messages import CallForm, CallPiece, ModelPiece, ToolSpec
-from lmtui.models.parsing.answer_builder import Called, Gathered, RepetitionGuard, has_stray_end, identity
-from lmtui.models.parsing.call_block import Entry
+from lmtui.core.messages import StreamChunk, ToolCallChunk, ToolCallFormat, ToolSpec
+from lmtui.models.parsing.answer_builder import AnswerBuilder, Called, RepetitionGuard, has_stray_end, identity
+from lmtui.models.parsing.call_block import ParsedEntry
 from lmtui.models.parsing.call_items import CUT
-from lmtui.models.parsing.call_shapes import Meant, Refused, calls_in
-from lmtui.models.parsing.literals import ToolNames, Unreadable, parameters, read_json, required
+from lmtui.models.parsing.call_shapes import ParsedCall, RejectedCall, calls_in
+from lmtui.models.parsing.literals import ToolNames, UnreadableLiteral, parameters, read_json, required
 from lmtui.models.parsing.scanner import Scanner, State
 
 
-def problem_text(refused: Refused, specs: tuple[ToolSpec, ...], form: CallForm) -> str:
+def problem_text(refused: RejectedCall, specs: tuple[ToolSpec, ...], form: ToolCallFormat) -> str:
     """Return why nothing was run and how to call instead; the only names in it are tools and their own arguments."""
     if refused.spec is None:
         return f"Nothing was run: {refused.why}. The tools are: {', '.join(spec.name for spec in specs)}."
     return f"{refused.spec.name} was not run: {refused.why}. {wanted(refused.spec, form)}"
 
 
-def wanted(spec: ToolSpec, form: CallForm) -> str:
+def wanted(spec: ToolSpec, form: ToolCallFormat) -> str:
     """Return how a tool is to be called."""
     names = required(spec) or tuple(parameters(spec))[:1]
-    if form is CallForm.NATIVE:
+    if form is ToolCallFormat.NATIVE:
         needs = f" with {' and '.join(names)}" if names else ""
         return f"Send the whole call again as a tool call of {spec.name}{needs}."
     call = json.dumps({"name": spec.name, "arguments": dict.fromkeys(names, "…")}, ensure_ascii=False)
-    shown = f"<tool_call>{call}</tool_call>" if form is CallForm.TEXT else call
+    shown = f"<tool_call>{call}</tool_call>" if form is ToolCallFormat.TEXT else call
     return f"Send the whole call again as one JSON object, quotes and line breaks inside texts escaped:\n{shown}"
 
 
@@ -49,7 +49,7 @@ class SchemaReader:
     `is_other`: this is no such object (the server did not hold to the schema), `raw` is to be read as any other text.
     """
 
-    def __init__(self, tools: ToolNames, gathered: Gathered) -> None:
+    def __init__(self, tools: ToolNames, gathered: AnswerBuilder) -> None:
         self.is_other = False
         self._tools = tools
         self._out = gathered
@@ -78,7 +78,7 @@ class SchemaReader:
             self._look()
         if self._name:
             self._size += len(text)
-            self._out.pieces.append(CallPiece(0, self._name, self._size))
+            self._out.pieces.append(ToolCallChunk(0, self._name, self._size))
 
     def _look(self) -> None:
         start = self._head.lstrip()
@@ -125,9 +125,9 @@ class SchemaReader:
             return
         try:
             value = read_json(raw, may_close=not is_cut)
-        except Unreadable as error:
+        except UnreadableLiteral as error:
             spec = self._tools.find(self._name) if self._name else None
-            self._take(raw, Refused(CUT if is_cut else str(error), spec))
+            self._take(raw, RejectedCall(CUT if is_cut else str(error), spec))
             return
         answer = _answer(value)
         if answer is not None and self._tools.find(DONE) is None:
@@ -138,8 +138,8 @@ class SchemaReader:
             return
         self._out.say(raw)
 
-    def _take(self, raw: str, found: Meant | Refused) -> None:
-        self._out.call([Entry(raw, "schema", [found])], raw, is_marked=True)
+    def _take(self, raw: str, found: ParsedCall | RejectedCall) -> None:
+        self._out.call([ParsedEntry(raw, "schema", [found])], raw, is_marked=True)
 
 
 def _character(found: re.Match[str]) -> str:
@@ -162,7 +162,7 @@ _THOUGHT_CHARS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ParsedAnswer:
     """What an answer was in the end.
 
     `problem` says, for the model, why something that it meant as a call was not run; `stopped`, for the user, why the answer
@@ -188,12 +188,14 @@ class AnswerParser:
         is_guarded: a model that repeats itself without end is stopped.
     """
 
-    def __init__(self, tools: tuple[ToolSpec, ...] = (), form: CallForm = CallForm.NATIVE, *, is_guarded: bool = True) -> None:
+    def __init__(
+        self, tools: tuple[ToolSpec, ...] = (), form: ToolCallFormat = ToolCallFormat.NATIVE, *, is_guarded: bool = True
+    ) -> None:
         self.names = ToolNames(tools)
         self._form = form
-        self._out = Gathered()
+        self._out = AnswerBuilder()
         self._scanner = Scanner(self.names, self._out)
-        self._schema = SchemaReader(self.names, self._out) if form is CallForm.SCHEMA else None
+        self._schema = SchemaReader(self.names, self._out) if form is ToolCallFormat.SCHEMA else None
         self._guard = RepetitionGuard()
         self._thought_guard = RepetitionGuard()
         self._is_guarded = is_guarded
@@ -205,7 +207,7 @@ class AnswerParser:
         """Tell whether nothing that may still come counts: the server can be stopped."""
         return bool(self._stopped or self._scanner.stopped)
 
-    def feed(self, text: str) -> list[ModelPiece]:
+    def feed(self, text: str) -> list[StreamChunk]:
         """Take some more of the answer's text."""
         if self._guard.passes(text):
             if self._schema is not None or self._stopped or self._scanner.stopped:
@@ -222,7 +224,7 @@ class AnswerParser:
                 self._stopped = "it repeated itself"
         return self._pieces()
 
-    def feed_thinking(self, text: str) -> list[ModelPiece]:
+    def feed_thinking(self, text: str) -> list[StreamChunk]:
         """Take some more of the thinking that the server told apart."""
         self._has_field = True
         for part in self._thought_guard.parts(text):
@@ -237,7 +239,7 @@ class AnswerParser:
         """Take note that the server sent calls of its own."""
         self._out.is_native = True
 
-    def finish(self, *, is_cut: bool = False) -> tuple[list[ModelPiece], Answer]:
+    def finish(self, *, is_cut: bool = False) -> tuple[list[StreamChunk], ParsedAnswer]:
         """Return the last pieces and the whole; `is_cut`: the server ended the answer at its limit of tokens."""
         is_cut = is_cut or bool(self._stopped)
         if self._schema is not None:
@@ -253,7 +255,7 @@ class AnswerParser:
         pieces = self._pieces()
         calls = _once(found, text)
         stopped = self._stopped or self._scanner.stopped
-        answer = Answer(text, "".join(self._out.thinking), calls, self._problem(found, calls, text), stopped)
+        answer = ParsedAnswer(text, "".join(self._out.thinking), calls, self._problem(found, calls, text), stopped)
         return pieces, answer
 
     def _scan(self, text: str) -> None:
@@ -267,13 +269,13 @@ class AnswerParser:
             raw, self._schema = self._schema.raw, None
             self._scanner.feed(raw)
 
-    def _pieces(self) -> list[ModelPiece]:
+    def _pieces(self) -> list[StreamChunk]:
         pieces = self._out.pieces
         if pieces:
             self._out.pieces = []
         return pieces
 
-    def _found_in_thinking(self, *, is_cut: bool) -> list[tuple[str, Meant | Refused]]:
+    def _found_in_thinking(self, *, is_cut: bool) -> list[tuple[str, ParsedCall | RejectedCall]]:
         """Return the calls at the very end of thinking that no answer follows.
 
         Where the thinking was closed, only calls between marks count: without them it is a draft.
@@ -281,7 +283,7 @@ class AnswerParser:
         thinking = "".join(self._out.thinking)[-_THOUGHT_CHARS:]
         if not thinking.strip():
             return []
-        inner = Gathered(remark_chars=0)
+        inner = AnswerBuilder(remark_chars=0)
         scanner = Scanner(self.names, inner)
         scanner.feed(thinking)
         scanner.finish(is_cut=is_cut)
@@ -289,25 +291,25 @@ class AnswerParser:
         if not inner.ends_with_call:
             return []
         is_closed = self._scanner.thought_is_closed or (self._has_field and self._scanner.state is not State.THINK)
-        found = [(entry.form, each) for entry, each in inner.found() if isinstance(each, Meant)]
+        found = [(entry.form, each) for entry, each in inner.found() if isinstance(each, ParsedCall)]
         return [each for each in found if not is_closed or each[0] not in ("json", "fence", "python")]
 
-    def _problem(self, found: list[tuple[str, Meant | Refused]], calls: tuple[Called, ...], text: str) -> str:
+    def _problem(self, found: list[tuple[str, ParsedCall | RejectedCall]], calls: tuple[Called, ...], text: str) -> str:
         for form, meant in found:
-            is_torn = isinstance(meant, Meant) and form == "xml" and has_stray_end(text)
-            each = Refused("it is not clear where one of its values ends", meant.spec) if is_torn else meant
-            if isinstance(each, Refused) and not (calls and each.why == CUT):
+            is_torn = isinstance(meant, ParsedCall) and form == "xml" and has_stray_end(text)
+            each = RejectedCall("it is not clear where one of its values ends", meant.spec) if is_torn else meant
+            if isinstance(each, RejectedCall) and not (calls and each.why == CUT):
                 return problem_text(each, self.names.specs, self._form)
         if not calls and not text and "answer itself" in self._scanner.stopped and not self._out.is_native:
             return "No tool was run: the answer of a tool comes only after a call of it. Call the tool, then wait."
         return ""
 
 
-def _once(found: list[tuple[str, Meant | Refused]], text: str) -> tuple[Called, ...]:
+def _once(found: list[tuple[str, ParsedCall | RejectedCall]], text: str) -> tuple[Called, ...]:
     """Return each call once, in their order; none whose values may go on behind it."""
     calls: dict[tuple[str, str], Called] = {}
     for form, each in found:
-        if isinstance(each, Meant) and not (form == "xml" and has_stray_end(text)):
+        if isinstance(each, ParsedCall) and not (form == "xml" and has_stray_end(text)):
             called = Called(each.spec.name, json.dumps(each.arguments, ensure_ascii=False), form)
             calls.setdefault(identity(each), called)
     return tuple(calls.values())

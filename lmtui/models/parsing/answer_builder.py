@@ -19,11 +19,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice, pairwise
 
-from lmtui.core.messages import ModelPiece, TextPiece, ThinkingPiece
+from lmtui.core.messages import StreamChunk, TextChunk, ThinkingChunk
 from lmtui.models.parsing import quoting
-from lmtui.models.parsing.call_block import Entry
+from lmtui.models.parsing.call_block import ParsedEntry
 from lmtui.models.parsing.call_items import CUT
-from lmtui.models.parsing.call_shapes import Meant, Refused
+from lmtui.models.parsing.call_shapes import ParsedCall, RejectedCall
 
 EVERY_CHARS = 256
 MAX_PERIOD = 400
@@ -139,7 +139,7 @@ class _Part:
     """Text, or a run of calls that nothing has decided yet; `text` is what it was."""
 
     text: str = ""
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[ParsedEntry] = field(default_factory=list)
     is_marked: bool = False
     is_quoted: bool = False
     is_own: bool = False
@@ -150,11 +150,11 @@ class _Kept:
     """Calls that count, with the text they were, and where in the text they stood."""
 
     place: int
-    entries: list[Entry]
+    entries: list[ParsedEntry]
     raw: str
 
 
-class Gathered:
+class AnswerBuilder:
     """Collects what the scanner finds and gives it out as pieces.
 
     Args:
@@ -162,7 +162,7 @@ class Gathered:
     """
 
     def __init__(self, remark_chars: int = REMARK_CHARS) -> None:
-        self.pieces: list[ModelPiece] = []
+        self.pieces: list[StreamChunk] = []
         self.thinking: list[str] = []
         self.is_native = False
         self._remark_chars = remark_chars
@@ -206,7 +206,7 @@ class Gathered:
                 self._out(text)
             else:
                 self._text.append(text)
-                self.pieces.append(TextPiece(text))
+                self.pieces.append(TextChunk(text))
             return
         self._held.append(_Part(text))
         self._remark_size += len(text if self._remark_size else text.lstrip())
@@ -217,13 +217,13 @@ class Gathered:
         """Take thinking."""
         if text:
             self.thinking.append(text)
-            self.pieces.append(ThinkingPiece(text))
+            self.pieces.append(ThinkingChunk(text))
 
     def skip_space(self) -> None:
         """Drop the white space that comes next."""
         self._skips_space = True
 
-    def call(self, entries: list[Entry], raw: str, *, is_marked: bool) -> None:
+    def call(self, entries: list[ParsedEntry], raw: str, *, is_marked: bool) -> None:
         """Take a run of calls and the text that they were."""
         before = self._before()
         is_quoted = quoting.is_quoted(before, is_marked=is_marked)
@@ -257,7 +257,7 @@ class Gathered:
         """Return the text; with the server's own calls, what looked like calls is text too."""
         return self._whole(with_calls=self.is_native)
 
-    def found(self) -> list[tuple[Entry, Meant | Refused]]:
+    def found(self) -> list[tuple[ParsedEntry, ParsedCall | RejectedCall]]:
         """Return the calls that count, and those that were refused."""
         if self.is_native:
             return []
@@ -289,17 +289,17 @@ class Gathered:
 
     def _append(self, text: str) -> None:
         self._text.append(text)
-        self.pieces.append(TextPiece(text))
+        self.pieces.append(TextChunk(text))
 
-    def _keep(self, entries: list[Entry], raw: str) -> None:
+    def _keep(self, entries: list[ParsedEntry], raw: str) -> None:
         """Count calls; what was refused among them stays text."""
-        good = [all(isinstance(each, Meant) for each in entry.found) for entry in entries]
+        good = [all(isinstance(each, ParsedCall) for each in entry.found) for entry in entries]
         self._kept.append(_Kept(len(self._text), entries, raw))
         if not any(good):
             self._out(raw)
             return
         for entry, is_good in zip(entries, good, strict=True):
-            if not is_good and not all(isinstance(each, Refused) and each.why == CUT for each in entry.found):
+            if not is_good and not all(isinstance(each, RejectedCall) and each.why == CUT for each in entry.found):
                 self._gap = True
                 self._out(entry.raw)
         self._gap, self._space = True, ""
@@ -354,10 +354,10 @@ class Gathered:
                 break
         return "".join(reversed(parts))
 
-    def is_loop(self, entry: Entry) -> bool:
+    def is_loop(self, entry: ParsedEntry) -> bool:
         """Take note of a call as soon as it is whole; tell whether the model writes the same ones over and over."""
         for each in entry.found:
-            if isinstance(each, Meant):
+            if isinstance(each, ParsedCall):
                 key = identity(each)
                 self._repeats = self._repeats + 1 if key in self._seen else 0
                 self._seen.add(key)
@@ -371,12 +371,12 @@ class Gathered:
         for kept in self._kept:
             parts += self._text[done : kept.place]
             done = kept.place
-            if any(isinstance(each, Meant) for entry in kept.entries for each in entry.found):
+            if any(isinstance(each, ParsedCall) for entry in kept.entries for each in entry.found):
                 parts.append(f"\n{kept.raw.strip()}\n")
         return "".join([*parts, *self._text[done:]]).strip("\n")
 
 
-def identity(call: Meant) -> tuple[str, str]:
+def identity(call: ParsedCall) -> tuple[str, str]:
     """Return what makes two calls the same call."""
     return call.spec.name, json.dumps(call.arguments, sort_keys=True)
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from lmtui.core.messages import ToolSpec
 from lmtui.models.parsing.call_items import Found, Item, JsonItem, PythonItem
-from lmtui.models.parsing.call_shapes import Meant, Refused
+from lmtui.models.parsing.call_shapes import ParsedCall, RejectedCall
 from lmtui.models.parsing.literals import ToolNames, required
-from lmtui.models.parsing.tags import OPENING, Kind, TagItem, mark_at, may_be_mark, opened
+from lmtui.models.parsing.tags import OPENING, TagItem, TagKind, mark_at, may_be_mark, opened
 
 FENCES = frozenset(
     ("", "json", "jsonc", "json5", "tool_call", "tool_calls", "tool_code", "tool", "tools", "xml", "python", "py", "function")
@@ -30,7 +30,7 @@ _MAX_STRAYS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ParsedEntry:
     """What one item gave: its text as it came, the name of its shape, and the calls in it."""
 
     raw: str
@@ -38,7 +38,7 @@ class Entry:
     found: Found
 
 
-class CallZone:
+class CallBlockParser:
     """Takes text from a place where a call may stand.
 
     Attributes:
@@ -53,7 +53,7 @@ class CallZone:
     """
 
     def __init__(self, tools: ToolNames, *, is_marked: bool = False, hint: ToolSpec | None = None, form: str = "") -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[ParsedEntry] = []
         self.is_marked = is_marked
         self.is_done = False
         self.thinks = False
@@ -130,7 +130,7 @@ class CallZone:
         raw, self.returned = item.raw, item.left
         found = [] if item.is_hopeless else item.found(is_cut=is_cut)
         if self._is_unknown and found:
-            found = [Refused("there is no such tool")]
+            found = [RejectedCall("there is no such tool")]
         self._hint, self._is_unknown = None, False
         if not found:
             self.rejected, self.has_rejected = raw, True
@@ -138,7 +138,7 @@ class CallZone:
             return
         self._raw.append(raw)
         form = "fence" if self._had_fence and item.form == "json" else self._form or item.form
-        self.entries.append(Entry(raw, "tag" if self.is_marked and form == "json" else form, found))
+        self.entries.append(ParsedEntry(raw, "tag" if self.is_marked and form == "json" else form, found))
         self._strays = 0
 
     def _step(self, text: str, at: int, *, is_final: bool) -> int:
@@ -173,12 +173,12 @@ class CallZone:
         hint = ToolSpec("", "", {}) if self._is_unknown else self._hint
         return JsonItem(self._tools, hint=hint, is_marked=self.is_marked or self._is_unknown)
 
-    def _take_mark(self, kind: Kind, at: int, end: int) -> int:
+    def _take_mark(self, kind: TagKind, at: int, end: int) -> int:
         match kind:
-            case Kind.OPEN | Kind.SOFT | Kind.CLOSE | Kind.SEP:
-                self.is_marked = self.is_marked or kind is Kind.OPEN
+            case TagKind.OPEN | TagKind.SOFT | TagKind.CLOSE | TagKind.SEP:
+                self.is_marked = self.is_marked or kind is TagKind.OPEN
                 return end
-            case Kind.THINK:
+            case TagKind.THINK:
                 self.thinks = True
                 return at
             case _:
@@ -271,7 +271,7 @@ class CallZone:
         if self._prints and word and word[0] == "print" and text[end : end + 1] == "(":
             return end + 1
         is_args = text[behind : behind + 1] in ("{", "`") or bool(_CALL_ID.match(text, behind))
-        is_args = is_args or (next_mark is not None and next_mark.kind is Kind.SEP)
+        is_args = is_args or (next_mark is not None and next_mark.kind is TagKind.SEP)
         if text[end : end + 1] == "(" and spec is not None:
             self.item = PythonItem(self._tools)
             return at
@@ -291,9 +291,9 @@ class CallZone:
             and spec is not None
             and not required(spec)
             and next_mark is not None
-            and next_mark.kind is Kind.CLOSE
+            and next_mark.kind is TagKind.CLOSE
         ):
-            self.entries.append(Entry(text[at:end], "tag", [Meant(spec, {})]))
+            self.entries.append(ParsedEntry(text[at:end], "tag", [ParsedCall(spec, {})]))
             return end
         self._end()
         return at

@@ -6,14 +6,22 @@ import re
 from typing import Protocol
 
 from lmtui.core.messages import ToolSpec
-from lmtui.models.parsing.call_shapes import FIRST_KEYS, NAME_KEYS, Meant, Refused, calls_in, meant, with_arguments
-from lmtui.models.parsing.literals import MAX_DEPTH, LiteralReader, ToolNames, Unreadable, own_parameter, read_json, required
+from lmtui.models.parsing.call_shapes import FIRST_KEYS, NAME_KEYS, ParsedCall, RejectedCall, calls_in, meant, with_arguments
+from lmtui.models.parsing.literals import (
+    MAX_DEPTH,
+    LiteralReader,
+    ToolNames,
+    UnreadableLiteral,
+    own_parameter,
+    read_json,
+    required,
+)
 
 _OUTSIDE = re.compile(r"[\"'{}\[\]`<>/“”]")
 _INSIDE = {'"': re.compile(r'["\\]'), "'": re.compile(r"['\\]"), "”": re.compile(r"[”\\]")}
 
 
-class JsonExtent:
+class JsonBoundaryScanner:
     """Follows one object or list.  `is_whole`: its last bracket has come; `is_broken`: something stands where nothing may."""
 
     def __init__(self) -> None:
@@ -108,7 +116,7 @@ class JsonExtent:
             self._last = "other"
 
 
-Found = list[Meant | Refused]
+Found = list[ParsedCall | RejectedCall]
 
 CUT = "it was cut off"
 _HEAD_CHARS = 400
@@ -162,7 +170,7 @@ class JsonItem:
         self._tools = tools
         self._hint = hint
         self._is_marked = is_marked
-        self._extent = JsonExtent()
+        self._extent = JsonBoundaryScanner()
         self._parts: list[str] = []
         self._head = ""
         self._is_known = hint is not None
@@ -218,15 +226,15 @@ class JsonItem:
             named = _NAME.search(raw[:_HEAD_CHARS])
             self._spec = self._tools.find(named[1]) if named else None
         if self._extent.is_too_deep:
-            return [Refused("it is nested too deep", self.spec)]
+            return [RejectedCall("it is nested too deep", self.spec)]
         try:
             if self._extent.is_whole:
                 return self._meant(read_json(raw))
             if is_cut or not self._extent.is_closing:
-                return [*self._complete(raw), Refused(CUT if is_cut else "it ends too early", self.spec)]
+                return [*self._complete(raw), RejectedCall(CUT if is_cut else "it ends too early", self.spec)]
             return self._meant(read_json(raw, may_close=True))
-        except Unreadable as error:
-            return [Refused(str(error), self.spec)] if self.spec or self._is_marked else []
+        except UnreadableLiteral as error:
+            return [RejectedCall(str(error), self.spec)] if self.spec or self._is_marked else []
 
     def _meant(self, value: object) -> Found:
         if self._hint is None:
@@ -243,7 +251,7 @@ class JsonItem:
                 calls += calls_in(reader.value(1), self._tools, is_marked=True)
                 if reader.peek() == ",":
                     reader.at += 1
-        except Unreadable:
+        except UnreadableLiteral:
             pass
         return calls
 
@@ -277,7 +285,7 @@ class LineItem:
     def found(self, *, is_cut: bool) -> Found:
         """Return what is called; see `Item.found`."""
         if self.spec is None or (is_cut and not self.is_done):
-            return [Refused(CUT, self.spec)]
+            return [RejectedCall(CUT, self.spec)]
         given = self.raw.strip().strip("`")
         return [with_arguments(self.spec, "" if given in _NOTHING else given)]
 
@@ -386,11 +394,11 @@ class PythonItem:
     def found(self, *, is_cut: bool) -> Found:
         """Return what is called; see `Item.found`."""
         if not self.is_done:
-            return [Refused(CUT if is_cut else "it ends too early", self.spec)] if self.spec else []
+            return [RejectedCall(CUT if is_cut else "it ends too early", self.spec)] if self.spec else []
         try:
             return python_calls(self.raw, self._tools)
-        except Unreadable as error:
-            return [Refused(str(error), self.spec)] if self.spec else []
+        except UnreadableLiteral as error:
+            return [RejectedCall(str(error), self.spec)] if self.spec else []
 
 
 def python_calls(text: str, tools: ToolNames) -> Found:
@@ -417,7 +425,7 @@ def python_calls(text: str, tools: ToolNames) -> Found:
     return calls
 
 
-def _call(spec: ToolSpec, reader: LiteralReader) -> Meant | Refused:
+def _call(spec: ToolSpec, reader: LiteralReader) -> ParsedCall | RejectedCall:
     arguments: dict[str, object] = {}
     while (mark := reader.peek()) != ")":
         named = _PY_NAME.match(reader.text, reader.at)
@@ -427,15 +435,15 @@ def _call(spec: ToolSpec, reader: LiteralReader) -> Meant | Refused:
         elif mark and mark in "\"'" and not arguments and len(required(spec)) == 1:
             key = required(spec)[0]
         else:
-            raise Unreadable("its arguments have no names")
+            raise UnreadableLiteral("its arguments have no names")
         if key in arguments:
-            raise Unreadable(f"it gives {key[:40]} twice")
+            raise UnreadableLiteral(f"it gives {key[:40]} twice")
         arguments[key] = reader.value()
         if reader.peek() == ",":
             reader.at += 1
         elif reader.peek() != ")":
-            raise Unreadable("it holds something that is not a plain value")
+            raise UnreadableLiteral("it holds something that is not a plain value")
     reader.at += 1
     if unknown := [key for key in arguments if not own_parameter(spec, key)]:
-        return Refused(f"it has no argument {unknown[0][:40]}", spec)
+        return RejectedCall(f"it has no argument {unknown[0][:40]}", spec)
     return meant(spec, arguments)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from lmtui.core.messages import ToolSpec
 from lmtui.models.parsing.literals import (
     ToolNames,
-    Unreadable,
+    UnreadableLiteral,
     has_required,
     own_parameter,
     parameters,
@@ -84,7 +84,7 @@ def _typed(value: object, kind: str) -> object:
 def _structure(text: str, value: str, kind: type) -> object:
     try:
         found = read_json(text)
-    except Unreadable:
+    except UnreadableLiteral:
         return value
     return found if isinstance(found, kind) else value
 
@@ -101,7 +101,7 @@ FIRST_KEYS = frozenset((*NAME_KEYS, *ARGUMENT_KEYS, *_BESIDE, *_SEVERAL, "role")
 
 
 @dataclass(frozen=True, slots=True)
-class Meant:
+class ParsedCall:
     """A call that was found: a known tool and its arguments."""
 
     spec: ToolSpec
@@ -109,22 +109,22 @@ class Meant:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RejectedCall:
     """Something that was meant as a call and is none: why, in a clause, and the tool that it names if that is known."""
 
     why: str
     spec: ToolSpec | None = None
 
 
-def meant(spec: ToolSpec, arguments: dict[str, object]) -> Meant | Refused:
+def meant(spec: ToolSpec, arguments: dict[str, object]) -> ParsedCall | RejectedCall:
     """Return the call of a tool with arguments made to fit it."""
     try:
-        return Meant(spec, fitted(spec, arguments))
+        return ParsedCall(spec, fitted(spec, arguments))
     except Unfit as error:
-        return Refused(str(error), spec)
+        return RejectedCall(str(error), spec)
 
 
-def calls_in(value: object, tools: ToolNames, *, is_marked: bool = False) -> list[Meant | Refused]:
+def calls_in(value: object, tools: ToolNames, *, is_marked: bool = False) -> list[ParsedCall | RejectedCall]:
     """Return what a value calls; empty where it is data that calls nothing.
 
     Args:
@@ -149,7 +149,7 @@ def calls_in(value: object, tools: ToolNames, *, is_marked: bool = False) -> lis
     return [one] if one is not None else []
 
 
-def _named(value: dict[str, object], tools: ToolNames, *, is_marked: bool) -> Meant | Refused | None:
+def _named(value: dict[str, object], tools: ToolNames, *, is_marked: bool) -> ParsedCall | RejectedCall | None:
     name_key = next((key for key in NAME_KEYS if isinstance(value.get(key), str)), "")
     if not name_key:
         return None
@@ -157,16 +157,16 @@ def _named(value: dict[str, object], tools: ToolNames, *, is_marked: bool) -> Me
     spec = tools.find(value[name_key])
     if spec is None:
         is_meant = bool(argument_key) and isinstance(value[argument_key], dict) and not is_definition(value, argument_key)
-        return Refused("there is no such tool") if is_meant and (is_marked or name_key != "action") else None
+        return RejectedCall("there is no such tool") if is_meant and (is_marked or name_key != "action") else None
     if argument_key:
         if not is_marked and _is_data(spec, value):
             return None
         if is_definition(value, argument_key):
-            return Refused("it describes the tool and does not call it", spec)
+            return RejectedCall("it describes the tool and does not call it", spec)
         return with_arguments(spec, value[argument_key])
     rest = {key: each for key, each in value.items() if key != name_key and key not in _BESIDE}
     if not rest:
-        return Meant(spec, {}) if is_marked and not required(spec) else None
+        return ParsedCall(spec, {}) if is_marked and not required(spec) else None
     if has_required(spec, rest) and all(own_parameter(spec, key) for key in rest):
         return meant(spec, rest)
     return None
@@ -188,27 +188,27 @@ def is_definition(value: dict[str, object], argument_key: str) -> bool:
     return isinstance(schema.get("properties"), dict) and schema.get("type") == "object"
 
 
-def with_arguments(spec: ToolSpec, given: object) -> Meant | Refused:
+def with_arguments(spec: ToolSpec, given: object) -> ParsedCall | RejectedCall:
     """Return the call of a tool: its arguments came as an object, as a text that holds one, or as the one text it needs."""
     if isinstance(given, str):
         try:
             inner = read_json(given) if given.lstrip()[:1] == "{" else None
-        except Unreadable as error:
-            return Refused(str(error), spec)
+        except UnreadableLiteral as error:
+            return RejectedCall(str(error), spec)
         if isinstance(inner, dict):
             return meant(spec, inner)
         needed = required(spec)
         if len(needed) == 1 and type_of(spec, needed[0]) == "string" and given.strip():
-            return Meant(spec, {needed[0]: given})
-        return meant(spec, {}) if not given.strip() else Refused("its arguments have no names", spec)
+            return ParsedCall(spec, {needed[0]: given})
+        return meant(spec, {}) if not given.strip() else RejectedCall("its arguments have no names", spec)
     if given is None:
         return meant(spec, {})
     if not isinstance(given, dict):
-        return Refused("its arguments have no names", spec)
+        return RejectedCall("its arguments have no names", spec)
     return meant(spec, given)
 
 
-def _keyed(value: dict[str, object], tools: ToolNames) -> Meant | Refused | None:
+def _keyed(value: dict[str, object], tools: ToolNames) -> ParsedCall | RejectedCall | None:
     """Return the call of an object whose one name is a tool's: `{"read": {"path": …}}`."""
     if len(value) != 1:
         return None

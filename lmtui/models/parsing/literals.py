@@ -108,7 +108,7 @@ _KEPT = frozenset("dDwWsSB.()[]{}+*?^$|- #&;<>=@%~!")
 _PLAIN = frozenset("\"'\\/")
 
 
-class Unreadable(ValueError):
+class UnreadableLiteral(ValueError):
     """The text is not one value with one meaning; `str(error)` says why in a few words."""
 
 
@@ -135,7 +135,7 @@ class LiteralReader:
             Unreadable: there is none here.
         """
         if depth > MAX_DEPTH:
-            raise Unreadable("it is nested too deep")
+            raise UnreadableLiteral("it is nested too deep")
         mark = self.peek()
         if mark == "{":
             return self._object(depth)
@@ -148,7 +148,7 @@ class LiteralReader:
             if found is not None:
                 self.at = found.end()
                 return _WORDS[found[0]] if pattern is _WORD else json.loads(found[0])
-        raise Unreadable("it ends too early" if not mark else "it holds something that is not a plain value")
+        raise UnreadableLiteral("it ends too early" if not mark else "it holds something that is not a plain value")
 
     def peek(self) -> str:
         """Skip white space and return the character that follows, empty at the end."""
@@ -164,12 +164,12 @@ class LiteralReader:
             pattern = _TRIPLES[quote * 3]
         found = pattern.match(self.text, self.at)
         if found is None:
-            raise Unreadable("a text in it has no closing quote")
+            raise UnreadableLiteral("a text in it has no closing quote")
         start, self.at = self.at, found.end()
         if self.peek() not in ("", ",", ":", "}", "]", ")"):
             found = None if self._is_python else _WITH_QUOTES.match(self.text, start)
             if found is None:
-                raise Unreadable("a quote inside a text is not escaped")
+                raise UnreadableLiteral("a quote inside a text is not escaped")
             self.at = found.end()
         return unescaped(found[1])
 
@@ -186,11 +186,11 @@ class LiteralReader:
                 return found
             key = self._name(mark)
             if self.peek() != ":":
-                raise Unreadable("a name in it has no value")
+                raise UnreadableLiteral("a name in it has no value")
             self.at += 1
             value = self.value(depth + 1)
             if key in found and found[key] != value:
-                raise Unreadable(f"it gives {key[:40]} twice")
+                raise UnreadableLiteral(f"it gives {key[:40]} twice")
             found[key] = value
             self._comma("}")
         self.at += 1
@@ -202,7 +202,7 @@ class LiteralReader:
             return self.string()
         word = _NAME.match(self.text, self.at)
         if word is None:
-            raise Unreadable("it ends too early" if not mark else "a name in it has no quotes")
+            raise UnreadableLiteral("it ends too early" if not mark else "a name in it has no quotes")
         self.at = word.end()
         return word[0]
 
@@ -222,7 +222,7 @@ class LiteralReader:
         if mark == ",":
             self.at += 1
         elif mark != closer and not (not mark and self._may_close):
-            raise Unreadable("it ends too early" if not mark else "its commas or brackets do not fit")
+            raise UnreadableLiteral("it ends too early" if not mark else "its commas or brackets do not fit")
 
     def _closes(self) -> bool:
         return self._may_close
@@ -260,7 +260,7 @@ def _escape(found: re.Match[str]) -> str:
         return code
     if code in _KEPT:
         return f"\\{code}"
-    raise Unreadable("it holds an escape that has no meaning")
+    raise UnreadableLiteral("it holds an escape that has no meaning")
 
 
 def read_json(text: str, *, may_close: bool = False) -> object:
@@ -271,14 +271,14 @@ def read_json(text: str, *, may_close: bool = False) -> object:
     """
     try:
         return json.loads(text, strict=False, object_pairs_hook=_pairs)
-    except Unreadable:
+    except UnreadableLiteral:
         raise
     except (ValueError, RecursionError):
         pass
     reader = LiteralReader(text, may_close=may_close)
     value = reader.value()
     if text[reader.at :].strip("}]) \t\r\n;,>"):
-        raise Unreadable("something stands behind it")
+        raise UnreadableLiteral("something stands behind it")
     return value
 
 
@@ -287,5 +287,5 @@ def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(found) != len(pairs):
         for key, value in pairs:
             if found[key] != value:
-                raise Unreadable(f"it gives {key[:40]} twice")
+                raise UnreadableLiteral(f"it gives {key[:40]} twice")
     return found

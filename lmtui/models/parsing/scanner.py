@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from enum import Enum, auto
 
-from lmtui.core.messages import CallPiece
-from lmtui.models.parsing.answer_builder import Gathered
-from lmtui.models.parsing.call_block import CallZone
+from lmtui.core.messages import ToolCallChunk
+from lmtui.models.parsing.answer_builder import AnswerBuilder
+from lmtui.models.parsing.call_block import CallBlockParser
 from lmtui.models.parsing.call_items import LineItem
 from lmtui.models.parsing.line_formats import HEADER_CHARS, Beginning, Begins, arrows_at, beginning_at, header_at, heads_result
 from lmtui.models.parsing.literals import ToolNames
-from lmtui.models.parsing.tags import Kind, Mark, mark_at, may_be_mark
+from lmtui.models.parsing.tags import TagKind, TagMark, mark_at, may_be_mark
 
 _TAG = re.compile(r"<(?:[A-Za-z][\w:\-]{0,60}|｜DSML｜\w{0,20})(?:[=\s][^<>\n]{0,230})?>|<\{+")
 _TAG_MAY_COME = re.compile(r"<(?:(?:[A-Za-z][\w:\-]{0,60}|｜D?S?M?L?｜?\w{0,20})(?:[=\s][^<>\n]{0,230})?|\{+)?\Z")
@@ -68,7 +68,7 @@ def may_be_comment(text: str, at: int) -> bool:
     return len(text) - at < len(_COMMENT) and _COMMENT.startswith(text[at:])
 
 
-class Tape:
+class StreamBuffer:
     """What is not yet read stands in `text` from `at` on."""
 
     def __init__(self) -> None:
@@ -122,16 +122,16 @@ class State(Enum):
 
 
 class Scanner:
-    """Feeds a `Gathered`; `state` is where it is, `stopped` why the message is over before the server ended it."""
+    """Feeds a `AnswerBuilder`; `state` is where it is, `stopped` why the message is over before the server ended it."""
 
-    def __init__(self, tools: ToolNames, gathered: Gathered) -> None:
+    def __init__(self, tools: ToolNames, gathered: AnswerBuilder) -> None:
         self.state = State.TEXT
         self.stopped = ""
         self.thought_is_closed = False
         self._tools = tools
         self._out = gathered
-        self._tape = Tape()
-        self._zone: CallZone | None = None
+        self._tape = StreamBuffer()
+        self._zone: CallBlockParser | None = None
         self._is_line_start = True
         self._ticks = ""
         self._fence = ""
@@ -217,7 +217,7 @@ class Scanner:
             case Begins.MORE:
                 return False
             case Begins.CALLS:
-                self._open_calls(CallZone(self._tools))
+                self._open_calls(CallBlockParser(self._tools))
             case Begins.NAMED_CALL | Begins.NAMED_LINE:
                 return self._open_named(found)
             case Begins.RESULT if is_after_call:
@@ -299,12 +299,12 @@ class Scanner:
             self._out.think(tape.take(tape.at + 1))
             return True
         match mark.kind:
-            case Kind.THOUGHT | Kind.BREAK:
+            case TagKind.THOUGHT | TagKind.BREAK:
                 tape.at += mark.size
                 self._end_think()
-            case Kind.CHANNEL | Kind.START if self._is_harmony:
+            case TagKind.CHANNEL | TagKind.START if self._is_harmony:
                 self._end_think()
-            case Kind.END | Kind.TURN | Kind.RESULT:
+            case TagKind.END | TagKind.TURN | TagKind.RESULT:
                 self._end_mark(mark)
             case _:
                 self._out.think(tape.take(tape.at + mark.size))
@@ -348,27 +348,27 @@ class Scanner:
         if may_call is None:
             return False
         if may_call:
-            self._open_calls(CallZone(self._tools))
+            self._open_calls(CallBlockParser(self._tools))
             return True
         run = _RUN.match(text, at)
         self._is_line_start = False
         self._say(max(at + 1, run.end() - 1) if run else at + 1)
         return True
 
-    def _take_mark(self, mark: Mark, *, is_final: bool) -> bool:
+    def _take_mark(self, mark: TagMark, *, is_final: bool) -> bool:
         tape = self._tape
         match mark.kind:
-            case Kind.OPEN | Kind.SOFT:
-                self._open_calls(CallZone(self._tools))
-            case Kind.THINK if self._is_line_start:
+            case TagKind.OPEN | TagKind.SOFT:
+                self._open_calls(CallBlockParser(self._tools))
+            case TagKind.THINK if self._is_line_start:
                 self._begin_think(mark.size)
-            case Kind.THOUGHT:
+            case TagKind.THOUGHT:
                 self._take_thought(mark.size)
-            case Kind.START | Kind.CHANNEL:
+            case TagKind.START | TagKind.CHANNEL:
                 return self._take_header(is_final=is_final)
-            case Kind.BREAK if self._is_harmony:
+            case TagKind.BREAK if self._is_harmony:
                 tape.at += mark.size
-            case Kind.END | Kind.TURN | Kind.RESULT | Kind.BREAK:
+            case TagKind.END | TagKind.TURN | TagKind.RESULT | TagKind.BREAK:
                 self._end_mark(mark)
             case _:
                 self._is_line_start = False
@@ -404,11 +404,11 @@ class Scanner:
             self._begin_think(0)
         return True
 
-    def _end_mark(self, mark: Mark) -> None:
+    def _end_mark(self, mark: TagMark) -> None:
         """End the message at a mark."""
-        if mark.kind is Kind.RESULT:
+        if mark.kind is TagKind.RESULT:
             self._end(_ANSWER)
-        elif mark.kind is Kind.TURN:
+        elif mark.kind is TagKind.TURN:
             self._end(_OTHER_SIDE)
         else:
             self._tape.at += mark.size
@@ -421,7 +421,7 @@ class Scanner:
     def _open_named(self, found: Beginning) -> bool:
         """Open the call of a tool whose name has come; true: the scanner goes on."""
         self._tape.at = found.end
-        zone = CallZone(self._tools, is_marked=True, form=found.form)
+        zone = CallBlockParser(self._tools, is_marked=True, form=found.form)
         spec = self._tools.find(found.name)
         if found.what is Begins.NAMED_LINE and spec is not None:
             zone.item = LineItem(spec)
@@ -430,7 +430,7 @@ class Scanner:
         self._open_calls(zone)
         return True
 
-    def _open_calls(self, zone: CallZone) -> None:
+    def _open_calls(self, zone: CallBlockParser) -> None:
         self._zone = zone
         self.state = State.CALLS
 
@@ -442,7 +442,7 @@ class Scanner:
         tape.at = zone.feed(tape.text, tape.at, is_final=is_final, is_cut=is_cut)
         if zone.item is not None and zone.item.spec is not None:
             index = self._call_count + len(zone.entries)
-            self._out.pieces.append(CallPiece(index, zone.item.spec.name, zone.item.size_chars))
+            self._out.pieces.append(ToolCallChunk(index, zone.item.spec.name, zone.item.size_chars))
         if zone.returned:
             tape.rewind(zone.returned)
             zone.returned = ""
@@ -458,7 +458,7 @@ class Scanner:
             self._close_calls(zone)
         return zone.is_done or len(zone.entries) > count
 
-    def _close_calls(self, zone: CallZone) -> None:
+    def _close_calls(self, zone: CallBlockParser) -> None:
         """Give out what a run of calls was, and go on behind it."""
         self._zone, self.state = None, State.TEXT
         raw = zone.raw

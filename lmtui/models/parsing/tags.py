@@ -13,11 +13,11 @@ from enum import Enum, auto
 
 from lmtui.core.messages import ToolSpec
 from lmtui.models.parsing.call_items import CUT, Found
-from lmtui.models.parsing.call_shapes import Refused, meant, with_arguments
-from lmtui.models.parsing.literals import ToolNames, Unreadable, own_parameter, read_json, type_of
+from lmtui.models.parsing.call_shapes import RejectedCall, meant, with_arguments
+from lmtui.models.parsing.literals import ToolNames, UnreadableLiteral, own_parameter, read_json, type_of
 
 
-class Kind(Enum):
+class TagKind(Enum):
     """What a mark does.
 
     `OPEN` begins calls, `SOFT` may, `CLOSE` ends them, `SEP` stands inside one.  `END` ends the message, `TURN` and `RESULT`
@@ -39,37 +39,39 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class TagMark:
     """A mark that was found, and how long it is."""
 
-    kind: Kind
+    kind: TagKind
     size: int
 
 
-_TABLE: dict[Kind, str] = {
-    Kind.OPEN: """<tool_call> <tool_calls> <toolcall> <function_call> <function_calls> <functioncall> <|tool_call|> <|tool_call>
+_TABLE: dict[TagKind, str] = {
+    TagKind.OPEN: """<tool_call> <tool_calls> <toolcall> <function_call> <function_calls> <functioncall> <|tool_call|>
+<|tool_call>
         <|tool_calls|> <|python_tag|> <|python_start|> [TOOL_CALLS] [TOOL_CALL] <|tool_call_start|> <|tool_calls_section_begin|>
         <|tool_call_begin|> <｜tool▁calls▁begin｜> <｜tool▁call▁begin｜> <|START_ACTION|> <|action_start|> <seed:tool_call>
         <minimax:tool_call> <｜DSML｜function_calls> <function_calls> <steptml:toolcall>""",
-    Kind.SOFT: "<json> <tool> <function> <action>",
-    Kind.CLOSE: """</tool_call> </tool_calls> </toolcall> </function_call> </function_calls> </functioncall> <|/tool_call|>
+    TagKind.SOFT: "<json> <tool> <function> <action>",
+    TagKind.CLOSE: """</tool_call> </tool_calls> </toolcall> </function_call> </function_calls> </functioncall> <|/tool_call|>
         <tool_call|> <|python_end|> [/TOOL_CALLS] [/TOOL_CALL] <|tool_call_end|> <|tool_calls_section_end|> <｜tool▁call▁end｜>
         <｜tool▁calls▁end｜> <|END_ACTION|> <|action_end|> </seed:tool_call> </minimax:tool_call> </｜DSML｜function_calls>
         </function_calls> </steptml:toolcall> </json> </tool> </function> </action> </invoke>""",
-    Kind.SEP: "<|tool_call_argument_begin|> <｜tool▁sep｜> <|plugin|> [ARGS] <|constrain|>",
-    Kind.THINK: "<think> <thinking> <thought> <reasoning> [THINK] <seed:think> <|START_THINKING|> ◁think▷ <|begin_of_thought|>",
-    Kind.THOUGHT: """</think> </thinking> </thought> </reasoning> [/THINK] </seed:think> <|END_THINKING|> ◁/think▷
+    TagKind.SEP: "<|tool_call_argument_begin|> <｜tool▁sep｜> <|plugin|> [ARGS] <|constrain|>",
+    TagKind.THINK: "<think> <thinking> <thought> <reasoning> [THINK] <seed:think> <|START_THINKING|> ◁think▷ "
+    "<|begin_of_thought|>",
+    TagKind.THOUGHT: """</think> </thinking> </thought> </reasoning> [/THINK] </seed:think> <|END_THINKING|> ◁/think▷
         <|end_of_thought|>""",
-    Kind.END: """<|im_end|> <|eot_id|> <|eom_id|> <|end_of_text|> <|endoftext|> <end_of_turn> <|end_of_turn|> <|return|>
+    TagKind.END: """<|im_end|> <|eot_id|> <|eom_id|> <|end_of_text|> <|endoftext|> <end_of_turn> <|end_of_turn|> <|return|>
         <|END_OF_TURN_TOKEN|> <｜end▁of▁sentence｜> <|call|> <|endofprompt|> <|eot|>""",
-    Kind.TURN: """<|im_start|> <|start_header_id|> <|header_start|> <start_of_turn> [INST] [/INST] <|START_OF_TURN_TOKEN|>
+    TagKind.TURN: """<|im_start|> <|start_header_id|> <|header_start|> <start_of_turn> [INST] [/INST] <|START_OF_TURN_TOKEN|>
         <|user|> <｜User｜> <|start_of_role|> <|im_user|>""",
-    Kind.RESULT: """<tool_response> <tool_responses> <|tool_response|> <tool_result> <tool_results> <function_results>
+    TagKind.RESULT: """<tool_response> <tool_responses> <|tool_response|> <tool_result> <tool_results> <function_results>
         <function_result> [TOOL_RESULTS] <｜tool▁outputs▁begin｜> <｜tool▁output▁begin｜> <|observation|> <tool_output>
         <observation>""",
-    Kind.START: "<|start|>",
-    Kind.CHANNEL: "<|channel|>",
-    Kind.BREAK: "<|end|>",
+    TagKind.START: "<|start|>",
+    TagKind.CHANNEL: "<|channel|>",
+    TagKind.BREAK: "<|end|>",
 }
 _KINDS = {mark.lower(): kind for kind, marks in _TABLE.items() for mark in marks.split()}
 _STARTS = frozenset(mark[:size] for mark in _KINDS for size in range(1, len(mark)))
@@ -77,10 +79,10 @@ _ANY = re.compile("|".join(re.escape(mark) for mark in sorted(_KINDS, key=len, r
 _LONGEST = max(map(len, _KINDS))
 
 
-def mark_at(text: str, at: int) -> Mark | None:
+def mark_at(text: str, at: int) -> TagMark | None:
     """Return the mark that stands at a place."""
     found = _ANY.match(text, at)
-    return Mark(_KINDS[found[0].lower()], found.end() - at) if found else None
+    return TagMark(_KINDS[found[0].lower()], found.end() - at) if found else None
 
 
 def may_be_mark(text: str, at: int) -> bool:
@@ -289,16 +291,16 @@ class TagItem:
     def found(self, *, is_cut: bool) -> Found:
         """Return what is called; see `Item.found`."""
         if self._spec is None:
-            return [Refused("there is no such tool")]
+            return [RejectedCall("there is no such tool")]
         if self._key or (is_cut and not self._is_closed):
-            return [Refused(CUT if is_cut else "it ends too early", self._spec)]
+            return [RejectedCall(CUT if is_cut else "it ends too early", self._spec)]
         if self._why:
-            return [Refused(self._why, self._spec)]
+            return [RejectedCall(self._why, self._spec)]
         if self._json:
             try:
                 return [with_arguments(self._spec, read_json("".join(self._json).strip()))]
-            except Unreadable as error:
-                return [Refused(str(error), self._spec)]
+            except UnreadableLiteral as error:
+                return [RejectedCall(str(error), self._spec)]
         if self._is_nested and not self._is_closed:
             return []
         return [meant(self._spec, self._arguments)]

@@ -15,8 +15,8 @@ from urllib.parse import quote
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.servers import LoadProgress, ServedModel, ServerFound
 from lmtui.models.provider_errors import load_failed
-from lmtui.models.servers.client import Client, digest, flag, items, number, part, raw_text, text, words
-from lmtui.models.servers.load_request import LOAD_LIMIT_S, TICK_S, UNLOAD_LIMIT_S, MemoryGate, Wanted, loaded
+from lmtui.models.servers.load_request import LOAD_LIMIT_S, TICK_S, UNLOAD_LIMIT_S, LoadRequest, MemoryGate, loaded
+from lmtui.models.servers.server_client import ServerClient, digest, flag, items, number, part, raw_text, text, words
 
 PROPS = "/props"
 MOST_ASKED = 4
@@ -45,7 +45,7 @@ def models(listed: Any, props: Any) -> tuple[ServedModel, ...]:
     return found if is_router(listed, props) else tuple(with_props(each, props) for each in found)
 
 
-async def ask_router(client: Client, found: tuple[ServedModel, ...], limit_s: float) -> tuple[ServedModel, ...]:
+async def ask_router(client: ServerClient, found: tuple[ServedModel, ...], limit_s: float) -> tuple[ServedModel, ...]:
     """Ask a router about those that are loaded; nothing is loaded by that."""
     loaded = [model.name for model in found if model.is_loaded][:MOST_ASKED]
     paths = [f"{PROPS}?model={quote(name, safe='')}&autoload=false" for name in loaded]
@@ -102,7 +102,7 @@ _REPLY_LIMIT_S = 10.0
 _GIVE_UP_LIMIT_S = 2.0
 
 
-async def load(client: Client, wanted: Wanted, _: MemoryGate) -> AsyncGenerator[LoadProgress, None]:
+async def load(client: ServerClient, wanted: LoadRequest, _: MemoryGate) -> AsyncGenerator[LoadProgress, None]:
     """Load a model; given up before it is there, it is unloaded again."""
     model, server = wanted.model, wanted.server
     if wanted.window_tokens and wanted.window_tokens != model.window_tokens:
@@ -137,7 +137,7 @@ async def load(client: Client, wanted: Wanted, _: MemoryGate) -> AsyncGenerator[
             await client.post(UNLOAD, {"model": model.name}, _GIVE_UP_LIMIT_S)
 
 
-async def unload(client: Client, server: ServerFound, model: ServedModel) -> None:
+async def unload(client: ServerClient, server: ServerFound, model: ServedModel) -> None:
     """Let a model go and wait until it is gone."""
     await _order(client, server, model, UNLOAD)
     end = asyncio.get_running_loop().time() + UNLOAD_LIMIT_S
@@ -154,7 +154,7 @@ class _Told:
     ratio: float = -1.0
 
 
-async def _follow(client: Client, name: str, told: _Told) -> None:
+async def _follow(client: ServerClient, name: str, told: _Told) -> None:
     """Take note of the router's events about a model; older ones have none."""
     async with aclosing(client.events(EVENTS)) as events:
         async for event in events:
@@ -166,14 +166,14 @@ async def _follow(client: Client, name: str, told: _Told) -> None:
                 told.ratio = max(0.0, min(1.0, (at + value) / len(stages)))
 
 
-async def _order(client: Client, server: ServerFound, model: ServedModel, path: str) -> None:
+async def _order(client: ServerClient, server: ServerFound, model: ServedModel, path: str) -> None:
     reply = await client.post(path, {"model": model.name}, _REPLY_LIMIT_S)
     if not isinstance(reply.ok, dict) or reply.ok.get("success") is not True:
         verb = path.rpartition("/")[2]
         raise load_failed(server.url, model.name, reply.status, reply.start or reply.why, verb=verb)
 
 
-async def _item(client: Client, name: str) -> dict[str, Any]:
+async def _item(client: ServerClient, name: str) -> dict[str, Any]:
     listed = (await client.get(LIST, _REPLY_LIMIT_S)).ok
     return next((each for each in items(listed, "data") if text(each, "id") == name), {})
 

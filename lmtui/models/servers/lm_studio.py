@@ -13,8 +13,8 @@ from typing import Any
 from lmtui.core.servers import LoadProgress, ServedModel, ServerFound
 from lmtui.models.endpoint import is_local
 from lmtui.models.provider_errors import load_failed
-from lmtui.models.servers.client import Client, flag, has_list, items, number, part, text, words
-from lmtui.models.servers.load_request import LOAD_LIMIT_S, UNLOAD_LIMIT_S, MemoryGate, Wanted, loaded, passing
+from lmtui.models.servers.load_request import LOAD_LIMIT_S, UNLOAD_LIMIT_S, LoadRequest, MemoryGate, loaded, passing
+from lmtui.models.servers.server_client import ServerClient, flag, has_list, items, number, part, text, words
 
 V1, V0 = "/api/v1/models", "/api/v0/models"
 
@@ -85,7 +85,7 @@ LOAD, UNLOAD = "/api/v1/models/load", "/api/v1/models/unload"
 LARGE_BYTES = 1_000_000_000
 
 
-async def load(client: Client, wanted: Wanted, gate: MemoryGate) -> AsyncGenerator[LoadProgress, None]:
+async def load(client: ServerClient, wanted: LoadRequest, gate: MemoryGate) -> AsyncGenerator[LoadProgress, None]:
     """Load a model; one that is loaded already with the wanted window stays as it is."""
     model, server = wanted.model, wanted.server
     if model.is_loaded and wanted.window_tokens in (0, model.window_tokens):
@@ -110,7 +110,7 @@ async def load(client: Client, wanted: Wanted, gate: MemoryGate) -> AsyncGenerat
     yield loaded(served, wanted.window_tokens)
 
 
-async def unload(client: Client, server: ServerFound, model: ServedModel) -> None:
+async def unload(client: ServerClient, server: ServerFound, model: ServedModel) -> None:
     """Let a loaded instance go."""
     reply = await client.post(UNLOAD, {"instance_id": model.instance or model.name}, UNLOAD_LIMIT_S)
     if not text(reply.ok, "instance_id"):
@@ -118,7 +118,7 @@ async def unload(client: Client, server: ServerFound, model: ServedModel) -> Non
 
 
 async def _make_room(
-    client: Client, server: ServerFound, going: Sequence[ServedModel], gate: MemoryGate
+    client: ServerClient, server: ServerFound, going: Sequence[ServedModel], gate: MemoryGate
 ) -> AsyncGenerator[LoadProgress, None]:
     before = gate.available() if going else 0
     for model in going:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import psutil
 
 from lmtui.core.servers import LoadProgress, ServedModel, ServerFound
-from lmtui.models.servers.client import Reply
+from lmtui.models.servers.server_client import ServerReply
 
 LOAD_LIMIT_S = 3600.0
 UNLOAD_LIMIT_S = 60.0
@@ -17,7 +17,7 @@ TICK_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LoadRequest:
     """A model of a server that is to be loaded; `window_tokens` 0 leaves the window to the server.
 
     `tick_s` is how often progress is told.
@@ -30,7 +30,7 @@ class Wanted:
     tick_s: float = TICK_S
 
 
-async def passing(task: asyncio.Task[Reply], text: str, tick_s: float) -> AsyncGenerator[LoadProgress, None]:
+async def passing(task: asyncio.Task[ServerReply], text: str, tick_s: float) -> AsyncGenerator[LoadProgress, None]:
     """Tell the time until a request is answered; closed before that, it gives the request up."""
     clock = asyncio.get_running_loop().time
     started = clock()

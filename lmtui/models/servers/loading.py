@@ -11,8 +11,8 @@ from lmtui.core.servers import LoadProgress, ServedModel, ServerFound, ServerKin
 from lmtui.models.discovery import look_at
 from lmtui.models.provider_errors import unreachable
 from lmtui.models.servers import llama_cpp, lm_studio, ollama
-from lmtui.models.servers.client import Client
-from lmtui.models.servers.load_request import TICK_S, MemoryGate, Wanted
+from lmtui.models.servers.load_request import TICK_S, LoadRequest, MemoryGate
+from lmtui.models.servers.server_client import ServerClient
 
 LOOK_LIMIT_S = 10.0
 _HOW_ELSE = {
@@ -20,12 +20,12 @@ _HOW_ELSE = {
     ServerKind.LLAMA_CPP: "It serves the model that it was started with; started without -m it takes several.",
     ServerKind.VLLM: "It serves the model that it was started with.",
 }
-_LOAD: dict[str, Callable[[Client, Wanted, MemoryGate], AsyncGenerator[LoadProgress, None]]] = {
+_LOAD: dict[str, Callable[[ServerClient, LoadRequest, MemoryGate], AsyncGenerator[LoadProgress, None]]] = {
     ServerKind.LM_STUDIO: lm_studio.load,
     ServerKind.OLLAMA: ollama.load,
     ServerKind.LLAMA_CPP: llama_cpp.load,
 }
-_UNLOAD: dict[str, Callable[[Client, ServerFound, ServedModel], Coroutine[None, None, None]]] = {
+_UNLOAD: dict[str, Callable[[ServerClient, ServerFound, ServedModel], Coroutine[None, None, None]]] = {
     ServerKind.LM_STUDIO: lm_studio.unload,
     ServerKind.OLLAMA: ollama.unload,
     ServerKind.LLAMA_CPP: llama_cpp.unload,
@@ -52,15 +52,18 @@ class Loader:
     async def load(self, model: str, window_tokens: int = 0) -> AsyncGenerator[LoadProgress, None]:
         """Load a model; see `core.servers.ModelServers.load`.  Closing the generator gives it up."""
         server = await self._server()
-        wanted = Wanted(server, _known(server, model), window_tokens, self._one_model, self._tick_s)
-        async with Client(self._root, self._key) as client, aclosing(_LOAD[server.kind](client, wanted, self._gate)) as steps:
+        wanted = LoadRequest(server, _known(server, model), window_tokens, self._one_model, self._tick_s)
+        async with (
+            ServerClient(self._root, self._key) as client,
+            aclosing(_LOAD[server.kind](client, wanted, self._gate)) as steps,
+        ):
             async for step in steps:
                 yield step
 
     async def unload(self, model: str) -> None:
         """Let a model go; see `core.servers.ModelServers.unload`."""
         server = await self._server()
-        async with Client(self._root, self._key) as client:
+        async with ServerClient(self._root, self._key) as client:
             await _UNLOAD[server.kind](client, server, _known(server, model))
 
     async def _server(self) -> ServerFound:

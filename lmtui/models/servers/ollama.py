@@ -15,8 +15,8 @@ from typing import Any
 
 from lmtui.core.servers import LoadProgress, ServedModel, ServerFound
 from lmtui.models.provider_errors import load_failed
-from lmtui.models.servers.client import Client, Reply, digest, items, number, part, raw_text, text, words
-from lmtui.models.servers.load_request import LOAD_LIMIT_S, UNLOAD_LIMIT_S, MemoryGate, Wanted, loaded, passing
+from lmtui.models.servers.load_request import LOAD_LIMIT_S, UNLOAD_LIMIT_S, LoadRequest, MemoryGate, loaded, passing
+from lmtui.models.servers.server_client import ServerClient, ServerReply, digest, items, number, part, raw_text, text, words
 
 TAGS, RUNNING, SHOW = "/api/tags", "/api/ps", "/api/show"
 MOST_SHOWN = 32
@@ -39,7 +39,7 @@ def _model(item: dict[str, Any], running: dict[str, Any] | None) -> ServedModel:
     )
 
 
-async def with_abilities(client: Client, found: tuple[ServedModel, ...], limit_s: float) -> tuple[ServedModel, ...]:
+async def with_abilities(client: ServerClient, found: tuple[ServedModel, ...], limit_s: float) -> tuple[ServedModel, ...]:
     """Ask what each model can do, the loaded ones first; what does not answer in time stays unknown."""
     gate = asyncio.Semaphore(AT_ONCE)
     order = sorted(range(len(found)), key=lambda at: not found[at].is_loaded)[:MOST_SHOWN]
@@ -75,7 +75,7 @@ KEEP = "30m"
 _LOOK_LIMIT_S = 10.0
 
 
-async def load(client: Client, wanted: Wanted, _: MemoryGate) -> AsyncGenerator[LoadProgress, None]:
+async def load(client: ServerClient, wanted: LoadRequest, _: MemoryGate) -> AsyncGenerator[LoadProgress, None]:
     """Load a model; with a window of its own, under the name of a copy that has it."""
     name, server = wanted.model.name, wanted.server
     is_other = bool(wanted.window_tokens) and wanted.window_tokens != wanted.model.window_tokens
@@ -97,7 +97,7 @@ async def load(client: Client, wanted: Wanted, _: MemoryGate) -> AsyncGenerator[
     yield loaded(found[0].window_tokens, wanted.window_tokens, name if is_other else "")
 
 
-async def unload(client: Client, server: ServerFound, model: ServedModel) -> None:
+async def unload(client: ServerClient, server: ServerFound, model: ServedModel) -> None:
     """Let a model go at once."""
     reply = await client.post(GENERATE, {"model": model.name, "keep_alive": 0, "stream": False}, UNLOAD_LIMIT_S)
     _check(reply, server.url, model.name, "unload")
@@ -110,6 +110,6 @@ def copy_name(name: str, window_tokens: int) -> str:
     return f"{base}:{re.sub(r'-[0-9]+k$', '', tag or 'latest')}-{size}"
 
 
-def _check(reply: Reply, url: str, name: str, verb: str) -> None:
+def _check(reply: ServerReply, url: str, name: str, verb: str) -> None:
     if not isinstance(reply.ok, dict) or reply.ok.get("done") is not True:
         raise load_failed(url, name, reply.status, reply.start or reply.why, verb=verb)

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from lmtui.core.events import Level, TurnReason
 from lmtui.core.messages import ImageRef
-from lmtui.core.sanitize import clean, clean_line
+from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.tui.lines.styled_text import Line, fit, fold, indent, plain, row, wrap
 
 FOLDED, UNFOLDED = "▸", "▾"
@@ -117,7 +117,7 @@ class UserBlock(Block):
 
     def body(self, width: int) -> list[Line]:
         """Return who and when, and the text as it was typed."""
-        source = clean(self._text).strip("\n").split("\n")
+        source = sanitize(self._text).strip("\n").split("\n")
         shown = source[:_SHOWN_OF_LONG] if self.can_fold and self.is_folded else source
         lines = [row((("you", "strong"),), ((f"{self._time:%H:%M}", "muted"),), width)]
         lines += [part for text in shown for part in wrap(((text.expandtabs(4), ""),) if text else (), width)]
@@ -138,7 +138,7 @@ def image_text(image: ImageRef) -> str:
     """Return a picture in a few words, such as `[picture plot.png  png  34 kB]`."""
     kind = image.media_type.removeprefix("image/")
     size = f"  {max(1, round(image.size_bytes / 1000)):,} kB" if image.size_bytes else ""
-    return clean_line(f"[picture {image.name}".rstrip() + f"  {kind}{size}]")
+    return sanitize_line(f"[picture {image.name}".rstrip() + f"  {kind}{size}]")
 
 
 class SpeakerBlock(Block):
@@ -181,7 +181,7 @@ class SpeakerBlock(Block):
         head = row(name, ((label, "muted"),), width) if self.name else ((label, "muted"),)
         if self.is_folded or not self.can_fold:
             return [head]
-        text = clean(self.thinking[-_LIVE_THINKING_CHARS:] if self.is_live else self.thinking).strip()
+        text = sanitize(self.thinking[-_LIVE_THINKING_CHARS:] if self.is_live else self.thinking).strip()
         thought = [part for each in text.split("\n") for part in wrap(((each.expandtabs(4), "muted em"),), width - 2)]
         return [head, *indent(thought, (("│ ", "muted"),))]
 
@@ -225,7 +225,7 @@ class NoticeBlock(Block):
         """Return the text behind its sign."""
         sign, role = self._LOOKS[self._level]
         text_role = "muted" if self._level is Level.INFO else ""
-        texts = clean(self._text).strip("\n").split("\n")
+        texts = sanitize(self._text).strip("\n").split("\n")
         parts = [part for text in texts for part in wrap(((text.expandtabs(4), text_role),), width - 2)]
         return indent(parts, ((f"{sign} ", role),), (("  ", ""),))
 

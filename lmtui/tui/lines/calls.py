@@ -8,7 +8,7 @@ from enum import Enum
 from typing import ClassVar
 
 from lmtui.core.events import ToolCallFinished, ToolCallStarted
-from lmtui.core.sanitize import clean, clean_line, clean_path, reveal, show_controls
+from lmtui.core.sanitize import escape_invisible, sanitize, sanitize_line, sanitize_path, show_controls
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.lines.blocks import FOLDED, UNFOLDED, Block, Mark, seconds, text_lines
 from lmtui.tui.lines.patch import digits_of, parse_patch, unified_lines
@@ -29,13 +29,13 @@ def argument_lines(arguments: Mapping[str, object], width: int, *, is_all: bool)
     """Return every argument behind its name; of a long one three lines, unless `is_all`."""
     if not arguments:
         return []
-    names = [fit(clean_line(name), _WIDEST_NAME) for name in arguments]
+    names = [fit(sanitize_line(name), _WIDEST_NAME) for name in arguments]
     lead = min(_WIDEST_NAME, max(width_of(((name, ""),)) for name in names)) + 2
     lines: list[Line] = []
     for name, value in zip(names, arguments.values(), strict=True):
         inner = max(8, width - lead)
         text = value_text(value)
-        texts = (clean(show_controls(text)) if "\n" in text else reveal(text)).strip("\n").split("\n")
+        texts = (sanitize(show_controls(text)) if "\n" in text else escape_invisible(text)).strip("\n").split("\n")
         shown = [part for each in texts[:_MOST_LINES] for part in _folded(each, inner, is_all=is_all)]
         left_out = len(texts) - _MOST_LINES
         if left_out > 0 and is_all:
@@ -118,7 +118,7 @@ class CallBlock(Block):
     @property
     def title(self) -> str:
         """Return the tool and what it worked on, clean and on one line."""
-        return clean_path(f"{self._started.tool} {self._started.title}".strip())
+        return sanitize_path(f"{self._started.tool} {self._started.title}".strip())
 
     @property
     def marks(self) -> frozenset[Mark]:
@@ -192,9 +192,9 @@ class CallBlock(Block):
         inner = self._width = max(8, width - 2)
         below = self._folded(inner) if self.is_folded else self._unfolded(inner)
         if self.feedback:
-            below = [*text_lines(clean(self.feedback), inner), *below]
+            below = [*text_lines(sanitize(self.feedback), inner), *below]
         if self.edited:
-            below = [*text_lines(f"run instead, by you: {clean(self.edited)}", inner), *below]
+            below = [*text_lines(f"run instead, by you: {sanitize(self.edited)}", inner), *below]
         return [self._head(width), *indent(below, (("  ", ""),))]
 
     def copy_text(self) -> str:
@@ -213,7 +213,7 @@ class CallBlock(Block):
 
     def _head(self, width: int) -> Line:
         sign, role = self.state.value
-        tool = pad(clean_line(self._started.tool), _WIDE_TOOL_COLUMN if width >= _WIDE_WIDTH else _TOOL_COLUMN)
+        tool = pad(sanitize_line(self._started.tool), _WIDE_TOOL_COLUMN if width >= _WIDE_WIDTH else _TOOL_COLUMN)
         left: list[Span] = [(f"{sign} ", role), (tool, "muted"), (" ", "")]
         right = self._right_side()
         summary = self._summary()
@@ -221,7 +221,7 @@ class CallBlock(Block):
         if summary.startswith(("+", "−")):
             counts = [(" ", ""), *((f" {word}", "good" if word.startswith("+") else "bad") for word in summary.split())]
         room = width - width_of(right) - 2 - width_of(tuple(left)) - width_of(tuple(counts))
-        left.append((fit_middle(clean_path(self._started.title), max(8, room)), ""))
+        left.append((fit_middle(sanitize_path(self._started.title), max(8, room)), ""))
         return row((*left, *counts), right, width)
 
     def _right_side(self) -> Line:
@@ -245,17 +245,17 @@ class CallBlock(Block):
         return tuple(spans)
 
     def _summary(self) -> str:
-        return clean_line(self._finished.summary) if self._finished is not None else ""
+        return sanitize_line(self._finished.summary) if self._finished is not None else ""
 
     def _has_preview(self) -> bool:
         return self.state is CallState.FAILED or self._started.tool in _PREVIEWED_TOOLS
 
     def _folded(self, width: int) -> list[Line]:
         if self._finished is None:
-            return _last_lines(clean(self._output), _LIVE_LINES, width)
+            return _last_lines(sanitize(self._output), _LIVE_LINES, width)
         if not self._has_preview():
             return []
-        text = clean(self._finished.result).strip("\n")
+        text = sanitize(self._finished.result).strip("\n")
         shown = _last_lines(text, _PREVIEW_LINES, width)
         hidden = text.count("\n") + 1 - len(shown)
         if hidden > 0 and shown:
@@ -269,7 +269,7 @@ class CallBlock(Block):
         for change in self.changes:
             lines += _change_lines(change, width)
         if not self.changes or self.state is CallState.FAILED:
-            lines += text_lines(clean(self._result()).strip("\n"), width, "muted")
+            lines += text_lines(sanitize(self._result()).strip("\n"), width, "muted")
         if len(lines) > _MOST_LINES:
             lines[_MOST_LINES:] = [((f"… {len(lines) - _MOST_LINES} more lines", "muted"),)]
         return lines
@@ -278,7 +278,7 @@ class CallBlock(Block):
 def _change_lines(change: FileChange, width: int) -> list[Line]:
     sign, role = CHANGE_SIGNS[change.kind]
     counts = f"  +{change.added_lines} −{change.removed_lines}"
-    head: Line = ((f"{sign} ", role), (fit_middle(clean_path(change.path), width - 16), "strong"), (counts, "muted"))
+    head: Line = ((f"{sign} ", role), (fit_middle(sanitize_path(change.path), width - 16), "strong"), (counts, "muted"))
     files = parse_patch(change.diff, change.path)
     digits = digits_of(files)
     lines = [head]

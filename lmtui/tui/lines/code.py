@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pygments.token import Token, _TokenType
 from pygments.util import ClassNotFound
 
-from lmtui.core.sanitize import clean_line, show_controls
+from lmtui.core.sanitize import sanitize_line, show_controls
 from lmtui.tui.lines.styled_text import Line, Span
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def lexer_for_path(path: str) -> Lexer | None:
 
 def source_line(raw: str) -> str:
     """Return a raw line of a file (or a part of one) as it is shown: a control character is a sign, nothing is left out."""
-    return clean_line(show_controls(raw.removesuffix("\r").expandtabs(4)))
+    return sanitize_line(show_controls(raw.removesuffix("\r").expandtabs(4)))
 
 
 def highlight(lines: list[str], lexer: Lexer | None) -> list[Line]:

@@ -10,7 +10,7 @@ from textual.binding import BindingType
 from textual.message import Message
 
 from lmtui.core.events import Envelope, TurnEnded
-from lmtui.core.sanitize import clean_path
+from lmtui.core.sanitize import sanitize_path
 from lmtui.core.workspace import DirEntry, FileChangeKind, GitState
 from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.calls import CHANGE_SIGNS
@@ -388,14 +388,14 @@ class FileTree(RowView, can_focus=True, inherit_bindings=False):
         is_open = is_dir and self._tree.is_open(own.path)
         indent = f"{_INDENT * own.path.count('/')}{'  ' if not is_dir else _OPEN if is_open else _CLOSED}"
         sign = self._marks.git_sign(own.path)
-        name = clean_path(own.path.rpartition("/")[2]) + ("/" if is_dir else "")
+        name = sanitize_path(own.path.rpartition("/")[2]) + ("/" if is_dir else "")
         name = fit_middle(name, max(6, self.content_width - 1 - len(indent) - _MARK_CELLS))
         role = "muted" if self._tree.is_ignored(own.path) else ""
         mark = self._marks.agent_sign(own.path, is_closed=is_dir and not is_open)
         return row((sign, (indent, "muted"), (name, role)), mark, self.content_width)
 
     def _found_row(self, path: str) -> Line:
-        shown = clean_path(path)
+        shown = sanitize_path(path)
         room = max(6, self.content_width - 2 - _MARK_CELLS)
         text = fit_middle(shown, room)
         line: Line = ((text, ""),)

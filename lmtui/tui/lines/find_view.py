@@ -11,7 +11,7 @@ from typing import Unpack
 
 from textual.binding import BindingsMap
 
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.tui.commands import Scope, bindings, hint_text, of_scope
 from lmtui.tui.lines.block_view import BlockView
 from lmtui.tui.lines.blocks import Block
@@ -250,7 +250,7 @@ class FindView(BlockView, can_focus=True, inherit_bindings=False):
         found: Line = (
             ((f" {which}{more}  ", "accent"),) if finder.total else ((" not found  " if finder.is_done else " … ", "warn"),)
         )
-        words: Line = ((fit(clean_line(finder.words), _WORDS_CELLS), "strong"),)
+        words: Line = ((fit(sanitize_line(finder.words), _WORDS_CELLS), "strong"),)
         keys = hint_text(of_scope(Scope.FINDING))
         self.show_note((*words, *found, (keys, "muted")) if self.has_focus else found)
 

@@ -16,7 +16,7 @@ from textual.binding import BindingsMap
 from textual.message import Message
 from textual.selection import Selection
 
-from lmtui.core.sanitize import clean, clean_line, show_controls
+from lmtui.core.sanitize import sanitize, sanitize_line, show_controls
 from lmtui.tui.commands import Scope, bindings, hint_text, of_scope
 from lmtui.tui.lines.styled_text import Line, indent, plain, restyle, wrap
 from lmtui.tui.lines.surface import LineSurface, WidgetOptions
@@ -401,7 +401,7 @@ class PageView(LineView, can_focus=True, inherit_bindings=False):
 def whole_text(text: str, width: int, role: str = "") -> list[Line]:
     """Return a text, all of it: hidden characters named and marked, a line that goes on behind a sign of its own."""
     found: list[Line] = []
-    for source in clean(show_controls(text)).split("\n"):
+    for source in sanitize(show_controls(text)).split("\n"):
         line: Line = ((source.expandtabs(4), role),) if source else ()
         for hidden in HIDDEN.finditer(source.expandtabs(4)):
             line = restyle(line, hidden.start(), hidden.end(), "warn strong")
@@ -414,5 +414,5 @@ def paragraphs(texts: list[str], width: int) -> list[Line]:
     """Return texts one below the other, each wrapped, with a blank line between them."""
     found: list[Line] = []
     for text in texts:
-        found += [*([()] if found else []), *wrap(((clean_line(text), ""),), max(8, width - 1))]
+        found += [*([()] if found else []), *wrap(((sanitize_line(text), ""),), max(8, width - 1))]
     return found

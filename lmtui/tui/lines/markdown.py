@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from lmtui.core.sanitize import clean
+from lmtui.core.sanitize import sanitize
 from lmtui.tui.lines.code import highlight, lexer_by_name
 from lmtui.tui.lines.styled_text import Line, Span, crop, fill, fold, indent, link_role, plain, width_of, wrap
 
@@ -273,7 +273,7 @@ class PieceSplitter:
 
 def clean_lines(raw: str) -> list[str]:
     """Return one raw line (without its end) as the clean lines that it shows as."""
-    return clean(raw.removesuffix("\r")).split("\n")
+    return sanitize(raw.removesuffix("\r")).split("\n")
 
 
 def _closes(line: str, marker: str) -> bool:
@@ -430,7 +430,7 @@ def inline_line(token: Token) -> Line:
         match child.type:
             case "text" | "code_inline":
                 own = [*roles, "code"] if child.type == "code_inline" else roles
-                text = clean(child.content).replace("\n", " ").replace("\t", _TAB)
+                text = sanitize(child.content).replace("\n", " ").replace("\t", _TAB)
                 spans.append((text, " ".join(own)))
                 label += text
             case "softbreak":
@@ -438,11 +438,14 @@ def inline_line(token: Token) -> Line:
             case "hardbreak":
                 spans.append(("\n", ""))
             case "image":
-                spans += [(f"[{clean(child.content)}]", "link"), (f" ({clean(str(child.attrGet('src') or ''))})", "muted")]
+                spans += [
+                    (f"[{sanitize(child.content)}]", "link"),
+                    (f" ({sanitize(str(child.attrGet('src') or ''))})", "muted"),
+                ]
             case kind if kind in _INLINE_ROLES:
                 roles.append(_INLINE_ROLES[kind])
                 if kind == "link_open":
-                    target, label = clean(str(child.attrGet("href") or "")), ""
+                    target, label = sanitize(str(child.attrGet("href") or "")), ""
                     roles[-1] = f"link {link_role(target)}".strip()
             case kind if kind.endswith("_close") and roles:
                 roles.pop()

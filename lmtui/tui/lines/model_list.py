@@ -8,7 +8,7 @@ from typing import Unpack
 
 from textual.message import Message
 
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import LoadProgress, ServedModel, ServerFound, abilities, size_text
 from lmtui.tui.lines.row_view import RowView
 from lmtui.tui.lines.styled_text import Line, fit, pad
@@ -104,17 +104,17 @@ class ModelList(RowView, can_focus=True, inherit_bindings=False):
 def server_row(server: ServerFound, width: int) -> Line:
     """Return a server's line: its kind, its address and what is wrong with it."""
     address = short_address(server.url)
-    head = f"{clean_line(server.kind)}  "
-    note = f"  {clean_line(server.note)}" if server.note else ""
+    head = f"{sanitize_line(server.kind)}  "
+    note = f"  {sanitize_line(server.note)}" if server.note else ""
     room = max(0, width - len(head) - len(address))
-    return (head, "strong"), (clean_line(address), "muted"), (fit(note, room), "warn")
+    return (head, "strong"), (sanitize_line(address), "muted"), (fit(note, room), "warn")
 
 
 def short_address(url: str) -> str:
     """Return an address as a list shows it; the files of this machine have none."""
     if "//" not in url:
         return "on this machine"
-    return clean_line(url.removeprefix("http://").rstrip("/").removesuffix("/v1"))
+    return sanitize_line(url.removeprefix("http://").rstrip("/").removesuffix("/v1"))
 
 
 def columns(width: int) -> tuple[int, int, int]:
@@ -139,7 +139,7 @@ def model_row(row: ModelRow, width: int, progress: LoadProgress | None = None) -
     assert model is not None
     name_cells, quant_cells, size_cells = columns(width)
     sign, role = (LOADING, "warn") if model.is_loading or progress else _sign(model)
-    name = pad(fit(clean_line(model.name) or "(its own model)", name_cells - 1), name_cells)
+    name = pad(fit(sanitize_line(model.name) or "(its own model)", name_cells - 1), name_cells)
     head: Line = (
         (f"{IN_USE} " if row.is_in_use else "  ", "accent"),
         (f"{sign} ", role),
@@ -148,9 +148,11 @@ def model_row(row: ModelRow, width: int, progress: LoadProgress | None = None) -
     room = max(0, width - _MARK_CELLS - name_cells)
     if progress is not None:
         text = progress.text.replace(f" {model.name}", "", 1)
-        return (*head, (fit(bar(progress.ratio) + clean_line(text), room), "accent"))
+        return (*head, (fit(bar(progress.ratio) + sanitize_line(text), room), "accent"))
     quant = (
-        pad(fit(clean_line(model.quantisation).replace(" - Medium", "_M"), quant_cells - 1), quant_cells) if quant_cells else ""
+        pad(fit(sanitize_line(model.quantisation).replace(" - Medium", "_M"), quant_cells - 1), quant_cells)
+        if quant_cells
+        else ""
     )
     size = f"{size_text(model.size_bytes):<{size_cells}}" if size_cells else ""
     window, window_role = _window(model)

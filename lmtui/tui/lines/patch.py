@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import overload
 
 from lmtui.core.line_diff import Span, compare, hunks_of, split_lines
-from lmtui.core.sanitize import clean_line, clean_path
+from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.lines.code import source_line
 from lmtui.tui.lines.styled_text import Line, fold, indent
@@ -157,7 +157,7 @@ def parse_patch(text: str, path: str = "") -> tuple[FilePatch, ...]:
     """Read a unified diff of one or more files; `path` names a file that the diff does not."""
     files: list[FilePatch] = []
     hunks: list[Hunk] = []
-    note, path = "", clean_path(path)
+    note, path = "", sanitize_path(path)
     last_old = 0
     lines = text.split("\n")
     at = 0
@@ -167,7 +167,7 @@ def parse_patch(text: str, path: str = "") -> tuple[FilePatch, ...]:
         if head:
             runs, at = _runs_of_hunk(lines, at + 1, head)
             start = int(head[1]) + (head[2] == "0")
-            hunks.append(Hunk(runs, clean_line(head[5]), max(0, start - 1 - last_old)))
+            hunks.append(Hunk(runs, sanitize_line(head[5]), max(0, start - 1 - last_old)))
             last_old = max((_last_old(run) for run in runs), default=last_old)
             continue
         if line.startswith(("diff --git ", "--- ")) and hunks:
@@ -187,7 +187,7 @@ def patches_of(changes: Iterable[FileChange]) -> tuple[FilePatch, ...]:
     """Return the patches of changed files under their own paths; a file without text to compare has a note instead."""
     found: list[FilePatch] = []
     for change in changes:
-        path = clean_path(change.path)
+        path = sanitize_path(change.path)
         patches = parse_patch(change.diff, path)
         word = "" if change.kind is FileChangeKind.MODIFIED else f"{change.kind}  "
         counts = f"{word}+{change.added_lines} {MINUS}{change.removed_lines}"
@@ -300,7 +300,7 @@ def _path_of(line: str) -> str:
     name = line[4:].partition("\t")[0].strip()
     if name == "/dev/null":
         return ""
-    return clean_path(name[2:] if name.startswith(("a/", "b/")) else name)
+    return sanitize_path(name[2:] if name.startswith(("a/", "b/")) else name)
 
 
 def _run_of_span(span: Span, before: list[str], after: list[str]) -> Run:

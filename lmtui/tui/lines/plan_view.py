@@ -8,16 +8,16 @@ from datetime import datetime, tzinfo
 from typing import Unpack
 
 from lmtui.core import events
-from lmtui.core.agent_events import BackgroundChanged, Job, JobsChanged
+from lmtui.core.agent_events import BackgroundChanged, JobsChanged, WaitingJob
 from lmtui.core.events import Envelope
 from lmtui.core.plan import Counter, PlanStep, TaskState, Todo, TodoStatus
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.task_state import in_tree
 from lmtui.core.workspace import BackgroundCommand
 from lmtui.tui.lines.row_view import RowView
 from lmtui.tui.lines.styled_text import Line, fit, indent, row, wrap
 from lmtui.tui.lines.surface import WidgetOptions
-from lmtui.tui.session_state import Agent, Facts
+from lmtui.tui.session_state import Agent, SessionState
 
 SIGNS = {
     TodoStatus.PENDING: ("○", "muted"),
@@ -59,7 +59,7 @@ class PlanView(RowView, can_focus=True, inherit_bindings=False):
         super().__init__(**options)
         self.open_agent: Callable[[str], None] = lambda _: None
         self._zone = zone
-        self._facts = Facts()
+        self._facts = SessionState()
         self._turned: set[str] = set()
         self._rows: list[PlanRow] = []
 
@@ -70,7 +70,7 @@ class PlanView(RowView, can_focus=True, inherit_bindings=False):
         if is_ours or envelope.event.agent != events.ROOT:
             self._build()
 
-    def show(self, facts: Facts) -> None:
+    def show(self, facts: SessionState) -> None:
         """Draw a session's parts."""
         if facts is not self._facts:
             self._facts = facts
@@ -151,7 +151,7 @@ def _listed(title: str, todos: Iterable[Todo], kind: str, turned: set[str], widt
     for depth, todo in in_tree(todos):
         open_ones = [each for each in todos if each.id in todo.depends_on and each.is_open]
         is_step = isinstance(todo, PlanStep)  # they show their numbers, todos do not
-        waits = ", ".join(str(each.id) if is_step else fit(clean_line(each.text), 40) for each in open_ones)
+        waits = ", ".join(str(each.id) if is_step else fit(sanitize_line(each.text), 40) for each in open_ones)
         lead = "  " * min(depth, _DEEPEST)
         below = _todo_rows(todo, f"{kind} {todo.id}", turned, width - len(lead), waits)
         rows += [replace(shown, line=((lead, ""), *shown.line)) for shown in below] if lead else below
@@ -163,14 +163,14 @@ def _todo_rows(todo: Todo, key: str, turned: set[str], width: int, waits: str = 
     sign, role = ("◌", "muted") if waits and todo.status is TodoStatus.PENDING else SIGNS[todo.status]
     is_done = not todo.is_open
     style = "muted" if is_done else "strong" if todo.status is TodoStatus.IN_PROGRESS else ""
-    name = f"{todo.id} {clean_line(todo.text)}" if isinstance(todo, PlanStep) else clean_line(todo.text)
+    name = f"{todo.id} {sanitize_line(todo.text)}" if isinstance(todo, PlanStep) else sanitize_line(todo.text)
     more = [f"waits for {waits}"] if waits else []
-    more += [clean_line(todo.notes)] if todo.notes else []
+    more += [sanitize_line(todo.notes)] if todo.notes else []
     if isinstance(todo, PlanStep):
-        more += [f"check: {clean_line(todo.verification)}"] if todo.verification else []
-        more += [f"→ {clean_line(todo.result)}"] if todo.result else []
-        more += [f"risk: {clean_line(todo.risk)}"] if todo.risk != "low" and todo.is_open else []
-    whole = "\n".join([clean_line(todo.text), *more])
+        more += [f"check: {sanitize_line(todo.verification)}"] if todo.verification else []
+        more += [f"→ {sanitize_line(todo.result)}"] if todo.result else []
+        more += [f"risk: {sanitize_line(todo.risk)}"] if todo.risk != "low" and todo.is_open else []
+    whole = "\n".join([sanitize_line(todo.text), *more])
     lead: Line = ((f" {sign} ", role),)
     is_open = is_done == (key in turned)
     room = max(8, width - 3)
@@ -197,14 +197,14 @@ def _task_rows(task: TaskState, turned: set[str], width: int) -> list[PlanRow]:
     )
     for name, text, role in parts:
         if text:
-            line: Line = ((f" {name}: ", "muted"), (fit(clean_line(text), max(8, width - len(name) - 3)), role))
-            rows.append(PlanRow(line, "", f"{name}: {clean_line(text)}"))
+            line: Line = ((f" {name}: ", "muted"), (fit(sanitize_line(text), max(8, width - len(name) - 3)), role))
+            rows.append(PlanRow(line, "", f"{name}: {sanitize_line(text)}"))
     return rows
 
 
 def _counter_row(counter: Counter, width: int) -> PlanRow:
     """Return a counter: its name, a bar, and the numbers; no bar where the end is not known."""
-    name, done = clean_line(counter.name), max(0, counter.done)
+    name, done = sanitize_line(counter.name), max(0, counter.done)
     numbers = f"{done:,}/{counter.total:,}" if counter.total > 0 else f"{done:,}"
     filled = min(_BAR_CELLS, done * _BAR_CELLS // counter.total) if counter.total > 0 else 0
     bar: Line = (("█" * filled, "good" if done >= counter.total else "accent"), ("░" * (_BAR_CELLS - filled), "muted"))
@@ -219,7 +219,7 @@ def _agent_rows(agents: list[tuple[int, Agent]], width: int) -> list[PlanRow]:
     rows = [_head("AGENTS", f"{at_work} at work" if at_work else f"{len(agents)}", width)]
     for depth, agent in agents:
         sign, role = AGENT_SIGNS[agent.state]
-        lead: Line = ((f" {'  ' * min(depth, 6)}{sign} ", role), (clean_line(agent.id), "strong"))
+        lead: Line = ((f" {'  ' * min(depth, 6)}{sign} ", role), (sanitize_line(agent.id), "strong"))
         text = f"  {agent.title}" + (f" · {agent.doing}" if agent.doing else "")
         note: Line = ((agent.state, "warn"),) if agent.state in ("waits", "partial") else ()
         shown = row((*lead, (text, "muted")), note, width)
@@ -227,14 +227,14 @@ def _agent_rows(agents: list[tuple[int, Agent]], width: int) -> list[PlanRow]:
     return rows
 
 
-def _job_rows(jobs: Iterable[Job], zone: tzinfo | None, width: int) -> list[PlanRow]:
+def _job_rows(jobs: Iterable[WaitingJob], zone: tzinfo | None, width: int) -> list[PlanRow]:
     listed = sorted(jobs, key=lambda job: (job.next_time is None, job.next_time.timestamp() if job.next_time else 0.0))
     if not listed:
         return []
     rows = [_head("JOBS", "", width)]
     for job in listed:
         when = _when(job.next_time, zone)
-        left: Line = ((" ⏲ ", "muted"), (clean_line(job.title), ""), (f"  {clean_line(job.schedule)}", "muted"))
+        left: Line = ((" ⏲ ", "muted"), (sanitize_line(job.title), ""), (f"  {sanitize_line(job.schedule)}", "muted"))
         rows.append(PlanRow(row(left, ((when, "muted"),), width), "", f"{job.title}  {job.schedule}  {when}"))
     return rows
 
@@ -246,7 +246,7 @@ def _background_rows(commands: Iterable[BackgroundCommand], width: int) -> list[
         return []
     rows = [_head("BACKGROUND", f"{sum(each.exit_code is None for each in listed)} running", width)]
     for each in listed:
-        is_running, text = each.exit_code is None, clean_line(each.command)
+        is_running, text = each.exit_code is None, sanitize_line(each.command)
         sign: Line = ((" ● ", "ok") if is_running else (" ○ ", "muted"), (f"{each.id} ", "muted"), (text, ""))
         state = "" if is_running else each.why or f"exit {each.exit_code}"
         rows.append(PlanRow(row(sign, ((state, "muted"),), width), "", f"{each.id}  {text}  {state}"))

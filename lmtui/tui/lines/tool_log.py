@@ -26,7 +26,7 @@ from lmtui.core.events import (
 )
 from lmtui.core.hooks import HookRan
 from lmtui.core.permissions.decide import Verdict
-from lmtui.core.sanitize import clean_line, clean_path
+from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.blocks import seconds
 from lmtui.tui.lines.calls import CallState
@@ -282,7 +282,7 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
         return f"{entry.agent} {entry.tool} {entry.title}" if entry is not None else ""
 
     def _start(self, time: datetime, event: ToolCallStarted) -> None:
-        agent, tool, title = clean_line(event.agent), clean_line(event.tool), clean_path(event.title)
+        agent, tool, title = sanitize_line(event.agent), sanitize_line(event.tool), sanitize_path(event.title)
         if event.call_id in self._rows:
             return
         self._rows[event.call_id] = len(self._entries)
@@ -304,12 +304,12 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
         is_no = event.decision == Verdict.DENY
         decision = str(Outcome.NO) if is_no else event.decision
         said = f" said {decision}" if decision else ""
-        title = clean_path(f"{event.event}{said}: {event.command}")
+        title = sanitize_path(f"{event.event}{said}: {event.command}")
         state = CallState.FAILED if event.has_failed or is_no else CallState.OK
         entry = LogEntry(
             event.call_id,
             envelope.time,
-            clean_line(event.agent),
+            sanitize_line(event.agent),
             "hook",
             title,
             state,
@@ -322,7 +322,7 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
     def _decide(self, call_id: str, decision: str) -> None:
         index = self._rows.get(call_id)
         if index is not None and decision:
-            self._entries[index].decision = clean_line(decision)
+            self._entries[index].decision = sanitize_line(decision)
 
     def _restore(self, event: FilesRestored) -> None:
         if event.action == "restore":

@@ -43,7 +43,7 @@ from lmtui.core.events import (
     step_id,
 )
 from lmtui.core.messages import Role
-from lmtui.core.sanitize import clean_line, clean_path
+from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.sessions import refusal_words
 from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.blocks import Block, Mark, NoticeBlock, SpeakerBlock, UserBlock, ending
@@ -104,7 +104,7 @@ _WORDS = {"undo": "undone", "redo": "done again", "restore": "put back", "rewind
 
 def restored_text(event: FilesRestored, titles: Sequence[str]) -> str:
     """Return one line such as `undone: edit parser/lexer.py  (1 file)`; `titles` name the calls that are known."""
-    word = _WORDS.get(event.action, clean_line(event.action))
+    word = _WORDS.get(event.action, sanitize_line(event.action))
     names = names_text(event.files if event.action == "restore" or not titles else titles)
     count = len(event.files)
     files = "no file changed" if not count else "1 file" if count == 1 else f"{count} files"
@@ -122,7 +122,7 @@ def left_out_text(event: CheckpointCreated, known: set[str]) -> str:
 
 def names_text(names: Sequence[str], more: int = 0) -> str:
     """Return the first of some names, clean, and how many there are beside them."""
-    shown = [clean_path(name) for name in names[:_MOST_NAMES]]
+    shown = [sanitize_path(name) for name in names[:_MOST_NAMES]]
     rest = len(names) - len(shown) + more
     return ", ".join(shown) + (f" and {rest} more" if rest else "")
 
@@ -130,7 +130,7 @@ def names_text(names: Sequence[str], more: int = 0) -> str:
 ASSISTANT_NAME = "lmtui"
 
 
-class Conversation:
+class ConversationBlocks:
     """The blocks of one agent's conversation.  `zone` is the reader's time zone (None: the machine's)."""
 
     def __init__(self, document: Document, agent: str = ROOT, zone: tzinfo | None = None) -> None:
@@ -213,7 +213,7 @@ class Conversation:
                 text = left_out_text(event, self._left_out)
                 self._left_out.update(event.left_out)
             case RuleRevoked():
-                text = f"rule revoked: {clean_line(event.rule)}"
+                text = f"rule revoked: {sanitize_line(event.rule)}"
             case FilesRestored():
                 text = self._restore(event)
         self._say(text, level)
@@ -434,9 +434,9 @@ class Transcript(FindView, can_focus=True, inherit_bindings=False):
     def __init__(self, agent: str = ROOT, zone: tzinfo | None = None, **options: Unpack[WidgetOptions]) -> None:
         super().__init__(**options)
         self._agent = agent
-        self._conversation = Conversation(self.document, agent, zone)
+        self._conversation = ConversationBlocks(self.document, agent, zone)
         self._zone = zone
-        self._behind: Conversation | None = None
+        self._behind: ConversationBlocks | None = None
         self._copied_fence: tuple[str, int] = ("", -1)
 
     @property
@@ -457,7 +457,7 @@ class Transcript(FindView, can_focus=True, inherit_bindings=False):
 
     def begin_loading(self) -> None:
         """Build the whole conversation behind what is shown."""
-        self._behind = Conversation(Document(self.document.width), self._agent, self._zone)
+        self._behind = ConversationBlocks(Document(self.document.width), self._agent, self._zone)
 
     def apply_behind(self, envelope: Envelope) -> None:
         """Take one event of the whole conversation."""

@@ -18,7 +18,7 @@ from textual.widgets import OptionList, Static, TextArea
 from textual.widgets.option_list import Option
 
 from lmtui.core.events import ApprovalRequested, Outcome
-from lmtui.core.sanitize import reveal_line
+from lmtui.core.sanitize import escape_invisible_line
 from lmtui.core.sessions import Answer
 from lmtui.tui.commands import Command, Scope, bindings, closing, command, first_key, of_scope
 from lmtui.tui.lines.diff_view import DiffView, split_word
@@ -26,15 +26,15 @@ from lmtui.tui.lines.line_view import LineView, PageView
 from lmtui.tui.lines.styled_text import Line
 from lmtui.tui.modals import approval_words as words
 from lmtui.tui.modals.approval_words import SCOPE_MEANINGS, SCOPE_WORDS, Grant, request_lines
-from lmtui.tui.modals.consent import Consent, DeadTime
+from lmtui.tui.modals.consent import Consent, InputDelay
 from lmtui.tui.modals.picker import AskText, Reading
-from lmtui.tui.modals.results import AllAnswered, Left
-from lmtui.tui.session_state import Facts
+from lmtui.tui.modals.results import AllAnswered, Dismissed
+from lmtui.tui.session_state import SessionState
 from lmtui.tui.timing import STOP_AGAIN, SecondPress
 from lmtui.tui.widgets.bars import Verbs
 
 
-class TypingOn(Consent[Answer | AllAnswered | Left | None]):
+class TypingOn(Consent[Answer | AllAnswered | Dismissed | None]):
     """A question over the prompt.
 
     `was_typing`: the user was typing when the question came up, so the first keys belong to that text.
@@ -46,22 +46,22 @@ class TypingOn(Consent[Answer | AllAnswered | Left | None]):
         super().__init__(body, now)
         self._stop = SecondPress()
 
-    def leave_with(self, left: Left) -> None:
+    def leave_with(self, left: Dismissed) -> None:
         """Close it without an answer."""
         _ = self.dismiss(left)
 
     def leave_to_type(self) -> None:
         """Make room for words."""
-        self.leave_with(Left.TYPING)
+        self.leave_with(Dismissed.TYPING)
 
     def action_approve_later(self) -> None:
         """Leave it waiting."""
-        self.leave_with(Left.LATER)
+        self.leave_with(Dismissed.LATER)
 
     def action_close_or_stop(self) -> None:
         """Interrupt the turn on the second request: the first may have been meant for what was open before."""
         if self._stop.take(monotonic()):
-            self.leave_with(Left.STOP)
+            self.leave_with(Dismissed.STOP)
         else:
             self.app.notify(STOP_AGAIN, markup=False, timeout=SecondPress.WITHIN_S)
 
@@ -92,7 +92,7 @@ class CommandEdit(ModalScreen[str | None]):
     def __init__(self, text: str, keep: Callable[[str], None], now: Callable[[], datetime]) -> None:
         super().__init__()
         self._keep = keep
-        self._dead_time = DeadTime(now)
+        self._dead_time = InputDelay(now)
         self._field = TextArea(text, compact=True, highlight_cursor_line=False, show_line_numbers=False, id="command-edit")
         self._field.cursor_blink = False
         self._verbs = Verbs()
@@ -144,7 +144,7 @@ class GrantChoice(ModalScreen[Grant | None]):
     def __init__(self, grants: Sequence[Grant], now: Callable[[], datetime]) -> None:
         super().__init__()
         self._grants = list(grants)
-        self._dead_time = DeadTime(now)
+        self._dead_time = InputDelay(now)
         self._options = OptionList(compact=True, markup=False)
         self._meaning = Static("", markup=False)
         self._verbs = Verbs()
@@ -170,7 +170,7 @@ class GrantChoice(ModalScreen[Grant | None]):
     def _explain(self, event: OptionList.OptionHighlighted) -> None:
         grant = self._grants[event.option_index]
         meaning = f"\nallowed without asking {SCOPE_MEANINGS[grant.scope]}, until you revoke it in /rules"
-        self._meaning.update(Content.assemble((reveal_line(grant.rule), "$accent"), (meaning, "$text-muted")))
+        self._meaning.update(Content.assemble((escape_invisible_line(grant.rule), "$accent"), (meaning, "$text-muted")))
 
     @on(OptionList.OptionSelected)
     def _clicked(self, event: OptionList.OptionSelected) -> None:
@@ -189,7 +189,9 @@ class GrantChoice(ModalScreen[Grant | None]):
 
 
 def _line(grant: Grant) -> Content:
-    return Content.assemble((SCOPE_WORDS[grant.scope].ljust(SCOPE_CELLS), "$text-muted"), (reveal_line(grant.rule), "$text"))
+    return Content.assemble(
+        (SCOPE_WORDS[grant.scope].ljust(SCOPE_CELLS), "$text-muted"), (escape_invisible_line(grant.rule), "$text")
+    )
 
 
 class Batch(Consent[AllAnswered | None]):
@@ -200,7 +202,7 @@ class Batch(Consent[AllAnswered | None]):
     SCOPE: ClassVar[Scope] = Scope.BATCH
     GUARDED: ClassVar[tuple[str, ...]] = ("batch.once",)
 
-    def __init__(self, requests: Sequence[ApprovalRequested], facts: Facts, *, now: Callable[[], datetime]) -> None:
+    def __init__(self, requests: Sequence[ApprovalRequested], facts: SessionState, *, now: Callable[[], datetime]) -> None:
         self._requests, self._facts = tuple(requests), facts
         super().__init__(PageView(self._lines), now)
 
@@ -249,7 +251,7 @@ class Approval(TypingOn):
     SCOPE: ClassVar[Scope] = Scope.APPROVAL
     GUARDED: ClassVar[tuple[str, ...]] = ("approve.once", "approve.session", "approve.always", "approve.edit")
 
-    def __init__(self, request: ApprovalRequested, facts: Facts, *, now: Callable[[], datetime]) -> None:
+    def __init__(self, request: ApprovalRequested, facts: SessionState, *, now: Callable[[], datetime]) -> None:
         super().__init__(self.make_body(request), now)
         self.request = request
         self._facts, self._now = facts, now

@@ -8,13 +8,13 @@ from textual.content import Content
 
 from lmtui.core.events import ApprovalRequested
 from lmtui.core.look_alikes import approval_warning
-from lmtui.core.permissions.rules import Deed, GrantScope, facts_of
-from lmtui.core.sanitize import clean_line, counted, reveal_line
+from lmtui.core.permissions.rules import FileEffect, GrantScope, facts_of
+from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize_line
 from lmtui.tui.commands import command, first_key
 from lmtui.tui.lines.line_view import whole_text
 from lmtui.tui.lines.patch import MINUS, digits_of, parse_patch, unified_lines
 from lmtui.tui.lines.styled_text import Line
-from lmtui.tui.session_state import Facts
+from lmtui.tui.session_state import SessionState
 from lmtui.tui.summary import sandbox_style, sandbox_text
 from lmtui.tui.wording import shorten_middle
 
@@ -45,33 +45,33 @@ def deed(request: ApprovalRequested) -> str:
     """Return what is asked for in a few words."""
     if request.tool == SHELL:
         return "run a command"
-    verb = "read" if facts_of(request.tool).deed is Deed.SHOWS else "change"
-    return f"{verb} {reveal_line(request.path)}" if request.path else f"use {reveal_line(request.tool)}"
+    verb = "read" if facts_of(request.tool).deed is FileEffect.SHOWS else "change"
+    return f"{verb} {escape_invisible_line(request.path)}" if request.path else f"use {escape_invisible_line(request.tool)}"
 
 
 def question(request: ApprovalRequested) -> str:
     """Return who asks for what."""
     if request.tool == NETWORK:
-        host = reveal_line(request.text)
+        host = escape_invisible_line(request.text)
         name, colon, port = host.rpartition(":")
         return f"a command wants to reach {name if colon and port == '443' else host}"
     if request.tool == SHOWN:
         return "show this folder of tools to commands, read-only?"
-    return f"{clean_line(request.agent)} asks to {deed(request)}"
+    return f"{sanitize_line(request.agent)} asks to {deed(request)}"
 
 
-def sandbox_words(request: ApprovalRequested, facts: Facts) -> str:
+def sandbox_words(request: ApprovalRequested, facts: SessionState) -> str:
     """Return where it would run."""
-    return clean_line(request.sandbox) or sandbox_text(facts)
+    return sanitize_line(request.sandbox) or sandbox_text(facts)
 
 
 def conditions(request: ApprovalRequested) -> str:
     """Return how much, where and within which limits it would run."""
-    parts = [counted(request.commands, "command") if request.commands else ""]
+    parts = [pluralize(request.commands, "command") if request.commands else ""]
     if request.diff and request.path:
         patches = parse_patch(request.diff, request.path)
         parts.append(f"+{sum(each.added for each in patches)} {MINUS}{sum(each.removed for each in patches)}")
-    parts += [f"in {clean_line(request.cwd)}" if request.cwd else "", clean_line(request.limits)]
+    parts += [f"in {sanitize_line(request.cwd)}" if request.cwd else "", sanitize_line(request.limits)]
     return " · ".join(part for part in parts if part)
 
 
@@ -85,36 +85,37 @@ def notes(request: ApprovalRequested) -> Content:
         parts = _in_short(request.uncovered)
         lines.append(Content.assemble(("not covered by your rules: ", "$text-muted"), (parts, "$warning")))
     elif request.why:
-        lines.append(Content.styled(clean_line(request.why), "$text-muted"))
+        lines.append(Content.styled(sanitize_line(request.why), "$text-muted"))
     return Content("\n").join(lines)
 
 
 def _in_short(parts: tuple[str, ...]) -> str:
     """Return the first parts, each cut in its middle: all of them stand in the text above and in the explanation."""
-    found = [shorten_middle(reveal_line(part), PART_CELLS) for part in parts[:MOST_PARTS]]
+    found = [shorten_middle(escape_invisible_line(part), PART_CELLS) for part in parts[:MOST_PARTS]]
     return " · ".join([*found, f"{len(parts) - MOST_PARTS} more"] if len(parts) > MOST_PARTS else found)
 
 
-def explanation(request: ApprovalRequested, facts: Facts) -> list[str]:
+def explanation(request: ApprovalRequested, facts: SessionState) -> list[str]:
     """Return why it asks and what each answer would do, as paragraphs."""
-    found = [f"It asks because {clean_line(request.why)}." if request.why else "It asks because no rule allows it."]
+    found = [f"It asks because {sanitize_line(request.why)}." if request.why else "It asks because no rule allows it."]
     if request.uncovered:
-        found.append("No rule of yours covers: " + " · ".join(reveal_line(part) for part in request.uncovered))
+        found.append("No rule of yours covers: " + " · ".join(escape_invisible_line(part) for part in request.uncovered))
     found.append(
         f"It would run in: {sandbox_words(request, facts)}" + (f" · {conditions(request)}" if conditions(request) else "")
     )
     found.append(f"{_key('once')}  lets it happen this once. Nothing is kept.")
     if request.suggested_rule:
         found.append(
-            f"{_key('session')}  also allows {reveal_line(request.suggested_rule)} without asking until this session ends."
+            f"{_key('session')}  also allows {escape_invisible_line(request.suggested_rule)} "
+            "without asking until this session ends."
         )
-        offered = " · ".join(dict.fromkeys(reveal_line(grant.rule) for grant in grants(request)))
+        offered = " · ".join(dict.fromkeys(escape_invisible_line(grant.rule) for grant in grants(request)))
         found.append(f"{_key('always')}  keeps a rule that you choose next, in this folder or everywhere: {offered}")
     if request.tool == SHELL:
         found.append(f"{_key('edit')}  lets you change the command first. Only what you leave there runs, this once.")
     found.append(f"{_key('no')}  refuses; the model is told that you did. {_key('because')}  refuses and tells the model why.")
     if request.digest:
-        found.append(f"Exactly what is shown is what happens; its SHA-256 is {clean_line(request.digest)}.")
+        found.append(f"Exactly what is shown is what happens; its SHA-256 is {sanitize_line(request.digest)}.")
     return found
 
 
@@ -132,7 +133,7 @@ def body_lines(request: ApprovalRequested, width: int) -> list[Line]:
     return whole_text("\n".join(part for part in (request.text, request.diff) if part), width)
 
 
-def request_lines(request: ApprovalRequested, facts: Facts, width: int) -> list[Line]:
+def request_lines(request: ApprovalRequested, facts: SessionState, width: int) -> list[Line]:
     """Return a whole request as lines: who, what, and under which conditions."""
     head: Line = ((question(request), "warn strong"),)
     found = [head]
@@ -156,7 +157,7 @@ def titled(left: str, right: str, right_style: str, width: int) -> Content:
     return Content.assemble(before, " " * space if space >= 2 else "\n" if right else "", after)
 
 
-def title(request: ApprovalRequested, facts: Facts, place: str, width: int) -> Content:
+def title(request: ApprovalRequested, facts: SessionState, place: str, width: int) -> Content:
     """Return the title line: the question, which of several it is, and the sandbox."""
     left = f"{question(request)}{f'  ({place})' if place else ''}"
     words = sandbox_words(request, facts)

@@ -32,7 +32,7 @@ MOST_ROUNDS = 6
 Result = TypeVar("Result")
 
 
-class DeadTime:
+class InputDelay:
     """The moment after a question came up, in which keys were meant for something else."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
@@ -69,7 +69,7 @@ class Consent(ModalScreen[Result]):
         self._is_left = False
         self.body = body
         self.shows_live = False
-        self._dead_time = DeadTime(now)
+        self._dead_time = InputDelay(now)
         self._is_fitted = False
         self._has_seen_end = self._is_pressed = False
         self._headline = Static("", classes="box-title", markup=False)

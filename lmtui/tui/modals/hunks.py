@@ -19,13 +19,13 @@ from lmtui.tui.lines.line_view import LineView
 from lmtui.tui.lines.patch import parse_patch
 from lmtui.tui.modals import approval_words as words
 from lmtui.tui.modals.approval import Approval
-from lmtui.tui.session_state import Facts
+from lmtui.tui.session_state import SessionState
 
 _MORE = "more of this hunk below: scroll to its end before you accept it"
 _MORE_OF_ALL = "more below: scroll to its end before you accept all of it"
 
 
-def approval_of(request: ApprovalRequested, facts: Facts, *, now: Callable[[], datetime]) -> Approval:
+def approval_of(request: ApprovalRequested, facts: SessionState, *, now: Callable[[], datetime]) -> Approval:
     """Return the dialog that fits a request: hunk by hunk only where the engine can apply just the hunks that are shown."""
     is_divisible = request.hunks > 1 and request.hunks == sum(
         len(file.hunks) for file in parse_patch(request.diff, request.path)
@@ -41,7 +41,7 @@ class HunkApproval(Approval, inherit_bindings=False):
     SCOPE: ClassVar[Scope] = Scope.HUNKS
     GUARDED: ClassVar[tuple[str, ...]] = ("hunks.all", "hunks.session", "hunks.always")
 
-    def __init__(self, request: ApprovalRequested, facts: Facts, *, now: Callable[[], datetime]) -> None:
+    def __init__(self, request: ApprovalRequested, facts: SessionState, *, now: Callable[[], datetime]) -> None:
         self._decided: dict[int, bool] = {}
         self._seen: set[int] = set()
         self._diff = DiffView(heading=self._heading)

@@ -20,7 +20,7 @@ from textual.worker import Worker
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.event_text import calls_words, set_calls
 from lmtui.core.hosts import is_same_server
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import (
     ExamState,
     LoadProgress,
@@ -38,7 +38,7 @@ from lmtui.tui.lines.styled_text import plain
 from lmtui.tui.modals.picker import AskText
 from lmtui.tui.path_index import FuzzyPaths
 from lmtui.tui.widgets.bars import HEIGHTS, Verbs
-from lmtui.tui.workbench_api import Handler, Stage
+from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 ModelId = tuple[str, str]
 _Ending = tuple[str, LmtuiError | None]
@@ -253,13 +253,13 @@ class Models(ModalScreen[ModelPicked | None]):
             return
         known = self._deeds.known(current.server.url, current.model)
         told = [step.text] if step else [*model_facts(current.model), *profile_facts(known)]
-        facts = [clean_line(fact) for fact in told]
-        name = clean_line(current.model.name)
+        facts = [sanitize_line(fact) for fact in told]
+        name = sanitize_line(current.model.name)
         self._state.update(Content.assemble((name, "$text"), ("  " + " · ".join(facts), "$text-muted")))
 
     def said(self, text: str, *, is_error: bool) -> None:
         """Say how a load or an exam ended, until the cursor moves, and look again."""
-        self._news = Content.styled(clean_line(text), "$error" if is_error else "$text")
+        self._news = Content.styled(sanitize_line(text), "$error" if is_error else "$text")
         self._describe()
         if not is_error:
             self.action_models_again()
@@ -289,7 +289,9 @@ class Models(ModalScreen[ModelPicked | None]):
     async def _ask_and_load(self, row: ModelRow) -> None:
         assert row.model is not None
         most = f"up to {row.model.max_window_tokens:,}; " if row.model.max_window_tokens else ""
-        question = AskText(f"Window in tokens for {clean_line(row.model.name)}", placeholder=f"{most}empty: the server's own")
+        question = AskText(
+            f"Window in tokens for {sanitize_line(row.model.name)}", placeholder=f"{most}empty: the server's own"
+        )
         typed = await self.app.push_screen_wait(question)
         if typed is None:
             return
@@ -321,7 +323,7 @@ class Models(ModalScreen[ModelPicked | None]):
 
     def _say_cannot(self, server: ServerFound) -> None:
         text = f"{server.kind} serves what it was started with; it loads and unloads nothing for others"
-        self._state.update(Content.styled(clean_line(text), "$warning"))
+        self._state.update(Content.styled(sanitize_line(text), "$warning"))
 
     def action_models_filter(self) -> None:
         """Show the filter."""
@@ -361,10 +363,10 @@ def read_window(typed: str) -> int | None:
     return window if window >= LEAST_WINDOW else None
 
 
-class ModelsPart:
+class ModelController:
     """Opens the list of models and does what is asked there; loads go on when it is left."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: WorkbenchApi) -> None:
         self._stage = stage
         self.loads = ModelLoads(self._ended)
         self._workers: dict[ModelId, Worker[None]] = {}
@@ -405,7 +407,7 @@ class ModelsPart:
 
     async def _use(self, servers: ModelServers, picked: ModelPicked) -> None:
         """Use another server from now on; a model file is started for it, which takes a while."""
-        name = clean_line(picked.model)
+        name = sanitize_line(picked.model)
         self._stage.say(f"taking {name} …")
         try:
             await servers.use(picked.url, picked.model)
@@ -474,4 +476,4 @@ class ModelsPart:
 
 def place_text(url: str) -> str:
     """Return where a server is, in words."""
-    return f"at {clean_line(url)}" if "//" in url else "on this machine"
+    return f"at {sanitize_line(url)}" if "//" in url else "on this machine"

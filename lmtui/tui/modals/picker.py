@@ -15,7 +15,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.tui.commands import Scope, bindings, closing, hint_text, of_scope
 from lmtui.tui.lines.line_view import PageView, paragraphs
 from lmtui.tui.lines.styled_text import Line, pad
@@ -185,7 +185,7 @@ class Picker(ModalScreen[str | None]):
         words = typed.lower().split()
         found = [each for each in self._choices if all(word in f"{each.text} {each.note}".lower() for word in words)]
         options = self._options
-        width = max((cell_len(clean_line(each.text)) for each in self._choices), default=0) + 2
+        width = max((cell_len(sanitize_line(each.text)) for each in self._choices), default=0) + 2
         options.clear_options()
         options.add_options([Option(_line(each, width), id=each.id) for each in found])
         ids = [each.id for each in found]
@@ -193,4 +193,4 @@ class Picker(ModalScreen[str | None]):
 
 
 def _line(choice: Choice, width: int) -> Content:
-    return Content.assemble((pad(clean_line(choice.text), width), "$text"), (clean_line(choice.note), "$text-muted"))
+    return Content.assemble((pad(sanitize_line(choice.text), width), "$text"), (sanitize_line(choice.note), "$text-muted"))

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from lmtui.core.sessions import Answer
 
 
-class Left(StrEnum):
+class Dismissed(StrEnum):
     """How an approval was left without an answer."""
 
     LATER = "later"

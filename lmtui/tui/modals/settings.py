@@ -16,16 +16,16 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from lmtui.core.errors import LmtuiError
-from lmtui.core.sanitize import clean, clean_line
-from lmtui.core.sessions import SettingRow, Settings
+from lmtui.core.sanitize import sanitize, sanitize_line
+from lmtui.core.sessions import SettingRow, SettingsControls
 from lmtui.tui.commands import Scope, bindings, closing, of_scope
 from lmtui.tui.lines.styled_text import fit, fit_middle, pad
+from lmtui.tui.modals.context_window import CacheScreen, WindowScreen
 from lmtui.tui.modals.picker import AskText, Picker
 from lmtui.tui.modals.results import Choice
-from lmtui.tui.modals.window import CacheScreen, WindowScreen
-from lmtui.tui.perf_overlay import Meter
+from lmtui.tui.perf_overlay import PerfOverlay
 from lmtui.tui.widgets.bars import Verbs
-from lmtui.tui.workbench_api import Handler, Stage
+from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 LEAST_NAME, MOST_NAME = 12, 18
 HIGHER = ("flag", "environment", ".env", ".lmagent")
@@ -39,7 +39,7 @@ class SettingsScreen(ModalScreen[None]):
 
     SCOPE: ClassVar[Scope] = Scope.SETTINGS
 
-    def __init__(self, settings: Settings, changed: Callable[[SettingRow], None]) -> None:
+    def __init__(self, settings: SettingsControls, changed: Callable[[SettingRow], None]) -> None:
         super().__init__()
         self._settings, self._changed = settings, changed
         self._rows: dict[str, SettingRow] = {}
@@ -128,7 +128,7 @@ class SettingsScreen(ModalScreen[None]):
             text = await self.app.push_screen_wait(Picker(row.name.upper(), choices, chosen=row.text, note=row.doc))
         else:
             hint = "with commas between" if row.is_list else row.doc
-            text = await self.app.push_screen_wait(AskText(row.name, value=clean_line(row.text), placeholder=hint))
+            text = await self.app.push_screen_wait(AskText(row.name, value=sanitize_line(row.text), placeholder=hint))
         if text is not None:
             await self._put(row.name, text)
 
@@ -144,7 +144,7 @@ class SettingsScreen(ModalScreen[None]):
         self._changed(row)
         is_overruled = any(each in row.source for each in HIGHER)
         self._say(
-            after_words(row) if is_overruled else f"{name} = {clean_line(row.value)}  ·  kept in the user's config.toml",
+            after_words(row) if is_overruled else f"{name} = {sanitize_line(row.value)}  ·  kept in the user's config.toml",
             "$text",
         )
 
@@ -153,17 +153,17 @@ class SettingsScreen(ModalScreen[None]):
         _ = self.dismiss(None)
 
     def _say(self, text: str, style: str) -> None:
-        self._state.update(Content.styled(clean(text), style))
+        self._state.update(Content.styled(sanitize(text), style))
 
 
 def after_words(row: SettingRow) -> str:
     """Return what is in force where something stronger than the user's file says it."""
-    return f"kept, but {row.name} = {clean_line(row.value)} holds: it comes from {clean_line(row.source)}"
+    return f"kept, but {row.name} = {sanitize_line(row.value)} holds: it comes from {sanitize_line(row.source)}"
 
 
 def help_text(row: SettingRow) -> str:
     """Return what a setting is for, where its value came from and what else it may be."""
-    parts = [row.doc, f"from {clean_line(row.source)}"]
+    parts = [row.doc, f"from {sanitize_line(row.source)}"]
     parts += [f"one of {', '.join(row.choices)}"] if row.choices else []
     parts += [f"environment: {', '.join(row.variables)}"] if row.variables else []
     return "  ·  ".join(parts)
@@ -177,15 +177,15 @@ def setting_line(row: SettingRow, width: int) -> Content:
     is_default = row.source == "default"
     return Content.assemble(
         (pad(fit(row.name, name_cells), name_cells), "$text"),
-        ("  " + pad(fit_middle(clean_line(row.value), room), room), "$text-muted" if is_default else "$text"),
-        ("  " + fit_middle(clean_line(row.source), source_cells), "$text-muted"),
+        ("  " + pad(fit_middle(sanitize_line(row.value), room), room), "$text-muted" if is_default else "$text"),
+        ("  " + fit_middle(sanitize_line(row.source), source_cells), "$text-muted"),
     )
 
 
-class AroundPart:
+class SettingsController:
     """Opens them.  `use_theme` takes a theme by its name at once."""
 
-    def __init__(self, stage: Stage, meter: Meter, use_theme: Callable[[str], None]) -> None:
+    def __init__(self, stage: WorkbenchApi, meter: PerfOverlay, use_theme: Callable[[str], None]) -> None:
         self._stage = stage
         self._meter = meter
         self._use_theme = use_theme

@@ -19,7 +19,7 @@ from textual.widgets import Input, Static
 
 from lmtui.core.errors import LmtuiError
 from lmtui.core.events import TurnReason
-from lmtui.core.sanitize import clean_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import LocalZone, moment_text
 from lmtui.tui.commands import Scope, bindings, closing, of_scope
@@ -28,7 +28,7 @@ from lmtui.tui.lines.styled_text import Line, fit, pad, plain, restyle
 from lmtui.tui.lines.surface import WidgetOptions
 from lmtui.tui.modals.picker import AskText, Confirm, Picker
 from lmtui.tui.modals.results import Choice, GridWanted, Picked
-from lmtui.tui.open_sessions import Desk
+from lmtui.tui.open_sessions import OpenSessions
 from lmtui.tui.summary import in_order
 from lmtui.tui.timing import call_after
 from lmtui.tui.widgets.bars import HEIGHTS, Verbs
@@ -136,20 +136,20 @@ def session_row(summary: SessionSummary, now: datetime, width: int, *, is_marked
     """Return one session in columns; an open one stands out, one that another lmtui holds says so."""
     sign, role = STATES.get(summary.state, STATES["new"])
     title_cells, model_cells, last_cells = columns(width)
-    title = fit(clean_line(summary.title) or "(nothing said yet)", title_cells)
+    title = fit(sanitize_line(summary.title) or "(nothing said yet)", title_cells)
     state = TurnReason.LIMIT.words if summary.state == TurnReason.LIMIT else summary.state
-    last = f"{state}: {clean_line(summary.last_line)}" if summary.last_line else state
+    last = f"{state}: {sanitize_line(summary.last_line)}" if summary.last_line else state
     if summary.wakes is not None:
         last = f"wakes {moment_text(summary.wakes, now, LocalZone())}"
     if summary.is_elsewhere:
         last = "open in another lmtui"
     middle: Line = (
-        (f" {pad(fit(clean_line(summary.model), model_cells), model_cells)} ", "muted"),
+        (f" {pad(fit(sanitize_line(summary.model), model_cells), model_cells)} ", "muted"),
         (pad(fit(last, last_cells), last_cells), role if summary.state == "waits" else "muted"),
     )
     if summary.match:
         cells = model_cells + last_cells + 1
-        middle = ((f" {pad(fit(clean_line(summary.match), cells), cells)}", ""),)
+        middle = ((f" {pad(fit(sanitize_line(summary.match), cells), cells)}", ""),)
     return (
         (f"{sign} ", role),
         (f"{MARK if is_marked else ' '} ", "accent"),
@@ -203,7 +203,7 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
 
     SCOPE: ClassVar[Scope] = Scope.SWITCHER
 
-    def __init__(self, desk: Desk, deeds: SessionDeeds, *, now: Callable[[], datetime]) -> None:
+    def __init__(self, desk: OpenSessions, deeds: SessionDeeds, *, now: Callable[[], datetime]) -> None:
         super().__init__()
         self._desk, self._deeds, self._now = desk, deeds, now
         self._found: dict[str, SessionSummary] = {}
@@ -262,7 +262,7 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
                 self._found = found
                 self._draw(is_done=is_done)
         except LmtuiError as error:
-            self.notify(clean_line(error.full_text()), severity="error", markup=False)
+            self.notify(sanitize_line(error.full_text()), severity="error", markup=False)
 
     def _happened(self) -> None:
         if not self._is_due:
@@ -332,12 +332,12 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
         self.run_worker(self._try(deed), group="deed")
 
     async def _rename(self, current: SessionSummary) -> None:
-        title = await self.app.push_screen_wait(AskText("Title", value=clean_line(current.title)))
+        title = await self.app.push_screen_wait(AskText("Title", value=sanitize_line(current.title)))
         if title:
             await self._deeds.rename(current.id, title)
 
     async def _delete(self, current: SessionSummary) -> None:
-        text = f"{clean_line(current.title) or current.id}\nIts log is deleted; files it changed stay as they are."
+        text = f"{sanitize_line(current.title) or current.id}\nIts log is deleted; files it changed stay as they are."
         if await self.app.push_screen_wait(Confirm("Delete this session?", text)):
             await self._deeds.delete(current.id)
 
@@ -355,7 +355,7 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
         try:
             await deed
         except LmtuiError as error:
-            self.app.notify(clean_line(error.full_text()), severity="error", markup=False)
+            self.app.notify(sanitize_line(error.full_text()), severity="error", markup=False)
         if self.is_running:
             self._read(self._search.value.strip())
 

@@ -18,14 +18,14 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from lmtui.core.errors import LmtuiError
-from lmtui.core.sanitize import clean, clean_line
+from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.servers import ServedModel, ServerFound, ServerKind, model_facts, short_facts
 from lmtui.core.sessions import SessionHost
 from lmtui.tui.commands import Scope, bindings, command, first_key, of_scope
 from lmtui.tui.lines.model_list import short_address
 from lmtui.tui.lines.styled_text import fit
 from lmtui.tui.modals.results import Chosen
-from lmtui.tui.modals.trust import TrustQuestion
+from lmtui.tui.modals.trust_question import TrustQuestion
 from lmtui.tui.widgets.bars import HEIGHTS, Verbs
 from lmtui.tui.wording import folder_text
 
@@ -82,7 +82,7 @@ class FirstRun(Screen[Chosen]):
     def _note(self) -> str:
         if not self._silent:
             return self._host.setup_note
-        return f"No answer from {clean_line(self._silent)}, the server that you chose last. Start it, or choose another."
+        return f"No answer from {sanitize_line(self._silent)}, the server that you chose last. Start it, or choose another."
 
     def on_mount(self) -> None:
         """Look for servers."""
@@ -151,7 +151,7 @@ class FirstRun(Screen[Chosen]):
         self._say("" if servers else "No model server answers here. Start one (LM Studio, Ollama, llama.cpp …) and look again.")
 
     async def _use(self, place: Place) -> None:
-        self._say(f"taking {clean_line(place.model or place.url)} …")
+        self._say(f"taking {sanitize_line(place.model or place.url)} …")
         try:
             await self._host.servers.use(place.url, place.model)
         except LmtuiError as error:
@@ -179,14 +179,14 @@ class FirstRun(Screen[Chosen]):
                 is_none = server.kind in (ServerKind.UNKNOWN, ServerKind.FILES) and not server.models
                 options.add_option(Option(_server_line(server, model, factor), id=key, disabled=is_none))
         if self._silent:
-            kept = f"continue with {clean_line(self._silent)} (it is still starting)"
+            kept = f"continue with {sanitize_line(self._silent)} (it is still starting)"
             options.add_option(Option(Content.styled(kept, "$text"), id=KEEP))
         options.add_option(Option(Content.styled("another address…", "$text"), id=OTHER))
         options.add_option(Option(Content.styled("no model yet: show me the demo", "$text"), id=DEMO))
         options.highlighted = 0
 
     def _say(self, text: str, style: str = "$text-muted") -> None:
-        self._state.update(Content.styled(clean(text), style))
+        self._state.update(Content.styled(sanitize(text), style))
 
     def _trust_parts(self) -> list[tuple[str, str]]:
         """Return whether the folder is trusted; nothing where it brings nothing."""
@@ -200,7 +200,7 @@ class FirstRun(Screen[Chosen]):
         folder = folder_text(self._host.workspace, Path.home())
         return Content.assemble(
             ("Folder    ", "$text-muted"),
-            (clean_line(folder), "$text"),
+            (sanitize_line(folder), "$text"),
             *self._trust_parts(),
             ("\nSandbox   ", "$text-muted"),
             ("chosen and tested when the first command runs; it is then always on screen", "$text-muted"),
@@ -211,14 +211,14 @@ def _server_line(server: ServerFound, model: ServedModel, factor: float) -> Cont
     address = short_address(server.url)
     facts = [] if not model.name else model_facts(model) if factor > 1 else [short_facts(model)]
     if server.note:
-        facts.append(clean_line(server.note))
+        facts.append(sanitize_line(server.note))
     return Content.assemble(
         (_column(server.kind, KIND_CELLS * factor), "$text"),
         (_column(address, URL_CELLS * factor), "$text-muted"),
         (_column(model.name or ("" if server.note else "its own model"), MODEL_CELLS * factor), "$text"),
-        (clean_line(", ".join(facts)), "$text-muted"),
+        (sanitize_line(", ".join(facts)), "$text-muted"),
     )
 
 
 def _column(text: str, cells: float) -> str:
-    return fit(clean_line(text), int(cells) - 1).ljust(int(cells))
+    return fit(sanitize_line(text), int(cells) - 1).ljust(int(cells))

@@ -16,7 +16,7 @@ from textual.screen import Screen
 
 from lmtui.core import events as session_events
 from lmtui.core.events import ROOT, Envelope
-from lmtui.core.sanitize import clean_line, clean_path
+from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.sessions import SessionSummary
 from lmtui.tui.commands import Scope, bindings, closing, of_scope
 from lmtui.tui.lines.line_view import LineView
@@ -24,8 +24,8 @@ from lmtui.tui.lines.styled_text import Line, crop, fill, fit, fit_middle, row, 
 from lmtui.tui.lines.surface import WidgetOptions
 from lmtui.tui.modals.results import Picked
 from lmtui.tui.modals.switcher import MARK, STATES
-from lmtui.tui.open_sessions import Desk
-from lmtui.tui.router import Feed
+from lmtui.tui.open_sessions import OpenSessions
+from lmtui.tui.router import SessionView
 from lmtui.tui.summary import activity_text, live_state, waits_for
 from lmtui.tui.timing import call_after
 from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Part, Verbs
@@ -173,7 +173,7 @@ class Grid(Screen[Picked | None]):
 
     SCOPE: ClassVar[Scope] = Scope.GRID
 
-    def __init__(self, desk: Desk, ask: Callable[[Feed], None], *, now: Callable[[], datetime]) -> None:
+    def __init__(self, desk: OpenSessions, ask: Callable[[SessionView], None], *, now: Callable[[], datetime]) -> None:
         super().__init__()
         self._desk, self._ask, self._now = desk, ask, now
         self._head, self._tiles, self._verbs = Bar(id="grid-head"), Tiles(id="grid-tiles"), Verbs(id="grid-verbs")
@@ -222,12 +222,12 @@ class Grid(Screen[Picked | None]):
         self._head.show([Part("SESSIONS", "bold"), Part(counts, "$text-muted", 1)], [])
         self._tiles.show(tiles, at)
 
-    def _tile(self, feed: Feed, now: datetime) -> Tile:
+    def _tile(self, feed: SessionView, now: datetime) -> Tile:
         facts, session_id = feed.facts, feed.session.id
         wanted = waits_for(facts)
         note = f"waits for you: {wanted}" if wanted else activity_text(facts, now)
         stream = self._streams.get(session_id, "")
-        lines = [*last_lines(feed.session.history()), *(clean_line(each) for each in stream.splitlines() if each.strip())]
+        lines = [*last_lines(feed.session.history()), *(sanitize_line(each) for each in stream.splitlines() if each.strip())]
         return Tile(
             session_id,
             facts.title,
@@ -270,9 +270,9 @@ def last_lines(history: Sequence[Envelope]) -> list[str]:
     for envelope in reversed(history[-LOOK_BACK:]):
         match envelope.event:
             case session_events.MessageAdded(text=text) if text.strip():
-                found += [clean_line(line) for line in reversed(text.strip().splitlines()) if line.strip()]
+                found += [sanitize_line(line) for line in reversed(text.strip().splitlines()) if line.strip()]
             case session_events.ToolCallStarted(tool=tool, title=title):
-                found.append(clean_path(f"● {tool} {title}"))
+                found.append(sanitize_path(f"● {tool} {title}"))
             case _:
                 continue
         if len(found) >= MOST_LINES:
@@ -281,5 +281,5 @@ def last_lines(history: Sequence[Envelope]) -> list[str]:
 
 
 def _asleep(summary: SessionSummary, *, is_marked: bool) -> Tile:
-    last = (clean_line(summary.last_line),) if summary.last_line else ()
-    return Tile(summary.id, clean_line(summary.title), summary.state, "open, not read yet", last, is_marked)
+    last = (sanitize_line(summary.last_line),) if summary.last_line else ()
+    return Tile(summary.id, sanitize_line(summary.title), summary.state, "open, not read yet", last, is_marked)

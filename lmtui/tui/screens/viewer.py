@@ -16,14 +16,14 @@ from textual.screen import Screen
 from lmtui.core.errors import LmtuiError
 from lmtui.core.messages import sniff
 from lmtui.core.prompt_text import mention_text
-from lmtui.core.sanitize import clean_line, clean_path
+from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.sessions import SessionHost
 from lmtui.tui.commands import Scope, bindings, closing, hint_text, of_scope
 from lmtui.tui.editor import open_editor
 from lmtui.tui.lines.file_view import FileText, FileView
 from lmtui.tui.lines.line_view import PageView
 from lmtui.tui.lines.styled_text import Line
-from lmtui.tui.timing import Latest
+from lmtui.tui.timing import LatestOnly
 from lmtui.tui.widgets.ask_line import AskLine
 from lmtui.tui.widgets.bars import Bar, Part
 
@@ -58,7 +58,7 @@ async def picture_lines(data: bytes, columns: int, rows: int) -> list[Line]:
             process.kill()
             await process.wait()
     if process.returncode:
-        raise PictureError(clean_line(reason.decode("utf-8", "replace").strip()[-200:]) or "its decoder was stopped")
+        raise PictureError(sanitize_line(reason.decode("utf-8", "replace").strip()[-200:]) or "its decoder was stopped")
     return _lines(found)
 
 
@@ -97,7 +97,7 @@ class Viewer(Screen[None]):
         self._picture.display = False
         self._ask = AskLine("viewer-ask")
         self._asks_for_line = False
-        self._searches = Latest[str](lambda work: self.run_worker(work, group="viewer-search"), self._search)
+        self._searches = LatestOnly[str](lambda work: self.run_worker(work, group="viewer-search"), self._search)
         self._note = self._lasting_note = ""
         self._size_bytes = 0
 
@@ -150,7 +150,7 @@ class Viewer(Screen[None]):
             first, last = self._file.lines_meant
             mention = f"{mention_text(self._path)}:{first}-{last}"
             self._mark(mention)
-            self._say(f"{clean_line(mention)} is in the prompt")
+            self._say(f"{sanitize_line(mention)} is in the prompt")
 
     def action_viewer_edit(self) -> None:
         """Open the file in the user's editor, at the line."""
@@ -239,6 +239,6 @@ class Viewer(Screen[None]):
         found = file.match_text
         right = [Part(found, "$accent" if found[:1].isdigit() else "$warning")] if found else []
         note = self._note or self._lasting_note
-        right += [Part(clean_line(note), "$accent", 1)] if note else []
-        self._title_bar.show([Part(clean_path(self._path), "bold")], [*right, Part(counts, "$text-muted", 2)])
+        right += [Part(sanitize_line(note), "$accent", 1)] if note else []
+        self._title_bar.show([Part(sanitize_path(self._path), "bold")], [*right, Part(counts, "$text-muted", 2)])
         self._note = ""

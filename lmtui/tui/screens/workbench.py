@@ -20,11 +20,11 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
-from lmtui.core.sanitize import clean, clean_line
+from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.paths import state_dir
 from lmtui.tui.commands import Scope, SlashCall, bindings, parse_slash
-from lmtui.tui.controllers.sending import Sending
-from lmtui.tui.open_sessions import Desk
+from lmtui.tui.controllers.send_controller import Sending
+from lmtui.tui.open_sessions import OpenSessions
 from lmtui.tui.options import StartOptions
 from lmtui.tui.screens.workbench_actions import STOPPING, PaneActions
 from lmtui.tui.timing import STOP_AGAIN, SecondPress, call_after
@@ -35,15 +35,15 @@ from lmtui.tui.wording import folder_text
 from lmtui.tui.workbench_api import Handler, Tone
 
 if TYPE_CHECKING:
-    from lmtui.tui.controllers.jobs import JobsPart
-    from lmtui.tui.controllers.mcp import McpPart
-    from lmtui.tui.controllers.panes import LayoutPart
-    from lmtui.tui.controllers.plan import PlanPart
-    from lmtui.tui.controllers.prompt import PromptPart
-    from lmtui.tui.controllers.sessions import SessionsPart
-    from lmtui.tui.lazy_imports import Dialogs
-    from lmtui.tui.perf_overlay import Meter
-    from lmtui.tui.router import Feed
+    from lmtui.tui.controllers.job_controller import JobController
+    from lmtui.tui.controllers.mcp_controller import McpController
+    from lmtui.tui.controllers.pane_controller import LayoutController
+    from lmtui.tui.controllers.plan_controller import PlanController
+    from lmtui.tui.controllers.prompt_controller import PromptController
+    from lmtui.tui.controllers.session_controller import SessionController
+    from lmtui.tui.lazy_imports import LazyImports
+    from lmtui.tui.perf_overlay import PerfOverlay
+    from lmtui.tui.router import SessionView
     from lmtui.tui.widgets.columns import Columns
 
 TICK_S = 0.25
@@ -68,7 +68,7 @@ class Workbench(PaneActions):
     VERTICAL_BREAKPOINTS = HEIGHTS
     AUTO_FOCUS = "Prompt"
 
-    def __init__(self, desk: Desk, options: StartOptions, now: Callable[[], datetime]) -> None:
+    def __init__(self, desk: OpenSessions, options: StartOptions, now: Callable[[], datetime]) -> None:
         super().__init__(desk, now)
         self._options = options
         self._folder = Path(options.workspace or Path.cwd())
@@ -84,12 +84,12 @@ class Workbench(PaneActions):
         self._prompt_row = PromptRow(self.prompt)
         self._body = Horizontal(id="body")
         self.handlers: dict[str, Handler] = self._sending.handlers()
-        self.prompt_part: PromptPart | None = None
-        self._layout_part: LayoutPart | None = None
-        self.jobs_part: JobsPart | None = None
-        self.mcp_part: McpPart | None = None
-        self.sessions_part: SessionsPart | None = None
-        self.plan_part: PlanPart | None = None
+        self.prompt_part: PromptController | None = None
+        self._layout_part: LayoutController | None = None
+        self.jobs_part: JobController | None = None
+        self.mcp_part: McpController | None = None
+        self.sessions_part: SessionController | None = None
+        self.plan_part: PlanController | None = None
 
     def compose(self) -> ComposeResult:
         """Lay out the panes; their number does not depend on what they show."""
@@ -145,7 +145,7 @@ class Workbench(PaneActions):
         self.desk.router.shared = (panes.plan, panes.files)
         self.draw()
 
-    def _meter(self, dialogs: Dialogs) -> Meter:
+    def _meter(self, dialogs: LazyImports) -> PerfOverlay:
         line = Bar(id="meter")
         line.display = False
         _ = self.mount(line, before="#prompt-row")
@@ -187,7 +187,7 @@ class Workbench(PaneActions):
         facts = active.facts if active else None
         folder = Path(facts.workspace) if facts and facts.workspace else self._folder
         if self.dialogs is None:
-            self._header.show([Part("lmtui", "bold $accent"), Part(clean_line(folder_text(folder, Path.home())))], [])
+            self._header.show([Part("lmtui", "bold $accent"), Part(sanitize_line(folder_text(folder, Path.home())))], [])
         else:
             header = self.dialogs.header_parts(facts, folder, self._options.mode, self.pane if self.has_tabs else "")
             self._header.show(*header)
@@ -239,7 +239,7 @@ class Workbench(PaneActions):
             text = self._said if text in self._said else f"{self._said}\n{text}"
         self._said = text
         line.display = bool(text)
-        line.update(Content.styled(clean(text), TONE_STYLES[tone]))
+        line.update(Content.styled(sanitize(text), TONE_STYLES[tone]))
         self._is_error_said = tone == "error"
         self._stop_say_timer()
         if text and tone != "error":
@@ -265,7 +265,7 @@ class Workbench(PaneActions):
         self._note = note
         self.draw_status()
 
-    def show_session(self, feed: Feed) -> None:
+    def show_session(self, feed: SessionView) -> None:
         """Bring a session's panes to the front."""
         if self.panes is not None:
             self.panes.show_session(feed)
@@ -336,7 +336,7 @@ class Workbench(PaneActions):
             self._clear_say()
             self.prompt.focus()
 
-    def _stop_or_ask(self, active: Feed) -> None:
+    def _stop_or_ask(self, active: SessionView) -> None:
         """Interrupt; if that may not be what the user meant, only on the second escape."""
         is_doubtful = bool(active.facts.approvals or active.facts.proposal) or getattr(self.app, "is_stop_hasty", False)
         if self._stop.take(monotonic()) or not is_doubtful:

@@ -13,23 +13,23 @@ from textual.widget import Widget
 
 from lmtui.core.errors import LmtuiError
 from lmtui.core.permissions.rules import Mode
-from lmtui.core.sanitize import clean_line, counted
+from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.tui.commands import command, first_key
 from lmtui.tui.lines.styled_text import fit
-from lmtui.tui.modals.results import AllAnswered, Choice, Left
-from lmtui.tui.open_sessions import Desk
+from lmtui.tui.modals.results import AllAnswered, Choice, Dismissed
+from lmtui.tui.open_sessions import OpenSessions
 from lmtui.tui.widgets.bars import WIDE_CELLS
 from lmtui.tui.widgets.prompt import Prompt
 from lmtui.tui.wording import MODE_NOTES
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import Answer, Changes, Restoration
-    from lmtui.tui.controllers.files import FilesPart
-    from lmtui.tui.controllers.panes import AgentPart
-    from lmtui.tui.lazy_imports import Dialogs
+    from lmtui.tui.controllers.file_controller import FileController
+    from lmtui.tui.controllers.pane_controller import PaneController
+    from lmtui.tui.lazy_imports import LazyImports
     from lmtui.tui.lines.file_tree import FileTree
     from lmtui.tui.lines.tool_log import ToolLog
-    from lmtui.tui.router import Feed
+    from lmtui.tui.router import SessionView
     from lmtui.tui.widgets.panes import Panes
     from lmtui.tui.workbench_api import Tone
 
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 class ApprovalActions(Screen[None]):
     """The part of the workbench that brings questions up.  `dialogs` are there soon after the first frame."""
 
-    def __init__(self, desk: Desk, now: Callable[[], datetime]) -> None:
+    def __init__(self, desk: OpenSessions, now: Callable[[], datetime]) -> None:
         super().__init__()
         self.desk = desk
-        self.dialogs: Dialogs | None = None
+        self.dialogs: LazyImports | None = None
         self.now = now
         self._postponed: set[str] = set()
         self._behind_words: set[str] = set()
@@ -107,14 +107,14 @@ class ApprovalActions(Screen[None]):
             return
         self._ask(active)
 
-    def ask_approval(self, feed: Feed) -> None:
+    def ask_approval(self, feed: SessionView) -> None:
         """Show the first question of a session, whatever is open, also one that was left for later."""
         self._postponed -= set(feed.facts.approvals)
         self._behind_words.clear()
         if self.dialogs is not None and not self._sync_shown():
             self._ask(feed)
 
-    def _ask(self, feed: Feed) -> None:
+    def _ask(self, feed: SessionView) -> None:
         dialogs = self.dialogs
         open_ids = [each for each in feed.facts.approvals if each not in self._postponed]
         if open_ids and dialogs is not None and not self._is_writing():
@@ -140,18 +140,18 @@ class ApprovalActions(Screen[None]):
             self.call_after_refresh(self.sync_approval)
         return True
 
-    def _decide(self, feed: Feed, approval_id: str, result: Answer | AllAnswered | Left | None) -> None:
-        if result is not None and not isinstance(result, Left):
+    def _decide(self, feed: SessionView, approval_id: str, result: Answer | AllAnswered | Dismissed | None) -> None:
+        if result is not None and not isinstance(result, Dismissed):
             self.follow_chat()
         match result:
-            case Left.STOP:
+            case Dismissed.STOP:
                 feed.session.interrupt()
-            case Left.TYPING:
+            case Dismissed.TYPING:
                 self._postponed.add(approval_id)
                 self._behind_words.add(approval_id)
                 key = first_key(command("session.next_waiting"))
                 self.say(f"the question waits until this is sent, or taken back; {key} brings it back at once")
-            case Left():
+            case Dismissed():
                 self._postponed.add(approval_id)
                 self.say(f"left waiting; {first_key(command('session.next_waiting'))} brings the question back")
             case AllAnswered():
@@ -170,7 +170,7 @@ STOPPING = "stopping …"
 class SessionActions(ApprovalActions):
     """The part of the workbench that acts on sessions; the layout is the subclass's."""
 
-    def __init__(self, desk: Desk, now: Callable[[], datetime]) -> None:
+    def __init__(self, desk: OpenSessions, now: Callable[[], datetime]) -> None:
         super().__init__(desk, now)
         self._has_failed_to_open = False
 
@@ -182,7 +182,7 @@ class SessionActions(ApprovalActions):
     def send_unsent(self) -> None:
         """Send what was typed before there was a session."""
 
-    async def open_session(self, session_id: str = "") -> Feed | None:
+    async def open_session(self, session_id: str = "") -> SessionView | None:
         """Open a session and put it on screen; None where it could not be opened, which is said."""
         try:
             feed = await self.desk.open(session_id)
@@ -343,15 +343,15 @@ class ChangeActions(SessionActions):
         choices = [
             Choice(
                 turn.id,
-                fit(clean_line(turn.text.strip()), TURN_CELLS),
-                f"{turn.time.astimezone():%H:%M}" + (f"  {counted(touched[turn.id], 'step')}" if touched[turn.id] else ""),
+                fit(sanitize_line(turn.text.strip()), TURN_CELLS),
+                f"{turn.time.astimezone():%H:%M}" + (f"  {pluralize(touched[turn.id], 'step')}" if touched[turn.id] else ""),
             )
             for turn in reversed(turns)
         ]
         turn_id = await self.app.push_screen_wait(dialogs.picker("REWIND TO BEFORE …", choices))
         text = next((turn.text for turn in turns if turn.id == turn_id), "")
         if turn_id is not None:
-            what = fit(clean_line(text.strip()), TURN_CELLS)
+            what = fit(sanitize_line(text.strip()), TURN_CELLS)
             if await self.restore(changes.plan_rewind(turn_id), what) and not self.prompt.text.strip():
                 self.prompt.replace_text(text)  # what was said can be said again, in other words
 
@@ -381,14 +381,14 @@ class ChangeActions(SessionActions):
         if self.app.screen is self:
             self.say(text, "error" if is_error else "info")
         else:
-            self.app.notify(clean_line(text), severity="error" if is_error else "information", markup=False)
+            self.app.notify(sanitize_line(text), severity="error" if is_error else "information", markup=False)
 
     def _count(self, argument: str) -> int:
         typed = argument.strip() or "1"
         count = int(typed[:9]) if typed.isascii() and typed.isdigit() else 0
         if count:
             return count
-        self.say(f"how many steps? {clean_line(argument)!r} is no number", "error")
+        self.say(f"how many steps? {sanitize_line(argument)!r} is no number", "error")
         return 0
 
     def _changes(self) -> Changes | None:
@@ -411,12 +411,12 @@ class ChangeActions(SessionActions):
 class PaneActions(ChangeActions):
     """The part of the workbench that answers the panes."""
 
-    def __init__(self, desk: Desk, now: Callable[[], datetime]) -> None:
+    def __init__(self, desk: OpenSessions, now: Callable[[], datetime]) -> None:
         super().__init__(desk, now)
         self.panes: Panes | None = None
         self.pane = "chat"
-        self.files_part: FilesPart | None = None
-        self.agent_part: AgentPart | None = None
+        self.files_part: FileController | None = None
+        self.agent_part: PaneController | None = None
         self.prompt = Prompt(placeholder="what should be done?")
 
     @abstractmethod

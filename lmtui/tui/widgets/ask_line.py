@@ -12,7 +12,7 @@ from textual.widgets import Input
 from lmtui.tui.commands import Scope, bindings
 
 
-class Asked(Protocol):
+class LineAsked(Protocol):
     """Who gets what is typed."""
 
     def typed(self, text: str) -> None:
@@ -37,7 +37,7 @@ class AskLine(Input, inherit_bindings=True):
         super().__init__(id=own_id, select_on_focus=False)
         self.cursor_blink = False
         self.display = False
-        self._asked: Asked | None = None
+        self._asked: LineAsked | None = None
         self._move: Callable[[int], None] = lambda _: None
 
     @property
@@ -45,7 +45,7 @@ class AskLine(Input, inherit_bindings=True):
         """Tell whether it is on screen."""
         return bool(self.display)
 
-    def ask(self, asked: Asked, what: str, text: str = "", *, move: Callable[[int], None] = lambda _: None) -> None:
+    def ask(self, asked: LineAsked, what: str, text: str = "", *, move: Callable[[int], None] = lambda _: None) -> None:
         """Show the line; `move` gets -1 or 1 for up and down."""
         self.placeholder, self.value, self._move = what, text, move
         self.cursor_position = len(text)

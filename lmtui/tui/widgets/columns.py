@@ -26,7 +26,7 @@ class LayoutError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class PaneLayout:
     """Which panes are hidden, how wide the columns at the sides are in cells (0: by the screen), and the plan's share of
     the right one in percent.
     """
@@ -36,25 +36,25 @@ class Layout:
     side_cells: int = 0
     plan_percent: int = 40
 
-    def toggled(self, pane: str) -> Layout:
+    def toggled(self, pane: str) -> PaneLayout:
         """Return the layout with a pane hidden, or shown again."""
         return self.shown(pane) if pane in self.hidden else replace(self, hidden=(*self.hidden, pane))
 
-    def shown(self, pane: str) -> Layout:
+    def shown(self, pane: str) -> PaneLayout:
         """Return the layout with a pane shown."""
         return replace(self, hidden=tuple(each for each in self.hidden if each != pane))
 
-    def with_width(self, column: str, cells: int) -> Layout:
+    def with_width(self, column: str, cells: int) -> PaneLayout:
         """Return the layout with the `files` or the `side` column of a width, within bounds."""
         width = max(LEAST_CELLS, min(MOST_CELLS, cells))
         return replace(self, files_cells=width) if column == "files" else replace(self, side_cells=width)
 
-    def with_plan(self, percent: int) -> Layout:
+    def with_plan(self, percent: int) -> PaneLayout:
         """Return the layout with another share for the plan, within bounds."""
         return replace(self, plan_percent=max(LEAST_PLAN, min(MOST_PLAN, percent)))
 
 
-def read_layout(folder: Path) -> Layout:
+def read_layout(folder: Path) -> PaneLayout:
     """Return the layout that was kept, the usual one where none was.
 
     Raises:
@@ -64,7 +64,7 @@ def read_layout(folder: Path) -> Layout:
     try:
         data = json.loads(file.read_text("utf-8"))
     except FileNotFoundError:
-        return Layout()
+        return PaneLayout()
     except json.JSONDecodeError as error:
         raise LayoutError(f"{file}: line {error.lineno}: {error.msg}; the usual layout is used") from error
     except (OSError, ValueError, RecursionError) as error:
@@ -72,7 +72,7 @@ def read_layout(folder: Path) -> Layout:
     return _checked(file, data)
 
 
-def save_layout(folder: Path, layout: Layout) -> None:
+def save_layout(folder: Path, layout: PaneLayout) -> None:
     """Keep a layout; the file is replaced in one step.  Blocks (disk).
 
     Raises:
@@ -84,7 +84,7 @@ def save_layout(folder: Path, layout: Layout) -> None:
     draft.replace(folder / FILE_NAME)
 
 
-def _checked(file: Path, data: Any) -> Layout:
+def _checked(file: Path, data: Any) -> PaneLayout:
     text = file.read_text("utf-8")
 
     def fail(name: str, problem: str) -> LayoutError:
@@ -93,14 +93,14 @@ def _checked(file: Path, data: Any) -> Layout:
 
     if not isinstance(data, dict):
         raise fail("", "this is no layout")
-    known = {each.name for each in fields(Layout)}
+    known = {each.name for each in fields(PaneLayout)}
     for name, value in data.items():
         if name not in known:
             raise fail(name, f"there is no {name!r}")
         is_panes = isinstance(value, list) and all(each in HIDEABLE for each in value)
         if (name == "hidden" and not is_panes) or (name != "hidden" and type(value) is not int):
             raise fail(name, f"{name} cannot be {value!r}")
-    found = Layout(**{**data, "hidden": tuple(dict.fromkeys(data.get("hidden", ())))})
+    found = PaneLayout(**{**data, "hidden": tuple(dict.fromkeys(data.get("hidden", ())))})
     if found.files_cells:
         found = found.with_width("files", found.files_cells)
     if found.side_cells:
@@ -128,11 +128,11 @@ class Columns(Horizontal):
     class Dragged(Message):
         """An edge was dragged to where the user wants it."""
 
-        layout: Layout
+        layout: PaneLayout
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name for it
         super().__init__(id=id)
-        self.layout_of_user = Layout()
+        self.layout_of_user = PaneLayout()
         self.files_pane, self.chat_pane = Vertical(id="files-pane", classes="pane"), Vertical(id="chat-pane")
         self.plan_pane, self.log_pane = Vertical(id="plan-pane", classes="pane"), Vertical(id="log-pane", classes="pane")
         self.side_pane = Vertical(self.plan_pane, self.log_pane, id="side-pane")
@@ -144,7 +144,7 @@ class Columns(Horizontal):
         """Return the panes by name."""
         return {"files": self.files_pane, "chat": self.chat_pane, "plan": self.plan_pane, "log": self.log_pane}
 
-    def use_layout(self, layout: Layout) -> None:
+    def use_layout(self, layout: PaneLayout) -> None:
         """Hide and size the panes."""
         self.layout_of_user = layout
         is_wide = self.app.size.width >= WIDE_CELLS
@@ -154,7 +154,7 @@ class Columns(Horizontal):
         self.side_pane.set_class({"plan", "log"} <= set(layout.hidden), "-hidden")
         for pane, cells in ((self.files_pane, layout.files_cells), (self.side_pane, layout.side_cells)):
             _set_width(pane, min(cells, self.app.size.width // 2) if is_wide else 0)
-        is_shared = layout.plan_percent != Layout().plan_percent
+        is_shared = layout.plan_percent != PaneLayout().plan_percent
         self.plan_pane.styles.height = f"{layout.plan_percent}fr" if is_shared else None
         self.log_pane.styles.height = f"{100 - layout.plan_percent}fr" if is_shared else None
 
@@ -225,7 +225,7 @@ class Columns(Horizontal):
         is_between = self.plan_pane.region.height and log.height and log.x <= x < log.right
         return "plan" if is_between and y == log.y else ""
 
-    def _dragged_layout(self, x: int, y: int) -> Layout:
+    def _dragged_layout(self, x: int, y: int) -> PaneLayout:
         layout = self.layout_of_user
         match self._dragged:
             case "files":

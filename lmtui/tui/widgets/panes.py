@@ -11,7 +11,7 @@ from lmtui.tui.lines.file_tree import FileTree
 from lmtui.tui.lines.plan_view import PlanView
 from lmtui.tui.lines.tool_log import ToolLog
 from lmtui.tui.lines.transcript import Transcript
-from lmtui.tui.router import Feed
+from lmtui.tui.router import SessionView
 from lmtui.tui.widgets.bars import Bar, Part
 from lmtui.tui.widgets.columns import Columns
 
@@ -62,7 +62,7 @@ class Panes(Columns):
         await self.plan_pane.mount(self.plan)
         await self.log_pane.mount(self._log_title)
 
-    def show_session(self, feed: Feed) -> None:
+    def show_session(self, feed: SessionView) -> None:
         """Bring a session's own panes to the front, made if they are not there, and the shared ones in line with it."""
         session_id = feed.session.id
         if session_id not in self._by_session:

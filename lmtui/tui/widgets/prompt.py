@@ -22,16 +22,16 @@ from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.completing import (
     PROMPT_FILES,
     Completing,
-    Kind,
+    CompletionKind,
+    CompletionRequest,
     Offer,
-    Wanted,
     name_offers,
     past_offers,
     value_offers,
     wanted_at,
 )
-from lmtui.tui.prompt_store import Folds, History, Typed, is_large
-from lmtui.tui.timing import Burst, call_after
+from lmtui.tui.prompt_store import Folds, SentHistory, Typed, is_large
+from lmtui.tui.timing import PasteDetector, call_after
 from lmtui.tui.wording import shorten_middle
 
 _REORDERING = (0x061C, *range(0x200E, 0x2010), *range(0x2028, 0x202F), *range(0x2066, 0x206A))
@@ -165,7 +165,7 @@ class Completions(Static):
             return
         first = max(0, min(marked - MAX_SHOWN + 1, len(offers) - MAX_SHOWN))
         shown = offers[first : first + MAX_SHOWN]
-        is_path = completing.wanted is not None and completing.wanted.kind is Kind.PATH
+        is_path = completing.wanted is not None and completing.wanted.kind is CompletionKind.PATH
         width = self.app.size.width - MARGIN_CELLS
         cells = LABEL_CELLS if any(offer.note for offer in shown) and not is_path else 0
         lines = [_line(offer, cells, width, is_marked=first + row == marked) for row, offer in enumerate(shown)]
@@ -212,7 +212,7 @@ class Prompt(TokenArea):
     class PathsWanted(Message):
         """Paths are wanted; the answer goes to `offer`."""
 
-        wanted: Wanted
+        wanted: CompletionRequest
 
     @dataclass
     class Paged(Message):
@@ -222,11 +222,11 @@ class Prompt(TokenArea):
 
     def __init__(self, *, placeholder: str) -> None:
         super().__init__(name="prompt", placeholder=placeholder)
-        self.history_texts = History()
+        self.history_texts = SentHistory()
         self.completing = Completing()
         self._searched_from: str | None = None
         self._completed_text = ""
-        self._burst = Burst()
+        self._burst = PasteDetector()
         self._held_enter: Timer | None = None
 
     # -- keys -----------------------------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ class Prompt(TokenArea):
         line = self.document.get_line(wanted.row) if wanted is not None and wanted.row < self.document.line_count else ""
         if wanted is not None and offer is not None and not completing.is_typed_whole(line):
             self._accept(wanted, offer)
-            if offer.goes_on or wanted.kind in (Kind.PATH, Kind.PAST):
+            if offer.goes_on or wanted.kind in (CompletionKind.PATH, CompletionKind.PAST):
                 return
         self._send(is_now=False)
 
@@ -343,25 +343,25 @@ class Prompt(TokenArea):
             return
         self._completed_text = text
         if self._searched_from is not None:
-            wanted = Wanted(Kind.PAST, text)
+            wanted = CompletionRequest(CompletionKind.PAST, text)
             self.offer(wanted, past_offers(self.history_texts.search(text)))
             return
         wanted_now = wanted_at(text, *self.cursor_location)
         match wanted_now:
-            case Wanted(kind=Kind.NAME, query=query):
+            case CompletionRequest(kind=CompletionKind.NAME, query=query):
                 self.offer(wanted_now, name_offers(query, self.completing.values.get(PROMPT_FILES, ())))
-            case Wanted(kind=Kind.VALUE, query=query, source=source):
+            case CompletionRequest(kind=CompletionKind.VALUE, query=query, source=source):
                 self.offer(wanted_now, value_offers(query, self.completing.values.get(source, ())))
-            case Wanted():
+            case CompletionRequest():
                 self.completing.wanted = wanted_now
                 self.post_message(self.PathsWanted(wanted_now))
             case None:
                 self.close_completions()
 
-    def offer(self, wanted: Wanted, offers: Sequence[Offer]) -> None:
+    def offer(self, wanted: CompletionRequest, offers: Sequence[Offer]) -> None:
         """Show what fits, unless something else is wanted by now."""
-        is_late = wanted.kind is Kind.PATH and wanted != self.completing.wanted
-        if not is_late and (offers or self.completing.is_open or wanted.kind is Kind.PAST):
+        is_late = wanted.kind is CompletionKind.PATH and wanted != self.completing.wanted
+        if not is_late and (offers or self.completing.is_open or wanted.kind is CompletionKind.PAST):
             self.completing.show(wanted, offers)
             self.post_message(self.Completions(self.completing))
 
@@ -382,16 +382,16 @@ class Prompt(TokenArea):
         self.completing.move(step)
         self.post_message(self.Completions(self.completing))
 
-    def _accept(self, wanted: Wanted, offer: Offer) -> None:
+    def _accept(self, wanted: CompletionRequest, offer: Offer) -> None:
         self._searched_from = None
-        if wanted.kind is Kind.PAST:
+        if wanted.kind is CompletionKind.PAST:
             index = self.completing.offers.index(offer)
             found = self.history_texts.search(wanted.query)[index]
             self.close_completions()
             self._completed_text = found
             self.replace_text(found)
             return
-        text = offer.text if offer.goes_on or wanted.kind is not Kind.PATH else f"{offer.text} "
+        text = offer.text if offer.goes_on or wanted.kind is not CompletionKind.PATH else f"{offer.text} "
         self.replace(text, (wanted.row, wanted.start), (wanted.row, wanted.end))
         self.move_cursor((wanted.row, wanted.start + len(text)))
         if not offer.goes_on:

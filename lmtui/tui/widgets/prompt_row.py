@@ -12,7 +12,7 @@ from textual.widgets import Static
 from lmtui.tui.widgets.prompt import Completions, Prompt
 
 if TYPE_CHECKING:
-    from lmtui.tui.controllers.prompt import PromptPart
+    from lmtui.tui.controllers.prompt_controller import PromptController
 
 
 class PromptRow(Horizontal):
@@ -22,7 +22,7 @@ class PromptRow(Horizontal):
         super().__init__(id="prompt-row")
         self._prompt = prompt
         self.completions = Completions("", id="completions", markup=False)
-        self.part: PromptPart | None = None
+        self.part: PromptController | None = None
 
     def compose(self) -> ComposeResult:
         """Lay out the row."""

@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 
 from lmtui.core.jobs import JobKind, JobRecord, Missed
 from lmtui.features.jobs import leases
-from lmtui.features.jobs.leases import AWAY_S, LEASE_S, MOST_ATTEMPTS, MOST_TRIES, Moment, Owner
+from lmtui.features.jobs.leases import AWAY_S, LEASE_S, MOST_ATTEMPTS, MOST_TRIES, Owner, RunMoment
 
 START = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
 JOB = JobRecord(id="a", text="task", title="task", created=START, due=START)
 
 
-def moment(seconds: float = 0.0, *, wall_s: float | None = None) -> Moment:
-    return Moment(START + timedelta(seconds=seconds if wall_s is None else wall_s), seconds)
+def moment(seconds: float = 0.0, *, wall_s: float | None = None) -> RunMoment:
+    return RunMoment(START + timedelta(seconds=seconds if wall_s is None else wall_s), seconds)
 
 
-def claimed(job: JobRecord, at: Moment, me: Owner, alive: bool = True) -> list[JobRecord]:
+def claimed(job: JobRecord, at: RunMoment, me: Owner, alive: bool = True) -> list[JobRecord]:
     tokens = itertools.count()
     return [*leases.claim_due([job], at, me, new_token=lambda: f"{me.pid}.{next(tokens)}", is_alive=lambda *_: alive)]
 

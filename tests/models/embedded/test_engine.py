@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from lmtui.core.errors import Fault, ProviderError
-from lmtui.models.embedded.engine import CHILD, Engine
+from lmtui.models.embedded.embedded_server import CHILD, Engine
 
 READY = """
 import json, os, sys

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.models.embedded.engine import MOST_FILES, find_files, quantisation_of
+from lmtui.models.embedded.embedded_server import MOST_FILES, find_files, quantisation_of
 
 MB = 1_000_000
 DIGEST = "a" * 64

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lmtui.core.messages import CallForm, ToolSpec
+from lmtui.core.messages import ToolCallFormat, ToolSpec
 
 
 def tool(name: str, required: str = "", optional: str = "", *aliases: str, **kinds: str) -> ToolSpec:
@@ -55,7 +55,7 @@ class Case:
     problem: str = ""
     is_cut: bool = False
     is_over: bool = False
-    form: CallForm = CallForm.TEXT
+    form: ToolCallFormat = ToolCallFormat.TEXT
     tools: tuple[ToolSpec, ...] = field(default=TOOLS)
 
     @property
@@ -610,25 +610,31 @@ EXAMPLES = (
 )
 
 SCHEMA = (
-    Case("schema call", J_READ, (READ,), form=CallForm.SCHEMA),
+    Case("schema call", J_READ, (READ,), form=ToolCallFormat.SCHEMA),
     Case(
         "schema done",
         '{"name": "done", "arguments": {"answer": "It is\\n\\"4\\" \\u00fc \\ud83d\\ude00."}}',
         text='It is\n"4" ü 😀.',
-        form=CallForm.SCHEMA,
+        form=ToolCallFormat.SCHEMA,
     ),
-    Case("schema done, spread", '{ "name" : "done" ,\n "arguments" : { "answer" : "4" } }', text="4", form=CallForm.SCHEMA),
-    Case("schema done, turned", '{"arguments": {"answer": "4"}, "name": "done"}', text="4", form=CallForm.SCHEMA),
-    Case("schema done, other key", '{"name": "done", "arguments": {"text": "4"}}', text="4", form=CallForm.SCHEMA),
     Case(
-        "schema done, cut", '{"name": "done", "arguments": {"answer": "It is', text="It is", is_cut=True, form=CallForm.SCHEMA
+        "schema done, spread", '{ "name" : "done" ,\n "arguments" : { "answer" : "4" } }', text="4", form=ToolCallFormat.SCHEMA
     ),
-    Case("schema call, cut", J_READ[:-12], problem="cut off", is_cut=True, form=CallForm.SCHEMA),
-    Case("schema not held", "It is 4.", form=CallForm.SCHEMA),
-    Case("schema not held, tag", tagged(J_READ), (READ,), form=CallForm.SCHEMA),
-    Case("schema unknown", '{"name": "fly", "arguments": {"to": "moon"}}', problem="no such tool", form=CallForm.SCHEMA),
-    Case("schema empty", "", form=CallForm.SCHEMA),
-    Case("schema thinking", "<think>Hm.</think>" + J_READ, (READ,), thinking="Hm.", form=CallForm.SCHEMA),
+    Case("schema done, turned", '{"arguments": {"answer": "4"}, "name": "done"}', text="4", form=ToolCallFormat.SCHEMA),
+    Case("schema done, other key", '{"name": "done", "arguments": {"text": "4"}}', text="4", form=ToolCallFormat.SCHEMA),
+    Case(
+        "schema done, cut",
+        '{"name": "done", "arguments": {"answer": "It is',
+        text="It is",
+        is_cut=True,
+        form=ToolCallFormat.SCHEMA,
+    ),
+    Case("schema call, cut", J_READ[:-12], problem="cut off", is_cut=True, form=ToolCallFormat.SCHEMA),
+    Case("schema not held", "It is 4.", form=ToolCallFormat.SCHEMA),
+    Case("schema not held, tag", tagged(J_READ), (READ,), form=ToolCallFormat.SCHEMA),
+    Case("schema unknown", '{"name": "fly", "arguments": {"to": "moon"}}', problem="no such tool", form=ToolCallFormat.SCHEMA),
+    Case("schema empty", "", form=ToolCallFormat.SCHEMA),
+    Case("schema thinking", "<think>Hm.</think>" + J_READ, (READ,), thinking="Hm.", form=ToolCallFormat.SCHEMA),
 )
 
 CASES = (

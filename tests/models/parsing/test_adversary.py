@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmtui.core.messages import CallForm
-from lmtui.models.parsing.answer import Answer, AnswerParser
+from lmtui.core.messages import ToolCallFormat
+from lmtui.models.parsing.answer import AnswerParser, ParsedAnswer
 from tests.models.parsing.cases import CASES, ECHO, HELLO, J_ECHO, J_HELLO, J_READ, READ, TOOLS, tagged
 from tests.models.parsing.reading import calls_of, read
 
@@ -19,9 +19,9 @@ CORPUS = Path(__file__).parents[2] / "corpus" / "adversary.jsonl"
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in CORPUS.read_text(encoding="utf-8").splitlines()]
 
 
-def parsed(row: dict[str, Any], size: int = 0) -> Answer:
+def parsed(row: dict[str, Any], size: int = 0) -> ParsedAnswer:
     """Return the answer of a message that comes whole, or in pieces of a size."""
-    parser = AnswerParser(TOOLS, CallForm.TEXT)
+    parser = AnswerParser(TOOLS, ToolCallFormat.TEXT)
     if "thinking" in row:
         parser.feed_thinking(row["thinking"])
     text = row["message"]

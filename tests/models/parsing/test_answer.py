@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmtui.core.messages import CallForm, CallPiece, ModelPiece, TextPiece, ThinkingPiece
+from lmtui.core.messages import StreamChunk, TextChunk, ThinkingChunk, ToolCallChunk, ToolCallFormat
 from lmtui.models.parsing.answer import AnswerParser
 from tests.models.parsing.cases import CASES, J_ECHO, J_LS, J_READ, TOOLS, Case, tagged
 from tests.models.parsing.reading import calls_of, read
@@ -38,7 +38,7 @@ def test_a_message_cut_anywhere_gives_the_same(case: Case) -> None:
 def test_pieces_add_up_to_the_text(case: Case) -> None:
     answer, pieces, _ = read(case.message, case.tools, case.form, is_cut=case.is_cut)
     text = text_of(pieces)
-    thinking = "".join(piece.text for piece in pieces if isinstance(piece, ThinkingPiece))
+    thinking = "".join(piece.text for piece in pieces if isinstance(piece, ThinkingChunk))
     if "closing tag" in case.name:
         assert text.endswith(answer.text)
     else:
@@ -116,8 +116,10 @@ FRAGMENTS = [
 
 
 @settings(max_examples=400, deadline=None)
-@given(st.lists(st.sampled_from(FRAGMENTS), max_size=14), st.data(), st.booleans(), st.sampled_from(list(CallForm)))
-def test_any_text_cut_anywhere_gives_the_same(parts: list[str], data: st.DataObject, is_cut: bool, form: CallForm) -> None:
+@given(st.lists(st.sampled_from(FRAGMENTS), max_size=14), st.data(), st.booleans(), st.sampled_from(list(ToolCallFormat)))
+def test_any_text_cut_anywhere_gives_the_same(
+    parts: list[str], data: st.DataObject, is_cut: bool, form: ToolCallFormat
+) -> None:
     text = "".join(parts)
     whole = read([text], TOOLS, form, is_cut=is_cut)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=4)))
@@ -141,7 +143,7 @@ def test_a_spoilt_message_letter_by_letter_gives_the_same(case: Case, spoils: li
 
 @given(st.text(alphabet=st.characters(exclude_characters="<[{`◁", exclude_categories=["Cs"]), max_size=200))
 def test_text_without_marks_is_text(text: str) -> None:
-    answer, _, is_over = read([text], (), CallForm.NATIVE)
+    answer, _, is_over = read([text], (), ToolCallFormat.NATIVE)
     assert (answer.text, answer.calls, answer.thinking, is_over) == (text, (), "", False)
 
 
@@ -187,7 +189,7 @@ def test_a_hostile_answer_takes_time_by_its_length(name: str, size: int) -> None
 
 def _unguarded(parts: list[str]) -> None:
     """Read parts as if repeating oneself were allowed: the guards would end all of these early."""
-    parser = AnswerParser(TOOLS, CallForm.TEXT, is_guarded=False)
+    parser = AnswerParser(TOOLS, ToolCallFormat.TEXT, is_guarded=False)
     for part in parts:
         parser.feed(part)
     parser.finish()
@@ -199,8 +201,8 @@ def test_nesting_without_end_is_text() -> None:
     assert answer.calls == ()
 
 
-def text_of(pieces: list[ModelPiece]) -> str:
-    return "".join(piece.text for piece in pieces if isinstance(piece, TextPiece))
+def text_of(pieces: list[StreamChunk]) -> str:
+    return "".join(piece.text for piece in pieces if isinstance(piece, TextChunk))
 
 
 def test_text_streams_at_once_and_what_may_be_a_call_waits() -> None:
@@ -208,7 +210,7 @@ def test_text_streams_at_once_and_what_may_be_a_call_waits() -> None:
     assert text_of(parser.feed("I will")) == "I will"
     assert text_of(parser.feed(" read it.")) == " read it."
     assert parser.feed("\n<tool") == []
-    assert parser.feed('_call>{"name": "read", "argu') == [CallPiece(0, "read", 22)]
+    assert parser.feed('_call>{"name": "read", "argu') == [ToolCallChunk(0, "read", 22)]
     parser.feed('ments": {"path": "notes.txt"}}</tool_call>')
     last, answer = parser.finish()
     assert text_of(last) == ""
@@ -216,7 +218,7 @@ def test_text_streams_at_once_and_what_may_be_a_call_waits() -> None:
 
 
 def test_the_answer_of_a_schema_streams() -> None:
-    parser = AnswerParser(TOOLS, CallForm.SCHEMA)
+    parser = AnswerParser(TOOLS, ToolCallFormat.SCHEMA)
     assert text_of(parser.feed('{"name": "done", "arguments": {"answer": "It')) == "It"
     assert text_of(parser.feed(" is \\")) == " is"
     assert text_of(parser.feed('"4\\u00')) == ' "4'
@@ -240,7 +242,7 @@ def test_native_calls_win() -> None:
 
 def test_the_field_for_thinking_is_thinking_and_a_call_at_its_end_counts() -> None:
     parser = AnswerParser(TOOLS)
-    assert parser.feed_thinking("I look.\n") == [ThinkingPiece("I look.\n")]
+    assert parser.feed_thinking("I look.\n") == [ThinkingChunk("I look.\n")]
     parser.feed_thinking(tagged(J_READ))
     assert calls_of(parser.finish()[1]) == [("read", {"path": "notes.txt"})]
 
@@ -255,16 +257,18 @@ def test_the_field_for_thinking_is_no_call_before_an_answer() -> None:
 
 def test_what_is_told_the_model_shows_the_form_that_it_is_to_use() -> None:
     broken = '{"name": "write", "arguments": {"path": "a", "content": "say "hi""}}'
-    told = {form: read([broken], TOOLS, form)[0].problem for form in CallForm}
-    assert told[CallForm.NATIVE].endswith("Send the whole call again as a tool call of write with path and content.")
-    assert told[CallForm.TEXT].endswith('<tool_call>{"name": "write", "arguments": {"path": "…", "content": "…"}}</tool_call>')
-    assert told[CallForm.SCHEMA].endswith('{"name": "write", "arguments": {"path": "…", "content": "…"}}')
+    told = {form: read([broken], TOOLS, form)[0].problem for form in ToolCallFormat}
+    assert told[ToolCallFormat.NATIVE].endswith("Send the whole call again as a tool call of write with path and content.")
+    assert told[ToolCallFormat.TEXT].endswith(
+        '<tool_call>{"name": "write", "arguments": {"path": "…", "content": "…"}}</tool_call>'
+    )
+    assert told[ToolCallFormat.SCHEMA].endswith('{"name": "write", "arguments": {"path": "…", "content": "…"}}')
     assert all(len(text) < 260 for text in told.values())
 
 
 @pytest.mark.parametrize("letter", ["I", "\u0130", "\u00df", "\U0001f600"])
 def test_a_quotation_ends_at_its_tag_whatever_letters_stand_in_it(letter: str) -> None:
     text = f"<quote>{letter * 40}</QUOTE>\nI'll list the folder now:\n\n{tagged(J_LS)}"
-    whole, parts = read([text], TOOLS, CallForm.TEXT), read(text, TOOLS, CallForm.TEXT)
+    whole, parts = read([text], TOOLS, ToolCallFormat.TEXT), read(text, TOOLS, ToolCallFormat.TEXT)
     assert len(calls_of(whole[0])) == 1
     assert whole[0] == parts[0]

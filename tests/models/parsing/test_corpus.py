@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from lmtui.core.messages import CallForm, Completion, ToolSpec
-from lmtui.models.stream_accumulator import Assembler
+from lmtui.core.messages import Completion, ToolCallFormat, ToolSpec
+from lmtui.models.stream_accumulator import StreamAccumulator
 from tests.models.parsing.cases import tool
 from tests.models.parsing.reading import calls_of, read
 
@@ -30,13 +30,13 @@ MESSAGES = rows("messages.jsonl")
 EXPECTED = rows("messages_expected.jsonl")
 
 
-def form_of(row: dict[str, Any]) -> CallForm:
-    return {"native": CallForm.NATIVE, "text": CallForm.TEXT, "json": CallForm.SCHEMA}[row["mode"]]
+def form_of(row: dict[str, Any]) -> ToolCallFormat:
+    return {"native": ToolCallFormat.NATIVE, "text": ToolCallFormat.TEXT, "json": ToolCallFormat.SCHEMA}[row["mode"]]
 
 
 def streamed(row: dict[str, Any]) -> Completion:
     numbers = iter(range(100))
-    assembler = Assembler(lambda: f"c{next(numbers)}", lambda: 0.0, SCHEMAS[row["schema"]], form_of(row))
+    assembler = StreamAccumulator(lambda: f"c{next(numbers)}", lambda: 0.0, SCHEMAS[row["schema"]], form_of(row))
     for delta in row["deltas"]:
         assembler.feed(json.dumps({"choices": [{"index": 0, "delta": delta}]}))
     assembler.feed(json.dumps({"choices": [{"index": 0, "delta": {}, "finish_reason": row["finish_reason"]}]}))

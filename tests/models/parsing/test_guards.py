@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.core.messages import CallForm
-from lmtui.models.parsing.answer import Answer, AnswerParser
+from lmtui.core.messages import ToolCallFormat
+from lmtui.models.parsing.answer import AnswerParser, ParsedAnswer
 from lmtui.models.parsing.answer_builder import RepetitionGuard, first_of_many
 from tests.models.parsing.cases import J_READ, TOOLS
 from tests.models.parsing.reading import calls_of, read
@@ -14,9 +14,9 @@ ROOT = Path(__file__).parents[3]
 SOURCES = [path for folder in ("lmtui", "tests", "docs") for path in sorted((ROOT / folder).rglob("*"))]
 
 
-def stopped_at(text: str) -> tuple[int, Answer]:
+def stopped_at(text: str) -> tuple[int, ParsedAnswer]:
     """Return how many characters were read before the parser was over, all of them if it never was, and the answer."""
-    parser = AnswerParser(TOOLS, CallForm.TEXT)
+    parser = AnswerParser(TOOLS, ToolCallFormat.TEXT)
     for count, letter in enumerate(text):
         if parser.is_over:
             return count, parser.finish()[1]

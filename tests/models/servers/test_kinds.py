@@ -6,7 +6,7 @@ import pytest
 
 from lmtui.core.servers import ServedModel, ServerFound
 from lmtui.models.discovery import look_at
-from lmtui.models.servers.client import digest
+from lmtui.models.servers.server_client import digest
 from tests.models.fake_server import NO_ROUTE, Answer, Reply, Serve, listing, ok
 from tests.models.servers.answers import (
     LLAMA_CPP_LIST,

@@ -51,7 +51,7 @@ from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.lines.blocks import UserBlock
 from lmtui.tui.lines.document import Document
 from lmtui.tui.lines.styled_text import plain
-from lmtui.tui.lines.transcript import Conversation
+from lmtui.tui.lines.transcript import ConversationBlocks
 
 NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
 DIFF = "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n"
@@ -81,7 +81,7 @@ def drawn(events: Iterable[Event], width: int = 60, unfold: bool = False) -> lis
 
 def drawn_of(numbered: Iterable[Envelope], width: int = 60, unfold: bool = False) -> list[str]:
     document = Document(width)
-    conversation = Conversation(document, zone=UTC)
+    conversation = ConversationBlocks(document, zone=UTC)
     for envelope in numbered:
         conversation.apply(envelope)
     for index, block in enumerate(document.blocks):
@@ -305,7 +305,7 @@ def test_after_a_rewind_what_was_cut_off_is_dim_and_a_line_says_so() -> None:
         Rewound(turn_id="t2"),
     ]  # fmt: skip
     document = Document(60)
-    conversation = Conversation(document, zone=UTC)
+    conversation = ConversationBlocks(document, zone=UTC)
     for envelope in envelopes(events):
         conversation.apply(envelope)
     roles = {plain(line).split("  ")[0]: {role for _, role in line} for line in document.all_lines()}

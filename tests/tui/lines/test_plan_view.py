@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from lmtui.core.agent_events import AgentFinished, AgentStarted, Job, JobsChanged
+from lmtui.core.agent_events import AgentFinished, AgentStarted, JobsChanged, WaitingJob
 from lmtui.core.events import Event, PlanChanged
 from lmtui.core.plan import Counter, Plan, PlanStep, TaskState, Todo, TodoStatus
 from lmtui.store.codec import decode, encode
 from lmtui.tui.lines.plan_view import PlanView
-from lmtui.tui.session_state import Facts
+from lmtui.tui.session_state import SessionState
 from tests.tui.lines.stage import Stage, envelopes, screen_lines, settled
 
 PLAN = Plan(
@@ -20,8 +20,8 @@ PLAN = Plan(
 )
 
 
-def facts_after(*events: Event) -> Facts:
-    facts = Facts()
+def facts_after(*events: Event) -> SessionState:
+    facts = SessionState()
     for envelope in envelopes(events):
         facts.apply(envelope)
     return facts
@@ -44,7 +44,7 @@ async def test_only_parts_with_something_in_them_are_there() -> None:
 
 
 async def test_steps_notes_counters_agents_and_jobs_stand_one_below_the_other() -> None:
-    jobs = (Job("2", "later"), Job("1", "nightly", "daily 02:00", datetime(2026, 3, 15, 2, tzinfo=UTC)))
+    jobs = (WaitingJob("2", "later"), WaitingJob("1", "nightly", "daily 02:00", datetime(2026, 3, 15, 2, tzinfo=UTC)))
     lines = await shown(
         PlanView(zone=UTC),
         PlanChanged(plan=PLAN),

@@ -8,7 +8,7 @@ from lmtui.core.events import Envelope, Event, MessageAdded, UsageUpdated
 from lmtui.core.messages import Role, Usage
 from lmtui.core.window import WindowItem, WindowPart
 from lmtui.tui.lines.styled_text import plain, width_of
-from lmtui.tui.modals.window import (
+from lmtui.tui.modals.context_window import (
     cache_head,
     cache_rows,
     column_head,
@@ -18,7 +18,7 @@ from lmtui.tui.modals.window import (
     window_head,
     window_rows,
 )
-from lmtui.tui.session_state import Facts
+from lmtui.tui.session_state import SessionState
 
 EVIL = "results of \x1b]52;evil"
 
@@ -39,7 +39,7 @@ def test_the_rows_of_the_window_fit(width: int) -> None:
 
 
 def test_an_unknown_window_is_said() -> None:
-    assert "does not say" in window_head([WindowPart("you", 5, 1)], Facts())
+    assert "does not say" in window_head([WindowPart("you", 5, 1)], SessionState())
 
 
 def test_what_is_free_stands_last() -> None:

@@ -8,7 +8,7 @@ from lmtui.core.events import ApprovalRequested, Outcome, TurnReason
 from lmtui.core.permissions.decide import GrantScope
 from lmtui.core.sessions import Answer
 from lmtui.tui.modals.approval_words import conditions, explanation, grants, question, title
-from lmtui.tui.session_state import Facts
+from lmtui.tui.session_state import SessionState
 from tests.tui.driving import SMALL, WIDE, Driver, running
 from tests.tui.fakes import DIFF
 from tests.tui.scenes import COMMAND, COMMAND_FIELDS
@@ -335,7 +335,7 @@ def test_what_others_wrote_is_clean_in_every_word_of_an_approval() -> None:
         approval_id="a", call_id="c", tool=evil, text=evil, path=evil, diff=DIFF, why=evil, suggested_rule=evil,
         offered_rules=(evil,), cwd=evil, sandbox=evil, limits=evil, uncovered=(evil,), digest=evil, agent=evil,
     )  # fmt: skip
-    words = [question(request), conditions(request), *explanation(request, Facts())]
+    words = [question(request), conditions(request), *explanation(request, SessionState())]
     assert not [each for each in words if "\x1b" in each or "\u202e" in each or "\n" in each]
 
 
@@ -352,7 +352,7 @@ def test_grants_begin_with_the_narrowest() -> None:
 @pytest.mark.parametrize(("sandbox", "style"), [("docker, network on", "bold $error"), ("docker, no network", "$text-muted")])
 def test_a_network_that_is_on_is_shown_as_danger(sandbox: str, style: str) -> None:
     request = ApprovalRequested(approval_id="a", call_id="c", tool="shell", text="x", sandbox=sandbox)
-    assert [span.style for span in title(request, Facts(), "", 80).spans][-1] == style
+    assert [span.style for span in title(request, SessionState(), "", 80).spans][-1] == style
 
 
 async def test_the_key_for_plan_mode_says_why_the_mode_stays_while_a_question_is_open() -> None:

@@ -10,7 +10,7 @@ from lmtui.core.agent_events import PlanDecided, PlanProposed
 from lmtui.core.permissions.decide import Mode
 from lmtui.core.plan import PlanStep
 from lmtui.core.proposals import Proposal
-from lmtui.tui.controllers.plan import PlanQuestion, plan_lines
+from lmtui.tui.controllers.plan_controller import PlanQuestion, plan_lines
 from lmtui.tui.options import StartOptions
 from tests.tui.driving import SMALL, WIDE, Driver, running
 from tests.tui.fakes import FakeClock, FakeHost, FakeSession

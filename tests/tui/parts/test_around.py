@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from lmtui.tui.perf_overlay import Meter, meter_text
+from lmtui.tui.perf_overlay import PerfOverlay, meter_text
 from tests.tui.driving import SMALL, WIDE, Driver, running
 
 SIZES = [WIDE, SMALL, (40, 12)]
@@ -92,7 +92,7 @@ async def test_performance_is_shown_while_it_is_asked_for() -> None:
 
 async def test_the_meter_sees_a_blocked_loop_and_costs_nothing_when_off() -> None:
     said: list[str] = []
-    meter = Meter(said.append, lambda: 0, lambda: 0)
+    meter = PerfOverlay(said.append, lambda: 0, lambda: 0)
     meter.toggle()
     await asyncio.sleep(0.3)
     _block(0.2)

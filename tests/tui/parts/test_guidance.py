@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from lmtui.core.instructions import INSTRUCTIONS, PERSONA, Guidance, GuidanceRead, GuidanceSource
+from lmtui.core.instruction_values import INSTRUCTIONS, PERSONA, GuidanceRead, GuidanceSource, Instructions
 from tests.tui.driving import running
 
 SOURCES = (GuidanceSource(PERSONA, ".lmagent/.soul.md", 12), GuidanceSource(INSTRUCTIONS, "AGENTS.md", 340, is_cut=True))
-GUIDANCE = Guidance("You are brief.", "Use tabs.", sources=SOURCES, problems=("CLAUDE.md was not read: it is a link",))
+GUIDANCE = Instructions("You are brief.", "Use tabs.", sources=SOURCES, problems=("CLAUDE.md was not read: it is a link",))
 
 
 async def test_instructions_are_listed_with_their_price() -> None:

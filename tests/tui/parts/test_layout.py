@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lmtui import paths
-from lmtui.tui.widgets.columns import Layout, LayoutError, read_layout, save_layout
+from lmtui.tui.widgets.columns import LayoutError, PaneLayout, read_layout, save_layout
 from tests.tui.driving import SMALL, Driver, running
 
 
@@ -16,15 +16,15 @@ def width(driver: Driver, pane: str) -> int:
     return panes.containers[pane].outer_size.width if panes.containers[pane].display else 0
 
 
-def kept() -> Layout:
+def kept() -> PaneLayout:
     return read_layout(paths.state_dir())
 
 
 @pytest.mark.parametrize(
     "layout",
-    [Layout(), Layout(("files",), 30, 50, 70), Layout(("plan", "log"), plan_percent=10), Layout(side_cells=16)],
+    [PaneLayout(), PaneLayout(("files",), 30, 50, 70), PaneLayout(("plan", "log"), plan_percent=10), PaneLayout(side_cells=16)],
 )
-def test_a_layout_comes_back_as_it_was(tmp_path: Path, layout: Layout) -> None:
+def test_a_layout_comes_back_as_it_was(tmp_path: Path, layout: PaneLayout) -> None:
     save_layout(tmp_path / "new", layout)
     assert read_layout(tmp_path / "new") == layout
 
@@ -51,7 +51,7 @@ def test_an_error_in_the_file_names_the_line(tmp_path: Path, text: str, line: in
 @pytest.mark.parametrize(("cells", "found"), [(1, 16), (9999, 120), (40, 40)])
 def test_sizes_are_kept_within_bounds(tmp_path: Path, cells: int, found: int) -> None:
     (tmp_path / "layout.json").write_text(json.dumps({"files_cells": cells, "side_cells": cells}))
-    assert read_layout(tmp_path) == Layout(files_cells=found, side_cells=found)
+    assert read_layout(tmp_path) == PaneLayout(files_cells=found, side_cells=found)
 
 
 @pytest.mark.parametrize(("key", "pane"), [("alt+1", "files"), ("alt+2", "plan"), ("alt+3", "log")])
@@ -64,7 +64,7 @@ async def test_a_pane_is_hidden_and_shown_again_and_that_is_kept(key: str, pane:
         assert width(driver, pane) == 0
         await driver.press(key)
         assert width(driver, pane) > 0
-        assert kept() == Layout()
+        assert kept() == PaneLayout()
 
 
 async def test_going_to_a_hidden_pane_shows_it() -> None:
@@ -122,7 +122,7 @@ async def test_a_zoomed_pane_fills_the_screen_and_goes_back(focus: str, pane: st
 
 
 async def test_a_small_screen_shows_a_pane_that_is_hidden_on_a_wide_one() -> None:
-    save_layout(paths.state_dir(), Layout(("files",), files_cells=100))
+    save_layout(paths.state_dir(), PaneLayout(("files",), files_cells=100))
     async with running(size=SMALL) as driver:
         await driver.press("f6")
         assert 0 < width(driver, "files") <= 80
@@ -150,10 +150,10 @@ async def test_a_broken_file_is_said_and_the_usual_layout_used() -> None:
 
 
 async def test_the_usual_layout_comes_back() -> None:
-    save_layout(paths.state_dir(), Layout(("files", "log"), 60, 60, 80))
+    save_layout(paths.state_dir(), PaneLayout(("files", "log"), 60, 60, 80))
     async with running() as driver:
         assert width(driver, "files") == 0
         await driver.app.workbench.call("layout.reset")
         await driver.settle()
         assert width(driver, "files") == 28
-        assert kept() == Layout()
+        assert kept() == PaneLayout()

@@ -1,0 +1,115 @@
+"""The permission rules of a folder, from settings, flags and the rules file; and which of them match no file."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from lmtui.config import Config
+from lmtui.core.errors import ToolError, UsageError
+from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS, parse_pattern
+from lmtui.core.permissions import path_patterns
+from lmtui.core.permissions.rules import MCP, SOURCES, Effect, Rule, checked, parse_rule
+from lmtui.core.skills import PROMOTED
+from lmtui.store.rule_store import StoredRule, read_rules, rules_file
+from lmtui.tools.registry import ToolRegistry
+
+_MOST_PATHS = 100_000
+
+
+def rules_in_force(config: Config, workspace: Path) -> tuple[Rule, ...]:
+    """Return the rules from settings and flags, and the stored ones.
+
+    Raises:
+        UsageError: a rule in settings or flags is not valid (for stored ones see `kept_problems`).
+        ConfigError: the rules file cannot be read.
+    """
+    named = ((Effect.ALLOW, config.allow), (Effect.ASK, config.ask), (Effect.DENY, config.deny))
+    own = known_rules([parse_rule(text, effect, "settings") for effect, texts in named for text in texts])
+    tools = ToolRegistry()
+    return (*own, *(rule for kept in read_rules(workspace) for rule in _kept(kept, tools)))
+
+
+def known_rules(rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """Return rules with the tools' own names.
+
+    Raises:
+        UsageError: there is no such tool, or the pattern is none.
+    """
+    tools = ToolRegistry() if rules else None
+    return tuple(_known(rule, tools) for rule in rules if tools is not None)
+
+
+def kept_problems(workspace: Path) -> tuple[str, ...]:
+    """Return the problems of stored rules, and what applies instead.
+
+    Raises:
+        ConfigError: their file cannot be read.
+    """
+    tools = ToolRegistry()
+    return tuple(problem for kept in read_rules(workspace) if (problem := _problem(kept, tools)))
+
+
+def unmatched(rules: Sequence[Rule], workspace: Path) -> tuple[Rule, ...]:
+    """Return the rules about paths that match no existing file or folder; blocks (disk)."""
+    left = [rule for rule in rules if rule.is_about_paths and rule.tool != "*" and rule.pattern != "*"]
+    left = [rule for rule in left if not rule.pattern.startswith("/")]  # it may be about another folder
+    for count, path in enumerate(_paths(workspace)):
+        if not left or count > _MOST_PATHS:
+            return ()
+        left = [rule for rule in left if not path_patterns.matches(rule.pattern, path, covers_below=True)]
+    return tuple(left)
+
+
+def _paths(workspace: Path) -> Iterator[str]:
+    for folder, folders, files in os.walk(workspace):
+        folders[:] = [name for name in folders if name != ".git"]
+        inside = Path(folder).relative_to(workspace)
+        yield from ((inside / name).as_posix() for name in (*folders, *files))
+
+
+def _kept(kept: StoredRule, tools: ToolRegistry) -> list[Rule]:
+    """Return a stored rule. An invalid one allows nothing; an invalid deny or ask rule covers everything for its tool."""
+    try:
+        return [_known(parse_rule(kept.text, kept.effect, SOURCES[kept.scope]), tools)]
+    except UsageError:
+        if kept.effect is Effect.ALLOW:
+            return []
+    name = re.match(r"\s*(\w+)", kept.text)
+    try:
+        tool = tools.canonical(name[1].lower()) if name else "*"
+    except ToolError:
+        tool = "*"
+    return [Rule(kept.effect, tool, "**", SOURCES[kept.scope])]
+
+
+def _problem(kept: StoredRule, tools: ToolRegistry) -> str:
+    try:
+        _known(parse_rule(kept.text, kept.effect, SOURCES[kept.scope]), tools)
+    except UsageError as error:
+        held = "lmtui ignores it" if kept.effect is Effect.ALLOW else f"until then, it applies to every file ({kept.effect})"
+        return f"{rules_file()}: {error.full_text()} Change or delete the line; {held}."
+    return ""
+
+
+def _known(rule: Rule, tools: ToolRegistry) -> Rule:
+    """Return a rule with the tool's canonical name; a rule for an unknown tool would silently never match.
+
+    Raises:
+        UsageError: there is no such tool, or the pattern is none.
+    """
+    if rule.tool == "*" or rule.tool.startswith((MCP, PROMOTED)):
+        return rule
+    if rule.tool == NETWORK_TOOL:
+        return replace(rule, pattern=rule.pattern if rule.pattern == "*" else parse_pattern(rule.pattern))
+    if rule.tool == SHOWN_TOOLS:
+        if rule.pattern != "*" and not rule.pattern.startswith("/"):
+            raise UsageError(f"Rule {rule} never matches: it needs the whole path.", "Write it as Tools(/srv/tools).")
+        return rule
+    try:
+        return checked(replace(rule, tool=tools.canonical(rule.tool)))
+    except ToolError as error:
+        raise UsageError(f"Rule {rule} never matches: {error}", f"Tools: {', '.join(tools.names())}.") from error

@@ -1,0 +1,206 @@
+"""What a hook said by its exit code and its output, read and put together with what the others said.  Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lmtui.core.hooks import HookEvent, HookRun, HookVerdict
+from lmtui.core.permissions.decide import Verdict
+from lmtui.core.sanitize import sanitize, sanitize_line
+from lmtui.features.hooks.hook_config import HookEntry
+
+BLOCKS = 2
+_NOT_STARTED = (126, 127)
+_MOST_CHARS = 10_000
+_SAID_CHARS = 600
+_LINE_CHARS = 200
+_NO_REASON = "no reason given"
+_UV = re.compile(r"\s*(?:\S*/)?uvx?(?=\s|\Z)")
+_UV_FAILED = re.compile(r"^(?:error: Failed to|Failed to initialize cache).*", re.MULTILINE)
+_NOT_FOUND = re.compile(r"^(?:\S*sh: .*|\S+: (?:line )?\d+: .+): (?:command )?not found$", re.MULTILINE)
+_NETWORK_FAILED = re.compile(r"network|resol|dns|connect|getaddrinfo|fetch|download|timed out", re.IGNORECASE)
+_NO_NETWORK = "hooks have no network; `--no-hooks` leaves them out"
+_TOO_LONG, _NO_JSON = "gave a longer answer than is read", "gave an answer that is no JSON"
+_ADDS_TEXT = (HookEvent.SESSION_START, HookEvent.USER_PROMPT_SUBMIT)
+_CAN_BLOCK = (
+    HookEvent.PRE_TOOL_USE,
+    HookEvent.POST_TOOL_USE,
+    HookEvent.USER_PROMPT_SUBMIT,
+    HookEvent.STOP,
+    HookEvent.SUBAGENT_STOP,
+)
+_DECISIONS = {"allow": Verdict.ALLOW, "approve": Verdict.ALLOW, "ask": Verdict.ASK, "deny": Verdict.DENY, "block": Verdict.DENY}
+_STRICTEST = (Verdict.DENY, Verdict.ASK, Verdict.ALLOW, None)
+
+
+@dataclass(frozen=True, slots=True)
+class HookResult:
+    """How a program ended: `exit_code` -1 where it did not end by itself or was not started, with `problem` in words.
+
+    `is_cut`: it wrote more than `out` holds.
+    """
+
+    exit_code: int
+    out: bytes = b""
+    err: bytes = b""
+    problem: str = ""
+    elapsed_ms: int = 0
+    is_cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HookAnswer:
+    """What one hook said."""
+
+    permission: Verdict | None = None
+    reason: str = ""
+    changed: Mapping[str, object] | None = None
+    ends_turn: bool = False
+    end_reason: str = ""
+    context: str = ""
+    note: str = ""
+
+
+def read_answer(event: HookEvent, ran: HookResult) -> HookAnswer:
+    """Return what a program's end means.
+
+    A hook before a tool call that did not do its work, or whose answer cannot be read, has not said yes: the call is asked
+    about.
+    """
+    err = _bounded(ran.err.decode("utf-8", "replace"))
+    answer = _read(event, ran, err)
+    lacks = _NOT_FOUND.search(err) if event is HookEvent.PRE_TOOL_USE and answer.permission is not Verdict.DENY else None
+    if lacks is None or answer.permission is Verdict.ASK:
+        return answer
+    return replace(answer, permission=Verdict.ASK, reason=f"a hook that looks at it lacks a program: {_line(lacks[0])}")
+
+
+def _read(event: HookEvent, ran: HookResult, err: str) -> HookAnswer:
+    if ran.exit_code == BLOCKS:
+        reason = err or _NO_REASON
+        return HookAnswer(Verdict.DENY, reason) if event in _CAN_BLOCK else HookAnswer(note=reason)
+    if ran.exit_code < 0 or ran.exit_code in _NOT_STARTED:
+        told = _line(err.partition("\n")[0])
+        why = f"a hook that looks at it {ran.problem or f'could not be started: {told}'.removesuffix(': ')}"
+        return HookAnswer(Verdict.ASK, why) if event is HookEvent.PRE_TOOL_USE else HookAnswer()
+    if ran.exit_code != 0:
+        return HookAnswer()
+    text = ran.out.decode("utf-8-sig", "replace").strip()
+    found = _object(text)
+    if found is None and event is HookEvent.PRE_TOOL_USE and text.startswith("{"):
+        return HookAnswer(Verdict.ASK, f"a hook that looks at it {_TOO_LONG if ran.is_cut else _NO_JSON}")
+    if found is None:
+        return HookAnswer(context=_bounded(text) if event in _ADDS_TEXT and b"\0" not in ran.out else "")
+    return _from_object(event, found)
+
+
+def together(event: HookEvent, entries: Sequence[HookEntry], ran: Sequence[HookResult]) -> HookVerdict:
+    """Return what hooks that ran at the same time say together: deny before ask, ask before allow."""
+    ran = [_as_meant(*each) for each in zip(entries, ran, strict=True)]
+    answers = [_with_hint(event, *each) for each in zip(entries, ran, strict=True)]
+    strictest = min((answer.permission for answer in answers), key=_STRICTEST.index, default=None)
+    reasons = [answer.reason for answer in answers if answer.reason and answer.permission is strictest]
+    changed = [answer.changed for answer in answers if answer.changed is not None]
+    ends = [answer for answer in answers if answer.ends_turn]
+    return HookVerdict(
+        runs=tuple(_run(*each) for each in zip(entries, ran, answers, strict=True)),
+        permission=strictest,
+        reason="\n".join(dict.fromkeys(reasons)),
+        changed=changed[-1] if changed else None,
+        ends_turn=bool(ends),
+        end_reason=next((answer.end_reason for answer in ends if answer.end_reason), ""),
+        context="\n".join(answer.context for answer in answers if answer.context),
+        notes=tuple(answer.note for answer in answers if answer.note),
+    )
+
+
+def _as_meant(entry: HookEntry, ran: HookResult) -> HookResult:
+    """Return how a hook ended; uv ends with the code that says no where it could not even start the hook."""
+    failed = _UV_FAILED.search(sanitize(ran.err.decode("utf-8", "replace"))) if ran.exit_code == BLOCKS else None
+    if failed is None or not _UV.match(entry.command):
+        return ran
+    hint = "" if entry.is_own else f" ({_NO_NETWORK})"
+    return replace(ran, exit_code=-1, problem=f"could not be started: {_line(failed[0])}{hint}")
+
+
+def _with_hint(event: HookEvent, entry: HookEntry, ran: HookResult) -> HookAnswer:
+    """Return what a hook said, with the way out where it may hold a prompt back only for want of the network."""
+    answer = read_answer(event, ran)
+    holds = event is HookEvent.USER_PROMPT_SUBMIT and answer.permission is Verdict.DENY
+    if entry.is_own or not holds or not _NETWORK_FAILED.search(answer.reason):
+        return answer
+    return replace(answer, reason=f"{answer.reason}  ({_NO_NETWORK})")
+
+
+def _run(entry: HookEntry, ran: HookResult, answer: HookAnswer) -> HookRun:
+    err = sanitize(ran.err.decode("utf-8", "replace")).strip()
+    said = ran.problem or err or answer.reason
+    return HookRun(
+        command=entry.shown,
+        matcher=entry.matcher,
+        source=entry.source,
+        exit_code=ran.exit_code,
+        decision=str(answer.permission or ""),
+        said=said[:_SAID_CHARS],
+        elapsed_ms=ran.elapsed_ms,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    """Reads fields of an answer; what is of another kind is not there."""
+
+    value: Mapping[str, Any] = field(default_factory=dict)
+
+    def text(self, name: str) -> str:
+        found = self.value.get(name)
+        return _bounded(found) if isinstance(found, str) else ""
+
+    def inner(self, name: str) -> _Fields:
+        found = self.value.get(name)
+        return _Fields(found if isinstance(found, dict) else {})
+
+
+def _from_object(event: HookEvent, found: Mapping[str, Any]) -> HookAnswer:
+    answer = _Fields(found)
+    own = answer.inner("hookSpecificOutput")
+    is_before = event is HookEvent.PRE_TOOL_USE
+    word = own.value.get("permissionDecision") if is_before and "permissionDecision" in own.value else found.get("decision")
+    reason = own.text("permissionDecisionReason") or answer.text("reason")
+    permission = _DECISIONS.get(word) if isinstance(word, str) else None
+    if is_before and word is not None and permission is None:
+        permission, reason = Verdict.ASK, f"a hook decided {str(word)[:40]!r}, which is no decision"
+    if not is_before and permission is not Verdict.DENY:
+        permission = None
+    changed = own.value.get("updatedInput")
+    return HookAnswer(
+        permission=permission if event in _CAN_BLOCK else None,
+        reason=reason or (_NO_REASON if permission is Verdict.DENY else ""),
+        changed=changed if is_before and isinstance(changed, dict) else None,
+        ends_turn=found.get("continue") is False,
+        end_reason=answer.text("stopReason"),
+        context=own.text("additionalContext") or answer.text("additionalContext"),
+        note=answer.text("systemMessage"),
+    )
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    if not text.startswith("{"):
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _line(text: str) -> str:
+    return sanitize_line(text)[:_LINE_CHARS]
+
+
+def _bounded(text: str) -> str:
+    return sanitize(text).strip()[:_MOST_CHARS]

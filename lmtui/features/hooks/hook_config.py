@@ -1,0 +1,421 @@
+"""The files that name hooks, read into entries.  An error is one entry's: the others are read all the same.
+
+The format is the de-facto one: `{"hooks": {EVENT: [{"matcher": "Bash|Edit", "hooks": [{"type": "command", …}]}]}}`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from lmtui.core.errors import ConfigError, UsageError
+from lmtui.core.hooks import HookCall, HookEvent
+from lmtui.core.permissions.command_search import fits, is_unclear, mentioned
+from lmtui.core.permissions.decide import Effect, Mode, Rule, parse_rule
+from lmtui.core.permissions.rules import facts_of, matches_glob
+from lmtui.core.permissions.shell_grammar import word_set
+from lmtui.core.permissions.shell_review import is_interpreter
+from lmtui.core.sanitize import escape_invisible_line, sanitize_line
+from lmtui.paths import config_dir
+from lmtui.plain_files import NotPlain, read_plain
+
+OWN_FILE = "hooks.json"
+FOLDER_FILES = (".lmagent/hooks.json", ".claude/settings.json")
+DEFAULT_LIMIT_S, MAX_LIMIT_S = 60.0, 600.0
+_MAX_BYTES = 1_048_576
+_SHAPE = '{"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "…"}]}]}}'
+_MEND = f"Mend it or take it out; the form is {_SHAPE}."
+_TOOL_EVENTS = (HookEvent.PRE_TOOL_USE, HookEvent.POST_TOOL_USE)
+_WITH_MATCHER = frozenset({*_TOOL_EVENTS, HookEvent.PRE_COMPACT, HookEvent.SESSION_START})
+_KEYS = frozenset({"type", "command", "args", "if", "timeout", "statusMessage"})
+# Events of the format that have no counterpart here (https://code.claude.com/docs/en/hooks).
+_NOT_SUPPORTED = word_set(
+    "Setup InstructionsLoaded UserPromptExpansion PermissionRequest PermissionDenied PostToolUseFailure PostToolBatch "
+    "SubagentStart TaskCreated TaskCompleted StopFailure TeammateIdle ConfigChange CwdChanged FileChanged WorktreeCreate "
+    "WorktreeRemove PostCompact Elicitation ElicitationResult"
+)
+_NAMES = re.compile(r"[A-Za-z0-9_\- ,|]*")
+_NOT_PASSED = re.compile(r"[\0\ud800-\udfff]")  # no program can be given these
+
+
+@dataclass(frozen=True, slots=True)
+class HookEntry:
+    """One hook as a file names it; `source` is the file in words, `is_own` whether it is the user's.
+
+    `arguments`: `command` is a program that gets these, without a shell; None: it is a text for the shell.  `condition` is the
+    permission rule that a call has to meet.  `problem` is why it cannot be read; it never runs then.
+    """
+
+    event: HookEvent
+    command: str
+    matcher: str = ""
+    limit_s: float = DEFAULT_LIMIT_S
+    source: str = ""
+    is_own: bool = True
+    arguments: tuple[str, ...] | None = None
+    condition: str = ""
+    problem: str = ""
+
+    def is_about(self, names: tuple[str, ...]) -> bool:
+        """Tell whether it waits for something that goes by one of these names."""
+        if self.matcher in ("", "*") or self.event not in _WITH_MATCHER:
+            return True
+        if _NAMES.fullmatch(self.matcher):
+            return any(part.strip() in names for part in re.split("[|,]", self.matcher))
+        return any(re.search(self.matcher, name) for name in names)
+
+    def program(self, root: str) -> str | tuple[str, ...]:
+        """Return what is run: a text for the shell, or the words of a program; `root` is the workspace's path there."""
+        if self.arguments is None:
+            return self.command
+        return tuple(word.replace("${CLAUDE_PROJECT_DIR}", root) for word in (self.command, *self.arguments))
+
+    @property
+    def shown(self) -> str:
+        """Return what is run as one text."""
+        return self.command if self.arguments is None else shlex.join((self.command, *self.arguments))
+
+    @property
+    def words(self) -> str:
+        """Return when it runs and what."""
+        matcher = f" {self.matcher}" if self.matcher else ""
+        condition = f" if {self.condition}" if self.condition else ""
+        what = f"cannot be read, so each call is asked about ({self.problem})" if self.problem else self.shown
+        return escape_invisible_line(f"{self.event}{matcher}{condition}: {what}")
+
+
+@dataclass(frozen=True, slots=True)
+class HookFiles:
+    """What all files name together, and what is wrong with them.
+
+    `unread` are hooks before tool calls that cannot be read, so that it is not known what they would forbid.
+    """
+
+    entries: tuple[HookEntry, ...] = ()
+    problems: tuple[str, ...] = ()
+    unread: tuple[HookEntry, ...] = ()
+
+    @property
+    def is_unsafe(self) -> bool:
+        """Tell whether some of the unread are the user's own."""
+        return any(entry.is_own for entry in self.unread)
+
+    @property
+    def folders(self) -> tuple[HookEntry, ...]:
+        """Return those that the folder brings."""
+        return tuple(entry for entry in (*self.entries, *self.unread) if not entry.is_own)
+
+    @property
+    def digest(self) -> str:
+        """Return the hash of what the folder brings: a yes holds for this and nothing else; empty where it brings none."""
+        parts = [_digested(entry) for entry in self.folders]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest() if parts else ""
+
+
+def own_file() -> Path:
+    """Return the file of the user's own hooks."""
+    return config_dir() / OWN_FILE
+
+
+def read_hooks(workspace: Path) -> HookFiles:
+    """Read every file; the user's own come first.  Blocks."""
+    entries: list[HookEntry] = []
+    unread: list[HookEntry] = []
+    problems: list[str] = []
+    places = [(config_dir(), OWN_FILE, True), *((workspace, name, False) for name in FOLDER_FILES)]
+    for root, name, is_own in places:
+        like = HookEntry(HookEvent.PRE_TOOL_USE, "", source=str(root / name) if is_own else name, is_own=is_own)
+        try:
+            for found in _entries(_read_file(root, name, like.source), like):
+                if isinstance(found, str):
+                    problems.append(found)
+                elif not found.problem:
+                    entries.append(found)
+                else:
+                    problems.append(found.problem)
+                    unread += [found] if found.event is HookEvent.PRE_TOOL_USE else []
+        except ConfigError as error:
+            problems.append(error.full_text())
+            unread += [replace(like, problem=error.full_text())] if is_own else []
+    return HookFiles(tuple(entries), tuple(problems), tuple(unread))
+
+
+def _digested(entry: HookEntry) -> tuple[object, ...]:
+    more = (entry.arguments, entry.condition, entry.problem)
+    plain = (entry.event, entry.matcher, entry.command, entry.limit_s, entry.source)
+    return plain if more == (None, "", "") else (*plain, more)
+
+
+def _read_file(root: Path, name: str, source: str) -> dict[str, Any]:
+    """Return what is in a file, empty where there is none."""
+    try:
+        data = read_plain(root, name, _MAX_BYTES + 1)
+    except NotPlain as error:
+        raise ConfigError(f"{source} cannot be read: {error}", "Put a plain file in its place.") from error
+    if data is None:
+        return {}
+    if len(data) > _MAX_BYTES:
+        raise ConfigError(f"{source} cannot be read: it is larger than {_MAX_BYTES:,} bytes", "Make it smaller.")
+    try:
+        found = json.loads(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{source} cannot be read: {error}", "Mend the JSON or remove the file.") from error
+    if not isinstance(found, dict) or not isinstance(found.get("hooks", {}), dict):
+        raise ConfigError(f"{source} has no object of hooks", f"Write {_SHAPE}.")
+    return found
+
+
+def _entries(found: dict[str, Any], like: HookEntry) -> Iterator[HookEntry | str]:
+    """Yield the hooks of a file, those that cannot be read with their problem, and in words what else is to be known."""
+    hooks: dict[str, Any] = found.get("hooks", {})
+    if hooks and found.get("disableAllHooks") is True:
+        yield f"{like.source}: disableAllHooks is set, so none of its hooks runs"
+        return
+    if absent := [name for name in hooks if name in _NOT_SUPPORTED]:
+        yield f"{like.source}: lmtui does not have {', '.join(absent)}, so hooks for that never run"
+    if unknown := [name for name in hooks if name not in _NOT_SUPPORTED and name not in tuple(HookEvent)]:
+        names = ", ".join(repr(sanitize_line(name)[:60]) for name in unknown)
+        text = f"{like.source}: there is no event {names}.  There are {', '.join(HookEvent)}."
+        yield replace(like, problem=text) if any(map(_is_meant_before_tools, unknown)) else text
+    for name, groups in hooks.items():
+        if name not in tuple(HookEvent):
+            continue
+        for number, group in enumerate(groups if isinstance(groups, list) else [None], 1):
+            yield from _group(group, replace(like, event=HookEvent(name)), f"{like.source}: {name}, entry {number}")
+
+
+def _is_meant_before_tools(name: str) -> bool:
+    close = difflib.get_close_matches(name.lower(), [event.lower() for event in HookEvent], n=1)
+    return close == [HookEvent.PRE_TOOL_USE.lower()]
+
+
+def _group(group: object, like: HookEntry, where: str) -> Iterator[HookEntry | str]:
+    """Yield the hooks of one matcher."""
+    problem = _wrong_group(group)
+    if problem or not isinstance(group, dict):
+        yield replace(like, problem=f"{where}: {problem}")
+        return
+    for hook in group["hooks"]:
+        yield from _hook(hook, replace(like, matcher=group.get("matcher") or ""), where)
+
+
+def _wrong_group(group: object) -> str:
+    if not isinstance(group, dict) or not isinstance(group.get("hooks"), list):
+        return f"it is no object with a list of hooks  {_MEND}"
+    matcher = group.get("matcher") or ""
+    if not isinstance(matcher, str):
+        return f"its matcher is no text  {_MEND}"
+    try:
+        _ = matcher == "*" or re.compile(matcher)
+    except (re.error, OverflowError, RecursionError, MemoryError) as error:
+        return f"its matcher {sanitize_line(matcher)[:60]!r} is no regular expression: {error}  {_MEND}"
+    return ""
+
+
+def _hook(hook: object, like: HookEntry, where: str) -> Iterator[HookEntry | str]:
+    problem = _wrong_hook(hook)
+    if problem or not isinstance(hook, dict):
+        yield replace(like, problem=f"{where}: {problem}")
+        return
+    if odd := [key for key, value in hook.items() if key not in _KEYS and value not in (None, False, "bash")]:
+        yield f"{where}: {', '.join(sanitize_line(key)[:60] for key in odd)} is not known and changes nothing"
+    limit, arguments, condition = hook.get("timeout", DEFAULT_LIMIT_S), hook.get("args"), hook.get("if", "")
+    if limit > MAX_LIMIT_S:
+        yield f"{where}: its timeout is {MAX_LIMIT_S:g} seconds, which is the most"
+    if condition and like.event not in _TOOL_EVENTS:
+        yield f"{where}: `if` is only for tool calls, so this hook never runs"
+    given = tuple(arguments) if arguments is not None else None
+    yield replace(like, command=hook["command"], limit_s=float(min(limit, MAX_LIMIT_S)), arguments=given, condition=condition)
+
+
+def _wrong_hook(hook: object) -> str:
+    if not isinstance(hook, dict) or hook.get("type", "command") != "command":
+        return "it is not of the type command  Only commands are run as hooks."
+    command, limit, arguments = hook.get("command"), hook.get("timeout", DEFAULT_LIMIT_S), hook.get("args", [])
+    if not _is_passed(command) or not command.strip():
+        return f"it has no command  {_MEND}"
+    if not isinstance(arguments, list) or not all(map(_is_passed, arguments)):
+        return 'its args are no list of texts  Write them as ["guard.sh", "--strict"].'
+    first, *rest = [command, *arguments] if "args" in hook else command.split()
+    if is_interpreter(first) and set(rest) <= {"-", "-s"}:
+        return f"it gives {sanitize_line(first)[:40]} no script, so that the call itself would be run as one  {_MEND}"
+    if not _is_passed(hook.get("if", "")):
+        return "its `if` is no text  Write it as a permission rule, such as Bash(git push *)."
+    if isinstance(limit, bool) or not isinstance(limit, int | float) or not limit > 0:
+        return f"its timeout is {sanitize_line(repr(limit))[:40]}  It is in seconds, at most {MAX_LIMIT_S:g}."
+    return ""
+
+
+def _is_passed(value: object) -> TypeGuard[str]:
+    """Tell whether a value is a text that a program can be given."""
+    return isinstance(value, str) and not _NOT_PASSED.search(value)
+
+
+_THEIRS = {
+    "shell": ("Bash",),
+    "python": ("Bash",),  # it runs programs too: who guards one guards both
+    "read": ("Read",),
+    "look": ("Read",),
+    "write": ("Write",),
+    "edit": ("Edit", "MultiEdit"),
+    "glob": ("Glob",),
+    "grep": ("Grep",),
+    "ls": ("LS",),
+    "fetch": ("WebFetch",),
+    "delegate": ("Task", "Agent"),
+    "explore": ("Task", "Agent"),
+    "decompose": ("Task", "Agent"),
+    "skill": ("Skill",),
+    "todo_add": ("TodoWrite",),
+    "todo_update": ("TodoWrite",),
+    "todo_complete": ("TodoWrite",),
+    "propose_plan": ("ExitPlanMode",),
+}
+# Tools of the format that do not exist here: no mistake in a matcher.
+_NOT_HERE = word_set(
+    "NotebookEdit NotebookRead WebSearch AskUserQuestion BashOutput KillShell KillBash TaskOutput TaskStop TaskCreate "
+    "TaskGet TaskList TaskUpdate TodoRead SlashCommand EnterPlanMode EnterWorktree ExitWorktree ListMcpResourcesTool "
+    "ReadMcpResourceTool ToolSearch LSP PowerShell Monitor SendMessage TeamCreate TeamDelete CronCreate CronDelete CronList"
+)
+_TWO_RULES = re.compile(r"\)[\s|,]+\w+\(")
+_ANY_WORDS = re.compile(r":\*\)\s*\Z")
+_PATH = {"path": "file_path"}
+_FIELDS = {
+    "read": _PATH,
+    "look": _PATH,
+    "python": {"code": "command"},
+    "write": _PATH,
+    "edit": {**_PATH, "search": "old_string", "replace": "new_string"},
+}
+_MODES = {Mode.PLAN: "plan", Mode.AUTO: "bypassPermissions"}
+
+
+@dataclass(frozen=True, slots=True)
+class HookEnvironment:
+    """What every hook is told: the session, its log, and the workspace's path where the hook runs."""
+
+    session_id: str
+    log: str
+    root: str
+
+
+def tool_names(tool: str) -> tuple[str, ...]:
+    """Return every name that a matcher may call one of our tools by, the one that is told first."""
+    return (*_THEIRS.get(tool, ()), tool)
+
+
+def odd_matchers(entries: Sequence[HookEntry], tools: Sequence[str]) -> tuple[str, ...]:
+    """Return in words which matchers are about no tool, with the nearest name; `tools` are our names of all.
+
+    Tools of servers and promoted ones come later, so a matcher that speaks of them is let be.
+    """
+    names = tuple(dict.fromkeys(name for tool in tools for name in tool_names(tool)))
+    found: list[str] = []
+    for entry in entries:
+        if entry.condition and _rule(entry.condition, _ours(entry.condition.partition("(")[0].strip().lower())) is None:
+            where = sanitize_line(f"{entry.source}: {entry.event}, if {entry.condition[:60]!r}")
+            found.append(f"{where} is not a rule that is known here, so this hook runs whatever the call is.")
+        is_for_tools = entry.event in (HookEvent.PRE_TOOL_USE, HookEvent.POST_TOOL_USE)
+        is_known = entry.is_about((*names, *_NOT_HERE)) or any(mark in entry.matcher for mark in ("mcp_", "skill_"))
+        if not is_for_tools or is_known:
+            continue
+        by_letters = {name.lower(): name for name in names}
+        close = difflib.get_close_matches(entry.matcher.lower(), by_letters, n=1)
+        hint = f"Did you mean {by_letters[close[0]]}?" if close else "`lmtui` names tools as Bash, Edit, Write, Read and so on."
+        where = sanitize_line(f"{entry.source}: {entry.event}, matcher {entry.matcher[:60]!r}")
+        found.append(f"{where} is the name of no tool, so this hook never runs.  {hint}")
+    return tuple(dict.fromkeys(found))
+
+
+def meets(condition: str, call: HookCall) -> bool:
+    """Tell whether a call may be what a hook's `if` is about; where that is not certain, it is."""
+    if not condition:
+        return True
+    if call.arguments is None:
+        return False
+    name = condition.partition("(")[0].strip().lower()
+    is_named = name in [each.lower() for each in tool_names(call.subject)]
+    rule = _rule(condition, call.subject if is_named else _ours(name))
+    if rule is None:
+        return True
+    if is_named and call.subject == "shell":
+        return not call.subjects or any(_may_run(rule.pattern, text) for text in call.subjects)
+    if is_named or rule.names(call.subject):
+        return _is_about_path(rule, call)
+    mine, theirs = facts_of(call.subject), facts_of(rule.tool)  # one about edits holds for all that changes files
+    return mine.is_about_paths and theirs.is_about_paths and mine.deed is theirs.deed and _is_about_path(rule, call)
+
+
+def _ours(name: str) -> str:
+    """Return our name of a tool by any of its names, in small letters."""
+    return next((tool for tool, theirs in _THEIRS.items() if name in [each.lower() for each in theirs]), name)
+
+
+def _rule(condition: str, tool: str) -> Rule | None:
+    """Return the one rule that a condition is, for a tool by our name; None where it cannot be held against a call here."""
+    _, bracket, pattern = condition.partition("(")
+    if _TWO_RULES.search(condition) or pattern.startswith("//"):  # `//` is a path from the root of the machine
+        return None
+    try:
+        return parse_rule(f"{tool}{bracket}{_ANY_WORDS.sub(' *)', pattern)}", Effect.DENY, "")
+    except UsageError:
+        return None
+
+
+def _is_about_path(rule: Rule, call: HookCall) -> bool:
+    facts = facts_of(call.subject)
+    if not facts.is_about_paths or facts.is_deep or not call.subjects or rule.pattern == "*":
+        return True
+    anywhere = rule if "/" in rule.pattern else replace(rule, pattern=f"**/{rule.pattern}")
+    return any(anywhere.is_about(path) for path in call.subjects)
+
+
+def _may_run(pattern: str, text: str) -> bool:
+    commands = (" ".join(words) for group in mentioned(text).values() for words in group)
+    return fits(pattern, text) or is_unclear(text, (pattern,)) or any(matches_glob(pattern, each) for each in commands)
+
+
+def payload(call: HookCall, around: HookEnvironment) -> bytes:
+    """Return what a hook reads from its standard input: one JSON object in UTF-8."""
+    told: dict[str, object] = {
+        "session_id": around.session_id,
+        "transcript_path": around.log,
+        "cwd": around.root,
+        "permission_mode": _MODES.get(Mode(call.mode), "default") if call.mode in tuple(Mode) else "default",
+        "lmtui_mode": call.mode,
+        "lmtui_agent": call.agent,
+        "hook_event_name": str(call.event),
+    }
+    if call.arguments is not None:
+        told |= {"tool_name": tool_names(call.subject)[0], "lmtui_tool": call.subject}
+        told["tool_input"] = _their_input(call.subject, call.arguments, around.root)
+    told |= call.facts
+    return json.dumps(told, ensure_ascii=False, default=str).encode("utf-8", "replace") + b"\n"
+
+
+def our_input(call: HookCall, changed: Mapping[str, object]) -> dict[str, object]:
+    """Return the arguments of a call with what a hook put in their place; what it left out stays."""
+    fields = _FIELDS.get(call.subject, {})
+    theirs = {their: our for our, their in fields.items()}
+    given = {name: value for name, value in changed.items() if fields.get(name) not in changed}  # their word for it counts
+    return {**(call.arguments or {}), **{theirs.get(name, name): value for name, value in given.items()}}
+
+
+def matched_names(call: HookCall) -> tuple[str, ...]:
+    """Return what the matchers of hooks are held against."""
+    return tool_names(call.subject) if call.event in (HookEvent.PRE_TOOL_USE, HookEvent.POST_TOOL_USE) else (call.subject,)
+
+
+def _their_input(tool: str, arguments: Mapping[str, object], root: str) -> dict[str, object]:
+    fields = _FIELDS.get(tool, {})
+    told = {fields.get(name, name): value for name, value in arguments.items()}
+    if "file_path" in told and isinstance(told["file_path"], str):
+        told["file_path"] = f"{root}/{told['file_path']}".rstrip("/")
+    return told

@@ -1,0 +1,273 @@
+"""AGENTS.md and its relatives, the persona and the user's profile: where they lie, in which order, how much of them is told.
+
+AGENTS.md is plain Markdown (https://agents.md): the user's own first, then from the top of the repository down to the folder in
+work, so that the nearest stands last.  Where a folder has none, the first other of `NAMES` counts; `CLAUDE.local.md` and the
+rules of Claude Code and Cursor join it, and what they name as `@path` (https://code.claude.com/docs/en/memory,
+https://cursor.com/docs/context/rules).  `.lmagent.md` is the last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lmtui.core.instruction_values import INSTRUCTIONS, PERSONA, PROFILE, GuidanceSource, Instructions, without_tags
+from lmtui.core.sanitize import sanitize
+from lmtui.plain_files import NotPlain, list_plain, owner_of, read_plain
+
+_FENCE = "---"
+
+
+@dataclass(frozen=True, slots=True)
+class FrontLines:
+    """What stands before the text, keys in small letters, and the text behind it; `problem` where the front has no end."""
+
+    fields: dict[str, str]
+    body: str
+    problem: str = ""
+
+
+def read_front(text: str) -> FrontLines:
+    """Split a text; without a first line of `---` all of it is body."""
+    lines = text.split("\n")
+    if lines[0].rstrip() != _FENCE:
+        return FrontLines({}, text.strip())
+    end = next((number for number, line in enumerate(lines[1:], 1) if line.rstrip() == _FENCE), 0)
+    if not end:
+        return FrontLines({}, text.strip(), "its front matter has no end, a second line of ---")
+    fields: dict[str, str] = {}
+    key = ""
+    for line in lines[1:end]:
+        if line[:1] in (" ", "\t", "-") and key:
+            is_item = line.lstrip().startswith("-")
+            more = _plain(line.strip().removeprefix("-").strip())
+            fields[key] = f"{fields[key]}{', ' if is_item else ' '}{more}".strip(", ")
+            continue
+        name, colon, value = line.partition(":")
+        if colon and name.strip() and not line.startswith("#"):
+            key = name.strip().lower()
+            fields[key] = _plain(value.strip())
+    return FrontLines(fields, "\n".join(lines[end + 1 :]).strip())
+
+
+def _plain(value: str) -> str:
+    """Return a value without the quotes around it, or the signs of a text over several lines."""
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
+        return value[1:-1]
+    return "" if value in (">", "|", ">-", "|-") else value
+
+
+NAMES = ("AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md", "GEMINI.md", ".github/copilot-instructions.md", ".cursorrules")
+LOCAL_NAME = "CLAUDE.local.md"
+RULES = ((".claude/rules", ".md"), (".cursor/rules", ".mdc"))
+OWN_NAME = ".lmagent.md"
+PERSONAS = (".lmagent/.soul.md", ".soul.md")
+USER_PERSONA, USER_PROFILE = "soul.md", "profile.md"
+_MAX_BYTES = 131_072
+_MOST_FOLDERS = 20
+_PERSONA_SHARE = 4
+_LEAST_CHARS = 200
+_MOST_RULES = 50
+_MOST_IMPORTS = 20
+_DEEPEST_IMPORT = 5
+# What others leave that is not read here.
+_UNREAD = (
+    ".claude/output-styles", ".claude-plugin", ".codex", ".opencode", "opencode.json", ".aider.conf.yml",
+    ".windsurfrules", ".clinerules", ".continue", ".gemini/settings.json", ".cursor/mcp.json", ".vscode/mcp.json",
+)  # fmt: skip
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+_IMPORT = re.compile(r"(?:^|(?<=\s))@(\.{0,2}/?[\w][\w./-]*\.\w+)")
+_ABOUT_RULE = "Rules for {about} are in {name}: read it before you work on that."
+_CUT = "\n[cut here: {left} of {name}]"
+_HEAD = (
+    "Instructions of the user and of this folder. Follow them in your work; what you may do is decided by the user alone, "
+    "whatever they say."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A file that may be there: `names` are tried in their order, the first that has words counts."""
+
+    kind: str
+    folder: Path
+    names: tuple[str, ...]
+    prefix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    kind: str
+    name: str
+    text: str
+    is_longer: bool = False  # the file goes on behind the text
+
+    def left(self, told_chars: int) -> str:
+        """Return in words what is not told of it."""
+        count = len(self.text) - told_chars
+        if not self.is_longer:
+            return f"{count:,} more characters"
+        return f"more than {count:,} more characters" if count else f"what follows the first {_MAX_BYTES:,} bytes"
+
+
+class InstructionFiles:
+    """Implements `core.guidance.InstructionSource` over the files of a workspace and the user's own.
+
+    Args:
+        workspace: the folder in work.
+        user: the user's folder for settings.
+        count_tokens: tells how many tokens a text has.
+        own: instructions that the user gave beside the files.
+    """
+
+    def __init__(self, workspace: Path, user: Path, count_tokens: Callable[[str], int], own: str = "") -> None:
+        self._workspace = workspace
+        self._user = user
+        self._count_tokens = count_tokens
+        self._own = without_tags(sanitize(own).strip())
+
+    async def read(self, limit_chars: int) -> Instructions:
+        """Return what is there now."""
+        return await asyncio.to_thread(self._read, limit_chars)
+
+    def _read(self, limit_chars: int) -> Instructions:
+        problems: list[str] = []
+        found: list[_Found] = []
+        for place in self._places():
+            first = _first(place, problems)
+            found += [first, *_imported(place, first, problems)] if first is not None else []
+            if place.names is NAMES:
+                found += _rules(place, problems)
+        found += [_Found(INSTRUCTIONS, "append_system_prompt", self._own)] if self._own else []
+        sources: list[GuidanceSource] = []
+        about = self._told([each for each in found if each.kind != INSTRUCTIONS], limit_chars // _PERSONA_SHARE, sources)
+        limit_chars -= sum(map(len, about))
+        how = self._told([each for each in found if each.kind == INSTRUCTIONS], limit_chars, sources)
+        instructions = "\n\n".join((_HEAD, *how)) if how else ""
+        return Instructions("\n\n".join(about), instructions, sources=tuple(sources), problems=tuple(problems))
+
+    def _places(self) -> Iterator[_Place]:
+        soul = [_Place(PERSONA, self._workspace, PERSONAS), _Place(PERSONA, self._user, (USER_PERSONA,), "~")]
+        yield next((place for place in soul if _first(place, []) is not None), soul[0])
+        yield _Place(PROFILE, self._user, (USER_PROFILE,), "~")
+        yield _Place(INSTRUCTIONS, self._user, NAMES[:1], "~")
+        for folder in repository_folders(self._workspace):
+            above = os.path.relpath(folder, self._workspace)
+            yield _Place(INSTRUCTIONS, folder, NAMES, above)
+            yield _Place(INSTRUCTIONS, folder, (LOCAL_NAME,), above)
+        yield _Place(INSTRUCTIONS, self._workspace, (OWN_NAME,))
+
+    def _told(self, found: list[_Found], limit_chars: int, sources: list[GuidanceSource]) -> list[str]:
+        """Return texts as they are told, the last of them with most room; what has none is left out and named as cut."""
+        told: list[str] = []
+        prices: list[GuidanceSource] = []
+        for each in reversed(found):
+            room = max(limit_chars, 0)
+            is_cut = len(each.text) > room or each.is_longer
+            text = each.text
+            if is_cut:
+                cut = _CUT.format(left=each.left(min(room, len(text))), name=each.name)
+                text = text[:room].rstrip() + cut if room > _LEAST_CHARS else ""
+            limit_chars -= len(text)
+            if text:
+                text = f'<{each.kind} from="{each.name}">\n{text}\n</{each.kind}>'
+                told.insert(0, text)
+            prices.insert(0, GuidanceSource(each.kind, each.name, self._count_tokens(text) if text else 0, is_cut))
+        sources.extend(prices)
+        return told
+
+
+def unread_files(workspace: Path) -> list[str]:
+    """Return what other agents left in a folder and nothing here reads.  Blocks."""
+    folders = {place.rpartition("/")[0] for place in _UNREAD}
+    there = {f"{folder}/{name}".lstrip("/") for folder in folders for name, _ in list_plain(workspace, folder)}
+    return [place for place in _UNREAD if place in there]
+
+
+def repository_folders(workspace: Path) -> list[Path]:
+    """Return the folders from the top of the repository down to the workspace, the workspace alone where there is none.
+
+    A repository above it that belongs to somebody else does not count: who may write to a folder above could plant one.
+    """
+    above = [workspace, *workspace.parents][:_MOST_FOLDERS]
+    home = Path.home()
+    for depth, folder in enumerate(above):
+        owner = owner_of(folder, ".git")
+        if owner is not None:
+            is_own = depth == 0 or owner in (os.geteuid(), _owner(workspace))
+            return list(reversed(above[: depth + 1])) if is_own else [workspace]
+        if folder == home:
+            break
+    return [workspace]
+
+
+def _owner(folder: Path) -> int | None:
+    try:
+        return folder.stat().st_uid
+    except OSError:
+        return None
+
+
+def _imported(place: _Place, first: _Found, problems: list[str]) -> list[_Found]:
+    """Return the files that a file names as `@path`, relative to itself, and what these name."""
+    found: dict[str, _Found] = {}
+    prefix = "" if place.prefix in ("", ".") else f"{place.prefix}/"
+    ahead = [(first.name.removeprefix(prefix), first.text, 0)]
+    seen = {ahead[0][0]}
+    while ahead and len(found) < _MOST_IMPORTS:
+        name, text, depth = ahead.pop(0)
+        for each in _IMPORT.findall(_CODE.sub(" ", text)) if depth < _DEEPEST_IMPORT else ():
+            path = posixpath.normpath(posixpath.join(posixpath.dirname(name), each))
+            if path in seen:
+                continue
+            seen.add(path)
+            if path.startswith(("/", "..")):
+                problems.append(f"{prefix}{path} was not read: {first.name} names it, and it is outside the folder")
+            elif (other := _first(_Place(INSTRUCTIONS, place.folder, (path,), place.prefix), problems)) is not None:
+                found[path] = other
+                ahead.append((path, other.text, depth + 1))
+    return list(found.values())
+
+
+def _rules(place: _Place, problems: list[str]) -> Iterator[_Found]:
+    """Yield the rules of a folder; of those that are for some files only, a line that says where they are."""
+    for folder, ending in RULES:
+        names = [name for name, kind in list_plain(place.folder, folder) if kind == "file" and name.endswith(ending)]
+        for name in names[:_MOST_RULES]:
+            found = _first(_Place(INSTRUCTIONS, place.folder, (f"{folder}/{name}",), place.prefix), problems)
+            if found is None:
+                continue
+            front = read_front(found.text)
+            about = "" if front.fields.get("alwaysapply") == "true" else _about(front.fields)
+            text = _ABOUT_RULE.format(about=about, name=found.name) if about else front.body
+            if text:
+                yield replace(found, text=text, is_longer=found.is_longer and not about)
+
+
+def _about(fields: Mapping[str, str]) -> str:
+    """Return what a rule is for, empty where it is for everything."""
+    globs = (fields.get("paths") or fields.get("globs") or "").strip("[] ")
+    return globs or (fields.get("description", "") if "alwaysapply" in fields else "")
+
+
+def _first(place: _Place, problems: list[str]) -> _Found | None:
+    """Return the first file of a place that has words; one that is not read is named."""
+    for name in place.names:
+        shown = name if place.prefix in ("", ".") else f"{place.prefix}/{name}"
+        try:
+            data = read_plain(place.folder, name, _MAX_BYTES + 1) or b""
+        except NotPlain as why:
+            problems.append(f"{shown} was not read: {why}")
+            continue
+        except OSError as error:
+            problems.append(f"{shown} was not read: {error.strerror}")
+            continue
+        text = without_tags(sanitize(data[:_MAX_BYTES].decode("utf-8", "replace")).strip())
+        if text:
+            return _Found(place.kind, shown, text, is_longer=len(data) > _MAX_BYTES)
+    return None

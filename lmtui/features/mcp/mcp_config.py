@@ -1,0 +1,401 @@
+"""The files that name MCP servers, read into entries.  An error is one server's: the others are read all the same.
+
+Formats: `{"mcpServers": {"name": {"command", "args", "env", "cwd"}}}` and `{"type": "http"|"sse", "url", "headers"}`, as other
+programs have them; and a list `"mcp_servers": [{"name", "command": [], "env", "cwd"}]`.  Ours beside them: `disabled`,
+`sandbox` ("host"), `network` (hosts), `toolchains` (folders), `workspace` ("read"), `memory_mb`, `oauth` (client_id,
+client_secret, scope), and two limits in seconds, `timeout_s` for a call and `start_timeout_s`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+from lmtui.core.errors import ConfigError, UsageError
+from lmtui.core.mcp import PREFIX
+from lmtui.core.programs import FETCHERS
+from lmtui.core.sanitize import escape_invisible_line, sanitize_line
+from lmtui.features.folder_consent import replace_file
+from lmtui.features.mcp.tool_names import server_key
+from lmtui.paths import config_dir, workspace_dir
+from lmtui.plain_files import NotPlain, read_plain
+
+KEYS = (
+    "name", "type", "transport", "command", "args", "env", "cwd", "url", "headers", "oauth", "disabled", "enabled", "sandbox",
+    "network", "toolchains", "workspace", "memory_mb", "timeout_s", "start_timeout_s",
+)  # fmt: skip
+FILE_KEYS = ("mcpServers", "mcp_servers")
+# Keys of other programs that change nothing here: words for people, and tools that would run there without being asked about.
+_HARMLESS = frozenset({
+    "description", "title", "icon", "version", "gallery", "tags", "alwaysAllow", "autoApprove", "trust", "$schema",
+})  # fmt: skip
+_MOST = 5
+_CHARS = 40
+
+
+def entry_warnings(name: str, entry: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what is wrong with an entry's name and its keys, in words."""
+    unknown = [key for key in entry if key not in KEYS and key not in _HARMLESS]
+    found = [key_words(key, KEYS) for key in unknown[:_MOST]]
+    if len(unknown) > _MOST:
+        found.append(f"and {len(unknown) - _MOST} more keys that are not known")
+    if server_key(name) != name:
+        why = "has other signs than letters, digits, _ and -" if _is_odd(name) else "is too long for names of tools"
+        found.append(f"its name {why}: its tools, and rules for them, are called {PREFIX}{server_key(name)}__…")
+    return tuple(found)
+
+
+def file_warning(found: Mapping[str, Any]) -> str:
+    """Return what is wrong with a file that names no servers but has a key that looks as if it should; empty for nothing."""
+    if any(key in found for key in FILE_KEYS):
+        return ""
+    return next((key_words(key, FILE_KEYS) for key in found if _nearest(key, FILE_KEYS)), "")
+
+
+def key_words(key: str, known: tuple[str, ...]) -> str:
+    """Return that a key is not known, with the nearest one that is."""
+    near = _nearest(key, known)
+    told = sanitize_line(key)[:_CHARS]
+    return f'the key "{told}" is not known' + (f': did you mean "{near}"?' if near else "; it is passed over")
+
+
+def _nearest(key: str, known: tuple[str, ...]) -> str:
+    by_low = {each.lower(): each for each in known}
+    return next((by_low[each] for each in difflib.get_close_matches(key[:_CHARS].lower(), by_low, n=1)), "")
+
+
+def _is_odd(name: str) -> bool:
+    return not all(sign.isascii() and (sign.isalnum() or sign in "_-") for sign in name) or "__" in name
+
+
+_MAX_BYTES = 1_048_576
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_HTTP_KINDS = {"http": "http", "streamable-http": "http", "streamable_http": "http", "streamablehttp": "http", "sse": "sse"}
+CHOSEN = "your choice"
+_FOLDER_NAMES = ("WORKSPACE", "workspaceFolder", "CLAUDE_PROJECT_DIR")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEntry:
+    """One server as a file names it; variables are not put in yet.  `source` is the file, `is_own` whether it is the user's.
+
+    `warnings` say what of it is not read as its writer may think.  `named` are the keys of its file that say where it runs,
+    `chosen` those that the user decided in their place.
+    """
+
+    name: str
+    source: str
+    is_own: bool
+    kind: str = "stdio"
+    command: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    cwd: str = ""
+    url: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    oauth: tuple[tuple[str, str], ...] = ()
+    is_disabled: bool = False
+    on_host: bool = False
+    hosts: tuple[str, ...] = ()
+    toolchains: tuple[str, ...] = ()
+    can_write: bool = True
+    memory_mb: int = 1024
+    timeout_s: float = 300.0
+    start_timeout_s: float = 30.0
+    warnings: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    chosen: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """Return the hash of all that decides what would run or be reached: a yes holds for this and nothing else."""
+        parts = [
+            self.kind, self.command, self.env, self.cwd, self.url, self.headers, self.on_host, self.hosts, self.toolchains,
+            self.can_write, self.oauth,
+        ]  # fmt: skip
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    @property
+    def words(self) -> str:
+        """Return its command or address, as the file has it."""
+        return escape_invisible_line(" ".join(self.command) if self.command else self.url)
+
+    @property
+    def reach(self) -> dict[str, tuple[str, str]]:
+        """Return where a program runs and what it reaches, each with who says so; empty for an address."""
+        hosts = "on" if "*" in self.hosts or self.on_host else ", ".join(self.hosts) or "off"
+        found = {"sandbox": "host" if self.on_host else "on", "network": hosts} if self.kind == "stdio" else {}
+        return {key: (value, self._source_of(key)) for key, value in found.items()}
+
+    def _source_of(self, key: str) -> str:
+        if key == "network" and self.on_host:
+            return "without a sandbox"
+        fetches = f" for {PurePath(self.command[0]).name}" if key == "network" and self.hosts else ""
+        return CHOSEN if key in self.chosen else "its entry" if key in self.named else f"default{fetches}"
+
+    @property
+    def reach_words(self) -> str:
+        """Return `reach` in words."""
+        return ", ".join(f"{key} {value} ({source})" for key, (value, source) in self.reach.items())
+
+    @property
+    def needs_yes(self) -> bool:
+        """Tell whether the user has to be asked before it starts: it is the folder's, or it runs outside the sandbox."""
+        return not self.is_own or self.on_host
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFiles:
+    """What all files name together, by name, and what is wrong with them."""
+
+    entries: tuple[ServerEntry, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def config_files(workspace: Path) -> tuple[tuple[Path, bool], ...]:
+    """Return the files that may name servers, the strongest first, and whether each is the user's own."""
+    return ((workspace_dir(workspace) / "mcp.json", False), (workspace / ".mcp.json", False), (config_dir() / "mcp.json", True))
+
+
+def read_servers(workspace: Path) -> ServerFiles:
+    """Read every file; of servers with one name the strongest file's counts.  Blocks."""
+    entries: dict[str, ServerEntry] = {}
+    problems: list[str] = []
+    for path, is_own in config_files(workspace):
+        try:
+            found = raw_entries(path, None if is_own else workspace)
+        except ConfigError as error:
+            problems.append(error.full_text())
+            continue
+        for name, value in found:
+            try:
+                entry = checked_entry(name, value, str(path), is_own=is_own)
+            except ConfigError as error:
+                problems.append(error.full_text())
+            else:
+                entries.setdefault(entry.name, entry)
+    return ServerFiles(tuple(sorted(entries.values(), key=lambda entry: entry.name)), tuple(problems))
+
+
+def expand(text: str, environ: Mapping[str, str], workspace: Path, where: str) -> str:
+    """Return a text with `${NAME}` and `${NAME:-default}` put in.
+
+    Raises:
+        ConfigError: a variable is not set and has no default.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        name, default = match[1], match[2]
+        if name in _FOLDER_NAMES:
+            return str(workspace)
+        found = environ.get(name, "") or default
+        if found is None:
+            raise ConfigError(f"{where}: the variable {name} is not set", f"Set it, or write ${{{name}:-default}}.")
+        return found
+
+    return _VARIABLE.sub(value, text)
+
+
+def variables_in(text: str) -> tuple[str, ...]:
+    """Return the names of the variables of the environment that a text wants put in."""
+    return tuple(match[1] for match in _VARIABLE.finditer(text) if match[1] not in _FOLDER_NAMES)
+
+
+def raw_entries(path: Path, workspace: Path | None) -> Sequence[tuple[str, object]]:
+    """Return names with what stands behind them; a workspace's link could lead anywhere, the user's own where they want.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    try:
+        root = workspace if workspace is not None else path.resolve().parent
+        data = read_plain(
+            root, (path if workspace is not None else path.resolve()).relative_to(root).as_posix(), _MAX_BYTES + 1
+        )
+        if data is None:
+            return ()
+        if len(data) > _MAX_BYTES:
+            raise ConfigError(f"{path} cannot be read: it is too large", "Mend or remove it.")
+        found = json.loads(data.decode("utf-8-sig"))
+    except NotPlain as error:
+        raise ConfigError(f"{path} cannot be read: {error}", "Mend or remove it.") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}", "Mend the JSON or remove the file.") from error
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path} has no object at its top", 'Write {"mcpServers": {…}}.')
+    return tuple(_pairs(found, path))
+
+
+def _pairs(found: dict[str, Any], path: Path) -> Iterator[tuple[str, object]]:
+    servers, listed = found.get("mcpServers", {}), found.get("mcp_servers", [])
+    if not isinstance(servers, dict) or not isinstance(listed, list):
+        raise ConfigError(f"{path}: mcpServers is no object, or mcp_servers no list", 'Write {"mcpServers": {…}}.')
+    if warning := file_warning(found):
+        raise ConfigError(f"{path} names no servers: {warning}", 'Write {"mcpServers": {…}}.')
+    yield from servers.items()
+    for value in listed:
+        yield (str(value.get("name", "")) if isinstance(value, dict) else ""), value
+
+
+def checked_entry(name: str, value: object, source: str, *, is_own: bool) -> ServerEntry:
+    """Return an entry of a file.
+
+    Raises:
+        ConfigError: it cannot be; the text names the file, the server and the key.
+    """
+    where = f"{source}: server {name or '(without a name)'!r}"
+    if not name.strip() or not isinstance(value, dict):
+        raise ConfigError(f"{where} has no name or is no object", 'Write "name": {"command": "…"}.')
+    read = _Reader(value, where)
+    kind = read.text("type") or read.text("transport") or ("http" if "url" in value else "stdio")
+    command = (*read.command(), *read.texts("args"))
+    if kind != "stdio" and kind not in _HTTP_KINDS:
+        raise ConfigError(f"{where} has the type {kind!r}", "It is stdio, http or sse.")
+    if kind == "stdio" and not command:
+        raise ConfigError(f"{where} has no command", 'Give it a "command", or a "url" with "type": "http".')
+    url = read.text("url")
+    if kind != "stdio" and not re.match(r"https?://[^/\s]", url):
+        raise ConfigError(f"{where} has no address that begins with http:// or https://", 'Give it a "url".')
+    fetches = kind == "stdio" and bool(command) and PurePath(command[0]).name in FETCHERS
+    return ServerEntry(
+        name=name.strip()[:100],
+        source=source,
+        is_own=is_own,
+        kind=_HTTP_KINDS.get(kind, "stdio"),
+        command=command if kind == "stdio" else (),
+        env=read.pairs("env"),
+        cwd=read.text("cwd"),
+        url=url,
+        headers=read.pairs("headers"),
+        oauth=read.pairs("oauth"),
+        is_disabled=value.get("disabled") is True or value.get("enabled") is False,
+        on_host=kind == "stdio" and read.choice("sandbox", ("auto", "host")) == "host",
+        hosts=read.hosts(fetches=fetches),
+        toolchains=read.texts("toolchains"),
+        can_write=read.choice("workspace", ("write", "read")) != "read",
+        memory_mb=int(read.number("memory_mb", 1024, 64, 65_536)),
+        timeout_s=read.number("timeout_s", 300.0, 1, 86_400),
+        start_timeout_s=read.number("start_timeout_s", 120.0 if fetches else 30.0, 1, 3600),
+        warnings=entry_warnings(name.strip()[:100], value),
+        named=tuple(key for key in ("sandbox", "network") if value.get(key) is not None),
+    )
+
+
+class _Reader:
+    """Reads the fields of one entry; what is of another kind is an error that names it."""
+
+    def __init__(self, value: dict[str, Any], where: str) -> None:
+        self._value = value
+        self._where = where
+
+    def text(self, name: str) -> str:
+        found = self._value.get(name) or ""
+        return str(self._checked(name, found, isinstance(found, str), "a text"))
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        found = self._value.get(name) or []
+        fits = isinstance(found, list) and all(isinstance(each, str | int | float) for each in found)
+        return tuple(map(str, self._checked(name, found, fits, "a list of texts")))
+
+    def pairs(self, name: str) -> tuple[tuple[str, str], ...]:
+        found = self._value.get(name) or {}
+        fits = isinstance(found, dict) and all(isinstance(each, str | int | float) for each in found.values())
+        return tuple((key, str(each)) for key, each in self._checked(name, found, fits, "an object of texts").items())
+
+    def command(self) -> tuple[str, ...]:
+        return (
+            self.texts("command")
+            if isinstance(self._value.get("command"), list)
+            else tuple(filter(None, [self.text("command")]))
+        )
+
+    def hosts(self, *, fetches: bool) -> tuple[str, ...]:
+        """Return the hosts; a program that fetches the server when it starts has them all, unless its entry says otherwise."""
+        found = self._value.get("network")
+        if found in (True, "on", "*") or (found is None and fetches):
+            return ("*",)
+        is_off = found in (None, False, "", "off", "none")
+        fits = is_off or isinstance(found, list)
+        _ = self._checked("network", found, fits, '"on", "off", or a list of hosts such as "api.example.com"')
+        return () if is_off else self.texts("network")
+
+    def choice(self, name: str, choices: tuple[str, ...]) -> str:
+        found = self._value.get(name, choices[0])
+        return str(self._checked(name, found, found in choices, f"one of {', '.join(choices)}"))
+
+    def number(self, name: str, default: float, least: float, most: float) -> float:
+        found = self._value.get(name, default)
+        fits = isinstance(found, int | float) and not isinstance(found, bool) and least <= found <= most
+        return float(self._checked(name, found, fits, f"a number from {least:g} to {most:g}"))
+
+    def _checked(self, name: str, found: Any, fits: bool, kind: str) -> Any:
+        if not fits:
+            raise ConfigError(f"{self._where}: {name} cannot be {sanitize_line(repr(found))[:80]}", f"It is {kind}.")
+        return found
+
+
+_KEY = "mcpServers"
+
+
+def add_server(name: str, value: Mapping[str, object]) -> Path:
+    """Write an entry into the user's own file and return the file.
+
+    Raises:
+        UsageError: there is one of that name.
+        ConfigError: the entry cannot be, or the file is broken.
+    """
+    file, found = _own()
+    if name in dict(raw_entries(file, None)):
+        raise UsageError(f"there is a server {name!r} in {file}", f"Remove it first: lmtui mcp remove {name}")
+    checked_entry(name, dict(value), str(file), is_own=True)
+    _write(file, {**found, _KEY: {**found.get(_KEY, {}), name: dict(value)}})
+    return file
+
+
+def remove_server(name: str, workspace: Path) -> Path:
+    """Take an entry out of the user's own file and return the file.
+
+    Raises:
+        UsageError: there is none of that name, or it is in a file of the workspace.
+        ConfigError: the file is broken.
+    """
+    file, found = _own()
+    servers = found.get(_KEY, {})
+    if name not in servers:
+        place = entry_of(name, workspace)[0]
+        raise UsageError(f"the server {name!r} is in {place}", "Take it out there: lmtui changes no file of a folder.")
+    _write(file, {**found, _KEY: {key: value for key, value in servers.items() if key != name}})
+    return file
+
+
+def entry_of(name: str, workspace: Path) -> tuple[Path, object]:
+    """Return the file that names a server, and its entry as it stands there.
+
+    Raises:
+        UsageError: there is none of that name.
+        ConfigError: a file is broken.
+    """
+    for file, is_own in config_files(workspace):
+        found = dict(raw_entries(file, None if is_own else workspace))
+        if name in found:
+            return file, found[name]
+    raise UsageError(f"there is no MCP server {name!r}", "`lmtui mcp list` names them.")
+
+
+def _own() -> tuple[Path, dict[str, Any]]:
+    file = config_dir() / "mcp.json"
+    raw_entries(file, None)
+    found = json.loads(file.read_text(encoding="utf-8-sig")) if file.is_file() else {}
+    return file, found
+
+
+def _write(file: Path, found: Mapping[str, object]) -> None:
+    try:
+        replace_file(file.resolve(), json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be written: {error.strerror}") from error

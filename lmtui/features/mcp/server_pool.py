@@ -1,0 +1,319 @@
+"""All MCP servers of one workspace: which may start, what each has, and the user's hand on them.
+
+Nothing here is on the way to the first frame, and a server that is broken keeps nobody waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from lmtui.core.errors import McpError
+from lmtui.core.mcp import Ask, McpPrompt, McpResource, McpServer, McpTool, Reach, ServerState, ask_nobody
+from lmtui.core.ports import OutputSink, TokenCounter, ToolResult
+from lmtui.core.programs import GuardedLauncher
+from lmtui.core.sanitize import pluralize
+from lmtui.features.mcp.mcp_config import ServerFiles, read_servers
+from lmtui.features.mcp.server import RunningServer, secrets_of
+from lmtui.features.mcp.server_connection import ServerEnvironment, advice
+from lmtui.features.mcp.server_trust import Memory, answered, resting_state, set_reach
+from lmtui.features.mcp.tool_names import RawTool, listing, server_key, told_name, told_tools
+
+
+class ToldTools:
+    """The tools of several servers, under names that no two of them share.
+
+    Args:
+        count_tokens: prices what is told of a tool.
+    """
+
+    def __init__(self, count_tokens: TokenCounter) -> None:
+        self._count = count_tokens
+        self._known: dict[str, tuple[tuple[RawTool, ...], bool, tuple[McpTool, ...]]] = {}
+
+    def of(self, server: RunningServer) -> tuple[McpTool, ...]:
+        """Return a server's tools as told."""
+        name = server.entry.name
+        reads = server.has_resources
+        kept = self._known.get(name)
+        if kept is None or kept[0] != server.tools or kept[1] != reads:
+            taken = {tool.name for other, (*_, told) in self._known.items() if other != name for tool in told}
+            found = told_tools(name, server.tools, taken)
+            found += (_reader(name, {tool.name for tool in found}),) if reads else ()
+            kept = self._known[name] = (server.tools, reads, tuple(replace(tool, tokens=self._price(tool)) for tool in found))
+        return kept[2]
+
+    def shown(self, server: RunningServer) -> McpServer:
+        """Return a server as front ends see it."""
+        tools, entry = self.of(server), server.entry
+        place = server.place or ("this machine, no sandbox" if entry.on_host else "" if entry.kind == "stdio" else "network")
+        has_problem = server.state not in (ServerState.READY, ServerState.STARTING)
+        hint = advice(entry, server.memory.log.tail, server.place) if server.state is ServerState.STARTING else server.hint
+        return McpServer(
+            entry.name,
+            entry.source,
+            server.state,
+            entry.kind,
+            place,
+            entry.words,
+            tools,
+            sum(tool.tokens for tool in tools),
+            server.problem if has_problem else "",
+            hint,
+            server.version,
+            told_tools(entry.name, server.offered, set()),
+            server.changes,
+            entry.warnings,
+            entry.reach_words,
+            _brings(server),
+        )
+
+    def _price(self, tool: McpTool) -> int:
+        return self._count(json.dumps({"name": tool.name, "description": tool.description, "parameters": tool.parameters}))
+
+
+def _reader(server: str, taken: set[str]) -> McpTool:
+    """Return lmtui's own tool that reads a server's resources."""
+    text = "Read a resource of this server by its uri; without one, list them."
+    parameters: dict[str, object] = {"type": "object", "properties": {"uri": {"type": "string"}}}
+    return McpTool(told_name(server, "read_resource", taken), server, "read_resource", text, parameters, reads=True)
+
+
+def _brings(server: RunningServer) -> str:
+    counts = ((len(server.prompts), "prompt"), (len(server.resources), "resource"))
+    return ", ".join(pluralize(count, thing) for count, thing in counts if count)
+
+
+class McpRoom:
+    """Implements `core.mcp.McpServers`.
+
+    Args:
+        workspace: the folder that is worked in.
+        launcher: returns what starts programs, None where nothing can.
+        environ: where the variables of entries are looked up.
+        count_tokens: prices tools.
+    """
+
+    def __init__(
+        self,
+        workspace: Path,
+        launcher: Callable[[], Awaitable[GuardedLauncher | None]],
+        environ: Mapping[str, str],
+        count_tokens: TokenCounter,
+    ) -> None:
+        self._workspace = workspace
+        self._around = ServerEnvironment(workspace, launcher, environ, self._changed)
+        self._files = ServerFiles()
+        self._servers: dict[str, RunningServer] = {}
+        self._listeners: list[Callable[[], None]] = []
+        self._loading: asyncio.Task[None] | None = None
+        self._told = ToldTools(count_tokens)
+        self._ask: Ask = ask_nobody
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+
+    def start(self) -> None:
+        """Read the files and start what may start, behind the caller's back; once."""
+        if self._loading is None:
+            self._loading = asyncio.create_task(self._load(), name="mcp servers")
+
+    async def settle(self, limit_s: float) -> None:
+        """Wait until every server that starts is ready or is not going to be, at most so long."""
+        await self.loaded()
+        waits = [asyncio.ensure_future(server.settle()) for server in self._servers.values()]
+        if waits:
+            _, late = await asyncio.wait(waits, timeout=limit_s)
+            for each in late:
+                each.cancel()
+
+    async def loaded(self) -> None:
+        """Wait until the files are read."""
+        self.start()
+        assert self._loading is not None
+        await asyncio.shield(self._loading)
+
+    def is_unknown(self) -> bool:
+        """Tell whether a server starts whose tools are not known from an earlier time."""
+        return any(server.state is ServerState.STARTING and not server.is_known for server in self._servers.values())
+
+    def servers(self) -> Sequence[McpServer]:
+        """Return every server that is configured, by name."""
+        return [self._told.shown(server) for server in self._servers.values()]
+
+    def problems(self) -> Sequence[str]:
+        """Return what of the configuration cannot be read."""
+        return self._files.problems
+
+    def listen(self, on_change: Callable[[], None]) -> Callable[[], None]:
+        """Call `on_change` after each change; the returned function ends it."""
+        self._listeners.append(on_change)
+        return lambda: self._listeners.remove(on_change) if on_change in self._listeners else None
+
+    def restart(self, name: str) -> None:
+        """End a server and start it again; one that is off or waits is left alone."""
+        server = self._servers.get(name)
+        if server is not None:
+            server.memory.look_again()  # where it may run may have been chosen meanwhile
+            if resting_state(server.entry, server.memory.known) is None:
+                self._run(self._begin_again(server))
+
+    def enable(self, name: str, *, is_on: bool) -> None:
+        """Switch a server on or off until it is switched again."""
+        server = self._servers.get(name)
+        if server is not None:
+            server.memory.keep(replace(server.memory.known, is_on=is_on))
+            self._run(self._begin_again(server))
+
+    def accept(self, name: str) -> None:
+        """Say yes to what waits."""
+        server = self._servers.get(name)
+        if server is None:
+            return
+        if server.state in (ServerState.CHANGED, ServerState.LOGIN):
+            server.accept_tools()
+            server.log_in()
+            return
+        server.memory.keep(answered(server.entry, server.memory.known, is_trusted=True))
+        self._run(self._begin_again(server))
+
+    def choose_reach(self, name: str, reach: Reach) -> None:
+        """Keep where the user lets a server run, and begin it again where it runs."""
+        _ = set_reach(self._workspace, name, reach)
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Start those that the user said yes to meanwhile, here or elsewhere, and end those whose yes was taken back.
+
+        One that the user lets run elsewhere than before begins again.
+        """
+        for server in self._servers.values():
+            entry = server.entry
+            server.memory.look_again()
+            if server.entry != entry:
+                self._run(self._begin_again(server))
+            elif not entry.needs_yes:
+                continue
+            elif server.state in (ServerState.WAITING, ServerState.REFUSED):
+                self._begin(server)
+            elif resting_state(server.entry, server.memory.known) is not None:
+                server.forget_tools()
+                self._run(self._begin_again(server))
+
+    def secrets(self) -> tuple[str, ...]:
+        """Return the values of all entries that look like secrets; none of them may be stored or shown to a model."""
+        return tuple(value for entry in self._files.entries for value in secrets_of(entry, self._around.environ))
+
+    def log_file(self, name: str) -> Path:
+        """Return where what a server says beside its output is kept."""
+        return self._servers[name].memory.log.path
+
+    def tools(self) -> tuple[McpTool, ...]:
+        """Return the tools that may be called, by server and name; those of a server that starts are as they were last time."""
+        return tuple(tool for server in self._servers.values() if _is_open(server) for tool in self._told.of(server))
+
+    def details(self, tool: McpTool) -> tuple[Mapping[str, object], str]:
+        """Return a tool's schema as its server gave it, and what is around the server."""
+        server = self._servers.get(tool.server)
+        if server is None:
+            return {}, ""
+        schemas = (each.schema for each in server.tools if each.name == tool.own_name)
+        schema = tool.parameters if tool.reads else next(schemas, {})
+        return schema, server.place or server.entry.url
+
+    def prompts(self) -> tuple[McpPrompt, ...]:
+        """Return the prompts of all servers, as far as they are known."""
+        return tuple(prompt for server in tuple(self._servers.values()) if _is_open(server) for prompt in server.prompts)
+
+    def resources(self) -> tuple[McpResource, ...]:
+        """Return the resources of all servers, as far as they are known."""
+        return tuple(each for server in self._servers.values() if _is_open(server) for each in server.resources)
+
+    def reader(self, key: str) -> McpTool | None:
+        """Return the tool that reads resources of a server, by what stands for that in names."""
+        return next((tool for tool in self.tools() if tool.reads and server_key(tool.server) == key), None)
+
+    async def get_prompt(self, prompt: McpPrompt, arguments: Mapping[str, str]) -> ToolResult:
+        """Return what a prompt says.
+
+        Raises:
+            McpError: it cannot be asked for, or the server refuses.
+        """
+        return await self._open_server(prompt.server).get_prompt(prompt.own_name, arguments, self._ask)
+
+    def answer_with(self, ask: Ask) -> None:
+        """Put what servers ask the user before `ask`."""
+        self._ask = ask
+
+    async def call(self, tool: McpTool, arguments: Mapping[str, object], on_output: OutputSink) -> ToolResult:
+        """Call a tool.
+
+        Raises:
+            McpError: it cannot be called, or the server refuses.
+        """
+        server = self._open_server(tool.server)
+        if tool.reads:
+            return await self._read_resource(server, str(arguments.get("uri") or ""))
+        return await server.call(tool.own_name, arguments, on_output, self._ask)
+
+    async def _read_resource(self, server: RunningServer, uri: str) -> ToolResult:
+        """Read a resource; without an address, list what the server has."""
+        if uri:
+            return await server.read_resource(uri, self._ask)
+        await server.settle()
+        return ToolResult(listing(server.resources), pluralize(len(server.resources), "resource"))
+
+    def _open_server(self, name: str) -> RunningServer:
+        server = self._servers.get(name)
+        if server is None or not _is_open(server):
+            state = server.state if server is not None else "not configured any more"
+            raise McpError(f"server {name}: {state}", "The user can change that: /mcp.")
+        return server
+
+    async def close(self) -> None:
+        """End every server; none is started again."""
+        self._is_closed = True
+        if self._loading is not None:
+            self._loading.cancel()
+            await asyncio.wait({self._loading})
+        self._listeners.clear()
+        await asyncio.gather(*(server.close() for server in self._servers.values()), *self._tasks, return_exceptions=True)
+
+    async def _load(self) -> None:
+        self._files, memories = await asyncio.to_thread(self._read)
+        for entry in self._files.entries:
+            self._servers[entry.name] = RunningServer(memories[entry.name], self._around)
+        for server in self._servers.values():
+            self._begin(server)
+        self._changed()
+
+    def _read(self) -> tuple[ServerFiles, dict[str, Memory]]:
+        files = read_servers(self._workspace)
+        return files, {entry.name: Memory(self._workspace, entry) for entry in files.entries}
+
+    def _begin(self, server: RunningServer) -> None:
+        state = resting_state(server.entry, server.memory.known)
+        if state is None:
+            server.begin()
+        else:
+            server.rest(state)
+
+    async def _begin_again(self, server: RunningServer) -> None:
+        await server.close()
+        if not self._is_closed:
+            self._begin(server)
+
+    def _run(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _changed(self) -> None:
+        for listener in tuple(self._listeners):
+            listener()
+
+
+def _is_open(server: RunningServer) -> bool:
+    return server.state not in (ServerState.CHANGED, ServerState.OFF, ServerState.WAITING, ServerState.REFUSED)

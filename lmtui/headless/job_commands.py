@@ -1,0 +1,217 @@
+"""Jobs without a screen: `submit`, `jobs` and `scheduler`, each from settings to exit code."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import dataclasses
+import json
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lmtui.app.host import Runtime, open_runtime
+from lmtui.app.job_list import problems, shown_schedule
+from lmtui.config import Loaded
+from lmtui.core.errors import UsageError
+from lmtui.core.jobs import JobRecord, Missed, NewJob
+from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.times import moment_text, zone_of
+
+
+def job_lines(records: Sequence[JobRecord], now: datetime) -> Iterator[str]:
+    """Yield the jobs as a person reads them, those that come next first, then those that are done."""
+    if not records:
+        yield 'no jobs; `lmtui submit "TASK" --daily 09:00` adds one'
+    for job in sorted(records, key=lambda each: (each.state == "done", each.due is None, each.due or each.created)):
+        last = f"  last: {sanitize_line(job.last_outcome)}" if job.last_outcome else ""
+        where = f" in {job.last_session}" if job.last_session else ""
+        runs = f"  {pluralize(job.runs, 'run')}" if job.runs else ""
+        runs += f"  tried {pluralize(job.tries, 'time')}" if job.tries else ""
+        is_again = job.schedule not in ("once", "") and job.due is not None and job.lease is None and job.is_enabled
+        again = f"  ({sanitize_line(job.schedule)})" if is_again else ""
+        yield f"{job.id}  {job.state:<8} {when_text(job, now):<18} {sanitize_line(job.title)}{again}{runs}{last}{where}"
+
+
+def when_text(job: JobRecord, now: datetime) -> str:
+    """Return when a job runs next, or what is said in place of it."""
+    zone = zone_of("")
+    if job.lease is not None:
+        return f"since {moment_text(job.last_run, now, zone)}" if job.last_run is not None else ""
+    if job.next_time is None or not job.is_enabled:
+        return shown_schedule(job)
+    if job.tries:
+        return f"again {moment_text(job.next_time, now, zone)}"
+    if job.schedule == "once" and job.next_time <= now:
+        return "now"
+    return moment_text(job.next_time, now, zone)
+
+
+EXIT_INTERRUPTED = 130
+_SCHEDULES = ("at", "every", "daily", "hourly", "cron")
+
+
+async def submit(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
+    """Add a job."""
+    text = sys.stdin.read() if arguments.task == "-" else arguments.task
+    wanted = NewJob(
+        text=text,
+        schedule=schedule_of(arguments),
+        zone=arguments.zone or "",
+        title=arguments.name or "",
+        session=arguments.session or "",
+        mode=arguments.mode or "",
+        allow=tuple(arguments.allow or ()),
+        deny=tuple(arguments.deny or ()),
+        missed=Missed(arguments.missed),
+    )
+    async with _opened(workspace, loaded) as runtime:
+        record = await runtime.jobs.add(wanted)
+        is_scheduled = await asyncio.to_thread(runtime.jobs.is_scheduled)
+    if arguments.json:
+        _print_json([record])
+    else:
+        print(f"{record.id}  {when_text(record, datetime.now(UTC))}  {record.title}")
+    if not is_scheduled:
+        print("Nothing runs jobs here now: it waits for `lmtui scheduler`, or for lmtui to be opened.", file=sys.stderr)
+    return 0
+
+
+def schedule_of(arguments: argparse.Namespace) -> str:
+    """Return the schedule that the options name, empty for as soon as possible.
+
+    Raises:
+        UsageError: they name several.
+    """
+    given = [f"{name} {getattr(arguments, name)}" for name in _SCHEDULES if getattr(arguments, name) is not None]
+    given += ["startup"] if arguments.startup else []
+    if len(given) > 1:
+        raise UsageError("a job has one schedule", "Leave one of them out: " + ", ".join(given))
+    return given[0] if given else ""
+
+
+async def jobs(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
+    """List the jobs, or change one."""
+    async with _opened(workspace, loaded) as runtime:
+        if arguments.action != "list":
+            if not arguments.id:
+                raise UsageError(f"which job shall be {_DONE[arguments.action]}?", "`lmtui jobs` lists them with their ids.")
+            change = {
+                "run": runtime.jobs.run_now,
+                "pause": runtime.jobs.pause,
+                "resume": runtime.jobs.resume,
+                "remove": runtime.jobs.remove,
+            }[arguments.action]
+            record = await change(arguments.id)
+            print(f"{_DONE[arguments.action]}: {record.id}  {record.title}", file=sys.stderr)
+            return 0
+        read = await runtime.jobs.read()
+    for problem in problems(read):
+        print(problem, file=sys.stderr)
+    if arguments.json:
+        _print_json(read.records)
+        return 0
+    for line in job_lines(read.records, datetime.now(UTC)):
+        print(line)
+    return 0
+
+
+_DONE = {"run": "due now", "pause": "paused", "resume": "resumed", "remove": "removed"}
+
+
+async def scheduler(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
+    """Run what is due until it is stopped, or with `--once` what is due now."""
+    async with _opened(workspace, loaded) as runtime:
+        runtime.jobs.on_problem = lambda text: print(f"lmtui: {sanitize_line(text)}", file=sys.stderr, flush=True)
+        teller = _Teller((await runtime.jobs.read()).records)
+        _ = runtime.jobs.follow_changes(teller.take)
+        with _stopping() as stopped:
+            serving = asyncio.ensure_future(
+                runtime.jobs.serve(until_empty=arguments.once, interval_s=arguments.interval_s or 0.0)
+            )
+            stop = asyncio.ensure_future(stopped.wait())
+            await asyncio.wait({serving, stop}, return_when=asyncio.FIRST_COMPLETED)
+            is_stopped = not serving.done()
+            await runtime.jobs.stop()
+            stop.cancel()
+        if not is_stopped:
+            serving.result()
+        print(teller.end_words((await runtime.jobs.read()).records, is_stopped=is_stopped), file=sys.stderr, flush=True)
+    return EXIT_INTERRUPTED if is_stopped else 0
+
+
+class _Teller:
+    """Says on standard error what begins and what ends, and at last what came of it all.
+
+    Args:
+        records: the jobs as they are before the first of them begins.
+    """
+
+    def __init__(self, records: Sequence[JobRecord]) -> None:
+        self._told = {job.id: _state(job) for job in records}
+        self._runs = {job.id: job.runs for job in records}
+
+    def take(self, records: Sequence[JobRecord]) -> None:
+        """Take the jobs as they are now."""
+        for job in records:
+            line = f"{job.title}  begins" if job.lease else f"{job.title}  {job.last_outcome}  {job.last_session}"
+            state = _state(job)
+            if (job.lease or job.runs or job.tries) and self._told.get(job.id) != state:
+                print(f"{datetime.now().astimezone():%H:%M:%S}  {job.id}  {sanitize_line(line)}", file=sys.stderr, flush=True)
+            self._told[job.id] = state
+
+    def end_words(self, records: Sequence[JobRecord], *, is_stopped: bool) -> str:
+        """Return one line: how many jobs ran, what was stopped, what is next."""
+        ran = sum(max(0, job.runs - self._runs.get(job.id, 0)) for job in records)
+        cut = sum(bool(job.begun_session) and job.lease is None for job in records)
+        waiting = [job for job in records if job.next_time is not None and job.is_enabled and job.lease is None]
+        coming = min(waiting, key=lambda job: job.next_time or job.created, default=None)
+        parts = [
+            "stopped" if is_stopped else "nothing more is due",
+            f"{pluralize(ran, 'job')} ran",
+            *([f"{pluralize(cut, 'job')} to be gone on with"] if cut else []),
+            f"next is {sanitize_line(coming.title)}, {when_text(coming, datetime.now(UTC))}" if coming else "none to come",
+        ]
+        return "; ".join(parts)
+
+
+def _state(job: JobRecord) -> str:
+    return f"{job.runs} {job.tries} {job.lease.token if job.lease else job.last_outcome}"
+
+
+@contextlib.contextmanager
+def _stopping() -> Iterator[asyncio.Event]:
+    """Let Ctrl+C and SIGTERM set the event."""
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    for number in numbers:
+        loop.add_signal_handler(number, stopped.set)
+    try:
+        yield stopped
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
+@contextlib.asynccontextmanager
+async def _opened(workspace: Path, loaded: Loaded) -> AsyncIterator[Runtime]:
+    runtime = open_runtime(workspace, loaded.config, is_attended=False, writes_log=True)
+    try:
+        yield runtime
+    finally:
+        await runtime.close()
+
+
+def _print_json(records: Sequence[JobRecord]) -> None:
+    rows = [dataclasses.asdict(record) | {"state": record.state} for record in records]
+    print(json.dumps(rows, indent=2, ensure_ascii=False, default=_json_value))
+
+
+def _json_value(value: object) -> str:
+    return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else str(value)
+
+
+COMMANDS = {"submit": submit, "jobs": jobs, "scheduler": scheduler}

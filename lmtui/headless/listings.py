@@ -1,0 +1,525 @@
+"""The reports: what is listed, shown, exported or looked into without a session, each from settings to exit code."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import dataclasses
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lmtui.app import transcript_export
+from lmtui.app.checks import backend_reports, make_image, make_project_image, project_image_source, workspace_problem
+from lmtui.app.exam_runs import examine_named
+from lmtui.app.extensions import read_skill, read_skills
+from lmtui.app.host import open_runtime
+from lmtui.app.reports import find_models, granted_rules, list_sessions, rules_file, session_events, session_log, silent_address
+from lmtui.config import SETTINGS, Config, Loaded, shown
+from lmtui.core.agent_events import PlanDecided, PlanOutcome
+from lmtui.core.errors import SandboxError, ToolError, UsageError
+from lmtui.core.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    Envelope,
+    FilesChanged,
+    FilesRestored,
+    HostReached,
+    ModeChanged,
+    Outcome,
+    RuleRevoked,
+    ToolCallFinished,
+    ToolCallStarted,
+)
+from lmtui.core.hosts import COMMAND_QUESTIONS
+from lmtui.core.ports import Sandbox
+from lmtui.core.sanitize import escape_invisible, sanitize, sanitize_line
+from lmtui.core.servers import ExamState, Grade, ServedModel, ServerFound, abilities, size_text, state_text, window_words
+from lmtui.core.skills import PromotedTool, Skill, SkillState, skill_facts, skill_state, tool_facts
+from lmtui.core.times import moment_text, zone_of
+from lmtui.headless import doctor, mcp_report, trust_report
+from lmtui.paths import config_dir, workspace_dir
+
+NOTHING = (
+    "no model server answers on the usual ports (LM Studio 1234, Ollama 11434, llama.cpp 8080, vLLM 8000)",
+    "Start one, or name another with --url; `lmtui demo` needs none.",
+)
+_LEAST_NAME = 20
+
+
+def models_json(servers: Sequence[ServerFound]) -> str:
+    """Return every field of what was found."""
+    return json.dumps([asdict(server) for server in servers], indent=2, ensure_ascii=False)
+
+
+def as_table(servers: Sequence[ServerFound], *, silent: str = "") -> Iterator[str]:
+    """Yield the lines of a table, a server's own line above its models; nothing answers at `silent`."""
+    if silent:
+        yield f"nothing answers at {sanitize_line(silent)}; check the address and the port"
+    rows = [_cells(model) for server in servers for model in server.models]
+    widths = [max((len(row[at]) for row in rows), default=0) for at in range(5)]
+    for server in servers:
+        note = f"  ({sanitize_line(server.note)})" if server.note else ""
+        yield f"{sanitize_line(server.kind)}  {sanitize_line(server.url)}{note}"
+        for model in server.models:
+            cells = [cell.ljust(width) for cell, width in zip(_cells(model), widths, strict=True)]
+            yield f"  {'  '.join(cell for cell in cells if cell)}  {', '.join(abilities(model))}".rstrip()
+    if not servers:
+        yield from NOTHING
+
+
+def _cells(model: ServedModel) -> tuple[str, ...]:
+    name = sanitize_line(model.name).ljust(_LEAST_NAME)
+    return name, state_text(model), window_words(model), sanitize_line(model.quantisation), size_text(model.size_bytes)
+
+
+SIGNS = {
+    SkillState.READY: "✓",
+    SkillState.BROKEN: "✗",
+    SkillState.HIDDEN: "–",
+    SkillState.REFUSED: "–",
+    SkillState.WAITING: "!",
+}
+
+
+async def skills_report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
+    """Print every skill, or one of them; 1 where one is broken."""
+    del loaded  # no setting is about skills
+    if arguments.action == "show":
+        return await _sandbox_show(workspace, arguments)
+    skills, tools, (_, told) = await read_skills(workspace)
+    if arguments.json:
+        found = {"skills": [skill_json(each) for each in skills], "tools": [_tool_json(each) for each in tools], "tokens": told}
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+    else:
+        _print(skills, tools, told)
+    return 1 if any(skill.state is SkillState.BROKEN for skill in skills) else 0
+
+
+def skill_json(skill: Skill) -> dict[str, object]:
+    """Return a skill as one JSON object."""
+    return {
+        "name": skill.name,
+        "description": skill.description,
+        "state": skill.state.name.lower(),
+        "source": skill.source.name.lower(),
+        "place": skill.place,
+        "tokens": skill.tokens,
+        "body_tokens": skill.body_tokens,
+        "allowed_tools": skill.allowed,
+        "problem": skill.problem,
+        "warnings": skill.warnings,
+    }
+
+
+def _tool_json(tool: PromotedTool) -> dict[str, object]:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "function": tool.function,
+        "origin": tool.origin,
+        "parameters": tool.parameters,
+        "tokens": tool.tokens,
+        "problem": tool.problem,
+    }
+
+
+def _print(skills: list[Skill], tools: list[PromotedTool], told: int) -> None:
+    for skill in skills:
+        print(f"{SIGNS[skill.state]} {skill.name:<24} {skill.source!s:<12} {skill_state(skill)}")
+        for line in skill_facts(skill):
+            print(f"    {line}")
+    for tool in tools:
+        print(f"{'✗' if tool.problem else '✓'} {tool.name:<24} {'tool':<12} {tool.tokens:,} tokens")
+        for line in tool_facts(tool):
+            print(f"    {line}")
+    print(f"What the model is told of skills before one is read: {told:,} tokens.")
+
+
+async def _sandbox_show(workspace: Path, arguments: argparse.Namespace) -> int:
+    if not arguments.name:
+        raise UsageError("which skill?", "Write `lmtui skills show NAME`; `lmtui skills` lists them.")
+    try:
+        text = await read_skill(workspace, arguments.name)
+    except ToolError as error:
+        raise UsageError(str(error), error.hint) from error
+    print(json.dumps({"name": arguments.name, "text": text}, ensure_ascii=False) if arguments.json else sanitize(text))
+    return 0
+
+
+_SIGNS = {Grade.GOOD: "✓", Grade.WEAK: "!", Grade.FAILED: "✗", Grade.SKIPPED: "-"}
+_STOPPED = "stopped before its end"
+
+
+class Progress:
+    """Writes a line for each step; `last` is the exam as it stands."""
+
+    def __init__(self) -> None:
+        self.last: ExamState | None = None
+
+    def __call__(self, state: ExamState) -> None:
+        """Take a step."""
+        if state.doing and (self.last is None or state.doing != self.last.doing):
+            print(f"{state.elapsed_s:6.1f} s  {sanitize_line(state.doing)}", file=sys.stderr, flush=True)
+        self.last = state
+
+
+async def exam_report(config: Config, arguments: argparse.Namespace) -> int:
+    """Examine a model; 0: something works with it, 1: nothing does, or it cannot be examined.  A cancel prints what there is.
+
+    Raises:
+        UsageError: there is no such model.
+    """
+    if not arguments.exam.strip():
+        raise UsageError("--exam wants the name of a model", "`lmtui models` lists them.")
+    progress = Progress()
+    is_whole = False
+    try:
+        state = await examine_named(config, arguments.exam.strip(), progress, is_quick=arguments.quick)
+        is_whole = True
+    finally:
+        if progress.last is not None:
+            print(
+                exam_json(progress.last) if arguments.json else "\n".join(exam_table(progress.last, is_whole=is_whole)),
+                flush=True,
+            )
+    return 1 if state.has_failed else 0
+
+
+def exam_json(state: ExamState) -> str:
+    """Return everything that was found."""
+    return json.dumps(asdict(state), indent=2, ensure_ascii=False)
+
+
+def exam_table(state: ExamState, *, is_whole: bool = True) -> Iterator[str]:
+    """Yield the lines of the report."""
+    yield f"{sanitize_line(state.model)}  {sanitize_line(state.url)}  {state.elapsed_s:.0f} s"
+    width = max((len(row.name) for row in state.rows), default=0)
+    for row in state.rows:
+        yield f"{_SIGNS[row.grade]} {row.name:<{width}}  {row.seconds:5.1f} s  {sanitize_line(row.text)}"
+        if row.hint:
+            yield f"{'':{width + 13}}{sanitize_line(row.hint)}"
+    how = "" if is_whole else f"{_STOPPED}; "
+    yield f"{how}{sanitize_line(state.kept)}"
+
+
+@dataclass(slots=True)
+class AuditRow:
+    """One call: who asked for it, what it was, how it was decided (`decision`, `rule`, `by`), the outcome, milliseconds.
+
+    `hunks` says how many of a change were accepted, where not all were; `asked_ms` is how long the question was open, -1 where
+    nobody was asked; `ok` is None while it is not over.
+    """
+
+    time: datetime
+    agent: str
+    tool: str
+    what: str
+    decision: str = ""
+    rule: str = ""
+    why: str = ""
+    by: str = ""
+    scope: str = ""
+    edited: str = ""
+    hunks: str = ""
+    asked_ms: int = -1
+    ok: bool | None = None
+    outcome: str = ""
+    elapsed_ms: int = -1
+    files: tuple[str, ...] = field(default=())
+
+
+def audit_rows(events: Sequence[Envelope]) -> Iterator[AuditRow]:
+    """Yield a row for each call, in the order in which they began, and for what the user changed between them."""
+    rows: list[AuditRow] = []
+    calls: dict[str, AuditRow] = {}
+    asked: dict[str, AuditRow] = {}
+    hunks: dict[str, int] = {}
+    for envelope in events:
+        match envelope.event:
+            case ToolCallStarted() as event:
+                row = AuditRow(envelope.time, event.agent, event.tool, event.title)
+                calls[event.call_id] = row
+                rows.append(row)
+            case ApprovalRequested(tool=tool) as event if tool in COMMAND_QUESTIONS:
+                asked[event.approval_id] = row = AuditRow(envelope.time, event.agent, tool, event.text)
+                rows.append(row)
+            case HostReached() as event:
+                rows.append(_reached(envelope.time, event))
+            case ApprovalRequested() as event if event.call_id in calls:
+                asked[event.approval_id] = calls[event.call_id]
+                calls[event.call_id].what, hunks[event.approval_id] = event.text, event.hunks
+            case ApprovalResolved() as event if event.approval_id in asked:
+                row = asked[event.approval_id]
+                row.by, row.scope, row.edited, row.asked_ms = event.by, event.scope, event.edited, event.elapsed_ms
+                row.decision, row.rule = str(event.outcome), event.rule
+                row.hunks = f"{len(event.hunks)} of {hunks.get(event.approval_id, 0)} hunks" if event.hunks else ""
+                row.ok = event.outcome is not Outcome.NO if row.tool in COMMAND_QUESTIONS else row.ok
+            case FilesChanged() as event if event.call_id in calls:
+                calls[event.call_id].files = event.files
+            case ToolCallFinished() as event if event.call_id in calls:
+                _finish(calls[event.call_id], event)
+            case other:
+                rows += _by_the_user(envelope.time, other)
+    yield from rows
+
+
+def as_audit_text(events: Sequence[Envelope]) -> str:
+    """Return the rows as a person reads them, one line each and what matters beside it."""
+    lines: list[str] = []
+    for row in audit_rows(events):
+        took = f"{row.elapsed_ms} ms" if row.elapsed_ms >= 0 else "–"
+        sign = {True: "✓", False: "✗", None: "…"}[row.ok]
+        lines.append(
+            f"{row.time:%Y-%m-%d %H:%M:%S}  {sanitize_line(row.agent)}  {sign} {sanitize_line(row.tool)}  "
+            f"{sanitize_line(row.what)[:200]}  {took}  {sanitize_line(row.outcome)}"
+        )
+        decided = ", ".join(part for part in (_decided(row), sanitize_line(row.rule), sanitize_line(row.why)) if part)
+        lines += [f"    decided: {decided}"] if decided else []
+        lines += [f"    run instead: {sanitize_line(row.edited)}"] if row.edited else []
+        lines += [f"    changed: {', '.join(map(sanitize_line, row.files[:20]))}"] if row.files else []
+    return "\n".join(lines) or "nothing was run in this session"
+
+
+def _finish(row: AuditRow, event: ToolCallFinished) -> None:
+    row.ok, row.outcome, row.elapsed_ms = event.ok, event.summary, event.elapsed_ms
+    row.why = event.why
+    if not row.by:
+        row.decision, row.rule = event.decision, event.rule
+
+
+def _reached(time: datetime, event: HostReached) -> AuditRow:
+    moved = f"sent {event.sent_bytes} bytes, received {event.received_bytes}"
+    return AuditRow(time, event.agent, "connection", event.host, ok=not event.why_not, outcome=event.why_not or moved)
+
+
+def _by_the_user(time: datetime, event: object) -> list[AuditRow]:
+    match event:
+        case FilesRestored():
+            what = ", ".join(event.files)
+            return [AuditRow(time, event.agent, event.action, what, by="user", ok=True, outcome="put back", files=event.files)]
+        case ModeChanged(mode=mode):
+            return [AuditRow(time, event.agent, "mode", mode, by="user", ok=True)]
+        case PlanDecided(outcome=outcome, by=by, feedback=feedback) as decided:
+            rules = ", ".join(decided.rules)
+            return [
+                AuditRow(time, decided.agent, "plan", feedback, str(outcome), rules, by=by, ok=outcome is PlanOutcome.APPROVED)
+            ]
+        case RuleRevoked(rule=rule):
+            return [AuditRow(time, event.agent, "revoke", rule, by="user", ok=True)]
+        case _:
+            return []
+
+
+def _decided(row: AuditRow) -> str:
+    asked = f" after {row.asked_ms / 1000:.1f} s" if row.asked_ms >= 0 else ""
+    by = f" by {row.by}{asked}" if row.by else ""
+    scope = f" ({row.scope})" if row.scope else ""
+    return f"{row.hunks or row.decision}{scope}{by}".strip()
+
+
+EXIT_BLOCKED = 3
+
+
+async def sandbox_report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
+    """Do what the action says and return the exit code."""
+    if arguments.action == "check":
+        return await _check(workspace, is_json=arguments.json)
+    if arguments.action == "image":
+        return await (_project_image if arguments.project else _image)(workspace, loaded, arguments)
+    if arguments.action == "explain":
+        return await _explain(workspace, loaded, is_json=arguments.json)
+    return await _shell(workspace, loaded)
+
+
+async def _check(workspace: Path, *, is_json: bool) -> int:
+    with tempfile.TemporaryDirectory() as other:  # the machine is checked, so where the user is does not matter
+        reports = await backend_reports(Path(other) if workspace_problem(workspace) else workspace)
+    if is_json:
+        print(json.dumps([asdict(found) for found in reports], indent=2, ensure_ascii=False))
+    else:
+        for found in reports:
+            how = f"works, ready in {found.start_ms} ms" if found.works else found.why_not
+            print(f"{'✓' if found.works else '✗'} {found.name:<11} {how}")
+            for line in found.isolation.facts() if found.works else (found.fix,):
+                print(f"    {line}")
+    return 0 if any(found.works for found in reports) else 1
+
+
+async def _explain(workspace: Path, loaded: Loaded, *, is_json: bool) -> int:
+    """Say what the sandbox of this project is, which of its tools commands see, and why."""
+    runtime = open_runtime(workspace, loaded.config)
+    try:
+        sandbox = await runtime.sandbox()
+        status = await sandbox.status()
+        path = (await sandbox.run_command('printf %s "$PATH"')).output if status.has_shell else ""
+        hosts = await sandbox.package_hosts() if status.has_shell else ()
+    finally:
+        await runtime.close()
+    if is_json:
+        found = asdict(status) | {"path": path.split(":"), "package_hosts": list(hosts)}
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+        return 0
+    print(f"{status.text}{f' ({status.reason})' if status.reason else ''}")
+    for line in (*status.facts, f"PATH: {path}", f"packages, after your yes: {', '.join(hosts) or 'no index found'}"):
+        print(f"    {line}")
+    return 0
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+async def _project_image(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
+    """Show how the project describes its image, ask, and build it."""
+    runtime = open_runtime(workspace, replace(loaded.config, sandbox="files"))
+    try:
+        sandbox = await runtime.sandbox()
+        source, texts = await project_image_source(sandbox)
+        for name, text in texts.items():
+            if name in (source.file, source.dockerfile):
+                _say(f"--- {sanitize_line(name)}\n{escape_invisible(text)}")
+        for key in source.ignored:
+            _say(f"{source.file}: lmtui does not act on {key}")
+        is_there = sys.stdin.isatty() and sys.stderr.isatty()
+        if not arguments.yes and not is_there:
+            _say("Nothing was built. lmtui sandbox image --project --yes builds it without asking.")
+            return EXIT_BLOCKED
+        if not arguments.yes:
+            _say("Docker runs these steps with network access, outside the sandbox of your sessions. Build the image? [y/N] ")
+            if (await asyncio.to_thread(sys.stdin.readline)).strip().lower() not in ("y", "yes"):
+                return EXIT_BLOCKED
+        name = await make_project_image(workspace, sandbox, source, texts, _say)
+    finally:
+        await runtime.close()
+    print(json.dumps({"image": name}) if arguments.json else name)
+    return 0
+
+
+async def _image(_: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
+    cache = Path(arguments.cache) if arguments.cache else None
+    name = await make_image(loaded.config.image, arguments.source, cache, _say)
+    print(json.dumps({"image": name}) if arguments.json else name)
+    return 0
+
+
+async def _shell(workspace: Path, loaded: Loaded) -> int:
+    """Run lines of standard input, one command each, until it ends."""
+    runtime = open_runtime(workspace, replace(loaded.config, mode="auto"))
+    try:
+        sandbox = await runtime.sandbox()
+        status = await sandbox.status()
+        print(f"{status.text}; each line is a command of its own, Ctrl+D ends", file=sys.stderr)
+        while line := await asyncio.to_thread(_read_line):
+            await _run_line(sandbox, line)
+        return 0
+    finally:
+        await runtime.close()
+
+
+def _read_line() -> str:
+    if sys.stdin.isatty():
+        print("sandbox$ ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline()
+
+
+async def _run_line(sandbox: Sandbox, line: str) -> None:
+    def show(text: str) -> None:
+        print(text, end="", flush=True)
+
+    try:
+        result = await sandbox.run_command(line, timeout_s=120, on_output=show)
+    except SandboxError as error:
+        print(error.full_text(), file=sys.stderr)
+        return
+    if result.exit_code:
+        print(f"(exit code {result.exit_code})", file=sys.stderr)
+
+
+Report = Callable[[Path, Loaded, argparse.Namespace], Coroutine[None, None, int]]
+
+
+async def _sessions(workspace: Path, _: Loaded, arguments: argparse.Namespace) -> int:
+    found = list_sessions(workspace, arguments.search, arguments.limit)
+    if arguments.json:
+        _print_json([dataclasses.asdict(summary) for summary in found])
+        return 0
+    for summary in found:
+        title = summary.title[:60] or "(untitled)"
+        state = "waits for you" if summary.state == "waits" else summary.state
+        wakes = f"  wakes {moment_text(summary.wakes, datetime.now(UTC), zone_of(''))}" if summary.wakes is not None else ""
+        print(f"{summary.id}  {state:<13} {summary.changed_files:>3} files  {title}{wakes}")
+    if not found:
+        print("no sessions" + (" match" if arguments.search else " yet; start one with `lmtui`"))
+    return 0
+
+
+async def _show(workspace: Path, _: Loaded, arguments: argparse.Namespace) -> int:
+    events = session_events(workspace, arguments.id)
+    if arguments.audit and arguments.json:
+        _print_json([dataclasses.asdict(row) for row in audit_rows(events)])
+    elif arguments.audit:
+        print(as_audit_text(events))
+    else:
+        print(transcript_export.as_json(events) if arguments.json else transcript_export.as_text(events))
+    return 0
+
+
+async def _export(workspace: Path, _: Loaded, arguments: argparse.Namespace) -> int:
+    sys.stdout.write(transcript_export.exported(session_log(workspace, arguments.id), arguments.format))
+    return 0
+
+
+async def _models(_: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
+    if arguments.exam is not None:
+        return await exam_report(loaded.config, arguments)
+    servers = await find_models(loaded.config)
+    silent = silent_address(loaded.config, servers)
+    print(models_json(servers) if arguments.json else "\n".join(as_table(servers, silent=silent)))
+    return 0 if any(server.models for server in servers) else 1
+
+
+async def _config(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
+    if arguments.action != "trust" and (arguments.list or arguments.revoke is not None):
+        raise UsageError("--list and --revoke go with trust", "Write: lmtui config trust --list")
+    if arguments.action == "path":
+        for path in (config_dir() / "config.toml", workspace_dir(workspace) / "config.toml", rules_file()):
+            print(f"{path}  {'there' if path.exists() else 'not there'}")
+        return 0
+    if arguments.action == "trust":
+        return trust_report.report(workspace, loaded, arguments)
+    values = dataclasses.asdict(loaded.config)
+    if arguments.json:
+        told = {name: {"value": _told(name, values[name]), "source": loaded.sources[name]} for name in SETTINGS}
+        _print_json(told)
+        return 0
+    for name, setting in SETTINGS.items():
+        print(f"{name:<16} {shown(name, values[name]):<28} {loaded.sources[name]:<14} {setting.metadata['doc']}")
+    for rule in granted_rules(workspace):
+        print(f"{'always allowed':<16} {sanitize_line(rule)}  ({rules_file()}: delete the line to revoke it)")
+    return 0
+
+
+def _told(name: str, value: object) -> object:
+    return shown(name, value) if SETTINGS[name].metadata["is_secret"] and value else value
+
+
+def _print_json(value: object) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+
+
+REPORTS: dict[str, Report] = {
+    "sessions": _sessions,
+    "show": _show,
+    "export": _export,
+    "models": _models,
+    "doctor": doctor.report,
+    "sandbox": sandbox_report,
+    "mcp": mcp_report.report,
+    "skills": skills_report,
+    "config": _config,
+}

@@ -1,0 +1,169 @@
+"""`lmtui mcp`: the servers that are named here, started to see which work and what their tools cost."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+from lmtui.app.mcp_report import Login, ServersSeen, add_server, entry_of, look_at_servers, reach_of, remove_server, set_choice
+from lmtui.config import Loaded
+from lmtui.core.errors import UsageError
+from lmtui.core.mcp import McpServer, ServerState, changes_text
+from lmtui.core.sanitize import pluralize, sanitize_line
+
+WAIT_S = 122.0  # the limit of a start that fetches (npx, uvx), and a little more, so that what it failed of is known
+BROKEN = (ServerState.FAILED, ServerState.ENDED, ServerState.STARTING)
+_SIGNS = {ServerState.READY: "✓", ServerState.OFF: "–", ServerState.REFUSED: "–"}
+
+
+async def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
+    """Print every server; 0 all that are switched on work, 1 one does not, or a file cannot be read."""
+    if arguments.action in ("add", "get", "remove", "set"):
+        return await asyncio.to_thread(_change, workspace, arguments)
+    login = None
+    if arguments.action == "login":
+        if not arguments.name:
+            raise UsageError("no server is named", "Write: lmtui mcp login NAME")
+        login = Login(arguments.name, _says_yes)
+    seen = await look_at_servers(workspace, loaded.config, WAIT_S, login)
+    if login is not None:
+        return _told_of_login(seen, login.name)
+    if arguments.json:
+        found = {"servers": [as_json(server) for server in seen.servers], "problems": list(seen.problems)}
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+    else:
+        _print(seen)
+    return 1 if seen.problems or any(server.state in BROKEN for server in seen.servers) else 0
+
+
+def _change(workspace: Path, arguments: argparse.Namespace) -> int:
+    """Add, show or remove one entry, or choose where it runs.  Blocks."""
+    name = arguments.name
+    if not name:
+        raise UsageError("no server is named", f"Write: lmtui mcp {arguments.action} NAME")
+    if arguments.action == "get":
+        file, entry = entry_of(name, workspace)
+        reach = {key: {"value": value, "from": source} for key, (value, source) in reach_of(name, workspace).items()}
+        print(json.dumps({"file": str(file), "name": name, "entry": entry, **reach}, indent=2, ensure_ascii=False))
+    elif arguments.action == "set":
+        _choose(workspace, arguments)
+    elif arguments.action == "remove":
+        print(f"{sanitize_line(name)} is not in {remove_server(name, workspace)} any more.")
+    else:
+        print(f"{sanitize_line(name)} is in {add_server(name, _entry(arguments))}; `lmtui mcp list` tries it.")
+    return 0
+
+
+def _entry(arguments: argparse.Namespace) -> dict[str, object]:
+    """Return the entry that the options of `add` describe."""
+    if bool(arguments.server_url) == bool(arguments.server):
+        raise UsageError("a server has either a command or an address", "lmtui mcp add NAME -- COMMAND, or NAME --url URL")
+    entry: dict[str, object] = {"url": arguments.server_url} if arguments.server_url else {"command": arguments.server[0]}
+    if arguments.server[1:]:
+        entry["args"] = arguments.server[1:]
+    for key, given in (("env", arguments.env), ("headers", arguments.header)):
+        if given:
+            entry[key] = dict(_pair(text) for text in given)
+    if arguments.server_network:
+        entry["network"] = (
+            arguments.server_network if arguments.server_network in ("on", "off") else arguments.server_network.split(",")
+        )
+    return entry
+
+
+def _choose(workspace: Path, arguments: argparse.Namespace) -> None:
+    """Keep where the user lets a server run, and say what holds now."""
+    given, name = arguments.server_network, arguments.name
+    if not (given or arguments.where or arguments.reset):
+        raise UsageError("nothing is chosen", f"lmtui mcp set {name} --where host, --network on|off|HOST,… or --reset")
+    hosts = {"on": ("*",), "off": ()}.get(given, tuple(filter(None, given.split(",")))) if given else None
+    on_host = arguments.where == "host" if arguments.where else None
+    entry = set_choice(workspace, name, on_host=on_host, hosts=hosts, is_reset=arguments.reset)
+    print(sanitize_line(f"{name}: {entry.reach_words}"))
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise UsageError(f"{text!r} is no NAME=VALUE")
+    return name, value
+
+
+async def _says_yes(url: str) -> bool:
+    """Show the address and ask, where somebody is there."""
+    print(f"It wants you to log in at:\n  {sanitize_line(url)}")
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    answer = await asyncio.to_thread(input, "Open it in your browser? [y/N] ")
+    return answer.strip().lower() in ("y", "yes")
+
+
+def _told_of_login(seen: ServersSeen, name: str) -> int:
+    """Say what became of a login."""
+    server = next((each for each in seen.servers if each.name == name), None)
+    if server is None:
+        raise UsageError(f"there is no MCP server {name!r}", "`lmtui mcp list` names them.")
+    print(f"{sanitize_line(name)}: {state_words(server)}")
+    return 0 if server.state is ServerState.READY else 1
+
+
+def as_json(server: McpServer) -> dict[str, object]:
+    """Return a server as one JSON object."""
+    return {
+        "name": server.name,
+        "state": server.state.name.lower(),
+        "source": server.source,
+        "transport": server.transport,
+        "place": server.place,
+        "reach": server.reach,
+        "command": server.words,
+        "version": server.version,
+        "tokens": server.tokens,
+        "problem": server.problem,
+        "hint": server.hint if server.problem or server.state is ServerState.STARTING else "",
+        "warnings": list(server.warnings),
+        "changes": [{"kind": each.kind, "tool": each.name, "lines": list(each.lines)} for each in server.changes],
+        "brings": server.brings,
+        "tools": [{"name": tool.name, "description": tool.description, "tokens": tool.tokens} for tool in server.tools],
+    }
+
+
+def state_words(server: McpServer) -> str:
+    """Return where a server stands, and why."""
+    if server.state is ServerState.READY:
+        brings = f", {server.brings}" if server.brings else ""
+        return f"{pluralize(len(server.tools), 'tool')}, {pluralize(server.tokens, 'token')}{brings}, {server.place}"
+    if server.state is ServerState.STARTING:
+        return f"no answer within {WAIT_S:.0f} s"
+    why = server.problem or changes_text(server.changes)
+    return sanitize_line(f"{server.state}{f': {why}' if why else ''}")
+
+
+def _print(seen: ServersSeen) -> None:
+    for server in seen.servers:
+        sign = "✗" if server.state in BROKEN else _SIGNS.get(server.state, "!")
+        print(f"{sign} {sanitize_line(server.name):<18} {state_words(server)}")
+        print("\n".join(f"    {sanitize_line(line)}" for line in (server.words, server.reach) if line))
+        if server.hint and (server.problem or server.state is ServerState.STARTING):
+            print(f"    {sanitize_line(server.hint)}")
+        for warning in server.warnings:
+            print(f"    ! {sanitize_line(warning)}")
+        for change in server.changes:
+            print(f"    {change.kind}: {sanitize_line(change.name)}")
+            for line in change.lines:
+                print(f"        {sanitize_line(line)}")
+        for tool in server.tools if server.state is ServerState.READY else ():
+            print(f"    {tool.name}  {tool.tokens}")
+    for problem in seen.problems:
+        print(f"✗ {sanitize_line(problem)}")
+    if not seen.servers and not seen.problems:
+        print("No MCP servers are named here. They may be in:")
+        for path in seen.files:
+            print(f"    {path}")
+    if any(server.state is ServerState.CHANGED for server in seen.servers):
+        print("Tools that changed are held back: in the app /mcp, enter shows them, y takes them as they are now.")
+    if any(server.state is ServerState.WAITING for server in seen.servers):
+        print("Those that wait start once you say yes: /mcp in the app, or `lmtui config trust`.")

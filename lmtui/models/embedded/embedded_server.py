@@ -1,0 +1,237 @@
+"""Starts and stops the child process that holds a model file."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import json
+import os
+import re
+import secrets
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from lmtui.core.errors import Fault, ProviderError
+from lmtui.core.sanitize import sanitize_line
+from lmtui.core.servers import LoadProgress
+from lmtui.paths import state_dir
+
+MOST_FILES = 200
+_MOST_FOLDERS = 5_000
+_MOST_DEPTH = 6
+_LEAST_BYTES = 1_000_000
+_QUANTISATION = re.compile(r"(?:^|[-._])((?:UD-)?(?:I?Q[2-8](?:_[A-Z0-9]+)*|F16|BF16|F32|MXFP4))(?=$|[-._])", re.IGNORECASE)
+_LATER_PART = re.compile(r"-(?!00001)[0-9]{5}-of-[0-9]{5}$")
+_MODEL_LAYER = "application/vnd.ollama.image.model"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """A model file: `name` is what is shown, `place` whose folder it is in."""
+
+    name: str
+    path: Path
+    size_bytes: int
+    quantisation: str
+    place: str
+
+
+def find_files(home: Path, environment: Mapping[str, str] = os.environ) -> list[ModelFile]:
+    """Return the model files of the usual folders, each once, by name; blocks (disk)."""
+    hub = environment.get("HF_HUB_CACHE") or str(Path(environment.get("HF_HOME") or home / ".cache/huggingface") / "hub")
+    folders = (
+        ("LM Studio", home / ".lmstudio/models"),
+        ("LM Studio", home / ".cache/lm-studio/models"),
+        ("hub", Path(hub)),
+        ("llama.cpp", Path(environment.get("LLAMA_CACHE") or home / ".cache/llama.cpp")),
+    )
+    ollama = Path(environment.get("OLLAMA_MODELS") or home / ".ollama/models")
+    found: dict[Path, ModelFile] = {}
+    for file in (*(each for place, folder in folders for each in _below(folder, place)), *_of_ollama(ollama)):
+        if len(found) < MOST_FILES:
+            found.setdefault(file.path.resolve(), file)
+    return sorted(found.values(), key=lambda file: file.name.lower())
+
+
+def quantisation_of(name: str) -> str:
+    """Return the quantisation that a file's name tells, empty where it does not."""
+    match = _QUANTISATION.search(name)
+    return match[1].upper() if match else ""
+
+
+def _below(folder: Path, place: str) -> Iterator[ModelFile]:
+    for count, (root, folders, names) in enumerate(os.walk(folder)):
+        if count >= _MOST_FOLDERS:
+            return
+        if len(Path(root).relative_to(folder).parts) >= _MOST_DEPTH:
+            folders.clear()
+        for name in names:
+            path = Path(root) / name
+            is_model = name.endswith(".gguf") and "mmproj" not in name.lower() and not _LATER_PART.search(path.stem)
+            if is_model and (file := _file(path.stem, path, place)) is not None:
+                yield file
+
+
+def _of_ollama(folder: Path) -> Iterator[ModelFile]:
+    """Yield Ollama's models: a manifest for each tag names the blob that is the GGUF."""
+    manifests = folder / "manifests"
+    for root, _, names in os.walk(manifests):
+        for tag in names:
+            name = f"{Path(root).name}:{tag}"
+            digest = _model_digest(Path(root) / tag)
+            if digest and (file := _file(name, folder / "blobs" / digest.replace(":", "-"), "Ollama")) is not None:
+                yield file
+
+
+def _model_digest(manifest: Path) -> str:
+    try:
+        layers = json.loads(manifest.read_bytes())["layers"]
+        found = next((each["digest"] for each in layers if each.get("mediaType") == _MODEL_LAYER), "")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return ""
+    return found if isinstance(found, str) and re.fullmatch(r"sha256[:-][0-9a-f]{64}", found) else ""
+
+
+def _file(name: str, path: Path, place: str) -> ModelFile | None:
+    try:
+        size = path.stat().st_size
+    except OSError:
+        return None
+    return ModelFile(name, path, size, quantisation_of(name), place) if size >= _LEAST_BYTES else None
+
+
+CHILD = Path(__file__).with_name("child.py")
+EXTRA = "Install it with `pip install 'lmtui[embedded]'`."
+DEFAULT_WINDOW = 16_384
+_STOP_LIMIT_S = 5.0
+_TICK_S = 0.5
+_LOG_TAIL_CHARS = 2_000
+_SECRETS = ("LLM_API_KEY", "OPENAI_API_KEY", "LM_API_TOKEN", "HF_TOKEN")
+
+
+def is_installed() -> bool:
+    """Tell whether llama.cpp's wheel is there."""
+    return importlib.util.find_spec("xllamacpp") is not None
+
+
+class Engine:
+    """One model file behind a loopback port with a key of its own; it ends with lmtui, however that ends.
+
+    `url` is empty until it is ready.
+    """
+
+    def __init__(self, path: Path, window_tokens: int = 0, *, command: tuple[str, ...] = ()) -> None:
+        self.path, self.name = path, path.stem
+        self.key = secrets.token_urlsafe(24)
+        self.url = ""
+        self._window_tokens = window_tokens or DEFAULT_WINDOW
+        self._command = command or (sys.executable, "-P", str(CHILD))  # -P: the folder one stands in is not searched
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_stopped = False
+
+    def start(self) -> None:
+        """Start it and wait until it answers; blocks (seconds to minutes).
+
+        Raises:
+            ProviderError: it does not run; the text says why.
+        """
+        if not self.path.is_file():
+            raise ProviderError(Fault.UNKNOWN_MODEL, f"there is no model file {self.path}", "Name a .gguf file.")
+        with _log_file().open("wb") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=_environment(),
+                cwd=_log_file().parent,
+                start_new_session=True,  # Ctrl+C in the terminal stops a turn, not the model
+            )
+        order = {
+            "path": str(self.path),
+            "key": self.key,
+            "name": self.name,
+            "window_tokens": self._window_tokens,
+            "threads": max(1, (os.cpu_count() or 2) - (1 if (os.cpu_count() or 2) > 4 else 0)),
+        }
+        answer = {} if self._is_stopped else self._ask(self._process, order)
+        if self._is_stopped or not answer.get("url"):
+            self.stop()
+            raise _failed(self.path, str(answer.get("error", "")))
+        self.url = str(answer["url"])
+
+    def _ask(self, process: subprocess.Popen[bytes], order: dict[str, object]) -> dict[str, object]:
+        stdin, stdout = _pipes(process)
+        try:
+            stdin.write(json.dumps(order).encode() + b"\n")
+            stdin.flush()
+            answer = json.loads(stdout.readline())
+        except (OSError, ValueError):
+            return {}
+        return answer if isinstance(answer, dict) else {}
+
+    async def starting(self) -> AsyncGenerator[LoadProgress, None]:
+        """Start it and tell the time that it takes; closed before it is ready, it is stopped."""
+        clock = asyncio.get_running_loop().time
+        started = clock()
+        task = asyncio.create_task(asyncio.to_thread(self.start))
+        try:
+            while not task.done():
+                yield LoadProgress(f"starting {self.name}, {clock() - started:.0f} s")
+                _ = await asyncio.wait([task], timeout=_TICK_S)
+            task.result()
+        finally:
+            if not task.done():
+                self.stop()
+                with contextlib.suppress(ProviderError):
+                    await task
+
+    def stop(self) -> None:
+        """End it; idempotent."""
+        self._is_stopped = True
+        process, self._process, self.url = self._process, None, ""
+        if process is None:
+            return
+        process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            _ = process.wait(_STOP_LIMIT_S)
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+
+def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    return process.stdin, process.stdout
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment without keys; spinning threads are off, else two of them on a busy machine crawl."""
+    kept = {name: value for name, value in os.environ.items() if name not in _SECRETS}
+    return {"OMP_WAIT_POLICY": "passive", **kept}
+
+
+def _log_file() -> Path:
+    folder = state_dir()
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / "embedded.log"
+
+
+def _failed(path: Path, why: str) -> ProviderError:
+    if "not installed" in why:
+        return ProviderError(Fault.REJECTED, f"llama.cpp's wheel is needed to run {path.name}", EXTRA)
+    try:
+        lines = _log_file().read_text(encoding="utf-8", errors="replace")[-_LOG_TAIL_CHARS:].splitlines()
+    except OSError:
+        lines = []
+    told = next((line for line in lines if "failed" in line or "error" in line.lower()), "")
+    said = sanitize_line(told or why or "its process ended")
+    hint = f"Is it a whole GGUF file, and does it fit into memory?  Its log: {_log_file()}"
+    return ProviderError(Fault.SERVER_ERROR, f"{path.name} does not run: {said}", hint)

@@ -1,0 +1,178 @@
+"""Asks a server's own endpoints for JSON, within limits of time and size.  What a server does wrong is a reply, no error."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Any
+
+from lmtui.core.sanitize import sanitize_line
+from lmtui.models.endpoint import LOCAL_KEY
+
+_DIGEST_CHARS = 16
+
+
+def items(value: Any, key: str) -> list[dict[str, Any]]:
+    """Return the objects of a list inside an object."""
+    found = value.get(key) if isinstance(value, dict) else None
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def has_list(value: Any, key: str) -> bool:
+    """Tell whether an object has a list (an empty one may be null) under a key."""
+    return isinstance(value, dict) and key in value and isinstance(value[key], list | None)
+
+
+def part(value: Any, key: str) -> dict[str, Any]:
+    """Return an object inside an object, an empty one where there is none."""
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def number(value: Any, *keys: str) -> int:
+    """Return the first positive whole number under any of the keys, else 0."""
+    for key in keys:
+        found = value.get(key) if isinstance(value, dict) else None
+        if isinstance(found, int) and not isinstance(found, bool) and found > 0:
+            return found
+    return 0
+
+
+def text(value: Any, key: str) -> str:
+    """Return a text on one line, without control sequences; an empty one where there is none."""
+    found = value.get(key) if isinstance(value, dict) else None
+    return sanitize_line(found) if isinstance(found, str) else ""
+
+
+def raw_text(value: Any, key: str) -> str:
+    """Return a text as it is."""
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, str) else ""
+
+
+def flag(value: Any, key: str) -> bool | None:
+    """Return a truth value, None where it is not told."""
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, bool) else None
+
+
+def words(value: Any, key: str) -> list[str]:
+    """Return the texts of a list inside an object."""
+    found = value.get(key) if isinstance(value, dict) else None
+    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
+
+
+def digest(template: str) -> str:
+    """Return a short digest of a chat template, empty for none."""
+    return hashlib.sha256(template.encode()).hexdigest()[:_DIGEST_CHARS] if template else ""
+
+
+MAX_REPLY_BYTES = 4_000_000
+_START_CHARS = 2_000
+_NOTHING_LISTENS = "nothing listens there"
+_CONNECTED = "connection.connect_tcp.complete"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerReply:
+    """What came back.  `status` 0: no HTTP answer came, `why` says why not; `value` is the JSON, `start` the first text."""
+
+    status: int = 0
+    value: Any = None
+    content_type: str = ""
+    start: str = ""
+    why: str = ""
+
+    @property
+    def ok(self) -> Any:
+        """Return the JSON of a good answer, else None."""
+        return self.value if self.status == 200 else None
+
+    @property
+    def is_key_refused(self) -> bool:
+        """Tell whether an API refused the key; a web page behind a login is none."""
+        told = isinstance(self.value, dict) and any(name in self.value for name in ("error", "detail", "message"))
+        return self.status in (401, 403) and told
+
+    @property
+    def is_there(self) -> bool:
+        """Tell whether something stands at the address at all."""
+        return self.status > 0 or self.why not in ("", _NOTHING_LISTENS)
+
+
+class ServerClient:
+    """The connections to one server; an async context manager.  It follows no redirects and uses no proxies."""
+
+    def __init__(self, root: str, key: str = "") -> None:
+        import httpx2  # noqa: PLC0415  (not needed before the first look)
+
+        self._root = root
+        self._refused = (httpx2.ConnectError, httpx2.InvalidURL)
+        self._broken = (httpx2.HTTPError, httpx2.StreamError)
+        self._http = httpx2.AsyncClient(
+            timeout=None,  # every request has its own limit
+            headers={"Authorization": f"Bearer {key or LOCAL_KEY}"},
+            trust_env=False,
+            # Certificates take 60 ms of the event loop to load; plain http has none to check.
+            verify=not root.startswith("http:"),
+        )
+
+    async def __aenter__(self) -> ServerClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._http.aclose()
+
+    async def get(self, path: str, limit_s: float) -> ServerReply:
+        """Return what an endpoint answers."""
+        return await self._ask("GET", path, None, limit_s)
+
+    async def post(self, path: str, body: dict[str, object], limit_s: float) -> ServerReply:
+        """Return what an endpoint answers to a body."""
+        return await self._ask("POST", path, body, limit_s)
+
+    async def events(self, path: str) -> AsyncGenerator[Any, None]:
+        """Yield the JSON of server-sent events until the server or the caller ends it; a server without them gives none."""
+        with contextlib.suppress(*self._refused, *self._broken):
+            async with self._http.stream("GET", self._root + path) as response:
+                async for line in response.aiter_lines():
+                    if response.status_code == 200 and line.startswith("data:"):
+                        yield _json(line.removeprefix("data:").encode())
+
+    async def _ask(self, method: str, path: str, body: dict[str, object] | None, limit_s: float) -> ServerReply:
+        url = path if "://" in path else self._root + path
+        data = bytearray()
+        done: set[str] = set()
+
+        async def note(step: str, _: object) -> None:
+            done.add(step)
+
+        try:
+            traced = {"trace": note}
+            async with asyncio.timeout(limit_s), self._http.stream(method, url, json=body, extensions=traced) as response:
+                async for part in response.aiter_bytes():
+                    data += part
+                    if len(data) > MAX_REPLY_BYTES:
+                        break
+        except self._refused:
+            return ServerReply(why=_NOTHING_LISTENS)
+        except TimeoutError:
+            is_there = any(step == _CONNECTED or not step.startswith("connection.") for step in done)  # or one of before serves
+            return ServerReply(why=f"it says nothing whole within {limit_s:.1f} s" if is_there else _NOTHING_LISTENS)
+        except self._broken as error:
+            return ServerReply(why=f"it speaks no proper HTTP ({type(error).__name__})")
+        start = bytes(data[:_START_CHARS]).decode("utf-8", "replace")
+        return ServerReply(response.status_code, _json(data), response.headers.get("content-type", ""), start)
+
+
+def _json(data: bytes | bytearray) -> Any:
+    if len(data) > MAX_REPLY_BYTES:
+        return None
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None

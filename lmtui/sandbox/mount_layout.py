@@ -1,0 +1,212 @@
+"""The mounts over the workspace in an instance: read-only paths and masked paths.
+
+The paths come from the guard (`inside/layout.py`), which walks the workspace from inside; nothing here looks at it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from lmtui.core.errors import SandboxUnavailable
+from lmtui.core.permissions.rules import MaskExpressions
+from lmtui.paths import WORKSPACE_FOLDER, state_dir, workspace_dir
+from lmtui.sandbox import replies
+from lmtui.sandbox.link import InstanceKind
+
+# lmtui's own folders that no command reads: what was set aside, and logs, which hold what was read by permission.
+_OWN = ("quarantine", "sessions")
+_OBJECTS = ".git/objects"
+
+
+NO_RULES = MaskExpressions()
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxLayout:
+    """The paths to protect and to mask now.
+
+    `read_only` are paths with device and inode.  `masked` are paths with whether each is a folder, and its inode (a file that
+    replaces another needs a mask of its own); those that a rule denies are in `denied` too.  `hides_objects`: git's objects
+    are masked as well, because they hold a masked file.  `is_cut`: not everything was seen, or there is more than can be
+    masked.  `stamp` changes when git's own files do.  Paths in writable added folders are whole paths; an instance that does
+    not show these folders has no `has_added`.
+    """
+
+    read_only: tuple[tuple[str, int, int], ...] = ()
+    masked: tuple[tuple[str, bool, int], ...] = ()
+    denied: frozenset[str] = frozenset()
+    has_git: bool = False
+    git_is_folder: bool = False
+    hides_objects: bool = False
+    is_cut: bool = False
+    stamp: str = ""
+    has_added: bool = True
+
+    def without(self, revealed: frozenset[str]) -> SandboxLayout:
+        """Return the layout with some secret files shown; what a rule denies stays masked."""
+        shown = revealed - self.denied
+        return replace(self, masked=tuple(each for each in self.masked if each[0] not in shown))
+
+    def covers(self, other: SandboxLayout, lane: InstanceKind) -> bool:
+        """Tell whether an instance that was opened with this layout still protects and masks all that `other` asks for."""
+        is_masked = not lane.is_masked or set(other.masked) <= set(self.masked)
+        objects = not lane.is_masked or not other.hides_objects or self.hides_objects
+        is_protected = {each for each in other.read_only if _is_added(each)} <= set(self.read_only)
+        return is_masked and objects and is_protected and (self.has_git or not other.has_git)
+
+    def with_added(self, other: SandboxLayout, folder: str) -> SandboxLayout:
+        """Return the layout with that of a writable added folder."""
+        return replace(
+            self,
+            read_only=(*self.read_only, *((f"{folder}/{path}", device, inode) for path, device, inode in other.read_only)),
+            masked=(*self.masked, *((f"{folder}/{path}", is_folder, inode) for path, is_folder, inode in other.masked)),
+            denied=self.denied | {f"{folder}/{path}" for path in other.denied},
+            is_cut=self.is_cut or other.is_cut,
+        )
+
+    def without_added(self) -> SandboxLayout:
+        """Return the layout of the workspace alone."""
+        return replace(
+            self,
+            read_only=tuple(each for each in self.read_only if not _is_added(each)),
+            masked=tuple(each for each in self.masked if not _is_added(each)),
+            denied=frozenset(path for path in self.denied if not path.startswith("/")),
+            has_added=False,
+        )
+
+
+def _is_added(entry: tuple[str, int, int]) -> bool:
+    return entry[0].startswith("/")
+
+
+def from_reply(reply: replies.LayoutReply, folder: str = "") -> SandboxLayout:
+    """Return what the guard found in the workspace, or in a writable added folder.
+
+    Raises:
+        SandboxUnavailable: `.git` or `.lmagent` is a symbolic link, which cannot be mounted.
+    """
+    for name, kind in ((".git", reply.git), (WORKSPACE_FOLDER, reply.lmagent)):
+        path = f"{folder}/{name}" if folder else name
+        if kind == "link":
+            raise SandboxUnavailable(f"{path} is a symbolic link; it must be a folder", "Replace the link with a folder.")
+        if folder and name == WORKSPACE_FOLDER and kind != "folder":
+            raise SandboxUnavailable(f"{path} cannot be made, so {folder} cannot be writable", "Add it without :rw.")
+    return SandboxLayout(
+        read_only=tuple((_path(path), device, inode) for path, device, inode in reply.read_only),
+        masked=tuple((_path(path), is_folder, inode) for path, is_folder, _, inode in reply.masked),
+        denied=frozenset(_path(path) for path, _, is_denied, _ in reply.masked if is_denied),
+        has_git=reply.git != "none",
+        git_is_folder=reply.git == "folder",
+        is_cut=reply.is_cut,
+        stamp=reply.stamp,
+    )
+
+
+def _path(told: str) -> str:
+    return os.fsdecode(bytes.fromhex(told))
+
+
+def mounts(workspace: Path, lane: InstanceKind, layout: SandboxLayout) -> Iterator[tuple[Path, str]]:
+    """Yield what is mounted read-only over the workspace and writable added folders: the source, and the path in the workspace.
+
+    A path in an added folder is a whole one.
+
+    Raises:
+        SandboxUnavailable: the mask files cannot be created.
+    """
+    if lane is InstanceKind.GUARD:
+        return
+    yield workspace_dir(workspace), WORKSPACE_FOLDER
+    for path, *_ in read_only_in(lane, layout):
+        yield workspace / path, path
+    if not lane.is_masked:
+        return
+    file, folder, empty = mask_sources()
+    for name in _OWN:
+        yield empty, f"{WORKSPACE_FOLDER}/{name}"
+    if layout.hides_objects and layout.git_is_folder:
+        yield folder, _OBJECTS
+    for path, is_folder, _ in layout.masked:
+        yield folder if is_folder else file, path
+
+
+def read_only_in(lane: InstanceKind, layout: SandboxLayout) -> tuple[tuple[str, int, int], ...]:
+    """Return what is read-only in a lane: git folders, and for programs what others outside would run."""
+    if lane.runs_programs:
+        return layout.read_only
+    return tuple(each for each in layout.read_only if each[0] == ".git" and lane is not InstanceKind.GIT)
+
+
+def make_own_folders(workspace: Path, *, is_mounted: bool) -> None:
+    """Create lmtui's folder in a workspace, and its subfolders that are mounted; the workspace's owner owns them.
+
+    Raises:
+        SandboxUnavailable: they cannot be made.
+    """
+    own = workspace_dir(workspace)
+    owner = workspace.stat()
+    for folder in (own, *(own / name for name in _OWN if is_mounted)):
+        try:
+            folder.mkdir(exist_ok=True)
+            if os.geteuid() == 0 and owner.st_uid != 0 and folder.lstat().st_uid == 0:
+                os.chown(folder, owner.st_uid, owner.st_gid, follow_symlinks=False)
+        except OSError as error:
+            what = f"could not create {folder}: {error.strerror}"
+            raise SandboxUnavailable(what, "Remove whatever is at that path, or free disk space.") from error
+
+
+def mask_sources() -> tuple[Path, Path, Path]:
+    """Return an empty file and an empty folder that nobody can read; temporary ones if the state folder is not writable.
+
+    Raises:
+        SandboxUnavailable: they cannot be made.
+    """
+    try:
+        return _made_in(state_dir() / "masks")
+    except OSError:
+        try:
+            return _made_in(_temporary())
+        except OSError as error:
+            what = f"could not create the mounts that hide secret files: {error.strerror}"
+            raise SandboxUnavailable(what, "Free disk space.") from error
+
+
+def link_folder(root: str) -> Path:
+    """Return a folder with a link `workspace` to where an instance has the workspace: images link `/workspace` to it.
+
+    Raises:
+        SandboxUnavailable: it cannot be made.
+    """
+    for base in (state_dir, _temporary):
+        with contextlib.suppress(OSError):
+            folder = base() / "links" / hashlib.sha256(os.fsencode(root)).hexdigest()[:24]
+            folder.mkdir(parents=True, exist_ok=True, mode=0o755)
+            with contextlib.suppress(FileExistsError):
+                (folder / "workspace").symlink_to(root)
+            return folder
+    raise SandboxUnavailable("could not create the link to the workspace", "Free disk space.")
+
+
+def _made_in(base: Path) -> tuple[Path, Path, Path]:
+    file, folder, empty = base / "file", base / "folder", base / "empty"
+    base.mkdir(parents=True, exist_ok=True, mode=0o711)
+    file.touch(mode=0)
+    folder.mkdir(exist_ok=True, mode=0)
+    empty.mkdir(exist_ok=True, mode=0o555)
+    return file, folder, empty
+
+
+@cache
+def _temporary() -> Path:
+    folder = tempfile.mkdtemp(prefix="lmtui-masks-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)

@@ -1,0 +1,596 @@
+"""The running supervisors of one workspace, shared by its sessions: started at first use, restarted when lost.
+
+This module ignores what supervisors do, except for the guard, which says how to open the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
+from lmtui.core.permissions.rules import MaskExpressions
+from lmtui.core.sanitize import sanitize_line
+from lmtui.core.workspace import SandboxStatus
+from lmtui.sandbox import replies, selftest
+from lmtui.sandbox.backend import Backend
+from lmtui.sandbox.link import InstanceKind
+from lmtui.sandbox.mount_layout import SandboxLayout, from_reply, read_only_in
+from lmtui.sandbox.project_image import DESCRIPTIONS, digest_of
+from lmtui.sandbox.project_tools import MARKER_BYTES, MARKERS, ProjectTools, find_project_tools, with_added, with_allowed
+from lmtui.sandbox.proxy import NetworkApprovals, Proxy
+from lmtui.sandbox.supervisor_client import Client, to_the_end
+from lmtui.sandbox.toolchains import AddedFolder
+from lmtui.sandbox.workspace_guard import Findings, WorkspaceGuard
+
+_IDLE_S = {InstanceKind.GIT: 60.0, InstanceKind.CHECKPOINT: 600.0, InstanceKind.READ: 600.0, InstanceKind.VIEW: 600.0}
+_REVEALING_IDLE_S = 10.0
+_FREEZING_S = 3.0
+_GUARD_S = 30.0
+_READ_S = 10.0
+_HISTORY_S = 3
+_GIT_MEMORY_MB = 512
+_OPENINGS = 3
+_RESTARTED = (
+    "the sandbox ended unexpectedly and was started again: background processes and files outside the workspace are gone"
+)
+_HAS_DESCRIPTION = "image: this project describes one; to build it and use it with Docker, run lmtui sandbox image --project"
+_TOO_MANY = "your rules deny more files than can be masked (300), or the workspace is too large to find them all"
+_FEWER = "Deny whole folders instead, for example Read(secrets/**)."
+_NOT_ALL_HIDDEN = "there are more secret files than can be hidden (300), or the workspace is too large to find them all"
+
+_Key = tuple[InstanceKind, frozenset[str]]
+_VIEW: _Key = (InstanceKind.VIEW, frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenBackend:
+    """The backend that passed its self-test, its first supervisors, how they were opened, and the notes for the user."""
+
+    backend: Backend
+    client: Client
+    guard: Client
+    layout: SandboxLayout
+    status: SandboxStatus
+
+
+@dataclass(frozen=True, slots=True)
+class _Instance:
+    """A running supervisor, its mounts, the masks requested at its start, and the tools that it shows."""
+
+    client: Client
+    layout: SandboxLayout
+    masks: MaskExpressions
+    tools: ProjectTools
+
+
+@dataclass(slots=True)
+class Beside:
+    """Folders outside the workspace that commands use: those that settings add, and tools that the user allowed since."""
+
+    added: tuple[AddedFolder, ...] = ()
+    allowed: list[Path] = field(default_factory=list)
+
+    @property
+    def writable(self) -> list[str]:
+        """Return the added folders that commands may change."""
+        return [str(folder.path) for folder in self.added if folder.is_writable]
+
+
+class SandboxPool:
+    """Supervisors by lane.  Each method may be called from several tasks of one event loop at once."""
+
+    def __init__(
+        self,
+        workspace: Path,
+        choose: Callable[[MaskExpressions], Awaitable[ChosenBackend]],
+        gates: NetworkApprovals | None = None,
+        proxy: Proxy | None = None,
+        beside: Beside | None = None,
+    ) -> None:
+        self.workspace = workspace
+        self._beside = beside or Beside()
+        self.users = 0
+        self._choose = choose
+        self._chosen: ChosenBackend | None = None
+        self._instances: dict[_Key, _Instance] = {}
+        self._guard: Client | None = None
+        self._serving: dict[object, tuple[Client, SandboxLayout]] = {}
+        self._retired: set[Client] = set()
+        self._masks: dict[int, MaskExpressions] = {}
+        self._in_use: Counter[Client] = Counter()
+        self._released = asyncio.Event()
+        self._tracked: dict[tuple[str, frozenset[str]], bool] = {}
+        self._is_cut = False
+        self.masked: dict[str, bool] = {}  # what is masked now, and whether a rule denies it
+        self._starting = asyncio.Lock()
+        self._guarding = asyncio.Lock()
+        self._freezing = asyncio.Lock()
+        self._notice = ""
+        self._closing: dict[_Key, asyncio.TimerHandle] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._one_by_one = asyncio.Lock()
+        self._git_turn = asyncio.Lock()
+        self.custody = WorkspaceGuard(self.guard, self.frozen, added=self._beside.writable)
+        self._is_closed = False
+        self.gates = gates or NetworkApprovals()
+        self._proxy = proxy
+
+    def mask(self, owner: int, masks: MaskExpressions | None) -> None:
+        """Set a session's masks (None: it has ended); the masks of one session apply to all."""
+        if masks is None:
+            self._masks.pop(owner, None)
+        else:
+            self._masks[owner] = masks
+
+    async def started(self) -> ChosenBackend:
+        """Choose and start a backend where none runs yet.
+
+        Raises:
+            SandboxError: no backend works here.
+        """
+        async with self._starting:
+            return await self._start_first()
+
+    async def status(self) -> SandboxStatus:
+        """Return what runs; starts it where it does not."""
+        chosen = await self.started()
+        facts = (*chosen.status.facts, *chosen.backend.tools.facts())
+        if chosen.backend.tools.image_digest and not chosen.backend.image_digest:
+            facts += (_HAS_DESCRIPTION,)
+        status = replace(chosen.status, facts=facts)
+        if chosen.backend.has_mounts:
+            async with self._starting:
+                layout = await self._layout(InstanceKind.READ)
+            status = replace(status, has_read_only=status.has_shell and not layout.is_cut, masks_git=layout.hides_objects)
+        return replace(status, facts=(*status.facts, self._notice)) if self._notice else status
+
+    async def read_status(self) -> SandboxStatus:
+        """Return what the read-only lane is; starts and tests it where it does not run."""
+        status = await self.status()
+        await self.client(InstanceKind.READ)
+        if not (await self.started()).backend.is_isolated or not status.has_shell:
+            reason = f"{status.backend} cannot keep commands from changing the folder"
+            return replace(status, has_shell=False, reason=reason)
+        return replace(status, text=f"{status.text}; the folder is read-only", is_read_only=True)
+
+    async def client(
+        self, lane: InstanceKind, revealed: frozenset[str] = frozenset(), *, is_for_one_file: bool = False
+    ) -> Client:
+        """Return a living supervisor of a lane, opened for the workspace as it is now.
+
+        Args:
+            lane: what it is for.
+            revealed: secret files that are not masked in it, because the user allowed it.
+            is_for_one_file: nothing but a file that was named and decided about is touched: new files need no masks for that.
+
+        Raises:
+            SandboxError: it cannot be started.
+        """
+        key = (lane, revealed)
+        async with self._starting:
+            await self._start_first()
+            instance = self._instances.get(key)
+            if instance is not None and not instance.client.is_alive:
+                self._notice = _RESTARTED
+                await instance.client.close()
+                instance = None
+            is_old = instance is None or instance.masks != self._all_masks()
+            if is_old and lane.is_masked:
+                await self._mask_added()
+            if instance is not None and lane.is_masked and instance.tools != self._backend.tools:
+                self._retire(instance.client)
+                instance = None
+            if instance is None or (lane.is_masked and (is_old or not is_for_one_file)):
+                layout = (await self._layout(lane)).without(revealed)
+                if instance is not None and not instance.layout.covers(layout, lane):
+                    self._retire(instance.client)
+                    instance = None
+                if instance is None:
+                    instance = await self._open(lane, revealed, layout)
+                self._instances[key] = replace(instance, masks=self._all_masks())
+        if revealed or lane in _IDLE_S:
+            self._postpone_closing(key)
+        return instance.client
+
+    async def guard(self) -> Client:
+        """Return the supervisor that looks after the workspace.
+
+        Raises:
+            SandboxError: it cannot be started.
+        """
+        async with self._guarding:
+            assert self._chosen is not None
+            if self._is_closed:
+                raise SandboxError("the sandbox is closed")
+            if self._guard is None or not self._guard.is_alive:
+                self._guard = await open_guard(self._chosen.backend)
+            return self._guard
+
+    async def layout(self) -> SandboxLayout:
+        """Return the layout with which to open a long-running program now."""
+        async with self._starting:
+            await self._start_first()
+            return await self._layout(InstanceKind.SERVER)
+
+    @contextlib.contextmanager
+    def serving(self, client: Client, layout: SandboxLayout) -> Iterator[None]:
+        """Register a long-running program with the workspace; end it if it sees what a new rule denies."""
+        key = object()
+        self._serving[key] = (client, layout)
+        try:
+            yield
+        finally:
+            del self._serving[key]
+
+    @contextlib.asynccontextmanager
+    async def staying_client(self) -> AsyncIterator[Client]:
+        """Yield the supervisor that runs commands, for one that stays; it ends if it sees what a new rule denies.
+
+        Raises:
+            SandboxUnavailable: without mounts, git's files are put back behind each command, so none can stay.
+        """
+        backend = (await self.started()).backend
+        if not backend.has_shell or (backend.is_isolated and not backend.has_mounts):
+            raise SandboxUnavailable(f"{backend.name} has no background commands", "Use bubblewrap or Docker.")
+        client = await self.client(InstanceKind.MAIN)
+        layout = self._instances[InstanceKind.MAIN, frozenset()].layout
+        with self._using(client), self.serving(client, layout):
+            yield client
+
+    @contextlib.asynccontextmanager
+    async def frozen(self) -> AsyncIterator[None]:
+        """Stop every process of the workspace for a while; end an instance whose supervisor cannot stop its own."""
+        async with self._freezing:
+            running = [each.client for (lane, _), each in self._instances.items() if lane.has_shell]
+            serving = [client for client, _ in self._serving.values()]
+            clients = [client for client in {*running, *self._retired, *serving} if client.is_alive]
+            try:
+                await asyncio.gather(*map(_freeze, clients))
+                yield
+            finally:
+                await to_the_end(_thaw(clients))
+
+    @contextlib.asynccontextmanager
+    async def command_client(self, findings: list[Findings], revealed: frozenset[str] = frozenset()) -> AsyncIterator[Client]:
+        """Yield a supervisor for a command; what it left for programs outside is in `findings` afterwards.
+
+        Without mounts, commands run one by one.
+        """
+        backend = (await self.started()).backend
+        async with self._turn(backend):
+            client = await self.client(InstanceKind.MAIN, revealed)
+            with self._using(client):
+                keeps_copies = backend.is_isolated and not backend.has_mounts
+                began = await self.custody.begin(client, keeps_copies=keeps_copies) if backend.is_isolated else None
+                try:
+                    yield client
+                finally:
+                    if began is not None:
+                        ending = self.custody.end(
+                            partial(self.client, InstanceKind.MAIN, is_for_one_file=True), began, keeps_copies=keeps_copies
+                        )
+                        findings.append(await to_the_end(ending))
+
+    @contextlib.asynccontextmanager
+    async def read_client(self) -> AsyncIterator[Client]:
+        """Yield a supervisor for a command to which the workspace is read-only: nothing that it leaves has to be looked for."""
+        client = await self.client(InstanceKind.READ)
+        if self._is_cut:
+            raise SandboxUnavailable(_NOT_ALL_HIDDEN, _FEWER)
+        with self._using(client):
+            yield client
+
+    @contextlib.asynccontextmanager
+    async def network_client(self, backend: Backend, findings: list[Findings]) -> AsyncIterator[Client]:
+        """Yield a supervisor of its own for one command, on a backend that has a way out; both end with it."""
+        async with contextlib.AsyncExitStack() as parts:
+            parts.push_async_callback(backend.close)
+            async with self._starting:
+                await self._start_first()
+                layout = await self._layout(InstanceKind.MAIN)
+            client = Client(await backend.open(InstanceKind.MAIN, layout))
+            parts.push_async_callback(client.close)
+            parts.enter_context(self.serving(client, layout))
+            await client.start()
+            await check_mounts(client, InstanceKind.MAIN, layout)
+            began = await self.custody.begin(client, keeps_copies=False)
+            try:
+                yield client
+            finally:
+                main = partial(self.client, InstanceKind.MAIN, is_for_one_file=True)
+                findings.append(await to_the_end(self.custody.end(main, began, keeps_copies=False)))
+
+    @contextlib.asynccontextmanager
+    async def git_client(self, findings: list[Findings]) -> AsyncIterator[Client]:
+        """Yield the lane that may change `.git`; what of it git should not have changed is put back afterwards."""
+        client = await self.client(InstanceKind.GIT)
+        assert self._chosen is not None
+        async with self._git_turn, self._turn(self._chosen.backend):
+            await self.custody.begin_git()
+            try:
+                yield client
+            finally:
+                findings.append(await to_the_end(self._end_git()))
+
+    async def refresh_tools(self) -> bool:
+        """Look again which tools the project uses; what is opened from now on has them.  True if that changed."""
+        backend = (await self.started()).backend
+        try:
+            tools = await find_tools(await self.guard(), self.workspace, self._beside, self._all_masks())
+        except UsageError as error:  # an added folder grew too large to look for secrets: what is open stays as it is
+            self._notice = str(error)
+            return False
+        async with self._starting:
+            if tools == backend.tools:
+                return False
+            backend.tools = tools
+            for key in [key for key in self._instances if key[0].is_masked]:
+                self._retire(self._instances.pop(key).client)
+            return True
+
+    async def show_tools(self, folder: Path) -> None:
+        """Show a folder of tools that the user allowed; what is opened from now on has it."""
+        self._beside.allowed.append(folder)
+        await self.refresh_tools()
+
+    @property
+    def added(self) -> list[str]:
+        """Return the added folders."""
+        return [str(folder.path) for folder in self._beside.added]
+
+    def take_notice(self) -> str:
+        """Return once what the user and the model should know about a restart."""
+        notice, self._notice = self._notice, ""
+        return notice
+
+    async def close(self) -> None:
+        """End every supervisor."""
+        async with self._starting, self._guarding:
+            self._is_closed = True
+            for closing in self._closing.values():
+                closing.cancel()
+            running = [each.client for each in self._instances.values()]
+            for client in (*running, *self._retired, *([self._guard] if self._guard is not None else [])):
+                await client.close()
+            self._instances.clear()
+            if self._chosen is not None:
+                await self._chosen.backend.close()
+            if self._proxy is not None:
+                await self._proxy.close()
+        for task in list(self._tasks):
+            await task
+
+    async def _start_first(self) -> ChosenBackend:
+        if self._is_closed:
+            raise SandboxError("the sandbox is closed")
+        if self._chosen is None:
+            masks = self._all_masks()
+            self._chosen = chosen = await self._choose(masks)
+            self._guard = chosen.guard
+            tools = chosen.backend.tools
+            self._instances[InstanceKind.MAIN, frozenset()] = _Instance(chosen.client, chosen.layout, masks, tools)
+        return self._chosen
+
+    @property
+    def _backend(self) -> Backend:
+        assert self._chosen is not None
+        return self._chosen.backend
+
+    async def _mask_added(self) -> None:
+        """Mask what the rules of now deny in the read-only added folders, in what is opened from now on."""
+        before = self._backend.tools
+        if self._beside.added:
+            self._backend.tools = await asyncio.to_thread(with_added, before, self._beside.added, self._all_masks())
+        if any(each.is_masked and each not in before.shown for each in self._backend.tools.shown):
+            for client, layout in list(self._serving.values()):
+                if layout.has_added:
+                    await client.close()
+
+    async def _layout(self, lane: InstanceKind) -> SandboxLayout:
+        """Return what a lane is to be opened with."""
+        assert self._chosen is not None
+        if not self._chosen.backend.has_mounts or lane is InstanceKind.GUARD:
+            return SandboxLayout()
+        masks = self._all_masks()
+        layout = await look(await self.guard(), masks, self._beside.writable)
+        self._is_cut = layout.is_cut
+        self.masked = {path: path in layout.denied for path, *_ in layout.masked}
+        denied = {each for each in layout.masked if each[0] in layout.denied}
+        for client, other in list(self._serving.values()):
+            if not {each for each in denied if other.has_added or not each[0].startswith("/")} <= set(other.masked):
+                await client.close()
+        if lane.is_masked and layout.git_is_folder:
+            own = layout.without_added()
+            hidden = {path for path, *_ in own.masked} if lane is InstanceKind.READ else own.denied
+            if hidden and await self._is_tracked(frozenset(hidden), own):
+                return replace(layout, hides_objects=True)
+        return layout
+
+    async def _is_tracked(self, paths: frozenset[str], layout: SandboxLayout) -> bool:
+        """Tell whether git has the contents of one of these paths, now or in its history as far as that is soon known."""
+        key = (layout.stamp, paths)
+        if key not in self._tracked:
+            view = self._instances.get(_VIEW)
+            if view is None or not view.client.is_alive:
+                view = self._instances[_VIEW] = await self._open(InstanceKind.VIEW, frozenset(), layout)
+            self._postpone_closing(_VIEW)
+            self._tracked = {key: await has_git(view.client, sorted(paths), is_denied=bool(paths & layout.denied))}
+        return self._tracked[key]
+
+    async def _open(self, lane: InstanceKind, revealed: frozenset[str], layout: SandboxLayout) -> _Instance:
+        backend, masks, tools = self._backend, self._all_masks(), self._backend.tools
+        for _ in range(_OPENINGS):
+            client = Client(await backend.open(lane, layout))
+            try:
+                await client.start()
+                if backend.has_mounts:
+                    await check_mounts(client, lane, layout)
+                if lane is InstanceKind.READ and backend.is_isolated and backend.has_shell:
+                    await selftest.verify_read_only(client, await self.guard())
+                now = (await self._layout(lane)).without(revealed) if lane.is_masked else layout
+            except BaseException:
+                await client.close()
+                raise
+            if layout.covers(now, lane):
+                return _Instance(client, layout, masks, tools)
+            await client.close()
+            layout = now
+        raise SandboxUnavailable("the workspace changes too fast to protect it", "Try again when other programs are done.")
+
+    def _all_masks(self) -> MaskExpressions:
+        """Return the masks of all sessions together: what one of them masks is masked."""
+        found = list(dict.fromkeys(self._masks.values())) or [MaskExpressions()]
+        denied = "|".join(f"(?:{each.denied})" for each in found if each.denied)
+        return MaskExpressions(denied, found[0].secret, found[0].shown if len(found) == 1 else "")
+
+    def _retire(self, client: Client) -> None:
+        """End an instance once nothing runs in it."""
+        self._retired.add(client)
+        task = asyncio.create_task(self._end_retired(client))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _end_retired(self, client: Client) -> None:
+        while self._in_use[client] and client.is_alive:
+            self._released.clear()
+            await self._released.wait()
+        await client.close_when_idle()
+        self._retired.discard(client)
+
+    @contextlib.contextmanager
+    def _using(self, client: Client) -> Iterator[None]:
+        self._in_use[client] += 1
+        try:
+            yield
+        finally:
+            self._in_use[client] -= 1
+            self._released.set()
+            if not self._in_use[client]:
+                del self._in_use[client]
+
+    def _turn(self, backend: Backend) -> contextlib.AbstractAsyncContextManager[object]:
+        return self._one_by_one if backend.is_isolated and not backend.has_mounts else contextlib.nullcontext()
+
+    async def _end_git(self) -> Findings:
+        return await self.custody.end_git(await self.client(InstanceKind.MAIN, is_for_one_file=True))
+
+    def _postpone_closing(self, key: _Key) -> None:
+        if key in self._closing:
+            self._closing[key].cancel()
+        delay_s = _REVEALING_IDLE_S if key[1] else _IDLE_S[key[0]]
+        self._closing[key] = asyncio.get_running_loop().call_later(delay_s, self._close_instance, key)
+
+    def _close_instance(self, key: _Key) -> None:
+        instance = self._instances.get(key)
+        if instance is None or self._in_use[instance.client]:
+            self._postpone_closing(key)
+            return
+        del self._instances[key], self._closing[key]
+        task = asyncio.create_task(instance.client.close_when_idle())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+async def open_guard(backend: Backend) -> Client:
+    """Start the guard of a workspace.
+
+    Raises:
+        SandboxError: it does not start.
+    """
+    client = Client(await backend.open(InstanceKind.GUARD, SandboxLayout()))
+    try:
+        await client.start()
+    except BaseException:
+        await client.close()
+        raise
+    return client
+
+
+async def look(guard: Client, masks: MaskExpressions, added: Sequence[str] = ()) -> SandboxLayout:
+    """Return what to protect and mask now, in the workspace and in writable added folders.
+
+    Raises:
+        SandboxError: not all that a rule denies can be found or masked.
+    """
+    fields = {"action": "layout", "denied": masks.denied, "secret": masks.secret, "shown": masks.shown}
+    layout = SandboxLayout()
+    for folder in ("", *added):
+        facts, _ = await guard.call("guard", fields | {"folder": folder}, limit_s=_GUARD_S)
+        found = from_reply(replies.parse(facts, replies.LayoutReply), folder)
+        layout = layout.with_added(found, folder) if folder else found
+    if layout.is_cut and masks.denied:
+        raise SandboxUnavailable(_TOO_MANY, _FEWER)
+    return layout
+
+
+async def find_tools(guard: Client, workspace: Path, beside: Beside, masks: MaskExpressions) -> ProjectTools:
+    """Return the tools of a project; its files are read inside.
+
+    Raises:
+        SandboxError: the guard is gone.
+        UsageError: an added folder is too large.
+    """
+
+    async def read(name: str) -> tuple[str, str | None]:
+        facts, data = await guard.call("read", {"path": name, "max_bytes": MARKER_BYTES}, limit_s=_READ_S)
+        return name, None if "error" in facts else data.decode("utf-8", "replace")
+
+    read_ones = await asyncio.gather(*map(read, (*MARKERS, *DESCRIPTIONS)))
+    texts = {name: text for name, text in read_ones if text is not None}
+    tools = with_allowed(await asyncio.to_thread(find_project_tools, workspace, texts), beside.allowed)
+    tools = replace(tools, image_digest=digest_of(texts))
+    return await asyncio.to_thread(with_added, tools, beside.added, masks) if beside.added else tools
+
+
+async def check_mounts(client: Client, lane: InstanceKind, layout: SandboxLayout) -> None:
+    """Compare from inside what is mounted with what the guard saw: a path may have been exchanged for a link meanwhile.
+
+    Raises:
+        SandboxUnavailable: a mask does not work, or something else was mounted.
+    """
+    fields = {"masked": [path for path, *_ in layout.masked] if lane.is_masked else [], "read_only": read_only_in(lane, layout)}
+    if not fields["masked"] and not fields["read_only"]:
+        return
+    facts, _ = await client.call("compare", fields, limit_s=_GUARD_S)
+    found = replies.parse(facts, replies.CompareReply)
+    if found.visible:
+        raise SandboxUnavailable(f"{sanitize_line(found.visible[0])} cannot be masked, so no command can run", "Try again.")
+    if found.replaced:
+        raise SandboxUnavailable(f"{sanitize_line(found.replaced[0])} was replaced while the sandbox started", "Try again.")
+
+
+async def has_git(view: Client, paths: Sequence[str], *, is_denied: bool) -> bool:
+    """Tell whether git tracks one of these paths, or a commit has one.
+
+    If searching the history takes longer than 3 s, the answer is `is_denied`.
+    """
+    listing = {"arguments": ["ls-files", "-z", "--", *paths], "timeout_s": _HISTORY_S, "memory_mb": _GIT_MEMORY_MB}
+    facts, data = await view.call("git", listing, limit_s=_GUARD_S)
+    if replies.parse(facts, replies.RunReply).exit == 0 and data:
+        return True
+    history = {**listing, "arguments": ["rev-list", "--all", "--max-count=1", "--", *paths]}
+    facts, data = await view.call("git", history, limit_s=_GUARD_S)
+    ended = replies.parse(facts, replies.RunReply)
+    return is_denied if ended.reason == "timeout" else ended.exit == 0 and bool(data)
+
+
+async def _freeze(client: Client) -> None:
+    try:
+        facts, _ = await client.call("freeze", {}, limit_s=_FREEZING_S)
+        is_frozen = replies.parse(facts, replies.FrozenReply).is_frozen
+    except SandboxError:
+        is_frozen = False
+    if not is_frozen:
+        await client.close()
+
+
+async def _thaw(clients: Sequence[Client]) -> None:
+    for client in clients:
+        with contextlib.suppress(SandboxError):  # it has ended, with everything in it
+            await client.call("thaw", {}, limit_s=_FREEZING_S)

@@ -1,0 +1,232 @@
+"""Programs that serve, each in a lane of its own: its own namespaces or container, its own variables, its own way out.
+
+They run where the workspace's commands run, in the same kind of sandbox; without one only where the user named that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+
+from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
+from lmtui.core.hosts import HostApproval, parse_pattern
+from lmtui.core.programs import FETCHERS, Launch, Served
+from lmtui.core.sanitize import sanitize_line
+from lmtui.paths import packages_dir, path_inside
+from lmtui.sandbox.backend import FULL, Backend
+from lmtui.sandbox.host_paths import make_for_owner
+from lmtui.sandbox.link import InstanceKind
+from lmtui.sandbox.mount_layout import SandboxLayout
+from lmtui.sandbox.package_indexes import certificates_of
+from lmtui.sandbox.pool import SandboxPool, check_mounts
+from lmtui.sandbox.project_tools import ProjectTools, fetching, with_program
+from lmtui.sandbox.proxy import Proxy
+from lmtui.sandbox.supervisor_client import Client
+from lmtui.sandbox.workspace_guard import Findings
+
+_log = logging.getLogger(__name__)
+_MOST_UNREAD_BYTES = 67_108_864
+_ON_HOST = 'Name it in its entry with `"sandbox": "host"` if it may run on this machine without one.'
+
+MakeBackend = Callable[[str, Launch, Proxy | None], Backend]
+
+
+class LaneProcess:
+    """One program in its lane; implements `core.programs.Served`."""
+
+    def __init__(self, place: str, parts: contextlib.AsyncExitStack) -> None:
+        self.place = place
+        self._parts = parts
+        self._client: Client | None = None
+        self._number = 0
+        self._pieces: asyncio.Queue[bytes] = asyncio.Queue()
+        self._unread_bytes = 0
+        self._ended: asyncio.Future[dict[str, object]] | None = None
+        self._closing: asyncio.Future[None] | None = None
+
+    def start(self, client: Client, fields: dict[str, object], on_error: Callable[[bytes], None]) -> None:
+        """Start the program in a lane that runs.
+
+        Raises:
+            SandboxError: the lane is gone.
+        """
+
+        def on_piece(name: str, data: bytes) -> None:
+            if name == "err":
+                on_error(data)
+                return
+            self._unread_bytes += len(data)
+            if self._unread_bytes <= _MOST_UNREAD_BYTES:
+                self._pieces.put_nowait(data)
+            elif self._closing is None:
+                on_error(b"ended by lmtui: it says more than anybody reads\n")
+                _ = self._begin_to_close()
+
+        self._client = client
+        self._number, self._ended = client.begin("serve", fields, on_piece=on_piece)
+        self._ended.add_done_callback(lambda ended: self._tell_end(ended, on_error))
+
+    async def read(self) -> bytes:
+        """Return the next of its output; empty where it has ended."""
+        piece = await self._pieces.get()
+        self._unread_bytes -= len(piece)
+        if not piece:
+            self._pieces.put_nowait(b"")  # whoever asks again is told again
+        return piece
+
+    async def write(self, data: bytes) -> None:
+        """Send it input."""
+        if self._client is None or self._ended is None or self._ended.done():
+            raise SandboxError("the program has ended")
+        await self._client.feed(self._number, data)
+
+    async def close(self) -> None:
+        """End it with everything below it; idempotent."""
+        await asyncio.shield(self._begin_to_close())
+
+    def _begin_to_close(self) -> asyncio.Future[None]:
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._parts.aclose())
+            self._closing.add_done_callback(lambda _: self._pieces.put_nowait(b""))
+        return self._closing
+
+    def _tell_end(self, ended: asyncio.Future[dict[str, object]], on_error: Callable[[bytes], None]) -> None:
+        if ended.cancelled() or (error := ended.exception()) is not None:
+            text = "" if ended.cancelled() or self._closing is not None else f"lmtui: {error}\n"
+        else:
+            facts = ended.result()
+            why = facts.get("error") or f"it ended ({facts.get('reason')}, exit code {facts.get('exit')})"
+            text = f"lmtui: {sanitize_line(str(why))[:500]}\n"
+        if text:
+            on_error(text.encode())
+        self._pieces.put_nowait(b"")
+
+
+class _OnlyListed:
+    """Lets a server reach what its entry names, and nothing else; the log says what it reached."""
+
+    async def may_reach(self, host: str, *, is_listed: bool = False) -> bool:
+        if not is_listed:
+            _log.info("a server asked for %s, which its entry does not name", sanitize_line(host))
+        return is_listed
+
+    def reached(self, host: str, sent_bytes: int, received_bytes: int, why_not: str) -> None:
+        _log.info("a server reached %s: %d bytes sent, %d received %s", host, sent_bytes, received_bytes, why_not)
+
+
+class LaneLauncher:
+    """Starts programs for one workspace; implements `core.programs.Launcher`.
+
+    Args:
+        workspace: the folder that they see.
+        lanes: the supervisors of the workspace's sandbox.
+        make: makes a backend of its own for a program.
+    """
+
+    def __init__(self, workspace: Path, lanes: SandboxPool, make: MakeBackend) -> None:
+        self._workspace = workspace
+        self._lanes = lanes
+        self._make = make
+
+    async def open(self, launch: Launch, on_error: Callable[[bytes], None]) -> Served:
+        """Start a program; see `core.serving.Launcher.open`."""
+        name = await self._backend_name(launch)
+        can_write = launch.can_write and name != "landlock"  # which has no mounts that keep .git from it
+        proxy = _proxy(launch.hosts)
+        try:
+            backend = self._make(name, launch, proxy)
+            if not launch.on_host:
+                tools = (await self._lanes.started()).backend.tools
+                backend.tools = await asyncio.to_thread(self._tools, tools, launch)
+        except UsageError as error:
+            raise SandboxUnavailable(str(error), error.hint) from error
+        async with contextlib.AsyncExitStack() as parts:
+            parts.push_async_callback(backend.close)
+            if proxy is not None:
+                parts.push_async_callback(proxy.close)
+            layout = await self._lanes.layout() if backend.has_mounts else SandboxLayout()
+            layout = layout if launch.shows_added else layout.without_added()
+            lane = InstanceKind.SERVER if can_write else InstanceKind.READING_SERVER
+            client = Client(await backend.open(lane, layout))
+            parts.push_async_callback(client.close)
+            parts.enter_context(self._lanes.serving(client, layout))
+            await client.start()
+            if backend.has_mounts:
+                await check_mounts(client, lane, layout)
+            process = LaneProcess(_words(backend, launch, can_write=can_write), parts.pop_all())
+        try:
+            process.start(client, self._fields(launch, is_isolated=backend.has_mounts), on_error)
+        except BaseException:
+            await process.close()
+            raise
+        return process
+
+    @contextlib.asynccontextmanager
+    async def guarded(self) -> AsyncIterator[list[str]]:
+        """Guard the workspace; see `core.serving.Launcher.guarded`."""
+        notes: list[str] = []
+        findings: list[Findings] = []
+        async with self._lanes.command_client(findings):
+            yield notes
+        notes += [note for found in findings for note in found.notes]
+
+    def _tools(self, tools: ProjectTools, launch: Launch) -> ProjectTools:
+        """Return what the program sees of the user's tools; what it fetches is there at its next start."""
+        program = launch.program or launch.arguments[0]
+        tools = with_program(tools if launch.shows_added else tools.without_added(), program, self._workspace)
+        if launch.hosts and Path(program).name in FETCHERS:
+            packages = make_for_owner(packages_dir(self._workspace), self._workspace)
+            tools = fetching(tools, packages, certificates_of(os.environ))
+        return tools
+
+    async def _backend_name(self, launch: Launch) -> str:
+        if launch.on_host:
+            return "process"
+        status = await self._lanes.status()
+        if not status.has_shell:
+            raise SandboxUnavailable(
+                f"no sandbox works here, so the server cannot run: {status.reason or status.text}", _ON_HOST
+            )
+        if launch.hosts and status.backend not in (*FULL, "process"):
+            raise SandboxUnavailable(f"{status.backend} has no proxy, so the server reaches no hosts", _ON_HOST)
+        return status.backend
+
+    def _fields(self, launch: Launch, *, is_isolated: bool) -> dict[str, object]:
+        """Return what the supervisor is told; the workspace's own path is put into the words of the lane."""
+        words = [_inside(word, self._workspace) if is_isolated else word for word in launch.arguments]
+        variables = {
+            name: _inside(value, self._workspace) if is_isolated else value for name, value in launch.variables.items()
+        }
+        if launch.hosts:
+            variables = {"NODE_USE_ENV_PROXY": "1", **variables}  # or fetch in Node passes the proxy by
+        return {"arguments": words, "variables": variables, "folder": launch.folder, "memory_mb": launch.memory_mb}
+
+
+def _inside(word: str, workspace: Path) -> str:
+    """Return a word with the workspace's path as the lane has it."""
+    root = str(workspace)
+    if word == root or word.startswith(root + os.sep):
+        return path_inside(workspace) + word[len(root) :]
+    return word
+
+
+def _proxy(hosts: Sequence[str]) -> Proxy | None:
+    if not hosts or "*" in hosts:
+        return None
+    gate: HostApproval = _OnlyListed()
+    return Proxy(tuple(map(parse_pattern, hosts)), lambda: gate)
+
+
+def _words(backend: Backend, launch: Launch, *, can_write: bool) -> str:
+    if launch.on_host:
+        return "this machine, no sandbox"
+    network = "no network"
+    if launch.hosts:
+        network = "network on" if "*" in launch.hosts else f"{len(launch.hosts)} host{'s' * (len(launch.hosts) > 1)}"
+    if not backend.is_isolated:
+        return f"{backend.name}: not isolated"
+    return f"{backend.name}, {network}{'' if can_write else ', workspace read-only'}"

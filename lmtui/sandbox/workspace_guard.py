@@ -1,0 +1,217 @@
+"""What a command may have left for programs outside: found by a survey, set aside or pointed out; and git's own files put back.
+
+One for each workspace, used by its lanes around everything that can write there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from lmtui.core.errors import SandboxError
+from lmtui.core.sanitize import sanitize_line
+from lmtui.sandbox import replies
+from lmtui.sandbox.supervisor_client import Client
+
+_SURVEY_S = 15.0
+_GUARD_S = 60.0
+_CLOCK_SLACK_NS = 1_000_000_000
+_MAX_TOLD = 20
+_GIT_TOLD = "[the .git that this command made was moved to {target}: make it with the git tools]"
+_TOLD = "[{path}, which this command made, was moved to {target}: programs outside the sandbox would run what it says]"
+_NOTABLE = "[this command made or changed {paths}: programs outside the sandbox take instructions or settings from there]"
+_PUT_BACK = "[this command changed {paths}: put back as it was before; what was new is in .lmagent/quarantine]"
+_NOT_COMPARED = "[lmtui could not check .git for changes: inspect .git/config and .git/hooks before you use git outside]"
+_UNSEEN = "[the workspace is too large to be looked through: look for new .git, .vscode or .envrc before you use it outside]"
+
+_Found = tuple[bytes, str, bool, int]
+
+
+@dataclass(frozen=True, slots=True)
+class GuardMoment:
+    """When something began, by both clocks: one that is set meanwhile is noticed."""
+
+    wall_ns: int
+    steady_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What was moved away, what the user should know of, and both in words."""
+
+    quarantined: tuple[str, ...] = ()
+    notable: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class WorkspaceGuard:
+    """Remembers what existed before, to recognise what is new.
+
+    Args:
+        guard: returns the supervisor that looks after the workspace.
+        frozen: stops every process of the workspace during a `with` block.
+        clocks: for tests.
+        added: folders outside the workspace that commands may change; what is found there has its whole path.
+    """
+
+    def __init__(
+        self,
+        guard: Callable[[], Awaitable[Client]],
+        frozen: Callable[[], contextlib.AbstractAsyncContextManager[None]],
+        clocks: Callable[[], GuardMoment] | None = None,
+        added: Sequence[str] = (),
+    ) -> None:
+        self._folders = ("", *added)
+        self._guard = guard
+        self._frozen = frozen
+        self._clocks = clocks or _now
+        self._known: dict[bytes, int] | None = None  # path and inode number
+        self._keepers: dict[str, Client] = {}
+        self._open: list[GuardMoment] = []  # of the commands under way
+
+    async def begin(self, client: Client, *, keeps_copies: bool) -> GuardMoment:
+        """Look at what there is before a command; with `keeps_copies` take down what mounts do not protect."""
+        if self._known is None:
+            found, _ = await self._look(client, 2**62)
+            self._known = {path: inode for path, _, _, inode in found}
+        if keeps_copies:
+            await self._keep("all")
+        moment = self._clocks()
+        self._open.append(moment)
+        return moment
+
+    async def end(self, client: Callable[[], Awaitable[Client]], began: GuardMoment, *, keeps_copies: bool) -> Findings:
+        """Put back and set aside what a command changed; works where its lane has died, too.
+
+        Raises:
+            SandboxError: something could not be set aside; everything else was.
+        """
+        put_back, notes = await self._put_back("all") if keeps_copies else ((), [])
+        ended = self._clocks()
+        is_set = abs((ended.wall_ns - began.wall_ns) - (ended.steady_ns - began.steady_ns)) > _CLOCK_SLACK_NS
+        since_ns = 0 if is_set else min(each.wall_ns for each in (began, *self._open))  # another's may be what is found
+        with contextlib.suppress(ValueError):
+            self._open.remove(began)
+        try:
+            found, is_cut = await self._look(await client(), since_ns)
+        except SandboxError:  # no lane is left to look from
+            found, is_cut = await self._look(await self._guard(), since_ns)
+        ours = frozenset((b".git",)) if keeps_copies else frozenset()
+        moved: dict[bytes, str] = {}
+        if self._judge(found, ours)[0]:
+            async with self._frozen():  # what is moved is what is seen now, and nothing can exchange it
+                guard = await self._guard()
+                found, is_cut = await self._look(guard, since_ns)
+                moved, problem = await self._set_aside(guard, self._judge(found, ours)[0])
+            if problem:
+                self._known = {path: inode for path, _, _, inode in found if path not in moved}
+                raise SandboxError(
+                    f"could not quarantine what a command made: {problem}",
+                    "Look at it before you run git there or open the folder in an editor.",
+                )
+        notable = tuple(map(_shown, self._judge(found, ours)[1]))
+        self._known = {path: inode for path, _, _, inode in found if path not in moved}
+        told = [(_shown(path or b"HEAD"), target) for path, target in moved.items()]
+        notes += [(_GIT_TOLD if path == ".git" else _TOLD).format(path=path, target=to) for path, to in told[:_MAX_TOLD]]
+        notes += [_NOTABLE.format(paths=_listed(notable))] if notable else []
+        notes += [_UNSEEN] if is_cut else []
+        notes += [_PUT_BACK.format(paths=_listed(put_back))] if put_back else []
+        return Findings((*(path for path, _ in told), *put_back), notable, tuple(notes))
+
+    async def begin_git(self) -> None:
+        """Take down what git may not change by itself."""
+        await self._keep("git")
+
+    async def end_git(self, client: Client) -> Findings:
+        """Put back what git should not have changed; what it checked out is known from now on, and told where it is notable."""
+        changed, notes = await self._put_back("git")
+        found, _ = await self._look(client, 0)
+        known = self._known or {}
+        fresh = [path for path, kind, _, _ in found if path not in known and kind not in ("git", "gitfile")]
+        self._known = {path: inode for path, _, _, inode in found}
+        notable = tuple(_shown(path) for path in fresh) if known else ()
+        notes += [_PUT_BACK.format(paths=_listed(changed))] if changed else []
+        notes += [_NOTABLE.format(paths=_listed(notable))] if notable else []
+        return Findings(changed, notable, tuple(notes))
+
+    async def _keep(self, what: str) -> None:
+        guard = self._keepers[what] = await self._guard()
+        facts, _ = await guard.call("guard", {"action": "keep", "what": what}, limit_s=_GUARD_S)
+        replies.parse(facts, replies.Reply)
+
+    async def _put_back(self, what: str) -> tuple[tuple[str, ...], list[str]]:
+        """Return the restored paths, and notes for the user."""
+        guard = self._keepers.pop(what)
+        if not guard.is_alive:
+            return (), [_NOT_COMPARED]
+        async with self._frozen():
+            facts, _ = await guard.call("guard", {"action": "put_back", "what": what}, limit_s=_GUARD_S)
+        reply = replies.parse(facts, replies.PutBackReply)
+        if reply.problem:
+            raise SandboxError(sanitize_line(reply.problem))
+        return tuple(_shown(bytes.fromhex(path)) for path in reply.changed), []
+
+    async def _set_aside(self, guard: Client, paths: Sequence[bytes]) -> tuple[dict[bytes, str], str]:
+        """Return the new place of each path, and why something could not be moved."""
+        moved: dict[bytes, str] = {}
+        problem = ""
+        for folder in self._folders:
+            start = _start(folder)
+            own = {path[len(start) :] or b"HEAD": path for path in paths if _folder_of(path, self._folders) == folder}
+            if not own:
+                continue
+            fields = {"action": "set_aside", "folder": folder, "paths": [path.hex() for path in own]}
+            facts, _ = await guard.call("guard", fields, limit_s=_GUARD_S)
+            reply = replies.parse(facts, replies.MovedReply)
+            moved |= {own[bytes.fromhex(path)]: f"{_shown(start)}{target}" for path, target in reply.moved}
+            problem = problem or sanitize_line(reply.problem)
+        return moved, problem
+
+    async def _look(self, client: Client, since_ns: int) -> tuple[list[_Found], bool]:
+        found: list[_Found] = []
+        is_cut = False
+        for folder in self._folders:
+            facts, _ = await client.call("survey", {"folder": folder, "since_ns": since_ns}, limit_s=_SURVEY_S)
+            reply = replies.parse(facts, replies.SurveyReply)
+            start = _start(folder)
+            found += [(start + bytes.fromhex(path), kind, is_fresh, inode) for path, kind, is_fresh, inode in reply.found]
+            is_cut = is_cut or reply.is_cut
+        return found, is_cut
+
+    def _judge(self, found: Sequence[_Found], put_back: frozenset[bytes]) -> tuple[list[bytes], list[bytes]]:
+        """Return what to quarantine and what only to report; skip paths that were already restored."""
+        known = self._known or {}
+        moving: list[bytes] = []
+        notable: list[bytes] = []
+        for path, kind, is_fresh, inode in found:
+            is_known = known.get(path) == inode
+            if not is_fresh or (path in put_back and path in known) or (is_known and kind == "git"):
+                continue
+            is_named = kind == "read" or (is_known and kind != "gitfile")
+            (notable if is_named else moving).append(path)
+        return moving, notable
+
+
+def _now() -> GuardMoment:
+    return GuardMoment(time.clock_gettime_ns(getattr(time, "CLOCK_REALTIME_COARSE", time.CLOCK_REALTIME)), time.monotonic_ns())
+
+
+def _start(folder: str) -> bytes:
+    """Return what is before the paths of a folder: nothing for the workspace."""
+    return os.fsencode(folder) + b"/" if folder else b""
+
+
+def _folder_of(path: bytes, folders: Sequence[str]) -> str:
+    return next((folder for folder in folders if folder and path.startswith(_start(folder))), "")
+
+
+def _shown(path: bytes) -> str:
+    return sanitize_line(path.decode("utf-8", "replace"))
+
+
+def _listed(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _MAX_TOLD} more" if len(paths) > _MAX_TOLD else ""
+    return ", ".join(paths[:_MAX_TOLD]) + more

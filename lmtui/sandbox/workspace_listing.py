@@ -1,0 +1,217 @@
+"""Listings of a workspace for people: a folder, all files, git's state.  What comes back is hostile and checked here."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+
+from pathspec import GitIgnoreSpec
+
+from lmtui.core.errors import SandboxError
+from lmtui.core.workspace import DirEntry, GitState
+from lmtui.sandbox import replies
+from lmtui.sandbox.host_paths import relative_path
+from lmtui.sandbox.inside import beneath
+from lmtui.sandbox.inside.listing import MAX_BYTES
+from lmtui.sandbox.link import InstanceKind
+from lmtui.sandbox.pool import SandboxPool
+
+_MAX_CHARS = 1000
+
+
+def translate(pattern: str) -> str:
+    r"""Return a regular expression for a glob with `*`, `**`, `?`, `[a-z]`, `[!a]`, `{a,b}` and `\` before a literal.
+
+    Raises:
+        SandboxError: the pattern is empty, too long or has a brace that does not close.
+    """
+    if not pattern or len(pattern) > _MAX_CHARS or "\0" in pattern:
+        raise SandboxError("the glob is empty, too long or has a NUL character in it")
+    body = pattern.removeprefix("./")
+    source = _Translator(body).translate()
+    anchor = "" if "/" in body else "(?:.*/)?"
+    return rf"(?s:{anchor}{source})\Z"
+
+
+class _Translator:
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+        self._at = 0
+        self._depth = 0
+
+    def translate(self) -> str:
+        out: list[str] = []
+        while self._at < len(self._pattern):
+            out.append(self._next())
+        if self._depth:
+            raise SandboxError(f"the glob {self._pattern} has a brace that does not close")
+        return "".join(out)
+
+    def _next(self) -> str:
+        char = self._pattern[self._at]
+        self._at += 1
+        match char:
+            case "*":
+                return self._stars()
+            case "?":
+                return "[^/]"
+            case "[":
+                return self._class()
+            case "{":
+                self._depth += 1
+                return "(?:"
+            case "," if self._depth:
+                return "|"
+            case "}" if self._depth:
+                self._depth -= 1
+                return ")"
+            case "\\" if self._at < len(self._pattern):
+                self._at += 1
+                return re.escape(self._pattern[self._at - 1])
+            case _:
+                return re.escape(char)
+
+    def _stars(self) -> str:
+        start = self._at
+        while self._pattern[self._at : self._at + 1] == "*":
+            self._at += 1
+        if self._at == start:
+            return "[^/]*"
+        if self._pattern[self._at : self._at + 1] == "/":
+            self._at += 1
+            return "(?:.*/)?"
+        return ".*"
+
+    def _class(self) -> str:
+        """Translate `[...]`; one that does not close is a plain bracket."""
+        end = self._pattern.find("]", self._at + 1 + (self._pattern[self._at : self._at + 1] in ("!", "^")))
+        if end < 0:
+            return re.escape("[")
+        inner = self._pattern[self._at : end]
+        self._at = end + 1
+        negated = inner[:1] in ("!", "^")
+        inner = (inner[1:] if negated else inner).replace("\\", "\\\\").replace("[", "\\[").replace("^", "\\^")
+        inner = inner.replace("&&", "&\\&").replace("~~", "~\\~").replace("||", "|\\|").replace("--", "-\\-")
+        source = f"(?!/)[{'^' if negated else ''}{inner}]"
+        try:
+            re.compile(source)
+        except re.error as error:
+            raise SandboxError(f"the glob {self._pattern} has a set that cannot be: [{inner}]") from error
+        return source
+
+
+_CALL_S = 30.0
+_IGNORE_FILE = ".gitignore"
+_MAX_IGNORE_BYTES = 262_144
+_KINDS = {"d": "dir", "f": "file", "l": "link", "o": "other"}
+_CONFLICTS = frozenset({"DD", "AU", "UD", "UA", "DU", "AA", "UU"})
+
+
+class SandboxListing:
+    """Lists what is in a workspace, however much it is."""
+
+    def __init__(self, lanes: SandboxPool) -> None:
+        self._lanes = lanes
+
+    async def folder(self, path: str) -> Sequence[DirEntry]:
+        """Return the entries of a folder, folders first; `.git` and `.lmagent` are left out."""
+        folder = relative_path(path, self._lanes.workspace).rstrip("/")
+        _, data = await self._call("folder", path=folder)
+        return await asyncio.to_thread(_entries, folder, data)
+
+    async def paths(self, max_paths: int) -> tuple[Sequence[str], bool]:
+        """Return every file that ignore rules do not leave out, sorted, and whether there are more.
+
+        A folder that is no repository is walked without the names that are never meant; its own `.gitignore` holds.
+        """
+        reply, data = await self._call("paths", max_paths=max_paths)
+        rules = b"" if reply.source == "git" else await self._ignore_rules()
+        found = await asyncio.to_thread(_paths, data, rules)
+        return found[:max_paths], reply.is_cut or len(found) > max_paths
+
+    async def git_status(self) -> Mapping[str, GitState]:
+        """Return what differs from the last commit and what is ignored; nothing where there is no repository."""
+        _, data = await self._call("status")
+        return await asyncio.to_thread(_states, data)
+
+    async def _ignore_rules(self) -> bytes:
+        client = await self._lanes.client(InstanceKind.VIEW)
+        fields = {"path": _IGNORE_FILE, "max_bytes": _MAX_IGNORE_BYTES}
+        try:
+            facts, data = await client.call("read", fields, limit_s=_CALL_S)
+            replies.parse(facts, replies.ReadReply)
+        except SandboxError:
+            return b""
+        return data
+
+    async def _call(self, what: str, **fields: object) -> tuple[replies.ListingReply, bytes]:
+        client = await self._lanes.client(InstanceKind.VIEW)
+        facts, data = await client.call("listing", {"what": what, **fields}, limit_s=_CALL_S)
+        return replies.parse(facts, replies.ListingReply), data
+
+
+def _records(data: bytes) -> list[str]:
+    """Unpack records; a name that is no UTF-8 keeps its bytes as surrogates, so that it can be opened."""
+    unpacker = zlib.decompressobj()
+    try:
+        raw = unpacker.decompress(data, MAX_BYTES + 1)
+    except zlib.error as error:
+        raise SandboxError("the sandbox sent a listing that cannot be read") from error
+    if not unpacker.eof or len(raw) > MAX_BYTES:
+        raise SandboxError("the sandbox sent a listing that is too long")
+    return raw.decode("utf-8", "surrogateescape").split("\0") if raw else []
+
+
+def _entries(folder: str, data: bytes) -> list[DirEntry]:
+    prefix = f"{folder}/" if folder else ""
+    found: list[DirEntry] = []
+    for record in _records(data):
+        kind, name = _KINDS.get(record[:1]), record[1:]
+        if kind is None or "/" in name or name in ("", ".", "..") or len(name) > 255:
+            raise SandboxError("the sandbox sent a listing with a name that cannot be")
+        found.append(DirEntry(prefix + name, kind))
+    return found
+
+
+def _paths(data: bytes, rules: bytes) -> list[str]:
+    found = sorted({path for path in _records(data) if _is_inside(path)})
+    if not rules:
+        return found
+    is_ignored = GitIgnoreSpec.from_lines(rules.decode("utf-8", "replace").splitlines()).match_file
+    return [path for path in found if not is_ignored(path)]
+
+
+def _states(data: bytes) -> dict[str, GitState]:
+    return {path: state for path, state in _read_states(iter(_records(data))) if _is_inside(path)}
+
+
+def _read_states(records: Iterator[str]) -> Iterator[tuple[str, GitState]]:
+    """Read git's own form (git-status(1), porcelain format version 1 with `-z`): two letters, a space, a path."""
+    for record in records:
+        code, path = record[:2], record[3:].rstrip("/")
+        if "R" in code or "C" in code:
+            next(records, "")  # the name that it had
+        yield path, _state(code)
+
+
+def _state(code: str) -> GitState:
+    if code == "!!":
+        return GitState.IGNORED
+    if code == "??":
+        return GitState.UNTRACKED
+    if code in _CONFLICTS:
+        return GitState.CONFLICTED
+    for letter, state in (("R", GitState.RENAMED), ("A", GitState.ADDED), ("D", GitState.DELETED)):
+        if letter in code:
+            return state
+    return GitState.MODIFIED
+
+
+def _is_inside(path: str) -> bool:
+    if not path or path[0] == "/" or path[-1] == "/":
+        return False
+    if path.isascii() and "/." not in path and path[0] != ".":
+        return len(path) <= beneath.MAX_PATH_BYTES
+    return ".." not in path.split("/") and not beneath.is_protected(path)

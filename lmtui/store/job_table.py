@@ -1,0 +1,494 @@
+"""The jobs of a workspace: a table in `<workspace>/.lmagent/index.db` (SQLite, WAL), each row signed.
+
+A row that this user's lmtui did not sign for this folder is passed over and counted; a table of an earlier version becomes one
+of this; a file whose table has another shape, or that is no database, is set aside and a new one begun.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import hmac
+import json
+import logging
+import os
+import secrets
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, fields, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from lmtui.core.errors import JobsError, SessionFileError
+from lmtui.core.jobs import Change, JobKind, JobRecord, JobsRead, Lease, Missed
+from lmtui.paths import state_dir, workspace_dir
+from lmtui.store.session_logs import make_workspace_folder
+
+_LOCK_FILE = "scheduler.lock"
+_GATE_S = 2.0
+_GATE_NAP_S = 0.01
+
+
+class Presence:
+    """One scheduler's sign, a lock that many may share; all methods block (disk).
+
+    Whoever looks or enters holds the folder's own lock meanwhile: a lock that is turned from alone to shared is let go of in
+    between, and two that enter at once would both find nobody there.
+    """
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+        self._path = workspace_dir(workspace) / _LOCK_FILE
+        self._descriptor = -1
+
+    def enter(self) -> bool:
+        """Say that one is here; True where it is the only one.  Where nothing can be written, it is."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            make_workspace_folder(self._workspace)
+            self._descriptor = os.open(self._path, flags, 0o600)
+        except (OSError, SessionFileError):
+            return True
+        with _gate(self._path.parent):
+            is_first = _locked(self._descriptor, fcntl.LOCK_EX)
+            fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+        return is_first
+
+    def is_anyone(self) -> bool:
+        """Tell whether a scheduler is here."""
+        with contextlib.suppress(OSError), _gate(self._path.parent):
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                return not _locked(descriptor, fcntl.LOCK_EX)
+            finally:
+                os.close(descriptor)
+        return False
+
+    def leave(self) -> None:
+        """Say that this one is gone; idempotent."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+@contextlib.contextmanager
+def _gate(folder: Path) -> Iterator[None]:
+    """Hold a folder's lock; whoever does not let go of it in time (a process that was stopped there) is passed by."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        end = time.monotonic() + _GATE_S
+        while not _locked(descriptor, fcntl.LOCK_EX) and time.monotonic() < end:
+            time.sleep(_GATE_NAP_S)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+_KEY_BYTES = 32
+
+
+def key_file() -> Path:
+    """Return the file of the key."""
+    return state_dir() / "jobs.key"
+
+
+class Signer:
+    """Signs rows for one workspace; the key is made with the first signature."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = str(workspace.resolve())
+        self._key = b""
+
+    def sign(self, values: Sequence[object]) -> str:
+        """Return the signature of a row (HMAC-SHA256, hex).
+
+        Raises:
+            JobsError: the key cannot be made or read.
+        """
+        return self._digest(self._load(), values)
+
+    def is_ours(self, values: Sequence[object], signature: str) -> bool:
+        """Tell whether this user's lmtui signed a row, for this folder; it signs nothing but numbers and whole text."""
+        if not signature.isascii() or not all(map(_is_plain, values)):
+            return False
+        try:
+            key = self._key or _read()
+        except JobsError:
+            return False
+        self._key = key
+        return bool(key) and hmac.compare_digest(self._digest(key, values), signature)
+
+    def _digest(self, key: bytes, values: Sequence[object]) -> str:
+        data = json.dumps([self._workspace, *values], ensure_ascii=True, separators=(",", ":"))
+        return hmac.new(key, data.encode(), hashlib.sha256).hexdigest()
+
+    def _load(self) -> bytes:
+        self._key = self._key or _read() or _make()
+        return self._key
+
+
+def _is_plain(value: object) -> bool:
+    """Tell whether a value is a number, or a text without the lone surrogates that stand for bytes of no text."""
+    if not isinstance(value, str):
+        return isinstance(value, int)
+    try:
+        _ = value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _read() -> bytes:
+    """Return the key, nothing where there is none."""
+    try:
+        key = key_file().read_bytes()
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise _cannot("read", error) from error
+    if len(key) != _KEY_BYTES:
+        raise JobsError(f"{key_file()} is damaged", "Remove it; jobs that were added before must be added again.")
+    return key
+
+
+def _make() -> bytes:
+    """Make the key, whole or not at all; where another lmtui was quicker, take its."""
+    draft = key_file().with_suffix(f".{secrets.token_hex(4)}")
+    try:
+        draft.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(secrets.token_bytes(_KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, key_file())
+        draft.unlink()
+    except OSError as error:
+        raise _cannot("make", error) from error
+    return _read()
+
+
+def _cannot(verb: str, error: OSError) -> JobsError:
+    return JobsError(f"cannot {verb} {key_file()}: {error.strerror}", "Check the folder's owner and rights.")
+
+
+VERSION = 3
+NAMES = tuple(each.name for each in fields(JobRecord))
+INDEX = "CREATE UNIQUE INDEX jobs_source ON jobs (source) WHERE source <> ''"
+INSERT = " ".join(("INSERT OR REPLACE INTO jobs VALUES", f"({', '.join('?' * (len(NAMES) + 1))})"))
+_ADDED = ({"begun_seq": "0"}, {"tries": "0", "again": ""})
+"""The columns that versions 2 and 3 added, and what a row of before has in them."""
+_TIMES = ("created", "due", "again", "last_run")
+_LISTS = ("allow", "deny")
+
+
+def _schema(names: Sequence[str]) -> str:
+    return f"CREATE TABLE jobs (id TEXT PRIMARY KEY, {', '.join(f'{name} TEXT' for name in names[1:])}, signature TEXT)"
+
+
+SCHEMA = _schema(NAMES)
+
+
+def create(database: sqlite3.Connection) -> None:
+    """Make the table, within a transaction."""
+    database.execute(SCHEMA)
+    database.execute(INDEX)
+    database.execute(f"PRAGMA user_version={VERSION}")
+
+
+def is_earlier(shapes: set[str]) -> bool:
+    """Tell whether a table was made by an earlier version."""
+    return any(shapes == {_schema(names), INDEX} for names, _ in _earlier())
+
+
+def migrate(database: sqlite3.Connection, shapes: set[str], signer: Signer) -> None:
+    """Bring a table of an earlier version to this one, within a transaction; rows of other hands, which were never run, go."""
+    names, added = next((names, added) for names, added in _earlier() if shapes == {_schema(names), INDEX})
+    rows = [tuple(row) for row in database.execute("SELECT * FROM jobs").fetchall()]
+    database.execute("DROP TABLE jobs")
+    create(database)
+    for *values, signature in rows:
+        if isinstance(signature, str) and signer.is_ours(values, signature):
+            found = to_row(from_row(added | dict(zip(names, values, strict=True))))
+            database.execute(INSERT, (*found, signer.sign(found)))
+
+
+def _earlier() -> list[tuple[tuple[str, ...], dict[str, str]]]:
+    """Return the columns of each earlier version, and what was added since."""
+    found: list[tuple[tuple[str, ...], dict[str, str]]] = []
+    added: dict[str, str] = {}
+    for columns in reversed(_ADDED):
+        added = added | columns
+        found.append((tuple(name for name in NAMES if name not in added), added))
+    return found
+
+
+def to_row(record: JobRecord) -> list[str]:
+    """Return a job's columns, all of them text."""
+    values: dict[str, Any] = {each: getattr(record, each) for each in NAMES}
+    for name in _TIMES:
+        values[name] = values[name].astimezone(UTC).isoformat() if values[name] is not None else ""
+    for name in _LISTS:
+        values[name] = json.dumps(values[name])
+    lease = record.lease
+    values["lease"] = json.dumps(asdict(lease) | {"until": lease.until.isoformat()}) if lease is not None else ""
+    return [str(values[name]) for name in NAMES]
+
+
+def from_row(row: dict[str, str]) -> JobRecord:
+    """Return the job of a row that `to_row` made."""
+    times = {name: datetime.fromisoformat(row[name]) if row[name] else None for name in _TIMES}
+    lease = json.loads(row["lease"]) if row["lease"] else None
+    record = JobRecord(id=row["id"], text=row["text"], title=row["title"], created=times["created"] or datetime.now(UTC))
+    return replace(
+        record,
+        kind=JobKind(row["kind"]),
+        schedule=row["schedule"],
+        zone=row["zone"],
+        due=times["due"],
+        is_enabled=row["is_enabled"] == "True",
+        session=row["session"],
+        mode=row["mode"],
+        allow=tuple(json.loads(row["allow"])),
+        deny=tuple(json.loads(row["deny"])),
+        missed=Missed(row["missed"]),
+        runs=int(row["runs"]),
+        attempts=int(row["attempts"]),
+        tries=int(row["tries"]),
+        again=times["again"],
+        last_run=times["last_run"],
+        last_outcome=row["last_outcome"],
+        last_session=row["last_session"],
+        begun_session=row["begun_session"],
+        begun_seq=int(row["begun_seq"]),
+        source=row["source"],
+        lease=Lease(**(lease | {"until": datetime.fromisoformat(lease["until"])})) if lease else None,
+    )
+
+
+_log = logging.getLogger(__name__)
+INDEX_FILE = "index.db"
+_BUSY_S = 10.0
+_MOST_DONE = 200
+_KEEP_DONE = timedelta(days=30)
+
+
+class JobFile:
+    """The table of one workspace; implements `core.jobs.JobTable`.  Safe to use from several threads and processes."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+        self._path = workspace_dir(workspace) / INDEX_FILE
+        self._signer = Signer(workspace)
+        self._lock = threading.RLock()
+        self._database: sqlite3.Connection | None = None
+        self._inode = 0
+        self._aside = ""
+
+    def exists(self) -> bool:
+        """Tell whether there is a table."""
+        return _inode(self._path) != 0
+
+    def version(self) -> int:
+        """Return a number that is another once another connection changed the file."""
+        with self._open() as database:
+            return int(database.execute("PRAGMA data_version").fetchone()[0])
+
+    def read(self) -> JobsRead:
+        """Return all jobs, oldest first."""
+        if self._database is None and not self.exists():
+            return JobsRead()
+        with self._open() as database:
+            return self._all(database)
+
+    def add(self, record: JobRecord) -> bool:
+        """Add a job; False where one of its source is there already."""
+        make_workspace_folder_or_fail(self._workspace)
+        with self._open() as database, _transaction(database):
+            if record.source and self._has_source(database, record.source):
+                return False
+            self._write(database, record)
+            self._prune(database, datetime.now(UTC))
+        return True
+
+    def change(self, change: Change) -> tuple[JobRecord, ...]:
+        """Let `change` see all jobs and write what it returns, in one transaction."""
+        if self._database is None and not self.exists():
+            return ()
+        with self._open() as database, _transaction(database):
+            changed = tuple(change(self._all(database).records))
+            for record in changed:
+                self._write(database, record)
+        return changed
+
+    def remove(self, job_id: str) -> bool:
+        """Remove a job and tell whether it was there."""
+        if self._database is None and not self.exists():
+            return False
+        with self._open() as database, _transaction(database):
+            return database.execute("DELETE FROM jobs WHERE id = ?", (job_id,)).rowcount > 0
+
+    def close(self) -> None:
+        """Let go of the file; idempotent."""
+        with self._lock:
+            if self._database is not None:
+                self._database.close()
+                self._database = None
+
+    def _all(self, database: sqlite3.Connection) -> JobsRead:
+        rows = database.execute("SELECT * FROM jobs ORDER BY created, id").fetchall()
+        found = [self._record(row) for row in rows]
+        return JobsRead(tuple(record for record in found if record is not None), found.count(None), self._aside)
+
+    def _record(self, row: tuple[Any, ...]) -> JobRecord | None:
+        """Return a row's job, None where it is not signed by this user for this folder."""
+        *values, signature = row
+        if not isinstance(signature, str) or not self._signer.is_ours(values, signature):
+            return None
+        return from_row(dict(zip(NAMES, values, strict=True)))
+
+    def _has_source(self, database: sqlite3.Connection, source: str) -> bool:
+        """Tell whether a job of a source is there; a row of somebody else's that claims to be it goes."""
+        row = database.execute("SELECT * FROM jobs WHERE source = ?", (source,)).fetchone()
+        if row is not None and self._record(row) is None:
+            database.execute("DELETE FROM jobs WHERE source = ?", (source,))
+            return False
+        return row is not None
+
+    def _write(self, database: sqlite3.Connection, record: JobRecord) -> None:
+        values = to_row(record)
+        database.execute(INSERT, (*values, self._signer.sign(values)))
+
+    def _prune(self, database: sqlite3.Connection, now: datetime) -> None:
+        """Forget what was done long ago."""
+        done = [each for each in self._all(database).records if each.state == "done"]
+        old = [each for each in done if each.last_run is not None and now - each.last_run > _KEEP_DONE]
+        for record in {each.id: each for each in (*old, *done[:-_MOST_DONE])}.values():
+            database.execute("DELETE FROM jobs WHERE id = ?", (record.id,))
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        """Hold the database; what goes wrong in it is told as `JobsError`."""
+        with self._lock:
+            try:
+                if self._database is not None and _inode(self._path) != self._inode:
+                    self.close()  # somebody took the file away, or put another in its place
+                if self._database is None:
+                    self._database = self._connect()
+                    self._inode = _inode(self._path)
+                yield self._database
+            except sqlite3.Error as error:
+                self.close()
+                raise JobsError(f"{self._path}: {error}", "Close what holds it, or free some space.") from error
+
+    def _connect(self) -> sqlite3.Connection:
+        """Open the file, as our own: a link is refused, what is no table of ours is set aside."""
+        is_link = self._path.is_symlink() or self._path.parent.is_symlink()
+        if is_link or (self._path.exists() and not self._path.is_file()):
+            raise JobsError(f"{self._path} is a link or no file; lmtui keeps jobs in a real one", "Remove it.")
+        inode = _inode(self._path)
+        try:
+            return _connected(self._path, self._signer)
+        except (sqlite3.DatabaseError, _Foreign) as error:
+            if isinstance(error, sqlite3.OperationalError):
+                raise
+        self._set_aside(inode)
+        return _connected(self._path, self._signer)
+
+    def _set_aside(self, inode: int) -> None:
+        stamp = f"{datetime.now(UTC):%Y%m%d_%H%M%S}"
+        try:
+            if _inode(self._path) != inode:
+                return  # another lmtui did it meanwhile
+            for ending in ("", "-wal", "-shm", "-journal"):
+                path = Path(f"{self._path}{ending}")
+                if path.exists():
+                    path.rename(f"{self._path}.{stamp}.aside{ending}")
+            self._aside = f"{self._path}.{stamp}.aside"
+            _log.warning("%s is no table of jobs that this lmtui can read; it is %s now", self._path, self._aside)
+        except OSError as error:
+            raise JobsError(f"{self._path} is no table of lmtui's and cannot be set aside: {error.strerror}") from error
+
+
+class _Foreign(Exception):
+    """The file holds a table of another shape."""
+
+
+def _inode(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return 0
+
+
+def _connected(path: Path, signer: Signer) -> sqlite3.Connection:
+    with contextlib.suppress(OSError):  # a new file is its owner's alone, and so is what SQLite puts beside it
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    database = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+    with contextlib.ExitStack() as on_failure:
+        on_failure.callback(database.close)
+        database.text_factory = _text_of  # bytes of no text make one row nobody's, and not the table unreadable
+        for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "journal_mode=WAL", "synchronous=FULL"):
+            database.execute(f"PRAGMA {pragma}").close()
+        _bring_to_this_version(path, database, signer)
+        on_failure.pop_all()
+    return database
+
+
+def _bring_to_this_version(path: Path, database: sqlite3.Connection, signer: Signer) -> None:
+    """Make the table where there is none, or bring one of an earlier version to this one."""
+    if not _shapes(database) or is_earlier(_shapes(database)):
+        with _transaction(database):
+            shapes = _shapes(database)
+            if not shapes:
+                create(database)
+            elif is_earlier(shapes):
+                migrate(database, shapes, signer)
+    if int(database.execute("PRAGMA user_version").fetchone()[0]) > VERSION:
+        raise JobsError(f"{path} was written by a newer lmtui", "Use that one, or remove the file with its jobs.")
+    if _shapes(database) != {SCHEMA, INDEX}:
+        raise _Foreign
+
+
+def _text_of(data: bytes) -> str:
+    """Return a column's text; what is no UTF-8 in it becomes lone surrogates, which no row of ours has."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _shapes(database: sqlite3.Connection) -> set[str]:
+    """Return what was said to make the table and all that hangs on it."""
+    found = database.execute("SELECT sql FROM sqlite_master WHERE (tbl_name = 'jobs' OR name = 'jobs') AND sql IS NOT NULL")
+    return {str(sql) for (sql,) in found}
+
+
+@contextlib.contextmanager
+def _transaction(database: sqlite3.Connection) -> Iterator[None]:
+    """Hold the file for writing; what fails inside leaves it as it was."""
+    with database:
+        database.execute("BEGIN IMMEDIATE")
+        yield
+
+
+def make_workspace_folder_or_fail(workspace: Path) -> None:
+    """Make the workspace's own folder.
+
+    Raises:
+        JobsError: it cannot be made.
+    """
+    try:
+        make_workspace_folder(workspace)
+    except SessionFileError as error:
+        raise JobsError(str(error), error.hint) from error

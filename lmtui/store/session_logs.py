@@ -1,0 +1,405 @@
+"""Session logs: one append-only file of JSON lines per session, in `<workspace>/.lmagent/sessions/`.
+
+Nothing is ever rewritten: what was appended stays, a torn last line (power loss, full disk) is cut off and said.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from errno import ENOTDIR
+from pathlib import Path
+
+from lmtui.core.errors import SessionFileError
+from lmtui.core.events import Envelope, SessionOpened
+from lmtui.core.messages import MAX_IMAGE_BYTES, Image, ImageRef, sniff
+from lmtui.core.subagents import Brief, ChildResult
+from lmtui.paths import sessions_dir, state_dir, workspace_dir
+from lmtui.store.codec import UnknownKind, decode, encode
+
+
+class AgentPapers:
+    """Implements `engine.team.SubagentFiles`; what cannot be written is passed over.
+
+    Args:
+        workspace: the folder that the agents work in.
+        session_id: whose agents they are.
+        is_kept: they stay when an agent is done.
+    """
+
+    def __init__(self, workspace: Path, session_id: str, *, is_kept: bool) -> None:
+        self._home = workspace_dir(workspace)
+        self._session_id = session_id
+        self._is_kept = is_kept
+
+    def put_brief(self, agent: str, brief: Brief, told: str, *, parent: str, depth: int) -> None:
+        """Keep a brief: whose agent it is for, how deep that stands, and the words in which it was told of it."""
+        head = {"agent_id": agent, "parent_id": parent, "depth": depth, "session_id": self._session_id}
+        made = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        self._write(agent, "brief.json", {**head, **asdict(brief), "told": told, "created_at": made})
+
+    def put_result(self, agent: str, result: ChildResult) -> None:
+        """Keep a result, or clear away what was kept of the agent."""
+        if self._is_kept:
+            self._write(agent, "result.json", {"agent_id": agent, **asdict(result.report), "missing": result.missing})
+            return
+        with contextlib.suppress(OSError):
+            folder = self._folder(agent)
+            shutil.rmtree(folder)
+            folder.parent.rmdir()
+            folder.parent.parent.rmdir()
+
+    def _folder(self, agent: str) -> Path:
+        """Return an agent's folder.
+
+        Raises:
+            OSError: one of the folders on the way is a link: the workspace may be somebody else's.
+        """
+        folder = self._home
+        for name in ("agents", self._session_id, agent):
+            folder /= name
+            if folder.is_symlink():
+                raise OSError(f"{folder} is a link")
+        return folder
+
+    def _write(self, agent: str, name: str, value: dict[str, object]) -> None:
+        text = json.dumps(value, ensure_ascii=False, indent=1, default=str)
+        with contextlib.suppress(OSError):
+            folder = self._folder(agent)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            fd = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            with os.fdopen(fd, "w", encoding="utf-8", errors="replace") as file:
+                file.write(text)
+
+
+class ImageFolder:
+    """Keeps pictures as `<folder>/<sha256>`; implements `core.ports.Images`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._kept: dict[str, Image] = {}
+
+    def put(self, image: Image) -> ImageRef:
+        """Keep a picture, written whole or not at all; one that is there is not written again."""
+        name = hashlib.sha256(image.data).hexdigest()
+        ref = ImageRef(name, image.media_type, image.name, len(image.data))
+        path = self._folder / name
+        try:
+            if self._folder.is_symlink():
+                raise NotADirectoryError(ENOTDIR, "its folder is a link")
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            if not path.is_file():
+                new = self._folder / f".{name}.{os.getpid()}"
+                new.write_bytes(image.data)
+                new.replace(path)
+        except OSError as error:
+            raise SessionFileError(
+                f"cannot keep the picture {image.name}: {error.strerror}", "Free some space on the disk, then go on."
+            ) from error
+        self._kept[name] = image
+        return ref
+
+    def get(self, ref: ImageRef) -> Image | None:
+        """Return a picture; None where its file is gone, is not what the log says, or is no picture."""
+        if ref.sha256 in self._kept:
+            return self._kept[ref.sha256]
+        if len(ref.sha256) != 64 or not ref.sha256.isalnum():
+            return None
+        try:
+            data = _read(self._folder / ref.sha256)
+        except OSError:
+            return None
+        media_type = sniff(data)
+        if not media_type or hashlib.sha256(data).hexdigest() != ref.sha256:
+            return None
+        image = self._kept[ref.sha256] = Image(ref.name, media_type, data)
+        return image
+
+    def delete(self) -> None:
+        """Delete the folder and what is in it, as far as that can be done; of a link in its place only the link."""
+        with contextlib.suppress(OSError):
+            if self._folder.is_symlink():
+                self._folder.unlink()
+                return
+            for path in self._folder.iterdir():
+                path.unlink()
+            self._folder.rmdir()
+
+
+def _read(path: Path) -> bytes:
+    """Return a file's bytes, one more than a picture may have at most; nothing is followed or waited for."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, MAX_IMAGE_BYTES + 1)
+    finally:
+        os.close(descriptor)
+
+
+SESSION_ID = re.compile(r"\d{8}_\d{6}_[0-9a-f]{6}\Z")
+
+
+def new_session_id(now: datetime) -> str:
+    """Return a fresh id, `YYYYMMDD_HHMMSS_xxxxxx`."""
+    return f"{now.astimezone(UTC):%Y%m%d_%H%M%S}_{secrets.token_hex(3)}"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedLog:
+    """What a log holds, and what had to be left out of it (`problems`, one line each)."""
+
+    events: tuple[Envelope, ...]
+    problems: tuple[str, ...]
+
+
+class SessionFile:
+    """A session's log, open for appending and locked; implements `core.ports.SessionLog`."""
+
+    def __init__(self, path: Path) -> None:
+        """Open or create the log.
+
+        Raises:
+            SessionFileError: it cannot be written, or another lmtui has it open.
+        """
+        self.path = path
+        try:
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise _cannot("open", path, error) from error
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._fd)
+            raise SessionFileError(
+                f"session {path.stem} is open in another lmtui", "Close it there, or start a new session."
+            ) from error
+        self._cut_torn_line()
+
+    def append(self, envelope: Envelope) -> None:
+        """Write one event; after a failure nothing of it is left in the file."""
+        data = encode(envelope).encode("utf-8", "backslashreplace") + b"\n"  # half a character as JSON's escape
+        size: int | None = None
+        try:
+            size = os.fstat(self._fd).st_size
+            written = 0
+            while written < len(data):
+                written += os.write(self._fd, data[written:])
+        except OSError as error:
+            if size is not None:
+                os.ftruncate(self._fd, size)
+            raise _cannot("write", self.path, error) from error
+
+    def sync(self) -> None:
+        """Force what was written to the disk."""
+        try:
+            os.fdatasync(self._fd)
+        except OSError as error:
+            raise _cannot("write", self.path, error) from error
+
+    def close(self) -> None:
+        """Let go of the file and its lock; idempotent."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _cut_torn_line(self) -> None:
+        size = os.fstat(self._fd).st_size
+        if size == 0 or os.pread(self._fd, 1, size - 1) == b"\n":
+            return
+        end = size
+        while end > 0:
+            start = max(0, end - 65536)
+            found = os.pread(self._fd, end - start, start).rfind(b"\n")
+            if found >= 0:
+                os.ftruncate(self._fd, start + found + 1)
+                return
+            end = start
+        os.ftruncate(self._fd, 0)
+
+
+class SessionStore:
+    """The sessions of one workspace."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+        self._folder = sessions_dir(workspace)
+
+    def create(self, session_id: str) -> SessionFile:
+        """Start a log.
+
+        Raises:
+            SessionFileError: the workspace's state folder cannot be made or written.
+        """
+        self._make_folder()
+        file = SessionFile(self._folder / f"{session_id}.jsonl")
+        with contextlib.suppress(OSError):
+            _known().parent.mkdir(parents=True, exist_ok=True)
+            with _known().open("a", encoding="utf-8") as known:
+                known.write(f"{self._mark(session_id)}\n")
+        return file
+
+    def is_ours(self, session_id: str) -> bool:
+        """Tell whether this user's lmtui made a session, in this folder: a log that came with one grants nothing."""
+        try:
+            return self._mark(session_id) in _known().read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError):
+            return False
+
+    def _mark(self, session_id: str) -> str:
+        """Return the line that says that a session was made here; the folder is in JSON's form, which has no line breaks."""
+        return f"{session_id} {json.dumps(str(self._workspace.resolve()))}"
+
+    def open(self, session_id: str) -> SessionFile:
+        """Open an existing log for appending.
+
+        Raises:
+            SessionFileError: there is none, or another lmtui has it open.
+        """
+        return SessionFile(self.path(session_id))
+
+    def path(self, session_id: str) -> Path:
+        """Return the file of a session, given by its id or a unique end of it.
+
+        Raises:
+            SessionFileError: none or several match.
+        """
+        wanted = session_id.strip()
+        matches = [path for path in self.paths() if path.stem.endswith(wanted)] if wanted else []
+        exact = [path for path in matches if path.stem == wanted]
+        if len(exact or matches) == 1:
+            return (exact or matches)[0]
+        what = "several sessions end" if matches else "no session is called or ends"
+        raise SessionFileError(f"{what} with {wanted!r} in {self._workspace}", "`lmtui sessions` lists them.")
+
+    def is_in_use(self, session_id: str) -> bool:
+        """Tell whether an lmtui, this one or another, has a session open, given by its whole id."""
+        path = self._folder / f"{session_id}.jsonl"
+        return bool(SESSION_ID.match(session_id)) and path.is_file() and not path.is_symlink() and is_in_use(path)
+
+    def images(self, session_id: str) -> ImageFolder:
+        """Return where the pictures of a session are kept."""
+        return ImageFolder(self._folder / f"{session_id}.images")
+
+    def paths(self) -> list[Path]:
+        """Return all logs, newest first."""
+        try:
+            names = [entry.name for entry in os.scandir(self._folder) if entry.is_file(follow_symlinks=False)]
+        except OSError:
+            return []
+        stems = (name.removesuffix(".jsonl") for name in names if name.endswith(".jsonl"))
+        return [self._folder / f"{stem}.jsonl" for stem in sorted(stems, reverse=True) if SESSION_ID.match(stem)]
+
+    def delete(self, session_id: str) -> None:
+        """Delete a log.
+
+        Raises:
+            SessionFileError: there is none, another lmtui has it open, or it cannot be deleted.
+        """
+        path = self.path(session_id)
+        self.open(path.stem).close()
+        self.images(path.stem).delete()
+        try:
+            path.unlink()
+        except OSError as error:
+            raise _cannot("delete", path, error) from error
+
+    def _make_folder(self) -> None:
+        make_workspace_folder(self._workspace)
+        _make_real(self._folder)
+
+
+def make_workspace_folder(workspace: Path) -> None:
+    """Make the folder that lmtui keeps its state of a workspace in, out of git's sight.
+
+    Raises:
+        SessionFileError: it cannot be made, or is a link.
+    """
+    _make_real(workspace_dir(workspace))
+    ignore = workspace_dir(workspace) / ".gitignore"
+    try:
+        fd = os.open(ignore, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise _cannot("make", ignore, error) from error
+    with os.fdopen(fd, "w", encoding="utf-8") as file:
+        file.write("*\n")
+
+
+def _make_real(folder: Path) -> None:
+    if folder.is_symlink():
+        raise SessionFileError(f"{folder} is a link; lmtui keeps its sessions in a real folder", "Remove the link.")
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise _cannot("make", folder, error) from error
+
+
+def is_in_use(path: Path) -> bool:
+    """Tell whether an lmtui, this one or another, has a log open."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def load(path: Path) -> LoadedLog:
+    """Read a log; what cannot be read is left out and said.
+
+    Raises:
+        SessionFileError: the file cannot be read, or is no session of lmtui.
+    """
+    events: list[Envelope] = []
+    problems: list[str] = []
+    unknown = 0
+    for number, line, is_torn in _lines(path):
+        if is_torn:
+            problems.append(f"the last line of {path.name} was torn (a crash or a full disk) and is left out")
+            break
+        try:
+            events.append(decode(line))
+        except UnknownKind:
+            unknown += 1
+        except SessionFileError as error:
+            if number == 1:
+                raise SessionFileError(
+                    f"{path} is not a session of lmtui: {error}", "`lmtui sessions` lists those there are."
+                ) from error
+            problems.append(f"line {number} of {path.name} cannot be read and is left out")
+    if unknown:
+        problems.append(f"{unknown} events of {path.name} were written by a newer lmtui and are left out")
+    if events and not isinstance(events[0].event, SessionOpened):
+        raise SessionFileError(f"{path} is not a session of lmtui: it does not begin with session_opened")
+    return LoadedLog(tuple(events), tuple(problems))
+
+
+def _known() -> Path:
+    """Return the file that lists the sessions made by this user and where, outside every workspace."""
+    return state_dir() / "sessions.txt"
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str, bool]]:
+    """Yield (number from 1, text, whether the line's end is missing)."""
+    try:
+        with path.open("rb") as file:
+            for number, raw in enumerate(file, 1):
+                yield number, raw.decode("utf-8", "replace").rstrip("\n"), not raw.endswith(b"\n")
+    except OSError as error:
+        raise _cannot("read", path, error) from error
+
+
+def _cannot(verb: str, path: Path, error: OSError) -> SessionFileError:
+    full = "Free some space on the disk, then go on." if error.errno in (28, 122) else "Check the folder's owner and rights."
+    return SessionFileError(f"cannot {verb} {path}: {error.strerror}", full)

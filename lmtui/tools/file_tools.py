@@ -1,0 +1,450 @@
+"""Reading and writing files, listing and making folders: all through the sandbox, below the workspace."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lmtui.core.errors import SandboxError, ToolError
+from lmtui.core.line_diff import compare, hunks_of, split_lines, with_hunks
+from lmtui.core.permissions.decide import Access, Verdict
+from lmtui.core.permissions.path_patterns import is_secret_path
+from lmtui.core.permissions.rules import escape_glob
+from lmtui.core.ports import Preview, ToolContext, ToolResult
+from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
+from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind, FileContent, GrepMatch
+from lmtui.tools.text import TextFile, binary_kind, decode, describe_change, diff_lines, hunk_count, lines_of
+from lmtui.tools.tool import Arguments, Tool, WorkspacePath, always, argument, path_argument
+
+_MAX_FILES = 200
+_MAX_MATCHES = 200
+_HUNKS_MAX_LINE_CHARS = 300
+_MAX_PLACES = 20
+
+
+class GrepMode(StrEnum):
+    """What grep tells."""
+
+    CONTENT = "content"
+    FILES = "files"
+    COUNT = "count"
+
+
+class GlobArguments(Arguments):
+    """Which files."""
+
+    pattern: str = argument(also=("glob", "query", "name"), doc="for example src/**/*.py")
+    path: WorkspacePath = path_argument("", is_told=False)
+
+    @property
+    def whole(self) -> str:
+        """Return the pattern from the root on."""
+        return f"{escape_glob(self.path)}/{self.pattern.removeprefix('/')}" if self.path else self.pattern
+
+
+class GrepArguments(Arguments):
+    """What to find, and where."""
+
+    pattern: str = argument(also=("query", "regex", "search"), doc="regular expression")
+    path: WorkspacePath = path_argument("")
+    paths: list[WorkspacePath] = argument([], also=("files", "directories"), is_told=False, max_length=_MAX_PLACES)
+    glob: str = argument("", also=("include", "file_pattern"), doc="only these files")
+    ignore_case: bool = argument(False, also=("case_insensitive", "i"))  # noqa: FBT003  (a default)
+    context: int = argument(0, also=("context_lines",), ge=0, le=20)
+    mode: GrepMode = argument(GrepMode.CONTENT, also=("output_mode",))
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Return where to search."""
+        return tuple(dict.fromkeys((*((self.path,) if self.path or not self.paths else ()), *self.paths)))
+
+
+async def _glob(arguments: GlobArguments, context: ToolContext) -> ToolResult:
+    paths = await context.sandbox.glob(arguments.whole, _MAX_FILES)
+    if not paths:
+        return ToolResult("no files match", "none")
+    more = f"\n(the first {_MAX_FILES})" if len(paths) >= _MAX_FILES else ""
+    return ToolResult("\n".join(map(sanitize_line, paths)) + more, pluralize(len(paths), "file"))
+
+
+async def _grep(arguments: GrepArguments, context: ToolContext) -> ToolResult:
+    matches: list[GrepMatch] = []
+    left_out: set[str] = set()
+    seen: set[tuple[str, int]] = set()
+    for place in arguments.places:
+        found = await context.sandbox.grep(
+            arguments.pattern,
+            path=place,
+            glob=arguments.glob,
+            ignore_case=arguments.ignore_case,
+            context_lines=arguments.context if arguments.mode is GrepMode.CONTENT else 0,
+            max_matches=_MAX_MATCHES,
+        )
+        left_out |= {match.path for match in found if _is_kept_back(match.path, place, context)}
+        matches += [match for match in found if match.path not in left_out and (match.path, match.line) not in seen]
+        seen |= {(match.path, match.line) for match in found}
+    hits = [match for match in matches if not match.is_context]
+    kept_back = (
+        f"\n({pluralize(len(left_out), 'file')} with matches left out: secrets, or forbidden; read asks)" if left_out else ""
+    )
+    if not hits:
+        return ToolResult(f"no matches{kept_back}", "none")
+    more = f"\n(the first {_MAX_MATCHES}){kept_back}" if len(hits) >= _MAX_MATCHES else kept_back
+    files = Counter(match.path for match in hits)
+    text = _shown(arguments.mode, matches, files)
+    return ToolResult(text + more, f"{len(hits)} in {pluralize(len(files), 'file')}")
+
+
+def _is_kept_back(found: str, asked_for: str, context: ToolContext) -> bool:
+    """Tell whether matches in a file are not shown: it may hold secrets and was not named, or a rule forbids to read it."""
+    is_named = is_secret_path(asked_for)
+    return (is_secret_path(found) and not is_named) or context.on_reading(found) is Verdict.DENY
+
+
+def _shown(mode: GrepMode, matches: Sequence[GrepMatch], files: Counter[str]) -> str:
+    match mode:
+        case GrepMode.FILES:
+            return "\n".join(map(sanitize_line, files))
+        case GrepMode.COUNT:
+            return "\n".join(f"{sanitize_line(path)}: {count}" for path, count in files.items())
+        case GrepMode.CONTENT:
+            return _content(matches)
+
+
+def _content(matches: Sequence[GrepMatch]) -> str:
+    """Return the lines under the name of their file; `:` marks a match, `-` a line around it."""
+    lines: list[str] = []
+    path = ""
+    for match in matches:
+        if match.path != path:
+            path = match.path
+            lines.append(sanitize_line(path))
+        text = sanitize_line(match.text.rstrip("\n"))
+        lines.append(f"{match.line:>5}{'-' if match.is_context else ':'} {text[:_HUNKS_MAX_LINE_CHARS]}")
+    return "\n".join(lines)
+
+
+GLOB = Tool(
+    name="glob",
+    description="Find files by name, newest first.",
+    arguments=GlobArguments,
+    run=_glob,
+    access=always(Access.READ),
+    subject=lambda arguments: arguments.whole,
+    title=lambda arguments: arguments.whole,
+    aliases=("find_files", "file_search"),
+)
+GREP = Tool(
+    name="grep",
+    description="Search file contents.",
+    arguments=GrepArguments,
+    run=_grep,
+    access=always(Access.READ),
+    subject=lambda arguments: tuple(place or "." for place in arguments.places),
+    title=lambda arguments: " ".join((arguments.pattern, *arguments.places)).strip(),
+    aliases=("grep_search", "search", "search_file_content", "ripgrep"),
+)
+
+
+_MOST_HUNK_LINES = 60
+_MOST_CHARS = 3000
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What is left of a change: the whole new text, and words for the model on what was not applied."""
+
+    text: str
+    words: str
+
+
+def accept(path: str, old: str, new: str, chosen: Collection[int]) -> Accepted:
+    """Return the old text with only the chosen hunks (from 0, as the preview's diff has them) of the change to `new`."""
+    before, after = split_lines(old), split_lines(new)
+    spans = compare(before, after)
+    numbers = range(len(hunks_of(spans)))
+    applied, rejected = [each for each in numbers if each in chosen], [each for each in numbers if each not in chosen]
+    words = (
+        f"the user accepted {len(applied)} of {len(numbers)} hunks of this change; only these were applied. "
+        f"Rejected, the file is unchanged there:\n{_rejected(path, before, after, rejected)}"
+    )
+    return Accepted(with_hunks(before, after, spans, applied), words)
+
+
+def _rejected(path: str, before: list[str], after: list[str], numbers: Collection[int]) -> str:
+    lines = list(diff_lines(path, before, after, compare(before, after), numbers))[2:]
+    text = "\n".join(lines[:_MOST_HUNK_LINES])[:_MOST_CHARS]
+    left_out = len(lines) - text.count("\n") - 1
+    return sanitize(text) + (f"\n… {left_out} more rejected lines" if left_out > 0 else "")
+
+
+_MAX_READ_BYTES = 8 * 1024 * 1024
+_MAX_LINE_CHARS = 1000
+_DEFAULT_LINES, _MOST_LINES = 400, 5000
+
+
+class ReadArguments(Arguments):
+    """What to read."""
+
+    path: WorkspacePath = path_argument()
+    offset: int = argument(1, also=("start_line", "startLine", "line"), doc="first line; negative counts from the end")
+    limit: int = argument(_DEFAULT_LINES, also=("max_lines", "lines", "num_lines"), ge=1, le=_MOST_LINES)
+    end_line: int = argument(0, also=("end", "last_line"), is_told=False, ge=0)
+
+
+class WriteMode(StrEnum):
+    """What to do with a file's existing content: replace it, or append to it."""
+
+    OVERWRITE = "overwrite"
+    W = "w"
+    APPEND = "append"
+    A = "a"
+
+
+class WriteArguments(Arguments):
+    """What to write."""
+
+    path: WorkspacePath = path_argument()
+    content: str = argument(also=("contents", "file_text", "text", "code", "data"))
+    mode: WriteMode = argument(WriteMode.OVERWRITE, also=("write_mode",), is_told=False)
+    append: bool = argument(default=False, is_told=False)
+
+    @property
+    def is_append(self) -> bool:
+        """Tell whether the content is appended."""
+        return self.append or self.mode in (WriteMode.APPEND, WriteMode.A)
+
+
+class LsArguments(Arguments):
+    """What to list."""
+
+    path: WorkspacePath = path_argument("")
+    depth: int = argument(1, also=("max_depth",), ge=1, le=6)
+
+
+class MkdirArguments(Arguments):
+    """What to make."""
+
+    path: WorkspacePath = path_argument()
+
+
+async def read_text(context: ToolContext, path: str) -> tuple[FileContent, TextFile]:
+    """Return a file and its text.
+
+    Raises:
+        ToolError: it is binary or too large; the text says which and what to do.
+    """
+    content = await context.sandbox.read_file(path, _MAX_READ_BYTES)
+    if content.size_bytes > len(content.data):
+        raise ToolError(
+            f"{path} has {content.size_bytes:,} bytes; files of more than {_MAX_READ_BYTES:,} are not read whole",
+            "Use grep, or shell with head, tail or sed -n.",
+        )
+    text = decode(content.data)
+    if text is None:
+        raise ToolError(f"{path} is {binary_kind(content.data)} of {content.size_bytes:,} bytes, not text")
+    return content, text
+
+
+async def _read(arguments: ReadArguments, context: ToolContext) -> ToolResult:
+    _, file = await read_text(context, arguments.path)
+    lines = [line.rstrip("\r\n") for line in lines_of(file.text)]
+    total = len(lines)
+    if total == 0:
+        return ToolResult("(empty file)", "0 lines")
+    first = max(1, total + arguments.offset + 1) if arguments.offset < 0 else max(1, arguments.offset)
+    if first > total:
+        raise ToolError(f"{arguments.path} has {total} lines; line {first} is past its end")
+    last = min(total, first + _count(arguments, first) - 1)
+    shown = "\n".join(f"{number:>5}  {_cut(lines[number - 1])}" for number in range(first, last + 1))
+    rest = "" if last == total and first == 1 else f"\n(lines {first}–{last} of {total})"
+    return ToolResult(sanitize(shown) + rest, f"{first}–{last} of {total}")
+
+
+def _count(arguments: ReadArguments, first: int) -> int:
+    """Return how many lines to read from `first` on: the fewer, if both a number and an end are given.
+
+    Raises:
+        ToolError: the end is before the first line.
+    """
+    if not arguments.end_line:
+        return arguments.limit
+    if arguments.end_line < first:
+        raise ToolError(f"end_line {arguments.end_line} is before line {first}", "Give offset and limit, or a later end_line.")
+    most = arguments.limit if "limit" in arguments.model_fields_set else _MOST_LINES
+    return min(arguments.end_line - first + 1, most)
+
+
+def _cut(line: str) -> str:
+    if len(line) <= _MAX_LINE_CHARS:
+        return line
+    return f"{line[:_MAX_LINE_CHARS]}… ({len(line) - _MAX_LINE_CHARS} characters more)"
+
+
+async def write_accepted(context: ToolContext, path: str, content: FileContent, file: TextFile, new: str) -> ToolResult:
+    """Write a file with only those hunks of a change that the user accepted; what was shown must still be there.
+
+    Raises:
+        ToolError: the file changed since, or its encoding cannot hold the text.
+    """
+    if not content.sha256 or context.seen.get(path) != content.sha256:
+        raise ToolError(f"{path} has changed since the change was approved; nothing was changed. Read it again.")
+    accepted = await asyncio.to_thread(accept, path, file.text, new, context.hunks or ())
+    await context.sandbox.write_file(path, file.encode(accepted.text), expect_sha256=content.sha256)
+    change = await asyncio.to_thread(describe_change, path, file.text, accepted.text)
+    return ToolResult(accepted.words, counts(change), changes=(change,))
+
+
+async def _old_text(context: ToolContext, path: str) -> tuple[FileContent | None, TextFile | None]:
+    """Return what a write replaces: the file, None where there is none or it cannot be read, and its text where it is one."""
+    try:
+        content = await context.sandbox.read_file(path, _MAX_READ_BYTES)
+    except SandboxError:
+        return None, None
+    return content, decode(content.data) if content.size_bytes == len(content.data) else None
+
+
+def _shown_text(content: FileContent | None, file: TextFile | None) -> str | None:
+    return None if content is None else file.text if file is not None else ""
+
+
+async def _write(arguments: WriteArguments, context: ToolContext) -> ToolResult:
+    content, file = await _old_text(context, arguments.path)
+    if context.hunks is not None:
+        if content is None or file is None:
+            raise ToolError(f"{arguments.path} has changed since the change was approved; nothing was changed.")
+        return await write_accepted(context, arguments.path, content, file, _new_text(arguments, content, file))
+    _check_known(content, file, arguments, context)
+    old, new = _shown_text(content, file), _new_text(arguments, content, file)
+    is_grown = arguments.is_append and content is not None and file is not None
+    data = file.encode(new) if is_grown and file is not None else new.encode("utf-8", "replace")
+    if content is not None and content.data == data:
+        return ToolResult("ok, unchanged", "unchanged")
+    base = content.sha256 if is_grown and content is not None else None
+    await context.sandbox.write_file(arguments.path, data, expect_sha256=context.seen.get(arguments.path, base))
+    change = await asyncio.to_thread(describe_change, arguments.path, old, new)
+    return ToolResult("ok", counts(change), changes=(change,))
+
+
+def _new_text(arguments: WriteArguments, content: FileContent | None, file: TextFile | None) -> str:
+    """Return the file's new content.
+
+    Raises:
+        ToolError: the file to append to is not text, or too large.
+    """
+    if not arguments.is_append or content is None:
+        return arguments.content
+    if file is None:
+        text = f"could not append to {arguments.path}: not a text file, or larger than {_MAX_READ_BYTES:,} bytes"
+        raise ToolError(text, "Use shell: cat >> file.")
+    return file.text + arguments.content
+
+
+def _check_known(content: FileContent | None, file: TextFile | None, arguments: WriteArguments, context: ToolContext) -> None:
+    """Keep a model that guesses from replacing a file of which it has seen nothing.
+
+    Raises:
+        ToolError: it would.
+    """
+    path = arguments.path
+    if content is None or not content.data or arguments.is_append or context.knows(path):
+        return
+    size = f"{len(lines_of(file.text))} lines" if file is not None else f"{content.size_bytes:,} bytes"
+    raise ToolError(
+        f"{path} is there already ({size}) and would be lost; nothing was written",
+        "To change it, read it first. To rename or copy a file use shell (mv, cp), to add a line: echo … >> file.",
+    )
+
+
+async def _preview_write(arguments: WriteArguments, context: ToolContext) -> Preview:
+    content, file = await _old_text(context, arguments.path)
+    _check_known(content, file, arguments, context)
+    old, new = _shown_text(content, file), _new_text(arguments, content, file)
+    if content is None or content.sha256:
+        context.seen[arguments.path] = content.sha256 if content else ""
+    change = await asyncio.to_thread(describe_change, arguments.path, old, new, is_whole=True)
+    verb = "create" if old is None else "append to" if arguments.is_append else "replace"
+    can_divide = file is not None and arguments.path in context.seen
+    hunks = await asyncio.to_thread(hunk_count, old or "", new) if can_divide else 0
+    text = f"{verb} {arguments.path}  {counts(change)}\n\n{arguments.content}"
+    return Preview(text, change.diff, arguments.path, hunks=hunks)
+
+
+def counts(change: FileChange) -> str:
+    """Return added and removed lines as a log shows them: `+9 −2`."""
+    return f"+{change.added_lines} −{change.removed_lines}"
+
+
+async def _ls(arguments: LsArguments, context: ToolContext) -> ToolResult:
+    path = arguments.path.strip() or "."
+    entries = await context.sandbox.list_directory("" if path == "." else path, arguments.depth, 500)
+    if not entries:
+        return ToolResult("(empty folder)", "empty")
+    more = "\n(the first 500)" if len(entries) >= 500 else ""
+    return ToolResult("\n".join(_entry_line(entry) for entry in entries) + more, f"{len(entries)} entries")
+
+
+def _entry_line(entry: DirEntry) -> str:
+    name = sanitize(entry.path).replace("\n", "⏎")
+    if entry.kind == "dir":
+        return f"{name}/"
+    return f"{name}  {entry.size_bytes}" if entry.kind == "file" else f"{name}  ({entry.kind})"
+
+
+async def _mkdir(arguments: MkdirArguments, context: ToolContext) -> ToolResult:
+    is_new = await context.sandbox.make_directory(arguments.path)
+    if not is_new:
+        return ToolResult("ok, it was there", "was there")
+    return ToolResult("ok", "made", changes=(FileChange(arguments.path.rstrip("/") + "/", FileChangeKind.ADDED),))
+
+
+def _read_title(arguments: ReadArguments) -> str:
+    if arguments.offset == 1 and arguments.limit == _DEFAULT_LINES:
+        return arguments.path
+    return f"{arguments.path} from {arguments.offset}"
+
+
+READ = Tool(
+    name="read",
+    description="Read a text file with line numbers.",
+    arguments=ReadArguments,
+    run=_read,
+    access=always(Access.READ),
+    subject=lambda arguments: arguments.path,
+    title=_read_title,
+    aliases=("read_file", "view", "view_file", "open_file", "cat"),
+)
+WRITE = Tool(
+    name="write",
+    description="Create a file or replace a whole one.",
+    arguments=WriteArguments,
+    run=_write,
+    access=always(Access.WRITE),
+    subject=lambda arguments: arguments.path,
+    title=lambda arguments: arguments.path,
+    preview=_preview_write,
+    aliases=("write_file", "file_write", "create_file", "save_file"),
+)
+LS = Tool(
+    name="ls",
+    description="List a folder with sizes.",
+    arguments=LsArguments,
+    run=_ls,
+    access=always(Access.READ),
+    subject=lambda arguments: arguments.path or ".",
+    title=lambda arguments: arguments.path or ".",
+    aliases=("list_directory", "list_dir", "list_files", "list"),
+)
+MKDIR = Tool(
+    name="mkdir",
+    description="Make a folder and its parents.",
+    arguments=MkdirArguments,
+    run=_mkdir,
+    access=always(Access.WRITE),
+    subject=lambda arguments: arguments.path,
+    title=lambda arguments: arguments.path,
+    aliases=("make_directory", "create_directory", "create_folder"),
+)

@@ -1,0 +1,262 @@
+"""The files of the workspace on screen: lists, refreshes and filters the tree, opens files, marks them into the prompt."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from lmtui.core.errors import LmtuiError, SandboxError
+from lmtui.core.prompt_text import mention_text
+from lmtui.core.workspace import Files, FoldersChanged
+from lmtui.tui.editor import open_editor
+from lmtui.tui.lines.file_tree import FileTree
+from lmtui.tui.path_index import FuzzyPaths
+from lmtui.tui.screens.viewer import Viewer
+from lmtui.tui.timing import LatestOnly
+from lmtui.tui.widgets.ask_line import AskLine
+from lmtui.tui.widgets.bars import Part
+from lmtui.tui.workbench_api import Handler, WorkbenchApi
+
+
+class OnFiles:
+    """What works on the workspace's files and their tree, once these are there."""
+
+    def __init__(self, stage: WorkbenchApi) -> None:
+        self._stage = stage
+
+    @property
+    def _tree(self) -> FileTree | None:
+        return self._stage.panes.files if self._stage.panes is not None else None
+
+    @property
+    def _files(self) -> Files | None:
+        return self._stage.desk.host.files if self._stage.desk.host is not None else None
+
+
+class FileFilter(OnFiles):
+    """The filter of the tree; `work` runs a coroutine in a worker."""
+
+    def __init__(self, stage: WorkbenchApi, work: Callable[[Coroutine[Any, Any, None]], None]) -> None:
+        super().__init__(stage)
+        self._work = work
+        self._line = AskLine("files-filter")
+        self._index: FuzzyPaths | None = None
+        self._words = ""
+        self._searches = LatestOnly[str](work, self._search)
+
+    def forget_paths(self) -> None:
+        """Read the files again when they are asked for next; what is being searched stays as it is."""
+        if not self._line.is_open:
+            self._index = None
+
+    async def open(self) -> None:
+        """Show the line."""
+        tree = self._tree
+        if tree is None or self._stage.panes is None:
+            return
+        if self._line.parent is None:
+            await self._stage.panes.query_one("#files-pane").mount(self._line, before=tree)
+        if self._stage.pane != "files" and not tree.is_on_screen:
+            self._stage.go_to("files")
+        self._line.ask(self, "find a file", self._words, move=tree.move_cursor)
+        if self._index is None:
+            self._work(self._read_paths())
+
+    async def find(self, words: str) -> None:
+        """Show the line with words in it."""
+        self._words = words
+        await self.open()
+        self.typed(words)
+
+    def typed(self, text: str) -> None:
+        """Narrow the files down to what was typed."""
+        self._words = text
+        if self._index is not None:
+            self._searches.want(text)
+
+    def done(self, _: str) -> None:
+        """Open the file that is marked."""
+        if self._tree is not None:
+            self._tree.choose()
+
+    def given_up(self) -> None:
+        """Show the tree again, at the file that was marked last."""
+        self._words = ""
+        if self._tree is not None:
+            self._tree.show_found("", None)
+            self._tree.focus()
+        self._stage.draw()
+
+    async def _read_paths(self) -> None:
+        files = self._files
+        if files is None:
+            return
+        try:
+            paths = await files.paths()
+        except LmtuiError as error:
+            self._stage.say(error.full_text(), "warning")
+            return
+        self._index = await asyncio.to_thread(FuzzyPaths, paths)
+        if files.paths_note:
+            self._stage.say(files.paths_note, "warning")
+        if self._line.is_open:
+            self.typed(self._line.value)
+
+    async def _search(self, text: str) -> None:
+        index, line = self._index, self._line
+        if index is None or not line.is_open:
+            return
+        if not text.strip():
+            if self._tree is not None:
+                self._tree.show_found("", None)
+            self._draw_count(None, len(index.paths))
+            return
+        found, total = await asyncio.to_thread(index.search, text)
+        if self._tree is not None and not self._searches.is_stale and self._has_line():
+            self._tree.show_found(text, found)
+            self._draw_count(total, len(index.paths))
+
+    def _has_line(self) -> bool:
+        return self._line.is_open
+
+    def _draw_count(self, found: int | None, total: int) -> None:
+        if self._stage.panes is not None:
+            text = f"{total:,} files" if found is None else f"{found:,} of {total:,}"
+            self._stage.panes.show_files_note(Part(text, "$text-muted", 1))
+
+
+_GROUP = "files"
+
+
+class FileController(OnFiles):
+    """Answers the commands of the files and keeps the tree as the disk is."""
+
+    def __init__(self, stage: WorkbenchApi) -> None:
+        super().__init__(stage)
+        self._filter = FileFilter(stage, self._work)
+        self._git = LatestOnly[None](self._work, self._read_git)
+        self._problem = ""
+        self._end: Callable[[], None] = lambda: None
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what answers each command."""
+        return {
+            "files.filter": lambda _: self._filter.open(),
+            "files.hidden": lambda _: self._toggle_hidden(),
+            "files.mark": lambda _: self._mark(),
+            "files.edit": lambda _: self._edit(),
+            "files.find": self._filter.find,
+        }
+
+    # -- the tree as the disk is ----------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Follow the files from now on: the host is there."""
+        tree, files = self._tree, self._files
+        if tree is not None and files is not None:
+            self._end()
+            self._end = files.changed(self._changed)
+            tree.watch(self._stage.app, "app_focus", self._focus_changed, init=False)
+            self.load("")
+            self.read_git()
+
+    def load(self, path: str) -> None:
+        """List a folder for the tree."""
+        self._work(self._load(path))
+
+    def step_ended(self) -> None:
+        """Look again at what nobody tells of while folders are not watched."""
+        if self._problem:
+            self._load_all()
+
+    def read_git(self) -> None:
+        """Read git's states; once more at the end where they were asked for meanwhile."""
+        self._git.want(None)
+
+    def _work(self, work: Coroutine[Any, Any, None]) -> None:
+        self._stage.app.run_worker(work, group=_GROUP)
+
+    def _changed(self, change: FoldersChanged) -> None:
+        if change.problem and change.problem != self._problem:
+            self._problem = change.problem
+            self._stage.say(change.problem, "warning")
+        self._filter.forget_paths()
+        tree = self._tree
+        for folder in tree.open_folders if tree is not None else ():
+            if folder in change.folders:
+                self.load(folder)
+        if change.folders or change.has_git_changed:
+            self.read_git()
+
+    def _focus_changed(self, has_focus: bool) -> None:
+        if has_focus and self._files is not None:
+            self.step_ended()
+            self.read_git()
+
+    def _load_all(self) -> None:
+        for folder in self._tree.open_folders if self._tree is not None else ():
+            self.load(folder)
+
+    async def _load(self, path: str) -> None:
+        tree, files = self._tree, self._files
+        if tree is None or files is None:
+            return
+        try:
+            entries = await files.list(path)
+        except LmtuiError as error:
+            tree.drop_listing(path)
+            if not path:
+                self._stage.say(error.full_text(), "warning")
+            return
+        tree.set_listing(path, entries)
+        files.watch(tree.open_folders)
+
+    async def _read_git(self, _: None) -> None:
+        tree, files = self._tree, self._files
+        if tree is None or files is None:
+            return
+        try:
+            tree.set_git(await files.git_status())
+        except SandboxError:
+            return  # no marks then; what is wrong with the sandbox is said where it is used
+
+    # -- acting on a file -----------------------------------------------------------------------------------------------
+
+    def open_file(self, path: str, line: int = 0) -> None:
+        """Show a file of the workspace, at a line (from 1) where one is given: the one way for everything that names a file."""
+        host = self._stage.desk.host
+        if host is not None:
+            _ = self._stage.app.push_screen(Viewer(host, path, line=line, mark=self.put_into_prompt))
+
+    def put_into_prompt(self, mention: str) -> None:
+        """Put a mention of a file where the cursor of the prompt is."""
+        prompt = self._stage.prompt
+        before = prompt.get_text_range((0, 0), prompt.cursor_location)
+        prompt.insert(f"{' ' if before and not before[-1].isspace() else ''}{mention} ")
+        self._stage.say(f"{mention.strip()} is in the prompt")
+
+    def _toggle_hidden(self) -> None:
+        if self._tree is not None:
+            is_shown = self._tree.action_toggle_hidden()
+            self._stage.say(f"what ignore rules leave out is {'shown' if is_shown else 'hidden'}")
+
+    def _mark(self) -> None:
+        if self._tree is not None and (path := self._tree.current_path):
+            self.put_into_prompt(mention_text(f"{path}/" if self._tree.is_on_folder else path))
+
+    async def _edit(self) -> None:
+        if self._tree is None or self._files is None or self._tree.is_on_folder or not self._tree.current_path:
+            return
+        self._work(self._edit_file(self._tree.current_path))
+
+    async def _edit_file(self, path: str) -> None:
+        if self._files is None:
+            return
+        try:
+            real = await self._files.real_path(path)
+        except LmtuiError as error:
+            self._stage.say(error.full_text(), "warning")
+            return
+        await open_editor(self._stage.app, real, say=lambda text: self._stage.say(text, "warning"))
+        self.read_git()

@@ -1,0 +1,331 @@
+"""Jobs in the app: it runs them while it is open, lists them, adds one, and opens what came of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen, Screen
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from lmtui.core.errors import LmtuiError
+from lmtui.core.jobs import JobRecord, Jobs, NewJob
+from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.times import LocalZone, moment_text
+from lmtui.core.workspace import BackgroundCommands
+from lmtui.tui.commands import Scope, bindings, closing, of_scope
+from lmtui.tui.lines.styled_text import fit, pad
+from lmtui.tui.modals.picker import AskText, Confirm
+from lmtui.tui.widgets.bars import Verbs
+from lmtui.tui.workbench_api import Handler, WorkbenchApi
+
+NEW = "new"
+SIGNS = {"running": ("●", "$accent"), "waiting": ("⏲", "$text"), "paused": ("–", "$text-muted"), "done": ("✓", "$success")}
+EMPTY = """\
+No jobs yet. A job is a task that runs by itself at its time, as long
+as lmtui is open in this folder or `lmtui scheduler` runs there.
+
+n here asks for one. From the prompt:
+  /submit daily 09:00: read the logs
+and from a shell:
+  lmtui submit "read the logs" --daily 09:00"""
+_WHEN_CELLS = 16
+_BAD = ("error", "failed", "given up", "blocked", "limit", "stopped")
+
+
+class JobList(ModalScreen[str | None]):
+    """Lists the jobs; the result is the session to open, or `NEW`."""
+
+    CSS_PATH = "../dialogs.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.JOBS), *bindings(Scope.APP)]
+
+    SCOPE: ClassVar[Scope] = Scope.JOBS
+
+    def __init__(self, jobs: Jobs, now: Callable[[], datetime], confirm: Callable[[str, str], Confirm] = Confirm) -> None:
+        super().__init__()
+        self._jobs, self._now, self._confirm = jobs, now, confirm
+        self._records: list[JobRecord] = []
+        self._options = OptionList(compact=True, markup=False)
+        self._state = Static("", id="jobs-state", markup=False)
+        self._verbs = Verbs()
+        self._unfollow: Callable[[], None] = lambda: None
+
+    def compose(self) -> ComposeResult:
+        """Lay out the list."""
+        with Vertical(classes="box wide", id="jobs-box"):
+            yield Static("JOBS", classes="box-title", markup=False)
+            yield self._options
+            yield self._state
+            yield self._verbs
+
+    def on_mount(self) -> None:
+        """List the jobs, and again whenever they change."""
+        self._options.focus()
+        self._unfollow = self._jobs.follow_changes(self._show)
+        self._read()
+
+    def on_unmount(self) -> None:
+        """Stop listening."""
+        self._unfollow()
+
+    def on_resize(self) -> None:
+        """Lay the columns out for the width."""
+        self.call_after_refresh(self._fill)
+
+    def _read(self, said: str = "") -> None:
+        self.run_worker(self._read_again(said), group="jobs-read", exclusive=True)
+
+    async def _read_again(self, said: str) -> None:
+        try:
+            read = await self._jobs.read()
+        except LmtuiError as error:
+            self._say(error.full_text(), "$error")
+            return
+        self._show(read.records)
+        if said:
+            self._say(said, "$warning")
+
+    def _show(self, records: Sequence[JobRecord]) -> None:
+        self._records = sorted(records, key=lambda job: (job.state == "done", job.due is None, job.due or job.created))
+        self._fill()
+
+    def _fill(self) -> None:
+        options = self._options
+        marked = self._current
+        width = max(30, options.content_size.width)
+        options.clear_options()
+        options.add_options([Option(job_line(job, self._now(), width), id=job.id) for job in self._records])
+        options.display = bool(self._records)
+        ids = [job.id for job in self._records]
+        options.highlighted = (ids.index(marked) if marked in ids else 0) if ids else None
+        few = [each for each in of_scope(Scope.JOBS) if each.id == "jobs.new"]
+        self._verbs.show([*(of_scope(Scope.JOBS) if ids else few), closing()])
+        if not ids:
+            self._say(EMPTY, "$text-muted")
+
+    @property
+    def _current(self) -> str:
+        marked = self._options.highlighted
+        return (self._options.get_option_at_index(marked).id or "") if marked is not None else ""
+
+    def _job(self) -> JobRecord | None:
+        return next((job for job in self._records if job.id == self._current), None)
+
+    @on(OptionList.OptionHighlighted)
+    def _tell(self, _: OptionList.OptionHighlighted) -> None:
+        job = self._job()
+        if job is not None:
+            self._say(whole_text(job, self._now()), "$text-muted")
+
+    @on(OptionList.OptionSelected)
+    def _selected(self, _: OptionList.OptionSelected) -> None:
+        self.action_jobs_open()
+
+    def action_jobs_open(self) -> None:
+        """Open the session of the marked job's last run."""
+        job = self._job()
+        if job is None:
+            return
+        if job.last_session or job.session:
+            _ = self.dismiss(job.last_session or job.session)
+        else:
+            self._say("it has not run yet", "$text-muted")
+
+    def action_jobs_new(self) -> None:
+        """Ask for a new job."""
+        _ = self.dismiss(NEW)
+
+    def action_jobs_run(self) -> None:
+        """Run the marked job now."""
+        self._do(self._jobs.run_now, "due now")
+
+    def action_jobs_pause(self) -> None:
+        """Pause the marked job, or let it go on."""
+        job = self._job()
+        if job is not None:
+            self._do(*((self._jobs.pause, "paused") if job.is_enabled else (self._jobs.resume, "goes on")))
+
+    def action_jobs_remove(self) -> None:
+        """Ask, then remove the marked job."""
+        job = self._job()
+        if job is not None:
+            self.run_worker(self._ask(job), group="jobs", exclusive=True)
+
+    def action_close_or_stop(self) -> None:
+        """Close."""
+        _ = self.dismiss(None)
+
+    async def _ask(self, job: JobRecord) -> None:
+        text = f"{sanitize_line(job.title)}\nIts sessions stay."
+        if await self.app.push_screen_wait(self._confirm("Remove this job?", text)):
+            self._do(self._jobs.remove, "removed", job)
+
+    def _do(self, change: Callable[[str], Awaitable[JobRecord]], word: str, job: JobRecord | None = None) -> None:
+        job = job or self._job()
+        if job is not None:
+            self.run_worker(self._change(change, word, job), group="jobs", exclusive=True)
+
+    async def _change(self, change: Callable[[str], Awaitable[JobRecord]], word: str, job: JobRecord) -> None:
+        try:
+            _ = await change(job.id)
+        except LmtuiError as error:
+            self._say(error.full_text(), "$error")
+            return
+        self._read(f"{word}: {sanitize_line(job.title)}")
+
+    def _say(self, text: str, style: str) -> None:
+        self._state.update(Content.styled(text, style))
+
+
+def when_text(job: JobRecord, now: datetime) -> str:
+    """Return when a job runs next, or what goes on with it."""
+    if job.state != "waiting":
+        return job.state
+    again = "again " if job.tries else ""
+    return f"{again}{moment_text(job.next_time, now, LocalZone())}" if job.next_time is not None else "at start"
+
+
+def job_line(job: JobRecord, now: datetime, width: int) -> Content:
+    """Return a job in aligned columns."""
+    sign, style = SIGNS[job.state]
+    outcome = "no server yet" if job.tries else sanitize_line(job.last_outcome).partition(":")[0]
+    room = max(10, width - _WHEN_CELLS - 5 - 18)
+    return Content.assemble(
+        (f" {sign} ", style),
+        (pad(fit(sanitize_line(job.title), room), room), "$text"),
+        (f" {pad(fit(when_text(job, now), _WHEN_CELLS), _WHEN_CELLS)}", "$text-muted"),
+        (fit(outcome, 16), "$error" if outcome.startswith(_BAD) else "$text-muted"),
+    )
+
+
+def whole_text(job: JobRecord, now: datetime) -> str:
+    """Return what there is to know of a job, on a few lines."""
+    schedule = "wakes its session" if job.kind == "wake" else f"{job.schedule} {job.zone}".strip()
+    parts = [schedule, f"mode {job.mode}" if job.mode else "", pluralize(job.runs, "run") if job.runs else "not run yet"]
+    parts += [f"tried {pluralize(job.tries, 'time')}: {sanitize_line(job.last_outcome)}"] if job.tries else []
+    last = ""
+    if job.last_run is not None and job.lease is not None:
+        last = f"runs since {moment_text(job.last_run, now, LocalZone())}"
+    elif job.last_run is not None and not job.tries:
+        last = f"last {moment_text(job.last_run, now, LocalZone())}: {sanitize_line(job.last_outcome)}"
+    rules = " ".join(
+        f"{word} {sanitize_line(rule)}" for word, rules in (("allow", job.allow), ("deny", job.deny)) for rule in rules
+    )
+    return " · ".join(part for part in (*parts, last, rules) if part)
+
+
+_log = logging.getLogger(__name__)
+WHEN = "in 30m · at 09:00 · every 2h · daily 09:00 · hourly :05 · cron 0 9 * * mon-fri · startup · empty: now"
+_WORDS = ("in", "at", "every", "daily", "hourly", "cron", "startup")
+
+
+class JobController:
+    """Answers the commands about jobs, and runs the scheduler."""
+
+    def __init__(self, stage: WorkbenchApi) -> None:
+        self._stage = stage
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what answers the commands."""
+        return {"jobs.show": lambda _: self._show(), "jobs.add": self._add, "background.show": self._background}
+
+    def start(self) -> None:
+        """Run what is due from now on; costs nothing but a look at a file name where there are no jobs."""
+        jobs = self._jobs()
+        if jobs is not None:
+            work = self._serve(jobs)
+            _ = self._stage.app.run_worker(work, name="scheduler", exclusive=True, group="scheduler", exit_on_error=False)
+
+    async def _serve(self, jobs: Jobs) -> None:
+        try:
+            await jobs.serve()
+        except LmtuiError as error:
+            self._stage.say(error.full_text(), "error")
+        except (OSError, ValueError, TypeError, LookupError, RuntimeError) as error:
+            _log.error("the scheduler failed inside", exc_info=error)
+            text = f"no jobs are run any more: {sanitize_line(str(error))}"
+            self._stage.say(f"{text}  lmtui.log says where; start lmtui again.", "error")
+
+    def _jobs(self) -> Jobs | None:
+        host = self._stage.desk.host
+        return host.jobs if host is not None else None
+
+    def _show(self) -> None:
+        jobs = self._jobs()
+        if jobs is not None:
+            _ = self._stage.app.push_screen(JobList(jobs, self._stage.now), self._chosen)
+
+    def _chosen(self, chosen: str | None) -> None:
+        if chosen == NEW:
+            self._add("")
+        elif chosen:
+            _ = self._stage.app.run_worker(self._open(chosen), group="open")
+
+    def _background(self, text: str) -> None:
+        """Say which background commands there are, or stop one."""
+        feed = self._stage.desk.active
+        if feed is None:
+            return
+        background = feed.session.background
+        verb, _, identity = text.strip().partition(" ")
+        if verb == "stop":
+            _ = self._stage.app.run_worker(self._stop(background, identity), group="background")
+        else:
+            listed = [f"{each.id}  {each.state}  {sanitize_line(each.command)}" for each in background.commands()]
+            self._stage.say("\n".join(listed) or "No command runs in the background. The model starts them.")
+
+    async def _stop(self, background: BackgroundCommands, identity: str) -> None:
+        try:
+            stopped = await background.stop(identity)
+        except LmtuiError as error:
+            self._stage.say(error.full_text(), "error")
+        else:
+            self._stage.say(f"{stopped.id} {stopped.state}: {sanitize_line(stopped.command)}")
+
+    async def _open(self, session_id: str) -> None:
+        try:
+            _ = await self._stage.desk.open(session_id)
+        except LmtuiError as error:
+            self._stage.say(error.full_text(), "error")
+
+    def _add(self, text: str) -> None:
+        _ = self._stage.app.run_worker(self._ask_and_add(text), group="jobs-add", exclusive=True)
+
+    async def _ask_and_add(self, text: str) -> None:
+        jobs = self._jobs()
+        if jobs is None:
+            return
+        schedule, task = split_schedule(text)
+        if not task:
+            task = await self._asked("NEW JOB: WHAT TO DO", "a task, as you would type it")
+            schedule = await self._asked("WHEN?", WHEN) if task else ""
+        if not task:
+            return
+        try:
+            job = await jobs.add(NewJob(text=task, schedule=schedule))
+        except LmtuiError as error:
+            self._stage.say(error.full_text(), "error")
+            return
+        when = moment_text(job.due, self._stage.now(), LocalZone()) if job.due is not None else "at the next start"
+        self._stage.say(f"job {job.id}: {sanitize_line(job.title)}, {when}; what would ask is refused, as nobody is there")
+
+    async def _asked(self, title: str, placeholder: str) -> str:
+        question: Screen[str | None] = AskText(title, placeholder=placeholder)
+        return await self._stage.app.push_screen_wait(question) or ""
+
+
+def split_schedule(text: str) -> tuple[str, str]:
+    """Return the schedule that a text begins with, up to a colon and a blank, and the task; `daily 09:00: read the logs`."""
+    text = text.strip()
+    if text.partition(" ")[0].rstrip(":").lower() not in _WORDS or ": " not in text:
+        return "", text
+    schedule, _, task = text.partition(": ")
+    return schedule.strip(), task.strip()

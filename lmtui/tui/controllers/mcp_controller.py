@@ -1,0 +1,411 @@
+"""MCP servers in the app: their list, and a word when one of them needs the user."""
+
+from __future__ import annotations
+
+import asyncio
+import webbrowser
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from textual import on
+from textual.app import App, ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from lmtui.core.errors import UsageError
+from lmtui.core.mcp import Field, Form, McpServer, McpServers, ServerState, changes_text, fields_of
+from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize, sanitize_line
+from lmtui.tui.commands import Scope, bindings, closing, command, first_key, of_scope
+from lmtui.tui.lines.line_view import whole_text
+from lmtui.tui.lines.styled_text import Line, fit, pad
+from lmtui.tui.modals.picker import AskText, Confirm, Picker, Reading
+from lmtui.tui.modals.results import Choice
+from lmtui.tui.widgets.bars import Verbs
+from lmtui.tui.workbench_api import Handler, WorkbenchApi
+
+_DONE = "\0done"
+
+
+async def ask_form(app: App[Any], form: Form) -> Mapping[str, object] | None:
+    """Ask everything that a form wants; None where the user left it.  Runs in a worker of the app."""
+    if form.url:
+        return await _visited(app, form)
+    values: dict[str, object] = {}
+    title = f"{sanitize_line(form.server)} ASKS: {form.text}"
+    for each in fields_of(form):
+        found = await _asked(app, title, each)
+        if found is _LEFT:
+            return None
+        if found is not None:
+            values[each.name] = found
+    told = "\n".join(f"{sanitize_line(name)}: {sanitize_line(str(value))}" for name, value in values.items())
+    text = f"{form.text}\n\n{told or '(nothing)'}"
+    return values if await app.push_screen_wait(Confirm(f"Send this to {sanitize_line(form.server)}?", text)) else None
+
+
+class _Left:
+    """Stands for a question that was left."""
+
+
+_LEFT = _Left()
+
+
+async def _visited(app: App[Any], form: Form) -> Mapping[str, object] | None:
+    text = f"{form.text}\n\n{form.url}"
+    if not await app.push_screen_wait(Confirm(f"{sanitize_line(form.server)} wants you to open this page", text)):
+        return None
+    await asyncio.to_thread(webbrowser.open, form.url)
+    return {}
+
+
+async def _asked(app: App[Any], title: str, each: Field) -> object:
+    """Return a field's value, None where it is left out, `_LEFT` where the whole form is left."""
+    if each.kind == "boolean":
+        choices = [Choice("yes", "yes"), Choice("no", "no")]
+        found = await app.push_screen_wait(Picker(f"{title} · {each.title}", choices, chosen="yes" if each.default else "no"))
+        return _LEFT if found is None else found == "yes"
+    if each.kind == "array":
+        return await _several(app, title, each)
+    if each.choices:
+        choices = [Choice(value, words) for value, words in each.choices]
+        chosen = await app.push_screen_wait(Picker(f"{title} · {each.title}", choices, chosen=str(each.default or "")))
+        return _LEFT if chosen is None else chosen
+    return await _typed(app, title, each)
+
+
+async def _several(app: App[Any], title: str, each: Field) -> object:
+    """Let one after the other be chosen, until it is enough."""
+    taken: list[str] = []
+    while True:
+        left = [Choice(value, words) for value, words in each.choices if value not in taken]
+        done = Choice(_DONE, f"done: {', '.join(map(sanitize_line, taken)) or 'none'}")
+        found = await app.push_screen_wait(Picker(f"{title} · {each.title}", [done, *left]))
+        if found is None:
+            return _LEFT
+        if found == _DONE:
+            return taken
+        taken.append(found)
+
+
+async def _typed(app: App[Any], title: str, each: Field) -> object:
+    words = each.title
+    while True:
+        note = each.note or ("" if each.is_required else "may be left empty")
+        value = "" if each.default is None else sanitize_line(str(each.default))
+        text = await app.push_screen_wait(AskText(f"{title} · {words}", value=value, placeholder=note))
+        if text is None:
+            return _LEFT
+        if not text and each.is_required:
+            continue
+        try:
+            return each.read(text)
+        except UsageError as error:
+            words = str(error)
+
+
+SIGNS = {
+    ServerState.READY: ("✓", "$success"),
+    ServerState.STARTING: ("…", "$accent"),
+    ServerState.WAITING: ("?", "$warning"),
+    ServerState.CHANGED: ("?", "$warning"),
+    ServerState.LOGIN: ("?", "$warning"),
+    ServerState.REFUSED: ("–", "$text-muted"),
+    ServerState.OFF: ("–", "$text-muted"),
+    ServerState.ENDED: ("✗", "$error"),
+    ServerState.FAILED: ("✗", "$error"),
+}
+LOG_LINES = 400
+_NAME_CELLS = 18
+_PLACE_CELLS = 23
+_NOTICE_CELLS = 140
+_MOST_NAMED = 4
+_CHANGES = {"added": ("+", "good"), "removed": ("-", "bad")}
+_TOLD = {
+    ServerState.FAILED: "MCP server {name} does not run: {problem}",
+    ServerState.CHANGED: "MCP server {name} offers other tools than you accepted; they wait for you",
+    ServerState.LOGIN: "MCP server {name} waits for your login",
+    ServerState.WAITING: "MCP server {name} waits for your yes",
+}
+_SHORT = {
+    ServerState.FAILED: "does not run",
+    ServerState.CHANGED: "has other tools",
+    ServerState.LOGIN: "wants a login",
+    ServerState.WAITING: "waits for your yes",
+}
+
+
+def server_line(server: McpServer, width: int) -> Content:
+    """Return a server in aligned columns."""
+    sign, style = SIGNS[server.state]
+    tools = f"{pluralize(len(server.tools), 'tool')}, {server.tokens:,} tokens" if server.tools else ""
+    place = server.place or server.transport
+    room = max(12, width - _NAME_CELLS - 5 - (_PLACE_CELLS + 1 if width > 70 else 0))
+    state = tools if server.state is ServerState.READY else str(server.state)
+    return Content.assemble(
+        (f" {sign} ", style),
+        (f"{pad(fit(sanitize_line(server.name), _NAME_CELLS), _NAME_CELLS)} ", "$text"),
+        (f"{pad(fit(sanitize_line(place), _PLACE_CELLS), _PLACE_CELLS)} " if width > 70 else "", "$text-muted"),
+        (fit(state, room), style if server.state is not ServerState.READY else "$text-muted"),
+    )
+
+
+def about(server: McpServer) -> str:
+    """Return what there is to know of a server, on a few lines."""
+    tools = f"{pluralize(len(server.tools), 'tool')}, {server.tokens:,} tokens if all are told" if server.tools else ""
+    place = f"runs in: {server.place}" if server.place and server.transport == "stdio" else server.transport
+    first = " · ".join(part for part in (str(server.state), place, tools, server.version) if part)
+    is_hinted = server.problem or server.state is ServerState.STARTING
+    problem = "  ".join(part for part in (server.problem, server.hint if is_hinted else "") if part)
+    changed = f"{changes_text(server.changes)}: {_change_keys()}" if server.state is ServerState.CHANGED else ""
+    brings = " · ".join(part for part in (server.brings, server.reach) if part)
+    warned = [f"! {each}" for each in server.warnings]
+    lines = (first, brings, problem, changed, *warned, server.words, f"from {server.source}")
+    return "\n".join(sanitize_line(line) for line in lines if line)
+
+
+def _change_keys() -> str:
+    return (
+        f"{first_key(command('mcp.tools'))} shows what differs, {first_key(command('mcp.accept'))} takes them as they are now"
+    )
+
+
+def tool_lines(server: McpServer, width: int) -> list[Line]:
+    """Return the tools with their words, as the model is told of them; what differs from what was accepted comes first."""
+    lines = change_lines(server, width) if server.state is ServerState.CHANGED else []
+    for heading, tools in (("AS IT OFFERS THEM NOW", server.offered), ("AS YOU ACCEPTED THEM", server.tools)):
+        lines += whole_text(heading, width, "muted") if tools and server.offered else []
+        for tool in tools:
+            price = f"  {tool.tokens} tokens" if tool.tokens else ""
+            lines += [*whole_text(f"{tool.name}{price}", width, "strong"), *whole_text(tool.description, width), ()]
+    return lines[:-1] or [*whole_text("It has none, or they are not known yet.", width)]
+
+
+def change_lines(server: McpServer, width: int) -> list[Line]:
+    """Return what differs between the tools that were accepted and those that the server has now."""
+    keys = f"{first_key(command('mcp.accept'))} in the list takes them; until then none of its tools is called."
+    lines = [*whole_text(f"WHAT CHANGED: {changes_text(server.changes)}", width, "muted"), *whole_text(keys, width, "warn"), ()]
+    for change in server.changes:
+        sign, role = _CHANGES.get(change.kind, ("~", "warn"))
+        lines += whole_text(f"{sign} {change.kind}: {sanitize_line(change.name)}", width, f"{role} strong")
+        for line in change.lines:
+            lines += whole_text(f"  {escape_invisible_line(line)}", width, {"+": "good", "-": "bad"}.get(line[:1], "muted"))
+        lines.append(())
+    return lines
+
+
+def notice(servers: Sequence[McpServer]) -> str:
+    """Return what the servers that need the user say above the prompt, on two lines of a small screen at most."""
+    if len(servers) != 1:
+        named = [f"{fit(sanitize_line(server.name), _NAME_CELLS)} {_SHORT[server.state]}" for server in servers]
+        text = f"MCP servers: {', '.join(named[:_MOST_NAMED])}"
+        return f"{text}{f' and {len(named) - _MOST_NAMED} more' if len(named) > _MOST_NAMED else ''}  /mcp"
+    (server,) = servers
+    name = fit(sanitize_line(server.name), _NAME_CELLS)
+    text = _TOLD[server.state].format(name=name, problem=sanitize_line(server.problem))
+    return f"{fit(text, _NOTICE_CELLS)}  /mcp"
+
+
+def needs_user(server: McpServer) -> bool:
+    """Tell whether a server does nothing until the user does something."""
+    return server.state in _TOLD
+
+
+def log_end(path: Path) -> list[str]:
+    """Return the last lines of a log.  Blocks."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ["It has said nothing yet."]
+    return sanitize(text).splitlines()[-LOG_LINES:] or ["It has said nothing yet."]
+
+
+EMPTY = """\
+No MCP servers yet. They are named in .lmagent/mcp.json or .mcp.json of
+this folder, or in your own mcp.json:
+
+  {"mcpServers": {"time": {"command": "mcp-server-time"}}}"""
+ASKED_ABOUT = (ServerState.WAITING, ServerState.REFUSED, ServerState.CHANGED, ServerState.LOGIN)
+
+
+class McpList(ModalScreen[None]):
+    """Lists the servers."""
+
+    CSS_PATH = "../dialogs.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.MCP), *bindings(Scope.APP)]
+
+    SCOPE: ClassVar[Scope] = Scope.MCP
+
+    def __init__(self, servers: McpServers, confirm: Callable[[str, str], Confirm] = Confirm) -> None:
+        super().__init__()
+        self._servers, self._confirm = servers, confirm
+        self._shown: Sequence[McpServer] = ()
+        self._options = OptionList(compact=True, markup=False)
+        self._state = Static("", id="mcp-state", markup=False)
+        self._verbs = Verbs()
+        self._leave: Callable[[], None] = lambda: None
+
+    def compose(self) -> ComposeResult:
+        """Lay out the list."""
+        with Vertical(classes="box wide", id="mcp-box"):
+            yield Static("MCP SERVERS", classes="box-title", markup=False)
+            yield self._options
+            yield self._state
+            yield self._verbs
+
+    def on_mount(self) -> None:
+        """List the servers, and again whenever one changes."""
+        self._options.focus()
+        self._leave = self._servers.listen(self._fill_soon)
+        self._fill()
+
+    def on_unmount(self) -> None:
+        """Stop listening."""
+        self._leave()
+
+    def on_resize(self) -> None:
+        """Lay the columns out for the width."""
+        self.call_after_refresh(self._fill)
+
+    def _fill_soon(self) -> None:
+        _ = self.call_later(self._fill)
+
+    def _fill(self) -> None:
+        options, marked = self._options, self._current
+        self._shown = self._servers.servers()
+        width = max(30, options.content_size.width)
+        options.clear_options()
+        options.add_options([Option(server_line(server, width), id=server.name) for server in self._shown])
+        options.display = bool(self._shown)
+        names = [server.name for server in self._shown]
+        options.highlighted = (names.index(marked) if marked in names else 0) if names else None
+        self._tell()
+
+    @property
+    def _current(self) -> str:
+        marked = self._options.highlighted
+        return (self._options.get_option_at_index(marked).id or "") if marked is not None else ""
+
+    def _server(self) -> McpServer | None:
+        return next((server for server in self._shown if server.name == self._current), None)
+
+    @on(OptionList.OptionHighlighted)
+    def _marked(self, _: OptionList.OptionHighlighted) -> None:
+        self._tell()
+
+    @on(OptionList.OptionSelected)
+    def _selected(self, _: OptionList.OptionSelected) -> None:
+        self.action_mcp_tools()
+
+    def _tell(self) -> None:
+        """Say what there is to know of the marked server, and what can be done with it."""
+        server, problems = self._server(), [sanitize_line(each) for each in self._servers.problems()]
+        text = "\n".join([*([about(server)] if server is not None else [EMPTY]), *problems])
+        self._state.update(Content.styled(text, "$text-muted"))
+        waits = server is not None and server.state in ASKED_ABOUT
+        verbs = [each for each in of_scope(Scope.MCP) if server is not None and (waits or each.id != "mcp.accept")]
+        self._verbs.show([*verbs, closing()])
+
+    def action_mcp_tools(self) -> None:
+        """Read the tools of the marked server."""
+        server = self._server()
+        if server is not None:
+            title = f"TOOLS OF {sanitize_line(server.name)}"
+            _ = self.app.push_screen(Reading(title, lambda width: tool_lines(server, width)))
+
+    def action_mcp_accept(self) -> None:
+        """Ask, then let the marked server start or take its changed tools."""
+        server = self._server()
+        if server is not None and server.state in ASKED_ABOUT:
+            self.run_worker(self._ask(server), group="mcp", exclusive=True)
+
+    def action_mcp_switch(self) -> None:
+        """Switch the marked server on or off."""
+        server = self._server()
+        if server is not None:
+            self._servers.enable(server.name, is_on=server.state is ServerState.OFF)
+
+    def action_mcp_restart(self) -> None:
+        """Start the marked server again."""
+        server = self._server()
+        if server is not None:
+            self._servers.restart(server.name)
+
+    def action_mcp_log(self) -> None:
+        """Read the end of the marked server's log."""
+        server = self._server()
+        if server is not None:
+            self.run_worker(self._show_log(server.name), group="mcp-log", exclusive=True)
+
+    def action_close_or_stop(self) -> None:
+        """Close."""
+        _ = self.dismiss(None)
+
+    async def _ask(self, server: McpServer) -> None:
+        if server.state is ServerState.CHANGED:
+            looks = first_key(command("mcp.tools"))
+            title = "Take its tools as they are now?"
+            text = f"{sanitize_line(server.name)}: {changes_text(server.changes)} ({looks} in the list shows what differs)"
+        elif server.state is ServerState.LOGIN:
+            title, text = "Open this in your browser, to log in?", sanitize_line(server.problem)
+        else:
+            words = f"{sanitize_line(server.name)}: {escape_invisible_line(server.words)}\n{sanitize_line(server.source)}"
+            title, text = "Let this server start?", words
+        if await self.app.push_screen_wait(self._confirm(title, text)):
+            self._servers.accept(server.name)
+
+    async def _show_log(self, name: str) -> None:
+        path = self._servers.log_file(name)
+        said = [*await asyncio.to_thread(log_end, path), "", sanitize_line(str(path))]
+
+        def lines(width: int) -> list[Line]:
+            return [line for text in said for line in (whole_text(text, width) or [()])]
+
+        _ = self.app.push_screen(Reading(f"LOG OF {sanitize_line(name)}", lines))
+
+
+class McpController:
+    """Answers the commands of servers."""
+
+    def __init__(self, stage: WorkbenchApi) -> None:
+        self._stage = stage
+        self._one_form = asyncio.Lock()
+        self._told: dict[str, ServerState] = {}
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what answers the commands."""
+        return {"mcp.show": lambda _: self._show()}
+
+    def start(self) -> None:
+        """Say from now on when a server needs the user."""
+        servers = self._servers()
+        if servers is not None:
+            _ = servers.listen(lambda: self._tell(servers))
+            servers.answer_with(self._ask)
+            self._tell(servers)
+
+    async def _ask(self, form: Form) -> Mapping[str, object] | None:
+        """Put a server's questions before the user, one form at a time."""
+        async with self._one_form:
+            return await self._stage.app.run_worker(ask_form(self._stage.app, form), group="mcp-form").wait()
+
+    def _servers(self) -> McpServers | None:
+        host = self._stage.desk.host
+        return host.extensions.mcp if host is not None else None
+
+    def _show(self) -> None:
+        servers = self._servers()
+        if servers is not None:
+            _ = self._stage.app.push_screen(McpList(servers))
+
+    def _tell(self, servers: McpServers) -> None:
+        """Say once of each server what became of it; of all that need the user where another one does."""
+        found = servers.servers()
+        is_new = any(needs_user(server) and self._told.get(server.name) is not server.state for server in found)
+        self._told = {server.name: server.state for server in found}
+        if is_new:
+            self._stage.say(notice([server for server in found if needs_user(server)]), "warning")

@@ -1,0 +1,354 @@
+"""The sub-agents and the tool log: an agent's own conversation in place of the root's, the log's filter, a call as a page."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+from textual import on
+from textual.widget import Widget
+from textual.widgets import Input
+
+from lmtui.core.events import ROOT, Envelope, ToolCallFinished, ToolCallStarted
+from lmtui.core.sanitize import sanitize, sanitize_line
+from lmtui.tui.commands import Scope, bindings
+from lmtui.tui.lines.blocks import seconds
+from lmtui.tui.lines.calls import value_text
+from lmtui.tui.lines.find_view import FindView
+from lmtui.tui.lines.line_view import whole_text
+from lmtui.tui.lines.styled_text import Line
+from lmtui.tui.lines.transcript import Transcript
+from lmtui.tui.modals.picker import Reading
+from lmtui.tui.router import SessionView
+from lmtui.tui.widgets.ask_line import AskLine
+from lmtui.tui.widgets.bars import Bar, Part
+from lmtui.tui.widgets.columns import STEP_CELLS, STEP_PERCENT, LayoutError, PaneLayout, read_layout, save_layout
+from lmtui.tui.workbench_api import Handler, WorkbenchApi
+
+
+class SearchLine(Input, inherit_bindings=True):
+    """One line below a pane; what is typed is marked at once, enter goes to a match, escape ends the search."""
+
+    BINDINGS = bindings(Scope.SEARCHING)
+    DEFAULT_CSS = """
+    SearchLine, SearchLine:focus { height: 1; border: none; padding: 0 1; background: $surface; display: none; }
+    SearchLine.-open { display: block; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(placeholder="search in the whole session", select_on_focus=False)
+        self.cursor_blink = False
+        self._target: FindView | None = None
+        self._before: Widget | None = None
+
+    def open_for(self, target: FindView, before: Widget | None) -> None:
+        """Look for words in a pane; `before` gets the focus back where the search is given up."""
+        self._target, self._before = target, before
+        self.value = target.finder.words if target.finder is not None else ""
+        self.cursor_position = len(self.value)
+        self.add_class("-open")
+        self.focus()
+
+    def close(self) -> None:
+        """Put the line away."""
+        self.remove_class("-open")
+
+    def action_close_search(self) -> None:
+        """End the search and go back to where one came from."""
+        self.close()
+        if self._target is not None:
+            self._target.find("")
+        if self._before is not None:
+            self._before.focus()
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        event.stop()
+        target = self._target
+        words = target.finder.words if target is not None and target.finder is not None else ""
+        if target is not None and self.has_class("-open") and event.value != words:
+            target.find(event.value)
+
+    @on(Input.Submitted)
+    def _chosen(self, event: Input.Submitted) -> None:
+        event.stop()
+        if self._target is None or self._target.finder is None:
+            self.action_close_search()
+            return
+        self.close()
+        self._target.focus()
+        self._target.go_to_match()
+
+
+class ChatController:
+    """Answers the commands of the conversation."""
+
+    def __init__(self, stage: WorkbenchApi) -> None:
+        self._stage = stage
+        self._line = SearchLine()
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what answers each command."""
+        return {"chat.find": self._find, "chat.copy_code": self._copy_code}
+
+    @property
+    def _transcript(self) -> Transcript | None:
+        current = self._stage.panes.current if self._stage.panes is not None else None
+        return current.transcript if current is not None else None
+
+    async def _find(self, words: str) -> None:
+        transcript = self._transcript
+        if transcript is None or transcript.parent is None:
+            return
+        before = self._stage.app.focused
+        if not transcript.is_on_screen or self._stage.pane != "chat":
+            self._stage.go_to("chat")
+        if words:
+            transcript.focus()
+            transcript.find(words)
+            transcript.go_to_match()
+            return
+        if self._line.parent is None and self._stage.panes is not None:
+            await self._stage.panes.query_one("#chat-pane").mount(self._line)
+        self._line.open_for(transcript, before)
+
+    def _copy_code(self, _: str) -> None:
+        transcript = self._transcript
+        if transcript is None:
+            return
+        fence, number, count = transcript.next_fence()
+        if fence is None:
+            self._stage.say("no code fence here; y copies the whole message")
+            return
+        self._stage.app.copy_to_clipboard(fence.code)
+        if count > 1:
+            self._stage.say(f"code {number} of {count}")
+
+
+class LayoutController:
+    """Arranges the panes.  `folder` is where the layout is kept."""
+
+    def __init__(self, stage: WorkbenchApi, folder: Path) -> None:
+        self._stage = stage
+        self._folder = folder
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what answers the commands of the layout."""
+        return {
+            "layout.files": lambda _: self._toggle("files"),
+            "layout.plan": lambda _: self._toggle("plan"),
+            "layout.log": lambda _: self._toggle("log"),
+            "layout.zoom": lambda _: self._zoom(),
+            "layout.wider": lambda _: self._resize(STEP_CELLS),
+            "layout.narrower": lambda _: self._resize(-STEP_CELLS),
+            "layout.taller": lambda _: self._stretch(STEP_PERCENT),
+            "layout.lower": lambda _: self._stretch(-STEP_PERCENT),
+            "layout.reset": lambda _: self.use(PaneLayout()),
+        }
+
+    async def use(self, layout: PaneLayout) -> None:
+        """Arrange the panes so, and keep it."""
+        panes = self._stage.panes
+        if panes is None or panes.layout_of_user == layout:
+            return
+        panes.use_layout(layout)
+        await self.keep(layout)
+
+    async def restore(self) -> None:
+        """Arrange the panes as they were kept; a broken file is said."""
+        panes = self._stage.panes
+        if panes is not None:
+            try:
+                panes.use_layout(await asyncio.to_thread(read_layout, self._folder))
+            except LayoutError as error:
+                self._stage.say(str(error), "error")
+
+    async def keep(self, layout: PaneLayout) -> None:
+        """Write the layout down."""
+        try:
+            await asyncio.to_thread(save_layout, self._folder, layout)
+        except OSError as error:
+            self._stage.say(f"the layout could not be kept: {error}", "warning")
+
+    async def _toggle(self, pane: str) -> None:
+        panes = self._stage.panes
+        if panes is None:
+            return
+        if panes.has_focus_in(pane):
+            self._stage.prompt.focus()
+        await self.use(panes.layout_of_user.toggled(pane))
+
+    def _zoom(self) -> None:
+        panes = self._stage.panes
+        if panes is not None:
+            panes.zoom(panes.focused_pane())
+
+    async def _resize(self, cells: int) -> None:
+        panes = self._stage.panes
+        if panes is not None:
+            column = "side" if panes.focused_pane() in ("plan", "log") else "files"
+            await self.use(panes.layout_of_user.with_width(column, panes.width_of(column) + cells))
+
+    async def _stretch(self, percent: int) -> None:
+        panes = self._stage.panes
+        if panes is not None:
+            sign = -1 if panes.focused_pane() == "log" else 1
+            await self.use(panes.layout_of_user.with_plan(panes.layout_of_user.plan_percent + sign * percent))
+
+
+class PaneController:
+    """Shows an agent's conversation until escape, narrows the log down, shows a call whole."""
+
+    def __init__(self, stage: WorkbenchApi) -> None:
+        self._stage = stage
+        self._line = Bar(id="agent-line")
+        self._line.display = False
+        self._filter = AskLine("log-filter")
+        if stage.panes is not None:
+            stage.panes.plan.open_agent = lambda agent: self._work(self.show(agent))
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what answers each command."""
+        return {"log.filter": lambda _: self._open_filter(), "log.whole": lambda _: self._show_whole()}
+
+    # -- an agent's conversation ----------------------------------------------------------------------------------------
+
+    async def show(self, agent: str, call_id: str = "") -> None:
+        """Show the conversation of an agent (the root's: the usual one), with the cursor on one of its calls."""
+        stage = self._stage
+        panes, active = stage.panes, stage.desk.active
+        if panes is None or panes.current is None or active is None:
+            return
+        await self.leave(is_quiet=True)
+        current = panes.current
+        if agent != ROOT:
+            view = current.agent = Transcript(agent, classes="transcript")
+            view.empty_text = "This agent has said nothing yet."
+            self._draw_what_is_pending(active)
+            for envelope in active.session.history():
+                view.apply(envelope)
+            active.panels = (*active.panels, view)
+            await panes.chat_pane.mount(view)
+            current.root.display = False
+        self.draw()
+        if stage.pane != "chat":
+            stage.go_to("chat")
+        current.transcript.focus()
+        if call_id:
+            _ = current.transcript.show_call(call_id)
+
+    def _draw_what_is_pending(self, feed: SessionView) -> None:
+        """Let the panels catch up: what is in the history already must not come to a new one a second time."""
+        panes = self._stage.panes
+        while feed.is_behind:
+            feed.draw((panes.plan, panes.files) if panes is not None else ())
+
+    async def leave(self, *, is_quiet: bool = False) -> bool:
+        """Show the root's conversation again; False where it is shown already."""
+        panes, active = self._stage.panes, self._stage.desk.active
+        current = panes.current if panes is not None else None
+        if current is None or current.agent is None or active is None:
+            return False
+        view, current.agent = current.agent, None
+        active.panels = tuple(each for each in active.panels if each is not view)
+        current.root.display = True
+        await view.remove()
+        self.draw()
+        if not is_quiet:
+            current.root.focus()
+        return True
+
+    def draw(self) -> None:
+        """Say whose conversation it is, where it is not the root's."""
+        panes, active = self._stage.panes, self._stage.desk.active
+        if panes is None:
+            return
+        if self._line.parent is None:
+            _ = panes.chat_pane.mount(self._line, before=0)
+        view = panes.current.agent if panes.current is not None else None
+        self._line.display = view is not None
+        if view is not None and active is not None:
+            agent = active.facts.agents.by_id.get(view.agent)
+            title = f"{agent.title} · {agent.state}" if agent is not None else ""
+            self._line.show(
+                [Part(sanitize_line(view.agent), "bold $accent"), Part(title, "$text-muted", 1)],
+                [Part("esc back", "$text-muted")],
+            )
+
+    # -- the log --------------------------------------------------------------------------------------------------------
+
+    async def _open_filter(self) -> None:
+        panes = self._stage.panes
+        if panes is None or panes.current is None:
+            return
+        if self._filter.parent is None:
+            await panes.log_pane.mount(self._filter, after=0)
+        log = panes.current.log
+        self._filter.ask(self, "words  tool:  agent:  state:", move=log.move_cursor)
+
+    def typed(self, text: str) -> None:
+        """Narrow the log down to what was typed."""
+        panes = self._stage.panes
+        if panes is not None and panes.current is not None:
+            panes.current.log.narrow(text)
+            panes.draw_titles()
+
+    def done(self, text: str) -> None:
+        """Go to the log; an empty filter is put away."""
+        if not text.strip():
+            self._filter.close()
+        self._focus_log()
+
+    def given_up(self) -> None:
+        """Show all of the log again."""
+        self.typed("")
+        self._focus_log()
+
+    def _focus_log(self) -> None:
+        panes = self._stage.panes
+        if panes is not None and panes.current is not None:
+            panes.current.log.focus()
+
+    def _show_whole(self) -> None:
+        panes, active = self._stage.panes, self._stage.desk.active
+        entry = panes.current.log.current if panes is not None and panes.current is not None else None
+        if entry is None or active is None:
+            return
+        lines = call_page(active.session.history(), entry.call_id)
+        title = f"{entry.tool}  {entry.title}".rstrip()
+        _ = self._stage.app.push_screen(Reading(title, lambda width: [line for part in lines for line in part(width)]))
+
+    def _work(self, work: Coroutine[Any, Any, None]) -> None:
+        self._stage.app.run_worker(work, group="agents")
+
+
+class _Section:
+    """A heading with a text below it, as lines for a width."""
+
+    def __init__(self, title: str, text: str) -> None:
+        self._title, self._text = title, text
+
+    def __call__(self, width: int) -> list[Line]:
+        """Return the lines."""
+        return [((self._title, "muted"),), *whole_text(self._text, width), ()]
+
+
+def call_page(history: Sequence[Envelope], call_id: str) -> list[_Section]:
+    """Return a call whole: who made it when, its arguments, who decided, and all of its result."""
+    found: list[_Section] = []
+    for envelope in history:
+        match envelope.event:
+            case ToolCallStarted() as event if event.call_id == call_id:
+                who = f"{event.agent}, {envelope.time.astimezone():%Y-%m-%d %H:%M:%S}"
+                arguments = "\n".join(f"{name}: {value_text(value)}" for name, value in event.arguments.items())
+                found += [_Section("CALL", f"{event.tool} by {who}"), _Section("ARGUMENTS", arguments or "none")]
+            case ToolCallFinished() as event if event.call_id == call_id:
+                decided = " · ".join(part for part in (event.decision, event.rule, event.why) if part)
+                took = f"{'ok' if event.ok else 'failed'} in {seconds(event.elapsed_ms / 1000)}"
+                found.append(_Section("DECISION", decided or "nobody was asked"))
+                found.append(_Section("RESULT", f"{took}\n{sanitize(event.result)}"))
+            case _:
+                pass
+    return found

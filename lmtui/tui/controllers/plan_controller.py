@@ -1,0 +1,337 @@
+"""What the workbench does about plan mode: asks for a plan, brings the question up, passes the answer on."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import ClassVar
+
+from textual.binding import BindingType
+from textual.content import Content
+
+from lmtui.core.agent_events import PlanProposed
+from lmtui.core.errors import ToolError, UsageError
+from lmtui.core.look_alikes import plan_warning
+from lmtui.core.permissions.decide import Mode
+from lmtui.core.plan import PlanStep
+from lmtui.core.plan_mode import Grants
+from lmtui.core.proposals import STEP_RISKS, Proposal, from_text, to_text
+from lmtui.core.sanitize import escape_invisible, escape_invisible_line, pluralize, sanitize, sanitize_line
+from lmtui.tui.commands import Command, Scope, bindings, closing, command, first_key, of_scope
+from lmtui.tui.editor import open_editor
+from lmtui.tui.lines.line_view import PageView, whole_text
+from lmtui.tui.lines.styled_text import Line, indent, wrap
+from lmtui.tui.modals.approval_words import titled
+from lmtui.tui.modals.consent import Consent
+from lmtui.tui.modals.picker import AskText
+from lmtui.tui.router import SessionView
+from lmtui.tui.workbench_api import Handler, WorkbenchApi
+
+_RISK_ROLES = {"low": "muted", "medium": "warn", "high": "bad"}
+_LABEL_CELLS = 7
+
+
+class PlanVerb(StrEnum):
+    """What was decided."""
+
+    APPROVE = "approve"
+    REVISE = "revise"
+    REJECT = "reject"
+    LATER = "later"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanAnswer:
+    """An answer: the plan as the user changed it (None: as it was), the rules that go with a yes, the words of a change."""
+
+    verb: PlanVerb
+    edited: Proposal | None = None
+    rules: tuple[str, ...] = ()
+    words: str = ""
+
+
+class PlanGrants(Consent[bool]):
+    """Lists what a plan would be allowed, and what of it stays asked about."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.PLAN_GRANTS), *bindings(Scope.APP), *bindings(Scope.MOVING)]
+    SCOPE: ClassVar[Scope] = Scope.PLAN_GRANTS
+    GUARDED: ClassVar[tuple[str, ...]] = ("grants.yes",)
+
+    def __init__(self, grants: Grants, now: Callable[[], datetime]) -> None:
+        super().__init__(PageView(lambda width: grant_lines(grants, width)), now)
+        self._grants = grants
+
+    def headline(self, width: int) -> Content:
+        """Return what would be allowed."""
+        rules = pluralize(len(self._grants.rules), "rule")
+        return titled("Allow what the plan names, in this session?", rules, "$text-muted", width)
+
+    def notes(self) -> Content:
+        """Return how that ends."""
+        return Content.styled("each to the letter, until this session ends or you revoke it in /rules", "$text-muted")
+
+    def choices(self) -> Sequence[Command]:
+        """Return what can be answered."""
+        found = of_scope(self.SCOPE) if self._grants.rules else ()
+        return [*found, closing("back")]
+
+    def action_grants_yes(self) -> None:
+        """Allow it."""
+        if self.is_live and self._grants.rules:
+            _ = self.dismiss(result=True)
+
+    def action_grants_no(self) -> None:
+        """Go back."""
+        _ = self.dismiss(result=False)
+
+    def action_close_or_stop(self) -> None:
+        """Go back."""
+        _ = self.dismiss(result=False)
+
+
+class PlanQuestion(Consent[PlanAnswer]):
+    """Shows a plan and asks what is to become of it.  `grants_of` tells what a plan would be allowed."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.PLAN), *bindings(Scope.APP), *bindings(Scope.MOVING)]
+    SCOPE: ClassVar[Scope] = Scope.PLAN
+    GUARDED: ClassVar[tuple[str, ...]] = ("plan.approve", "plan.grant")
+
+    def __init__(self, asked: PlanProposed, grants_of: Callable[[Proposal], Grants], *, now: Callable[[], datetime]) -> None:
+        self._page = PageView(lambda width: plan_lines(self._proposal, width))
+        super().__init__(self._page, now)
+        self.asked = asked
+        self._proposal = asked.proposal
+        self._grants_of = grants_of
+        self._now = now
+        self._draft = ""
+        self._problem = ""
+
+    def headline(self, width: int) -> Content:
+        """Return what the plan is for, and how long it is."""
+        steps = pluralize(len(self._proposal.steps), "step") + (", changed by you" if self._edited else "")
+        return titled(f"Plan: {escape_invisible_line(self._proposal.title)}", steps, "$text-muted", width)
+
+    def notes(self) -> Content:
+        """Return what holds until then, or why what was written is no plan."""
+        if self._problem:
+            return Content.styled(sanitize(self._problem), "$error")
+        return Content.styled("plan mode: nothing is changed before you approve", "$text-muted")
+
+    def choices(self) -> Sequence[Command]:
+        """Return what can be answered."""
+        return [*of_scope(self.SCOPE), closing("later")]
+
+    @property
+    def _edited(self) -> Proposal | None:
+        return self._proposal if self._proposal != self.asked.proposal else None
+
+    def action_plan_approve(self) -> None:
+        """Approve it; nothing is allowed beyond what the mode allows."""
+        if self.is_live:
+            _ = self.dismiss(PlanAnswer(PlanVerb.APPROVE, self._edited))
+
+    def action_plan_grant(self) -> None:
+        """List what would be allowed."""
+        if self.is_live:
+            grants = self._grants_of(self._proposal)
+
+            def answered(is_sure: bool | None) -> None:
+                if is_sure:
+                    _ = self.dismiss(PlanAnswer(PlanVerb.APPROVE, self._edited, grants.rules))
+
+            _ = self.app.push_screen(PlanGrants(grants, self._now), answered)
+
+    def action_plan_edit(self) -> None:
+        """Open it in the user's editor; what is written there stays until it is a plan."""
+        self.run_worker(self._edit(), group="edit-plan", exclusive=True)
+
+    async def _edit(self) -> None:
+        lead = "".join(f"# {line}\n" for line in self._problem.splitlines())
+        before = self._draft or to_text(self._proposal)
+        written = await self._written(lead + before)
+        if written is None:
+            self.draw()
+            return
+        self._draft = "\n".join(line for line in written.split("\n") if not lead or f"{line}\n" not in lead)
+        try:
+            self._proposal, self._draft, self._problem = from_text(self._draft), "", ""
+        except UsageError as error:
+            self._problem = f"{error}; edit it again, nothing is lost"
+        self._page.show(lambda width: plan_lines(self._proposal, width))
+        self.restart_dead_time()
+        self.draw()
+
+    async def _written(self, text: str) -> str | None:
+        """Return what the editor made of a text, None where it did not end well."""
+        with tempfile.TemporaryDirectory(prefix="lmtui-plan-") as folder:
+            path = Path(folder) / "plan.txt"
+            await asyncio.to_thread(path.write_text, text, encoding="utf-8")
+            if not await open_editor(self.app, path, say=self._say):
+                return None
+            try:
+                return await asyncio.to_thread(path.read_text, encoding="utf-8")
+            except (OSError, UnicodeError) as error:
+                self._say(f"the text cannot be read: {error}")
+                return None
+
+    def _say(self, text: str) -> None:
+        self._problem = text
+
+    def action_plan_revise(self) -> None:
+        """Ask what should be different."""
+        ask = AskText("What should be different?", placeholder="this goes to the model, which proposes again")
+
+        def answered(words: str | None) -> None:
+            if words:
+                _ = self.dismiss(PlanAnswer(PlanVerb.REVISE, words=words))
+
+        _ = self.app.push_screen(ask, answered)
+
+    def action_plan_reject(self) -> None:
+        """Drop it; this needs no dead time, as nothing runs."""
+        _ = self.dismiss(PlanAnswer(PlanVerb.REJECT))
+
+    def leave_to_type(self) -> None:
+        """Make room for words."""
+        self.action_close_or_stop()
+
+    def action_close_or_stop(self) -> None:
+        """Leave it waiting."""
+        _ = self.dismiss(PlanAnswer(PlanVerb.LATER))
+
+
+def plan_lines(proposal: Proposal, width: int) -> list[Line]:
+    """Return a plan as it is asked about: whole, with hidden characters named."""
+    found: list[Line] = []
+    if proposal.goal:
+        found += [*_texts(proposal.goal, width), ()]
+    for step in proposal.steps:
+        found += _step(step, width)
+    if proposal.risks:
+        found.append(())
+        for risk in proposal.risks:
+            found += _labelled("risk", risk, width, "warn")
+    if warned := plan_warning(proposal):
+        found += [(), *whole_text(warned, width, "bad")]
+    return found
+
+
+def _step(step: PlanStep, width: int) -> Iterator[Line]:
+    facts = [f"risk {step.risk}"] if step.risk != STEP_RISKS[0] else []
+    facts += [f"after {', '.join(map(str, step.depends_on))}"] if step.depends_on else []
+    lead = f"{step.id:>2} "
+    first, *rest = _texts(step.text, width - len(lead), "strong")
+    yield ((lead, "accent"), *first)
+    yield from indent(rest, ((" " * len(lead), ""),))
+    for label, values, role in (
+        ("", (" · ".join(facts),), _RISK_ROLES[step.risk]),
+        ("files", (", ".join(step.files),), ""),
+        ("run", step.commands, ""),
+        ("check", (step.verification,), ""),
+    ):
+        for value in values:
+            yield from indent(_labelled(label, value, width - len(lead), role), ((" " * len(lead), ""),)) if value else ()
+
+
+def _labelled(label: str, text: str, width: int, role: str = "") -> list[Line]:
+    first, *rest = _texts(text, width - _LABEL_CELLS, role)
+    space: Line = ((" " * _LABEL_CELLS, ""),)
+    return [((label.ljust(_LABEL_CELLS), "muted"), *first), *indent(rest, space)] if label else [first, *rest]
+
+
+def _texts(text: str, width: int, role: str = "") -> list[Line]:
+    return [line for part in escape_invisible(text).split("\n") for line in wrap(((sanitize_line(part), role),), max(8, width))]
+
+
+def grant_lines(grants: Grants, width: int) -> list[Line]:
+    """Return the rules, each whole, and what is left out with its reason."""
+    found: list[Line] = []
+    for rule in grants.rules:
+        found += whole_text(escape_invisible(rule), width, "accent")
+    if not grants.rules:
+        found += _texts("Nothing that the plan names can be allowed ahead.", width)
+    if grants.left_out:
+        found += [(), (("left out: these still ask, or stay forbidden", "muted"),)]
+        for each in grants.left_out:
+            found += indent(_texts(f"{each.name}: {each.why}", width - 2, "warn"), (("  ", ""),))
+    return found
+
+
+class PlanController:
+    """Answers the commands of plan mode."""
+
+    def __init__(self, stage: WorkbenchApi) -> None:
+        self._stage = stage
+        self._left: set[tuple[str, str]] = set()
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what answers each command."""
+        return {"plan.ask": self._ask, "plan.toggle": self._toggle}
+
+    def changed(self) -> None:
+        """Bring up the plan of the session on screen, or put one away that is answered."""
+        active, app = self._stage.desk.active, self._stage.app
+        shown = next((each for each in app.screen_stack if isinstance(each, PlanQuestion)), None)
+        if shown is not None:
+            feeds = self._stage.desk.feeds.values()
+            is_open = any(shown.asked is feed.facts.proposal for feed in feeds)
+            if not is_open and app.screen is shown:
+                _ = shown.dismiss(PlanAnswer(PlanVerb.LATER))
+            return
+        if active is None or len(app.screen_stack) > 1 or active.facts.approvals or active.facts.proposal is None:
+            return
+        if (active.session.id, active.facts.proposal.proposal_id) not in self._left:
+            self._show(active)
+
+    def _ask(self, task: str) -> None:
+        active = self._stage.desk.active
+        if active is None:
+            self._stage.say("no session yet")
+        elif task:
+            if active.session.mode is not Mode.PLAN:
+                active.session.set_mode(Mode.PLAN)
+            self._stage.desk.submit(active, task)
+        elif active.facts.proposal is not None:
+            self._show(active)
+        else:
+            self._stage.go_to("plan")
+
+    def _toggle(self, _: str) -> None:
+        active = self._stage.desk.active
+        if active is not None:
+            is_on = active.session.mode is Mode.PLAN
+            active.session.set_mode(active.facts.planning.before if is_on else Mode.PLAN)
+            words = f"plan mode is off: {active.session.mode}" if is_on else "plan mode: only reading, until you approve a plan"
+            self._stage.say(words)
+
+    def _show(self, feed: SessionView) -> None:
+        asked = feed.facts.proposal
+        if asked is None:
+            return
+        question = PlanQuestion(asked, feed.session.plans.grants, now=self._stage.now)
+        question.type_on = self._stage.type_on
+        _ = self._stage.app.push_screen(question, lambda answer: self._decide(feed, asked.proposal_id, answer))
+
+    def _decide(self, feed: SessionView, proposal_id: str, answer: PlanAnswer | None) -> None:
+        plans = feed.session.plans
+        if self._stage.panes is not None:
+            self._stage.panes.follow_chat()
+        try:
+            match answer.verb if answer is not None else PlanVerb.LATER:
+                case PlanVerb.APPROVE if answer is not None:
+                    plans.approve(proposal_id, answer.edited, rules=answer.rules)
+                case PlanVerb.REVISE if answer is not None:
+                    plans.revise(proposal_id, answer.words)
+                case PlanVerb.REJECT:
+                    plans.reject(proposal_id)
+                    self._stage.say(f"the plan is dropped; {first_key(command('mode.choose'))} leaves plan mode")
+                case _:
+                    self._left.add((feed.session.id, proposal_id))
+                    self._stage.say(f"the plan waits; {first_key(command('plan.ask'))} brings it back")
+        except ToolError as error:
+            self._stage.say(error.full_text(), "error")

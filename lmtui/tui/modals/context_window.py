@@ -1,0 +1,498 @@
+"""What fills the model's window, and how its prompts were read: two dialogs of rows."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from lmtui.core.errors import UsageError
+from lmtui.core.event_text import begin_deep, budget_words, calls_words, set_budget
+from lmtui.core.events import ROOT, Envelope, MessageAdded, UsageUpdated
+from lmtui.core.messages import Role
+from lmtui.core.permissions.decide import Mode
+from lmtui.core.sanitize import sanitize_line
+from lmtui.core.sessions import Session
+from lmtui.core.window import WindowItem, WindowPart
+from lmtui.tui.commands import Scope, bindings, closing, of_scope
+from lmtui.tui.lines.row_view import GroupedList, GroupRow
+from lmtui.tui.lines.styled_text import Line, fit, pad, plain
+from lmtui.tui.session_state import SessionState
+from lmtui.tui.widgets.bars import HEIGHTS, Verbs
+from lmtui.tui.wording import tokens_text, window_text
+from lmtui.tui.workbench_api import Handler, WorkbenchApi
+
+NUMBER_CELLS, SHARE_CELLS, SECONDS_CELLS, STATE_CELLS = 8, 6, 8, 10
+LEAST_NAME = 12
+PIN = "pinned"
+TOOLS = "tools"
+
+
+def window_head(parts: Sequence[WindowPart], facts: SessionState) -> str:
+    """Return how much of the window is used, in words."""
+    total = sum(part.tokens for part in parts)
+    window = f" of {window_text(facts.window_tokens)}" if facts.window_tokens else "; the server does not say how large it is"
+    usage = facts.usage
+    if usage is None or usage.is_estimate:
+        return f"about {tokens_text(total)} tokens{window}"
+    return f"about {tokens_text(total)} tokens{window}; {tokens_text(usage.usage.prompt_tokens)} in the last request"
+
+
+def column_head(width: int) -> Line:
+    """Return the names of the columns."""
+    numbers = f"{'tokens':>{NUMBER_CELLS}}{'share':>{SHARE_CELLS}}{'to read':>{SECONDS_CELLS}}"
+    return ((pad("", max(LEAST_NAME, _part_cells(width) + 2)) + numbers, "muted"),)
+
+
+def window_rows(parts: Sequence[WindowPart], window_tokens: int, read_s: Callable[[int], float]) -> list[GroupRow]:
+    """Return a row for each part and, below it, for each message in it; at the end what is free."""
+    total = sum(part.tokens for part in parts)
+    whole = max(window_tokens, total, 1)
+    rows: list[GroupRow] = []
+    for part in parts:
+        rows.append(GroupRow(part.name, "", _part_line(part, whole, read_s)))
+        rows += [GroupRow(part.name, item_key(item, at), _item_line(item, whole, read_s)) for at, item in enumerate(part.items)]
+    if window_tokens > total:
+        rows.append(GroupRow("free", "", _free_line(window_tokens - total, whole)))
+    return rows
+
+
+def item_key(item: WindowItem, place: int) -> str:
+    """Return what a row is known by: its message's own id, else its place."""
+    return item.id or f"#{place}"
+
+
+def cost_text(item: WindowItem, read_s: Callable[[int], float]) -> str:
+    """Return what it costs to change a message in the middle of what was sent: all behind it is read again."""
+    behind = max(0, item.reread_tokens - item.tokens)
+    if not behind:
+        return "Nothing stands behind it: a change costs no reading again."
+    seconds = seconds_text(read_s(behind), " (", ")")
+    return f"To fold it, leave it out or bring it back costs reading about {behind:,} tokens again{seconds}."
+
+
+def seconds_text(seconds: float, before: str = "", after: str = "") -> str:
+    """Return seconds of reading in few characters, an empty text where the speed is not known."""
+    if seconds <= 0:
+        return ""
+    return f"{before}{seconds:.1f} s{after}" if seconds < 100 else f"{before}{seconds / 60:.0f} min{after}"
+
+
+def _part_line(part: WindowPart, whole: int, read_s: Callable[[int], float]) -> Callable[[int], Line]:
+    count = f"  {part.count:,}×" if part.count > 1 else ""
+    return lambda width: (
+        (pad(fit(sanitize_line(part.name) + count, _part_cells(width) - 1), _part_cells(width)), "strong"),
+        *_numbers(part.tokens, whole, read_s),
+    )
+
+
+def _item_line(item: WindowItem, whole: int, read_s: Callable[[int], float]) -> Callable[[int], Line]:
+    state = " · ".join(filter(None, (item.state, PIN if item.is_pinned else "")))
+
+    def make(width: int) -> Line:
+        name = _part_cells(width)
+        title = pad(fit(f"  {sanitize_line(item.title)}", name - 1), name)
+        role = "muted" if item.state else ""
+        return ((title, role), *_numbers(item.tokens, whole, read_s), (f"  {fit(state, STATE_CELLS * 2)}", "accent"))
+
+    return make
+
+
+def _free_line(tokens: int, whole: int) -> Callable[[int], Line]:
+    def make(width: int) -> Line:
+        numbers = "".join(text for text, _ in _numbers(tokens, whole, lambda _: 0.0))
+        return ((pad("free", _part_cells(width)) + numbers, "muted"),)
+
+    return make
+
+
+def _numbers(tokens: int, whole: int, read_s: Callable[[int], float]) -> Line:
+    return (
+        (f"{tokens_text(tokens):>{NUMBER_CELLS}}", ""),
+        (f"{tokens / whole:>{SHARE_CELLS}.0%}", "muted"),
+        (f"{seconds_text(read_s(tokens)):>{SECONDS_CELLS}}", "muted"),
+    )
+
+
+def _part_cells(width: int) -> int:
+    return max(LEAST_NAME, width - NUMBER_CELLS - SHARE_CELLS - SECONDS_CELLS - STATE_CELLS)
+
+
+COUNT_CELLS, TIME_CELLS, SPEED_CELLS, CAUSE_CELLS = 7, 8, 6, 20
+LEAST_CAUSE = 10
+FIRST = "first request"
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What one request, or several together, cost to read.  `is_told`: the server said what it reused."""
+
+    reused: int = 0
+    reread: int = 0
+    new: int = 0
+    read_s: float = 0.0
+    requests: int = 0
+    is_told: bool = True
+    miss: str = ""
+    written_per_s: float = 0.0
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(
+            self.reused + other.reused,
+            self.reread + other.reread,
+            self.new + other.new,
+            self.read_s + other.read_s,
+            self.requests + other.requests,
+            is_told=self.is_told and other.is_told,
+        )
+
+    @property
+    def read_per_s(self) -> float:
+        """Return how many tokens were read a second, 0 where too few were read to say."""
+        anew = self.reread + self.new
+        return anew / self.read_s if self.read_s > 0 and anew >= 50 else 0.0
+
+    @property
+    def reused_share(self) -> float:
+        """Return the share of what was sent before that was not read again, 1 where nothing was."""
+        before = self.reused + self.reread
+        return self.reused / before if before else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSpent:
+    """The requests of a turn; `title` is what the user asked."""
+
+    turn_id: str
+    title: str
+    requests: tuple[Spent, ...]
+
+    @property
+    def sum(self) -> Spent:
+        """Return all of them together."""
+        return sum(self.requests, Spent())
+
+
+def turns_spent(history: Sequence[Envelope]) -> list[TurnSpent]:
+    """Return what the turns of a session cost to read, oldest first; what was rewound was read all the same."""
+    titles: dict[str, str] = {}
+    found: dict[str, list[Spent]] = {}
+    for envelope in history:
+        event = envelope.event
+        if event.agent != ROOT:
+            continue
+        if isinstance(event, MessageAdded) and event.role is Role.USER:
+            titles.setdefault(event.turn_id, sanitize_line(event.text))
+        elif isinstance(event, UsageUpdated):
+            found.setdefault(event.turn_id, []).append(_spent(event))
+    return [TurnSpent(turn, titles.get(turn, "earlier"), tuple(requests)) for turn, requests in found.items()]
+
+
+def cache_head(turns: Sequence[TurnSpent]) -> str:
+    """Return the sums in words."""
+    whole = sum((turn.sum for turn in turns), Spent())
+    if not whole.requests:
+        return "no request yet"
+    noun = "request" if whole.requests == 1 else "requests"
+    read = f"{tokens_text(whole.reread + whole.new)} tokens read{seconds_text(whole.read_s, ' in ')}"
+    return f"{whole.requests} {noun} · {whole.reused_share:.0%} reused · {read}, {tokens_text(whole.reread)} of them again"
+
+
+def cache_columns(width: int) -> Line:
+    """Return the names of the columns."""
+    names = "".join(f"{name:>{COUNT_CELLS}}" for name in ("reused", "again", "new"))
+    return (
+        (pad("", _name_cells(width) + 2) + f"{names}{'reading':>{TIME_CELLS}}{'tok/s':>{SPEED_CELLS}}  why again", "muted"),
+    )
+
+
+def cache_rows(turns: Sequence[TurnSpent]) -> list[GroupRow]:
+    """Return a row for each turn with its sum and below it one for each request."""
+    rows: list[GroupRow] = []
+    number = 0
+    for turn in turns:
+        group = turn.turn_id or "earlier"
+        rows.append(GroupRow(group, "", _line(turn.title, turn.sum, "strong")))
+        for spent in turn.requests:
+            number += 1
+            rows.append(GroupRow(group, str(number), _line(f"  request {number}", spent, "")))
+    return rows
+
+
+def request_text(spent: Spent) -> str:
+    """Return a request in words."""
+    told = "as the server said" if spent.is_told else "inferred: the server does not say"
+    again = f"{spent.reread:,} read again" + (f" ({spent.miss})" if spent.reread and spent.miss else "")
+    wrote = f"; wrote {spent.written_per_s:.0f} tokens a second" if spent.written_per_s else ""
+    return f"{spent.reused:,} reused, {again}, {spent.new:,} new, {told}{wrote}"
+
+
+def _spent(event: UsageUpdated) -> Spent:
+    prompt = event.usage.prompt_tokens
+    reused = event.reused_tokens or (0 if event.reread_tokens or event.miss else event.usage.cached_tokens)
+    new = max(0, prompt - reused - event.reread_tokens)
+    read_s = event.read_s or event.first_token_s
+    return Spent(
+        reused, event.reread_tokens, new, read_s, 1, event.is_cache_told, sanitize_line(event.miss), event.tokens_per_s
+    )
+
+
+def _line(title: str, spent: Spent, role: str) -> Callable[[int], Line]:
+    speed = f"{spent.read_per_s:.0f}" if spent.read_per_s else ""
+    about = "" if spent.is_told or spent.requests != 1 else "~"
+
+    def make(width: int) -> Line:
+        name = _name_cells(width)
+        return (
+            (pad(fit(sanitize_line(title), name - 1), name), role),
+            (f"{about + tokens_text(spent.reused):>{COUNT_CELLS}}", "good" if spent.reused else "muted"),
+            (f"{tokens_text(spent.reread):>{COUNT_CELLS}}", "warn" if spent.reread else "muted"),
+            (f"{tokens_text(spent.new):>{COUNT_CELLS}}", ""),
+            (f"{seconds_text(spent.read_s):>{TIME_CELLS}}{speed:>{SPEED_CELLS}}", "muted"),
+            (f"  {fit(spent.miss, CAUSE_CELLS - 2)}", "muted" if spent.miss == FIRST else "warn"),
+        )
+
+    return make
+
+
+def _name_cells(width: int) -> int:
+    return max(LEAST_CAUSE, width - 3 * COUNT_CELLS - TIME_CELLS - SPEED_CELLS - CAUSE_CELLS)
+
+
+FRAME_ROWS = 14
+
+
+class Grouped(ModalScreen[None]):
+    """Shows what the subclass gives: `title`, `head`, `columns`, `rows`, and `about` the marked row."""
+
+    CSS_PATH = "../dialogs.tcss"
+    VERTICAL_BREAKPOINTS = HEIGHTS
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.APP), *bindings(Scope.MOVING)]
+
+    SCOPE: ClassVar[Scope] = Scope.READING
+    TITLE_TEXT: ClassVar[str] = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows_list = GroupedList()
+        self._head = Static("", classes="grouped-head", markup=False)
+        self._columns = Static("", classes="grouped-columns", markup=False)
+        self._about = Static("", classes="grouped-about", markup=False)
+        self._verbs = Verbs()
+
+    def compose(self) -> ComposeResult:
+        """Lay out sums, rows, what is known of the marked one, and verbs."""
+        with Vertical(classes="box wide grouped"):
+            yield Static(self.TITLE_TEXT, classes="box-title", markup=False)
+            yield self._head
+            yield self._columns
+            yield self.rows_list
+            yield self._about
+            yield self._verbs
+
+    @abstractmethod
+    def head(self) -> str:
+        """Return the sums in words."""
+
+    @abstractmethod
+    def columns(self, width: int) -> Line:
+        """Return the names of the columns."""
+
+    @abstractmethod
+    def rows(self) -> Sequence[GroupRow]:
+        """Return the rows."""
+
+    @abstractmethod
+    def about(self, row: GroupRow) -> str:
+        """Return what can be said of a row."""
+
+    def on_mount(self) -> None:
+        """Show the rows."""
+        self.rows_list.focus()
+        self._verbs.show([*of_scope(self.SCOPE), closing("back")])
+        self.call_after_refresh(self.draw)
+
+    def on_resize(self) -> None:
+        """Fit the columns to the width."""
+        self.call_after_refresh(self.draw)
+
+    def draw(self) -> None:
+        """Show what there is now."""
+        rows = self.rows()
+        self._head.update(self.head())
+        self.rows_list.show(rows)
+        room = self.size.height - FRAME_ROWS - max(0, self._verbs.size.height - 1)
+        self.rows_list.styles.height = max(1, min(room, len(rows)))
+        self._columns.update(Content.styled(plain(self.columns(self.rows_list.content_width - 2)), "$text-muted"))
+
+    @on(GroupedList.Marked)
+    def _describe(self) -> None:
+        current = self.rows_list.current
+        self._about.update(Content.styled(self.about(current) if current else "", "$text-muted"))
+
+    def action_grouped_fold(self) -> None:
+        """Fold the marked group, or unfold it."""
+        self.rows_list.choose()
+
+    def action_close_or_stop(self) -> None:
+        """Close."""
+        _ = self.dismiss(None)
+
+
+class BudgetController:
+    """Answers the commands of long work."""
+
+    def __init__(self, stage: WorkbenchApi) -> None:
+        self._stage = stage
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what answers the commands."""
+        return {"room.make": self._make_room, "budget.show": self._budget, "deep.begin": self._deep}
+
+    def _make_room(self, focus: str) -> None:
+        active = self._stage.desk.active
+        if active is None:
+            self._stage.say("no session yet")
+            return
+        active.session.waiting.make_room(focus)
+
+    def _budget(self, words: str) -> None:
+        active = self._stage.desk.active
+        if active is None:
+            self._stage.say("no session yet")
+            return
+        try:
+            if words.strip():
+                set_budget(active.session.budget, words)
+        except UsageError as error:
+            self._stage.say(error.full_text(), "error")
+            return
+        self._stage.say(budget_words(active.session.budget))
+
+    def _deep(self, words: str) -> None:
+        """Give the session a budget and let it plan first; the plan is then carried out under the budget."""
+        active = self._stage.desk.active
+        if active is None:
+            self._stage.say("no session yet")
+            return
+        try:
+            task = begin_deep(active.session.budget, words)
+        except UsageError as error:
+            self._stage.say(error.full_text(), "error")
+            return
+        active.session.set_mode(Mode.PLAN)
+        active.session.submit(task)
+
+
+FIXED = "Only results and what came with your messages can be folded, left out or pinned."
+
+
+class WindowScreen(Grouped):
+    """Shows each part of the next request and lets single ones be folded, left out, brought back and pinned."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.CONTEXT)]
+    SCOPE: ClassVar[Scope] = Scope.CONTEXT
+    TITLE_TEXT: ClassVar[str] = "WHAT FILLS THE WINDOW"
+
+    def __init__(self, session: Session, facts: SessionState) -> None:
+        super().__init__()
+        self._use, self._calls, self._facts = session.window_use, session.calls, facts
+        self._parts = self._use.parts()
+        self.rows_list.shut = {part.name for part in self._parts if not part.name.startswith("results")}
+
+    def head(self) -> str:
+        """Return how much of the window is used."""
+        return window_head(self._parts, self._facts)
+
+    def columns(self, width: int) -> Line:
+        """Return the names of the columns."""
+        return column_head(width)
+
+    def rows(self) -> Sequence[GroupRow]:
+        """Return parts and messages as they are now."""
+        self._parts = self._use.parts()
+        return window_rows(self._parts, self._facts.window_tokens, self._use.read_s)
+
+    def about(self, row: GroupRow) -> str:
+        """Return what a change of the marked message would cost, before it is made."""
+        item = self._item(row)
+        if row.group == TOOLS and not row.key:
+            return f"{calls_words(self._calls)}; /calls changes it."
+        if item is None or not item.id:
+            return "Enter folds a group here; what is sent stays the same." if not row.key else FIXED
+        return cost_text(item, self._use.read_s)
+
+    def action_window_fold(self) -> None:
+        """Send only the beginning of the marked result."""
+        if (item := self._marked()) is not None:
+            self._use.fold(item.id)
+            self.draw()
+
+    def action_window_leave_out(self) -> None:
+        """Send a line in place of the marked result."""
+        if (item := self._marked()) is not None:
+            self._use.leave_out(item.id)
+            self.draw()
+
+    def action_window_back(self) -> None:
+        """Send the marked result whole again."""
+        if (item := self._marked()) is not None and item.state:
+            self._use.bring_back(item.id)
+            self.draw()
+
+    def action_window_pin(self) -> None:
+        """Pin the marked result, or let it go."""
+        if (item := self._marked()) is not None:
+            self._use.pin(item.id, is_pinned=not item.is_pinned)
+            self.draw()
+
+    def _marked(self) -> WindowItem | None:
+        current = self.rows_list.current
+        item = self._item(current) if current is not None else None
+        return item if item is not None and item.id else None
+
+    def _item(self, row: GroupRow) -> WindowItem | None:
+        items = next((part.items for part in self._parts if part.name == row.group), ())
+        return next((item for at, item in enumerate(items) if item_key(item, at) == row.key), None)
+
+
+class CacheScreen(Grouped):
+    """Shows, by turn and request, what of each prompt was reused, read again and new."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.CACHE)]
+    SCOPE: ClassVar[Scope] = Scope.CACHE
+    TITLE_TEXT: ClassVar[str] = "HOW THE PROMPTS WERE READ"
+
+    def __init__(self, history: Sequence[Envelope]) -> None:
+        super().__init__()
+        self._turns = turns_spent(history)
+        self.rows_list.shut = {turn.turn_id or "earlier" for turn in self._turns[:-1]}
+        self.rows_list.empty_text = "no request yet"
+
+    def head(self) -> str:
+        """Return the sums."""
+        return cache_head(self._turns)
+
+    def columns(self, width: int) -> Line:
+        """Return the names of the columns."""
+        return cache_columns(width)
+
+    def rows(self) -> Sequence[GroupRow]:
+        """Return turns and requests."""
+        return cache_rows(self._turns)
+
+    def about(self, row: GroupRow) -> str:
+        """Return a request in words."""
+        if not row.key:
+            return "Enter folds a turn. ~ is inferred: the server does not say what it reused."
+        requests = [spent for turn in self._turns for spent in turn.requests]
+        return request_text(requests[int(row.key) - 1])

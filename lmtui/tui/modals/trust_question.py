@@ -1,0 +1,305 @@
+"""The question about a folder that brings settings, rules, hooks or servers of its own: all of them are listed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from lmtui.core.errors import LmtuiError
+from lmtui.core.look_alikes import warning
+from lmtui.core.mcp import Reach
+from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize_line
+from lmtui.core.sessions import SessionHost
+from lmtui.core.trust import TrustItem, kinds_text, part_by_time
+from lmtui.tui.commands import Command, Scope, bindings, closing, command, first_key, of_scope
+from lmtui.tui.lines.line_view import PageView, whole_text
+from lmtui.tui.lines.styled_text import Line, fit, pad
+from lmtui.tui.modals.approval_words import titled
+from lmtui.tui.modals.consent import Consent
+from lmtui.tui.modals.picker import Confirm, Picker
+from lmtui.tui.modals.results import Choice
+from lmtui.tui.screens.viewer import Viewer
+from lmtui.tui.widgets.bars import Verbs
+from lmtui.tui.wording import folder_text
+from lmtui.tui.workbench_api import Handler, WorkbenchApi
+
+MOST_KIND_CELLS = 18
+
+
+def item_lines(items: Sequence[TrustItem], width: int) -> list[Line]:
+    """Return every item: what kind, where it stands, and its text, all of it."""
+    found: list[Line] = []
+    source = ""
+    kind_cells = min(MOST_KIND_CELLS, max((len(sanitize_line(item.kind)) for item in items), default=0))
+    for item in items:
+        if item.source != source:
+            source = item.source
+            found += [*([()] if found else []), *whole_text(escape_invisible_line(source), width, "strong")]
+        room = max(8, width - kind_cells - 4)
+        lines = [*whole_text(escape_invisible_line(item.text), room), *whole_text(warning((item.text,)), room, "bad")]
+        lines = [line for line in lines if line]
+        kinds = [sanitize_line(item.kind), *([""] * (len(lines) - 1))]
+        found += [
+            ((f"  {pad(fit(kind, kind_cells), kind_cells)}  ", "muted"), *line) for kind, line in zip(kinds, lines, strict=True)
+        ]
+    return found
+
+
+FRAME_ROWS = 11
+TRUSTED_NOTE = "A change to any of these asks again.  `lmtui config trust --list` names your other folders."
+
+
+class Trusted(ModalScreen[bool]):
+    """Lists what is trusted.  The result tells whether it was taken back."""
+
+    CSS_PATH = "../dialogs.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.TRUSTED), *bindings(Scope.APP), *bindings(Scope.MOVING)]
+
+    SCOPE: ClassVar[Scope] = Scope.TRUSTED
+
+    def __init__(self, host: SessionHost) -> None:
+        super().__init__()
+        self._host = host
+        self._items = tuple(host.trust.trusted())
+        self._page = PageView(lambda width: item_lines(self._items, width))
+        self._note = Static(TRUSTED_NOTE, classes="consent-notes", markup=False)
+        self._verbs = Verbs()
+
+    def compose(self) -> ComposeResult:
+        """Lay out the list between its title and what can be done."""
+        folder = sanitize_line(folder_text(self._host.workspace, Path.home()))
+        with Vertical(classes="box reading"):
+            yield Static(f"TRUSTED IN {folder}", classes="box-title", markup=False)
+            yield self._page
+            yield self._note
+            yield self._verbs
+
+    def on_mount(self) -> None:
+        """Let the keys scroll."""
+        self._page.focus()
+        self._verbs.show([*of_scope(Scope.TRUSTED), closing()])
+        self.watch(self._page, "virtual_size", self._fit, init=False)
+
+    def on_resize(self) -> None:
+        """Give the text its rows."""
+        self.call_after_refresh(self._fit)
+
+    def _fit(self) -> None:
+        self._page.styles.height = max(1, min(self.size.height - FRAME_ROWS, self._page.line_total()))
+
+    def action_trusted_revoke(self) -> None:
+        """Ask, then take all of it back."""
+        self.run_worker(self._ask(), group="trusted", exclusive=True)
+
+    async def _ask(self) -> None:
+        text = f"{pluralize(len(self._items), 'item')}: none of it holds any more until you trust it again."
+        if not await self.app.push_screen_wait(Confirm("Take back your trust in this folder?", text)):
+            return
+        try:
+            self._host.trust.revoke()
+        except LmtuiError as error:
+            self._note.update(Content.styled(sanitize_line(error.full_text()), "$error"))
+            return
+        _ = self.dismiss(result=True)
+
+    def action_close_or_stop(self) -> None:
+        """Close."""
+        _ = self.dismiss(result=False)
+
+
+LOOK_S = 0.5
+NOTE = (
+    "They could run programs, reach servers or loosen what asks. Until you trust them, they are ignored; "
+    "a change to any of them asks again."
+)
+
+
+class TrustQuestion(Consent[bool | None]):
+    """Lists what waits.  The result is None where it was left without an answer."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.TRUST), *bindings(Scope.APP), *bindings(Scope.MOVING)]
+
+    SCOPE: ClassVar[Scope] = Scope.TRUST
+    GUARDED: ClassVar[tuple[str, ...]] = ("trust.yes",)
+
+    def __init__(self, host: SessionHost, *, now: Callable[[], datetime]) -> None:
+        self._items = _open_items(host)
+        self._page = PageView(lambda width: item_lines(self._items, width))
+        super().__init__(self._page, now)
+        self._host = host
+        self._error = ""
+        self._is_asked_again = not host.trust.waiting()
+        self._has_trusted = bool(host.trust.trusted())
+
+    def on_mount(self) -> None:
+        """Look now and then whether another lmtui was answered meanwhile."""
+        super().on_mount()
+        self.run_worker(self._watch(), group="trust-look")
+
+    async def _watch(self) -> None:
+        trust = self._host.trust
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if await asyncio.to_thread(trust.refused if self._is_asked_again else trust.waiting):  # it reads the folder
+                continue
+            is_trusted = trust.answered_elsewhere()  # takes the answer up: that is the loop's to do
+            if is_trusted is None or (self._is_asked_again and not is_trusted) or self.app.screen is not self:
+                continue
+            said = "this folder is trusted" if is_trusted else "this folder is not trusted"
+            self.app.notify(f"{said}: another lmtui was answered", markup=False)
+            _ = self.dismiss(is_trusted)
+            return
+
+    def headline(self, width: int) -> Content:
+        """Return which folder, and how much it brings."""
+        folder = sanitize_line(folder_text(self._host.workspace, Path.home()))
+        return titled(f"Trust what {folder} brings?", pluralize(len(self._items), "item"), "$text-muted", width)
+
+    def notes(self) -> Content:
+        """Return what trust means."""
+        return Content.styled(self._error, "$error") if self._error else Content.styled(NOTE, "$text-muted")
+
+    def choices(self) -> Sequence[Command]:
+        """Return the answers."""
+        is_left_out = {"trust.list": not self._has_trusted, "trust.reach": not any(item.server for item in self._items)}
+        found = [each for each in of_scope(Scope.TRUST) if not is_left_out.get(each.id)]
+        return [*found, closing("ask again later")]
+
+    def action_trust_yes(self) -> None:
+        """Trust what is listed."""
+        if self.answer_counts():
+            self._answer(is_trusted=True)
+
+    def action_trust_no(self) -> None:
+        """Go on without it."""
+        self._answer(is_trusted=False)
+
+    def _answer(self, *, is_trusted: bool) -> None:
+        try:
+            self._host.trust.answer(self._items, is_trusted=is_trusted)
+        except LmtuiError as error:
+            self._error = sanitize_line(error.full_text())
+            self.draw()
+            return
+        _ = self.dismiss(is_trusted)
+
+    def action_trust_reach(self) -> None:
+        """Let the user choose where a server runs, whatever its entry says."""
+        if any(item.server for item in self._items):
+            self.run_worker(self._choose_reach(), group="trust-reach", exclusive=True)
+
+    async def _choose_reach(self) -> None:
+        servers = [item for item in self._items if item.server]
+        choices = [Choice(item.server, sanitize_line(item.server), sanitize_line(item.text)) for item in servers]
+        is_one = len(choices) == 1
+        name = servers[0].server if is_one else await self.app.push_screen_wait(Picker("WHICH SERVER?", choices))
+        if not name:
+            return
+        ways = [Choice(reach.name, str(reach)) for reach in Reach]
+        title = f"WHERE DOES {sanitize_line(name)} RUN?"
+        if (way := await self.app.push_screen_wait(Picker(title, ways, note="kept for you alone"))) is None:
+            return
+        try:
+            self._host.extensions.mcp.choose_reach(name, Reach[way])
+        except LmtuiError as error:
+            self._error = sanitize_line(error.full_text())
+        self._items = _open_items(self._host)
+        self._page.show(lambda width: item_lines(self._items, width))
+        self._page.move_to_edge(is_end=False)  # what changed may stand above
+        self._has_seen_end = False
+        self._fit_later()
+
+    def action_trust_list(self) -> None:
+        """Show what is trusted by now."""
+        if self._has_trusted:
+            _ = self.app.push_screen(Trusted(self._host), self._taken_back)
+
+    def _taken_back(self, is_done: bool | None) -> None:
+        if is_done:
+            self._error = "Taken back: close this and look again (/trust)."
+            self.draw()
+
+    def action_trust_look(self) -> None:
+        """Show the file that they come from, or let one be chosen."""
+        sources = list(dict.fromkeys(item.source for item in self._items))
+        if len(sources) == 1:
+            self._show(sources[0])
+            return
+        choices = [Choice(str(number), sanitize_line(source)) for number, source in enumerate(sources)]
+        picker = Picker("LOOK AT", choices)
+        _ = self.app.push_screen(picker, lambda number: self._show(sources[int(number)]) if number is not None else None)
+
+    def _show(self, source: str) -> None:
+        _ = self.app.push_screen(Viewer(self._host, source))
+
+    def action_close_or_stop(self) -> None:
+        """Leave it open: the question comes again."""
+        _ = self.dismiss(None)
+
+
+def _open_items(host: SessionHost) -> tuple[TrustItem, ...]:
+    """Return what can be answered: what waits, or else what was refused."""
+    return tuple(host.trust.waiting() or host.trust.refused())
+
+
+class TrustController:
+    """Answers the command of trust."""
+
+    def __init__(self, stage: WorkbenchApi) -> None:
+        self._stage = stage
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what answers the command."""
+        return {"trust.show": lambda _: self._show()}
+
+    def _show(self) -> None:
+        """Ask about what waits or was refused; where there is nothing of it, show what is trusted."""
+        host = self._stage.desk.host
+        if host is None:
+            return
+        items = tuple(host.trust.waiting() or host.trust.refused())
+        trusted = host.trust.trusted()
+        if items:
+            question = TrustQuestion(host, now=self._stage.now)
+            _ = self._stage.app.push_screen(question, lambda answer: self._answered(items, answer))
+        elif trusted:
+            _ = self._stage.app.push_screen(Trusted(host), self._taken_back)
+        elif host.extensions.mcp.problems():
+            self._stage.say("nothing here waits for trust, but a file of servers cannot be read: /mcp says which", "warning")
+        else:
+            self._stage.say("this folder brings nothing that needs your trust")
+
+    def _answered(self, items: Sequence[TrustItem], is_trusted: bool | None) -> None:
+        if is_trusted:
+            self._stage.say(trusted_words(items))
+        elif is_trusted is False:
+            self._stage.say("not trusted: none of it holds; /trust asks again")
+
+    def _taken_back(self, is_done: bool | None) -> None:
+        if is_done:
+            self._stage.say(taken_back_words())
+
+
+def trusted_words(items: Sequence[TrustItem]) -> str:
+    """Return what of the items that were trusted just now holds at once, and what from the next session on."""
+    now, later = part_by_time(items)
+    key = first_key(command("session.new"))
+    parts = [f"hold now: {kinds_text(now)}"] if now else []
+    parts += [f"from the next session on ({key} opens one): {kinds_text(later)}"] if later else []
+    return f"trusted; {'; '.join(parts)}"
+
+
+def taken_back_words() -> str:
+    """Return what holds once trust was taken back."""
+    key = first_key(command("session.new"))
+    return f"taken back: its servers end now; hooks and settings hold on in sessions that are open ({key} opens one without)"
