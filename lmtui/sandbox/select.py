@@ -101,14 +101,7 @@ async def select_sandbox(
         UsageError: the workspace, the backend, the network, the runtime or a folder cannot be.
     """
     folder = await asyncio.to_thread(check_workspace, workspace)
-    if backend not in BACKENDS:
-        raise UsageError(f"there is no sandbox called {backend}", f"Choose one of {', '.join(BACKENDS)}.")
-    if network not in NETWORKS:
-        raise UsageError(f"the sandbox's network cannot be {network}", "It is none, proxy or on.")
-    if network == "proxy" and backend not in ("auto", *FULL):
-        raise UsageError(f"{backend} has no proxy", "The proxy needs docker, podman or bubblewrap; or take --network off.")
-    if runtime and backend not in ("auto", *_ENGINES):
-        raise UsageError(f"{backend} has no runtime {runtime}", "Only docker and podman have runtimes.")
+    _check_choice(backend, network, runtime)
     shown = await asyncio.to_thread(check_toolchains, toolchains, folder)
     allowed = tuple(map(parse_pattern, hosts))
     tools = [*(each.expanduser() for each in toolchains), *shown, *tool_places(Path.home().resolve())]
@@ -130,6 +123,18 @@ async def select_sandbox(
     launcher = LaneLauncher(folder, lanes, partial(_for_server, folder, options))
     connect = partial(_with_proxy, folder, options)
     return WorkspaceSandbox(lanes, partial(_release, key), launcher=launcher, limits=limits, connect=connect)
+
+
+def _check_choice(backend: str, network: str, runtime: str) -> None:
+    """Refuse a backend that does not exist, or that lacks the network or the runtime."""
+    if backend not in BACKENDS:
+        raise UsageError(f"there is no sandbox called {backend}", f"Choose one of {', '.join(BACKENDS)}.")
+    if network not in NETWORKS:
+        raise UsageError(f"the sandbox's network cannot be {network}", "It is none, proxy or on.")
+    if network == "proxy" and backend not in ("auto", *FULL):
+        raise UsageError(f"{backend} has no proxy", "The proxy needs docker, podman or bubblewrap; or take --network off.")
+    if runtime and backend not in ("auto", *_ENGINES):
+        raise UsageError(f"{backend} has no runtime {runtime}", "Only docker and podman have runtimes.")
 
 
 def _for_server(workspace: Path, options: Options, name: str, launch: Launch, proxy: Proxy | None) -> Backend:

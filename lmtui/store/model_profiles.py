@@ -99,7 +99,7 @@ def _profile(found: dict[str, Any]) -> ModelProfile:
 
 
 _VALUES: Mapping[str, Callable[[Any], Any]] = {
-    "str": str, "int": int, "float": float, "bool | None": bool, "CallForm | None": ToolCallFormat,
+    "str": str, "int": int, "float": float, "bool | None": bool, "ToolCallFormat | None": ToolCallFormat,
 }  # fmt: skip
 
 
@@ -115,7 +115,7 @@ def _fits(name: str, value: object) -> bool:
             return is_number
         case "bool | None":
             return isinstance(value, bool)
-        case "CallForm | None":
+        case "ToolCallFormat | None":
             return value in tuple(ToolCallFormat)
         case _:
             return False

@@ -223,7 +223,7 @@ async def _client(
 
 
 class SdkConnection:
-    """An open connection; implements `features.mcp.connection.Connection`."""
+    """An open connection; implements `features.mcp.server_connection.Connection`."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
