@@ -18,6 +18,8 @@ ALLOWED_JOINS = {
     "lmtui/paths.py": "names lmtui's own folder, which is a mount point inside and read-only",
     "lmtui/plain_files.py": "opens component by component, by descriptors, without following links",
     "lmtui/sandbox/mount_layout.py": "names the sources of mounts, which are compared from inside before anything runs",
+    "lmtui/sandbox/bubblewrap.py": "names the target of a mount inside",
+    "lmtui/sandbox/docker.py": "names the target of a mount inside",
     "lmtui/sandbox/selftest.py": "looks for its own probe before the sandbox is used",
     "lmtui/app/settings_trust.py": "shows lmtui's own settings file",
     "lmtui/features/mcp/mcp_config.py": "names files that plain_files reads",
