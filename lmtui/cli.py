@@ -227,7 +227,7 @@ def _app(arguments: argparse.Namespace, session_id: str = "", task: str = "", *,
 def _host_opener(
     arguments: argparse.Namespace, session_id: str
 ) -> tuple[Path, Loaded, Callable[[], SessionHost], list[SessionHost]]:
-    """Return workspace, settings, what opens the host of a user who is there, and the list that it then stands in."""
+    """Return workspace, settings, what opens the host of a user who is there, and the list that it then is in."""
     workspace, read = _reader(arguments)
     loaded = read()
     opened: list[SessionHost] = []
@@ -290,7 +290,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _task_and_input(task: str | None) -> tuple[str, str]:
-    """Return the task, and what was piped in beside it.
+    """Return the task, and what was piped in next to it.
 
     Raises:
         UsageError: there are no words for the model, or too many.

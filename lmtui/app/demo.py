@@ -1,4 +1,4 @@
-"""The demo: a scripted server on a port of its own and a fresh folder for the real tools to work in."""
+"""The demo: a scripted server on its own port and a fresh folder for the real tools to work in."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def fresh_folder(folder: Path | None) -> Path:
     """Return a folder that the demo may write in: the one named, or a new one in the temporary folder.
 
     Raises:
-        UsageError: it cannot be made, or holds more than what people bring for an agent (servers, skills, hooks, instructions).
+        UsageError: it cannot be made, or holds more than what an agent uses (servers, skills, hooks, instructions).
     """
     if folder is None:
         return Path(tempfile.mkdtemp(prefix="lmtui-demo-"))

@@ -74,7 +74,7 @@ class Examiner:
 
 
 def _over(known: ModelProfile, found: ModelProfile) -> ModelProfile:
-    """Return what was known with what was found in its place; the form of calls that was set by hand stays."""
+    """Return what was known with what was found in its place; the form of calls that was set manually stays."""
     empty = ModelProfile()
     news = {name: getattr(found, name) for name in _FOUND if getattr(found, name) != getattr(empty, name)}
     if found.call_form is None:

@@ -1,4 +1,4 @@
-"""What people bring with them, put together with the sessions of a workspace: MCP servers, skills and sub-agents.
+"""Joins extensions with the sessions of a workspace: MCP servers, skills and sub-agents.
 
 Nothing starts before the first session is opened, and nothing here waits for a server, but for the one case that it says.
 """
@@ -102,7 +102,7 @@ def shelf_of(workspace: Path, count_tokens: TokenCounter) -> SkillShelf:
 
 
 async def read_skills(workspace: Path) -> tuple[list[Skill], list[PromotedTool], tuple[str, int]]:
-    """Return the skills and promoted tools that are there now, and what the model is told of them with its price."""
+    """Return the skills and promoted tools that are there now, and what the model is told about them with its price."""
     shelf = shelf_of(workspace, count_tokens)
     return list(await shelf.found()), list(shelf.promoted()), await shelf.told()
 
@@ -122,7 +122,7 @@ def agents_of(workspace: Path, count_tokens: TokenCounter) -> AgentFiles:
 
 
 async def read_agents(workspace: Path) -> tuple[Sequence[AgentDefinition], int]:
-    """Return the definitions that are there now, and what the model is told of them costs at most."""
+    """Return the definitions that are there now, and what the model is told about them costs at most."""
     agents = agents_of(workspace, count_tokens)
     return await agents.found(), (await agents.told(MOST_TOLD_TOKENS // 2))[1]
 
@@ -256,14 +256,14 @@ def guide_of(
 ) -> InstructionSource:
     """Return who reads the instructions, the persona and the user's profile, and the lists of skills and of sub-agents.
 
-    `own` are instructions that the user gave beside the files.
+    `own` are instructions that the user gave next to the files.
     """
     files = InstructionFiles(workspace, config_dir(), count_tokens, own)
     return SkillsGuide(files, skills.told, agents) if skills is not None else files
 
 
 def own_instructions(config: Config) -> str:
-    """Return the user's own instructions, and which folders there are beside the workspace."""
+    """Return the user's own instructions, and which folders there are next to the workspace."""
     folders = [
         f"- {Path(each.removesuffix(':rw')).expanduser().resolve()} ({'writable' if each.endswith(':rw') else 'read-only'})"
         for each in config.add_dirs
@@ -334,7 +334,7 @@ class SessionExtensions:
     async def prepare(self) -> None:
         """Start the servers, and wait for what a session cannot begin without.
 
-        A server that ran before is told of from memory and waited for when it is called.  One that is met for the first time
+        A server that ran before is told about from memory and waited for when it is called.  One that is met for the first time
         has no tools to tell of yet: where nobody is there to see it come, the session waits for it a while.
         """
         _ = await asyncio.to_thread(self.skills.promoted)

@@ -226,7 +226,7 @@ class Runtime:
     Args:
         workspace: a folder that was checked.
         config: the settings in force.
-        is_attended: somebody is there to answer; else what would ask is refused.
+        is_attended: somebody is there to answer; else what needs approval is refused.
         is_mode_forced: resumed sessions take the configured mode instead of the one they had.
     """
 
@@ -302,7 +302,7 @@ class Runtime:
             _ = await (await self.sandbox()).status()
 
     async def new_session(self, policy: Policy | None = None) -> EngineSession:
-        """Open a fresh session; with a policy its rules hold beside the settings' own, and it says whether anybody is there."""
+        """Open a fresh session; with a policy its rules join those of the settings.  It says whether a user is there."""
         session_id = new_session_id(datetime.now(UTC))
         await self.extensions.prepare()
         session = EngineSession(self._parts(session_id, await self.sandbox(), self._store.create, policy))

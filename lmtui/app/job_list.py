@@ -29,7 +29,7 @@ def told(records: Sequence[JobRecord]) -> JobsChanged:
 
 
 def shown_schedule(job: JobRecord) -> str:
-    """Return a job's schedule for a person, or what goes on with it."""
+    """Return a job's schedule for a person, or what continues with it."""
     if job.lease is not None:
         return "running"
     if job.tries:
@@ -40,12 +40,12 @@ def shown_schedule(job: JobRecord) -> str:
 
 
 def shown_time(job: JobRecord) -> datetime | None:
-    """Return the time that stands beside a job, None where it is paused."""
+    """Return the time that is next to a job, None where it is paused."""
     return job.last_run if job.lease is not None else job.next_time if job.is_enabled else None
 
 
 def problems(read: JobsRead) -> list[str]:
-    """Return what the user is told of a table: jobs that are not theirs, a file that was put aside."""
+    """Return what the user is told about a table: jobs that are not theirs, a file that was put aside."""
     return [
         *([foreign_text(read.foreign)] if read.foreign else []),
         *([f"the jobs in .lmagent/index.db could not be read; the file is now {read.set_aside}"] if read.set_aside else []),
@@ -53,7 +53,7 @@ def problems(read: JobsRead) -> list[str]:
 
 
 def foreign_text(count: int) -> str:
-    """Return what the user is told of jobs that are not theirs."""
+    """Return what the user is told about jobs that are not theirs."""
     what, verbs = ("1 job", ("was", "does")) if count == 1 else (f"{count} jobs", ("were", "do"))
     return f"{what} in .lmagent/index.db {verbs[0]} not added by your lmtui in this folder, and {verbs[1]} not run"
 
@@ -115,7 +115,7 @@ class WorkspaceJobs:
         return await self._change_one(job_id, resumed)
 
     async def remove(self, job_id: str) -> JobRecord:
-        """Remove a job; of a wait a mark stays, so that it is not made anew when its session is opened."""
+        """Remove a job; of a wait a mark stays, so that it is not made again when its session is opened."""
         record = find_job((await self.read()).records, job_id)
         if record.kind is JobKind.WAKE:
             return await self._change_one(record.id, lambda job: replace(job, due=None, last_outcome="removed"))

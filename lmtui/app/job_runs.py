@@ -43,10 +43,10 @@ class JobHost(Protocol):
         """Return the folder."""
 
     async def new_session(self, policy: Policy | None = None) -> EngineSession:
-        """Open a fresh session with a policy of its own."""
+        """Open a fresh session with its own policy."""
 
     async def open_session(self, session_id: str, policy: Policy | None = None) -> EngineSession:
-        """Open an earlier session with a policy of its own."""
+        """Open an earlier session with its own policy."""
 
     def is_open(self, session_id: str) -> bool:
         """Tell whether this process has a session open."""
@@ -77,7 +77,7 @@ class JobRuns:
     def _is_taken(self, record: JobRecord, wanted: str) -> bool:
         """Tell whether a session is at another job here, or open under a policy that is not the job's own.
 
-        A wait of the session's own goes on under the policy that the session has.
+        A wait of the session's own continues under the policy that the session has.
         """
         return wanted in self.running or (_has_policy(record) and self._host.is_open(wanted))
 
@@ -189,7 +189,7 @@ def _run_end(end: TurnEnded) -> RunEnd:
 
 
 def _has_policy(record: JobRecord) -> bool:
-    """Tell whether a job has a policy of its own; a wait goes on under the one that its session has."""
+    """Tell whether a job has its own policy; a wait continues under the one that its session has."""
     return record.kind is not JobKind.WAKE and bool(record.mode or record.allow or record.deny)
 
 

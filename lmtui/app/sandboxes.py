@@ -46,7 +46,7 @@ def limits_of(config: Config) -> Limits:
 
 
 def child_limits(config: Config) -> Limits:
-    """Return the limits of a sub-agent: a budget of its own, loops as the user wants them seen."""
+    """Return the limits of a sub-agent: its own budget, loops as the user wants them seen."""
     return replace(
         limits_of(config),
         max_iterations=config.agent_max_iterations,

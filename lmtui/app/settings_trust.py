@@ -32,7 +32,7 @@ def read_own_settings(workspace: Path) -> bytes:
 
 
 class FolderTrust:
-    """A folder with settings of its own; implements `core.trust.Trust`.
+    """A folder with its own settings; implements `core.trust.Trust`.
 
     Args:
         loaded: the settings as they were read.

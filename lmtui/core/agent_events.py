@@ -1,4 +1,4 @@
-"""What happens to agents beside the root agent, and which jobs wait; see `core.events` for what holds of all events."""
+"""What happens to agents next to the root agent, and which jobs wait; see `core.events` for what holds of all events."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _TIME_LIKE = re.compile(r"\d:\d\d|\d{4}-\d\d")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitSet(Event):
-    """The session waits until a time (UTC) and goes on by itself then; any turn that starts before ends the wait."""
+    """The session waits until a time (UTC) and continues by itself then; any turn that starts before ends the wait."""
 
     kind: ClassVar[str] = "wait_set"
     until: datetime

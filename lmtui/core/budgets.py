@@ -20,7 +20,7 @@ _SCALES = {"": 1, "k": 1_000, "m": 1_000_000}
 
 @dataclass(frozen=True, slots=True)
 class SessionBudget:
-    """Tokens that are read anew and written, requests, and seconds of work; 0 is no limit."""
+    """Tokens that are read again and written, requests, and seconds of work; 0 is no limit."""
 
     tokens: int = 0
     steps: int = 0

@@ -197,7 +197,7 @@ class ThinkingDelta(Event):
 class PrefillProgress(Event):
     """The model reads the prompt.  `ratio` is 0 to 1, or -1 where the server does not tell.
 
-    `tokens` is how many it has to read anew and `estimate_s` how long that takes, as far as that is known from before (0).
+    `tokens` is how many it has to read again and `estimate_s` how long that takes, as far as that is known from before (0).
     `queued` is how many other requests the server answers first, -1 once it has begun with this one.
     """
 
@@ -353,7 +353,7 @@ class PlanChanged(Event):
 class InboxChanged(Event):
     """What the user typed while the agent worked and that has not been taken up yet; commands begin with `!`.
 
-    `is_paused`: the user stopped the agent, and what waits goes on only at their word.  `kinds` says what each of `queued` is
+    `is_paused`: the user stopped the agent, and what waits continues only at their word.  `kinds` says what each of `queued` is
     where its text does not: `reminder` (of lmtui's own), or what no log gives back: `call`, `file` (a command's), `pictures`.
     """
 
@@ -455,7 +455,7 @@ class FilesRestored(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewound(Event):
-    """The conversation goes on from before turn `turn_id`: it and what came after it is no longer sent to the model."""
+    """The conversation continues from before turn `turn_id`: it and what came after it is no longer sent to the model."""
 
     kind: ClassVar[str] = "rewound"
     turn_id: str

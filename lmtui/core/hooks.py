@@ -146,7 +146,7 @@ class HookRan(Event):
 
 
 def hook_words(event: HookRan) -> str:
-    """Return what the user is told of a hook in one line, empty where it did its work and let everything be."""
+    """Return what the user is told about a hook in one line, empty where it did its work and let everything be."""
     said = _short(sanitize_line(event.said.strip().partition("\n")[0]), _SAID_CHARS)
     name = f"hook {sanitize_line(event.event)} ({_short(sanitize_line(event.command), _COMMAND_CHARS)})"
     if event.exit_code < 0:

@@ -102,7 +102,7 @@ def is_covered(host: str, patterns: Iterable[str]) -> bool:
 
 
 def wider_patterns(host: str) -> tuple[str, ...]:
-    """Return patterns to offer beside a host: all names of its domain, unless that may be a registry's own (co.uk)."""
+    """Return patterns to offer next to a host: all names of its domain, unless that may be a registry's own (co.uk)."""
     labels = host.split(".")
     domain = labels[-2:]
     is_registry = len(domain[0]) <= 3 or domain[0] in _REGISTRY_LABELS

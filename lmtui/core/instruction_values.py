@@ -1,4 +1,4 @@
-"""What people bring to the model in words: instructions, persona, user profile, the list of skills.  Values only."""
+"""What the model is told: instructions, persona, user profile, the list of skills.  Values only."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Instructions:
 
 
 class InstructionSource(Protocol):
-    """Reads what people bring."""
+    """Reads the instruction files."""
 
     async def read(self, limit_chars: int) -> Instructions:
         """Return it as it is now, cut to about `limit_chars`; what cannot be read is named, never raised."""
@@ -76,7 +76,7 @@ class GuidanceRead(Event):
 
 
 def without_tags(text: str) -> str:
-    """Return somebody's text so that it can neither end the part that it stands in nor begin another: `<` becomes `&lt;`."""
+    """Return somebody's text so that it can neither end the part that it is in nor begin another: `<` becomes `&lt;`."""
     return _TAG.sub("&lt;", text)
 
 

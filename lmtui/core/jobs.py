@@ -49,11 +49,11 @@ class JobRecord:
 
     `schedule` is in the form that `automation.schedules` reads, `zone` an IANA name or empty for the machine's own, `due`
     (UTC) the next time, None where there is none.  `session` is the session that it always runs in, else each run has a fresh
-    one.  `mode` is the permission mode (empty: that of the settings), `allow` and `deny` are rules of its own; what would ask
+    one.  `mode` is the permission mode (empty: that of the settings), `allow` and `deny` are its own rules; what needs approval
     is refused.  `attempts` counts runs that began and did not end, since the last that did; `tries` those in a row that found
     no model server, after which it is run no earlier than `again` (UTC).  `last_outcome` is how the last one ended (a turn's
     reason, or words), `last_session` where.  `begun_session` is where a run began that has not ended yet, so that the next one
-    goes on there, and `begun_seq` the last event that the session had before.  `source` is unique to where it came from, so
+    continues there, and `begun_seq` the last event that the session had before.  `source` is unique to where it came from, so
     that one file becomes one job.
     """
 
@@ -178,13 +178,13 @@ class Jobs(Protocol):
         """Make a job due now, whatever its schedule; a unique end of the id is enough, here and below."""
 
     async def pause(self, job_id: str) -> JobRecord:
-        """Let a job run no more until it is resumed; a run that has begun goes on."""
+        """Let a job run no more until it is resumed; a run that has begun continues."""
 
     async def resume(self, job_id: str) -> JobRecord:
         """Let a paused job run again at its next time."""
 
     async def remove(self, job_id: str) -> JobRecord:
-        """Remove a job; a run that has begun goes on."""
+        """Remove a job; a run that has begun continues."""
 
     def follow_changes(self, listener: Callable[[Sequence[JobRecord]], None]) -> Callable[[], None]:
         """Call `listener` with all jobs whenever they change, on the event loop; the returned function ends it."""

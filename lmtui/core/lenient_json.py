@@ -1,4 +1,4 @@
-"""JSON as models write it: fenced, between other words, with stray commas.  A text that is cut is never mended."""
+"""JSON as models write it: fenced, between other words, with stray commas.  A text that is cut is never repaired."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def read_loose_json(text: str) -> object:
 
 
 def objects_in(text: str, word: str) -> Iterator[object]:
-    """Yield the objects that stand between other words, in the first fence that holds `word` or else in all of the text.
+    """Yield the objects that are between other words, in the first fence that holds `word` or else in all of the text.
 
     Those that begin first come first, as far as one looks.
     """
@@ -77,7 +77,7 @@ def objects_in(text: str, word: str) -> Iterator[object]:
 
 
 def _fenced(text: str, word: str = "") -> str:
-    """Return what stands in the first fence that holds a word, the whole text where none does."""
+    """Return what is in the first fence that holds a word, the whole text where none does."""
     return next((found[1] for found in _FENCED.finditer(text) if word in found[1]), text)
 
 

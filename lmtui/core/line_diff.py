@@ -1,6 +1,6 @@
 """Two texts compared line by line, and the hunks of what differs: the one comparison behind what is shown and what is applied.
 
-Lines that stand once in either text are matched first (Bram Cohen's “patience diff”), so that the work grows with the size of
+Lines that are once in either text are matched first (Bram Cohen's “patience diff”), so that the work grows with the size of
 the texts; only small stretches between them go to difflib.  Nothing here does I/O; compare large texts in a thread.
 """
 
@@ -20,7 +20,7 @@ _Range = tuple[int, int, int, int]
 
 
 class Span(NamedTuple):
-    """Lines of the old text and what stands for them in the new one, both from 0; equal ones are as many on either side."""
+    """Lines of the old text and what means them in the new one, both from 0; equal ones are as many on either side."""
 
     is_equal: bool
     old_start: int
@@ -163,7 +163,7 @@ def _equal_tail(old: Sequence[str], new: Sequence[str], where: _Range) -> int:
 
 
 def _anchors(old: Sequence[str], new: Sequence[str], where: _Range) -> list[tuple[int, int]]:
-    """Return the longest run, in order on both sides, of lines that stand once in each."""
+    """Return the longest run, in order on both sides, of lines that are once in each."""
     old_start, old_end, new_start, new_end = where
     in_old, in_new = _once(old, old_start, old_end), _once(new, new_start, new_end)
     pairs = [(at, in_new[line]) for line, at in in_old.items() if line in in_new]
@@ -187,7 +187,7 @@ def _anchors(old: Sequence[str], new: Sequence[str], where: _Range) -> list[tupl
 
 
 def _once(lines: Sequence[str], start: int, end: int) -> dict[str, int]:
-    """Return the lines that stand once, in their order, with their places."""
+    """Return the lines that are once, in their order, with their places."""
     places: dict[str, int] = {}
     more: set[str] = set()
     for at in range(start, end):

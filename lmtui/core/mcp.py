@@ -1,4 +1,4 @@
-"""MCP servers as values: what is configured, where each stands, which tools it has; and what front ends may ask.  No I/O."""
+"""MCP servers as values: what is configured, where each is, which tools it has; and what front ends may ask.  No I/O."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class Reach(StrEnum):
 
 
 class ServerState(StrEnum):
-    """Where a server stands."""
+    """Where a server is."""
 
     OFF = "off"
     WAITING = "waits for your yes"
@@ -188,7 +188,7 @@ class McpTool:
 class McpPrompt:
     """A prompt of a server: `name` is the slash command, `own_name` the server's word for it; the rest is cleaned and short.
 
-    `server_key` stands for the server in names.  `arguments` are the server's words for them, each with whether it is
+    `server_key` means the server in names.  `arguments` are the server's words for them, each with whether it is
     required.
     """
 
@@ -202,7 +202,7 @@ class McpPrompt:
 
 @dataclass(frozen=True, slots=True)
 class McpResource:
-    """A resource of a server, or a template of several: `server` is what stands for it in names, `title` cleaned and short."""
+    """A resource of a server, or a template of several: `server` is what means it in names, `title` cleaned and short."""
 
     server: str
     uri: str
@@ -214,7 +214,7 @@ class McpResource:
 class ToolChange:
     """What a tool was when the user accepted it, and is now: `kind` is added, removed or changed, `name` the server's word.
 
-    `lines` begin with `- ` for what stood there, `+ ` for what stands there now, and two blanks for a remark; all are cleaned.
+    `lines` begin with `- ` for what was there, `+ ` for what is there now, and two blanks for a remark; all are cleaned.
     """
 
     kind: str
@@ -299,7 +299,7 @@ class McpServers(Protocol):
         """Put what servers ask the user in the middle of a call before `ask`; until then it is declined."""
 
     def log_file(self, name: str) -> Path:
-        """Return where what a server says beside its output is kept."""
+        """Return where what a server says next to its output is kept."""
 
     async def settle(self, limit_s: float) -> None:
         """Wait until every server that starts is ready or is not going to be, at most so long."""

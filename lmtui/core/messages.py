@@ -34,7 +34,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class ImageRef:
-    """A picture of a message by what it is: the SHA-256 (hex) of its bytes, which are kept beside the log."""
+    """A picture of a message by what it is: the SHA-256 (hex) of its bytes, which are kept next to the log."""
 
     sha256: str
     media_type: str
@@ -77,7 +77,7 @@ class ToolChoice(StrEnum):
 
 
 class ToolCallFormat(StrEnum):
-    """How a model is told of the tools, and in which form it is to call them.
+    """How a model is told about the tools, and in which form it is to call them.
 
     `native`: in the request's `tools`, called by the server's own structured calls.  `text`: described in the system prompt,
     called in the text.  `schema`: as `text`, and the server holds the whole answer to a JSON schema.
@@ -149,7 +149,7 @@ class Usage:
 
 
 class ToolSet(StrEnum):
-    """How much a model is told of the tools.
+    """How much a model is told about the tools.
 
     Those that most work needs, all (the web, data and Python too), the few that a small window has room for, or these and some
     for long work.
@@ -163,7 +163,7 @@ class ToolSet(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """What the model is told of a tool: `parameters` is a JSON Schema object.
+    """What the model is told about a tool: `parameters` is a JSON Schema object.
 
     `aliases` and `argument_aliases` (by the argument's own name) are what other programs call it and them: taken, never told.
     """
@@ -258,7 +258,7 @@ class RetryChunk:
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """What a server measured itself: tokens that it read anew (not those of its cache) and wrote, and the seconds of each."""
+    """What a server measured itself: tokens that it read again (not those of its cache) and wrote, and the seconds of each."""
 
     read_tokens: int = 0
     read_s: float = 0.0

@@ -39,7 +39,7 @@ class VisionChanged(Event):
 class Reminder(Event):
     """lmtui itself said something to the model: what it did wrong, or the state of things.  The user did not write it.
 
-    `topic` is `plan` where it is about plan mode, `state` where it tells how the work stands, `budget` where little of one is
+    `topic` is `plan` where it is about plan mode, `state` where it tells how the work is, `budget` where little of one is
     left.
     """
 
@@ -111,9 +111,9 @@ class Pinned(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSetChanged(Event):
-    """The model is told of other tools from the next request on: a `ToolSet`, with the system prompt that goes with it.
+    """The model is told about other tools from the next request on: a `ToolSet`, with the system prompt that goes with it.
 
-    `edits` is `whole` where it is told to write files anew in place of editing them, else empty.
+    `edits` is `whole` where it is told to write files again in place of editing them, else empty.
     """
 
     kind: ClassVar[str] = "tool_set_changed"

@@ -16,7 +16,7 @@ DEFAULT_GATE = "processed == total"
 
 
 class TodoStatus(StrEnum):
-    """Where a todo stands."""
+    """Where a todo is."""
 
     PENDING = "pending"
     IN_PROGRESS = "in_progress"
@@ -230,7 +230,7 @@ class StepWork:
 
 
 def programs_of(step: PlanStep) -> frozenset[str]:
-    """Return the programs that a step's check names: well-known ones, those in backquotes, and those of its own commands."""
+    """Return the programs that a step's check names: well-known ones, those in backquotes, and those of its commands."""
     told = step.verification
     words = {basename(word) for word in _WORD.findall(told)}
     quoted = {word for text in _QUOTED.findall(told) for word in _words(text)[:1]}

@@ -53,7 +53,7 @@ class Grants:
 
 
 def grants_of(proposal: Proposal, rules: tuple[Rule, ...]) -> Grants:
-    """Return what may be granted with a plan, beside the rules in force."""
+    """Return what may be granted with a plan, next to the rules in force."""
     found: list[str] = []
     left_out: list[LeftOut] = []
     for path in proposal.files:
@@ -144,7 +144,7 @@ class PlanApprovals(Protocol):
     def approve(
         self, proposal_id: str, edited: Proposal | None = None, *, rules: tuple[str, ...] = (), by: str = "user"
     ) -> None:
-        """Approve the open plan, as it stands or as it was edited, and have it carried out.
+        """Approve the open plan, as it is or as it was edited, and have it carried out.
 
         Of `rules` those hold for this session that `grants` names for it.  `by` is user, or flag.
         """
@@ -161,7 +161,7 @@ TOPIC = "plan"
 
 @dataclass(frozen=True, slots=True)
 class PlanMode:
-    """Where planning stands.
+    """Where planning is.
 
     `before` is the mode to go back to, `asked` the proposal that waits for an answer, `count` how many there were.  `is_told`:
     the model knows that plan mode is on.  `decided` is an answer with its proposal that the model has not heard of, `later`
@@ -250,7 +250,7 @@ def approve(
 
 
 def revise(state: PlanMode, words: str) -> list[Event]:
-    """Return the events of “change it”; plan mode goes on, or holds again.
+    """Return the events of “change it”; plan mode continues, or holds again.
 
     Raises:
         ToolError: no plan is open, or nothing is said about it.

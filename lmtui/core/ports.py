@@ -1,6 +1,6 @@
 """The seams of the engine: what it needs from the outside.
 
-A protocol stands here only where a second implementation or a fake exists.  Nothing here does I/O.
+A protocol is here only where a second implementation or a fake exists.  Nothing here does I/O.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ def no_proposal(_: Proposal) -> str:
 
 
 def no_wait(_: datetime, __: str) -> None:
-    """Refuse to wait where no session goes on later."""
+    """Refuse to wait where no session continues later."""
     raise ToolError("only the main agent can wait")
 
 
@@ -245,12 +245,12 @@ class ToolContext:
     """What a tool may touch while it runs.
 
     `seen` holds the content hash of each file as an approval showed it ("" where there was none): a tool replaces just that.
-    `on_reading` tells whether a path might be read: what must not be is left out by a tool that meets it, and what would ask
+    `on_reading` tells whether a path might be read: tools leave out what must not be read, and what needs approval
     is not told by a tool that was not asked to read it.  `hunks`: only these (from 0) of the change that an approval showed
     may be applied; None is all of it.  `sees` is false where nobody who is asked sees pictures;
     `knows` tells whether the agent knows what is in a file that it would replace.  `children` sends sub-agents
     (None: this agent may not), `report` takes what a sub-agent says at its end (None: this is none).
-    `propose` puts a plan before the user and returns what the model is told of that.  `wait` lets the turn end behind this call
+    `propose` shows the user a plan and returns what the model is told about that.  `wait` lets the turn end behind this call
     and the session go on by itself at a time (UTC), with a reason; it raises `UsageError` where that is too far.
     `step_work` is what was done on the plan step under way, `interpreter` the Python that stays,
     `web` the way to the web.  `skills` are read there; `use_skill` says that one is in use from now on.
@@ -346,7 +346,7 @@ class Toolbox(Protocol):
     """The tools of one agent, in a fixed order."""
 
     def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
-        """Return what the model is told of the tools in a set of them.
+        """Return what the model is told about the tools in a set of them.
 
         Those that show pictures are among them only for a model that `sees`.
         """
@@ -363,7 +363,7 @@ class Toolbox(Protocol):
 class Limits:
     """What one turn may spend; the units are in the names, 0 is no limit.
 
-    `max_tokens` are those that are read anew and written; what a server takes from its cache does not count.  The last four end
+    `max_tokens` are those that are read again and written; what a server takes from its cache does not count.  The last 4 end
     loops: the turn ends when more than half of the last `max_same_tool_streak` calls are the same one with the same result, or
     after so many steps in a row that brought nothing new, or in which every call failed, or that were empty.
     """

@@ -1,4 +1,4 @@
-"""A program that serves: started in a place of its own, talked to over its input and output until it is ended.  Values only."""
+"""A program that serves: started in its own place, talked to over its input and output until it is ended.  Values only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class CodeResult:
 
     `is_fresh`: a new interpreter ran it, which knew nothing of earlier code; `is_lost`: the interpreter had to be ended, and
     what it knew is gone.  `total_chars` counts all that was printed, also what is left out of `output`.  `left` says what it
-    made for programs outside and was set aside.
+    made for programs outside and was moved aside.
     """
 
     output: str
@@ -64,7 +64,7 @@ FETCHERS = frozenset({"npx", "npm", "pnpm", "pnpx", "yarn", "bunx", "uvx", "uv",
 class Launch:
     """What to start, and what it may reach.
 
-    `variables` stand beside the environment of commands, and nothing else of lmtui's own does.  `folder` is where it begins,
+    `variables` are next to the environment of commands, and nothing else of lmtui's own does.  `folder` is where it begins,
     relative to the workspace.  `hosts` are patterns of hosts that it may reach (`*`: all of the network).  `toolchains` are
     folders of the user's that it may read, at the same path.  `can_write`: the workspace is not read-only to it.
     `on_host`: no sandbox is put around it, as the user named that.  `program` is what the user allowed to run, where that is
@@ -105,10 +105,10 @@ class Served(Protocol):
 
 
 class Launcher(Protocol):
-    """Starts programs that serve, each in a place of its own."""
+    """Starts programs that serve, each in its own place."""
 
     async def open(self, launch: Launch, on_error: Callable[[bytes], None]) -> Served:
-        """Start one; `on_error` gets what it says beside its output.
+        """Start one; `on_error` gets what it says next to its output.
 
         Raises:
             SandboxError: it cannot be started; the text says why, the hint what to do.
@@ -121,8 +121,8 @@ class GuardedLauncher(Launcher, Protocol):
     def guarded(self) -> AbstractAsyncContextManager[list[str]]:
         """Guard the workspace while a program does something in it, as around a command.
 
-        What it made for programs outside (`.git`, `.vscode` …) is set aside at the end; the list then says what, in words.
+        What it made for programs outside (`.git`, `.vscode` …) is moved aside at the end; the list then says what, in words.
 
         Raises:
-            SandboxError: there is no sandbox to look from, or something could not be set aside.
+            SandboxError: there is no sandbox to look from, or something could not be moved aside.
         """

@@ -267,7 +267,7 @@ def fill(file: PromptFile, arguments: str) -> FilledPrompt:
     """Put arguments into a file's text.
 
     `$ARGUMENTS` is all of them as they were typed, `$1` to `$9` are single words, empty where there are fewer.  Inside a
-    command each stays a word (`core.prompt_commands`).  Where the text has no place for arguments, they stand behind it.
+    command each stays a word (`core.prompt_commands`).  Where the text has no place for arguments, they are behind it.
     """
     words = split_arguments(arguments)
     pieces: list[TextPart] = []

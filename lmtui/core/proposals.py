@@ -124,7 +124,7 @@ def read_proposal(given: Mapping[str, object]) -> Proposal:
 
 
 def find_proposal(text: str) -> Proposal | None:
-    """Return the plan that stands as a JSON object in an answer, None where there is none.
+    """Return the plan that is as a JSON object in an answer, None where there is none.
 
     Raises:
         ToolError: one is meant, but cannot be read or carried out.
@@ -207,7 +207,7 @@ def _numbers(raw: list[object]) -> _Numbers:
     """Number the steps as their ids say, where all are numbers of their own, else in their order.
 
     Raises:
-        ToolError: an id stands there twice.
+        ToolError: an id is there twice.
     """
     ids = [_first(each, ("id", "step_id", "number", "nr")) if isinstance(each, Mapping) else None for each in raw]
     keys = [_key(each) for each in ids if each is not None]

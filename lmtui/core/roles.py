@@ -11,7 +11,7 @@ from lmtui.core.errors import ConfigError
 
 
 class ModelRole(StrEnum):
-    """A part of the work that may have a model of its own."""
+    """A part of the work that may have its own model."""
 
     PLANNER = "planner"
     CODER = "coder"

@@ -31,7 +31,7 @@ REDACTED = "[key redacted]"
 
 
 class Redactor:
-    """Replaces known values wherever they stand.
+    """Replaces known values wherever they are.
 
     A value counts only if it cannot be an ordinary word: at least 16 characters, 8 of them different (local servers take
     anything for a key, and a placeholder must not eat holes into files).

@@ -26,7 +26,7 @@ class ModelKey:
 class ModelProfile:
     """What is known of a model; zeros, empty texts and None are unknown.
 
-    `edit_form` is `exact` (text replaced by text) or `whole` (files written anew).  `token_ratio` is tokens as the server
+    `edit_form` is `exact` (text replaced by text) or `whole` (files written again).  `token_ratio` is tokens as the server
     counts them ÷ tokens as we do.  `window_tokens` is what a probe or an overflow showed.  `source` is `learned`, `exam` or
     `hand`; `note` says in words why the call form is what it is.
     """
@@ -77,7 +77,7 @@ class ExamRow:
 
 @dataclass(frozen=True, slots=True)
 class ExamState:
-    """An exam as it stands.
+    """An exam as it is.
 
     `doing` is the step that is worked on, in words.  `profile` holds what is known so far, `kept` says in words what of it was
     kept; `is_over` once nothing more comes.

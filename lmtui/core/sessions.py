@@ -203,7 +203,7 @@ class Waiting(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CallsInUse:
-    """In which form the model calls tools now, why in words (empty: nothing speaks against it), and whether by hand."""
+    """In which form the model calls tools now, why in words (empty: nothing speaks against it), and whether manually."""
 
     form: ToolCallFormat
     why: str = ""
@@ -217,7 +217,7 @@ class Calls(Protocol):
         """Return the form in use."""
 
     def use(self, form: ToolCallFormat | None) -> None:
-        """Set the form by hand from the next request on, and keep it for this model; None lets lmtui choose again."""
+        """Set the form manually from the next request on, and keep it for this model; None lets lmtui choose again."""
 
 
 class AnswerForm(Protocol):
@@ -258,7 +258,7 @@ class Session(Protocol):
     def submit(self, text: str, *, typed: str = "", images: Sequence[Image] = ()) -> None:
         """Take up a task: start a turn, or queue it behind the one that runs.
 
-        `typed` is the text as it stood in the prompt, where that differs (large pastes folded): only the files mentioned in
+        `typed` is the text as it was in the prompt, where that differs (large pastes folded): only the files mentioned in
         it (`@path`) are attached.
         """
 
@@ -270,7 +270,7 @@ class Session(Protocol):
         """Return what waits to be taken up."""
 
     def interrupt(self) -> None:
-        """Stop the running turn: close the stream, kill the running command; the session goes on, what is queued waits."""
+        """Stop the running turn: close the stream, kill the running command; the session continues, what is queued waits."""
 
     def answer(self, approval_id: str, answer: Answer) -> None:
         """Answer an open approval; one that is already resolved is ignored."""
@@ -331,7 +331,7 @@ class SessionSummary:
     """A session as a list shows it.  `state` is writing, waits, done, interrupted, error, limit, blocked or new.
 
     `tokens` is what its last request filled of the window; `match` is the line in which searched words were found;
-    `is_elsewhere`: another lmtui has it open.  `wakes` is when one that waits for its time goes on.
+    `is_elsewhere`: another lmtui has it open.  `wakes` is when one that waits for its time continues.
     """
 
     id: str
@@ -376,7 +376,7 @@ class Archive(Protocol):
 
 
 class SessionHost(Protocol):
-    """What a front end needs beside sessions: which there are, opening one, finding servers, looking at files."""
+    """What a front end needs next to sessions: which there are, opening one, finding servers, looking at files."""
 
     @property
     def workspace(self) -> Path:

@@ -24,7 +24,7 @@ class SkillSource(StrEnum):
 
 
 class SkillState(StrEnum):
-    """Where a skill stands."""
+    """Where a skill is."""
 
     READY = "ready"
     WAITING = "waits for trust"
@@ -110,7 +110,7 @@ class SkillReader(Protocol):
         """Return a skill to be followed."""
 
     async def read_file(self, name: str, file: str) -> str:
-        """Return a file beside a skill's own, as text."""
+        """Return a file next to a skill's own, as text."""
 
     def check(self, path: str, text: str, function: str, name: str) -> PromotedTool:
         """Return what a function of a file would be as a tool."""
@@ -172,7 +172,7 @@ _PROMOTE_FORM = "Write /promote FILE FUNCTION [NAME]."
 
 
 def skill_state(skill: Skill) -> str:
-    """Return where a skill stands, with its prices: in each request, and once it is read."""
+    """Return where a skill is, with its prices: in each request, and once it is read."""
     if skill.state is SkillState.READY:
         return f"{skill.tokens:,} tokens told, {skill.body_tokens:,} read"
     return str(skill.state)

@@ -19,7 +19,7 @@ from lmtui.core.skills import SkillState
 
 @dataclass(frozen=True, slots=True)
 class AgentDefinition:
-    """A kind of sub-agent: `instructions` are what one is told beside its task, `place` is its file as the user knows it.
+    """A kind of sub-agent: `instructions` are what one is told next to its task, `place` is its file as the user knows it.
 
     `allowed` are the only tools that it may call, as rules (None: all that it would have anyway), `denied` those that it may
     not.  `model` is empty where it has its parent's.  `problem` is why it is broken or hidden, `warnings` what is wrong with
@@ -149,7 +149,7 @@ class Children(Protocol):
     """Who sends sub-agents on behalf of one agent."""
 
     async def run(self, briefs: Sequence[Brief]) -> Sequence[ChildResult]:
-        """Do the tasks, each by a sub-agent of its own, and return what came of them in the order of the tasks.
+        """Do the tasks, each by a separate sub-agent, and return what came of them in the order of the tasks.
 
         Tasks that depend on others begin when those are done; those of a failed one are skipped.
 

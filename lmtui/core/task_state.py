@@ -197,7 +197,7 @@ def _counted(state: TaskState, change: TaskChange) -> TaskState:
 
 
 def _renamed(state: TaskState, renames: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Return the map with more pairs, the newest last; the oldest go where there is no room."""
+    """Return the map with more pairs, the newest last; the oldest go without a room."""
     pairs = dict(state.rename_map)
     for old, new in renames.items():
         pairs.pop(_name(old), None)
@@ -269,7 +269,7 @@ def todo_lines(todos: Sequence[Todo]) -> str:
 
 
 def in_tree(todos: Sequence[Todo]) -> list[tuple[int, Todo]]:
-    """Return todos with how deep they stand, each behind what it belongs to; one whose parent is not there stands on top."""
+    """Return todos with how deep they are, each behind what it belongs to; one whose parent is not there is on top."""
     known = {todo.id for todo in todos}
     below: dict[int | None, list[Todo]] = {}
     for todo in todos:
@@ -311,7 +311,7 @@ def task_lines(task: TaskState) -> list[str]:
 
 
 def work_lines(plan: Plan) -> list[str]:
-    """Return how all of it stands, what is open first; empty where there is nothing."""
+    """Return how all of it is, what is open first; empty where there is nothing."""
     lines: list[str] = []
     if plan.steps:
         current = current_step(plan)

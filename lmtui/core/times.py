@@ -85,7 +85,7 @@ def as_utc(moment: datetime) -> datetime:
 
 
 def read_moment(text: str, now: datetime, zone: tzinfo) -> datetime:
-    """Return the moment (UTC) that a text names, seen from `now`; what has no zone of its own is a wall time of `zone`.
+    """Return the moment (UTC) that a text names, seen from `now`; a time without a zone is a wall time of `zone`.
 
     Raises:
         UsageError: it names none; the text shows the forms.

@@ -51,7 +51,7 @@ def change_todo(plan: Plan, todo_id: int, change: TodoChange) -> Plan:
 
     Raises:
         ToolError: no such todo, it is completed already and would be again, or the order does not allow it; the text names
-            what stands in the way.
+            what is in the way.
     """
     todo = find_todo(plan, todo_id)
     if change.status is TodoStatus.COMPLETED is todo.status:
@@ -139,7 +139,7 @@ def find_todo(plan: Plan, todo_id: int) -> Todo:
 
 
 def _check_status(todo: Todo, todos: Sequence[Todo]) -> None:
-    """Check that a todo may stand where it stands.
+    """Check that a todo may be where it is.
 
     Raises:
         ToolError: it may not; the text names the others that it is about.

@@ -19,7 +19,7 @@ def bytes_by_four(text: str) -> int:
 class WindowItem:
     """One message or result.  `id` names it where something can be done with it, else it is empty.
 
-    `reread_tokens` are those from here to the end: what the server reads anew when this changes.  `state` is empty, `folded`
+    `reread_tokens` are those from here to the end: what the server reads again when this changes.  `state` is empty, `folded`
     (only its beginning is sent) or `left out` (a line is sent in its place); `is_pinned`: it is never taken out to make room.
     """
 

@@ -23,14 +23,14 @@ class BackgroundCommand:
 
     @property
     def state(self) -> str:
-        """Return how it stands, in a few words."""
+        """Return how it is, in a few words."""
         if self.exit_code is None:
             return f"running for {self.elapsed_s:.0f} s"
         return f"{self.why or f'ended, exit code {self.exit_code}'} after {self.elapsed_s:.0f} s"
 
 
 class BackgroundCommands(Protocol):
-    """Commands that stay, of one session; all methods raise `SandboxError` where there is no such command."""
+    """Commands that stay, of one session; all methods raise `SandboxError` without a such command."""
 
     def watch(self, on_change: Callable[[], None]) -> None:
         """Call `on_change` whenever one starts or ends."""
@@ -135,7 +135,7 @@ class SandboxStatus:
     `asks_each_command`: it is so weak that every shell command asks, whatever the mode and the rules say, unless the user
     named it.  `is_read_only`: a test from inside showed that nothing in the workspace can be changed.  `has_read_only`: there
     is an instance in which commands cannot change anything.  `masks_git`: a masked file is in git's objects too, so commands
-    that only read do not see these.  `folder` is the workspace as commands see it.  `warnings` are what the user can mend.
+    that only read do not see these.  `folder` is the workspace as commands see it.  `warnings` are what the user can repair.
     """
 
     backend: str
@@ -181,7 +181,7 @@ MAX_SHOWN_BYTES = 16_777_216
 
 
 class GitState(StrEnum):
-    """How a file stands to the last commit; a folder that is untracked or ignored as a whole stands for all below it."""
+    """How a file is to the last commit; a folder that is untracked or ignored as a whole means all below it."""
 
     MODIFIED = "modified"
     ADDED = "added"
@@ -225,7 +225,7 @@ class Files(Protocol):
         """Return the rules about paths that match no file or folder, ignored ones included."""
 
     async def git_status(self) -> Mapping[str, GitState]:
-        """Return what git tells of files that differ or are ignored; nothing where there is no repository."""
+        """Return what git tells of files that differ or are ignored; nothing without a repository."""
 
     async def git_changes(self) -> Sequence[FileChange]:
         """Return what differs from the last commit, untracked files too, by path; at most 500 files."""

@@ -49,18 +49,18 @@ class AgentContext:
 
     `emit` writes an event to the log and publishes it; `now` is UTC, `monotonic` seconds on a clock that only goes forward;
     `rules` are those from flags and settings, the ones granted in the session are in `approvals`; `checkpoint_problem` is why
-    the last state could not be kept, as the user was told; `tool_set` is which tools the model is told of,
+    the last state could not be kept, as the user was told; `tool_set` is which tools the model is told about,
     `edits` whether it is to write files whole.
     `settings` are those of the model in use, `main` those of the session's own; `role` is empty while both are the same, and
     the server does not have the models of `missing_roles`.  `vision` is what the user says of the model's eyes, `sees` what
     holds, and `eyes` the model that looks at pictures in its place.  `files` are those that the turn changed.  A sub-agent
-    stands at a `depth` above 0, reads only where it `is_narrow`, and is done once it has given its `report`.
+    is at a `depth` above 0, reads only where it `is_narrow`, and is done once it has given its `report`.
     `call_ids` are those of all calls of the session; `loops`, `gate`, `note` and `step` watch the agent through its events.
     Calls that may change files hold `writing`: of the agents of a session one at a time, so that it is known who changed what.
-    `interpreter` is the Python that stays, `web` the way to the web; `guide` reads what people bring, last in the turn
+    `interpreter` is the Python that stays, `web` the way to the web; `guide` reads instruction files, last in the turn
     `guided`; `skills` are read there, and `scopes` knows what those in use leave to be called.
     `hooking` calls the hooks; a model is `borrowed` for one turn.
-    `planning` is where plan mode stands; `is_read_only`: the sandbox keeps commands from changing anything in that mode.
+    `planning` is where plan mode is; `is_read_only`: the sandbox keeps commands from changing anything in that mode.
     `has_read_only`: commands that only read can run where they change nothing (None: not known yet); with `masks_git` those of
     git do not see what it keeps of files.
     """

@@ -55,7 +55,7 @@ class RoomNeeded:
 
 
 class _Sheet:
-    """What is taken out so far, and what that leaves.  `open_errors` are the parts of results that nothing mended yet."""
+    """What is taken out so far, and what that leaves.  `open_errors` are the parts of results that nothing repaired yet."""
 
     def __init__(self, talk: Conversation, size: Callable[[Message], int], tokens: int) -> None:
         self.talk, self.size, self.tokens = talk, size, tokens
@@ -221,10 +221,10 @@ def summed_up(
 
     Args:
         gist: what is summed up.
-        plan: how the work stands.
+        plan: how the work is.
         room: how much there is.
         size: returns a message's size in the server's tokens.
-        own: the model's own words, which come beside that.
+        own: the model's own words, which come next to that.
         is_brief: what is told in few words is to be half as long, for the sake of the model's own.
     """
     shares = room.shares
@@ -253,7 +253,7 @@ def _last_answer(entries: Entries, end: int) -> int:
 
 
 def _gains(sheet: _Sheet, before: int) -> dict[int, int]:
-    """Return how many tokens go when what stands before each place is summed up; the task and what is pinned stay."""
+    """Return how many tokens go when what is before each place is summed up; the task and what is pinned stay."""
     talk = sheet.talk
     task, first = talk.entries.first_task, max(before, 1)
     gains = {first: 0}

@@ -53,7 +53,7 @@ _LOOK = "Some of what was done may not be counted yet: look at the disk before y
 
 
 def tell_state(desk: AgentContext, turn_id: str) -> None:
-    """Tell the model how its work stands, if it may not know and something is open."""
+    """Tell the model how its work is, if it may not know and something is open."""
     if not desk.note.is_due:
         return
     text = note_text(desk.plan, is_shaken=desk.note.is_shaken, is_lost=desk.note.is_lost)

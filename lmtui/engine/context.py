@@ -49,7 +49,7 @@ class ContextEdits:
 
     @property
     def summary(self) -> str:
-        """Return what stands for what was summed up."""
+        """Return what means what was summed up."""
         return self._cuts[-1][1] if self._cuts else ""
 
     def apply(self, event: Compacted | BroughtBack | Pinned) -> None:
@@ -322,7 +322,7 @@ class Conversation:
                 pass
 
     def _guide(self, guidance: Instructions) -> None:
-        """Take up what people bring: in the system prompt as long as nothing was answered, else at the end."""
+        """Take up the instructions: in the system prompt as long as nothing was answered, else at the end."""
         self.guidance = guidance
         if self._has_answers:
             self._settle()
@@ -336,7 +336,7 @@ class Conversation:
         return self._tools[0] not in (ToolSet.LEAN, ToolSet.LONG)
 
     def _write_prompt(self) -> None:
-        """Write the system prompt anew, with the newest of what people bring."""
+        """Write the system prompt again, with the newest instructions."""
         self.in_prompt = self.guidance
         text = "\n\n".join(part for part in (self._prompt(*self._tools), self.guidance.told(has_room=self._has_room)) if part)
         self._entries.use_first(Entry(Message(Role.SYSTEM, text)))
@@ -421,14 +421,14 @@ class Conversation:
 
 
 def _ran(event: ToolCallFinished, command: str, files: tuple[str, ...]) -> Entry:
-    """Return what the model is told of a command of the user's own."""
+    """Return what the model is told about a command of the user's own."""
     told = f"[The user ran a command: {command}]"
     message = Message(Role.USER, f"{told}\n{event.result}")
     return Entry(message, event.call_id, "its output", told, "", command, event.summary, is_ok=event.ok, files=files)
 
 
 def _guidance_note(told: str) -> str:
-    """Return what the model is told of instructions that are others than those it knows."""
+    """Return what the model is told about instructions that are others than those it knows."""
     if not told:
         return "[The instructions, persona and skills that you were given hold no more.]"
     return f"[What you were given of instructions, persona and skills has changed. From now on this holds:]\n\n{told}"
@@ -442,7 +442,7 @@ def _why(event: Compacted | BroughtBack | Pinned) -> str:
 
 
 def _restored(event: FilesRestored) -> str:
-    """Return what the model is told of files that the user put back: it would trust what it read before."""
+    """Return what the model is told about files that the user put back: it would trust what it read before."""
     files = ", ".join(map(sanitize_line, event.files[:20])) + (" and more" if len(event.files) > 20 else "")
     did = "did your change again to" if event.action == "redo" else "put back to an earlier state"
     return f"[The user {did}: {files}. Read a file again before you edit it.]"

@@ -30,11 +30,11 @@ _LEAST_TIMED_TOKENS = 100
 class Budget:
     """What is known of the sizes and speeds of one model, in tokens as its server counts them.
 
-    `generation` goes up when everything is counted anew, so that sizes from before stand beside none from after.
+    `generation` goes up when everything is counted again, so that sizes from before are next to none from after.
 
     Args:
         count: our own way of counting a text; it may get better while it is used.
-        form: how the model is told of its tools.
+        form: how the model is told about its tools.
     """
 
     def __init__(self, count: TokenCounter = bytes_by_four, form: ToolCallFormat = ToolCallFormat.NATIVE) -> None:
@@ -62,7 +62,7 @@ class Budget:
         return other
 
     def use(self, model: str, profile: ModelProfile) -> None:
-        """Start from what is known of a model; one that is in use already goes on with what was learned here."""
+        """Start from what is known of a model; one that is in use already continues with what was learned here."""
         if model != self._model:
             self._model = model
             self._known_ratio = 0.0
@@ -135,7 +135,7 @@ class Budget:
         self.token_ratio, self.is_ratio_known = _clamped(_slope(self._points)), True
 
     def learn_speed(self, completion: Completion, read_tokens: int) -> None:
-        """Take note of how fast an answer came; `read_tokens` of its prompt were read anew, where the server does not tell."""
+        """Take note of how fast an answer came; `read_tokens` of its prompt were read again, where the server does not tell."""
         timings = completion.timings
         if timings is not None and timings.read_tokens >= _LEAST_TIMED_TOKENS and timings.read_s > 0:
             self._read_at(timings.read_tokens / timings.read_s)
@@ -162,7 +162,7 @@ class Budget:
         self.read_tokens_per_s = (before + tokens_per_s) / 2 if before else tokens_per_s
 
     def check_counter(self) -> None:
-        """Count everything anew once our own way of counting has become another."""
+        """Count everything again once our own way of counting has become another."""
         probe = self._count(_PROBE)
         if probe != self._probe:
             self._probe = probe
@@ -233,9 +233,9 @@ class CacheMissReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A request beside the one before, in our own tokens.
+    """A request next to the one before, in our own tokens.
 
-    `common` is the beginning that both have, `resent` what else was in the one before and stands elsewhere now.
+    `common` is the beginning that both have, `resent` what else was in the one before and is elsewhere now.
     """
 
     total: int
@@ -280,7 +280,7 @@ class PromptCacheTracker:
         self.now = Comparison(0, 0, 0, CacheMissReason.FIRST)
 
     def size_anew(self) -> None:
-        """Size what was sent before anew: sizes from two ways of counting do not stand beside each other."""
+        """Size what was sent before again: sizes from two ways of counting do not be next to each other."""
         messages = self._before.messages if self._before else ()
         self._sums = list(accumulate(map(self._size, messages)))
         self._counted = (0, 0)
@@ -357,7 +357,7 @@ def _shared(old: Sequence[Message], new: Sequence[Message]) -> int:
 
 
 def _head_cause(before: ModelRequest | None, now: ModelRequest) -> str:
-    """Return what changed in what stands before the messages, an empty text where nothing did."""
+    """Return what changed in what is before the messages, an empty text where nothing did."""
     if before is None:
         return CacheMissReason.FIRST
     if before.model != now.model:

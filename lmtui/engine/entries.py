@@ -1,4 +1,4 @@
-"""What was said in one conversation, whole and in order, with what is asked of it again and again kept beside it.
+"""What was said in one conversation, whole and in order, with what is asked of it again and again kept next to it.
 
 A step must not cost more because a session is long: nothing here, and nothing that every step or compaction asks, goes over
 everything that was ever said.
@@ -159,7 +159,7 @@ def in_short(call: ToolCall) -> ToolCall:
 
 
 def check_copied(call: ToolCall) -> None:
-    """Refuse a call in which the word that stands for something left out was copied, as if it were a text of its own.
+    """Refuse a call in which the word that means something left out was copied, as if it were its own text.
 
     Raises:
         ToolError: it was.

@@ -150,7 +150,7 @@ def result_of(call: CheckedCall) -> str:
 
 
 def edits_exactly(call: CheckedCall) -> bool:
-    """Tell whether an edit names text that stands in the file just once."""
+    """Tell whether an edit names text that is in the file just once."""
     return call.tool == "edit" and FILES.get(call.path, "").count(call.text("search") or "\0") == 1
 
 

@@ -18,7 +18,7 @@ _PATIENCE_S = 15.0
 
 
 async def snapshot_before(desk: AgentContext, call_id: str, access: Access) -> Snapshot | None:
-    """Keep the state before a call that may change files; None where there is no need or no way, and the user is told once."""
+    """Keep the state before a call that may change files; None without a need or no way, and the user is told once."""
     if access not in CHANGERS or desk.checkpoints is None:
         return None
     try:

@@ -32,7 +32,7 @@ _END = "a hook ended the turn"
 
 @dataclass(frozen=True, slots=True)
 class Screened:
-    """A call as hooks leave it: what they say of it, and what the model is told of what they changed."""
+    """A call as hooks leave it: what they say of it, and what the model is told about what they changed."""
 
     prepared: PreparedCall
     verdict: HookVerdict

@@ -21,10 +21,10 @@ _LOST = "This waited when the session ended, and cannot be taken up again as it 
 class UserInput:
     """Something the user said.
 
-    `typed` is the text as it stood in the prompt, where that differs; `is_command` a shell command of the user's own, which
+    `typed` is the text as it was in the prompt, where that differs; `is_command` a shell command of the user's own, which
     the model hears of with `is_told`; with a `tool` it is a call of that one, and the text holds its arguments.  With
     `is_compaction` the conversation is to be summed up, and the text says what matters most.  With `is_reminder` lmtui itself
-    says it, not the user.  A `prompt` is that of a command's file: it stands in place of the text once its commands have run;
+    says it, not the user.  A `prompt` is that of a command's file: it is in place of the text once its commands have run;
     the text `is_from_file` then.
     """
 

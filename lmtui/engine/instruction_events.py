@@ -1,4 +1,4 @@
-"""Instructions, persona and skills reach the model: read when a turn begins, told anew only where they changed."""
+"""Instructions, persona and skills reach the model: read when a turn begins, told again only where they changed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CHARS_PER_TOKEN = 3.5
 
 
 async def take_guidance(desk: AgentContext) -> None:
-    """Read what people bring, once in a turn, and take it up where it is new."""
+    """Read the instruction files once in a turn and tell the model what is new."""
     if desk.agent != ROOT or desk.guided == desk.turn_id:
         return
     desk.guided = desk.turn_id

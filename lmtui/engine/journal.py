@@ -20,7 +20,7 @@ class Journal:
     """The one way out for events of a session.
 
     Args:
-        session_id: goes on every envelope.
+        session_id: continues every envelope.
         log: where durable events are written before anybody sees them.
         now: the time in UTC.
         take_up: lets a durable event change the session's state; called live and on replay alike.

@@ -138,7 +138,7 @@ class _Counts:
 
 
 def at_depth(limits: Limits, depth: int) -> Limits:
-    """Return the limits of a sub-agent: the deeper it stands, the sooner it is stopped; never later than its user wants."""
+    """Return the limits of a sub-agent: the deeper it is, the sooner it is stopped; never later than its user wants."""
     if depth < 1:
         return limits
     return replace(
@@ -240,7 +240,7 @@ class LoopDetector:
         return fresh[0] if fresh else None
 
     def _hear(self, text: str) -> None:
-        """Begin anew with the user's words, unless they say to go on with what was cut short."""
+        """Begin again with the user's words, unless they say to go on with what was cut short."""
         if not (self._is_beginning and self._was_cut and goes_on(text)):
             self._begin_anew()
         self._step, self._is_beginning = None, False

@@ -281,7 +281,7 @@ class ModelExam:
 
     Args:
         parts: the model and what it is asked through.
-        on_step: is told of every step and result.
+        on_step: is told about every step and result.
     """
 
     def __init__(self, parts: ExamParts, on_step: OnStep) -> None:

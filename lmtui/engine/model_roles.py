@@ -30,7 +30,7 @@ def for_role(roles: Roles, role: ModelRole, main: ModelSettings) -> ModelSetting
 async def take_role(desk: AgentContext) -> None:
     """Let the next request go to the model whose work it is.
 
-    A model that the server does not have is passed over, once said, until the user chooses a model anew.
+    A model that the server does not have is passed over, once said, until the user chooses a model again.
     """
     while True:
         role = _role_of_work(desk)

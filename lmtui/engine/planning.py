@@ -1,4 +1,4 @@
-"""Plan mode at work: what the model is told, the plans that stand in its answers, and the decisions of a person.
+"""Plan mode at work: what the model is told, the plans that are in its answers, and the decisions of a person.
 
 Only `SessionPlans` makes the events that end plan mode, and only a front end calls it.
 """

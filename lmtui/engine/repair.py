@@ -80,7 +80,7 @@ def _own_model(past: Sequence[Envelope]) -> list[Event]:
 
 
 def offered_again(past: Sequence[Envelope], ends: Sequence[Event]) -> str:
-    """Return what the user is told of the calls that a crash cut off, empty where there were none."""
+    """Return what the user is told about the calls that a crash cut off, empty where there were none."""
     cut = {end.call_id: end for end in ends if isinstance(end, ToolCallFinished)}
     calls = [each.event for each in past if isinstance(each.event, ToolCallStarted) and each.event.call_id in cut]
     if not calls:

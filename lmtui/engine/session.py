@@ -81,7 +81,7 @@ class ToolCallControls:
         return CallsInUse(calling.form, calling.why, calling.is_by_hand)
 
     def use(self, form: ToolCallFormat | None) -> None:
-        """Set the form by hand, or let it be chosen again."""
+        """Set the form manually, or let it be chosen again."""
         model = self._desk().model
         if form is not None:
             model.keep(call_form=form, source=BY_HAND, note=_SET_BY_USER)
@@ -363,7 +363,7 @@ class EngineSession:
         return self._words
 
     def interrupt(self) -> None:
-        """Stop the running turn; the session goes on, what is queued waits."""
+        """Stop the running turn; the session continues, what is queued waits."""
         self._worker.interrupt()
 
     def answer(self, approval_id: str, answer: Answer) -> None:

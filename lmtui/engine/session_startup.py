@@ -1,4 +1,4 @@
-"""What a session learns beside its turns: what its model is, and the sandbox, started before it is needed."""
+"""What a session learns next to its turns: what its model is, and the sandbox, started before it is needed."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ _PATIENCE_S = 1.0
 
 
 class Background:
-    """Owns the tasks that run beside the turns of one session.
+    """Owns the tasks that run next to the turns of one session.
 
     Args:
         emit: takes the events that tell what was learned; must not raise.

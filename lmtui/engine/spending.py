@@ -66,7 +66,7 @@ class WorkReport:
         """Return the report as Markdown.
 
         Args:
-            plan: todos, steps and task state as they stand.
+            plan: todos, steps and task state as they are.
             budget: what might be spent.
             spent: what was.
             ending: in words how the work ended.

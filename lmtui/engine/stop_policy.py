@@ -63,7 +63,7 @@ async def open_work(watch: OpenWorkTracker, desk: AgentContext) -> OpenWork:
 
 
 async def check_end(desk: AgentContext, text: str) -> tuple[str, str]:
-    """Return what the model is told before its turn may end, else what the user is told of what stays open; both may be empty.
+    """Return what the model is told before its turn may end, else what the user is told about open work; both may be empty.
 
     The model is told once; again only where it did some of it meanwhile.
     """

@@ -1,4 +1,4 @@
-"""Sub-agents at work: each gets a brief and a desk of its own, does its task, and what it reports is checked on the disk."""
+"""Sub-agents at work: each gets a brief and its own desk, does its task, and what it reports is checked on the disk."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def data_for(hint: str, entries: Sequence[Entry], limit_chars: int = MAX_DATA_CH
 
 
 def before_text(results: Sequence[ChildResult], files: Iterable[tuple[str, str]]) -> str:
-    """Return what a sub-agent is told of the tasks that it depends on, with the text of some of their files."""
+    """Return what a sub-agent is told about the tasks that it depends on, with the text of some of their files."""
     return "\n\n".join([results_text(results), *(f'<file path="{path}">\n{text}\n</file>' for path, text in files)])
 
 
@@ -151,7 +151,7 @@ class NarrowedToolbox:
         self._base, self._scope = base, scope
 
     def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
-        """Return what the model is told of the tools."""
+        """Return what the model is told about the tools."""
         return tuple(spec for spec in self._base.specs(tools, sees=sees) if self._is_left(spec.name))
 
     def prepare(self, name: str, arguments: str) -> PreparedCall:
@@ -241,7 +241,7 @@ class SubagentFiles(Protocol):
     """
 
     def put_brief(self, agent: str, brief: Brief, told: str, *, parent: str, depth: int) -> None:
-        """Keep a brief: whose agent it is for, how deep that stands, and the words in which it was told of it."""
+        """Keep a brief: whose agent it is for, how deep that is, and the words in which it was told of it."""
 
     def put_result(self, agent: str, result: ChildResult) -> None:
         """Keep a result, or clear away what was kept of the agent."""

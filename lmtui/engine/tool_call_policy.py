@@ -52,7 +52,7 @@ class FormChange:
 
 
 class ToolCallPolicy:
-    """One agent's form of calls.  Native where that works, else text, else text held to a schema; set by hand it stays.
+    """One agent's form of calls.  Native where that works, else text, else text held to a schema; set manually it stays.
 
     `why` says in words why it is what it is, empty where nothing spoke against calling natively.
 
@@ -82,7 +82,7 @@ class ToolCallPolicy:
         return other
 
     def let_go(self, served: ServedModel | None) -> FormChange:
-        """Choose by what is known again, whatever was set by hand or by the settings; return what that is."""
+        """Choose by what is known again, whatever was set manually or by the settings; return what that is."""
         self._setting = None
         self.begin_anew()
         return self.begin(ModelProfile(), served) or FormChange(ToolCallFormat.NATIVE, "")

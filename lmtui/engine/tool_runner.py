@@ -346,7 +346,7 @@ async def _run_watched(
 
 
 async def _keep_pictures(desk: AgentContext, result: ToolResult) -> tuple[ImageRef, ...]:
-    """Keep what a tool shows beside the log, and return what to write down of it.
+    """Keep what a tool shows next to the log, and return what to write down of it.
 
     Raises:
         ToolError: it cannot be kept, so nobody would see it.

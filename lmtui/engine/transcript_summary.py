@@ -1,7 +1,7 @@
 """What happened in the part of a conversation that is summed up, in words made from it alone: the same every time.
 
 What the work hangs on is told word for word, each within a share of the room: the user's last words, what is open of the plan,
-the files in work, the errors that nothing has mended yet.  The rest is told in few words, the newest first.
+the files in work, the errors that nothing has repaired yet.  The rest is told in few words, the newest first.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ class Failure:
 
 @dataclass(slots=True)
 class TranscriptSummary:
-    """What is worth telling of the beginning of a conversation; the newest stands last, and each once.
+    """What is worth telling of the beginning of a conversation; the newest is last, and each once.
 
-    `said` is all that the user said, `answer` the model's last words.  `errors` are those that nothing mended since (the same
+    `said` is all that the user said, `answer` the model's last words.  `errors` are those that nothing repaired since (the same
     call that goes well, one that changes the file that it was about), by tool and subject; with `has_misread` some are of calls
     that never ran, for which the next one that goes well is enough.
     """
@@ -88,7 +88,7 @@ class TranscriptSummary:
         return TranscriptSummary(self.said.copy(), self.answer, *copied, self.has_misread)
 
     def open_in(self, later: TranscriptSummary) -> TranscriptSummary:
-        """Return the same without the errors that were mended up to a later one."""
+        """Return the same without the errors that were repaired up to a later one."""
         parts = {failure.part for failure in later.errors.values()}
         errors = {key: failure for key, failure in self.errors.items() if failure.part in parts}
         return replace(self, errors=errors)
@@ -159,7 +159,7 @@ class Shares:
 
 
 def digest(gist: TranscriptSummary, plan: Plan, shares: Shares, own: str = "") -> str:
-    """Return what happened and how the plan stands.
+    """Return what happened and how the plan is.
 
     The first task and what the user said last are not told again.  `own` is what the model itself wrote of it, told before
     and beyond that.

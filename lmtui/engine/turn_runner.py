@@ -115,7 +115,7 @@ class TurnRunner:
             await asyncio.wait({self._task})
 
     async def _work(self) -> None:
-        """Run a turn for each text.  The turn is a task of its own, so that stopping it does not stop the session."""
+        """Run a turn for each text.  The turn is its own task, so that stopping it does not stop the session."""
         try:
             while self._desk().inbox:
                 is_queued = len(self._desk().inbox.texts) > 1 or self._turn is not None

@@ -68,7 +68,7 @@ class Ledger:
         return list(latest)[::-1]
 
     def of_turn_on(self, turn_id: str) -> list[Record]:
-        """Return what stands of a turn and those after it."""
+        """Return what is of a turn and those after it."""
         if turn_id not in self.turns:
             return []
         later = set(self.turns[self.turns.index(turn_id) :])
@@ -76,7 +76,7 @@ class Ledger:
 
 
 def plans_around(history: Sequence[Envelope], turn_id: str) -> tuple[Plan, Plan]:
-    """Return plan, todos and task state as they stood when a turn began, and as they stand now."""
+    """Return plan, todos and task state as they was when a turn began, and as they are now."""
     before = now = Plan()
     for event in (envelope.event for envelope in history if envelope.event.agent == ROOT):
         if isinstance(event, PlanChanged):
@@ -153,9 +153,9 @@ _HEADER = re.compile(r"@@ -(?P<old>\d+)(?:,(?P<old_count>\d+))? \+(?P<start>\d+)
 
 @dataclass(frozen=True, slots=True)
 class UndoHunk:
-    """One hunk: its lines with their signs (space, minus, plus), and where (from 0) they stand in the changed text.
+    """One hunk: its lines with their signs (space, minus, plus), and where (from 0) they are in the changed text.
 
-    `old_start` is where they stood before.  Not `is_whole`: lines are missing, or only one text has a line break at its end.
+    `old_start` is where they was before.  Not `is_whole`: lines are missing, or only one text has a line break at its end.
     """
 
     lines: tuple[str, ...]

@@ -16,7 +16,7 @@ _NEWS_SHARE = 0.05
 
 
 def announce(desk: AgentContext, request: ModelRequest) -> None:
-    """Tell that the model reads a request that is about to be sent: how much of it anew, and about how long that takes."""
+    """Tell that the model reads a request that is about to be sent: how much of it again, and about how long that takes."""
     book, talk = desk.window, desk.conversation
     if book.generation != book.budget.generation:
         book.generation = book.budget.generation
@@ -29,7 +29,7 @@ def announce(desk: AgentContext, request: ModelRequest) -> None:
 
 
 def _anew(desk: AgentContext, now: Comparison) -> int:
-    """Return how many tokens the server is expected to read anew."""
+    """Return how many tokens the server is expected to read again."""
     budget = desk.window.budget
     return max(0, budget.estimate(now.total) - (budget.estimate(now.common) if now.common else 0))
 
@@ -70,7 +70,7 @@ def show_usage(desk: AgentContext, completion: Completion, turn_id: str) -> None
 
 
 def usage_beside(agent: str, request: ModelRequest, answer: Completion) -> UsageUpdated:
-    """Return what a request beside the conversation cost: as the server counted it, else by size.  Nothing is learned of it."""
+    """Return what a request next to the conversation cost: as the server counted it, else by size.  Nothing is learned."""
     size = Usage(sum(bytes_by_four(message.text) for message in request.messages), bytes_by_four(answer.message.text))
     return UsageUpdated(agent=agent, usage=answer.usage or size, is_estimate=answer.usage is None)
 
@@ -90,7 +90,7 @@ def _reading(desk: AgentContext, completion: Completion, usage: Usage) -> Prompt
 
 
 def _is_cut(desk: AgentContext, now: Comparison, guess: int, counted: int) -> bool:
-    """Tell whether the server dropped a part of the prompt without a word, or counted only what it read anew.
+    """Tell whether the server dropped a part of the prompt without a word, or counted only what it read again.
 
     Said once it is sure: at the second request that is far too short, or the first where that is shorter still.
     """

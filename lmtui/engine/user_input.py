@@ -40,7 +40,7 @@ _END = re.compile(r"<(?=/?resource\b)", re.IGNORECASE)
 
 @dataclass(slots=True)
 class _Attached:
-    """What goes with a message: parts of text for the model, pictures, and what the user is told of them.
+    """What goes with a message: parts of text for the model, pictures, and what the user is told about them.
 
     With `is_from_file` a command's file says the text, so that it is not the user who typed what it names.
     """
@@ -187,7 +187,7 @@ async def _listing(desk: AgentContext, path: str) -> str:
 
 
 async def _keep(desk: AgentContext, attached: _Attached) -> tuple[ImageRef, ...]:
-    """Keep the pictures beside the log and return what to write down of them."""
+    """Keep the pictures next to the log and return what to write down of them."""
     images, beyond = attached.images[:MAX_IMAGES], attached.images[MAX_IMAGES:]
     if beyond:
         attached.notes.append(f"only {MAX_IMAGES} pictures go with one message; the others were not sent")
@@ -291,7 +291,7 @@ class PromptHeld(Exception):
 async def add_user_message(desk: AgentContext, said: UserInput, turn_id: str) -> None:
     """Put the user's words into the conversation, unless a hook holds them back.
 
-    What is held back is what the user sent: a command's file is filled in anew, with its tools and its model.
+    What is held back is what the user sent: a command's file is filled in again, with its tools and its model.
 
     Raises:
         PromptHeld: one does; they wait in the inbox, held back.
@@ -317,7 +317,7 @@ async def add_user_message(desk: AgentContext, said: UserInput, turn_id: str) ->
 
 
 async def accept_steering(desk: AgentContext, said: UserInput, turn_id: str) -> None:
-    """Put what the user says meanwhile into the conversation; where a hook holds it back, the turn goes on without it."""
+    """Put what the user says meanwhile into the conversation; where a hook holds it back, the turn continues without it."""
     try:
         await add_user_message(desk, said, turn_id)
     except PromptHeld as held:

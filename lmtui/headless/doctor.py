@@ -149,7 +149,7 @@ async def _instruction_rows(workspace: Path) -> list[CheckRow]:
 
 
 async def _skill_rows(workspace: Path) -> list[CheckRow]:
-    """Tell how many skills there are and what they cost; one that is broken, or wrong in part, has a row of its own."""
+    """Tell how many skills there are and what they cost; one that is broken, or wrong in part, has its own row."""
     skills, tools, (_, tokens) = await read_skills(workspace)
     working = {"ready": _names(skills, SkillState.READY), "promoted tools": [tool.name for tool in tools if not tool.problem]}
     told = ", ".join(f"{len(names)} {kind}" for kind, names in working.items() if names)

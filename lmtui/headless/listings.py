@@ -156,7 +156,7 @@ _STOPPED = "stopped before its end"
 
 
 class Progress:
-    """Writes a line for each step; `last` is the exam as it stands."""
+    """Writes a line for each step; `last` is the exam as it is."""
 
     def __init__(self) -> None:
         self.last: ExamState | None = None
@@ -269,7 +269,7 @@ def audit_rows(events: Sequence[Envelope]) -> Iterator[AuditRow]:
 
 
 def as_audit_text(events: Sequence[Envelope]) -> str:
-    """Return the rows as a person reads them, one line each and what matters beside it."""
+    """Return the rows as a person reads them, one line each and what matters next to it."""
     lines: list[str] = []
     for row in audit_rows(events):
         took = f"{row.elapsed_ms} ms" if row.elapsed_ms >= 0 else "–"

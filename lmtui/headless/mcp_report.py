@@ -132,7 +132,7 @@ def as_json(server: McpServer) -> dict[str, object]:
 
 
 def state_words(server: McpServer) -> str:
-    """Return where a server stands, and why."""
+    """Return where a server is, and why."""
     if server.state is ServerState.READY:
         brings = f", {server.brings}" if server.brings else ""
         return f"{pluralize(len(server.tools), 'tool')}, {pluralize(server.tokens, 'token')}{brings}, {server.place}"

@@ -90,9 +90,9 @@ _MOST_TRIES = 3
 class HeadlessTask:
     """What to run: a text with pictures, in a new session or an earlier one (`session_id`), told as `parsers` lists it.
 
-    Without a text an earlier session goes on, or shows the plan that waits in it.  `approves`: a plan is approved unseen, and
+    Without a text an earlier session continues, or shows the plan that waits in it.  `approves`: a plan is approved unseen, and
     `allows_named`: what it names may then be used without asking.  `is_words`: no part of the text is a command.  `piped` is
-    what came on standard input beside the text.  The answer matches `schema`, and goes into `answer_file` too.  Of a task that
+    what came on standard input next to the text.  The answer matches `schema`, and goes into `answer_file` too.  Of a task that
     `is_ephemeral` no session stays.
     """
 
@@ -377,7 +377,7 @@ def _summary(session: Session, end: TurnEnded) -> str:
 
 
 def _failure(session: Session | None, error: LmtuiError | None, output: str) -> dict[str, object]:
-    """Return the object that stands for a run which could not begin, or without an error for one that needs a person."""
+    """Return the object that means a run which could not begin, or without an error for one that needs a person."""
     failed: dict[str, object] = {
         "session": session.id if session else "",
         "status": "error" if error else "blocked",

@@ -1,4 +1,4 @@
-"""What a task says where there is no screen: words for the model, the command of a file, a skill, or what cannot be done."""
+"""What a task says without a screen: words for the model, the command of a file, a skill, or what cannot be done."""
 
 from __future__ import annotations
 

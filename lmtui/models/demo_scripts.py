@@ -76,7 +76,7 @@ class ScriptedTurn:
 class Scenario:
     """A conversation: turn N answers the request with N assistant messages.  `match` is part of the first user message.
 
-    With `goes_by_words` it is the turn behind the last one whose text stands anywhere in the request: so the script goes on
+    With `goes_by_words` it is the turn behind the last one whose text is anywhere in the request: so the script continues
     where it was though the beginning of the conversation was summed up.
     """
 

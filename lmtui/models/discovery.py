@@ -209,7 +209,7 @@ async def look_at(url: str, key: str = "", limit_s: float = PROBE_TIMEOUT_S, *, 
 
 
 async def served_model(url: str, key: str, model: str) -> ServedModel | None:
-    """Return what is told of a model (the only or the loaded one, if the name is empty), None where nothing is."""
+    """Return what is told about a model (the only or the loaded one, if the name is empty), None where nothing is."""
     server = await look_at(url, key, _KNOWN_SERVER_TIMEOUT_S)
     if server is None:
         return None

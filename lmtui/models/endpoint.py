@@ -16,7 +16,7 @@ LOCAL_KEY = "lm-studio"
 
 
 def ollama_url(host: str) -> str:
-    """Return the address that `OLLAMA_HOST` stands for, empty where it is none.
+    """Return the address that `OLLAMA_HOST` means, empty where it is none.
 
     It is what a server listens on (`0.0.0.0`, `:11434`) or where a client looks (`host`, `https://host`), by Ollama's own
     documentation; without a scheme the port is 11434.
@@ -36,7 +36,7 @@ def ollama_url(host: str) -> str:
 
 
 def llama_cpp_url(environment: Mapping[str, str]) -> str:
-    """Return the address that llama.cpp's own variables stand for, empty where they name none."""
+    """Return the address that llama.cpp's own variables mean, empty where they name none."""
     host, port = environment.get("LLAMA_ARG_HOST", "").strip(), environment.get("LLAMA_ARG_PORT", "").strip()
     if not (host or port) or not (port or "8080").isdecimal() or "/" in host:
         return ""

@@ -207,7 +207,7 @@ class OpenAICompatible:
                 yield piece
 
     async def _answer(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
-        """Yield the pieces of an answer; a server that refuses a field of its own kind's is asked once more without it."""
+        """Yield the pieces of an answer; a server that refuses a field of its kind is asked once more without it."""
         policy = self._retry if not self._has_answered else self._retry.for_known_server()
         for extra in dict.fromkeys((tuple(self._extra.items()), ())):
             body = self._writer(request).write(request, dict(extra))

@@ -173,7 +173,7 @@ async def with_retries(
     """Yield the pieces of the first attempt that succeeds, and a `RetryChunk` before each further one.
 
     Raises:
-        ProviderError: the last attempt's, or the first that no waiting mends.
+        ProviderError: the last attempt's, or the first that no waiting repairs.
     """
     failures = 0
     loading_s = gone_s = 0.0

@@ -1,6 +1,6 @@
 """Requests as bytes.  `messages` grows only at its end, so the bytes of a request begin with the one before.
 
-Format: the chat-completions request of the OpenAI API, as local servers take it.  What changes from request to request stands
+Format: the chat-completions request of the OpenAI API, as local servers take it.  What changes from request to request is
 behind `messages`.
 """
 
@@ -137,7 +137,7 @@ _SHOWN = "What the calls above show:"
 
 
 class RequestWriter:
-    """Writes the requests of one conversation; what was written once is not written anew."""
+    """Writes the requests of one conversation; what was written once is not written again."""
 
     def __init__(self) -> None:
         self._messages: tuple[Message, ...] = ()

@@ -1,4 +1,4 @@
-"""A model server that plays a script: real HTTP and real server-sent events on a loopback port of its own.
+"""A model server that plays a script: real HTTP and real server-sent events on its own loopback port.
 
 The demo runs on it and so do the tests; it says in its model name that nothing thinks here.
 """

@@ -138,7 +138,7 @@ class StreamAccumulator:
     Args:
         new_id: makes an id for a call that the server sent without one.
         now: seconds on a clock that only goes forward.
-        tools: what the model may call in its text, where the server sends no calls of its own.
+        tools: what the model may call in its text, if the server sends no tool calls itself.
         form: how the model was asked to call.
     """
 

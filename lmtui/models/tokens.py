@@ -73,7 +73,7 @@ def counter_name() -> str:
 
 
 def load_counter(encoding: str = "cl100k_base") -> Counter | None:
-    """Return a counter from data on this machine, of this encoding if it is there, None where there is no data at all."""
+    """Return a counter from data on this machine, of this encoding if it is there, None without a data at all."""
     if importlib.util.find_spec("toktok"):
         batch_count = importlib.import_module("toktok").batch_count
         return _on_clean_text(lambda text: int(batch_count([text], encoding)[0]))

@@ -80,7 +80,7 @@ _USE = "Say /mcp, or /mcp yes|on|off|restart|tools NAME."
 
 
 def mind_servers(desk: PlainSession, argument: str) -> None:
-    """Say where the servers stand, or do what is asked with one.
+    """Say where the servers are, or do what is asked with one.
 
     Raises:
         UsageError: there is no such server, or no such word.
@@ -115,7 +115,7 @@ def _do(desk: PlainSession, servers: McpServers, server: McpServer, word: str) -
 
 
 def server_line(server: McpServer) -> str:
-    """Return where a server stands, in one line."""
+    """Return where a server is, in one line."""
     tools = f", {pluralize(len(server.tools), 'tool')}, {server.tokens:,} tokens" if server.state is ServerState.READY else ""
     place = "".join(f", {part}" for part in (server.brings, server.place) if part)
     problem = f": {server.problem}" if server.problem else ""
@@ -286,7 +286,7 @@ class Commands:
         self.desk.say(*(listed or ["no command runs in the background"]))
 
     def status(self, _: str) -> None:
-        """Say where one stands."""
+        """Say where one is."""
         session = self.desk.session
         parts = self.desk.act(lambda session: session.window_use.parts())
         self.desk.say(

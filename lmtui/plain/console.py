@@ -108,7 +108,7 @@ Editor = Callable[[str], str | None]
 
 
 def ask_plan(desk: PlainSession, edit: Editor | None = None) -> bool:
-    """Ask about the plan that waits, if one does; True where the session goes on by the answer.
+    """Ask about the plan that waits, if one does; True where the session continues by the answer.
 
     `edit` returns what an editor made of a text, None where there is none.
     """
@@ -146,7 +146,7 @@ def _chosen(typed: str) -> tuple[str, str]:
 
 
 def _answer(desk: PlainSession, asked: PlanProposed, proposal: Proposal, letter: str, words: str) -> bool | None:
-    """Give an answer; True or False where the question is done, None where it goes on."""
+    """Give an answer; True or False where the question is done, None where it continues."""
     edited = proposal if proposal != asked.proposal else None
 
     match letter:

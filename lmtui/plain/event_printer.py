@@ -238,7 +238,7 @@ def end_text(end: TurnEnded, calls: int) -> str:
 
 
 def plan_lines(changed: PlanChanged) -> Iterator[str]:
-    """Return where the plan and the todos stand."""
+    """Return where the plan and the todos are."""
     for name, items in (("plan", changed.plan.steps), ("todos", changed.plan.todos)):
         if items:
             now = next((item.text for item in items if item.status is TodoStatus.IN_PROGRESS), "")

@@ -1,4 +1,4 @@
-"""The host and a session on an event loop in a thread of its own, so that the keyboard has the main one."""
+"""The host and a session on an event loop in its own thread, so that the keyboard has the main one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Terminal(Protocol):
         """Print a line."""
 
     def read(self, prompt: str, *, is_kept: bool = False, start: str = "") -> str:
-        """Read a line; `start` stands there to be changed, and with `is_kept` it joins the history.
+        """Read a line; `start` is there to be changed, and with `is_kept` it joins the history.
 
         Raises:
             EOFError: there is no more, or no terminal any more.

@@ -76,7 +76,7 @@ def _below_own(hierarchy: Path, kind: str) -> Path:
 
 
 def _delegated(mount: Path) -> Path:
-    """Return the folder above this process's own group: in a user's session a group beside it may be made."""
+    """Return the folder above this process's own group: in a user's session a group next to it may be made."""
     try:
         own = Path("/proc/self/cgroup").read_text(encoding="utf-8").rpartition("::")[2].strip()
     except OSError:
@@ -216,7 +216,7 @@ def settings_of(
 
 
 def scratch_of(lane: InstanceKind) -> list[str]:
-    """Return the folders of a lane with mounts of its own that are emptied after each command."""
+    """Return the folders of a lane with its own mounts that are emptied after each command."""
     return list(SCRATCH) if lane is InstanceKind.READ else []
 
 
@@ -229,7 +229,7 @@ def supervisor_command(python: str, folder: str, settings: Settings) -> list[str
 
 @cache
 def _compile_once() -> None:
-    """Leave bytecode beside the supervisor's modules: inside they cannot be written, and compiling takes 30 ms each start."""
+    """Leave bytecode next to the supervisor's modules: inside they cannot be written, and compiling takes 30 ms each start."""
     if not sys.dont_write_bytecode:
         compileall.compile_dir(INSIDE, quiet=2)
 

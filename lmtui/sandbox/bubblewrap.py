@@ -158,7 +158,7 @@ class BubblewrapBackend:
         ]  # fmt: skip
 
     def _at_own_paths(self, lane: InstanceKind, bound: Path | None, *, copies: bool) -> list[str]:
-        """Mount the workspace and what is shown beside it, outer folders first; no command can change their parents."""
+        """Mount the workspace and what is shown next to it, outer folders first; no command can change their parents."""
         shown = {str(folder): folder for folder in (*self._toolchains, *([bound] if bound else []))}
         mounted = {
             self._root: ["--ro-bind" if lane.is_read_only else "--bind", str(self._workspace), self._root],

@@ -72,7 +72,7 @@ class ContainerLink:
         await self._writer.drain()
 
     def diagnosis(self) -> str:
-        """Return the last of what it said beside the frames, on one line."""
+        """Return the last of what it said next to the frames, on one line."""
         lines = self._tail.decode("utf-8", "replace").strip().splitlines()
         return sanitize_line(lines[-1]) if lines else ""
 
@@ -328,7 +328,7 @@ class DockerBackend:
             raise SandboxUnavailable(f"the container is not as it was asked for: {wrong}", "Look at the engine's settings.")
 
     def _lost(self, socket_path: str) -> SandboxUnavailable:
-        """Forget an engine that answers no more; the next start looks for it anew."""
+        """Forget an engine that answers no more; the next start looks for it again."""
         if self._engine is not None:
             self._engine.close()
             self._engine = None

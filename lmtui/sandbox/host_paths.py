@@ -16,7 +16,7 @@ LINK_INSIDE = "/opt/lmtui/link"
 def scratch_parents(targets: Iterable[str]) -> list[str]:
     """Return the folders in the private file systems that have mounts below them.
 
-    Each gets a read-only file system of its own: else a command could rename a parent of the workspace, and put another
+    Each gets a read-only file own system: else a command could rename a parent of the workspace, and put another
     folder at its path.
     """
     found: dict[str, None] = {}

@@ -74,7 +74,7 @@ class Link(Protocol):
         """Wait until it took most of what was sent."""
 
     def diagnosis(self) -> str:
-        """Return the last of what it said beside the frames, on one line."""
+        """Return the last of what it said next to the frames, on one line."""
 
     async def close(self) -> None:
         """End it with everything in it; idempotent."""
@@ -102,7 +102,7 @@ class ProcessLink:
         await self._input.drain()
 
     def diagnosis(self) -> str:
-        """Return the last of what it said beside the frames, on one line."""
+        """Return the last of what it said next to the frames, on one line."""
         lines = self._tail.decode("utf-8", "replace").strip().splitlines()
         return sanitize_line(lines[-1]) if lines else ""
 

@@ -35,7 +35,7 @@ class SandboxLayout:
     """The paths to protect and to mask now.
 
     `read_only` are paths with device and inode.  `masked` are paths with whether each is a folder, and its inode (a file that
-    replaces another needs a mask of its own); those that a rule denies are in `denied` too.  `hides_objects`: git's objects
+    replaces another needs its own mask); those that a rule denies are in `denied` too.  `hides_objects`: git's objects
     are masked as well, because they hold a masked file.  `is_cut`: not everything was seen, or there is more than can be
     masked.  `stamp` changes when git's own files do.  Paths in writable added folders are whole paths; an instance that does
     not show these folders has no `has_added`.

@@ -68,7 +68,7 @@ class PackageIndexes:
     """What an installing command may reach.
 
     `named` are the hosts that the user's own configuration names, which may have private addresses; `variables` are what the
-    command gets beside its environment; `urls` are the user's own indexes, `tools` those that the project uses;
+    command gets next to its environment; `urls` are the user's own indexes, `tools` those that the project uses;
     `certificates` are those that this machine trusts.
     """
 

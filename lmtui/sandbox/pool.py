@@ -288,7 +288,7 @@ class SandboxPool:
 
     @contextlib.asynccontextmanager
     async def network_client(self, backend: Backend, findings: list[Findings]) -> AsyncIterator[Client]:
-        """Yield a supervisor of its own for one command, on a backend that has a way out; both end with it."""
+        """Yield its own supervisor for one command, on a backend that has a way out; both end with it."""
         async with contextlib.AsyncExitStack() as parts:
             parts.push_async_callback(backend.close)
             async with self._starting:

@@ -161,7 +161,7 @@ class ProjectTools:
         return {} if cache.startswith(_PACKAGES) else {"UV_NO_CACHE": "1"}
 
     def added(self, lane: InstanceKind, *, is_writable: bool = False) -> list[str]:
-        """Return the folders that a lane's file operations use beside the workspace, with `is_writable` those it may change."""
+        """Return the folders outside the workspace that file operations use, with `is_writable` those it may change."""
         shown = [each for each in self.shown if each.is_added and each.is_shown_in(lane)]
         return [each.target for each in shown if not is_writable or each.is_writable_in(lane)]
 

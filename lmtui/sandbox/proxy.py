@@ -71,7 +71,7 @@ class Proxy:
 
     Args:
         hosts: patterns that are allowed without asking, unless a rule says otherwise.
-        gate: returns who decides about hosts and is told of all, None where no command runs: then nothing gets through.
+        gate: returns who decides about hosts and is told about all, None where no command runs: then nothing gets through.
         resolve: returns the addresses of a host name.
         connect: opens a connection to an address, port 443.
         named: hosts that may have private addresses, and others that have the same.
@@ -212,7 +212,7 @@ async def _requested(reader: asyncio.StreamReader) -> str:
 
 
 class _Patience:
-    """How long a direction may stand still, in seconds; it can be made shorter while it is waited."""
+    """How long a direction may be still, in seconds; it can be made shorter while it is waited."""
 
     def __init__(self) -> None:
         self._idle_s = _IDLE_S

@@ -1,4 +1,4 @@
-"""What a supervisor may answer.  It runs beside hostile code, so every field is checked here and nothing is taken on trust."""
+"""What a supervisor may answer.  It runs next to hostile code, so every field is checked here and nothing is taken on trust."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Reply(BaseModel):
 
 
 class RunReply(Reply):
-    """How a command ended; the data beside it is head and tail of its output."""
+    """How a command ended; the data next to it is head and tail of its output."""
 
     exit: Annotated[int, Field(ge=0, le=255)]
     reason: Literal["exit", "timeout", "cancelled", "memory", "processes", "killed"]
@@ -62,7 +62,7 @@ class RunReply(Reply):
 
 
 class ReadReply(Reply):
-    """What a file is; the data beside it is its bytes."""
+    """What a file is; the data next to it is its bytes."""
 
     size: _Count
     mode: Annotated[int, Field(ge=0, le=0o7777)]
@@ -82,7 +82,7 @@ class ListReply(Reply):
 
 
 class ListingReply(Reply):
-    """A listing; the data beside it is its records, packed."""
+    """A listing; the data next to it is its records, packed."""
 
     source: Literal["folder", "git", "walk", "none"]
     count: _Count
@@ -146,7 +146,7 @@ class ChangesReply(Reply):
 
 
 class FoundReply(Reply):
-    """Whether a state has a file; the data beside it is its bytes."""
+    """Whether a state has a file; the data next to it is its bytes."""
 
     found: bool
 

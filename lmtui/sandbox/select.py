@@ -49,7 +49,7 @@ class ToolsLacking(SandboxUnavailable):
 class Options:
     """What a backend is made with; `runtime` is a container engine's (runsc, kata), `toolchains` are checked folders.
 
-    `hosts` are what the proxy lets through without asking, `variables` what commands get beside the usual environment.
+    `hosts` are what the proxy lets through without asking, `variables` what commands get next to the usual environment.
     `is_named`: the user named this backend, so one that confines less is enough.
     """
 
@@ -93,9 +93,9 @@ async def select_sandbox(
         runtime: the container engine's runtime (runsc, kata); with one, only a container engine will do.
         toolchains: folders of the user's tools that commands may read, at the same path.
         hosts: patterns of hosts that the proxy lets through without asking.
-        variables: what commands get in their environment beside the usual.
+        variables: what commands get in their environment next to the usual.
         limits: what commands may take.
-        added: folders that file tools and commands may use beside the workspace; writable where they end in `:rw`.
+        added: folders that file tools and commands may use next to the workspace; writable where they end in `:rw`.
 
     Raises:
         UsageError: the workspace, the backend, the network, the runtime or a folder cannot be.
@@ -158,7 +158,7 @@ def _with_proxy(workspace: Path, options: Options, name: str, proxy: Proxy, vari
 
 
 def make_backend(name: str, workspace: Path, options: Options, proxy: Proxy | None = None) -> Backend:
-    """Return a backend by its name, not started.  With a proxy it has no network of its own."""
+    """Return a backend by its name, not started.  With a proxy it has no own network."""
     limits = options.limits
     network, shown, variables = "none" if proxy else options.network, options.toolchains, dict(options.variables)
     match name:

@@ -1,4 +1,4 @@
-"""Programs that serve, each in a lane of its own: its own namespaces or container, its own variables, its own way out.
+"""Programs that serve, each in its own lane: its own namespaces or container, its own variables, its own way out.
 
 They run where the workspace's commands run, in the same kind of sandbox; without one only where the user named that.
 """
@@ -124,7 +124,7 @@ class LaneLauncher:
     Args:
         workspace: the folder that they see.
         lanes: the supervisors of the workspace's sandbox.
-        make: makes a backend of its own for a program.
+        make: makes its own backend for a program.
     """
 
     def __init__(self, workspace: Path, lanes: SandboxPool, make: MakeBackend) -> None:

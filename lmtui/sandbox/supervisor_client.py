@@ -21,7 +21,7 @@ T = TypeVar("T")
 async def to_the_end(work: Coroutine[Any, Any, T]) -> T:  # Any: what a coroutine yields to its loop
     """Do the work and return what it returns; a cancel, or several, meanwhile is raised after it, never instead of it.
 
-    The work has to have a limit of its own.
+    The work has to have its own limit.
     """
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None

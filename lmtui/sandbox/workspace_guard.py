@@ -1,4 +1,4 @@
-"""What a command may have left for programs outside: found by a survey, set aside or pointed out; and git's own files put back.
+"""What a command may have left for programs outside: found by a survey, moved aside or pointed out; and git's files put back.
 
 One for each workspace, used by its lanes around everything that can write there.
 """
@@ -84,10 +84,10 @@ class WorkspaceGuard:
         return moment
 
     async def end(self, client: Callable[[], Awaitable[Client]], began: GuardMoment, *, keeps_copies: bool) -> Findings:
-        """Put back and set aside what a command changed; works where its lane has died, too.
+        """Put back and moved aside what a command changed; works where its lane has died, too.
 
         Raises:
-            SandboxError: something could not be set aside; everything else was.
+            SandboxError: something could not be moved aside; everything else was.
         """
         put_back, notes = await self._put_back("all") if keeps_copies else ((), [])
         ended = self._clocks()

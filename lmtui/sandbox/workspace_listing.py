@@ -132,7 +132,7 @@ class SandboxListing:
         return found[:max_paths], reply.is_cut or len(found) > max_paths
 
     async def git_status(self) -> Mapping[str, GitState]:
-        """Return what differs from the last commit and what is ignored; nothing where there is no repository."""
+        """Return what differs from the last commit and what is ignored; nothing without a repository."""
         _, data = await self._call("status")
         return await asyncio.to_thread(_states, data)
 

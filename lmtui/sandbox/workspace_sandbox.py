@@ -110,7 +110,7 @@ class WorkspaceSandbox:
         return await (self._lanes.read_status() if self._lane is InstanceKind.READ else self._lanes.status())
 
     def for_session(self) -> WorkspaceSandbox:
-        """Return the same workspace with background commands of its own."""
+        """Return the same workspace with background own commands."""
         return WorkspaceSandbox(
             self._lanes, _nothing_to_release, self._lane, self.launcher, limits=self.limits, connect=self._connect
         )

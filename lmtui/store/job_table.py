@@ -1,7 +1,7 @@
 """The jobs of a workspace: a table in `<workspace>/.lmagent/index.db` (SQLite, WAL), each row signed.
 
 A row that this user's lmtui did not sign for this folder is passed over and counted; a table of an earlier version becomes one
-of this; a file whose table has another shape, or that is no database, is set aside and a new one begun.
+of this; a file whose table has another shape, or that is no database, is moved aside and a new one begun.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Signer:
 
 
 def _is_plain(value: object) -> bool:
-    """Tell whether a value is a number, or a text without the lone surrogates that stand for bytes of no text."""
+    """Tell whether a value is a number, or a text without the lone surrogates that mean bytes of no text."""
     if not isinstance(value, str):
         return isinstance(value, int)
     try:
@@ -395,7 +395,7 @@ class JobFile:
                 raise JobsError(f"{self._path}: {error}", "Close what holds it, or free some space.") from error
 
     def _connect(self) -> sqlite3.Connection:
-        """Open the file, as our own: a link is refused, what is no table of ours is set aside."""
+        """Open the file, as our own: a link is refused, what is no table of ours is moved aside."""
         is_link = self._path.is_symlink() or self._path.parent.is_symlink()
         if is_link or (self._path.exists() and not self._path.is_file()):
             raise JobsError(f"{self._path} is a link or no file; lmtui keeps jobs in a real one", "Remove it.")

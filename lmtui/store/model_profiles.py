@@ -25,7 +25,7 @@ _KINDS = {each.name: str(each.type) for each in fields(ModelProfile)}
 class ProfileStore:
     """Implements `core.profiles.Profiles`; the file is read when it is first asked.
 
-    A file that cannot be read counts as empty and is kept beside the new one, for nobody should lose an exam to a slip.
+    A file that cannot be read counts as empty and is kept next to the new one, for nobody should lose an exam to a slip.
     """
 
     def __init__(self, file: Path | None = None) -> None:

@@ -1,7 +1,7 @@
 """The rules that hold beyond a session, kept at user level: for one folder, or for every folder of the user.
 
 The file is TOML, one table per folder and `["*"]` for all of them: `["/home/me/project"]` with `allow = ["Shell(make test)"]`,
-`ask = […]` and `deny = […]`.  It may be edited by hand (comments of one's own are not kept when a rule is added): deleting a
+`ask = […]` and `deny = […]`.  It may be edited manually (comments of one's own are not kept when a rule is added): deleting a
 line revokes its rule.  What cannot be read is told and never overwritten.
 """
 
@@ -80,7 +80,7 @@ Tables = dict[str, dict[Effect, list[str]]]
 
 @dataclass(frozen=True, slots=True)
 class StoredRule:
-    """One kept rule: what it says, its text as it stands in the file, and how far it reaches (workspace or user)."""
+    """One kept rule: what it says, its text as it is in the file, and how far it reaches (workspace or user)."""
 
     effect: Effect
     text: str
@@ -212,7 +212,7 @@ def _read() -> Tables:
 
 
 def _table(folder: str, table: object) -> dict[Effect, list[str]]:
-    """Return a folder's rules; one text stands for a list of one.
+    """Return a folder's rules; one text means a list of one.
 
     Raises:
         ConfigError: something in it is no rule.

@@ -42,7 +42,7 @@ class AgentPapers:
         self._is_kept = is_kept
 
     def put_brief(self, agent: str, brief: Brief, told: str, *, parent: str, depth: int) -> None:
-        """Keep a brief: whose agent it is for, how deep that stands, and the words in which it was told of it."""
+        """Keep a brief: whose agent it is for, how deep that is, and the words in which it was told of it."""
         head = {"agent_id": agent, "parent_id": parent, "depth": depth, "session_id": self._session_id}
         made = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         self._write(agent, "brief.json", {**head, **asdict(brief), "told": told, "created_at": made})

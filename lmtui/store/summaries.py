@@ -243,7 +243,7 @@ class _Scan:
         return ""
 
     def wakes(self) -> datetime | None:
-        """Return when a session that waits for its time goes on."""
+        """Return when a session that waits for its time continues."""
         until = self.text("wait_set", "until")
         try:
             return as_utc(_time(until.encode())) if until else None

@@ -1,4 +1,4 @@
-"""From the words of a model to checked arguments.  What is safe is mended; the rest becomes an error that shows the form."""
+"""From the words of a model to checked arguments.  What is safe is repaired; the rest becomes an error that shows the form."""
 
 from __future__ import annotations
 

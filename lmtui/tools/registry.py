@@ -189,7 +189,7 @@ class ToolRegistry:
         self._by_name = {name.lower(): tool for tool in self._tools for name in (*tool.aliases, tool.name)}
 
     def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
-        """Return what the model is told of the tools; the others of a small set can be called all the same."""
+        """Return what the model is told about the tools; the others of a small set can be called all the same."""
         return self._specs[tools, sees]
 
     def prepare(self, name: str, arguments: str) -> PreparedCall:

@@ -40,7 +40,7 @@ async def _python(arguments: PythonArguments, context: ToolContext) -> ToolResul
 
 
 def _notes(ran: CodeResult, timeout_s: int) -> tuple[str, ...]:
-    """Return what the model has to know beside the output."""
+    """Return what the model has to know next to the output."""
     notes = []
     if ran.images:
         notes.append(f"({len(ran.images)} picture{'s' if len(ran.images) > 1 else ''} shown)")

@@ -86,7 +86,7 @@ async def _get(_: TaskGetArguments, context: ToolContext) -> ToolResult:
 
 
 def _kept(context: ToolContext, state: TaskState, *told: str) -> ToolResult:
-    """Keep a state and say how it stands."""
+    """Keep a state and say how it is."""
     context.set_plan(replace(context.plan, task=state))
     lines = list(told)
     if not state.remaining_queue and state.queue_rest:
@@ -104,7 +104,7 @@ def _summary(state: TaskState) -> str:
 
 @dataclass(slots=True)
 class _Findings:
-    """What a look at the disk found, beside the state that follows from it."""
+    """What a look at the disk found, next to the state that follows from it."""
 
     state: TaskState
     lines: list[str] = field(default_factory=list)
@@ -132,7 +132,7 @@ async def _reconcile(arguments: TaskReconcileArguments, context: ToolContext) ->
 
 
 async def _look_at_renames(found: _Findings, sandbox: Sandbox) -> None:
-    """See which renames hold: the new file is there.  One whose old file still stands alone was not done."""
+    """See which renames hold: the new file is there.  One whose old file still is alone was not done."""
     renames = found.state.rename_map
     gone = set(await missing(sandbox, [path for pair in renames for path in pair]))
     held = [old for old, new in renames if new not in gone and old in found.state.remaining_queue and old in gone]

@@ -162,6 +162,6 @@ def _counts(spans: list[Span]) -> tuple[int, int]:
 
 
 def _span(start: int, end: int) -> str:
-    """Return a range of a hunk header (GNU diffutils manual, “Detailed Unified”): an empty one stands before its line."""
+    """Return a range of a hunk header (GNU diffutils manual, “Detailed Unified”): an empty one is before its line."""
     size = end - start
     return f"{start + 1}" if size == 1 else f"{start + (size > 0)},{size}"

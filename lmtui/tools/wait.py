@@ -1,4 +1,4 @@
-"""Waiting for a time: the turn ends, and the session goes on by itself then."""
+"""Waiting for a time: the turn ends, and the session continues by itself then."""
 
 from __future__ import annotations
 

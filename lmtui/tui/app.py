@@ -198,7 +198,7 @@ class ThemedApp(TerminalApp):
         self._leave_out_colors()
 
     def follow_theme_file(self, make: Callable[[Callable[[str], None]], ThemeWatch]) -> None:
-        """From now on show the user's own theme anew whenever it is saved; `make` makes what watches its file."""
+        """From now on show the user's own theme again whenever it is saved; `make` makes what watches its file."""
         self._theme_watch = make(self.use_theme)
         self._watch_own_file()
 
@@ -280,7 +280,7 @@ class LmtuiApp(ThemedApp):
     # -- life -----------------------------------------------------------------------------------------------------------
 
     def on_mount(self) -> None:
-        """Open the host once the first frame stands."""
+        """Open the host once the first frame is."""
         if self.options.keys:
             self._rebind()
         self.call_after_refresh(self._start)

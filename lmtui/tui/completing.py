@@ -86,7 +86,7 @@ class Completing:
         self.offers, self.marked = (), -1
 
     def is_typed_whole(self, line: str) -> bool:
-        """Tell whether what is offered stands there already, so that there is nothing to take."""
+        """Tell whether what is offered is there already, so that there is nothing to take."""
         wanted = self.wanted
         return wanted is not None and any(
             offer.text.rstrip() == line[wanted.start : wanted.end].rstrip() for offer in self.offers
@@ -146,7 +146,7 @@ def value_offers(query: str, values: Sequence[tuple[str, str]]) -> list[Offer]:
 
 
 def resource_offers(query: str, resources: Sequence[McpResource]) -> list[Offer]:
-    """Return the resources of servers that hold what was typed; of a template, what stands before its first gap."""
+    """Return the resources of servers that hold what was typed; of a template, what is before its first gap."""
     wanted = query.lower()
     found: list[Offer] = []
     for each in resources:

@@ -38,7 +38,7 @@ _WITH_GOTO = frozenset({"code", "code-insiders", "codium", "cursor", "windsurf"}
 
 
 def editor_command(path: Path, line: int, environment: Mapping[str, str]) -> list[str]:
-    """Return the command that opens a file at a line (from 1, 0 for none); empty where there is no editor.
+    """Return the command that opens a file at a line (from 1, 0 for none); empty without an editor.
 
     `VISUAL` comes before `EDITOR`, both may hold options; without them the usual editors are looked for.
     """
@@ -61,7 +61,7 @@ def editor_command(path: Path, line: int, environment: Mapping[str, str]) -> lis
 async def open_editor(app: App[Any], path: Path, line: int = 0, *, say: Callable[[str], None]) -> bool:
     """Open a file in the user's editor and wait for its end; True if it ended well, else `say` is told why.
 
-    Nothing is drawn meanwhile, but everything goes on: the event loop is not blocked.
+    Nothing is drawn meanwhile, but everything continues: the event loop is not blocked.
     """
     command = editor_command(path, line, os.environ)
     if not command:

@@ -1,4 +1,4 @@
-"""What no first frame needs: events, panes and every dialog.  Imported in a thread once the first frame stands."""
+"""What no first frame needs: events, panes and every dialog.  Imported in a thread once the first frame is."""
 
 from __future__ import annotations
 

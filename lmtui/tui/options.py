@@ -13,8 +13,8 @@ class StartOptions:
     `session_id` resumes a session (empty: a new one), `task` is sent first, `theme` is a theme's name (empty: the default),
     `mode` and `workspace` are shown until the session itself says them, `is_plain` asks for the linear mode, `is_demo` starts
     the built-in scripted server first, `keys` binds commands by their id to other keys (`session.new` to `ctrl+n`), `problems`
-    are what was wrong with the user's own files, to be said once the app stands, `notify` is the setting of that name,
-    `images` are picture files to begin the prompt with (a task stands beside them then, and is not sent by itself).
+    are what was wrong with the user's own files, to be said once the app is, `notify` is the setting of that name,
+    `images` are picture files to begin the prompt with (a task is next to them then, and is not sent by itself).
     """
 
     session_id: str = ""

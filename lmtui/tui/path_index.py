@@ -1,6 +1,6 @@
 """All paths of a workspace, ready to be searched while somebody types: in slices, so that no key waits.
 
-Ranks: the name begins so, a word of the name begins so, the name holds it, the path holds it, its letters stand in order;
+Ranks: the name begins so, a word of the name begins so, the name holds it, the path holds it, its letters are in order;
 within a rank what was used lately, then what is short.
 """
 
@@ -115,7 +115,7 @@ def with_folders(paths: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class PathIndex:
-    """Paths beside their lower-case forms, and those at the top of the workspace."""
+    """Paths next to their lower-case forms, and those at the top of the workspace."""
 
     paths: Sequence[str]
     lowered: Sequence[str]

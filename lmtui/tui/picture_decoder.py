@@ -1,4 +1,4 @@
-"""Decodes one picture in a process of its own, with little memory and time: pictures come from anywhere.
+"""Decodes one picture in its own process, with little memory and time: pictures come from anywhere.
 
 Run as a script: cells wide and high as arguments, the picture on standard input; on standard output a line `columns rows`, then
 three bytes of red, green and blue for each pixel, two pixels above each other for each cell.  Exit code 1 with a reason on

@@ -19,7 +19,7 @@ MAX_SEARCHED_CHARS = 2000
 
 
 class SentHistory:
-    """The texts sent before, oldest first, and where in them the prompt stands."""
+    """The texts sent before, oldest first, and where in them the prompt is."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -62,7 +62,7 @@ class SentHistory:
 
 
 def has_in_order(letters: str, text: str) -> bool:
-    """Tell whether a text has all letters in their order, whatever stands between them."""
+    """Tell whether a text has all letters in their order, whatever is between them."""
     at = -1
     for letter in letters:
         at = text.find(letter, at + 1)
@@ -78,7 +78,7 @@ _TOKEN = re.compile(r"\[(?:pasted \d+ (?:lines|characters)|image) #\d+(?: [^\[\]
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """A text as it stands in the prompt, with what its paste tokens stand for."""
+    """A text as it is in the prompt, with what its paste tokens mean."""
 
     text: str
     pastes: Mapping[str, str] = field(default_factory=dict)
@@ -90,7 +90,7 @@ def is_large(text: str) -> bool:
 
 
 class Folds:
-    """What the tokens stand for.  Numbers are not used twice, so that a text that comes back still means the same."""
+    """What the tokens mean.  Numbers are not used twice, so that a text that comes back still means the same."""
 
     def __init__(self) -> None:
         self._pastes: dict[str, str] = {}
@@ -130,12 +130,12 @@ class Folds:
         return tuple(self._images[token] for token in found if token in self._images)
 
     def typed(self, text: str) -> Typed:
-        """Return a text with what its paste tokens stand for."""
+        """Return a text with what its paste tokens mean."""
         tokens = (match[0] for match in _TOKEN.finditer(text))
         return Typed(text, {token: self._pastes[token] for token in tokens if token in self._pastes})
 
     def whole(self, token: str) -> str | None:
-        """Return what a paste token stands for; None for anything else."""
+        """Return what a paste token means; None for anything else."""
         return self._pastes.get(token)
 
     def at(self, line: str, column: int, *, before: bool = False, after: bool = False) -> tuple[int, int] | None:

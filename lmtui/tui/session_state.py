@@ -76,7 +76,7 @@ class Agents:
         return True
 
     def in_order(self) -> list[tuple[int, Agent]]:
-        """Return the agents, each behind its parent, with how deep it stands (from 0)."""
+        """Return the agents, each behind its parent, with how deep it is (from 0)."""
         children: dict[str, list[Agent]] = {}
         for agent in self.by_id.values():
             parent = agent.parent if agent.parent in self.by_id and agent.parent != agent.id else ROOT
@@ -215,7 +215,7 @@ class ActivityKind(StrEnum):
 
 @dataclass(slots=True)
 class Activity:
-    """What goes on: `detail` is a tool with its title or a reason, `since` when it began, `chars` how much was written.
+    """What continues: `detail` is a tool with its title or a reason, `since` when it began, `chars` how much was written.
 
     Of a prompt that is read: how far (`ratio`, -1 is unknown), how many `tokens`, about how long, how many others come first.
     """

@@ -87,7 +87,7 @@ _ENDINGS = {
 
 
 def activity_text(facts: SessionState, now: datetime) -> str:
-    """Return what goes on in a session, such as `shell: pytest -q · 4 s`."""
+    """Return what continues in a session, such as `shell: pytest -q · 4 s`."""
     if facts.approvals:
         return f"waiting for you: {len(facts.approvals)}"
     if facts.waits:
@@ -215,7 +215,7 @@ def sandbox_style(facts: SessionState) -> str:
 def status_parts(
     active: SessionView | None, feeds: Collection[SessionView], now: datetime, note: str
 ) -> tuple[list[Part], list[Part]]:
-    """Return the status line: sessions, what goes on, tokens, and the two keys that lead everywhere."""
+    """Return the status line: sessions, what continues, tokens, and the two keys that lead everywhere."""
     left: list[Part] = []
     if len(feeds) > 1:
         left.append(Part(f"{len(feeds)} sessions", "$text-muted", 6))

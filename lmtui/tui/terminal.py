@@ -230,7 +230,7 @@ class TerminalDriver(LinuxDriver):
 
 
 def _wait_s(parser: XTermParser) -> float | None:
-    """Return how long to wait at most: until a sequence that is begun counts as a key of its own, else for ever."""
+    """Return how long to wait at most: until a sequence that is begun counts as its own key, else for ever."""
     due = parser._timeout_time
     return None if due is None else max(0.0, due - get_time())
 

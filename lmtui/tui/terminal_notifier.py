@@ -120,7 +120,7 @@ def chosen_way(way: str, environ: Mapping[str, str]) -> str:
 
 
 def title_text(facts: SessionState | None, waiting: int) -> str:
-    """Return the window's title: what waits first, then what goes on."""
+    """Return the window's title: what waits first, then what continues."""
     if facts is None:
         return "lmtui"
     state = f"{waiting} waiting" if waiting else "working" if facts.is_running else ""

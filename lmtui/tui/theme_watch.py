@@ -1,4 +1,4 @@
-"""Shows a user's own theme anew whenever its file is saved; costs nothing while a theme that ships is in use."""
+"""Shows a user's own theme again whenever its file is saved; costs nothing while a theme that ships is in use."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ def is_unclear(text: str, patterns: tuple[str, ...]) -> bool:
     """Tell whether a text may run what one of these rules is about without showing it.
 
     That is where a program's name, or the words of a program that a rule names, are only known when it runs, and where all
-    words of a rule stand in something that is not understood: a script in another language, a command with broken grammar.
+    words of a rule are in something that is not understood: a script in another language, a command with broken grammar.
     """
     wanted = [names for pattern in patterns if (names := _plain_names(pattern))]
     parsed = parse(text)
@@ -300,7 +300,7 @@ def _undressed(words: list[str]) -> Iterator[tuple[str, ...]]:
 
 @lru_cache(maxsize=1024)
 def _carries(program: str) -> bool:
-    """Tell whether a program may run what stands in its words."""
+    """Tell whether a program may run what is in its words."""
     name = program.rpartition("/")[2]
     return name in _CARRIERS or is_interpreter(name)
 
@@ -322,7 +322,7 @@ def _word_glob(word: str) -> str:
 
 
 def _follows(wanted: tuple[str, ...], words: tuple[str, ...]) -> bool:
-    """Tell whether words begin with what a rule says, whatever options stand between, in whatever order or cluster."""
+    """Tell whether words begin with what a rule says, whatever options are between, in whatever order or cluster."""
     options = [word for word in words if word.startswith("-")]
     longs = {word.partition("=")[0] for word in options}
     letters = {letter for word in options if not word.startswith("--") for letter in word[1:]}
@@ -362,7 +362,7 @@ def _ansi_c(text: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _decoded(inner: str) -> str:
-    r"""Return what `$'…'` stands for (`\x72`, `\162`, `\u0072`, `\n`)."""
+    r"""Return what `$'…'` means (`\x72`, `\162`, `\u0072`, `\n`)."""
     return (
         re.sub(r"\\(?!u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|x[0-9A-Fa-f]{2}|[0-7]{1,3}|[nt\\'])", "", inner)
         .encode("latin-1", "backslashreplace")

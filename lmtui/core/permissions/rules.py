@@ -45,7 +45,7 @@ def escape_glob(text: str) -> str:
 
 @lru_cache(maxsize=1024)
 def literal_of(pattern: str) -> str | None:
-    """Return the one text that a pattern without wildcards stands for, else None."""
+    """Return the one text that a pattern without wildcards means, else None."""
     if re.search(r"(?<!\\)(?:\\\\)*[*?\[]", pattern):
         return None
     return re.sub(r"\\(.)", r"\1", pattern, flags=re.DOTALL)
@@ -88,7 +88,7 @@ class ToolFacts:
 
     @property
     def looks(self) -> bool:
-        """Tell whether a call that went well says how things stand in the workspace."""
+        """Tell whether a call that went well says how things are in the workspace."""
         return self.deed in (FileEffect.SHOWS, FileEffect.LISTS, FileEffect.RUNS) and not self.is_for_work
 
 
@@ -161,7 +161,7 @@ class Mode(StrEnum):
 class Access(StrEnum):
     """What a call does: nothing outside the session, read, change files, or run a command.
 
-    `WEB` is a page of the public internet (its host is asked about beside), `REACH` one of an address that is not public.
+    `WEB` is a page of the public internet (its host is asked about next to), `REACH` one of an address that is not public.
     """
 
     NONE = "none"

@@ -32,7 +32,7 @@ def word_set(text: str) -> frozenset[str]:
 class Risk:
     """A word that makes a command do more than its program's plain use: its place among the words, and why.
 
-    A place behind the last word stands for what is missing (a script that would come from standard input): only a rule
+    A place behind the last word means what is missing (a script that would come from standard input): only a rule
     without wildcards covers that.
     """
 
@@ -44,7 +44,7 @@ class Risk:
 class SimpleCommand:
     """One program with its words.  `text` is the command as written, `words` are literal, quotes and escapes resolved.
 
-    `globs` runs beside `words`: the pattern of a word that the shell would expand to file names, empty for the others.
+    `globs` runs next to `words`: the pattern of a word that the shell would expand to file names, empty for the others.
     """
 
     text: str
@@ -62,7 +62,7 @@ class SimpleCommand:
 
 
 def glob_risks(command: SimpleCommand) -> Iterator[Risk]:
-    """Yield the patterns that may stand for a file named like an option."""
+    """Yield the patterns that may mean a file named like an option."""
     for index, pattern in enumerate(command.globs):
         if pattern[:1] in ("*", "?") and index > 0:
             yield Risk(index, f"{command.words[index]} may stand for a file named like an option")
@@ -116,7 +116,7 @@ _NAMES = {"$": "an expansion", "`": "a substitution", "&": "a background job", "
 
 
 class Word(NamedTuple):
-    """What a word stands for: `text`, and where the shell would expand it to file names, the glob of them in `pattern`."""
+    """What a word means: `text`, and where the shell would expand it to file names, the glob of them in `pattern`."""
 
     text: str
     pattern: str = ""
@@ -286,7 +286,7 @@ def _raw_words(node: Node) -> list[str]:
 
 
 def _text(node: Node) -> str:
-    """Return what a node stands for, as it was written."""
+    """Return what a node means, as it was written."""
     return _NARROWED.sub(_widened, (node.text or b"").decode("utf-8", "replace"))
 
 

@@ -103,7 +103,7 @@ def _named(words: tuple[str, ...], place: int) -> int:
 
 
 def module_place(words: tuple[str, ...]) -> int:
-    """Return where the module of `python -m module` stands, 0 where there is none."""
+    """Return where the module of `python -m module` is, 0 where there is none."""
     if re.fullmatch(r"(?:.*/)?(?:python|pypy)[0-9.]*", words[0]):
         for i, word in enumerate(words[1:], 1):
             if word == "-m" and i + 1 < len(words):
@@ -331,7 +331,7 @@ def _plain(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _reads(words: tuple[str, ...]) -> bool:
-    """Tell whether a command only reads, whatever its words stand for."""
+    """Tell whether a command only reads, whatever its words mean."""
     wrapped = 0
     while (place := transparent_place(words, with_xargs=True)) and wrapped < _MOST_WRAPPED:
         words, wrapped = words[place:], wrapped + 1

@@ -216,7 +216,7 @@ class _Program(asyncio.SubprocessProtocol):
                 _ = await self._silent.wait()
 
     async def end(self, transport: asyncio.SubprocessTransport) -> None:
-        """End it with its group, and where it still runs with what went into groups of its own."""
+        """End it with its group, and where it still runs with what went into its own groups."""
         pid = transport.get_pid()
         if transport.get_returncode() is None:
             _kill_children(pid)

@@ -1,7 +1,7 @@
 """AGENTS.md and its relatives, the persona and the user's profile: where they lie, in which order, how much of them is told.
 
 AGENTS.md is plain Markdown (https://agents.md): the user's own first, then from the top of the repository down to the folder in
-work, so that the nearest stands last.  Where a folder has none, the first other of `NAMES` counts; `CLAUDE.local.md` and the
+work, so that the nearest is last.  Where a folder has none, the first other of `NAMES` counts; `CLAUDE.local.md` and the
 rules of Claude Code and Cursor join it, and what they name as `@path` (https://code.claude.com/docs/en/memory,
 https://cursor.com/docs/context/rules).  `.lmagent.md` is the last.
 """
@@ -25,7 +25,7 @@ _FENCE = "---"
 
 @dataclass(frozen=True, slots=True)
 class FrontLines:
-    """What stands before the text, keys in small letters, and the text behind it; `problem` where the front has no end."""
+    """What is before the text, keys in small letters, and the text behind it; `problem` where the front has no end."""
 
     fields: dict[str, str]
     body: str
@@ -122,7 +122,7 @@ class InstructionFiles:
         workspace: the folder in work.
         user: the user's folder for settings.
         count_tokens: tells how many tokens a text has.
-        own: instructions that the user gave beside the files.
+        own: instructions that the user gave next to the files.
     """
 
     def __init__(self, workspace: Path, user: Path, count_tokens: Callable[[str], int], own: str = "") -> None:

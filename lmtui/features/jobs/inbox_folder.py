@@ -1,7 +1,7 @@
 """`.lmagent/inbox/`: other programs leave tasks there as plain text, `NAME.task`; each becomes one job.
 
 A file goes only once its job is in the table, a growing one is waited for, one that cannot be read becomes `NAME.failed` with
-the reason in `NAME.failed.txt` beside it.
+the reason in `NAME.failed.txt` next to it.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class InboxFolder:
 
 
 def _write_reason(failed: Path, why: str) -> None:
-    """Say beside a file that was put aside why it was; what fails here is told in any case."""
+    """Say next to a file that was put aside why it was; what fails here is told in any case."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with contextlib.suppress(OSError), os.fdopen(os.open(f"{failed}.txt", flags, 0o600), "w", encoding="utf-8") as file:
         file.write(f"{why}\n")

@@ -105,7 +105,7 @@ def renewed(records: Sequence[JobRecord], tokens: Sequence[str], me: Owner, at: 
 
 
 def begun(records: Sequence[JobRecord], token: str, session_id: str, seq: int) -> Iterator[JobRecord]:
-    """Yield the claimed job with the session that it runs in and the session's last event; one that goes on keeps the first."""
+    """Yield the claimed job with its session and the session's last event; a job that continues keeps the first."""
     for record in _mine(records, token):
         first = record.begun_seq if record.begun_session == session_id else seq
         yield replace(record, last_session=session_id, begun_session=session_id, begun_seq=first)
@@ -132,9 +132,9 @@ def ended(records: Sequence[JobRecord], token: str, outcome: str, now: datetime)
 
 
 def given_back(records: Sequence[JobRecord], token: str) -> Iterator[JobRecord]:
-    """Yield the claimed job as one that is due still: stopped by hand, which is no crash, or its session is busy elsewhere.
+    """Yield the claimed job as one that is due still: stopped manually, which is no crash, or its session is busy elsewhere.
 
-    What was begun stays begun, so that the next run goes on in its session.
+    What was begun stays begun, so that the next run continues in its session.
     """
     for record in _mine(records, token):
         yield replace(record, lease=None, attempts=max(0, record.attempts - 1))

@@ -39,7 +39,7 @@ class TokenStore:
     """The tokens of one server, and what it registered lmtui as; implements the SDK's `TokenStorage`.
 
     Args:
-        path: the file that is used where there is no keyring; its name is the name in the keyring.
+        path: the file that is used without a keyring; its name is the name in the keyring.
         client: what the user registered themselves: `client_id`, `client_secret`.
     """
 

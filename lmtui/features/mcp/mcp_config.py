@@ -1,7 +1,7 @@
 """The files that name MCP servers, read into entries.  An error is one server's: the others are read all the same.
 
 Formats: `{"mcpServers": {"name": {"command", "args", "env", "cwd"}}}` and `{"type": "http"|"sse", "url", "headers"}`, as other
-programs have them; and a list `"mcp_servers": [{"name", "command": [], "env", "cwd"}]`.  Ours beside them: `disabled`,
+programs have them; and a list `"mcp_servers": [{"name", "command": [], "env", "cwd"}]`.  Ours next to them: `disabled`,
 `sandbox` ("host"), `network` (hosts), `toolchains` (folders), `workspace` ("read"), `memory_mb`, `oauth` (client_id,
 client_secret, scope), and two limits in seconds, `timeout_s` for a call and `start_timeout_s`.
 """
@@ -207,7 +207,7 @@ def variables_in(text: str) -> tuple[str, ...]:
 
 
 def raw_entries(path: Path, workspace: Path | None) -> Sequence[tuple[str, object]]:
-    """Return names with what stands behind them; a workspace's link could lead anywhere, the user's own where they want.
+    """Return names with what is behind them; a workspace's link could lead anywhere, the user's own where they want.
 
     Raises:
         ConfigError: the file cannot be read.
@@ -374,7 +374,7 @@ def remove_server(name: str, workspace: Path) -> Path:
 
 
 def entry_of(name: str, workspace: Path) -> tuple[Path, object]:
-    """Return the file that names a server, and its entry as it stands there.
+    """Return the file that names a server, and its entry as it is there.
 
     Raises:
         UsageError: there is none of that name.

@@ -58,7 +58,7 @@ def as_result(tool: str, found: types.CallToolResult) -> ToolResult:
 
 
 def as_prompt(name: str, found: types.GetPromptResult) -> ToolResult:
-    """Return what a prompt says; where the model speaks in it too, who says what stands before it."""
+    """Return what a prompt says; where the model speaks in it too, who says what is before it."""
     speakers = [message.role for message in found.messages]
     names = ["" if "assistant" not in speakers else f"[{speaker}] " for speaker in speakers]
     return _joined(name, [(who, each.content) for who, each in zip(names, found.messages, strict=True)])

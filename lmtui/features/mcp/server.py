@@ -324,7 +324,7 @@ class RunningServer:
         self.tools, self.offered, self.changes = self.memory.known.tools, (), ()
 
     def log_in(self) -> None:
-        """Let the user log in in their browser; it goes on when they have."""
+        """Let the user log in in their browser; it continues when they have."""
         if self.state is ServerState.LOGIN and self._task is not None and not self._task.done():
             self._login_yes.set()  # a call waits for it
         elif self.state is ServerState.LOGIN:

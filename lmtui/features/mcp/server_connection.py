@@ -69,7 +69,7 @@ class ConnectionHooks:
     `on_offers_changed` for other prompts or resources.
 
     `ask` puts a form before the user; a None of it declines.  `visit` lets the user go to an address, to log in, and returns
-    when their browser is on its way.  `roots` are the folders that a server is told of.  `redactor` takes the secrets of the
+    when their browser is on its way.  `roots` are the folders that a server is told about.  `redactor` takes the secrets of the
     entry out of what is logged.
     """
 

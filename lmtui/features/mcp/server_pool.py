@@ -27,7 +27,7 @@ class ToldTools:
     """The tools of several servers, under names that no two of them share.
 
     Args:
-        count_tokens: prices what is told of a tool.
+        count_tokens: prices what is told about a tool.
     """
 
     def __init__(self, count_tokens: TokenCounter) -> None:
@@ -207,7 +207,7 @@ class McpRoom:
         return tuple(value for entry in self._files.entries for value in secrets_of(entry, self._around.environ))
 
     def log_file(self, name: str) -> Path:
-        """Return where what a server says beside its output is kept."""
+        """Return where what a server says next to its output is kept."""
         return self._servers[name].memory.log.path
 
     def tools(self) -> tuple[McpTool, ...]:
@@ -232,7 +232,7 @@ class McpRoom:
         return tuple(each for server in self._servers.values() if _is_open(server) for each in server.resources)
 
     def reader(self, key: str) -> McpTool | None:
-        """Return the tool that reads resources of a server, by what stands for that in names."""
+        """Return the tool that reads resources of a server, by what means that in names."""
         return next((tool for tool in self.tools() if tool.reads and server_key(tool.server) == key), None)
 
     async def get_prompt(self, prompt: McpPrompt, arguments: Mapping[str, str]) -> ToolResult:

@@ -141,9 +141,9 @@ _OURS = (_HEAD, "lmtui: it ended")  # lines that say what we did with it
 
 
 class ServerLog:
-    """What a server says beside its answers, cleaned, bounded and without secrets.
+    """What a server says next to its answers, cleaned, bounded and without secrets.
 
-    `last` is the last line of its own, `tail` the last few of this start.
+    `last` is its last line, `tail` the last few of this start.
     """
 
     def __init__(self, path: Path) -> None:

@@ -43,13 +43,13 @@ class RawTool:
 
 
 def tools_digest(tools: Sequence[RawTool]) -> str:
-    """Return the hash of a list of tools, whatever their order: all that a model is told of them."""
+    """Return the hash of a list of tools, whatever their order: all that a model is told about them."""
     told = sorted((tool.name, tool.description, json.dumps(tool.schema, sort_keys=True, default=str)) for tool in tools)
     return hashlib.sha256(json.dumps(told).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def told_tools(server: str, tools: Iterable[RawTool], taken: set[str]) -> tuple[McpTool, ...]:
-    """Return a server's tools as the model is told of them, sorted by name; `taken` are names that others have."""
+    """Return a server's tools as the model is told about them, sorted by name; `taken` are names that others have."""
     found: list[McpTool] = []
     for tool in sorted(tools, key=lambda tool: tool.name)[:MAX_TOOLS]:
         name = told_name(server, tool.name, taken)
@@ -70,7 +70,7 @@ def told_name(server: str, tool: str, taken: Iterable[str] = ()) -> str:
 
 
 def server_key(server: str) -> str:
-    """Return what stands for a server in the names of its tools: its name, or what no other server has, so that rules hold."""
+    """Return what means a server in the names of its tools: its name, or what no other server has, so that rules hold."""
     key = re.sub("_{2,}", "_", plain(server))
     if key == server and len(key) <= _MAX_KEY_CHARS:
         return key
@@ -172,7 +172,7 @@ class RawResource:
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """What a server lists beside its tools; `has_resources`: it answers for resources, listed or not."""
+    """What a server lists next to its tools; `has_resources`: it answers for resources, listed or not."""
 
     prompts: tuple[RawPrompt, ...] = ()
     resources: tuple[RawResource, ...] = ()

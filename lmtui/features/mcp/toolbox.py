@@ -1,7 +1,7 @@
 """The tools of one session: our own, and those of servers behind them.  The model's list of them stays.
 
-The list is settled at the first request of a conversation, since each change of it makes the model read everything anew; it is
-looked at again where room is made, as everything is read anew then.
+The list is settled at the first request of a conversation, since each change of it makes the model read everything again; it is
+looked at again where room is made, as everything is read again then.
 """
 
 from __future__ import annotations
@@ -269,7 +269,7 @@ class McpToolbox:
     """Implements `core.ports.Toolbox`.
 
     Args:
-        base: our own tools; none of a server's stands in the place of one of them.
+        base: our own tools; none of a server's is in the place of one of them.
         room: the servers.
         is_ours: tells whether a name is that of one of our own tools.
         is_begun: the conversation has begun, so that the list is settled when it is first told.
@@ -303,7 +303,7 @@ class McpToolbox:
                 pass
 
     def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
-        """Return what the model is told of the tools."""
+        """Return what the model is told about the tools."""
         own = self._settled.get(tools)
         if own is None:
             own = self._offer()

@@ -33,7 +33,7 @@ def allowed_rules(
     Args:
         text: the words.
         canonical: returns our name of a tool, and raises `ToolError` where there is none.
-        key: the key that they stand behind, for the warnings.
+        key: the key that they are behind, for the warnings.
     """
     rules: list[str] = []
     warnings: list[str] = []

@@ -93,7 +93,7 @@ def _hint_reasons(what: str, hint: ast.expr | None) -> Iterator[str]:
 
 
 def _program(module: ast.Module, function: Function, text: str) -> tuple[str, list[str]]:
-    """Return a program of the function and the imports that it needs, and why it would not stand alone."""
+    """Return a program of the function and the imports that it needs, and why it would not be alone."""
     body = ast.get_source_segment(text, function) or ""
     future = [node for node in module.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
     imports = [node for node in module.body if isinstance(node, ast.Import | ast.ImportFrom) and node not in future]

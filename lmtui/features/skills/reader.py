@@ -138,7 +138,7 @@ def _name(given: str, folder: str) -> tuple[str, list[str]]:
 
 
 def plain_name(name: str) -> str:
-    """Return a name that can stand in quotes: words of any language, the rest as hyphens."""
+    """Return a name that can be in quotes: words of any language, the rest as hyphens."""
     return _ODD.sub("-", name[:MAX_NAME_CHARS])
 
 

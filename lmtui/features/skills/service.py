@@ -1,4 +1,4 @@
-"""The skills of a workspace and its user: which there are, what the model is told of them, what one says when it is read."""
+"""The skills of a workspace and its user: which there are, what the model is told about them, what one says when it is read."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class SkillToolbox:
                 pass
 
     def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
-        """Return what the model is told of the tools."""
+        """Return what the model is told about the tools."""
         base = self._base.specs(tools, sees=sees)
         if tools not in (ToolSet.FULL, ToolSet.ALL):
             return base
@@ -133,7 +133,7 @@ class SkillShelf:
         return [each.skill for each in await asyncio.to_thread(self._look)]
 
     async def told(self, most_tokens: int = LEAST_TOLD_TOKENS) -> tuple[str, int]:
-        """Return what the model is told of the skills in so many tokens, and what that costs."""
+        """Return what the model is told about the skills in so many tokens, and what that costs."""
         ready = [(skill.name, skill.description) for skill in await self.found() if skill.tokens]
         return list_text(_HEAD, _MORE, ready, most_tokens, self._count_tokens)
 
@@ -156,7 +156,7 @@ class SkillShelf:
         return SkillUse(skill.name, text, skill.source, skill.allowed)
 
     async def read_file(self, name: str, file: str) -> str:
-        """Return a file beside a skill's own, as text.
+        """Return a file next to a skill's own, as text.
 
         Raises:
             ToolError: it is not there, or not in the skill's folder.
@@ -315,7 +315,7 @@ def _broken(raw: RawSkill, why: str) -> Skill:
 
 
 def _line(name: str, description: str, most_chars: int = _DESCRIPTION_CHARS[-1]) -> str:
-    """Return a skill or a sub-agent as the model is told of it."""
+    """Return a skill or a sub-agent as the model is told about it."""
     words = without_tags(description)
     if len(words) > most_chars:
         words = f"{words[:most_chars].rsplit(' ', 1)[0]}…"

@@ -1,4 +1,4 @@
-"""Which skills of a folder wait for the user's yes: one holds for a SKILL.md as it is, and is asked for anew once it changed.
+"""Which skills of a folder wait for the user's yes: one holds for a SKILL.md as it is, and is asked for again once it changed.
 
 Nothing of a skill's own is run or obeyed before.  The answers are kept at user level.  Blocks (disk).
 """
@@ -160,7 +160,7 @@ class Answers:
     refused: frozenset[str] = frozenset()
 
     def state_of(self, raw: RawSkill) -> SkillState:
-        """Return where a folder's skill stands."""
+        """Return where a folder's skill is."""
         mark = digest(raw)
         if mark in self.allowed:
             return SkillState.READY

@@ -1,4 +1,4 @@
-"""The sub-agents that the user and the folder define: which there are, and what the model is told of them.
+"""The sub-agents that the user and the folder define: which there are, and what the model is told about them.
 
 Nothing of a folder's is used before the user's yes, which is for all of its files as they are.
 """
@@ -65,7 +65,7 @@ class AgentFiles:
         return await asyncio.to_thread(self._look)
 
     async def told(self, most_tokens: int) -> tuple[str, int]:
-        """Return what the model is told of them in so many tokens, and what that costs; `has_any` is up to date then."""
+        """Return what the model is told about them in so many tokens, and what that costs; `has_any` is up to date then."""
         found = await self.found()
         ready = [(each.name, each.description) for each in found if each.state is SkillState.READY]
         self.has_any = bool(ready)
@@ -137,7 +137,7 @@ class AgentToolbox:
         self._base, self._agents = base, agents
 
     def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
-        """Return what the model is told of the tools; in a small set nothing of definitions."""
+        """Return what the model is told about the tools; in a small set nothing of definitions."""
         specs = self._base.specs(tools, sees=sees)
         is_told = self._agents.has_any and tools in (ToolSet.FULL, ToolSet.ALL)
         return tuple(_with_agent(spec) if spec.name == "delegate" else spec for spec in specs) if is_told else specs

@@ -69,7 +69,7 @@ async def to_markdown(html: str, selector: str = "") -> str:
 
 
 def _own_places() -> list[str]:
-    """Return where modules are taken from: never the folder one stands in, which is somebody else's."""
+    """Return where modules are taken from: never the folder one is in, which is somebody else's."""
     here = Path.cwd().resolve()
     return [path for path in sys.path if Path(path).is_absolute() and Path(path).resolve() != here]
 

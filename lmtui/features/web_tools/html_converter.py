@@ -1,4 +1,4 @@
-"""Reads HTML from its input and writes Markdown, under limits of its own.  Run as a file, never imported."""
+"""Reads HTML from its input and writes Markdown, under its own limits.  Run as a file, never imported."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def select(soup: BeautifulSoup, selector: str) -> BeautifulSoup:
 
 
 def convert(html: str, selector: str = "") -> str:
-    """Return what is there to be read, without scripts, styles and navigation; the title stands first."""
+    """Return what is there to be read, without scripts, styles and navigation; the title is first."""
     soup = BeautifulSoup(html, "html.parser")
     if selector:
         soup = select(soup, selector)

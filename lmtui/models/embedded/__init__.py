@@ -1,1 +1,1 @@
-"""A model that runs without a server, in a process of its own (extra `embedded`)."""
+"""A model that runs without a server, in its own process (extra `embedded`)."""

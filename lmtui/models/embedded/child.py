@@ -1,7 +1,7 @@
 """The child process that holds the model: llama.cpp's own server on a loopback port, until its standard input ends.
 
-It is run as a file of its own and imports nothing of lmtui.  The order (JSON, one line) comes on standard input, so that the
-key stands in no argument list; the answer (JSON, one line) goes to standard output.  However lmtui ends, the pipe closes, and
+It is run as its own file and imports nothing of lmtui.  The order (JSON, one line) comes on standard input, so that the
+key is in no argument list; the answer (JSON, one line) goes to standard output.  However lmtui ends, the pipe closes, and
 this process ends with it.
 """
 

@@ -120,7 +120,7 @@ def is_installed() -> bool:
 
 
 class Engine:
-    """One model file behind a loopback port with a key of its own; it ends with lmtui, however that ends.
+    """One model file behind a loopback port with its own key; it ends with lmtui, however that ends.
 
     `url` is empty until it is ready.
     """

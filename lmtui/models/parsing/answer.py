@@ -236,7 +236,7 @@ class AnswerParser:
         return self._pieces()
 
     def has_native_calls(self) -> None:
-        """Take note that the server sent calls of its own."""
+        """Take note that the server itself sent tool calls."""
         self._out.is_native = True
 
     def finish(self, *, is_cut: bool = False) -> tuple[list[StreamChunk], ParsedAnswer]:

@@ -2,12 +2,12 @@
 
 Which calls a careful reader would run:
 
-* Calls between marks (`<tool_call>`, `<function=…>`, `[TOOL_CALLS]`, …) are calls, wherever they stand but in code, in a
-  quotation, and beside words that quote or disown them (“the file contains:”, “until you agree”).
-* JSON, fenced JSON and Python calls without marks are calls where they stand on lines of their own (or behind a colon or a
+* Calls between marks (`<tool_call>`, `<function=…>`, `[TOOL_CALLS]`, …) are calls, wherever they are but in code, in a
+  quotation, and next to words that quote or disown them (“the file contains:”, “until you agree”).
+* JSON, fenced JSON and Python calls without marks are calls where they are on lines of their own (or behind a colon or a
   sentence, up to the end of the line), with at most a short remark behind them, no question behind them, and no word around
   them that makes them an example.  Those inside a longer explanation are examples: they stay text.
-* Of two between which stands “or”, neither; of those behind a result that the model made up, none.
+* Of two between which is “or”, neither; of those behind a result that the model made up, none.
 * What was meant as a call and has no reading, or two, is not run and stays text.
 """
 
@@ -147,7 +147,7 @@ class _Part:
 
 @dataclass(slots=True)
 class _Kept:
-    """Calls that count, with the text they were, and where in the text they stood."""
+    """Calls that count, with the text they were, and where in the text they was."""
 
     place: int
     entries: list[ParsedEntry]
@@ -158,7 +158,7 @@ class AnswerBuilder:
     """Collects what the scanner finds and gives it out as pieces.
 
     Args:
-        remark_chars: how much text may stand behind calls without marks.
+        remark_chars: how much text may be behind calls without marks.
     """
 
     def __init__(self, remark_chars: int = REMARK_CHARS) -> None:
@@ -196,7 +196,7 @@ class AnswerBuilder:
 
     @property
     def ends_with_call(self) -> bool:
-        """Tell whether no text stands behind the last call."""
+        """Tell whether no text is behind the last call."""
         return self._gap
 
     def say(self, text: str) -> None:
@@ -321,7 +321,7 @@ class AnswerBuilder:
                 self._since = len(self._text)
 
     def _judge(self) -> None:
-        """Judge the calls that are held by what stands behind each of them."""
+        """Judge the calls that are held by what is behind each of them."""
         was_disowned, behind = False, ""
         runs = [place for place, part in enumerate(self._held) if part.entries]
         has_choice = len(runs) > 1 and quoting.leaves_choice(self._between(runs[-1], len(self._held)))
@@ -382,5 +382,5 @@ def identity(call: ParsedCall) -> tuple[str, str]:
 
 
 def has_stray_end(text: str) -> bool:
-    """Tell whether a parameter's closing tag stands in the text: a value was longer than it seemed."""
+    """Tell whether a parameter's closing tag is in the text: a value was longer than it seemed."""
     return bool(_STRAY_END.search(text))

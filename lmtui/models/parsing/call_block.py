@@ -1,4 +1,4 @@
-"""A run of calls: their marks, fences and separators, one after another, until something else stands there."""
+"""A run of calls: their marks, fences and separators, one after another, until something else is there."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class ParsedEntry:
 
 
 class CallBlockParser:
-    """Takes text from a place where a call may stand.
+    """Takes text from a place where a call may be.
 
     Attributes:
         entries: what was found so far.
         is_marked: marks say that these are calls; else it is for the reader to judge.
-        is_done: what stands at the place where `feed` stopped belongs to it no more.
+        is_done: what is at the place where `feed` stopped belongs to it no more.
         thinks: thinking begins there, inside the zone.
         rejected: what an item took that is no call (`has_rejected`); it is to be read again as text.
         fence: the backticks of an open fence; `is_spoilt`: it holds something else too, so it is code.
@@ -186,7 +186,7 @@ class CallBlockParser:
                 return at
 
     def _end(self) -> None:
-        """Say that something else stands here; inside a fence it is code, and so is all of the fence."""
+        """Say that something else is here; inside a fence it is code, and so is all of the fence."""
         self.is_done = True
         self.is_spoilt = bool(self.fence)
 

@@ -22,7 +22,7 @@ _INSIDE = {'"': re.compile(r'["\\]'), "'": re.compile(r"['\\]"), "”": re.compi
 
 
 class JsonBoundaryScanner:
-    """Follows one object or list.  `is_whole`: its last bracket has come; `is_broken`: something stands where nothing may."""
+    """Follows one object or list.  `is_whole`: its last bracket has come; `is_broken`: something is where nothing may."""
 
     def __init__(self) -> None:
         self.is_whole = False
@@ -72,7 +72,7 @@ class JsonBoundaryScanner:
             at = found.end()
 
     def _skip_comment(self, text: str, at: int) -> int:
-        """Return where a comment ends, behind the text if it goes on; `_comment` is as much of its beginning as matters."""
+        """Return where a comment ends, behind the text if it continues; `_comment` is as much of its beginning as matters."""
         if self._comment == "/":
             self._comment = f"/{text[at]}" if text[at] in "/*" else ""
             self._last = self._last if self._comment else "other"

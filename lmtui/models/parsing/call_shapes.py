@@ -130,7 +130,7 @@ def calls_in(value: object, tools: ToolNames, *, is_marked: bool = False) -> lis
     Args:
         value: an object, or a list of them.
         tools: what may be called.
-        is_marked: it stands between the marks of a call, so that a name alone is one too.
+        is_marked: it is between the marks of a call, so that a name alone is one too.
     """
     if isinstance(value, list):
         found = [calls_in(each, tools, is_marked=is_marked) if isinstance(each, dict) else [] for each in value]
@@ -179,7 +179,7 @@ def _is_data(spec: ToolSpec, value: dict[str, object]) -> bool:
 
 
 def is_definition(value: dict[str, object], argument_key: str) -> bool:
-    """Tell whether an object is a tool's definition: a schema, or nothing but names of types, stands where arguments should."""
+    """Tell whether an object is a tool's definition: a schema, or nothing but names of types, is where arguments should."""
     schema = value[argument_key]
     if not isinstance(schema, dict):
         return False

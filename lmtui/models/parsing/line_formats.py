@@ -161,7 +161,7 @@ def _react(text: str, at: int, end: int, tools: ToolNames, *, is_final: bool) ->
 
 
 def arrows_at(text: str, at: int, tools: ToolNames, *, is_final: bool) -> Beginning:
-    """Return the call that `>>>NAME` begins, on a line of its own before an object (functionary)."""
+    """Return the call that `>>>NAME` begins, on its own line before an object (functionary)."""
     found = _ARROWS.match(text, at)
     if found is not None and tools.find(found[1]) is not None:
         return Beginning(Begins.NAMED_CALL, found.end(), found[1], "tag")

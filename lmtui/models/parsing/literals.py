@@ -1,8 +1,8 @@
-"""One value read from the text of a model: JSON, with the slips that have one meaning only mended.
+"""One value read from the text of a model: JSON, with the slips that have one meaning only repaired.
 
 Mended: raw line breaks and tabs in strings, trailing commas, comments, single and typographic quotes, names without quotes,
 Python's True, False and None, doubled braces, escapes that JSON does not know, closing brackets missing at the end, and quotes
-inside a string that open behind a space, a bracket or `=` and close before the string goes on.  Nothing else is: another string
+inside a string that open behind a space, a bracket or `=` and close before the string continues.  Nothing else is: a string
 behind a string, two values for one key, an expression: these have two readings, or none.
 """
 
@@ -264,7 +264,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def read_json(text: str, *, may_close: bool = False) -> object:
-    """Return the value of a text: strictly where it is JSON, else with the slips mended; stray closing brackets are dropped.
+    """Return the value of a text: strictly where it is JSON, else with the slips repaired; stray closing brackets are dropped.
 
     Raises:
         Unreadable: it has no reading, or two.

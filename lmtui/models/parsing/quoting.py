@@ -1,4 +1,4 @@
-"""Whether calls are the model's own or quoted: judged by the words that lead to them and those that stand behind.
+"""Whether calls are the model's own or quoted: judged by the words that lead to them and those that are behind.
 
 The judgement is about who acts and when.  “I'll read it:” and “Reading the file:” act now; “the log says:”, “you could call:”,
 “the previous call was:”, “if you agree, I run:” do not.  A sentence that is whole before the calls (“The file has a bug.”) says
@@ -230,11 +230,11 @@ _WORD = re.compile(r"[^\W\d_][\w'’\-]*")
 
 
 def is_quoted(before: str, *, is_marked: bool) -> bool:
-    """Tell whether what stands before calls says that they are quoted.
+    """Tell whether what is before calls says that they are quoted.
 
     Args:
         before: the text up to them, its last `LEAD_CHARS` at least.
-        is_marked: they stand between the marks of calls.
+        is_marked: they are between the marks of calls.
     """
     text = before[-LEAD_CHARS:]
     above, _, line = text.rpartition("\n")
@@ -246,12 +246,12 @@ def is_quoted(before: str, *, is_marked: bool) -> bool:
 
 
 def acts(before: str) -> bool:
-    """Tell whether what stands before calls says that they are the model's own, now."""
+    """Tell whether what is before calls says that they are the model's own, now."""
     return any(ACTS.search(lead.replace("’", "'")) for lead in _leads(before[-LEAD_CHARS:]))
 
 
 def is_disowned(behind: str, *, is_own: bool) -> bool:
-    """Tell whether the text behind calls goes on with their sentence, asks for leave, or says that they are not to run.
+    """Tell whether the text behind calls continues with their sentence, asks for leave, or says that they are not to run.
 
     With `is_own` the words before say that the model acts now, and the sentence may go on (“and then run the tests”).
     """
@@ -268,7 +268,7 @@ def leaves_choice(behind: str) -> bool:
 
 
 def goes_on(behind: str) -> bool:
-    """Tell whether a text goes on with the sentence before it."""
+    """Tell whether a text continues with the sentence before it."""
     return GOES_ON.match(behind.lstrip()) is not None
 
 

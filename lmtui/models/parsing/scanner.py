@@ -35,7 +35,7 @@ def may_open_call(text: str, at: int, before: str, *, is_final: bool) -> bool | 
 
     Args:
         text: what is read.
-        at: where a bracket stands.
+        at: where a bracket is.
         before: what was said before it; it ends in a line break at the start of a line.
         is_final: no more comes.
     """
@@ -69,7 +69,7 @@ def may_be_comment(text: str, at: int) -> bool:
 
 
 class StreamBuffer:
-    """What is not yet read stands in `text` from `at` on."""
+    """What is not yet read is in `text` from `at` on."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -186,7 +186,7 @@ class Scanner:
                     going = self._step_over()
 
     def _step_over(self) -> bool:
-        """Drop what stands behind the end; only if something does, the server has to be stopped."""
+        """Drop what is behind the end; only if something does, the server has to be stopped."""
         if self._tape.take(len(self._tape.text)).strip() and not self.stopped:
             self.stopped = "the model went on behind the end of its answer"
         return False
@@ -419,7 +419,7 @@ class Scanner:
         self.state = State.OVER
 
     def _open_named(self, found: Beginning) -> bool:
-        """Open the call of a tool whose name has come; true: the scanner goes on."""
+        """Open the call of a tool whose name has come; true: the scanner continues."""
         self._tape.at = found.end
         zone = CallBlockParser(self._tools, is_marked=True, form=found.form)
         spec = self._tools.find(found.name)

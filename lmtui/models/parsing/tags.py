@@ -1,6 +1,6 @@
 """Calls written as tags: `<function=NAME><parameter=K>V</parameter></function>` and its relatives, read as they stream.
 
-A value is what stands between its tags, as it is: nothing in it is an escape.  Where it could end at two places the call is
+A value is what is between its tags, as it is: nothing in it is an escape.  Where it could end at two places the call is
 refused.  Forms: Qwen3-Coder (`function=`), Claude, MiniMax, DeepSeek V3.2 (`invoke name=`), `tool name=`, GLM-4.5 (`arg_key`,
 `arg_value` behind a bare name), Llama 3.1 (`function=` around JSON), and `<NAME><K>V</K></NAME>`.
 """
@@ -20,7 +20,7 @@ from lmtui.models.parsing.literals import ToolNames, UnreadableLiteral, own_para
 class TagKind(Enum):
     """What a mark does.
 
-    `OPEN` begins calls, `SOFT` may, `CLOSE` ends them, `SEP` stands inside one.  `END` ends the message, `TURN` and `RESULT`
+    `OPEN` begins calls, `SOFT` may, `CLOSE` ends them, `SEP` is inside one.  `END` ends the message, `TURN` and `RESULT`
     begin what is not the model's to write.  `START` and `CHANNEL` begin a harmony header.
     """
 
@@ -80,7 +80,7 @@ _LONGEST = max(map(len, _KINDS))
 
 
 def mark_at(text: str, at: int) -> TagMark | None:
-    """Return the mark that stands at a place."""
+    """Return the mark that is at a place."""
     found = _ANY.match(text, at)
     return TagMark(_KINDS[found[0].lower()], found.end() - at) if found else None
 
@@ -260,7 +260,7 @@ class TagItem:
         self._keep()
 
     def _is_new(self, found: re.Match[str]) -> bool:
-        """Tell whether an opening tag inside a value begins the next parameter: on a line of its own, and a new one."""
+        """Tell whether an opening tag inside a value begins the next parameter: on its own line, and a new one."""
         key = next(group for group in found.groups() if group)
         is_known = self._spec is not None and bool(own_parameter(self._spec, key))
         is_first = key not in self._arguments and key != self._key

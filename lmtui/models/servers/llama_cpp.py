@@ -1,6 +1,6 @@
 """Loading and unloading in llama.cpp's router: `/models/load` and `/unload` return at once, the list says what became of it.
 
-How far it is stands in its events (`/models/sse`), where it has them.
+How far it is is in its events (`/models/sse`), where it has them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def is_props(value: Any) -> bool:
 
 
 def is_router(listed: Any, props: Any) -> bool:
-    """Tell whether one server stands before several models, which it loads and unloads."""
+    """Tell whether one server is before several models, which it loads and unloads."""
     return text(props, "role") == "router" or any(part(each, "status") for each in items(listed, "data"))
 
 

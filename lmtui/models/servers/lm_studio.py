@@ -1,6 +1,6 @@
 """Loading and unloading in LM Studio from 0.4 on: `/api/v1/models/load` and `/unload`.
 
-It would load a model a second time beside the instance that is there, so that one goes first.
+It would load a model a second time next to the instance that is there, so that one goes first.
 """
 
 from __future__ import annotations

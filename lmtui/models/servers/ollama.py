@@ -76,7 +76,7 @@ _LOOK_LIMIT_S = 10.0
 
 
 async def load(client: ServerClient, wanted: LoadRequest, _: MemoryGate) -> AsyncGenerator[LoadProgress, None]:
-    """Load a model; with a window of its own, under the name of a copy that has it."""
+    """Load a model; with its own window, under the name of a copy that has it."""
     name, server = wanted.model.name, wanted.server
     is_other = bool(wanted.window_tokens) and wanted.window_tokens != wanted.model.window_tokens
     if is_other:

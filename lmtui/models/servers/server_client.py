@@ -100,7 +100,7 @@ class ServerReply:
 
     @property
     def is_there(self) -> bool:
-        """Tell whether something stands at the address at all."""
+        """Tell whether something is at the address at all."""
         return self.status > 0 or self.why not in ("", _NOTHING_LISTENS)
 
 

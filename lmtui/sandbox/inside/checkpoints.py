@@ -221,7 +221,7 @@ class Store:
     def changes(self, before: str, after: str, paths: list[str], skip: int, *, is_now: bool = False) -> Message:
         """Return the difference of two states: [path, status, added lines or -1, removed lines, patch] for each file.
 
-        The status is git's letter.  With `is_now` the second state is the present one, and `U` stands for a file in place of
+        The status is git's letter.  With `is_now` the second state is the present one, and `U` means a file in place of
         which there is something now that no state can hold.
 
         There are at most 2,000 at once, or what one answer holds, from `skip` on; `total` counts them all.  Only the first

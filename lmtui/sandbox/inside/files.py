@@ -57,7 +57,7 @@ def _real(root: Root, path: str) -> str:
 
 
 def write(root: Root, path: str, data: bytes, expect_sha256: str | None) -> Message:
-    """Replace or create a file in one step; the temporary file stands in the same folder."""
+    """Replace or create a file in one step; the temporary file is in the same folder."""
     if len(data) > MAX_UPLOAD_BYTES:
         raise Refused(f"{path}: more than {MAX_UPLOAD_BYTES} bytes at once")
     if path.rstrip("/") != path or path.rsplit("/", 1)[-1] in ("", ".", ".."):

@@ -1,7 +1,7 @@
 """Run git with programs and prompts off: only the subcommands that tools need, and no option that turns them on again.
 
 Drivers (filters, merge and diff programs) have names that the repository chooses: those that exist are listed and switched off.
-The identity in the global configuration counts only where the repository has none of its own.
+The identity in the global configuration counts only where the repository has its own none.
 """
 
 from __future__ import annotations

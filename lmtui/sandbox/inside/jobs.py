@@ -61,7 +61,7 @@ class Jobs:
     def start(
         self, identity: int, task: Callable[[], Message], timeout_s: float, max_result_bytes: int = _MAX_RESULT_BYTES
     ) -> None:
-        """Do a task in a process of its own.
+        """Do a task in its own process.
 
         Raises:
             OSError: no process could be made.

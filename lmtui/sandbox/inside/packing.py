@@ -1,4 +1,4 @@
-"""Packs what was set aside into an archive, by descriptors that follow no link.  Imported when there is something to pack."""
+"""Packs what was moved aside into an archive, by descriptors that follow no link.  Imported when there is something to pack."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Framed JSON between lmtui and the supervisor: a 4-byte big-endian length, then one JSON object in UTF-8.
 
-Binary data travels as base64 in frames of its own, before the frame that ends a request or a reply.  Both sides use this file;
+Binary data travels as base64 in its own frames, before the frame that ends a request or a reply.  Both sides use this file;
 the side outside treats everything that it decodes as hostile.
 """
 

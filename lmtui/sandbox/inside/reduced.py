@@ -38,7 +38,7 @@ def enter(options: Settings) -> None:
 
 
 def restrict_command(options: Settings) -> None:
-    """Put this process, which becomes a command, into a domain of its own."""
+    """Put this process, which becomes a command, into its own domain."""
     reads = [*options.landlock_reads, *_PROC]
     landlock.restrict(reads, options.landlock_writes, _DEVICES, has_network=options.has_network)
 

@@ -22,7 +22,7 @@ _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
 
 @dataclass(frozen=True)
 class _Draft:
-    """A file written beside the place where it will stand; `temporary` is empty for one that is to be deleted."""
+    """A file written next to the place where it will be; `temporary` is empty for one that is to be deleted."""
 
     parent: str
     name: str
@@ -150,7 +150,7 @@ def _contents(store: Store, wanted: dict[str, tuple[Entry, Entry]]) -> dict[str,
 def _write_drafts(
     store: Store, parent: str, entries: list[tuple[str, Entry]], contents: dict[str, bytes], drafts: list[_Draft]
 ) -> None:
-    """Write the files of one folder beside their places."""
+    """Write the files of one folder next to their places."""
     if all(entry.mode == _ABSENT for _, entry in entries):
         drafts += [_Draft(parent, name) for name, _ in entries]
         return
@@ -173,7 +173,7 @@ def _write_drafts(
 
 
 def _make_way(store: Store, parent: str) -> None:
-    """Make the folders above a file.  A file or a link that stands where a folder has to be is one of those that go."""
+    """Make the folders above a file.  A file or a link that is where a folder has to be is one of those that go."""
     with suppress(Refused), store.root.opened(parent, _FOLDER) as (_, real):
         if real == parent:
             return

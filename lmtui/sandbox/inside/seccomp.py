@@ -152,6 +152,6 @@ def _allow_only(values: Sequence[int]) -> list[bytes]:
 
 
 def _on(number: int, steps: list[bytes]) -> list[bytes]:
-    """Run `steps` for one call, then allow it; every other call goes on behind them."""
+    """Run `steps` for one call, then allow it; every other call continues behind them."""
     body = [*steps, _step(_RETURN, _ALLOW)]
     return [_step(_JUMP_EQ, number, 0, len(body)), *body]

@@ -106,7 +106,7 @@ class Vault:
             self._fd = -1
 
     def _bring_home(self, changed: list[str]) -> None:
-        """Move the folder itself back to its place, wherever it was moved to; make it anew where it was deleted."""
+        """Move the folder itself back to its place, wherever it was moved to; make it again where it was deleted."""
         mine = os.fstat(self._fd)
         with suppress(FileNotFoundError):
             there = os.stat(self._name, dir_fd=self._root, follow_symlinks=False)

@@ -186,7 +186,7 @@ class JobList(ModalScreen[str | None]):
 
 
 def when_text(job: JobRecord, now: datetime) -> str:
-    """Return when a job runs next, or what goes on with it."""
+    """Return when a job runs next, or what continues with it."""
     if job.state != "waiting":
         return job.state
     again = "again " if job.tries else ""

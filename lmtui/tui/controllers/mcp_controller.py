@@ -175,7 +175,7 @@ def _change_keys() -> str:
 
 
 def tool_lines(server: McpServer, width: int) -> list[Line]:
-    """Return the tools with their words, as the model is told of them; what differs from what was accepted comes first."""
+    """Return the tools with their words, as the model is told about them; what differs from what was accepted comes first."""
     lines = change_lines(server, width) if server.state is ServerState.CHANGED else []
     for heading, tools in (("AS IT OFFERS THEM NOW", server.offered), ("AS YOU ACCEPTED THEM", server.tools)):
         lines += whole_text(heading, width, "muted") if tools and server.offered else []

@@ -54,7 +54,7 @@ def _home(word: str) -> Path:
 
 
 def mentions_of(text: str, workspace: Path) -> tuple[str, list[Path]]:
-    """Return the mentions that stand for a pasted text, and the pictures among what it names.
+    """Return the mentions that mean a pasted text, and the pictures among what it names.
 
     All it names must be there: a picture anywhere, anything else below the workspace.  Otherwise nothing is returned.
     """

@@ -1,4 +1,4 @@
-"""What the prompt can do beside sending: completions, pastes and pictures, the history and the drafts."""
+"""What the prompt can do next to sending: completions, pastes and pictures, the history and the drafts."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class CompletionController:
         self._mentioned = dict.fromkeys(list(self._mentioned)[:MAX_RECENT])
 
     def paths_wanted(self, wanted: CompletionRequest) -> None:
-        """Look for paths beside what goes on; what was looked for before is given up."""
+        """Look for paths next to what continues; what was looked for before is given up."""
         screen = self._stage.app.screen
         screen.run_worker(self._offer_paths(wanted), group="paths", exclusive=True)
 

@@ -39,7 +39,7 @@ class AnchoredView(LineView, can_focus=True, inherit_bindings=False):
         return self.document.total
 
     def width_changed(self) -> None:
-        """Draw the document at the new width; what stands at the top of the pane stays there, about half a block too."""
+        """Draw the document at the new width; what is at the top of the pane stays there, about half a block too."""
         index, offset = self._anchor
         old = self.document.guessed_height(index)
         self.document.set_width(min(_WIDEST, max(8, self.content_width - 2 * GUTTER)))
@@ -192,7 +192,7 @@ _NO_CURSOR: Line = ((" ", ""),)
 
 
 class BlockView(AnchoredView, can_focus=True, inherit_bindings=False):
-    """Shows a `Document`; the cursor stands on a block."""
+    """Shows a `Document`; the cursor is on a block."""
 
     def __init__(self, **options: Unpack[WidgetOptions]) -> None:
         super().__init__(**options)
@@ -265,7 +265,7 @@ class BlockView(AnchoredView, can_focus=True, inherit_bindings=False):
         return blocks[self.cursor if 0 <= self.cursor < len(blocks) else -1] if blocks else None
 
     def toggle(self, index: int) -> None:
-        """Fold or unfold a block where it stands."""
+        """Fold or unfold a block where it is."""
         block = self.document.blocks[index]
         if block.can_fold:
             self.hold_still()

@@ -29,7 +29,7 @@ class Mark(StrEnum):
 
 
 class Block:
-    """One part of a conversation.  `has_gap`: a blank line stands before it.  `is_cut_off`: the model sees it no more.
+    """One part of a conversation.  `has_gap`: a blank line is before it.  `is_cut_off`: the model sees it no more.
 
     `seq` is the place in the session of the event that it was made from.
     """

@@ -87,7 +87,7 @@ CHANGE_SIGNS = {
 
 
 class CallState(Enum):
-    """Where a call stands: its sign and the role of it."""
+    """Where a call is: its sign and the role of it."""
 
     RUNNING = ("●", "accent")
     WAITING = ("◐", "warn")

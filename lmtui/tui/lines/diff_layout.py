@@ -1,4 +1,4 @@
-"""Where each row of a diff stands, without making the rows: a diff is a list of stretches, whatever its size."""
+"""Where each row of a diff is, without making the rows: a diff is a list of stretches, whatever its size."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Stretch:
         return self.ends[-1] if self.ends else self.rows
 
     def locate(self, line: int) -> tuple[int, int]:
-        """Return which row stands in a line of it, and which line of that row it is."""
+        """Return which row is in a line of it, and which line of that row it is."""
         if not self.ends:
             return line, 0
         at = bisect_right(self.ends, line)
@@ -133,7 +133,7 @@ class Stretch:
         return DiffRow(kind, row.path, old=old, new=new, hunk=row.hunk)
 
     def texts(self) -> Iterator[tuple[int, str]]:
-        """Yield the raw texts with the rows that they stand in."""
+        """Yield the raw texts with the rows that they are in."""
         if self.run is None:
             return
         yield from enumerate(self.run.old.raw())

@@ -24,7 +24,7 @@ Heading = Callable[[int], tuple[str, str]]
 class DiffLines(LineView, can_focus=True, inherit_bindings=False):
     """A diff of one or more files.
 
-    `split_from` is the width from which the sides stand beside each other.  `heading` gives the words above a hunk and their
+    `split_from` is the width from which the sides are next to each other.  `heading` gives the words above a hunk and their
     role, by its number from 0.
     """
 
@@ -32,7 +32,7 @@ class DiffLines(LineView, can_focus=True, inherit_bindings=False):
 
     @dataclass
     class LaidOut(Message):
-        """The sides stand beside each other now, or they do so no more."""
+        """The sides are next to each other now, or they do so no more."""
 
         view: DiffLines
         is_split: bool
@@ -58,7 +58,7 @@ class DiffLines(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def is_split(self) -> bool:
-        """Tell whether the sides stand beside each other."""
+        """Tell whether the sides are next to each other."""
         if self._wants_split is not None:
             return self._wants_split
         return self.content_width >= self._split_from and self.can_split
@@ -118,7 +118,7 @@ class DiffLines(LineView, can_focus=True, inherit_bindings=False):
         super().redraw()
 
     def width_changed(self) -> None:
-        """Lay out anew."""
+        """Lay out again."""
         self.lay_out()
 
     def choose(self) -> None:
@@ -198,7 +198,7 @@ def split_word(*, is_split: bool) -> str:
 
 
 class DiffView(DiffLines, can_focus=True, inherit_bindings=False):
-    """A diff, the hunk that the reader is at, and where words stand in it."""
+    """A diff, the hunk that the reader is at, and where words are in it."""
 
     @dataclass
     class HunkChanged(Message):

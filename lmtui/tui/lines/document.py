@@ -95,7 +95,7 @@ _GUESSES_A_LOOK = 64
 
 
 class Document:
-    """Blocks and where they stand.  All changes go through here, so that a view knows from where on to look again."""
+    """Blocks and where they are.  All changes go through here, so that a view knows from where on to look again."""
 
     def __init__(self, width: int = 80) -> None:
         self.width = width
@@ -136,7 +136,7 @@ class Document:
         self._note_rewritten(index)
 
     def set_width(self, width: int) -> None:
-        """Draw everything anew at another width; the heights of a long document are guessed anew by `guess`."""
+        """Draw everything again at another width; the heights of a long document are guessed again by `guess`."""
         self.width = width
         self._drawn.clear()
         self._guesses = []

@@ -60,7 +60,7 @@ class TreeMarks:
                         self._git_folders[folder] = sign
 
     def git_sign(self, path: str) -> Span:
-        """Return git's letter for a file or a folder; one that is untracked as a whole stands for what is in it."""
+        """Return git's letter for a file or a folder; one that is untracked as a whole means what is in it."""
         state = self._git.get(path)
         if state is not None:
             return GIT_SIGNS[state]
@@ -238,7 +238,7 @@ class FileTree(RowView, can_focus=True, inherit_bindings=False):
 
     @dataclass
     class StatesWanted(Message):
-        """Files may stand to git as they did not before; somebody should call `set_git`.  `is_step_end`: a turn ended."""
+        """Files may be to git as they did not before; somebody should call `set_git`.  `is_step_end`: a turn ended."""
 
         tree: FileTree
         is_step_end: bool = False

@@ -100,11 +100,11 @@ class FileText:
         return found[at]
 
     def shown_column(self, number: int, column: int) -> int:
-        """Return where a character of a raw line stands in what is shown of it."""
+        """Return where a character of a raw line is in what is shown of it."""
         return column if self.is_long(number) else len(source_line(self.lines[number][:column]))
 
     def find_all(self, words: str) -> list[Match]:
-        """Return where a text stands, letter case aside, at most `MAX_MATCHES` places; fit for a thread."""
+        """Return where a text is, letter case aside, at most `MAX_MATCHES` places; fit for a thread."""
         wanted = words.casefold()
         found: list[Match] = []
         for number, line in enumerate(self.lines if wanted else ()):
@@ -244,7 +244,7 @@ class FileLines(LineView, can_focus=True, inherit_bindings=False):
         return " " * self.lead_cells + self.text_shown.part(line, 0, len(self.text_shown.lines[line]))
 
     def width_changed(self) -> None:
-        """Wrap anew."""
+        """Wrap again."""
         if self._wrapping is not None:
             self._keep_line(self._wrap)
 
@@ -292,7 +292,7 @@ class FileLines(LineView, can_focus=True, inherit_bindings=False):
         return self._wrapping.locate(min(row, self._wrapping.total - 1))[0] if self._wrapping.total else 0
 
     def row_of(self, line: int, column: int = 0) -> int:
-        """Return the row, from 0, that a character of a line (from 0, as it is shown) stands in."""
+        """Return the row, from 0, that a character of a line (from 0, as it is shown) is in."""
         return line if self._wrapping is None else self._wrapping.row_of(line, column)
 
     def scroll_aside(self, column: int) -> None:
@@ -302,7 +302,7 @@ class FileLines(LineView, can_focus=True, inherit_bindings=False):
 
 
 class FileView(FileLines, can_focus=True, inherit_bindings=False):
-    """A file's lines, and where words stand in them."""
+    """A file's lines, and where words are in them."""
 
     def __init__(self, **options: Unpack[WidgetOptions]) -> None:
         super().__init__(**options)
@@ -313,7 +313,7 @@ class FileView(FileLines, can_focus=True, inherit_bindings=False):
         self._matches.take("", ())
 
     def search(self, words: str) -> list[Match]:
-        """Return where words stand in the file; fit for a thread, changes nothing."""
+        """Return where words are in the file; fit for a thread, changes nothing."""
         return self.text_shown.find_all(words)
 
     def show_matches(self, words: str, matches: Sequence[Match]) -> None:

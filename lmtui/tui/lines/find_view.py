@@ -90,7 +90,7 @@ class Finder:
         return (self._later or self._earlier)[-1]
 
     def count_before(self, index: int) -> int:
-        """Return how many matches stand in the blocks before one."""
+        """Return how many matches are in the blocks before one."""
         return sum(self._counts[each] for found in (self._earlier, self._later) for each in found[: bisect_left(found, index)])
 
     def count(self, index: int) -> int:
@@ -255,7 +255,7 @@ class FindView(BlockView, can_focus=True, inherit_bindings=False):
         self.show_note((*words, *found, (keys, "muted")) if self.has_focus else found)
 
     def _number(self, finder: Finder) -> int:
-        """Return which of all matches was gone to; counted anew only when that, or the whole of them, is another."""
+        """Return which of all matches was gone to; counted again only when that, or the whole of them, is another."""
         known = (self._hit, finder.total if finder.is_done else -1)
         if known != self._numbered[0]:
             index, ordinal = self._hit

@@ -87,7 +87,7 @@ class CopyingSurface(LineSurface, can_focus=True, inherit_bindings=False):
         self.note_line()
 
     def hold_still(self) -> None:
-        """Stop following the end: the cursor stands somewhere."""
+        """Stop following the end: the cursor is somewhere."""
 
     def note_line(self) -> None:
         """Say, or say no more, what the keys do."""
@@ -388,7 +388,7 @@ class PageView(LineView, can_focus=True, inherit_bindings=False):
         return lines[line] if line < len(lines) else ()
 
     def width_changed(self) -> None:
-        """Wrap anew."""
+        """Wrap again."""
         self.redraw()
 
     def _made(self) -> list[Line]:
@@ -399,7 +399,7 @@ class PageView(LineView, can_focus=True, inherit_bindings=False):
 
 
 def whole_text(text: str, width: int, role: str = "") -> list[Line]:
-    """Return a text, all of it: hidden characters named and marked, a line that goes on behind a sign of its own."""
+    """Return a text, all of it: hidden characters named and marked, a line that continues behind its own sign."""
     found: list[Line] = []
     for source in sanitize(show_controls(text)).split("\n"):
         line: Line = ((source.expandtabs(4), role),) if source else ()

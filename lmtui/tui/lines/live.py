@@ -110,7 +110,7 @@ class AnswerStream:
             self.blocks.pop()
 
     def open_pieces(self, block: AnswerBlock) -> list[Piece]:
-        """Return what is not finished yet, if it stands at the end of this block."""
+        """Return what is not finished yet, if it is at the end of this block."""
         if self.is_finished or block is not self.blocks[-1]:
             return []
         splitter = self._splitter.fork()

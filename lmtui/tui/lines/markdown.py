@@ -102,7 +102,7 @@ _DELIMITER = re.compile(r" {0,3}\|?\s*+:?-++:?\s*+(?:\|\s*+:?-++:?\s*+)*+\|?\s*+
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a Markdown text: its kind, its clean lines, and whether a blank line stands before it.
+    """A part of a Markdown text: its kind, its clean lines, and whether a blank line is before it.
 
     `fence` is the word after an opening fence; `head` repeats the beginning of a table that this piece continues.
     """

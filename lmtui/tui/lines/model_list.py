@@ -39,7 +39,7 @@ class ModelRow:
 
 
 class ModelList(RowView, can_focus=True, inherit_bindings=False):
-    """Shows servers and models; the cursor stands on models only, and stays on its model when the list is read again."""
+    """Shows servers and models; the cursor is on models only, and stays on its model when the list is read again."""
 
     empty_text = "looking for model servers …"
 

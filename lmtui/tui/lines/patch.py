@@ -114,7 +114,7 @@ MINUS = "−"
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """Lines that belong together.  `skipped` equal lines stand before it; they are in `before` where they are known."""
+    """Lines that belong together.  `skipped` equal lines are before it; they are in `before` where they are known."""
 
     runs: tuple[Run, ...]
     heading: str = ""

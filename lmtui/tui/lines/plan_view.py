@@ -64,7 +64,7 @@ class PlanView(RowView, can_focus=True, inherit_bindings=False):
         self._rows: list[PlanRow] = []
 
     def apply(self, envelope: Envelope) -> None:
-        """Draw anew where one of the parts is another; the facts know it already."""
+        """Draw again where one of the parts is another; the facts know it already."""
         event = envelope.event
         is_ours = isinstance(event, _SHOWN)
         if is_ours or envelope.event.agent != events.ROOT:
@@ -87,7 +87,7 @@ class PlanView(RowView, can_focus=True, inherit_bindings=False):
         return self._rows[row].line
 
     def width_changed(self) -> None:
-        """Lay out anew."""
+        """Lay out again."""
         self._build()
 
     def move_cursor(self, rows: int) -> None:
@@ -102,7 +102,7 @@ class PlanView(RowView, can_focus=True, inherit_bindings=False):
             self.scroll_lines(step)
 
     def choose(self) -> None:
-        """Open an agent's conversation, or unfold what the cursor is on; from a heading, what stands below it."""
+        """Open an agent's conversation, or unfold what the cursor is on; from a heading, what is below it."""
         if self.cursor < len(self._rows) and not self._rows[self.cursor].text:
             self.move_cursor(1)
         chosen = self._rows[self.cursor] if self.cursor < len(self._rows) else None

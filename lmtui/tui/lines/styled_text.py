@@ -242,7 +242,7 @@ _MOST_STYLES = 2000
 
 
 class Palette:
-    """The styles of a widget's roles under the theme of the moment; made anew when the theme changes."""
+    """The styles of a widget's roles under the theme of the moment; made again when the theme changes."""
 
     def __init__(self, widget: Widget) -> None:
         self._widget = widget

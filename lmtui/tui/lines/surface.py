@@ -31,7 +31,7 @@ class WidgetOptions(TypedDict, total=False):
 
 
 class PaintedView(ScrollView, can_focus=True, inherit_bindings=False):
-    """Draws the rows that are in view from `line_total` and `line_at`; `empty_text` stands where there are none."""
+    """Draws the rows that are in view from `line_total` and `line_at`; `empty_text` is where there are none."""
 
     empty_text: str = "nothing here yet"
 
@@ -60,7 +60,7 @@ class PaintedView(ScrollView, can_focus=True, inherit_bindings=False):
         return content
 
     def show_note(self, note: Line) -> None:
-        """Show a few words at the end of the last row, over whatever stands there; nothing puts them away."""
+        """Show a few words at the end of the last row, over whatever is there; nothing puts them away."""
         if note != self._corner_note:
             self._corner_note = note
             if self.size:

@@ -229,7 +229,7 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
             self.redraw()
 
     def _row_of(self, index: int) -> int:
-        """Return in which row a call stands, -1 for none."""
+        """Return in which row a call is, -1 for none."""
         if self._filter.is_empty:
             return index
         place = bisect_left(self._shown, index)

@@ -121,7 +121,7 @@ def left_out_text(event: CheckpointCreated, known: set[str]) -> str:
 
 
 def names_text(names: Sequence[str], more: int = 0) -> str:
-    """Return the first of some names, clean, and how many there are beside them."""
+    """Return the first of some names, clean, and how many there are next to them."""
     shown = [sanitize_path(name) for name in names[:_MOST_NAMES]]
     rest = len(names) - len(shown) + more
     return ", ".join(shown) + (f" and {rest} more" if rest else "")
@@ -416,7 +416,7 @@ _TIGHT = frozenset({("speaker", "answer"), ("speaker", "call"), ("call", "call")
 
 
 def needs_gap(before: Block, block: Block) -> bool:
-    """Tell whether a blank line stands between two blocks."""
+    """Tell whether a blank line is between two blocks."""
     return (before.kind, block.kind) not in _TIGHT
 
 

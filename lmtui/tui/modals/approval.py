@@ -82,7 +82,7 @@ class TypingOn(Consent[Answer | AllAnswered | Dismissed | None]):
 
 
 class CommandEdit(ModalScreen[str | None]):
-    """A field with the command; `keep` is told of every change, so that nothing written is lost by going back."""
+    """A field with the command; `keep` is told about every change, so that nothing written is lost by going back."""
 
     CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.EDIT), *bindings(Scope.APP)]
@@ -244,7 +244,7 @@ class Batch(Consent[AllAnswered | None]):
 
 
 class Approval(TypingOn):
-    """Shows one request and the others that wait beside it."""
+    """Shows one request and the others that wait next to it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.APPROVAL), *bindings(Scope.APP), *bindings(Scope.MOVING)]
 

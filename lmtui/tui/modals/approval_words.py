@@ -76,7 +76,7 @@ def conditions(request: ApprovalRequested) -> str:
 
 
 def notes(request: ApprovalRequested) -> Content:
-    """Return the facts that stand under the text."""
+    """Return the facts that are under the text."""
     found = approval_warning(request)
     lines = [Content.styled(found, "$error")] if found else []
     if conditions(request):
@@ -90,7 +90,7 @@ def notes(request: ApprovalRequested) -> Content:
 
 
 def _in_short(parts: tuple[str, ...]) -> str:
-    """Return the first parts, each cut in its middle: all of them stand in the text above and in the explanation."""
+    """Return the first parts, each cut in its middle: all of them are in the text above and in the explanation."""
     found = [shorten_middle(escape_invisible_line(part), PART_CELLS) for part in parts[:MOST_PARTS]]
     return " · ".join([*found, f"{len(parts) - MOST_PARTS} more"] if len(parts) > MOST_PARTS else found)
 

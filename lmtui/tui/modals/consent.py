@@ -40,7 +40,7 @@ class InputDelay:
         self._since = now()
 
     def restart(self) -> None:
-        """Begin it anew."""
+        """Begin it again."""
         self._since = self._now()
 
     @property
@@ -99,7 +99,7 @@ class Consent(ModalScreen[Result]):
         self._fit_later()
 
     def on_screen_resume(self) -> None:
-        """Begin the dead time, also when another question stood over this one."""
+        """Begin the dead time, also when another question was over this one."""
         self.restart_dead_time()
 
     # -- letters --------------------------------------------------------------------------------------------------------
@@ -188,11 +188,11 @@ class Consent(ModalScreen[Result]):
         return True
 
     def more_text(self) -> str:
-        """Return words of its own for what is to be done before an answer counts."""
+        """Return own words for what is to be done before an answer counts."""
         return ""
 
     def restart_dead_time(self) -> None:
-        """Let keys count only after a moment again: something else stands there now."""
+        """Let keys count only after a moment again: something else is there now."""
         self._dead_time.restart()
         call_after(self, DEAD_TIME_S, self._wake)
         self._look()

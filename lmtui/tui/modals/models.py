@@ -49,7 +49,7 @@ class ModelLoads:
     """Knows what is being loaded, unloaded or examined; `exams` names the last.
 
     Args:
-        ended: is told of each end: which model, in words, and the error where it failed.
+        ended: is told about each end: which model, in words, and the error where it failed.
     """
 
     def __init__(self, ended: Ended) -> None:
@@ -163,7 +163,7 @@ class ModelDeeds(Protocol):
 
 
 class Models(ModalScreen[ModelPicked | None]):
-    """Lists servers and models; what is loaded goes on when the list is left."""
+    """Lists servers and models; what is loaded continues when the list is left."""
 
     CSS_PATH = "../dialogs.tcss"
     VERTICAL_BREAKPOINTS = HEIGHTS
@@ -314,7 +314,7 @@ class Models(ModalScreen[ModelPicked | None]):
             self._say_cannot(current.server)
 
     def action_models_exam(self) -> None:
-        """Examine the marked model, which goes on when the list is left."""
+        """Examine the marked model, which continues when the list is left."""
         current = self._list.current
         if current is not None and current.model is not None and current.model.is_embedder:
             self._state.update(Content.styled("it embeds only: there is nothing to examine", "$warning"))

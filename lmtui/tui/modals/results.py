@@ -42,7 +42,7 @@ class Picked:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One line to choose: `id` is the result, `text` is shown and searched, `note` stands dim beside it."""
+    """One line to choose: `id` is the result, `text` is shown and searched, `note` is dim next to it."""
 
     id: str
     text: str

@@ -139,7 +139,7 @@ class Rules(ModalScreen[None]):
 
 
 def after_words(rule: Rule) -> str:
-    """Return what revoking does, and for a rule that stands elsewhere where it is to be changed."""
+    """Return what revoking does, and for a rule that is elsewhere where it is to be changed."""
     if rule.source in KEPT:
         return "It is gone for good."
     return (

@@ -32,7 +32,7 @@ HIGHER = ("flag", "environment", ".env", ".lmagent")
 
 
 class SettingsScreen(ModalScreen[None]):
-    """Lists the settings.  `changed` is told of each one that was changed."""
+    """Lists the settings.  `changed` is told about each one that was changed."""
 
     CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.SETTINGS), *bindings(Scope.APP)]

@@ -133,7 +133,7 @@ def head_row(width: int, *, is_search: bool = False) -> Line:
 
 
 def session_row(summary: SessionSummary, now: datetime, width: int, *, is_marked: bool = False) -> Line:
-    """Return one session in columns; an open one stands out, one that another lmtui holds says so."""
+    """Return one session in columns; an open one is out, one that another lmtui holds says so."""
     sign, role = STATES.get(summary.state, STATES["new"])
     title_cells, model_cells, last_cells = columns(width)
     title = fit(sanitize_line(summary.title) or "(nothing said yet)", title_cells)
@@ -195,7 +195,7 @@ class SessionDeeds(Protocol):
 
 
 class Switcher(ModalScreen[Picked | GridWanted | None]):
-    """Lists the sessions; reading and searching them happens in a thread, and the first are shown while it goes on."""
+    """Lists the sessions; reading and searching them happens in a thread, and the first are shown while it continues."""
 
     CSS_PATH = "../dialogs.tcss"
     VERTICAL_BREAKPOINTS = HEIGHTS
@@ -351,7 +351,7 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
             await self._deeds.export(current.id, form)
 
     async def _try(self, deed: Awaitable[None]) -> None:
-        """Do it and list the sessions anew; one that another lmtui holds is told, not fatal."""
+        """Do it and list the sessions again; one that another lmtui holds is told, not fatal."""
         try:
             await deed
         except LmtuiError as error:

@@ -1,4 +1,4 @@
-"""The question about a folder that brings settings, rules, hooks or servers of its own: all of them are listed."""
+"""The question about a folder that brings settings, rules, hooks or own servers: all of them are listed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MOST_KIND_CELLS = 18
 
 
 def item_lines(items: Sequence[TrustItem], width: int) -> list[Line]:
-    """Return every item: what kind, where it stands, and its text, all of it."""
+    """Return every item: what kind, where it is, and its text, all of it."""
     found: list[Line] = []
     source = ""
     kind_cells = min(MOST_KIND_CELLS, max((len(sanitize_line(item.kind)) for item in items), default=0))

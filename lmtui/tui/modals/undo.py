@@ -63,7 +63,7 @@ class RestoreQuestion(Consent[Way | None]):
         return titled(f"{title}: {sanitize_path(self._what)}" if self._what else title, counts, "$text-muted", width)
 
     def notes(self) -> Content:
-        """Return what stands against it, and what it leaves out."""
+        """Return what is against it, and what it leaves out."""
         lines: list[Content] = []
         if len(self._plan.changes) == 1:
             lines.append(Content.styled(sanitize_path(self._plan.changes[0].path), "$text-muted"))

@@ -1,4 +1,4 @@
-"""What a session changed: a list by step or by file, the difference beside it, and the ways back."""
+"""What a session changed: a list by step or by file, the difference next to it, and the ways back."""
 
 from __future__ import annotations
 
@@ -330,7 +330,7 @@ Restore = Callable[[Awaitable[Restoration], str], Awaitable[bool]]
 
 
 class ChangesScreen(DiffScreen):
-    """Lists changes.  `restore` asks about a plan and applies it; `path` is where the cursor stands at first."""
+    """Lists changes.  `restore` asks about a plan and applies it; `path` is where the cursor is at first."""
 
     CSS_PATH = "../dialogs.tcss"
     HORIZONTAL_BREAKPOINTS = WIDTHS

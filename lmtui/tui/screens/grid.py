@@ -37,7 +37,7 @@ _HEAD_ROWS = 2
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One session: `note` is what goes on or what it waits for, `lines` are the last that it said, oldest first."""
+    """One session: `note` is what continues or what it waits for, `lines` are the last that it said, oldest first."""
 
     id: str
     title: str
@@ -68,7 +68,7 @@ class Tiles(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def across(self) -> int:
-        """Return how many tiles stand side by side: about as many as below each other."""
+        """Return how many tiles are side by side: about as many as below each other."""
         return max(1, min(math.ceil(math.sqrt(len(self.tiles))), self.content_width // _LEAST_CELLS))
 
     @property
@@ -106,7 +106,7 @@ class Tiles(LineView, can_focus=True, inherit_bindings=False):
         return -(-len(self.tiles) // self.across) * self.rows_each if self.tiles else 0
 
     def line_at(self, line: int) -> Line:
-        """Return a line across the tiles that stand side by side."""
+        """Return a line across the tiles that are side by side."""
         band, at = divmod(line, self.rows_each)
         across = self.across
         cells = self.content_width // across
@@ -117,7 +117,7 @@ class Tiles(LineView, can_focus=True, inherit_bindings=False):
         return found
 
     def width_changed(self) -> None:
-        """Lay out anew."""
+        """Lay out again."""
         self.redraw()
 
     def on_click(self, event: events.Click) -> None:

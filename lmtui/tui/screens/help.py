@@ -19,7 +19,7 @@ BESIDE_CELLS = 70
 
 
 class Help(ModalScreen[None]):
-    """Shows the table, the scope where one stands first."""
+    """Shows the table, the scope where one is first."""
 
     CSS_PATH = "../dialogs.tcss"
     BINDINGS = bindings(Scope.APP)
@@ -56,7 +56,7 @@ class Help(ModalScreen[None]):
 
 
 def help_content(here: Scope, width: int) -> Content:
-    """Return all commands by scope, `here` first, with the explanations wrapped beside keys and names."""
+    """Return all commands by scope, `here` first, with the explanations wrapped next to keys and names."""
     scopes = [here, *(scope for scope in Scope if scope is not here)]
     return Content("\n\n").join([_section(scope, width) for scope in scopes if of_scope(scope)])
 

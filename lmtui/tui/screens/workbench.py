@@ -160,7 +160,7 @@ class Workbench(PaneActions):
         self.app.post_message(ThemeWanted(name))
 
     def on_resize(self, _: events.Resize) -> None:
-        """Say the panes' names where they no longer stand side by side."""
+        """Say the panes' names where they no longer are side by side."""
         self.draw()
 
     def on_screen_resume(self, _: events.ScreenResume) -> None:
@@ -206,7 +206,7 @@ class Workbench(PaneActions):
             self.plan_part.changed()
 
     def draw_status(self) -> None:
-        """Draw the line that says what goes on, and turn the ticker on or off."""
+        """Draw the line that says what continues, and turn the ticker on or off."""
         active = self.desk.active
         facts = active.facts if active else None
         now = self.now()
@@ -246,7 +246,7 @@ class Workbench(PaneActions):
             self._hide_say = call_after(self, self.say_s, self._clear_say)
 
     def clear_error(self) -> None:
-        """Put an error away that is mended."""
+        """Put an error away that is repaired."""
         if self._is_error_said:
             self._clear_say()
 

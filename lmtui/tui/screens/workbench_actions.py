@@ -55,7 +55,7 @@ class ApprovalActions(Screen[None]):
 
     @abstractmethod
     def typed_words(self) -> str:
-        """Return what stands in the prompt, where the keys go there."""
+        """Return what is in the prompt, where the keys go there."""
 
     @abstractmethod
     def type_on(self, text: str) -> None:
@@ -176,7 +176,7 @@ class SessionActions(ApprovalActions):
 
     @abstractmethod
     def clear_error(self) -> None:
-        """Put an error away that is mended."""
+        """Put an error away that is repaired."""
 
     @abstractmethod
     def send_unsent(self) -> None:
@@ -226,7 +226,7 @@ class SessionActions(ApprovalActions):
             self.desk.active.session.rename(title)
 
     def action_session_status(self) -> None:
-        """Say where one stands."""
+        """Say where one is."""
         active, dialogs = self.desk.active, self.dialogs
         if active is None or dialogs is None:
             self.say("no session yet")
@@ -524,7 +524,7 @@ class PaneActions(ChangeActions):
             self.panes.follow_chat()
 
     def typed_words(self) -> str:
-        """Return what stands in the prompt, where the keys go there."""
+        """Return what is in the prompt, where the keys go there."""
         return self.prompt.text if self.focused is self.prompt else ""
 
     def type_on(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""The lines at the top and the bottom: where one is, what goes on, what can be done.  They draw what they are given."""
+"""The lines at the top and the bottom: where one is, what continues, what can be done.  They draw what they are given."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ GAP = "   "
 
 
 class Verbs(Widget):
-    """Draws commands in one flow; a click on one does it on the screen that it stands on."""
+    """Draws commands in one flow; a click on one does it on the screen that it is on."""
 
     DEFAULT_CSS = """
     Verbs { height: auto; width: 1fr; }

@@ -20,7 +20,7 @@ from lmtui.tui.widgets.columns import Columns
 class SessionPanes:
     """The panes of one session; they stay as they are while another session is on screen.
 
-    `agent` is the conversation of a sub-agent that stands in the place of the root's.
+    `agent` is the conversation of a sub-agent that is in the place of the root's.
     """
 
     root: Transcript
@@ -81,7 +81,7 @@ class Panes(Columns):
         self.files.show_changes(feed.facts.changed_files)
 
     def mark_focus(self, focused: str) -> None:
-        """Let the title of the pane in focus stand out."""
+        """Let the title of the pane in focus are out."""
         if focused != self._focused:
             self._focused = focused
             self.show_files_note(self._files_note)

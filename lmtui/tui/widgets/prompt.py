@@ -93,7 +93,7 @@ class TokenArea(TextArea):
             self.replace_text(f"{text}\n{self.text}" if self.text else text)
 
     def replace_last(self, old: str, new: str) -> bool:
-        """Replace the last place where a text stands; False where it does not stand here any more."""
+        """Replace the last place where a text is; False where it does not be here any more."""
         before, found, _ = self.text.rpartition(old)
         if found:
             row = before.count("\n")
@@ -195,7 +195,7 @@ class Prompt(TokenArea):
 
     @dataclass
     class Submitted(Message):
-        """Something is to be sent: `text` whole, `typed` as it stood here; `is_now` before the agent's next step."""
+        """Something is to be sent: `text` whole, `typed` as it was here; `is_now` before the agent's next step."""
 
         text: str
         typed: Typed
@@ -287,7 +287,7 @@ class Prompt(TokenArea):
         self.insert("\n")
 
     def action_prompt_complete(self) -> None:
-        """Take the marked completion; without one the key goes on to move between panes."""
+        """Take the marked completion; without one the key continues to move between panes."""
         completing = self.completing
         if not completing.is_open or completing.wanted is None:
             raise SkipAction

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class PromptRow(Horizontal):
-    """The sign and the prompt; the list of completions stands above it, and is mounted by the screen."""
+    """The sign and the prompt; the list of completions is above it, and is mounted by the screen."""
 
     def __init__(self, prompt: Prompt) -> None:
         super().__init__(id="prompt-row")
