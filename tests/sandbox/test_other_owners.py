@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 from lmtui.core.errors import SandboxUnavailable
 from lmtui.sandbox.select import select_sandbox
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, OpenSandbox
 
 OWNER = 4321
@@ -49,22 +49,44 @@ async def test_root_is_told_why_bubblewrap_cannot_work_in_a_folder_of_another(fo
     assert f"chown -R root {foreign}" in refused.value.hint
 
 
-def _is_reached_by_all(path: Path) -> bool:
-    return all(folder.stat().st_mode & 0o001 for folder in (path, *path.parents))
-
-
-LANDLOCK = pytest.param(
-    "landlock",
-    marks=pytest.mark.skipif(not _is_reached_by_all(Path(sys.base_prefix)), reason="another user cannot start this Python"),
-)
-
-
 @AS_ROOT
-@pytest.mark.parametrize("backend", [DOCKER, LANDLOCK, "process"])
+@pytest.mark.parametrize("backend", [DOCKER, "landlock", "process"])
 async def test_root_works_in_a_folder_of_another(open_sandbox: OpenSandbox, foreign: Path, backend: str) -> None:
     sandbox = await open_sandbox(backend, foreign)
     assert (await sandbox.run_command("echo made > made.txt; cat made.txt")).output == "made\n"
     assert (foreign / "made.txt").stat().st_uid == (0 if backend == "process" else OWNER)
+
+
+@pytest.fixture
+def reached_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have checkpoints where everybody can reach them."""
+    folder = Path(tempfile.mkdtemp(prefix="lmtui-home-", dir="/var/tmp"))
+    folder.chmod(0o755)
+    monkeypatch.setenv("LMTUI_HOME", str(folder))
+    yield
+    shutil.rmtree(folder)
+
+
+@AS_ROOT
+@pytest.mark.git
+@pytest.mark.usefixtures("reached_home")
+async def test_landlock_needs_nothing_of_a_python_that_the_owner_cannot_read(open_sandbox: OpenSandbox, foreign: Path) -> None:
+    sandbox = await open_sandbox("landlock", foreign)
+    await sandbox.write_file("notes.txt", b"heron\n")
+    assert (await sandbox.read_file("notes.txt")).data == b"heron\n"
+    assert [match.path for match in await sandbox.grep("heron")] == ["notes.txt"]
+    assert list(await sandbox.glob("*.txt")) == ["notes.txt"]
+    assert "200000" in (await sandbox.run_command("seq 200000")).output
+    assert (await sandbox.run_git(["init"], writes=True)).exit_code == 0
+    assert "notes.txt" in (await sandbox.run_git(["status", "--short"])).output
+    await sandbox.run_command("mkdir kept && mv .git kept/")
+    assert (foreign / ".git/HEAD").is_file()
+    assert isinstance(sandbox, WorkspaceSandbox)
+    before = await sandbox.checkpoints.snapshot()
+    await sandbox.write_file("notes.txt", b"egret\n")
+    after = await sandbox.checkpoints.snapshot()
+    await sandbox.checkpoints.restore(before.id, ["notes.txt"], expected=after.id)
+    assert (foreign / "notes.txt").read_bytes() == b"heron\n"
 
 
 async def test_landlock_by_name_leaves_it_to_modes_and_rules(open_sandbox: OpenSandbox) -> None:

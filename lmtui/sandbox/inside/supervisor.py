@@ -382,6 +382,14 @@ def _module(name: str) -> ModuleType:
     return import_module(f".{name}", __package__)
 
 
+def _import_the_rest() -> None:
+    """Import what is otherwise imported late: the user that root turns into may not be able to read this Python."""
+    for name in ("hashlib", "shutil", "tempfile", "gzip", "encodings.ascii"):
+        import_module(name)
+    for name in ("checkpoints", "git", "guard", "listing", "packing", "restore", "search"):
+        _module(name)
+
+
 def _find_shell() -> str:
     places = (f"{folder}/bash" for folder in os.environ.get("PATH", os.defpath).split(os.pathsep))
     return next((place for place in places if os.access(place, os.X_OK)), "/bin/sh")
@@ -420,6 +428,8 @@ def main() -> None:
         first = time.time_ns() % len(available)
         os.sched_setaffinity(0, set((available * 2)[first : first + options.cores]))
     if options.is_landlocked:
+        if os.geteuid() == 0 and options.owner > 0:
+            _import_the_rest()
         reduced.enter(options)
     elif options.is_confined:
         os.makedirs(options.environment["HOME"], exist_ok=True)
