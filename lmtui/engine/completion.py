@@ -52,14 +52,14 @@ _HEAD = "[How your work stands, as lmtui keeps it:"
 _LOOK = "Some of what was done may not be counted yet: look at the disk before you go on, and do not repeat what is there."
 
 
-def tell_state(desk: AgentContext, turn_id: str) -> None:
+def tell_state(context: AgentContext, turn_id: str) -> None:
     """Tell the model how its work is, if it may not know and something is open."""
-    if not desk.note.is_due:
+    if not context.note.is_due:
         return
-    text = note_text(desk.plan, is_shaken=desk.note.is_shaken, is_lost=desk.note.is_lost)
+    text = note_text(context.plan, is_shaken=context.note.is_shaken, is_lost=context.note.is_lost)
     if text:
-        desk.emit(Reminder(agent=desk.agent, text=text, turn_id=turn_id, topic=TOPIC))
-    desk.note.is_due = desk.note.is_shaken = desk.note.is_lost = False
+        context.emit(Reminder(agent=context.agent, text=text, turn_id=turn_id, topic=TOPIC))
+    context.note.is_due = context.note.is_shaken = context.note.is_lost = False
 
 
 def note_text(plan: Plan, *, is_shaken: bool, is_lost: bool = False) -> str:
@@ -83,45 +83,45 @@ def note_text(plan: Plan, *, is_shaken: bool, is_lost: bool = False) -> str:
 _MOST_REFUSALS = 3
 
 
-async def request_completion(desk: AgentContext, turn_id: str) -> Completion:
+async def request_completion(context: AgentContext, turn_id: str) -> Completion:
     """Send the conversation and return the answer, its message emitted.
 
     Raises:
         ProviderError: the server failed for good.
         WindowFull: the conversation cannot be made to fit the window.
     """
-    await take_role(desk)
-    await desk.model.ready()
-    await take_guidance(desk)
-    await ensure_fits(desk)
-    tell_state(desk, turn_id)
-    request = _request(desk)
+    await take_role(context)
+    await context.model.ready()
+    await take_guidance(context)
+    await ensure_fits(context)
+    tell_state(context, turn_id)
+    request = _request(context)
     try:
-        return await _answer_fitting(desk, request, turn_id)
+        return await _answer_fitting(context, request, turn_id)
     except ProviderError as error:
-        change = desk.model.calling.refused(error, request)
+        change = context.model.calling.refused(error, request)
         if change is None:
             raise
-        _use_form(desk, change)
-        return await _answer_fitting(desk, _request(desk), turn_id)
+        _use_form(context, change)
+        return await _answer_fitting(context, _request(context), turn_id)
 
 
-async def _answer_fitting(desk: AgentContext, request: ModelRequest, turn_id: str) -> Completion:
+async def _answer_fitting(context: AgentContext, request: ModelRequest, turn_id: str) -> Completion:
     """Send a request; one that the server refuses for its size is made smaller."""
     try:
-        return await _answer(desk, request, turn_id)
+        return await _answer(context, request, turn_id)
     except ContextOverflow as overflow:
-        return await _answer_smaller(desk, overflow, request.hold, turn_id)
+        return await _answer_smaller(context, overflow, request.hold, turn_id)
 
 
-async def _answer_smaller(desk: AgentContext, overflow: ContextOverflow, hold: ToolChoice, turn_id: str) -> Completion:
+async def _answer_smaller(context: AgentContext, overflow: ContextOverflow, hold: ToolChoice, turn_id: str) -> Completion:
     """Make room and ask for the same again; more than once only where the server does not say how large its window is."""
     for _ in range(_MOST_REFUSALS):
-        await before_room(desk, "auto")
-        compact_context(desk, overflow)
-        tell_state(desk, turn_id)
+        await before_room(context, "auto")
+        compact_context(context, overflow)
+        tell_state(context, turn_id)
         try:
-            return await _answer(desk, replace(_request(desk), hold=hold), turn_id)
+            return await _answer(context, replace(_request(context), hold=hold), turn_id)
         except ContextOverflow as error:
             if error.window_tokens:
                 raise
@@ -129,43 +129,43 @@ async def _answer_smaller(desk: AgentContext, overflow: ContextOverflow, hold: T
     raise overflow
 
 
-def _request(desk: AgentContext) -> ModelRequest:
-    calling = desk.model.calling
-    request = desk.conversation.request(desk.specs(), desk.settings, calling.form, calling.take_hold())
+def _request(context: AgentContext) -> ModelRequest:
+    calling = context.model.calling
+    request = context.conversation.request(context.specs(), context.settings, calling.form, calling.take_hold())
     is_shown = request.call_form is not ToolCallFormat.NATIVE
     return replace(
         request,
-        sees=desk.sees is not False,
-        urgency=desk.urgency,
+        sees=context.sees is not False,
+        urgency=context.urgency,
         shows_example=is_shown,
-        is_attended=desk.approvals.is_attended,
+        is_attended=context.approvals.is_attended,
     )
 
 
-async def _answer(desk: AgentContext, request: ModelRequest, turn_id: str) -> Completion:
+async def _answer(context: AgentContext, request: ModelRequest, turn_id: str) -> Completion:
     """Send one request and return its answer, the message emitted and what it shows of the model taken up."""
-    announce(desk, request)
-    watch = _ThinkingWatch(desk)
+    announce(context, request)
+    watch = _ThinkingWatch(context)
     partial = _Partial()
     completion: Completion | None = None
     try:
-        async with contextlib.aclosing(desk.provider.stream(request)) as pieces:
+        async with contextlib.aclosing(context.provider.stream(request)) as pieces:
             async for piece in pieces:
                 watch.see(piece)
                 partial.see(piece)
                 if isinstance(piece, Completion):
                     completion = piece
                 else:
-                    _show(desk, piece)
+                    _show(context, piece)
     finally:
         if completion is None:
-            _keep_partial(desk, partial.text, turn_id)
+            _keep_partial(context, partial.text, turn_id)
     if completion is None:
         raise ProviderError(Fault.CUT, "the model's answer has no end")
-    message = _with_fresh_ids(desk, completion.message)
-    desk.emit(
+    message = _with_fresh_ids(context, completion.message)
+    context.emit(
         MessageAdded(
-            agent=desk.agent,
+            agent=context.agent,
             role=message.role,
             text=message.text if message.tool_calls else without_token(message.text),
             thinking=message.thinking,
@@ -174,23 +174,23 @@ async def _answer(desk: AgentContext, request: ModelRequest, turn_id: str) -> Co
             thinking_s=round(watch.seconds, 1),
         )
     )
-    show_usage(desk, completion, turn_id)
+    show_usage(context, completion, turn_id)
     if completion.stopped:
-        desk.emit(Notice(agent=desk.agent, level=Level.INFO, text=f"Generation was stopped: {completion.stopped}."))
-    change = desk.model.calling.see(request, completion)
+        context.emit(Notice(agent=context.agent, level=Level.INFO, text=f"Generation was stopped: {completion.stopped}."))
+    change = context.model.calling.see(request, completion)
     if change is not None:
-        _use_form(desk, change)
-    elif desk.model.calling.worked:
-        desk.model.keep(call_form=desk.model.calling.form, note=desk.model.calling.why)
+        _use_form(context, change)
+    elif context.model.calling.worked:
+        context.model.keep(call_form=context.model.calling.form, note=context.model.calling.why)
     return replace(completion, message=message)
 
 
-def _use_form(desk: AgentContext, change: FormChange) -> None:
+def _use_form(context: AgentContext, change: FormChange) -> None:
     """Tell the model of its tools in another form from the next request on."""
-    if change.form is not desk.model.calling.form:
-        desk.emit(CallFormChanged(agent=desk.agent, form=str(change.form), why=change.why))
+    if change.form is not context.model.calling.form:
+        context.emit(CallFormChanged(agent=context.agent, form=str(change.form), why=change.why))
         if change.is_proven:
-            desk.model.keep(call_form=change.form, note=change.why)
+            context.model.keep(call_form=change.form, note=change.why)
 
 
 class _Partial:
@@ -214,33 +214,33 @@ class _Partial:
         return "".join(self._now) or self._before
 
 
-def _keep_partial(desk: AgentContext, text: str, turn_id: str) -> None:
+def _keep_partial(context: AgentContext, text: str, turn_id: str) -> None:
     """Keep what an answer that was stopped or broke off had said: it was read, so it belongs to the conversation."""
     if text.strip():
-        desk.emit(MessageAdded(agent=desk.agent, role=Role.ASSISTANT, text=text, turn_id=turn_id))
+        context.emit(MessageAdded(agent=context.agent, role=Role.ASSISTANT, text=text, turn_id=turn_id))
 
 
-def _show(desk: AgentContext, piece: StreamChunk) -> None:
+def _show(context: AgentContext, piece: StreamChunk) -> None:
     match piece:
         case TextChunk(text=text):
-            desk.emit(TextDelta(agent=desk.agent, text=text))
+            context.emit(TextDelta(agent=context.agent, text=text))
         case ThinkingChunk(text=text):
-            desk.emit(ThinkingDelta(agent=desk.agent, text=text))
+            context.emit(ThinkingDelta(agent=context.agent, text=text))
         case ToolCallChunk(name=name, size_chars=size_chars):
-            desk.warm_up()
-            desk.emit(CallProgress(agent=desk.agent, tool=name, size_chars=size_chars))
+            context.warm_up()
+            context.emit(CallProgress(agent=context.agent, tool=name, size_chars=size_chars))
         case PrefillChunk(ratio=ratio):
-            desk.emit(PrefillProgress(agent=desk.agent, ratio=ratio))
+            context.emit(PrefillProgress(agent=context.agent, ratio=ratio))
         case QueuedChunk(before=before):
-            desk.emit(PrefillProgress(agent=desk.agent, queued=before))
+            context.emit(PrefillProgress(agent=context.agent, queued=before))
         case SilenceChunk(seconds=seconds):
-            what = f"{desk.provider.url} has not answered for {seconds:.0f} s."
+            what = f"{context.provider.url} has not answered for {seconds:.0f} s."
             text = f"{what} Wait (it may still be reading the prompt) or stop the turn."
-            desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=text))
+            context.emit(Notice(agent=context.agent, level=Level.WARNING, text=text))
         case RetryChunk():
-            desk.emit(
+            context.emit(
                 RetryScheduled(
-                    agent=desk.agent,
+                    agent=context.agent,
                     attempt=piece.attempt,
                     attempts=piece.attempts,
                     wait_s=piece.wait_s,
@@ -251,14 +251,14 @@ def _show(desk: AgentContext, piece: StreamChunk) -> None:
             pass
 
 
-def _with_fresh_ids(desk: AgentContext, message: Message) -> Message:
+def _with_fresh_ids(context: AgentContext, message: Message) -> Message:
     """Return the message with call ids that no earlier call has: some servers count from zero in every answer."""
     taken: set[str] = set()
     calls: list[ToolCall] = []
     for call in message.tool_calls:
-        free = itertools.chain((2,), itertools.count(len(desk.call_ids) + 1))  # not all that were used before, one by one
+        free = itertools.chain((2,), itertools.count(len(context.call_ids) + 1))  # not all that were used before, one by one
         names = itertools.chain([call.id], (f"{call.id}_{number}" for number in free))
-        fresh = next(name for name in names if name and name not in taken and name not in desk.call_ids)
+        fresh = next(name for name in names if name and name not in taken and name not in context.call_ids)
         taken.add(fresh)
         calls.append(replace(call, id=fresh))
     return replace(message, tool_calls=tuple(calls))
@@ -267,8 +267,8 @@ def _with_fresh_ids(desk: AgentContext, message: Message) -> Message:
 class _ThinkingWatch:
     """Measures how long the model thought: from its first thinking to what follows."""
 
-    def __init__(self, desk: AgentContext) -> None:
-        self._now = desk.monotonic
+    def __init__(self, context: AgentContext) -> None:
+        self._now = context.monotonic
         self._since: float | None = None
         self.seconds = 0.0
 

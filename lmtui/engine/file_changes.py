@@ -17,19 +17,19 @@ CHANGERS = (Access.WRITE, Access.EXECUTE)
 _PATIENCE_S = 15.0
 
 
-async def snapshot_before(desk: AgentContext, call_id: str, access: Access) -> Snapshot | None:
+async def snapshot_before(context: AgentContext, call_id: str, access: Access) -> Snapshot | None:
     """Keep the state before a call that may change files; None without a need or no way, and the user is told once."""
-    if access not in CHANGERS or desk.checkpoints is None:
+    if access not in CHANGERS or context.checkpoints is None:
         return None
     try:
-        before = await desk.checkpoints.snapshot()
+        before = await context.checkpoints.snapshot()
     except SandboxError as error:
-        _tell_once(desk, f"What changes now cannot be undone: {error.full_text()}")
+        _tell_once(context, f"What changes now cannot be undone: {error.full_text()}")
         return None
-    desk.checkpoint_problem = ""
-    desk.emit(
+    context.checkpoint_problem = ""
+    context.emit(
         CheckpointCreated(
-            agent=desk.agent,
+            agent=context.agent,
             call_id=call_id,
             checkpoint=before.id,
             left_out=before.left_out,
@@ -38,33 +38,37 @@ async def snapshot_before(desk: AgentContext, call_id: str, access: Access) -> S
     )
     if before.dropped:
         text = f"{before.dropped} old checkpoints were dropped: the store is bounded in size and age."
-        desk.emit(Notice(agent=desk.agent, level=Level.INFO, text=text))
+        context.emit(Notice(agent=context.agent, level=Level.INFO, text=text))
     return before
 
 
-def _tell_once(desk: AgentContext, problem: str) -> None:
+def _tell_once(context: AgentContext, problem: str) -> None:
     """Say why no state can be kept; the next call tries again, and only what is new is said."""
-    if problem != desk.checkpoint_problem:
-        desk.checkpoint_problem = problem
-        desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=problem))
+    if problem != context.checkpoint_problem:
+        context.checkpoint_problem = problem
+        context.emit(Notice(agent=context.agent, level=Level.WARNING, text=problem))
 
 
 async def record_changes(
-    desk: AgentContext, call_id: str, before: Snapshot | None, result: ToolResult, files: dict[str, None]
+    context: AgentContext, call_id: str, before: Snapshot | None, result: ToolResult, files: dict[str, None]
 ) -> tuple[str, ...]:
     """Report what a call changed, add it to `files` and return it: from comparing states, else from the tool."""
     changes, after_id = result.changes, ""
-    if before is not None and desk.checkpoints is not None:
+    if before is not None and context.checkpoints is not None:
         try:
-            after = await desk.checkpoints.snapshot()
-            changes, after_id = await desk.checkpoints.changes(before.id, after.id, is_now=True), after.id
+            after = await context.checkpoints.snapshot()
+            changes, after_id = await context.checkpoints.changes(before.id, after.id, is_now=True), after.id
         except SandboxError as error:
-            desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=f"This step cannot be undone: {error.full_text()}"))
+            context.emit(
+                Notice(agent=context.agent, level=Level.WARNING, text=f"This step cannot be undone: {error.full_text()}")
+            )
     paths = tuple(change.path for change in changes)
     if changes:
         ids = (before.id, after_id) if before is not None and after_id else ("", "")
         files.update(dict.fromkeys(paths))
-        desk.emit(FilesChanged(agent=desk.agent, call_id=call_id, files=paths, changes=changes, before=ids[0], after=ids[1]))
+        context.emit(
+            FilesChanged(agent=context.agent, call_id=call_id, files=paths, changes=changes, before=ids[0], after=ids[1])
+        )
     return paths
 
 

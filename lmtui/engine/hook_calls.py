@@ -20,6 +20,7 @@ from lmtui.core.permissions.decide import Decision, Effect, Mode, Verdict, decid
 from lmtui.core.ports import PreparedCall, ToolResult
 from lmtui.engine.agent_context import AgentContext
 from lmtui.engine.permission_check import wants_network
+from lmtui.engine.stop_policy import check_end
 
 if TYPE_CHECKING:
     from lmtui.engine.agent_context import AgentContext
@@ -40,7 +41,7 @@ class Screened:
 
 
 async def call_hooks(
-    desk: AgentContext,
+    context: AgentContext,
     event: HookEvent,
     facts: Mapping[str, object],
     *,
@@ -49,13 +50,13 @@ async def call_hooks(
     call_id: str = "",
 ) -> HookVerdict:
     """Call the hooks of an event and tell what they did."""
-    call = HookCall(event, facts, subject, mode=str(desk.mode), agent=desk.agent)
+    call = HookCall(event, facts, subject, mode=str(context.mode), agent=context.agent)
     if prepared is not None:
         call = replace(call, subject=prepared.tool, arguments=dict(prepared.arguments), subjects=prepared.subjects)
-    verdict = await desk.hooking.hooks.run(call)
-    tell_runs(desk.emit, event, verdict, agent=desk.agent, call_id=call_id)
+    verdict = await context.hooking.hooks.run(call)
+    tell_runs(context.emit, event, verdict, agent=context.agent, call_id=call_id)
     if verdict.ends_turn:
-        desk.hooking.ended_by = f"{_END}: {verdict.end_reason}" if verdict.end_reason else _END
+        context.hooking.ended_by = f"{_END}: {verdict.end_reason}" if verdict.end_reason else _END
     return verdict
 
 
@@ -80,30 +81,35 @@ def tell_runs(emit: Callable[[Event], None], event: HookEvent, verdict: HookVerd
         emit(Notice(agent=agent, level=Level.INFO, text=f"A hook says: {note}"))
 
 
-def tell_model(desk: AgentContext, text: str, turn_id: str) -> None:
+def remind(context: AgentContext, text: str, turn_id: str) -> None:
+    """Add a reminder to what the model is sent next."""
+    context.emit(Reminder(agent=context.agent, text=text, turn_id=turn_id))
+
+
+def tell_model(context: AgentContext, text: str, turn_id: str) -> None:
     """Tell the model what hooks have to say to it."""
     if text:
-        desk.emit(Reminder(agent=desk.agent, text=f"From a hook of the user's: {text}", turn_id=turn_id))
+        remind(context, f"From a hook of the user's: {text}", turn_id)
 
 
-async def screen(desk: AgentContext, call: ToolCall, prepared: PreparedCall) -> Screened:
+async def screen(context: AgentContext, call: ToolCall, prepared: PreparedCall) -> Screened:
     """Let hooks look at a call before anybody decides about it.
 
     Raises:
         ToolError: what they put in place of its arguments is not what the tool takes.
     """
-    verdict = await call_hooks(desk, HookEvent.PRE_TOOL_USE, {"tool_use_id": call.id}, prepared=prepared, call_id=call.id)
-    if desk.hooking.ended_by and not verdict.blocks:
-        verdict = replace(verdict, permission=Verdict.DENY, reason=desk.hooking.ended_by)
+    verdict = await call_hooks(context, HookEvent.PRE_TOOL_USE, {"tool_use_id": call.id}, prepared=prepared, call_id=call.id)
+    if context.hooking.ended_by and not verdict.blocks:
+        verdict = replace(verdict, permission=Verdict.DENY, reason=context.hooking.ended_by)
     if verdict.changed is None or verdict.blocks:
         return Screened(prepared, verdict)
     given = json.dumps(dict(verdict.changed), ensure_ascii=False)
-    changed = desk.toolbox.prepare(prepared.tool, given)
+    changed = context.toolbox.prepare(prepared.tool, given)
     told = json.dumps(dict(changed.arguments), ensure_ascii=False, default=str)[:500]
     return Screened(changed, verdict, f"[a hook of the user's changed the arguments to: {told}]\n")
 
 
-def overruled(desk: AgentContext, screened: Screened, decision: Decision, behind: tuple[str, ...]) -> Decision:
+def overruled(context: AgentContext, screened: Screened, decision: Decision, behind: tuple[str, ...]) -> Decision:
     """Return what holds for a call: the permission function's decision, made stricter or answered by hooks."""
     said, reason = screened.verdict.permission, screened.verdict.reason.rstrip(".")
     match said, decision.verdict:
@@ -116,33 +122,33 @@ def overruled(desk: AgentContext, screened: Screened, decision: Decision, behind
         case Verdict.ASK, Verdict.ASK:
             why = f"{decision.why}; hooks ask too" + (f": {reason}" if reason else "")
             return replace(decision, why=why, takes_no_rule=True)
-        case Verdict.ALLOW, Verdict.ASK if _only_mode_asks(desk, screened.prepared, behind):
+        case Verdict.ALLOW, Verdict.ASK if _only_mode_asks(context, screened.prepared, behind):
             return Decision(Verdict.ALLOW, f"a hook allows it: {reason}" if reason else "a hook allows it")
         case _:
             return decision
 
 
-def _only_mode_asks(desk: AgentContext, prepared: PreparedCall, behind: tuple[str, ...]) -> bool:
+def _only_mode_asks(context: AgentContext, prepared: PreparedCall, behind: tuple[str, ...]) -> bool:
     """Tell whether nothing but the mode asks about a call: no rule, no doubt, no secret and no reduced sandbox."""
-    mode = Mode.PLAN if desk.only_reads else Mode.AUTO
-    rules = tuple(rule for rule in desk.all_rules() if rule.effect is not Effect.ALLOW)
+    mode = Mode.PLAN if context.only_reads else Mode.AUTO
+    rules = tuple(rule for rule in context.all_rules() if rule.effect is not Effect.ALLOW)
     decision = decide_all(
         prepared.tool,
         prepared.access,
         (*prepared.subjects, *behind),
         mode,
         rules,
-        asks_each_command=desk.asks_each_command,
-        is_read_only=desk.is_read_only,
+        asks_each_command=context.asks_each_command,
+        is_read_only=context.is_read_only,
     )
     return decision.verdict is Verdict.ALLOW and not wants_network(prepared)
 
 
-async def look_back(desk: AgentContext, call: ToolCall, prepared: PreparedCall, result: ToolResult) -> ToolResult:
+async def look_back(context: AgentContext, call: ToolCall, prepared: PreparedCall, result: ToolResult) -> ToolResult:
     """Let hooks look at what a call did, and return the result with what they say to the model."""
     response = {"output": result.text, "summary": result.summary, "success": result.ok}
     facts = {"tool_use_id": call.id, "tool_response": response}
-    verdict = await call_hooks(desk, HookEvent.POST_TOOL_USE, facts, prepared=prepared, call_id=call.id)
+    verdict = await call_hooks(context, HookEvent.POST_TOOL_USE, facts, prepared=prepared, call_id=call.id)
     said = [verdict.reason] if verdict.blocks else []
     told = "\n".join(part for part in (*said, verdict.context) if part)
     if not told:
@@ -151,29 +157,46 @@ async def look_back(desk: AgentContext, call: ToolCall, prepared: PreparedCall, 
     return replace(result, text=f"{result.text}{gap}[a hook of the user's says: {told}]")
 
 
-async def held_up(desk: AgentContext, text: str) -> str:
+async def held_up(context: AgentContext, text: str) -> str:
     """Ask the hooks whether an agent may end, and return why not in words for it; empty where it may."""
-    event = HookEvent.SUBAGENT_STOP if desk.depth else HookEvent.STOP
-    if not desk.hooking.wants(event):
+    event = HookEvent.SUBAGENT_STOP if context.depth else HookEvent.STOP
+    if not context.hooking.wants(event):
         return ""
-    if desk.hooking.held >= MOST_HELD:
-        desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=_ENOUGH.format(count=MOST_HELD)))
+    if context.hooking.held >= MOST_HELD:
+        context.emit(Notice(agent=context.agent, level=Level.WARNING, text=_ENOUGH.format(count=MOST_HELD)))
         return ""
-    facts = {"stop_hook_active": desk.hooking.held > 0, "last_assistant_message": text}
-    verdict = await call_hooks(desk, event, facts)
-    desk.hooking.ended_by = ""  # it ends as it is
+    facts = {"stop_hook_active": context.hooking.held > 0, "last_assistant_message": text}
+    verdict = await call_hooks(context, event, facts)
+    context.hooking.ended_by = ""  # it ends as it is
     if not verdict.blocks or verdict.ends_turn:
         return ""
-    desk.hooking.held += 1
+    context.hooking.held += 1
     return f"A hook of the user's says that this is not the end: {verdict.reason}"
 
 
-async def before_room(desk: AgentContext, trigger: str, focus: str = "") -> None:
+async def may_end(context: AgentContext, text: str, turn_id: str) -> tuple[bool, str]:
+    """Tell whether a turn may end with this answer, and what it leaves open; else the model is reminded of that."""
+    nudge, error = await check_end(context, text)
+    nudge = nudge or await held_up(context, text)
+    if nudge:
+        remind(context, nudge, turn_id)
+    return not nudge, error
+
+
+async def may_report(context: AgentContext, summary: str, turn_id: str) -> bool:
+    """Tell whether a sub-agent's report ends its work; a hook may want more of it."""
+    if words := await held_up(context, summary):
+        context.report = None
+        remind(context, words, turn_id)
+    return not words
+
+
+async def before_room(context: AgentContext, trigger: str, focus: str = "") -> None:
     """Tell the hooks that room is made in the window; what they say of it goes to the user."""
-    if desk.hooking.wants(HookEvent.PRE_COMPACT):
+    if context.hooking.wants(HookEvent.PRE_COMPACT):
         facts = {"trigger": trigger, "custom_instructions": focus}
-        _ = await call_hooks(desk, HookEvent.PRE_COMPACT, facts, subject=trigger)
-        desk.hooking.ended_by = ""
+        _ = await call_hooks(context, HookEvent.PRE_COMPACT, facts, subject=trigger)
+        context.hooking.ended_by = ""
 
 
 _END_S = 5.0
@@ -183,15 +206,15 @@ class SessionHookCalls:
     """Calls them.
 
     Args:
-        desk: returns the root agent's.
+        context: returns the root agent's.
         emit: takes events from outside a turn; must not raise.
         history: returns the session's events.
     """
 
     def __init__(
-        self, desk: Callable[[], AgentContext], emit: Callable[[Event], None], history: Callable[[], Sequence[Envelope]]
+        self, context: Callable[[], AgentContext], emit: Callable[[Event], None], history: Callable[[], Sequence[Envelope]]
     ) -> None:
-        self._desk = desk
+        self._context = context
         self._emit = emit
         self._history = history
         self._tasks: set[asyncio.Task[None]] = set()
@@ -199,10 +222,10 @@ class SessionHookCalls:
 
     def start(self) -> None:
         """Say what does not hold, and call the hooks of the session's start; the first turn waits for them."""
-        desk = self._desk()
-        for problem in desk.hooking.hooks.problems():
+        context = self._context()
+        for problem in context.hooking.hooks.problems():
             self._emit(Notice(level=Level.WARNING, text=f"Hooks: {problem}"))
-        if desk.hooking.wants(HookEvent.SESSION_START):
+        if context.hooking.wants(HookEvent.SESSION_START):
             self._start = self._spawn(self._started())
 
     async def begun(self) -> None:
@@ -212,7 +235,7 @@ class SessionHookCalls:
 
     def follow(self, envelope: Envelope) -> None:
         """Call the hooks that wait for what the user should know, where an event is such a thing."""
-        if not self._desk().hooking.wants(HookEvent.NOTIFICATION):
+        if not self._context().hooking.wants(HookEvent.NOTIFICATION):
             return
         match envelope.event:
             case ApprovalRequested(tool=tool):
@@ -226,7 +249,7 @@ class SessionHookCalls:
 
     async def close(self, reason: str = "other") -> None:
         """Call the hooks of the end, for a few seconds at most, and end what still runs."""
-        if self._desk().hooking.wants(HookEvent.SESSION_END):
+        if self._context().hooking.wants(HookEvent.SESSION_END):
             _ = await self._call(HookEvent.SESSION_END, {"reason": reason}, reason, limit_s=_END_S)
         tasks = tuple(self._tasks)
         for task in tasks:
@@ -237,15 +260,15 @@ class SessionHookCalls:
         is_new = not any(isinstance(envelope.event, MessageAdded) for envelope in self._history())
         source = "startup" if is_new else "resume"
         verdict = await self._call(HookEvent.SESSION_START, {"source": source}, source)
-        tell_model(self._desk(), verdict.context, "")
+        tell_model(self._context(), verdict.context, "")
 
     async def _beside(self, event: HookEvent, facts: dict[str, object], subject: str) -> None:
         _ = await self._call(event, facts, subject)
 
     async def _call(self, event: HookEvent, facts: dict[str, object], subject: str, limit_s: float = 0.0) -> HookVerdict:
-        desk = self._desk()
-        call = HookCall(event, facts, subject, mode=str(desk.mode), agent=ROOT, limit_s=limit_s)
-        verdict = await desk.hooking.hooks.run(call)
+        context = self._context()
+        call = HookCall(event, facts, subject, mode=str(context.mode), agent=ROOT, limit_s=limit_s)
+        verdict = await context.hooking.hooks.run(call)
         tell_runs(self._emit, event, verdict, agent=ROOT)
         return verdict
 

@@ -17,21 +17,21 @@ SHARE, MAX_CHARS = 0.15, 24_000
 _CHARS_PER_TOKEN = 3.5
 
 
-async def take_guidance(desk: AgentContext) -> None:
+async def take_guidance(context: AgentContext) -> None:
     """Read the instruction files once in a turn and tell the model what is new."""
-    if desk.agent != ROOT or desk.guided == desk.turn_id:
+    if context.agent != ROOT or context.guided == context.turn_id:
         return
-    desk.guided = desk.turn_id
-    known = desk.conversation.guidance
-    found = await desk.guide.read(guidance_chars(desk.window_tokens))
+    context.guided = context.turn_id
+    known = context.conversation.guidance
+    found = await context.guide.read(guidance_chars(context.window_tokens))
     if _told(found) == _told(known):
         return
-    desk.emit(GuidanceRead(agent=desk.agent, guidance=found))
+    context.emit(GuidanceRead(agent=context.agent, guidance=found))
     new_cuts = [name for name in cut_sources(found.sources) if name not in cut_sources(known.sources)]
     new_problems = [sanitize_line(problem) for problem in found.problems if problem not in known.problems]
     cuts = [f"{', '.join(new_cuts)} was cut: it takes more than {SHARE:.0%} of the window"] if new_cuts else []
     for text in (*cuts, *new_problems):
-        desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=text))
+        context.emit(Notice(agent=context.agent, level=Level.WARNING, text=text))
 
 
 def guidance_chars(window_tokens: int) -> int:

@@ -27,94 +27,96 @@ def for_role(roles: Roles, role: ModelRole, main: ModelSettings) -> ModelSetting
     return replace(main, model=model or main.model, **given)
 
 
-async def take_role(desk: AgentContext) -> None:
+async def take_role(context: AgentContext) -> None:
     """Let the next request go to the model whose work it is.
 
     A model that the server does not have is passed over, once said, until the user chooses a model again.
     """
     while True:
-        role = _role_of_work(desk)
-        wanted = for_role(desk.roles, role, desk.main)
-        if wanted.model == desk.settings.model:
+        role = _role_of_work(context)
+        wanted = for_role(context.roles, role, context.main)
+        if wanted.model == context.settings.model:
             break
-        served = await desk.provider.served(wanted.model)
-        is_told = served is not None or desk.model.served is None  # a server that tells of no model may have it all the same
+        served = await context.provider.served(wanted.model)
+        is_told = served is not None or context.model.served is None  # a server that tells of no model may have it all the same
         if is_told or role is ModelRole.CODER:
             name = "" if role is ModelRole.CODER else str(role)
-            url, is_lent = desk.provider.url, desk.has_borrowed
-            desk.emit(ModelChanged(agent=desk.agent, model=wanted.model, url=url, role=name, is_for_turn=is_lent))
-            desk.model.forget()
-            take_up(desk, served, desk.emit)
+            url, is_lent = context.provider.url, context.has_borrowed
+            context.emit(ModelChanged(agent=context.agent, model=wanted.model, url=url, role=name, is_for_turn=is_lent))
+            context.model.forget()
+            take_up(context, served, context.emit)
             break
-        desk.missing_roles.add(role)
-        desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=_missing(desk, role, wanted.model)))
-    desk.settings = wanted
+        context.missing_roles.add(role)
+        context.emit(Notice(agent=context.agent, level=Level.WARNING, text=_missing(context, role, wanted.model)))
+    context.settings = wanted
 
 
-def take_up(desk: AgentContext, served: ServedModel | None, emit: Callable[[Event], None]) -> None:
+def take_up(context: AgentContext, served: ServedModel | None, emit: Callable[[Event], None]) -> None:
     """Take up what the server tells of the model in use (None: nothing), and say what follows from it."""
-    change = desk.model.learn(desk.provider.url, desk.settings.model, served)
-    window_tokens = (served.window_tokens if served else 0) or desk.model.profile.window_tokens
-    if window_tokens and window_tokens != desk.window_tokens:
-        emit(desk.with_window(window_tokens))
+    change = context.model.learn(context.provider.url, context.settings.model, served)
+    window_tokens = (served.window_tokens if served else 0) or context.model.profile.window_tokens
+    if window_tokens and window_tokens != context.window_tokens:
+        emit(context.with_window(window_tokens))
     if change is not None:
-        emit(CallFormChanged(agent=desk.agent, form=str(change.form), why=change.why, is_by_hand=change.is_by_hand))
-    see_anew(desk, emit)
+        emit(CallFormChanged(agent=context.agent, form=str(change.form), why=change.why, is_by_hand=change.is_by_hand))
+    see_anew(context, emit)
 
 
-def see_anew(desk: AgentContext, emit: Callable[[Event], None]) -> None:
+def see_anew(context: AgentContext, emit: Callable[[Event], None]) -> None:
     """Say whether the model in use sees pictures, and who is asked in its place, where that is news."""
-    sees, by = _sight(desk), _eyes(desk)
-    if (sees, by) != (desk.sees, desk.eyes):
-        emit(VisionChanged(agent=desk.agent, sees=sees, by=by))
+    sees, by = _sight(context), _eyes(context)
+    if (sees, by) != (context.sees, context.eyes):
+        emit(VisionChanged(agent=context.agent, sees=sees, by=by))
 
 
-def _role_of_work(desk: AgentContext) -> ModelRole:
-    if _eyes(desk) and desk.conversation.has_new_pictures:
+def _role_of_work(context: AgentContext) -> ModelRole:
+    if _eyes(context) and context.conversation.has_new_pictures:
         return ModelRole.VISION
-    is_planning = desk.mode is Mode.PLAN and not desk.is_narrow and ModelRole.PLANNER not in desk.missing_roles
+    is_planning = context.mode is Mode.PLAN and not context.is_narrow and ModelRole.PLANNER not in context.missing_roles
     return ModelRole.PLANNER if is_planning else ModelRole.CODER
 
 
-def _eyes(desk: AgentContext) -> str:
+def _eyes(context: AgentContext) -> str:
     """Return the model that looks at pictures, empty where none is named or the server does not have it."""
-    return "" if ModelRole.VISION in desk.missing_roles else desk.roles.get(ModelRole.VISION, RoleModel()).model
+    return "" if ModelRole.VISION in context.missing_roles else context.roles.get(ModelRole.VISION, RoleModel()).model
 
 
-def _sight(desk: AgentContext) -> bool | None:
-    if desk.settings.model and desk.settings.model == _eyes(desk):
+def _sight(context: AgentContext) -> bool | None:
+    if context.settings.model and context.settings.model == _eyes(context):
         return True
-    if desk.vision is not None:
-        return desk.vision
-    return desk.model.served.has_vision if desk.model.served is not None else None
+    if context.vision is not None:
+        return context.vision
+    return context.model.served.has_vision if context.model.served is not None else None
 
 
-def _missing(desk: AgentContext, role: ModelRole, model: str) -> str:
-    main = desk.main.model or "the server's own model"
-    return f"{desk.provider.url} does not offer {model}, the model for the role {role}; {main} is asked in its place."
+def _missing(context: AgentContext, role: ModelRole, model: str) -> str:
+    main = context.main.model or "the server's own model"
+    return f"{context.provider.url} does not offer {model}, the model for the role {role}; {main} is asked in its place."
 
 
-async def override_model(desk: AgentContext, name: str, who: str) -> None:
+async def override_model(context: AgentContext, name: str, who: str) -> None:
     """Ask another model until the turn ends, if its server has it; else say so."""
-    if not name or name == desk.main.model:
+    if not name or name == context.main.model:
         return
-    served = await desk.provider.served(name)
+    served = await context.provider.served(name)
     if served is None:
-        text = f"{desk.provider.url} does not offer {name}, which {who} names; the model in use is asked."
-        desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=text))
+        text = f"{context.provider.url} does not offer {name}, which {who} names; the model in use is asked."
+        context.emit(Notice(agent=context.agent, level=Level.WARNING, text=text))
         return
-    back = ModelChanged(agent=desk.agent, model=desk.main.model, url=desk.provider.url, window_tokens=desk.window_tokens)
-    before = desk.borrowed if desk.has_borrowed else None
-    desk.borrowed = replace(before, model=name) if before is not None else ModelOverride(back, desk.model, name)
-    desk.model = desk.model.another()
-    desk.emit(ModelChanged(agent=desk.agent, model=name, url=desk.provider.url, is_for_turn=True))
-    desk.model.forget()
-    take_up(desk, served, desk.emit)
+    back = ModelChanged(
+        agent=context.agent, model=context.main.model, url=context.provider.url, window_tokens=context.window_tokens
+    )
+    before = context.borrowed if context.has_borrowed else None
+    context.borrowed = replace(before, model=name) if before is not None else ModelOverride(back, context.model, name)
+    context.model = context.model.another()
+    context.emit(ModelChanged(agent=context.agent, model=name, url=context.provider.url, is_for_turn=True))
+    context.model.forget()
+    take_up(context, served, context.emit)
 
 
-def restore_model(desk: AgentContext) -> None:
+def restore_model(context: AgentContext) -> None:
     """Ask the session's own model again, unless the user chose one meanwhile."""
-    borrowed, desk.borrowed = desk.borrowed, None
-    if borrowed is not None and desk.main.model == borrowed.model:
-        desk.emit(borrowed.back)
-        desk.model = borrowed.known
+    borrowed, context.borrowed = context.borrowed, None
+    if borrowed is not None and context.main.model == borrowed.model:
+        context.emit(borrowed.back)
+        context.model = borrowed.known

@@ -1,4 +1,4 @@
-"""What may be done about a call, and the question where a person has to say: the permission function at this agent's desk."""
+"""What may be done about a call, and the question where a person has to say: the permission function at this agent's rules."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class CommandNetworkApproval:
     A command cannot bury the user in questions, nor the log in lines: there is one question at a time, and of both a most.
     """
 
-    def __init__(self, desk: AgentContext, call_id: str) -> None:
-        self._desk = desk
+    def __init__(self, context: AgentContext, call_id: str) -> None:
+        self._context = context
         self._call_id = call_id
         self._answered: dict[str, bool] = {}
         self._asking = asyncio.Lock()
@@ -68,7 +68,7 @@ class CommandNetworkApproval:
     async def may_show(self, folder: str, why: str) -> bool:
         """Return what rules say of a folder of tools, else what the user says."""
         async with self._asking:
-            rules = [rule for rule in self._desk.all_rules() if rule.tool == SHOWN_TOOLS]
+            rules = [rule for rule in self._context.all_rules() if rule.tool == SHOWN_TOOLS]
             effects = [rule.effect for rule in rules if rule.pattern in ("*", folder)]
             if self._is_closed or Effect.DENY in effects:
                 return False
@@ -78,7 +78,7 @@ class CommandNetworkApproval:
 
     def warn(self, text: str) -> None:
         """Show the user why a command failed."""
-        self._desk.emit(Notice(level=Level.WARNING, text=text))
+        self._context.emit(Notice(level=Level.WARNING, text=text))
 
     def close(self) -> None:
         """End the command's say: what it still asks is answered with no, and nothing more is written down."""
@@ -94,9 +94,9 @@ class CommandNetworkApproval:
         self._told_total += 1
         if self._told_total > _MAX_TOLD:
             host, sent_bytes, received_bytes, why_not = "…", 0, 0, "further connections of this command are not listed"
-        self._desk.emit(
+        self._context.emit(
             HostReached(
-                agent=self._desk.agent,
+                agent=self._context.agent,
                 call_id=self._call_id,
                 host=host,
                 sent_bytes=sent_bytes,
@@ -107,7 +107,7 @@ class CommandNetworkApproval:
 
     def _by_rules(self, host: str, *, is_listed: bool) -> bool | None:
         """Return what is decided without asking: deny before ask, ask before what a rule or a setting allows."""
-        rules = [rule for rule in self._desk.all_rules() if rule.tool in (NETWORK_TOOL, "*") and _is_about(rule, host)]
+        rules = [rule for rule in self._context.all_rules() if rule.tool in (NETWORK_TOOL, "*") and _is_about(rule, host)]
         if self._is_closed or any(rule.effect is Effect.DENY for rule in rules):
             return False
         allowing = [rule for rule in rules if rule.effect is Effect.ALLOW and rule.tool == NETWORK_TOOL]
@@ -120,7 +120,7 @@ class CommandNetworkApproval:
         if subject not in self._answered:
             if len(self._answered) >= _MAX_QUESTIONS:
                 return False
-            self._question = self._desk.approvals.open(request())
+            self._question = self._context.approvals.open(request())
             self._answered[subject] = (await self._question.answer()).outcome is not Outcome.NO
         return self._answered[subject]
 
@@ -133,15 +133,15 @@ class CommandNetworkApproval:
     def _asked(self, tool: str, text: str, why: str, patterns: Sequence[str]) -> ApprovalRequested:
         offers = tuple(str(Rule(Effect.ALLOW, tool, pattern)) for pattern in patterns)
         return ApprovalRequested(
-            agent=self._desk.agent,
-            approval_id=self._desk.approvals.next_id(),
+            agent=self._context.agent,
+            approval_id=self._context.approvals.next_id(),
             call_id=self._call_id,
             tool=tool,
             text=text,
             why=why,
             suggested_rule=offers[0],
             offered_rules=offers,
-            sandbox=self._desk.sandbox_text,
+            sandbox=self._context.sandbox_text,
         )
 
 
@@ -150,9 +150,9 @@ def wants_network(prepared: PreparedCall) -> bool:
     return prepared.tool == "shell" and prepared.arguments.get("network") is True
 
 
-def lacks_network(desk: AgentContext, prepared: PreparedCall) -> bool:
+def lacks_network(context: AgentContext, prepared: PreparedCall) -> bool:
     """Tell whether a command is to reach the package indexes and no rule lets it."""
-    rules = {(rule.effect, rule.tool, rule.pattern) for rule in desk.all_rules()}
+    rules = {(rule.effect, rule.tool, rule.pattern) for rule in context.all_rules()}
     return wants_network(prepared) and rules.isdisjoint(_ALL_HOSTS)
 
 
@@ -161,10 +161,10 @@ def _is_about(rule: Rule, host: str) -> bool:
 
 
 async def build_approval_request(
-    desk: AgentContext,
+    context: AgentContext,
     call_id: str,
     prepared: PreparedCall,
-    context: ToolContext,
+    tool_context: ToolContext,
     decision: Decision,
     *,
     behind: tuple[str, ...] = (),
@@ -174,19 +174,19 @@ async def build_approval_request(
     Raises:
         ToolError: the call cannot succeed, so there is nothing to ask about.
     """
-    preview = await prepared.preview(context)
+    preview = await prepared.preview(tool_context)
     is_outside = prepared.access is not Access.EXECUTE and any(
         subject.startswith(("/", "../")) for subject in prepared.subjects
     )
     offers = () if decision.takes_no_rule or is_outside else suggested_rules(prepared.tool, prepared.access, prepared.subjects)
-    if not desk.approvals.is_attended and lacks_network(desk, prepared):
+    if not context.approvals.is_attended and lacks_network(context, prepared):
         offers = ("Network(*)",)  # nobody can say yes to this one command
     is_command = prepared.access is Access.EXECUTE
     writes = prepared.access is Access.WRITE
     changed = [path for path in (*prepared.subjects, *behind) if writes and path.startswith("/")]
     return ApprovalRequested(
-        agent=desk.agent,
-        approval_id=desk.approvals.next_id(),
+        agent=context.agent,
+        approval_id=context.approvals.next_id(),
         call_id=call_id,
         tool=prepared.tool,
         text=escape_invisible(preview.text),
@@ -195,8 +195,8 @@ async def build_approval_request(
         why=decision.why if not changed else f"{decision.why}; undo does not cover {escape_invisible(', '.join(changed))}",
         suggested_rule=offers[0] if offers else "",
         offered_rules=offers,
-        cwd=desk.sandbox_folder if is_command else "",
-        sandbox=desk.sandbox_text,
+        cwd=context.sandbox_folder if is_command else "",
+        sandbox=context.sandbox_text,
         limits=preview.limits,
         uncovered=tuple(map(escape_invisible, decision.uncovered)),
         commands=decision.commands,
@@ -205,49 +205,49 @@ async def build_approval_request(
     )
 
 
-def context_of(desk: AgentContext, call: ToolCall) -> ToolContext:
+def context_of(context: AgentContext, call: ToolCall) -> ToolContext:
     """Return what one call works with."""
 
     def set_plan(plan: Plan) -> None:
-        desk.emit(PlanChanged(agent=desk.agent, plan=plan))
+        context.emit(PlanChanged(agent=context.agent, plan=plan))
 
     def on_output(text: str) -> None:
-        desk.emit(ToolOutputDelta(agent=desk.agent, call_id=call.id, text=text))
+        context.emit(ToolOutputDelta(agent=context.agent, call_id=call.id, text=text))
 
     def on_reading(path: str) -> Verdict:
-        return decide_all("read", Access.READ, (path,), desk.mode, desk.all_rules()).verdict
+        return decide_all("read", Access.READ, (path,), context.mode, context.all_rules()).verdict
 
     def report(given: Report) -> None:
-        desk.report = given
+        context.report = given
 
     def wait(until: datetime, why: str) -> None:
-        desk.waits.want(until, why, desk.now())
+        context.waits.want(until, why, context.now())
 
     return ToolContext(
-        desk.reach,
-        desk.plan,
+        context.reach,
+        context.plan,
         set_plan,
         on_output,
-        desk.now,
-        CommandNetworkApproval(desk, call.id),
+        context.now,
+        CommandNetworkApproval(context, call.id),
         on_reading=on_reading,
-        sees=desk.can_show,
-        knows=partial(_knows, desk),
-        children=desk.children,
-        report=report if desk.depth else None,
-        propose=lambda proposal: propose_plan(desk, proposal, desk.turn_id),
-        wait=wait if desk.agent == ROOT else no_wait,
-        step_work=desk.step.work,
-        interpreter=desk.interpreter,
-        web=desk.web,
-        skills=desk.skills,
-        use_skill=lambda used: desk.emit(used_event(used, desk.agent)),
+        sees=context.can_show,
+        knows=partial(_knows, context),
+        children=context.children,
+        report=report if context.depth else None,
+        propose=lambda proposal: propose_plan(context, proposal, context.turn_id),
+        wait=wait if context.agent == ROOT else no_wait,
+        step_work=context.step.work,
+        interpreter=context.interpreter,
+        web=context.web,
+        skills=context.skills,
+        use_skill=lambda used: context.emit(used_event(used, context.agent)),
     )
 
 
-def _knows(desk: AgentContext, path: str) -> bool:
+def _knows(context: AgentContext, path: str) -> bool:
     """Tell whether a file may be replaced whole: a model that calls in its text has to have met it in this conversation."""
-    return desk.model.calling.form is ToolCallFormat.NATIVE or desk.conversation.has_met(path)
+    return context.model.calling.form is ToolCallFormat.NATIVE or context.conversation.has_met(path)
 
 
 _MAX_PATHS = 100
@@ -260,47 +260,47 @@ class PendingCall:
 
     prepared: PreparedCall
     decision: Decision | None = None
-    context: ToolContext | None = None
+    tool_context: ToolContext | None = None
     question: PendingApproval | None = None
     problem: str = ""
     behind: tuple[str, ...] = ()
 
 
-def mask_files(desk: AgentContext) -> None:
+def mask_files(context: AgentContext) -> None:
     """Tell the sandbox which files the rules in force now keep from every program."""
-    desk.sandbox.mask(id(desk.approvals), mask_expressions(desk.all_rules()))
+    context.sandbox.mask(id(context.approvals), mask_expressions(context.all_rules()))
 
 
-async def learn_sandbox(desk: AgentContext) -> None:
+async def learn_sandbox(context: AgentContext) -> None:
     """Start the sandbox where it is not known yet: how much is asked depends on what confines commands."""
-    if not desk.sandbox_name or desk.has_read_only is None:
-        status = await desk.sandbox.status()
-        desk.sandbox_text, desk.asks_each_command = status.text, status.asks_each_command
-        desk.sandbox_folder = status.folder
-        desk.has_read_only, desk.masks_git = status.has_read_only, status.masks_git
-    if desk.only_reads:
-        desk.is_read_only = (await desk.reach.status()).is_read_only
+    if not context.sandbox_name or context.has_read_only is None:
+        status = await context.sandbox.status()
+        context.sandbox_text, context.asks_each_command = status.text, status.asks_each_command
+        context.sandbox_folder = status.folder
+        context.has_read_only, context.masks_git = status.has_read_only, status.masks_git
+    if context.only_reads:
+        context.is_read_only = (await context.reach.status()).is_read_only
 
 
-async def behind_links(desk: AgentContext, prepared: PreparedCall) -> tuple[str, ...]:
+async def behind_links(context: AgentContext, prepared: PreparedCall) -> tuple[str, ...]:
     """Return the real paths of a call about files where they are others than its own: rules hold for both."""
     if prepared.access not in (Access.READ, Access.WRITE) or not 0 < len(prepared.subjects) <= _MAX_PATHS:
         return ()
-    real = await desk.sandbox.real_paths(prepared.subjects)
+    real = await context.sandbox.real_paths(prepared.subjects)
     return tuple(path for path in real if path not in prepared.subjects)
 
 
-async def decide_in_time(desk: AgentContext, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> Decision:
+async def decide_in_time(context: AgentContext, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> Decision:
     """Return the result of `decide`; a thread reads long texts, so that nothing else waits."""
     if sum(map(len, prepared.subjects)) > _LONG_CHARS:
-        return await asyncio.to_thread(decide, desk, prepared, behind)
-    return decide(desk, prepared, behind)
+        return await asyncio.to_thread(decide, context, prepared, behind)
+    return decide(context, prepared, behind)
 
 
-def decide(desk: AgentContext, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> Decision:
+def decide(context: AgentContext, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> Decision:
     """Return what the permission function says of a call now; `behind` are the real paths behind links."""
-    modes = (desk.mode, Mode.PLAN) if desk.is_narrow else (desk.mode,)
-    has_read_only = desk.is_read_only if desk.only_reads else desk.has_read_only is True
+    modes = (context.mode, Mode.PLAN) if context.is_narrow else (context.mode,)
+    has_read_only = context.is_read_only if context.only_reads else context.has_read_only is True
     stays = prepared.tool == "shell" and prepared.arguments.get("background") is True
     has_network = wants_network(prepared)
     decision = strictest(
@@ -310,45 +310,45 @@ def decide(desk: AgentContext, prepared: PreparedCall, behind: tuple[str, ...] =
                 prepared.access,
                 (*prepared.subjects, *behind),
                 mode,
-                desk.all_rules(),
-                asks_each_command=desk.asks_each_command,
+                context.all_rules(),
+                asks_each_command=context.asks_each_command,
                 is_read_only=has_read_only and not stays and not has_network,  # these run where commands may write
-                masks_git=desk.masks_git,
-                scopes=desk.scopes.scopes,
+                masks_git=context.masks_git,
+                scopes=context.scopes.scopes,
             )
             for mode in modes
         ]
     )
     if not has_network or decision.verdict is Verdict.DENY:
         return decision
-    lacks_hosts = lacks_network(desk, prepared)
+    lacks_hosts = lacks_network(context, prepared)
     if decision.verdict is Verdict.ALLOW and lacks_hosts:
         return Decision(Verdict.ASK, "it reaches the package indexes", reveals=decision.reveals, takes_no_rule=True)
     takes_no_rule = decision.takes_no_rule or lacks_hosts  # a rule for the command alone does not open the network
     return replace(decision, takes_no_rule=takes_no_rule)
 
 
-def is_answered_by_typing(desk: AgentContext, prepared: PreparedCall) -> bool:
+def is_answered_by_typing(context: AgentContext, prepared: PreparedCall) -> bool:
     """Tell whether only the mode or a reduced sandbox asks: a rule that asks, doubt and secrets ask the user too."""
-    mode = desk.mode if desk.mode is Mode.PLAN else Mode.AUTO
+    mode = context.mode if context.mode is Mode.PLAN else Mode.AUTO
     decision = decide_all(
-        prepared.tool, prepared.access, prepared.subjects, mode, desk.all_rules(), is_read_only=desk.is_read_only
+        prepared.tool, prepared.access, prepared.subjects, mode, context.all_rules(), is_read_only=context.is_read_only
     )
     return decision.verdict is Verdict.ALLOW
 
 
-def sandbox_for(desk: AgentContext, decision: Decision) -> Sandbox:
+def sandbox_for(context: AgentContext, decision: Decision) -> Sandbox:
     """Return the sandbox for an allowed call: read-only if it only reads, with the secret files that it names shown."""
-    sandbox = desk.sandbox.read_only() if decision.is_read_only else desk.reach
+    sandbox = context.sandbox.read_only() if decision.is_read_only else context.reach
     return sandbox.revealing(decision.reveals) if decision.reveals else sandbox
 
 
 async def ask(
-    desk: AgentContext,
+    context: AgentContext,
     call: ToolCall,
     prepared: PreparedCall,
     *,
-    context: ToolContext | None = None,
+    tool_context: ToolContext | None = None,
     decision: Decision | None = None,
     behind: tuple[str, ...] = (),
 ) -> PendingCall:
@@ -358,9 +358,11 @@ async def ask(
         ToolError: the call cannot succeed, so there is nothing to ask about.
         SandboxError: the same, from the sandbox.
     """
-    context, decision = context or context_of(desk, call), decision or decide(desk, prepared, behind)
-    request = await build_approval_request(desk, call.id, prepared, context, decision, behind=behind)
+    tool_context, decision = tool_context or context_of(context, call), decision or decide(context, prepared, behind)
+    request = await build_approval_request(context, call.id, prepared, tool_context, decision, behind=behind)
     # a rule that is granted meanwhile does not answer a hook
-    is_hooks = decide(desk, prepared, behind).verdict is Verdict.ALLOW
-    opened = desk.approvals.open(request, lambda: not is_hooks and decide(desk, prepared, behind).verdict is Verdict.ALLOW)
-    return PendingCall(prepared, decision, context, opened, behind=behind)
+    is_hooks = decide(context, prepared, behind).verdict is Verdict.ALLOW
+    opened = context.approvals.open(
+        request, lambda: not is_hooks and decide(context, prepared, behind).verdict is Verdict.ALLOW
+    )
+    return PendingCall(prepared, decision, tool_context, opened, behind=behind)

@@ -67,29 +67,29 @@ class ToolCallControls:
     """Implements `core.sessions.Calls` for one agent.
 
     Args:
-        desk: returns the agent.
+        context: returns the agent.
         emit: takes the event by which the form changes; must not raise.
     """
 
-    def __init__(self, desk: Callable[[], AgentContext], emit: Callable[[Event], None]) -> None:
-        self._desk = desk
+    def __init__(self, context: Callable[[], AgentContext], emit: Callable[[Event], None]) -> None:
+        self._context = context
         self._emit = emit
 
     def in_use(self) -> CallsInUse:
         """Return the form in use, and why."""
-        calling = self._desk().model.calling
+        calling = self._context().model.calling
         return CallsInUse(calling.form, calling.why, calling.is_by_hand)
 
     def use(self, form: ToolCallFormat | None) -> None:
         """Set the form manually, or let it be chosen again."""
-        model = self._desk().model
+        model = self._context().model
         if form is not None:
             model.keep(call_form=form, source=BY_HAND, note=_SET_BY_USER)
-            self._emit(CallFormChanged(agent=self._desk().agent, form=str(form), why=_SET_BY_USER, is_by_hand=True))
+            self._emit(CallFormChanged(agent=self._context().agent, form=str(form), why=_SET_BY_USER, is_by_hand=True))
             return
         model.keep(call_form=None, source=LEARNED, note="")
         change = model.calling.let_go(model.served)
-        self._emit(CallFormChanged(agent=self._desk().agent, form=str(change.form), why=change.why, lets_go=True))
+        self._emit(CallFormChanged(agent=self._context().agent, form=str(change.form), why=change.why, lets_go=True))
 
 
 _SYSTEM, _TOOLS, _YOU, _PICTURES, _ANSWERS, _CALLS = "system prompt", "tools", "you", "pictures", "answers", "tool calls"
@@ -101,22 +101,22 @@ class RequestParts:
     """Implements `core.window.WindowUse` over what the next request of an agent would be made of.
 
     Args:
-        desk: returns the agent.
+        context: returns the agent.
         emit: takes the events by which something is folded, left out, brought back or pinned; must not raise.
     """
 
-    def __init__(self, desk: Callable[[], AgentContext], emit: Callable[[Event], None]) -> None:
-        self._desk = desk
+    def __init__(self, context: Callable[[], AgentContext], emit: Callable[[Event], None]) -> None:
+        self._context = context
         self._emit = emit
 
     def parts(self) -> Sequence[WindowPart]:
         """Return the parts that there are."""
-        desk = self._desk()
-        talk, budget = desk.conversation, desk.window.budget
+        context = self._context()
+        talk, budget = context.conversation, context.window.budget
         found: dict[str, list[WindowItem]] = {
             name: [] for name in (_SYSTEM, _BROUGHT, _TOOLS, _YOU, _PICTURES, _ANSWERS, _CALLS, _SUMMARY)
         }
-        found[_TOOLS] = [WindowItem("", tool.name, budget.scaled(budget.tools_size([tool]))) for tool in desk.specs()]
+        found[_TOOLS] = [WindowItem("", tool.name, budget.scaled(budget.tools_size([tool]))) for tool in context.specs()]
         kept_from, pinned = talk.folding.kept_from, talk.folding.pinned
         begun = [entry for entry in talk.entries.with_parts(pinned, kept_from) if entry.part in pinned]
         by_id = {id(talk.folding.shown(entry)): entry for entry in (*begun, *talk.entries[kept_from:])}
@@ -133,7 +133,7 @@ class RequestParts:
 
     def read_s(self, tokens: int) -> float:
         """Return how many seconds the model needs to read so many tokens, 0 where its speed is not known yet."""
-        return self._desk().window.budget.read_s(tokens)
+        return self._context().window.budget.read_s(tokens)
 
     def fold(self, item_id: str) -> None:
         """Send only the beginning of a result from the next request on."""
@@ -146,27 +146,27 @@ class RequestParts:
     def bring_back(self, item_id: str) -> None:
         """Send a result whole again."""
         if self._entry(item_id) is not None:
-            self._emit(BroughtBack(agent=self._desk().agent, parts=(item_id,)))
+            self._emit(BroughtBack(agent=self._context().agent, parts=(item_id,)))
 
     def pin(self, item_id: str, *, is_pinned: bool = True) -> None:
         """Keep something when room is made, or do not any more."""
         if (entry := self._entry(item_id)) is not None:
             calls = [call.id for call in entry.message.tool_calls]  # of an answer those, with their results
             for part in calls or [item_id]:
-                self._emit(Pinned(agent=self._desk().agent, part=part, is_pinned=is_pinned))
+                self._emit(Pinned(agent=self._context().agent, part=part, is_pinned=is_pinned))
 
     def _shorten(self, item_id: str, *, is_folded: bool) -> None:
-        desk, entry = self._desk(), self._entry(item_id)
+        context, entry = self._context(), self._entry(item_id)
         if entry is None:
             return
-        budget, folding = desk.window.budget, desk.conversation.folding
-        before = budget.scaled(budget.raw(desk.conversation.messages, desk.specs()))
+        budget, folding = context.window.budget, context.conversation.folding
+        before = budget.scaled(budget.raw(context.conversation.messages, context.specs()))
         shorter = budget.size(folding.shortened(entry, is_folded=is_folded))
         gain = budget.scaled(budget.size(folding.shown(entry)) - shorter)
         parts = (item_id,)
         self._emit(
             Compacted(
-                agent=desk.agent,
+                agent=context.agent,
                 why="you folded it" if is_folded else "you left it out",
                 tokens_before=before,
                 tokens_after=before - gain,
@@ -176,33 +176,33 @@ class RequestParts:
         )
 
     def _entry(self, item_id: str) -> Entry | None:
-        return self._desk().conversation.entries.find(item_id)
+        return self._context().conversation.entries.find(item_id)
 
     def _item(self, entry: Entry | None, message: Message, tokens: int, behind: int) -> WindowItem:
         if entry is None or not entry.part:
             return WindowItem("", _first_line(message), tokens, behind)
-        folding = self._desk().conversation.folding
+        folding = self._context().conversation.folding
         state = "left out" if entry.part in folding.elided else "folded" if entry.part in folding.folded else ""
         title = entry.subject or entry.tool or _first_line(message)
         is_pinned = any(part in folding.pinned for part in (entry.part, *(call.id for call in message.tool_calls)))
         return WindowItem(entry.part, title, tokens, behind, state, is_pinned)
 
     def _sources(self) -> str:
-        return ", ".join(source.name for source in self._desk().conversation.in_prompt.sources)
+        return ", ".join(source.name for source in self._context().conversation.in_prompt.sources)
 
     def _divided(self, entry: Entry | None, message: Message, tokens: int) -> list[tuple[str, int]]:
         """Return the parts that a message belongs to, with how much of it."""
-        budget = self._desk().window.budget
+        budget = self._context().window.budget
         match message.role:
             case Role.SYSTEM:
-                text = self._desk().conversation.in_prompt.text
+                text = self._context().conversation.in_prompt.text
                 brought = budget.scaled(budget.size(Message(Role.SYSTEM, text))) if text else 0
                 return [(_SYSTEM, tokens - brought), *([(_BROUGHT, brought)] if brought else [])]
             case Role.TOOL:
                 return [(f"results of {entry.tool if entry and entry.tool else 'tools'}", tokens)]
             case Role.USER:
                 pictures = budget.scaled(budget.image_tokens * len(message.images))
-                name = _YOU if entry is not None or not self._desk().conversation.folding.summary else _SUMMARY
+                name = _YOU if entry is not None or not self._context().conversation.folding.summary else _SUMMARY
                 return [(name, tokens - pictures), *([(_PICTURES, pictures)] if pictures else [])]
             case Role.ASSISTANT:
                 size = budget.size(Message(Role.ASSISTANT, "", tool_calls=message.tool_calls)) if message.tool_calls else 0
@@ -268,38 +268,38 @@ class EngineSession:
     def __init__(self, parts: SessionParts, past: Sequence[Envelope] = (), *, is_ours: bool = True) -> None:
         self._parts = parts
         self._journal = Journal(parts.id, parts.log, parts.now, self._take_up, parts.redactor)
-        self._background = Background(lambda: self._desk, self._journal.emit_from_outside)
+        self._background = Background(lambda: self._context, self._journal.emit_from_outside)
 
         def after_turn() -> None:
             self._journal.sync()
             if not self.is_closed:
                 self._background.name_session(self.history)
 
-        self._worker = TurnRunner(lambda: self._desk, self._journal.emit_from_outside, after_turn, parts.id)
+        self._worker = TurnRunner(lambda: self._context, self._journal.emit_from_outside, after_turn, parts.id)
         self._title = ""
-        self._words = InputQueue(lambda: self._desk.inbox, self._worker, lambda: self.is_closed, self._name_after)
-        self.window_use = RequestParts(lambda: self._desk, self._journal.emit_from_outside)
-        self.calls = ToolCallControls(lambda: self._desk, self._journal.emit_from_outside)
-        self.sleep = SessionSleep(lambda: self._desk, self._words.put)
-        self.plans = SessionPlans(lambda: self._desk, self._journal.emit_from_outside, self.submit)
-        self.skills = SkillControls(lambda: self._desk.agent, self._journal.emit_from_outside, self._words.put)
+        self._words = InputQueue(lambda: self._context.inbox, self._worker, lambda: self.is_closed, self._name_after)
+        self.window_use = RequestParts(lambda: self._context, self._journal.emit_from_outside)
+        self.calls = ToolCallControls(lambda: self._context, self._journal.emit_from_outside)
+        self.sleep = SessionSleep(lambda: self._context, self._words.put)
+        self.plans = SessionPlans(lambda: self._context, self._journal.emit_from_outside, self.submit)
+        self.skills = SkillControls(lambda: self._context.agent, self._journal.emit_from_outside, self._words.put)
         self.prompts = PromptFileControls(self._words.put)
-        self._beside = SessionHookCalls(lambda: self._desk, self._journal.emit_from_outside, self.history)
+        self._beside = SessionHookCalls(lambda: self._context, self._journal.emit_from_outside, self.history)
         self._foreign = 0 if is_ours else len(past)
-        self.budget = BudgetControls(lambda: self._desk.spending, self._journal.emit_from_outside)
+        self.budget = BudgetControls(lambda: self._context.spending, self._journal.emit_from_outside)
         self.is_closed = False
         self.when_closed: list[Callable[[], object]] = []
         self._team = Team(parts.team)
-        self._desk = self._make_desk()
+        self._context = self._make_desk()
         self._journal.replay(past)
         waiting, lost = left_waiting(past) if is_ours else ((), ())
         for said in waiting:
-            self._desk.inbox.put(said)
-        self._desk.approvals.keep_only(parts.policy.rules if is_ours else None)
+            self._context.inbox.put(said)
+        self._context.approvals.keep_only(parts.policy.rules if is_ours else None)
         if not is_ours:
-            self._desk.mode = parts.policy.mode
-            self._desk.planning = self._desk.planning.begun_anew(parts.policy.mode)
-        self._desk.sandbox_name = self._desk.sandbox_text = ""  # it is not running yet, and may be another one this time
+            self._context.mode = parts.policy.mode
+            self._context.planning = self._context.planning.begun_anew(parts.policy.mode)
+        self._context.sandbox_name = self._context.sandbox_text = ""  # it is not running yet, and may be another one this time
         ends = ends_for_open_work(past)
         for event in ends:
             self.emit(event)
@@ -322,12 +322,12 @@ class EngineSession:
     @property
     def mode(self) -> Mode:
         """Return the permission mode."""
-        return self._desk.mode
+        return self._context.mode
 
     @property
     def unattended(self) -> Sequence[str]:
         """Return the rules that would have allowed what was refused because nobody was there."""
-        return tuple(self._desk.approvals.unattended)
+        return tuple(self._context.approvals.unattended)
 
     def history(self) -> Sequence[Envelope]:
         """Return every durable event so far, oldest first."""
@@ -369,13 +369,13 @@ class EngineSession:
     def answer(self, approval_id: str, answer: Answer) -> None:
         """Answer an open approval; an answer that cannot be written down is a no."""
         try:
-            self._desk.approvals.answer(approval_id, answer)
+            self._context.approvals.answer(approval_id, answer)
         except SessionFileError as error:
             self._journal.show_problem(error)
 
     def set_mode(self, mode: Mode) -> None:
         """Change the permission mode from the next call on."""
-        if mode is not self._desk.mode:
+        if mode is not self._context.mode:
             self.emit(ModeChanged(mode=str(mode)))
 
     def set_model(self, model: str) -> None:
@@ -400,11 +400,11 @@ class EngineSession:
     @property
     def rules(self) -> Sequence[Rule]:
         """Return every permission rule in force."""
-        return self._desk.all_rules()
+        return self._context.all_rules()
 
     def revoke(self, rule: Rule) -> None:
         """Take a rule out of this session."""
-        self._desk.rules = tuple(each for each in self._desk.rules if each != rule)
+        self._context.rules = tuple(each for each in self._context.rules if each != rule)
         self.emit(RuleRevoked(rule=str(rule), effect=str(rule.effect)))
 
     def rename(self, title: str) -> None:
@@ -425,14 +425,14 @@ class EngineSession:
         if self.is_closed:
             return
         self.is_closed = True
-        self._desk.inbox = Inbox()
+        self._context.inbox = Inbox()
         self.interrupt()
         await self.wait_idle()
         await self._beside.close()
         await self._background.close()
         await self._parts.interpreter.close()
         await self._parts.sandbox.background.close()
-        self._parts.sandbox.mask(id(self._desk.approvals), None)
+        self._parts.sandbox.mask(id(self._context.approvals), None)
         self._journal.close()
         while self.when_closed:
             _ = self.when_closed.pop()()
@@ -440,7 +440,7 @@ class EngineSession:
     def _make_desk(self) -> AgentContext:
         parts = self._parts
         picture = parts.images.get if parts.images else lambda _: None
-        desk = AgentContext(
+        context = AgentContext(
             provider=parts.provider,
             toolbox=parts.toolbox,
             sandbox=parts.sandbox,
@@ -475,9 +475,9 @@ class EngineSession:
             ),
             warm_up=lambda: self._background.start_sandbox(parts.sandbox, parts.checkpoints),
         )
-        desk.children = SubAgents(self._team, desk) if self._team.can_send(desk.depth) else None
-        mask_files(desk)
-        return desk
+        context.children = SubAgents(self._team, context) if self._team.can_send(context.depth) else None
+        mask_files(context)
+        return context
 
     def _name_after(self, words: str) -> None:
         if not self._title:
@@ -485,17 +485,17 @@ class EngineSession:
 
     def _take_up(self, event: Event) -> None:
         """Let a durable event change the session's state; live and on replay alike."""
-        self._desk.approvals.apply(event)
-        self._desk.spending.apply(event)
-        for desk in (self._desk, *self._team.desks.values()):
-            apply_event(desk, event)
+        self._context.approvals.apply(event)
+        self._context.spending.apply(event)
+        for context in (self._context, *self._team.desks.values()):
+            apply_event(context, event)
         match event:
             case TurnStarted():
                 self._worker.turns += 1
             case SessionRenamed(title=title):
                 self._title = title
             case MessageAdded(tool_calls=calls):
-                self._desk.call_ids.update(call.id for call in calls)
+                self._context.call_ids.update(call.id for call in calls)
             case AgentStarted():
                 self._team.count += 1
             case _:

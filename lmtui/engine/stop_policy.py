@@ -10,7 +10,7 @@ from lmtui.core.agent_events import Wait, WaitSet
 from lmtui.core.budgets import ReportWritten
 from lmtui.core.events import ROOT, Level, Notice, TurnReason
 from lmtui.core.messages import Completion, FinishReason, Usage
-from lmtui.core.model_events import Reminder
+from lmtui.core.model_events import LoopSuspected, Reminder
 from lmtui.core.permissions.decide import Mode
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.task_state import missing, open_words, shown
@@ -18,6 +18,7 @@ from lmtui.core.times import LocalZone
 from lmtui.engine.agent_context import AgentContext
 from lmtui.engine.inbox import UserInput
 from lmtui.engine.loop_detection import Loop
+from lmtui.engine.model_roles import restore_model
 from lmtui.engine.open_work import OpenWorkTracker
 from lmtui.engine.syntax import unparsed
 from lmtui.engine.turn_outcome import reason_of
@@ -46,11 +47,11 @@ class OpenWork:
         return f"not finished: {'; '.join(self.parts)}"
 
 
-async def open_work(watch: OpenWorkTracker, desk: AgentContext) -> OpenWork:
+async def open_work(watch: OpenWorkTracker, context: AgentContext) -> OpenWork:
     """Return what a turn that would end now leaves open; files are looked for on the disk."""
     todos, steps, left = watch.open_todos(), watch.open_steps(), watch.remaining()
-    gone = await missing(desk.sandbox, watch.claims())
-    broken = await unparsed(desk.sandbox, watch.written)
+    gone = await missing(context.sandbox, watch.claims())
+    broken = await unparsed(context.sandbox, watch.written)
     task = watch.plan.task
     parts = [open_words(steps, "plan step"), open_words(todos, "todo")]
     if left and task is not None:
@@ -62,20 +63,20 @@ async def open_work(watch: OpenWorkTracker, desk: AgentContext) -> OpenWork:
     return OpenWork(tuple(part for part in parts if part), len(todos) + len(steps) + left + len(gone) + len(broken))
 
 
-async def check_end(desk: AgentContext, text: str) -> tuple[str, str]:
+async def check_end(context: AgentContext, text: str) -> tuple[str, str]:
     """Return what the model is told before its turn may end, else what the user is told about open work; both may be empty.
 
     The model is told once; again only where it did some of it meanwhile.
     """
-    is_question = desk.approvals.is_attended and text.rstrip().endswith("?")
-    is_refused = desk.approvals.has_refused(desk.agent)
-    if is_question or is_refused or desk.mode is Mode.PLAN or reason_of(text) is not TurnReason.DONE:
+    is_question = context.approvals.is_attended and text.rstrip().endswith("?")
+    is_refused = context.approvals.has_refused(context.agent)
+    if is_question or is_refused or context.mode is Mode.PLAN or reason_of(text) is not TurnReason.DONE:
         return "", ""
-    work = await open_work(desk.gate, desk)
+    work = await open_work(context.gate, context)
     if not work.parts:
         return "", ""
-    if desk.gate.told is None or work.amount < desk.gate.told:
-        desk.gate.told = work.amount
+    if context.gate.told is None or work.amount < context.gate.told:
+        context.gate.told = work.amount
         return work.nudge, ""
     return "", work.error
 
@@ -95,35 +96,43 @@ _ENDINGS_USED_UP = {
 }
 
 
-def limit_reached(desk: AgentContext, usage: Usage) -> str:
+def limit_reached(context: AgentContext, usage: Usage) -> str:
     """Return why no further request may be made in a turn that used so much, empty where one may."""
-    limits = desk.limits
-    if 0 < limits.max_iterations <= desk.task_steps.count:
+    limits = context.limits
+    if 0 < limits.max_iterations <= context.task_steps.count:
         return f"the limit of {limits.max_iterations} steps was reached"
     if 0 < limits.max_tokens <= usage.fresh_tokens:
         return f"the limit of {limits.max_tokens:,} tokens was reached"
-    return desk.spending.over()
+    return context.spending.over()
 
 
-def tell_what_is_left(desk: AgentContext) -> None:
+def tell_what_is_left(context: AgentContext) -> None:
     """Tell the model that the last steps begin, and model and user that most of the budget is used; each once."""
-    limits = desk.limits
-    if limits.max_iterations >= _LEAST_STEPS and limits.max_iterations - desk.task_steps.count == LAST_STEPS:
-        desk.emit(Reminder(agent=desk.agent, text=f"Only {LAST_STEPS} more steps are allowed. {_FINISH}", turn_id=desk.turn_id))
-    if warning := desk.spending.warning():
-        desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=f"{warning[0].upper()}{warning[1:]}."))
+    limits = context.limits
+    if limits.max_iterations >= _LEAST_STEPS and limits.max_iterations - context.task_steps.count == LAST_STEPS:
+        context.emit(
+            Reminder(agent=context.agent, text=f"Only {LAST_STEPS} more steps are allowed. {_FINISH}", turn_id=context.turn_id)
+        )
+    if warning := context.spending.warning():
+        context.emit(Notice(agent=context.agent, level=Level.WARNING, text=f"{warning[0].upper()}{warning[1:]}."))
         text = f"{warning}. Begin nothing new. {_FINISH}"
-        desk.emit(Reminder(agent=desk.agent, text=text, turn_id=desk.turn_id, topic="budget"))
+        context.emit(Reminder(agent=context.agent, text=text, turn_id=context.turn_id, topic="budget"))
 
 
-def write_report(desk: AgentContext, reason: TurnReason) -> None:
+def close_turn(context: AgentContext, reason: TurnReason) -> None:
+    """End what holds for one turn: a model of its own, and the report on its budget."""
+    restore_model(context)
+    write_report(context, reason)
+
+
+def write_report(context: AgentContext, reason: TurnReason) -> None:
     """Tell what work under a budget came to; once, until there is more work to tell of."""
-    spending = desk.spending
+    spending = context.spending
     ending = _ENDINGS.get(reason) or (_ENDINGS_USED_UP.get(reason) if spending.over() else None)
-    if desk.depth or not spending.budget or spending.is_reported or ending is None:
+    if context.depth or not spending.budget or spending.is_reported or ending is None:
         return
-    text = spending.deeds.report(desk.plan, spending.budget, spending.spent, ending)
-    desk.emit(ReportWritten(agent=desk.agent, text=text, turn_id=desk.turn_id))
+    text = spending.deeds.report(context.plan, spending.budget, spending.spent, ending)
+    context.emit(ReportWritten(agent=context.agent, text=text, turn_id=context.turn_id))
 
 
 _MOST_MALFORMED = 3
@@ -270,14 +279,23 @@ def _looped(loop: Loop) -> Stop:
     return Stop(TurnReason.LIMIT, _LOOP.format(what=loop.what))
 
 
-def judge_wait(desk: AgentContext, completion: Completion, turn_id: str) -> Continue | Stop | None:
+def detect_loop(context: AgentContext, turn_id: str) -> Loop | None:
+    """End the step for the loop detector; the user is told what it finds."""
+    loop = context.loops.judge()
+    if loop is not None:
+        event = LoopSuspected(agent=context.agent, what=loop.what, count=loop.count, is_over=loop.is_over, turn_id=turn_id)
+        context.emit(event)
+    return loop
+
+
+def judge_wait(context: AgentContext, completion: Completion, turn_id: str) -> Continue | Stop | None:
     """Return what follows where an answer whose calls were run says something of waiting; only the root agent waits."""
-    if desk.agent != ROOT:
+    if context.agent != ROOT:
         return None
-    wait = desk.waits.after(completion, desk.now())
+    wait = context.waits.after(completion, context.now())
     if isinstance(wait, str):
         return Continue(wait) if wait else None
-    desk.emit(WaitSet(until=wait.until, why=wait.why, turn_id=turn_id))
+    context.emit(WaitSet(until=wait.until, why=wait.why, turn_id=turn_id))
     return Stop(TurnReason.WAITING, "")
 
 
@@ -285,25 +303,25 @@ class SessionSleep:
     """The wait of one session as the scheduler sees it.
 
     Args:
-        desk: returns the root agent's.
+        context: returns the root agent's.
         put: takes something up as a turn.
     """
 
-    def __init__(self, desk: Callable[[], AgentContext], put: Callable[[UserInput], None]) -> None:
-        self._desk = desk
+    def __init__(self, context: Callable[[], AgentContext], put: Callable[[UserInput], None]) -> None:
+        self._context = context
         self._put = put
 
     @property
     def wait(self) -> Wait | None:
         """Return what the session waits for, None where it does not."""
-        return self._desk().waits.current
+        return self._context().waits.current
 
     def wake(self) -> bool:
         """Go on; False where the session does not wait any more."""
         wait = self.wait
         if wait is None:
             return False
-        now = self._desk().now().astimezone(LocalZone()).isoformat(timespec="seconds")
+        now = self._context().now().astimezone(LocalZone()).isoformat(timespec="seconds")
         self.remind(f"It is now {now}. You waited for: {wait.why or 'this time'}. Go on with the task.")
         return True
 
@@ -313,4 +331,4 @@ class SessionSleep:
 
     def attend(self) -> None:
         """Ask from now on: somebody is there."""
-        self._desk().approvals.attend()
+        self._context().approvals.attend()

@@ -1,4 +1,4 @@
-"""Sub-agents at work: each gets a brief and its own desk, does its task, and what it reports is checked on the disk."""
+"""Sub-agents at work: each gets a brief and its own context, does its task, and what it reports is checked on the disk."""
 
 from __future__ import annotations
 
@@ -302,7 +302,7 @@ class Team:
     def seat(
         self, parent: AgentContext, agent: str, kind: ChildKind, definition: AgentDefinition | None = None
     ) -> AgentContext:
-        """Return the desk of a new agent: the parent's model, sandbox, rules and approvals, nothing of its conversation.
+        """Return the context of a new agent: the parent's model, sandbox, rules and approvals, nothing of its conversation.
 
         A definition adds instructions, and takes tools away.
         """
@@ -310,7 +310,7 @@ class Team:
         depth = parent.depth + 1
         prompt = _prompt(parent, kind, definition)
         scopes = (*parent.scopes.scopes, *(scopes_of(definition) if definition else ()))
-        desk = AgentContext(
+        context = AgentContext(
             provider=parent.provider,
             toolbox=narrowed(self.parts.toolbox(kind, can_send=self.can_send(depth)), scopes),
             sandbox=parent.sandbox,
@@ -354,8 +354,8 @@ class Team:
             scopes=SkillTracker(scopes),
             borrowed=parent.borrowed,
         )
-        self.desks[agent] = desk
-        return desk
+        self.desks[agent] = context
+        return context
 
 
 def _prompt(parent: AgentContext, kind: ChildKind, definition: AgentDefinition | None) -> str:
@@ -374,11 +374,11 @@ _MAX_FILES, _MAX_ENTRIES = 50, 10_000
 
 
 class SubAgents:
-    """Implements `core.children.Children` for the agent at one desk.
+    """Implements `core.subagents.Children` for the agent with one context.
 
     Args:
         team: the session's.
-        parent: the desk of the agent that sends them.
+        parent: the context of the agent that sends them.
     """
 
     def __init__(self, team: Team, parent: AgentContext) -> None:
@@ -419,46 +419,46 @@ class SubAgents:
         parent.emit(
             AgentStarted(agent=agent, parent=parent.agent, title=brief.title, work=str(brief.kind), turn_id=parent.turn_id)
         )
-        desk, tally = team.seat(parent, agent, brief.kind, definition), TurnResult()
+        context, turn_result = team.seat(parent, agent, brief.kind, definition), TurnResult()
         result = ChildResult(agent, Report(ReportStatus.ERROR, error="it was stopped"), task_id=brief.task_id)
         try:
             text = await self._words(brief, before)
-            team.parts.papers.put_brief(agent, brief, text, parent=parent.agent, depth=desk.depth)
-            desk.children = SubAgents(team, desk) if team.can_send(desk.depth) else None
+            team.parts.papers.put_brief(agent, brief, text, parent=parent.agent, depth=context.depth)
+            context.children = SubAgents(team, context) if team.can_send(context.depth) else None
             if definition is not None:
-                await self._take_up(desk, definition)
-            await work(desk, tally, partial(_tell, desk, text))
-            result = await self._checked(brief, desk, desk.report or _report_of(tally))
+                await self._take_up(context, definition)
+            await work(context, turn_result, partial(_tell, context, text))
+            result = await self._checked(brief, context, context.report or _report_of(turn_result))
         finally:
             del team.desks[agent]
-            parent.files.update(desk.files)
+            parent.files.update(context.files)
             team.parts.papers.put_result(agent, result)
             parent.emit(
                 AgentFinished(
                     agent=agent,
-                    outcome=_outcome(result, tally),
+                    outcome=_outcome(result, turn_result),
                     summary=result.report.summary or result.report.error,
-                    steps=tally.iterations,
-                    usage=tally.usage,
+                    steps=turn_result.iterations,
+                    usage=turn_result.usage,
                     elapsed_s=round(parent.monotonic() - started, 3),
                 )
             )
         return result
 
-    async def _take_up(self, desk: AgentContext, definition: AgentDefinition) -> None:
+    async def _take_up(self, context: AgentContext, definition: AgentDefinition) -> None:
         """Let an agent ask the model that its definition names; what is not as the definition has it is said.
 
         Its parent's model is asked where the server does not have that one, which is said once in a session.
         """
         model, missing = definition.model, self._team.missing_models
         if model and model not in missing:
-            await override_model(desk, model, f"the sub-agent {definition.name}")
-            missing.update({model} if model != desk.main.model else ())
+            await override_model(context, model, f"the sub-agent {definition.name}")
+            missing.update({model} if model != context.main.model else ())
         if len(definition.instructions) > guidance_chars(self._parent.window_tokens):
             text = (
                 f"The instructions of the sub-agent {definition.name} were cut: they take more than {SHARE:.0%} of the window."
             )
-            desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=text))
+            context.emit(Notice(agent=context.agent, level=Level.WARNING, text=text))
 
     async def _words(self, brief: Brief, before: Sequence[ChildResult]) -> str:
         talk = self._parent.conversation
@@ -468,53 +468,53 @@ class SubAgents:
 
     async def _texts(self, before: Sequence[ChildResult]) -> list[tuple[str, str]]:
         """Return the text of the first small files that came of tasks, as far as they may be read unasked."""
-        desk = self._parent
+        context = self._parent
         found: list[tuple[str, str]] = []
         for path in dict.fromkeys(path for result in before for path in result.report.artifacts):
             if len(found) == MAX_INLINED_FILES:
                 break
             try:
                 # rules hold for what a link leads to
-                paths = tuple(dict.fromkeys((path, *await desk.sandbox.real_paths([path]))))
-                if decide_all("read", Access.READ, paths, desk.mode, desk.all_rules()).verdict is not Verdict.ALLOW:
+                paths = tuple(dict.fromkeys((path, *await context.sandbox.real_paths([path]))))
+                if decide_all("read", Access.READ, paths, context.mode, context.all_rules()).verdict is not Verdict.ALLOW:
                     continue
-                content = await desk.sandbox.read_file(path, MAX_INLINED_BYTES)
+                content = await context.sandbox.read_file(path, MAX_INLINED_BYTES)
             except SandboxError:
                 continue
             if content.size_bytes < MAX_INLINED_BYTES and b"\0" not in content.data:
                 found.append((path, content.data.decode("utf-8", "replace")))
         return found
 
-    async def _checked(self, brief: Brief, desk: AgentContext, report: Report) -> ChildResult:
+    async def _checked(self, brief: Brief, context: AgentContext, report: Report) -> ChildResult:
         """Return a report with what is really there: a claim that does not hold makes of `ok` a `partial`."""
         wanted = brief.deliverable.paths if brief.deliverable.type in ("file", "files") else ()
         claimed = list(dict.fromkeys((*wanted, *report.artifacts)))[:_MAX_FILES]
         gone = set(await missing(self._parent.sandbox, claimed))
         found = {path: "" if path in gone else path_of(path) for path in claimed}
-        found = {path: normal or _by_name(path, desk.files) for path, normal in found.items()}
+        found = {path: normal or _by_name(path, context.files) for path, normal in found.items()}
         lost = [path for path, known in found.items() if not known]
-        there = dict.fromkeys((*filter(None, found.values()), *desk.files))
+        there = dict.fromkeys((*filter(None, found.values()), *context.files))
         status, error = report.status, report.error
         if lost and status is ReportStatus.OK:
             status, error = ReportStatus.PARTIAL, f"not on the disk: {', '.join(lost)}"
         artifacts = tuple(there)[:_MAX_FILES]
         return ChildResult(
-            desk.agent, Report(status, report.summary, artifacts, report.data, error), tuple(lost), brief.task_id
+            context.agent, Report(status, report.summary, artifacts, report.data, error), tuple(lost), brief.task_id
         )
 
 
-async def _tell(desk: AgentContext, text: str) -> None:
-    desk.emit(MessageAdded(agent=desk.agent, role=Role.USER, text=text, turn_id=desk.turn_id))
+async def _tell(context: AgentContext, text: str) -> None:
+    context.emit(MessageAdded(agent=context.agent, role=Role.USER, text=text, turn_id=context.turn_id))
 
 
-def _report_of(tally: TurnResult) -> Report:
+def _report_of(turn_result: TurnResult) -> Report:
     """Return the report of an agent that ended without one: its last words, judged by how it ended."""
-    return Report(_STATUS_OF.get(tally.reason, ReportStatus.ERROR), tally.text, error=tally.error)
+    return Report(_STATUS_OF.get(turn_result.reason, ReportStatus.ERROR), turn_result.text, error=turn_result.error)
 
 
-def _outcome(result: ChildResult, tally: TurnResult) -> str:
-    if tally.reason in (TurnReason.INTERRUPTED, TurnReason.LIMIT):
-        return str(tally.reason)
+def _outcome(result: ChildResult, turn_result: TurnResult) -> str:
+    if turn_result.reason in (TurnReason.INTERRUPTED, TurnReason.LIMIT):
+        return str(turn_result.reason)
     return {ReportStatus.OK: "done", ReportStatus.PARTIAL: "partial", ReportStatus.BLOCKED: "blocked"}.get(
         result.status, "failed"
     )

@@ -110,37 +110,43 @@ class _Ending:
 
 
 async def run_call(
-    desk: AgentContext, call: ToolCall, turn_id: str, files: dict[str, None], asked: PendingCall | None = None, *, by: str = ""
+    context: AgentContext,
+    call: ToolCall,
+    turn_id: str,
+    files: dict[str, None],
+    asked: PendingCall | None = None,
+    *,
+    by: str = "",
 ) -> ToolResult:
     """Deal with one call and return how it ended; `files` takes the files that it changed, events tell everything else.
 
     `asked` is there where the call has begun and was asked about before its turn came.  `by` says whose it is, where it is
     not the model's (see `ToolCallStarted`): what the mode would only ask about is answered by the user's typing it.
     """
-    prepared, problem = (asked.prepared, asked.problem) if asked else _prepare(desk, call)
+    prepared, problem = (asked.prepared, asked.problem) if asked else _prepare(context, call)
     if asked is None:
-        begin(desk, call, prepared, turn_id, by)
-    ending = _Ending(files=files, began=desk.monotonic(), is_users=bool(by), is_typed=by.startswith("user"))
+        begin(context, call, prepared, turn_id, by)
+    ending = _Ending(files=files, began=context.monotonic(), is_users=bool(by), is_typed=by.startswith("user"))
     try:
         if prepared is None or problem:
             ending.result = ToolResult(problem, "failed" if asked else "not understood", ok=False)
         else:
-            await _run_guarded(desk, call, prepared, ending, asked)
+            await _run_guarded(context, call, prepared, ending, asked)
     finally:
-        _emit_end(desk, call, prepared, ending)
+        _emit_end(context, call, prepared, ending)
     return ending.result
 
 
-async def run_side_by_side(desk: AgentContext, calls: Sequence[tuple[ToolCall, PendingCall]], turn_id: str) -> None:
+async def run_side_by_side(context: AgentContext, calls: Sequence[tuple[ToolCall, PendingCall]], turn_id: str) -> None:
     """Run decided read-only calls in parallel, a few at a time; they end in their order, even if stopped."""
     places = asyncio.Semaphore(_MOST_AT_ONCE)
     endings: list[tuple[ToolCall, PendingCall, _Ending]] = []
 
     async def run(call: ToolCall, asked: PendingCall) -> None:
         async with places:
-            begin(desk, call, asked.prepared, turn_id)
-            endings.append((call, asked, _Ending(files=desk.files, began=desk.monotonic())))
-            await _run_guarded(desk, call, asked.prepared, endings[-1][2], asked)
+            begin(context, call, asked.prepared, turn_id)
+            endings.append((call, asked, _Ending(files=context.files, began=context.monotonic())))
+            await _run_guarded(context, call, asked.prepared, endings[-1][2], asked)
 
     ended = 0
     try:
@@ -151,20 +157,20 @@ async def run_side_by_side(desk: AgentContext, calls: Sequence[tuple[ToolCall, P
                 task.result()
                 call, asked, ending = endings[ended]
                 ended += 1
-                _emit_end(desk, call, asked.prepared, ending)
+                _emit_end(context, call, asked.prepared, ending)
     except BaseExceptionGroup as failed:
         raise failed.exceptions[0] from None
     finally:
         for call, asked, ending in endings[ended:]:
-            _emit_end(desk, call, asked.prepared, ending)
+            _emit_end(context, call, asked.prepared, ending)
 
 
 async def _run_guarded(
-    desk: AgentContext, call: ToolCall, prepared: PreparedCall, ending: _Ending, asked: PendingCall | None
+    context: AgentContext, call: ToolCall, prepared: PreparedCall, ending: _Ending, asked: PendingCall | None
 ) -> None:
     """Decide about a call and run it; a failure becomes its result."""
     try:
-        await _decide_and_run(desk, call, prepared, ending, asked)
+        await _decide_and_run(context, call, prepared, ending, asked)
     except (ToolError, SandboxError) as error:
         ending.result = ToolResult(error.full_text(), "failed", ok=False)
     except Exception as error:  # noqa: BLE001  (border: a tool run; the model is told, the log has the trace)
@@ -172,143 +178,143 @@ async def _run_guarded(
         ending.result = ToolResult(f"{call.name} failed inside lmtui: {error}", "failed inside", ok=False)
 
 
-def begin(desk: AgentContext, call: ToolCall, prepared: PreparedCall | None, turn_id: str, by: str = "") -> None:
+def begin(context: AgentContext, call: ToolCall, prepared: PreparedCall | None, turn_id: str, by: str = "") -> None:
     """Say that a call is dealt with."""
-    desk.emit(
+    context.emit(
         ToolCallStarted(
-            agent=desk.agent,
+            agent=context.agent,
             call_id=call.id,
             tool=prepared.tool if prepared else call.name,
             arguments=dict(prepared.arguments) if prepared else {"raw": call.arguments[:4000]},
             title=prepared.title if prepared else "",
             turn_id=turn_id,
             by=by,
-            recovered=call.form if desk.model.calling.form is ToolCallFormat.NATIVE else "",
+            recovered=call.form if context.model.calling.form is ToolCallFormat.NATIVE else "",
         )
     )
 
 
-def refuse_call(desk: AgentContext, call: ToolCall, turn_id: str, result: ToolResult) -> None:
+def refuse_call(context: AgentContext, call: ToolCall, turn_id: str, result: ToolResult) -> None:
     """Answer a call that is not considered; the log still records what it asked for."""
-    prepared, _ = _prepare(desk, call)
-    begin(desk, call, prepared, turn_id)
-    _emit_end(desk, call, prepared, _Ending(result, began=desk.monotonic()))
+    prepared, _ = _prepare(context, call)
+    begin(context, call, prepared, turn_id)
+    _emit_end(context, call, prepared, _Ending(result, began=context.monotonic()))
 
 
-def end_unrun(desk: AgentContext, call: ToolCall, asked: PendingCall) -> None:
+def end_unrun(context: AgentContext, call: ToolCall, asked: PendingCall) -> None:
     """End a call that was asked about and whose turn never came."""
     if asked.question is not None:
         asked.question.give(Answer(Outcome.NO), "interrupt")
-    _emit_end(desk, call, asked.prepared, _Ending(began=desk.monotonic()))
+    _emit_end(context, call, asked.prepared, _Ending(began=context.monotonic()))
 
 
-def _prepare(desk: AgentContext, call: ToolCall) -> tuple[PreparedCall | None, str]:
+def _prepare(context: AgentContext, call: ToolCall) -> tuple[PreparedCall | None, str]:
     try:
         check_copied(call)
-        return desk.toolbox.prepare(call.name, call.arguments), ""
+        return context.toolbox.prepare(call.name, call.arguments), ""
     except ToolError as error:
         return None, error.full_text()
 
 
 async def _decide_and_run(
-    desk: AgentContext, call: ToolCall, prepared: PreparedCall, ending: _Ending, asked: PendingCall | None
+    context: AgentContext, call: ToolCall, prepared: PreparedCall, ending: _Ending, asked: PendingCall | None
 ) -> None:
-    mask_files(desk)
-    screened = await _screened(desk, call, prepared, ending)
+    mask_files(context)
+    screened = await _screened(context, call, prepared, ending)
     prepared = screened.prepared if screened else prepared
     if prepared.access is Access.EXECUTE:
-        await learn_sandbox(desk)
-    behind = asked.behind if asked else await behind_links(desk, prepared)
-    decision = asked.decision if asked and asked.decision else await decide_in_time(desk, prepared, behind)
+        await learn_sandbox(context)
+    behind = asked.behind if asked else await behind_links(context, prepared)
+    decision = asked.decision if asked and asked.decision else await decide_in_time(context, prepared, behind)
     ending.decision = "rule" if decision.rule else "mode"
-    if screened is not None and (said := overruled(desk, screened, decision, behind)) is not decision:
+    if screened is not None and (said := overruled(context, screened, decision, behind)) is not decision:
         decision, ending.decision = said, _HOOK
     ending.rule, ending.why = decision.rule, decision.why
     if decision.verdict is Verdict.DENY:
         ending.refuse(f"{decision.why}.")
         return
-    context = asked.context if asked and asked.context else context_of(desk, call)
+    tool_context = asked.tool_context if asked and asked.tool_context else context_of(context, call)
     is_typed = ending.is_typed and ending.decision != _HOOK
     decision = replace(decision, is_read_only=False) if is_typed else decision  # a user's own command may write
-    context = replace(context, sandbox=sandbox_for(desk, decision))
-    if decision.verdict is Verdict.ASK and is_typed and is_answered_by_typing(desk, prepared):
+    tool_context = replace(tool_context, sandbox=sandbox_for(context, decision))
+    if decision.verdict is Verdict.ASK and is_typed and is_answered_by_typing(context, prepared):
         ending.decision, ending.rule, ending.why = str(Outcome.ONCE), "", "you typed it"
     elif decision.verdict is Verdict.ASK:
-        asked = asked or await ask(desk, call, prepared, context=context, decision=decision, behind=behind)
-        answer = await _answered(asked, ending, is_attended=desk.approvals.is_attended)
-        if answer is None or (allowed := await _as_answered(desk, call, asked, answer, ending)) is None:
+        asked = asked or await ask(context, call, prepared, tool_context=tool_context, decision=decision, behind=behind)
+        answer = await _answered(asked, ending, is_attended=context.approvals.is_attended)
+        if answer is None or (allowed := await _as_answered(context, call, asked, answer, ending)) is None:
             return
-        prepared, context = allowed, _allowed_context(desk, allowed, behind, context, answer)
-    await _run(desk, call, prepared, context, ending, is_reading=decision.is_read_only)
+        prepared, tool_context = allowed, _allowed_context(context, allowed, behind, tool_context, answer)
+    await _run(context, call, prepared, tool_context, ending, is_reading=decision.is_read_only)
     if decision.is_read_only and not ending.result.ok and _WRITE_REFUSED in ending.result.text:
-        await _run_writing(desk, call, prepared, context, ending)
+        await _run_writing(context, call, prepared, tool_context, ending)
 
 
 async def _run_writing(
-    desk: AgentContext, call: ToolCall, prepared: PreparedCall, context: ToolContext, ending: _Ending
+    context: AgentContext, call: ToolCall, prepared: PreparedCall, tool_context: ToolContext, ending: _Ending
 ) -> None:
     """Ask about a command that ran read-only and tried to write; run it again after a yes."""
     first = ending.result
     decision = Decision(Verdict.ASK, "it tried to change files", uncovered=prepared.subjects, takes_no_rule=True)
-    context = replace(context, sandbox=desk.reach)
-    asked = await ask(desk, call, prepared, context=context, decision=decision)
-    answer = await _answered(asked, ending, is_attended=desk.approvals.is_attended)
+    tool_context = replace(tool_context, sandbox=context.reach)
+    asked = await ask(context, call, prepared, tool_context=tool_context, decision=decision)
+    answer = await _answered(asked, ending, is_attended=context.approvals.is_attended)
     ending.why = decision.why
     if answer is None:
         text = f"{first.text}\n[It tried to change files, which needs an approval. {ending.result.text}]"
         ending.result = replace(first, text=text)
-    elif (allowed := await _as_answered(desk, call, asked, answer, ending)) is not None:
-        await _run(desk, call, allowed, _allowed_context(desk, allowed, (), context, answer), ending)
+    elif (allowed := await _as_answered(context, call, asked, answer, ending)) is not None:
+        await _run(context, call, allowed, _allowed_context(context, allowed, (), tool_context, answer), ending)
 
 
 def _allowed_context(
-    desk: AgentContext, prepared: PreparedCall, behind: tuple[str, ...], context: ToolContext, answer: Answer
+    context: AgentContext, prepared: PreparedCall, behind: tuple[str, ...], tool_context: ToolContext, answer: Answer
 ) -> ToolContext:
     """Return the context of a call after a yes; the mode may have changed."""
-    decision = replace(decide(desk, prepared, behind), is_read_only=False)
-    return replace(context, hunks=answer.hunks, sandbox=sandbox_for(desk, decision))
+    decision = replace(decide(context, prepared, behind), is_read_only=False)
+    return replace(tool_context, hunks=answer.hunks, sandbox=sandbox_for(context, decision))
 
 
 async def _as_answered(
-    desk: AgentContext, call: ToolCall, asked: PendingCall, answer: Answer, ending: _Ending
+    context: AgentContext, call: ToolCall, asked: PendingCall, answer: Answer, ending: _Ending
 ) -> PreparedCall | None:
     """Return the call as the user's yes left it; None where what holds by now is against it."""
     prepared = asked.prepared
     if answer.edited and prepared.tool == "shell" and answer.edited != escape_invisible(prepared.subjects[0]):
-        prepared = _edited(desk, prepared, answer.edited)
+        prepared = _edited(context, prepared, answer.edited)
         ending.note = f"[the user changed the command to: {answer.edited}]\n"
-        screened = await _screened(desk, call, prepared, ending)
+        screened = await _screened(context, call, prepared, ending)
         if screened is not None and screened.verdict.blocks:
             ending.refuse(f"a hook said no: {screened.verdict.reason}")
             return None
         prepared = screened.prepared if screened is not None else prepared
-    again = decide(desk, prepared, asked.behind)
+    again = decide(context, prepared, asked.behind)
     if again.verdict is Verdict.DENY:  # the mode was changed while the question was open
         ending.refuse(f"{again.why}.")
         return None
     return prepared
 
 
-async def _screened(desk: AgentContext, call: ToolCall, prepared: PreparedCall, ending: _Ending) -> Screened | None:
+async def _screened(context: AgentContext, call: ToolCall, prepared: PreparedCall, ending: _Ending) -> Screened | None:
     """Let hooks look at a call, where there are any for it."""
-    if not desk.hooking.wants(HookEvent.PRE_TOOL_USE):
+    if not context.hooking.wants(HookEvent.PRE_TOOL_USE):
         return None
-    screened = await screen(desk, call, prepared)
+    screened = await screen(context, call, prepared)
     ending.note += screened.note
     return screened
 
 
-def _edited(desk: AgentContext, prepared: PreparedCall, command: str) -> PreparedCall:
+def _edited(context: AgentContext, prepared: PreparedCall, command: str) -> PreparedCall:
     """Return the call with the command that the user put in place of the model's."""
     arguments = {**prepared.arguments, "command": command}
-    return desk.toolbox.prepare(prepared.tool, json.dumps(arguments))
+    return context.toolbox.prepare(prepared.tool, json.dumps(arguments))
 
 
 async def _run(
-    desk: AgentContext,
+    context: AgentContext,
     call: ToolCall,
     prepared: PreparedCall,
-    context: ToolContext,
+    tool_context: ToolContext,
     ending: _Ending,
     *,
     is_reading: bool = False,
@@ -318,34 +324,36 @@ async def _run(
     `is_reading`: the sandbox prevents all changes, so no checkpoint is needed.
     """
     access = Access.READ if is_reading else prepared.access
-    async with desk.writing if access in CHANGERS and not desk.only_reads else contextlib.nullcontext():
-        await _run_watched(desk, call, prepared, context, ending, access=access)
+    async with context.writing if access in CHANGERS and not context.only_reads else contextlib.nullcontext():
+        await _run_watched(context, call, prepared, tool_context, ending, access=access)
 
 
 async def _run_watched(
-    desk: AgentContext, call: ToolCall, prepared: PreparedCall, context: ToolContext, ending: _Ending, *, access: Access
+    context: AgentContext, call: ToolCall, prepared: PreparedCall, tool_context: ToolContext, ending: _Ending, *, access: Access
 ) -> None:
     """Run a call between two looks at the workspace, so that what it changed is known, also where it was stopped."""
-    before = await snapshot_before(desk, call.id, access)
+    before = await snapshot_before(context, call.id, access)
     ending.result = ToolResult("Stopped by the user; its effect may be partial.", "stopped", ok=False)
-    ending.began = desk.monotonic()  # the time is the tool's own, not what the user took to answer
+    ending.began = context.monotonic()  # the time is the tool's own, not what the user took to answer
     try:
-        result = await prepared.run(context)
-        if desk.hooking.wants(HookEvent.POST_TOOL_USE):  # before the second look: what they change (a formatter) is the call's
-            ending.elapsed_s = desk.monotonic() - ending.began
-            result = await look_back(desk, call, prepared, result)
-        ending.images = await _keep_pictures(desk, result)
+        result = await prepared.run(tool_context)
+        if context.hooking.wants(
+            HookEvent.POST_TOOL_USE
+        ):  # before the second look: what they change (a formatter) is the call's
+            ending.elapsed_s = context.monotonic() - ending.began
+            result = await look_back(context, call, prepared, result)
+        ending.images = await _keep_pictures(context, result)
         ending.result = replace(result, text=ending.note + result.text) if ending.note else result
     finally:
         if ending.elapsed_s < 0:
-            ending.elapsed_s = desk.monotonic() - ending.began
-        if isinstance(context.gate, CommandNetworkApproval):
-            context.gate.close()
-        changed = await to_the_end(record_changes(desk, call.id, before, ending.result, ending.files))
-    ending.result = await with_syntax_errors(desk.sandbox, ending.result, changed)
+            ending.elapsed_s = context.monotonic() - ending.began
+        if isinstance(tool_context.gate, CommandNetworkApproval):
+            tool_context.gate.close()
+        changed = await to_the_end(record_changes(context, call.id, before, ending.result, ending.files))
+    ending.result = await with_syntax_errors(context.sandbox, ending.result, changed)
 
 
-async def _keep_pictures(desk: AgentContext, result: ToolResult) -> tuple[ImageRef, ...]:
+async def _keep_pictures(context: AgentContext, result: ToolResult) -> tuple[ImageRef, ...]:
     """Keep what a tool shows next to the log, and return what to write down of it.
 
     Raises:
@@ -353,10 +361,10 @@ async def _keep_pictures(desk: AgentContext, result: ToolResult) -> tuple[ImageR
     """
     if not result.images:
         return ()
-    if desk.images is None:
+    if context.images is None:
         raise ToolError("pictures cannot be kept here, so it cannot be looked at")
     try:
-        return tuple([await asyncio.to_thread(desk.images.put, image) for image in result.images])
+        return tuple([await asyncio.to_thread(context.images.put, image) for image in result.images])
     except SessionFileError as error:
         raise ToolError(str(error), error.hint) from error
 
@@ -374,22 +382,22 @@ async def _answered(asked: PendingCall, ending: _Ending, *, is_attended: bool) -
     return None
 
 
-def _emit_end(desk: AgentContext, call: ToolCall, prepared: PreparedCall | None, ending: _Ending) -> None:
+def _emit_end(context: AgentContext, call: ToolCall, prepared: PreparedCall | None, ending: _Ending) -> None:
     result, images, tool = ending.result, ending.images, prepared.tool if prepared else call.name
-    result = replace(result, text=truncate_result(tool, result.text, desk.result_limit_chars()))
+    result = replace(result, text=truncate_result(tool, result.text, context.result_limit_chars()))
     if not ending.is_users and result.summary not in _NEVER_RAN:
         given = prepared.arguments if prepared else {"raw": call.arguments[:4000]}
-        told = desk.loops.answer(call.id, tool, given, result.text, ok=result.ok)
+        told = context.loops.answer(call.id, tool, given, result.text, ok=result.ok)
         images = images if told == result.text else ()  # what it has already is not sent again
         result = replace(result, text=told)
-    desk.emit(
+    context.emit(
         ToolCallFinished(
-            agent=desk.agent,
+            agent=context.agent,
             call_id=call.id,
             tool=tool,
             ok=result.ok,
             result=result.text,
-            elapsed_ms=round((ending.elapsed_s if ending.elapsed_s >= 0 else desk.monotonic() - ending.began) * 1000),
+            elapsed_ms=round((ending.elapsed_s if ending.elapsed_s >= 0 else context.monotonic() - ending.began) * 1000),
             summary=result.summary,
             decision=ending.decision,
             rule=ending.rule,

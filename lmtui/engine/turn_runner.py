@@ -21,16 +21,16 @@ from lmtui.engine.turn_outcome import EXIT_CODES
 _TIMEOUT_S = 120
 
 
-async def run_user_command(desk: AgentContext, said: UserInput, turn_id: str) -> None:
+async def run_user_command(context: AgentContext, said: UserInput, turn_id: str) -> None:
     """Run one command, or one call, to its end; a cancel passes on."""
-    started = desk.monotonic()
+    started = context.monotonic()
     reason, error_text = TurnReason.ERROR, FAILED_INSIDE
     arguments = said.text if said.tool else json.dumps({"command": said.text, "timeout": _TIMEOUT_S})
-    desk.begin(turn_id)
+    context.begin(turn_id)
     try:
-        desk.emit(TurnStarted(agent=desk.agent, turn_id=turn_id))
+        context.emit(TurnStarted(agent=context.agent, turn_id=turn_id))
         call = ToolCall(f"user_{turn_id}", said.tool or "shell", arguments)
-        await run_call(desk, call, turn_id, desk.files, by="user" if said.is_told else "user_alone")
+        await run_call(context, call, turn_id, context.files, by="user" if said.is_told else "user_alone")
         reason, error_text = TurnReason.DONE, ""
     except asyncio.CancelledError:
         reason, error_text = TurnReason.INTERRUPTED, ""
@@ -39,16 +39,16 @@ async def run_user_command(desk: AgentContext, said: UserInput, turn_id: str) ->
         error_text = error.full_text()
     finally:
         with contextlib.suppress(SessionFileError):  # it was shown; the log's failure was told with what went before
-            desk.emit(
+            context.emit(
                 TurnEnded(
-                    agent=desk.agent,
+                    agent=context.agent,
                     turn_id=turn_id,
                     reason=reason,
                     status=str(reason),
                     exit_code=EXIT_CODES[reason],
-                    files_changed=tuple(desk.files),
-                    elapsed_s=round(desk.monotonic() - started, 3),
-                    sandbox=desk.sandbox_name,
+                    files_changed=tuple(context.files),
+                    elapsed_s=round(context.monotonic() - started, 3),
+                    sandbox=context.sandbox_name,
                     error=error_text,
                 )
             )
@@ -61,16 +61,20 @@ class TurnRunner:
     """Runs turns while something waits in the inbox.
 
     Args:
-        desk: returns what the turns work with.
+        context: returns what the turns work with.
         emit: takes events from outside a turn; must not raise.
         after_turn: called after each turn.
         name: of the session, for the tasks' names.
     """
 
     def __init__(
-        self, desk: Callable[[], AgentContext], emit: Callable[[InboxChanged], None], after_turn: Callable[[], None], name: str
+        self,
+        context: Callable[[], AgentContext],
+        emit: Callable[[InboxChanged], None],
+        after_turn: Callable[[], None],
+        name: str,
     ) -> None:
-        self._desk = desk
+        self._context = context
         self._emit = emit
         self._after_turn = after_turn
         self._name = name
@@ -92,7 +96,7 @@ class TurnRunner:
 
     def show_inbox(self) -> None:
         """Say what waits."""
-        self._emit(self._desk().inbox.as_event(self._desk().agent))
+        self._emit(self._context().inbox.as_event(self._context().agent))
 
     def interrupt(self) -> None:
         """Stop the running turn; what waits is held back.
@@ -100,7 +104,7 @@ class TurnRunner:
         The cancel comes one step later, so that a turn that has only just been made has begun and ends as interrupted.
         """
         loop = asyncio.get_running_loop()
-        inbox = self._desk().inbox
+        inbox = self._context().inbox
         if self._turn is not None and inbox:
             inbox.pause()
             self.show_inbox()
@@ -117,14 +121,14 @@ class TurnRunner:
     async def _work(self) -> None:
         """Run a turn for each text.  The turn is its own task, so that stopping it does not stop the session."""
         try:
-            while self._desk().inbox:
-                is_queued = len(self._desk().inbox.texts) > 1 or self._turn is not None
-                said = self._desk().inbox.take()
+            while self._context().inbox:
+                is_queued = len(self._context().inbox.texts) > 1 or self._turn is not None
+                said = self._context().inbox.take()
                 if is_queued:
                     self.show_inbox()
                 turn_id = f"turn_{self.turns + 1}"
                 run = run_user_command if said.is_command else compact_now if said.is_compaction else run_turn
-                self._turn = asyncio.get_running_loop().create_task(run(self._desk(), said, turn_id), name=turn_id)
+                self._turn = asyncio.get_running_loop().create_task(run(self._context(), said, turn_id), name=turn_id)
                 await asyncio.wait({self._turn})
                 self._after_turn()
                 if not self._turn.cancelled() and (error := self._turn.exception()) is not None:

@@ -323,6 +323,7 @@ def _decided(row: AuditRow) -> str:
 
 
 EXIT_BLOCKED = 3
+_SHELL_S = 120
 
 
 async def sandbox_report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
@@ -356,7 +357,7 @@ async def _explain(workspace: Path, loaded: Loaded, *, is_json: bool) -> int:
     try:
         sandbox = await runtime.sandbox()
         status = await sandbox.status()
-        path = (await sandbox.run_command('printf %s "$PATH"')).output if status.has_shell else ""
+        path = await _path_in(sandbox) if status.has_shell else ""
         hosts = await sandbox.package_hosts() if status.has_shell else ()
     finally:
         await runtime.close()
@@ -368,6 +369,12 @@ async def _explain(workspace: Path, loaded: Loaded, *, is_json: bool) -> int:
     for line in (*status.facts, f"PATH: {path}", f"packages, after your yes: {', '.join(hosts) or 'no index found'}"):
         print(f"    {line}")
     return 0
+
+
+async def _path_in(sandbox: Sandbox) -> str:
+    """Return PATH in a sandbox without the folders that do not exist there."""
+    listing = 'set -f; IFS=:; for each in $PATH; do [ -d "$each" ] && printf "%s:" "$each"; done; true'
+    return (await sandbox.run_command(listing)).output.rstrip(":")
 
 
 def _say(line: str) -> None:
@@ -413,7 +420,11 @@ async def _shell(workspace: Path, loaded: Loaded) -> int:
     try:
         sandbox = await runtime.sandbox()
         status = await sandbox.status()
-        print(f"{status.text}; each line is a command of its own, Ctrl+D ends", file=sys.stderr)
+        _say(status.text)
+        limits = [fact for fact in status.facts if fact.startswith(("processes:", "memory:", "cpu:"))]
+        for fact in (*limits, *([f"PATH: {await _path_in(sandbox)}"] if status.has_shell else ())):
+            _say(f"    {fact}")
+        _say(f"Each line is a command of its own, {_SHELL_S} s at most. Ctrl+D ends.")
         while line := await asyncio.to_thread(_read_line):
             await _run_line(sandbox, line)
         return 0
@@ -428,14 +439,19 @@ def _read_line() -> str:
 
 
 async def _run_line(sandbox: Sandbox, line: str) -> None:
+    shown = ""
+
     def show(text: str) -> None:
+        nonlocal shown
+        shown += text
         print(text, end="", flush=True)
 
     try:
-        result = await sandbox.run_command(line, timeout_s=120, on_output=show)
+        result = await sandbox.run_command(line, timeout_s=_SHELL_S, on_output=show)
     except SandboxError as error:
         print(error.full_text(), file=sys.stderr)
         return
+    print(result.output.removeprefix(shown), end="", flush=True)  # what came last is only in the result
     if result.exit_code:
         print(f"(exit code {result.exit_code})", file=sys.stderr)
 

@@ -24,7 +24,7 @@ def show_page(topic: str) -> None:
     Raises:
         UsageError: there is no such page, and none says anything about the topic.
     """
-    pages = {page.stem: page for page in sorted(docs_dir().rglob("*.md"))}
+    pages = {page.stem: page for page in sorted(docs_dir().rglob("*.md")) if page.parent.name != "decisions"}
     if not topic:
         print("`lmtui --help` lists the commands. Pages, each shown by `lmtui help TOPIC`:\n")
         for name, each in pages.items():

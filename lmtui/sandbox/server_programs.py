@@ -16,7 +16,8 @@ from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.core.hosts import HostApproval, parse_pattern
 from lmtui.core.programs import FETCHERS, Launch, Served
 from lmtui.core.sanitize import sanitize_line
-from lmtui.paths import packages_dir, path_inside
+from lmtui.paths import SCRATCH, packages_dir, path_inside
+from lmtui.plain_files import find_program
 from lmtui.sandbox.backend import FULL, Backend
 from lmtui.sandbox.host_paths import make_for_owner
 from lmtui.sandbox.link import InstanceKind
@@ -30,16 +31,21 @@ from lmtui.sandbox.workspace_guard import Findings
 
 _log = logging.getLogger(__name__)
 _MOST_UNREAD_BYTES = 67_108_864
+_NOT_STARTED = (126, 127)
 _ON_HOST = 'Name it in its entry with `"sandbox": "host"` if it may run on this machine without one.'
 
 MakeBackend = Callable[[str, Launch, Proxy | None], Backend]
 
 
 class LaneProcess:
-    """One program in its lane; implements `core.programs.Served`."""
+    """One program in its lane; implements `core.programs.Served`.
 
-    def __init__(self, place: str, parts: contextlib.AsyncExitStack) -> None:
+    `missing` is what is said where the program could not be started, if its lane does not show it.
+    """
+
+    def __init__(self, place: str, parts: contextlib.AsyncExitStack, missing: str = "") -> None:
         self.place = place
+        self._missing = missing
         self._parts = parts
         self._client: Client | None = None
         self._number = 0
@@ -101,6 +107,8 @@ class LaneProcess:
             facts = ended.result()
             why = facts.get("error") or f"it ended ({facts.get('reason')}, exit code {facts.get('exit')})"
             text = f"lmtui: {sanitize_line(str(why))[:500]}\n"
+            if self._missing and ("error" in facts or facts.get("exit") in _NOT_STARTED):
+                text += f"lmtui: {self._missing}\n"
         if text:
             on_error(text.encode())
         self._pieces.put_nowait(b"")
@@ -157,7 +165,8 @@ class LaneLauncher:
             await client.start()
             if backend.has_mounts:
                 await check_mounts(client, lane, layout)
-            process = LaneProcess(_words(backend, launch, can_write=can_write), parts.pop_all())
+            missing = await asyncio.to_thread(_missing, launch.arguments[0], self._workspace) if backend.is_isolated else ""
+            process = LaneProcess(_words(backend, launch, can_write=can_write), parts.pop_all(), missing)
         try:
             process.start(client, self._fields(launch, is_isolated=backend.has_mounts), on_error)
         except BaseException:
@@ -212,6 +221,15 @@ def _inside(word: str, workspace: Path) -> str:
     if word == root or word.startswith(root + os.sep):
         return path_inside(workspace) + word[len(root) :]
     return word
+
+
+def _missing(program: str, workspace: Path) -> str:
+    """Return what to say of a program of this machine that no sandbox shows, empty for any other.  Blocks."""
+    path = Path(program) if program.startswith("/") else find_program(program, workspace)
+    folder = next((each for each in SCRATCH if path is not None and path.is_relative_to(each)), "")
+    if path is None or not folder or path.is_relative_to(workspace) or not path.exists():
+        return ""
+    return f"{sanitize_line(str(path))[:200]} exists, but the sandbox does not see {folder} of this machine"
 
 
 def _proxy(hosts: Sequence[str]) -> Proxy | None:

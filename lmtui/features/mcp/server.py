@@ -30,7 +30,7 @@ from lmtui.features.mcp.server_connection import (
     on_host_hint,
 )
 from lmtui.features.mcp.server_trust import Memory
-from lmtui.features.mcp.tool_names import RawTool, harmless, told_prompts, told_resources, told_schema, tools_digest
+from lmtui.features.mcp.tool_names import RawTool, harmless, told_prompts, told_resources, told_schema
 
 _MOST_LINES_OF_ONE = 30
 _MOST_LINES = 400
@@ -418,16 +418,15 @@ class RunningServer:
     async def _take_tools(self, connection: Connection) -> None:
         """Take a list of tools; one that is not as it was accepted is held back."""
         found = tuple(await connection.list_tools())
-        known = self.memory.known.tools_digest
-        if known and known != tools_digest(found):
+        if self.memory.accepts(found):
+            self._keep(found)
+        else:
             self.changes = await asyncio.to_thread(changes_of, self.tools, found)
             self.offered = found
-        else:
-            self._keep(found)
 
     def _keep(self, tools: Sequence[RawTool]) -> None:
         self.tools, self.offered, self.changes = tuple(tools), (), ()
-        self.memory.keep(replace(self.memory.known, tools=self.tools, tools_digest=tools_digest(tools)))
+        self.memory.accept(self.tools, self.place)
 
     async def _take_offers(self, connection: Connection) -> None:
         """Take its prompts and resources; one that does not answer in time keeps those that were known."""

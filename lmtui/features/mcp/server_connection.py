@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import shlex
 import time
 import webbrowser
@@ -47,7 +48,10 @@ def advice(entry: ServerEntry, said: str, place: str = "") -> str:
         return ""
     program = PurePath(entry.command[0]).name if entry.command else ""
     low, give = said.lower(), _GIVE.format(name=shlex.quote(entry.name))
-    if f"the program {program} is not there".lower() in low or "cannot be started: no such file" in low:
+    if "but the sandbox does not see" in low:
+        return f"Move it to another folder. {on_host_hint(entry)}"
+    is_missing = re.search(rf"the program (\S*/)?{re.escape(program.lower())} is not there", low)
+    if is_missing or "cannot be started: no such file" in low:
         return f"Its sandbox cannot run the program. {on_host_hint(entry)}"
     if program in FETCHERS and "no such file" not in low and "not found" not in low:
         has = "reaches only the hosts of its entry" if entry.hosts else "has no network in its sandbox"

@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from lmtui.core.errors import ConfigError, UsageError
@@ -18,7 +19,7 @@ from lmtui.core.sanitize import Redactor, escape_invisible_line, sanitize
 from lmtui.core.trust import TrustItem, check_shown
 from lmtui.features.folder_consent import replace_file
 from lmtui.features.mcp.mcp_config import ServerEntry, read_servers, variables_in
-from lmtui.features.mcp.tool_names import RawTool, plain
+from lmtui.features.mcp.tool_names import RawTool, plain, tools_digest
 from lmtui.paths import state_dir
 
 _log = logging.getLogger(__name__)
@@ -49,9 +50,10 @@ class Known:
     """What is known of a server.
 
     `allowed` and `refused` are digests of an entry that the user said yes or no to, `tools_digest` that of the tools that
-    were accepted, and `tools_of` that of the entry that had them.  `is_on` is the user's switch, None where they left it as
-    the file has it.  `folder` is the workspace that names it, empty for the user's own.  `choice` is where the user lets it
-    run, and `has_resources` whether it had any.
+    were accepted last, and `tools_of` that of the entry that had them.  `accepted` has the digest of those that were accepted
+    last in each kind of sandbox, as a server may name its zone or its paths.  `is_on` is the user's switch, None where they
+    left it as the file has it.  `folder` is the workspace that names it, empty for the user's own.  `choice` is where the user
+    lets it run, and `has_resources` whether it had any.
     """
 
     allowed: str = ""
@@ -63,6 +65,7 @@ class Known:
     is_on: bool | None = None
     choice: ServerChoice = ServerChoice()
     has_resources: bool = False
+    accepted: Mapping[str, str] = field(default_factory=dict)
 
 
 class Memory:
@@ -104,10 +107,21 @@ class Memory:
         except OSError as error:
             _log.warning("%s cannot be written: %s", self._file, error)
 
+    def accepts(self, tools: Sequence[RawTool]) -> bool:
+        """Tell whether tools need no yes: they were accepted, in whichever sandbox, or are the first that it has."""
+        known = self.known
+        return not known.tools_digest or tools_digest(tools) in (known.tools_digest, *known.accepted.values())
+
+    def accept(self, tools: Sequence[RawTool], place: str) -> None:
+        """Keep the tools that it has in a place, instead of those that were accepted there before."""
+        digest, kind = tools_digest(tools), re.split("[,:]", place)[0]
+        accepted = {**self.known.accepted, kind: digest}
+        self.keep(replace(self.known, tools=tuple(tools), tools_digest=digest, accepted=accepted))
+
     def _read(self) -> Known:
         known = _read(self._file)
         is_others = self.written.needs_yes and known.tools_of not in ("", self.written.digest)
-        return replace(known, tools=(), tools_digest="", tools_of="") if is_others else known
+        return replace(known, tools=(), tools_digest="", tools_of="", accepted={}) if is_others else known
 
 
 def folders_with_yes() -> tuple[str, ...]:
@@ -187,13 +201,14 @@ def _read(file: Path) -> Known:
         return Known()
     names = ("allowed", "refused", "tools_digest", "tools_of", "folder")
     texts = {name: found[name] for name in names if isinstance(found.get(name), str)}
-    is_on = found.get("is_on")
+    is_on, accepted = found.get("is_on"), found.get("accepted")
     return Known(
         **texts,
         tools=_tools(found.get("tools")),
         is_on=is_on if isinstance(is_on, bool) else None,
         choice=_choice(found.get("choice")),
         has_resources=found.get("has_resources") is True,
+        accepted={str(kind): str(digest) for kind, digest in accepted.items()} if isinstance(accepted, dict) else {},
     )
 
 
