@@ -411,6 +411,23 @@ async def test_other_tools_than_were_accepted_are_held_back_until_a_yes(
     assert results(await run(session, "again")) == ["y"]
 
 
+@pytest.mark.bubblewrap
+async def test_tools_that_differ_with_the_sandbox_are_asked_about_once_in_each(
+    workspace: Path, home: Path, open_one: Open, serve: Serve
+) -> None:
+    configure(workspace, home, paper=paper("describe=about.txt"))
+    states: list[ServerState] = []
+    for sandbox in ("process", "bubblewrap", "process", "bubblewrap"):
+        (workspace / "about.txt").write_text(f"Say it back, in {sandbox}.")
+        runtime = open_one((await serve(DONE)).url, sandbox=sandbox)
+        await runtime.new_session()
+        await runtime.extensions.mcp.settle(20)
+        states.append(the_server(runtime).state)
+        runtime.extensions.mcp.accept("paper")
+        await runtime.close()
+    assert states == [ServerState.READY, ServerState.CHANGED, ServerState.READY, ServerState.READY]
+
+
 async def test_a_list_that_changes_while_it_runs_is_held_back_too(
     workspace: Path, home: Path, open_one: Open, serve: Serve
 ) -> None:

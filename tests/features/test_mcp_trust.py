@@ -55,6 +55,21 @@ def test_a_yes_that_is_taken_back_forgets_the_tools_and_keeps_the_switch(workspa
     assert (known.allowed, known.tools, known.tools_digest, known.is_on) == ("", (), "", True)
 
 
+def test_tools_are_accepted_for_each_place_and_no_others_are(workspace: Path) -> None:
+    entry = name_server(workspace, command="x")
+    first, in_docker, update = ((replace(TOOLS[0], description=text),) for text in ("Zone: A.", "Zone: B.", "Zone: A, more."))
+    memory = Memory(workspace, entry)
+    assert memory.accepts(first)
+    memory.accept(first, "bubblewrap, no network")
+    assert not memory.accepts(in_docker)
+    memory.accept(in_docker, "docker, 1 host, workspace read-only")
+    assert [Memory(workspace, entry).accepts(tools) for tools in (first, in_docker, update)] == [True, True, False]
+    memory.accept(update, "bubblewrap, 2 hosts")
+    assert [Memory(workspace, entry).accepts(tools) for tools in (first, in_docker, update)] == [False, True, True]
+    changed = name_server(workspace, command="y")
+    assert Memory(workspace, changed).known.accepted == {}
+
+
 def test_an_entry_that_changed_and_was_trusted_again_begins_afresh(workspace: Path) -> None:
     entry = name_server(workspace, command="x")
     Memory(workspace, entry).keep(Known(entry.digest, tools_digest=tools_digest(TOOLS), tools=TOOLS))
