@@ -24,6 +24,8 @@ LATE = "it was not ready within 30 s"
         (an_entry("python3", "x"), "it said last: getaddrinfo EAI_AGAIN a.example", "It has no network in its sandbox:"),
         (an_entry("x", hosts=("a.example",)), "Could not resolve host: b.example", "It may reach only a.example"),
         (an_entry("npx", "x"), "the program npx is not there", "`lmtui mcp set a --where host` lets it run on this machine"),
+        (an_entry("/srv/x"), "the program /srv/x is not there", "Its sandbox cannot run the program."),
+        (an_entry("/tmp/x"), "/tmp/x exists, but the sandbox does not see /tmp of this machine", "Move it to another folder."),
         (an_entry("x"), "/opt/x: cannot be started: No such file or directory", "Its sandbox cannot run the program."),
         (an_entry("npx", name="a b"), LATE, "`lmtui mcp set 'a b' --network on`"),
     ],

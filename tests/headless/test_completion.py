@@ -51,7 +51,9 @@ def test_fish_completes_commands_options_and_values(capsys: pytest.CaptureFixtur
 
 def test_help_shows_pages_and_finds_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["help"]) == 0
-    assert "  project-tools " in capsys.readouterr().out
+    listed = capsys.readouterr().out
+    assert "  project-tools " in listed
+    assert "0001-one-journal" not in listed
     assert run(["help", "project tools"]) == 0
     assert capsys.readouterr().out.startswith("# Your project's tools in the sandbox")
     assert run(["help", "rbenv"]) == 0

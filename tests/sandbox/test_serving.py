@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -109,6 +110,21 @@ async def test_a_program_that_is_not_there_is_named(backend: str, serve: Serve) 
     await server.open("no-such-server")
     assert await server.output() == b""
     assert b"no-such-server is not there" in server.errors
+
+
+@pytest.mark.parametrize("backend", CONFINED)
+async def test_a_program_in_the_hosts_tmp_is_said_to_be_out_of_sight(backend: str, serve: Serve) -> None:
+    with tempfile.TemporaryDirectory(prefix="lmtui-hidden-", dir="/tmp") as folder:
+        program = Path(folder, "server")
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
+        server = await serve(backend)
+        await server.open(str(program))
+        assert await server.output() == b""
+        assert f"{program} exists, but the sandbox does not see /tmp of this machine" in server.errors.decode()
+        await server.open(f"{folder}/missing")
+        assert await server.output() == b""
+        assert "missing exists" not in server.errors.decode()
 
 
 @pytest.mark.parametrize("backend", CONFINED)
