@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.structure import Structure
+
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "lmtui").rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
@@ -94,6 +96,56 @@ def test_ceilings_of_size(path: Path) -> None:
             methods = [each for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
             is_protocol = any(getattr(base, "id", "") == "Protocol" for base in node.bases)
             assert len(methods) <= 40 or is_protocol, f"{node.name} has {len(methods)} methods"
+
+
+# What `python -m tests.structure` prints may only fall; the goals are in docs/decisions/0010-a-thin-spine-and-features.md.
+HELD = {
+    "lines": 82_000,
+    "modules": 350,
+    "single importers": 29.0,
+    "wide classes": 30,
+    "large classes": 20,
+    "shared module names": 5,
+    "doubled class names": 10,
+}
+
+
+def test_the_structure_does_not_grow_back() -> None:
+    found = Structure()
+    measured = {
+        "lines": found.lines,
+        "modules": len(found.modules),
+        "single importers": found.single_importer_percent(),
+        "wide classes": len(found.wide_classes()),
+        "large classes": len(found.large_classes()),
+        "shared module names": len(found.shared_names()),
+        "doubled class names": len(found.doubled_classes()),
+    }
+    grown = {name: value for name, value in measured.items() if value > HELD[name]}
+    assert not grown, (grown, found.doubled_classes())
+
+
+def test_the_turn_loop_can_be_read_aloud() -> None:
+    text = (ROOT / "lmtui/engine/turn.py").read_text()
+    assert text.count("\n") <= 200
+    assert len(re.findall(r"^from lmtui", text, re.M)) <= 12
+
+
+SUBJECTS_SINCE = "b9e54fa"  # commits before this one had other rules
+
+
+@pytest.mark.git
+def test_commit_subjects_are_imperative_and_short() -> None:
+    run = ["git", "log", "--no-merges", "--format=%s", f"{SUBJECTS_SINCE}..HEAD"]
+    found = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=False)
+    if found.returncode != 0:
+        pytest.skip("the history of this checkout does not go back far enough")
+    wrong = [
+        each
+        for each in found.stdout.splitlines()
+        if not re.fullmatch(r"[a-z][a-z0-9_/., -]*: [A-Z][^.]+", each) or len(each) >= 70
+    ]
+    assert not wrong, "write: area: Imperative subject, under 70 characters"
 
 
 def test_nothing_has_a_name_that_says_nothing() -> None:

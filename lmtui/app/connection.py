@@ -20,7 +20,7 @@ from lmtui.models.provider_errors import RetryPolicy
 _MOST_NAMED = 20
 
 
-class Connection:
+class ModelConnection:
     """The server in use: from the settings, else what the user chose last, else what is found.
 
     The user's key goes only to a server that the user named or chose, never to one that happened to answer.

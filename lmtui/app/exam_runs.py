@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lmtui.app.connection import Connection
+from lmtui.app.connection import ModelConnection
 from lmtui.config import Config
 from lmtui.core.errors import UsageError
 from lmtui.core.hosts import base_url
@@ -98,7 +98,7 @@ async def examine_named(config: Config, name: str, on_step: OnStep, *, is_quick:
     Raises:
         UsageError: no server answers, or none has such a model.
     """
-    connection = Connection(config)
+    connection = ModelConnection(config)
     try:
         server, model = which_model(await connection.find(), name, config.url)
         profiles = ProfileStore()

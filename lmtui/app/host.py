@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lmtui import __version__
 from lmtui.app.archive import SessionArchive
-from lmtui.app.connection import Connection
+from lmtui.app.connection import ModelConnection
 from lmtui.app.demo import Demo, fresh_folder, start_demo, start_repository
 from lmtui.app.extensions import CompositeTrust, SessionExtensions, hooks_of, own_instructions
 from lmtui.app.folder_rules import kept_problems, known_rules, rules_in_force
@@ -236,7 +236,7 @@ class Runtime:
         self._is_mode_forced = is_mode_forced
         rules_in_force(config, workspace)  # a rule that cannot be read is told at once
         _ = whole_budget(config.budget) if config.budget else None
-        self._connection = Connection(config)
+        self._connection = ModelConnection(config)
         self._count_tokens = TokenCounts()
         self._profiles = ProfileStore()
         self.servers = Servers(self._connection, lambda: is_one_model(self.config), profiles=self._profiles)

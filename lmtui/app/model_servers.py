@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
-from lmtui.app.connection import Connection
+from lmtui.app.connection import ModelConnection
 from lmtui.app.exam_runs import Examiner
 from lmtui.config import Config
 from lmtui.core.errors import Fault, ProviderError, UsageError
@@ -124,7 +124,7 @@ class Servers:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ModelConnection,
         one_model: Callable[[], bool] = lambda: False,
         embedded: Embedded | None = None,
         profiles: Profiles | None = None,

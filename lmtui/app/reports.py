@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from lmtui.app.connection import Connection
+from lmtui.app.connection import ModelConnection
 from lmtui.config import Config
 from lmtui.core.events import Envelope
 from lmtui.core.hosts import is_same_server, root_url
@@ -56,7 +56,7 @@ def granted_rules(workspace: Path) -> Sequence[str]:
 
 async def find_models(config: Config) -> Sequence[ServerFound]:
     """Return the model servers that answer, with what they serve."""
-    return await Connection(config).find()
+    return await ModelConnection(config).find()
 
 
 def silent_address(config: Config, servers: Sequence[ServerFound]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from lmtui.app.connection import Connection
+from lmtui.app.connection import ModelConnection
 from lmtui.app.extensions import SessionExtensions
 from lmtui.app.folder_rules import rules_in_force
 from lmtui.app.process import drop_path_entries_below
@@ -81,7 +81,7 @@ def tools_of(config: Config, workspace: Path) -> ToolRegistry:
 
 
 def team_of(
-    config: Config, workspace: Path, session_id: str, connection: Connection, extensions: SessionExtensions
+    config: Config, workspace: Path, session_id: str, connection: ModelConnection, extensions: SessionExtensions
 ) -> TeamParts:
     """Return what the sub-agents of a session are made of; `extensions` bring tools and definitions."""
 

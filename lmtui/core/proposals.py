@@ -329,7 +329,7 @@ class _Field:
 
 
 @dataclass(slots=True)
-class _Draft:
+class _DraftStep:
     """A step while its fields come."""
 
     begun: _Field
@@ -348,10 +348,10 @@ def from_text(text: str) -> Proposal:
         UsageError: it holds none, or one that cannot be carried out; the message names the line.
     """
     head: list[_Field] = []
-    drafts: list[_Draft] = []
+    drafts: list[_DraftStep] = []
     for each in _fields(text):
         if each.name == "step":
-            drafts.append(_Draft(each, _number(each, drafts)))
+            drafts.append(_DraftStep(each, _number(each, drafts)))
         elif drafts and each.name in _OF_STEP:
             drafts[-1].fields.append(each)
         elif not drafts and each.name in _HEAD:
@@ -364,7 +364,7 @@ def from_text(text: str) -> Proposal:
     return _checked(head, drafts, steps)
 
 
-def _checked(head: list[_Field], drafts: list[_Draft], steps: tuple[PlanStep, ...]) -> Proposal:
+def _checked(head: list[_Field], drafts: list[_DraftStep], steps: tuple[PlanStep, ...]) -> Proposal:
     title, goal = (" ".join(each.value for each in head if each.name == name) for name in ("title", "goal"))
     proposal = Proposal(title, steps, goal, tuple(dict.fromkeys(each.value for each in head if each.name == "risk")))
     problem = find_problem(proposal)
@@ -396,7 +396,7 @@ def _fields(text: str) -> Iterator[_Field]:
         yield current
 
 
-def _number(begun: _Field, drafts: list[_Draft]) -> int:
+def _number(begun: _Field, drafts: list[_DraftStep]) -> int:
     known = {draft.number for draft in drafts}
     number = int(begun.number) if begun.number and len(begun.number) < 6 else max(known, default=0) + 1
     if number in known:
@@ -404,7 +404,7 @@ def _number(begun: _Field, drafts: list[_Draft]) -> int:
     return number
 
 
-def _step(draft: _Draft, known: set[int]) -> PlanStep:
+def _step(draft: _DraftStep, known: set[int]) -> PlanStep:
     risks = [each for each in draft.fields if each.name == "risk"]
     for each in risks:
         if each.value.lower() not in STEP_RISKS:

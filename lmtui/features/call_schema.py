@@ -79,7 +79,7 @@ _extend: Callable[..., Any] = validators.extend
 _Check = Callable[[Validator, Any, Any, Mapping[str, Any]], Iterator[ValidationError] | None]
 
 
-class _TooMuch(Exception):
+class _TooMuchChecking(Exception):
     """A schema takes more checks than any honest one."""
 
 
@@ -90,7 +90,7 @@ def problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[s
         Draft202012Validator.check_schema(usable)
         checker: Validator = _counting()(usable, registry=Registry())
         found = sorted(checker.iter_errors(dict(arguments)), key=lambda error: [str(part) for part in error.absolute_path])
-    except (SchemaError, Unresolvable, RecursionError, _TooMuch):
+    except (SchemaError, Unresolvable, RecursionError, _TooMuchChecking):
         return ()
     return tuple(
         f"{'.'.join(map(str, each.absolute_path)) or 'arguments'}: {each.message[:200]}" for each in found[:_MAX_PROBLEMS]
@@ -106,7 +106,7 @@ def _counting() -> Any:
             nonlocal left
             left -= 1
             if left < 0:
-                raise _TooMuch
+                raise _TooMuchChecking
             yield from check(validator, value, instance, schema) or ()
 
         return checked

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lmtui.app.connection import Connection
+from lmtui.app.connection import ModelConnection
 from lmtui.app.exam_runs import examine_named, which_model
 from lmtui.app.model_servers import Servers
 from lmtui.config import Config
@@ -165,7 +165,7 @@ async def test_it_is_found_again_whether_the_model_is_loaded_or_not(bench: Bench
     unloaded, loaded = ({"default_generation_settings": {"n_ctx": 8192}, "chat_template": text} for text in ("", "tools"))
     bench.server.answers["/props"] = lambda _: ok(loaded if model.asked else unloaded)
     await examine_named(Config(url=bench.server.url), "paper", bench.states.append, is_quick=True)
-    found = await Servers(Connection(Config(url=bench.server.url))).look(bench.server.url)
+    found = await Servers(ModelConnection(Config(url=bench.server.url))).look(bench.server.url)
     assert found is not None
     assert found.models[0].template
     for served in (replace(found.models[0], template=""), found.models[0]):
@@ -245,7 +245,7 @@ async def test_in_the_app_the_session_and_the_exam_know_the_same(open_one: Open,
 
 async def test_a_model_file_that_does_not_run_is_not_examined() -> None:
     with pytest.raises(UsageError, match="does not run yet"):
-        await Servers(Connection(Config())).examine("gguf:", "phi", lambda _: None)
+        await Servers(ModelConnection(Config())).examine("gguf:", "phi", lambda _: None)
 
 
 ONE = ServerFound(

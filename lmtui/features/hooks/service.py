@@ -69,7 +69,7 @@ async def run_on_host(
     Cancelled, it has ended it before it returns.
     """
     began = time.monotonic()
-    running = _Program()
+    running = _HookProgram()
     try:
         transport, _ = await asyncio.get_running_loop().subprocess_exec(
             lambda: running, *_words(program), cwd=workspace, env=dict(environment), start_new_session=True
@@ -105,7 +105,7 @@ async def run_in_lane(
     mark = secrets.token_hex(12)
     arguments = ("/bin/sh", "-c", _IN_LANE, "hook", str(len(told)), mark, *_words(program))
     allowed = program_of(program if isinstance(program, str) else program[0])
-    err = _Kept(MAX_ERROR_BYTES)
+    err = _KeptRun(MAX_ERROR_BYTES)
     served: Served | None = None
     problem, ran = "", HookResult(-1)
     try:
@@ -114,7 +114,7 @@ async def run_in_lane(
             ran = await _in_lane(served, told, mark)
     except TimeoutError:
         problem = f"did not end within {limit_s:g} s"
-    except _TooMuch:
+    except _TooMuchOutput:
         problem = "wrote more than anybody reads"
     except SandboxError as error:
         problem = f"could not be run: {error}"
@@ -136,11 +136,11 @@ def _words(program: str | tuple[str, ...]) -> tuple[str, ...]:
     return (*_SHELL, program) if isinstance(program, str) else program
 
 
-class _TooMuch(Exception):
+class _TooMuchOutput(Exception):
     """A program writes without end."""
 
 
-class _Kept:
+class _KeptRun:
     """The beginning of what a program writes."""
 
     def __init__(self, max_bytes: int = MAX_OUTPUT_BYTES) -> None:
@@ -164,18 +164,18 @@ class _Kept:
         """
         self.take_quietly(piece)
         if self._read_bytes > _MOST_READ_BYTES:
-            raise _TooMuch
+            raise _TooMuchOutput
 
     def take_quietly(self, piece: bytes) -> None:
         self._read_bytes += len(piece)
         self._data += piece[: max(0, self._max_bytes - len(self._data))]
 
 
-class _Program(asyncio.SubprocessProtocol):
+class _HookProgram(asyncio.SubprocessProtocol):
     """What a program on this machine writes, and when it ends."""
 
     def __init__(self) -> None:
-        self.out, self.err = _Kept(), _Kept(MAX_ERROR_BYTES)
+        self.out, self.err = _KeptRun(), _KeptRun(MAX_ERROR_BYTES)
         self.is_flooding = False
         self._exited, self._silent, self._enough = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._open = {0, 1, 2}
@@ -191,7 +191,7 @@ class _Program(asyncio.SubprocessProtocol):
         """Keep what there is room for."""
         try:
             (self.out if fd == 1 else self.err).take(data)
-        except _TooMuch:
+        except _TooMuchOutput:
             self.is_flooding = True
             self._enough.set()
             self._silent.set()
@@ -241,7 +241,7 @@ def _kill_children(pid: int) -> None:
 
 async def _in_lane(served: Served, told: bytes, mark: str) -> HookResult:
     """Give a program in a lane its input and read it to its end."""
-    kept, tail = _Kept(), b""
+    kept, tail = _KeptRun(), b""
     feeding = asyncio.ensure_future(_feed_lane(served, told))
     try:
         while piece := await served.read():

@@ -101,7 +101,7 @@ class _Place:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _FoundFile:
     kind: str
     name: str
     text: str
@@ -137,13 +137,13 @@ class InstructionFiles:
 
     def _read(self, limit_chars: int) -> Instructions:
         problems: list[str] = []
-        found: list[_Found] = []
+        found: list[_FoundFile] = []
         for place in self._places():
             first = _first(place, problems)
             found += [first, *_imported(place, first, problems)] if first is not None else []
             if place.names is NAMES:
                 found += _rules(place, problems)
-        found += [_Found(INSTRUCTIONS, "append_system_prompt", self._own)] if self._own else []
+        found += [_FoundFile(INSTRUCTIONS, "append_system_prompt", self._own)] if self._own else []
         sources: list[GuidanceSource] = []
         about = self._told([each for each in found if each.kind != INSTRUCTIONS], limit_chars // _PERSONA_SHARE, sources)
         limit_chars -= sum(map(len, about))
@@ -162,7 +162,7 @@ class InstructionFiles:
             yield _Place(INSTRUCTIONS, folder, (LOCAL_NAME,), above)
         yield _Place(INSTRUCTIONS, self._workspace, (OWN_NAME,))
 
-    def _told(self, found: list[_Found], limit_chars: int, sources: list[GuidanceSource]) -> list[str]:
+    def _told(self, found: list[_FoundFile], limit_chars: int, sources: list[GuidanceSource]) -> list[str]:
         """Return texts as they are told, the last of them with most room; what has none is left out and named as cut."""
         told: list[str] = []
         prices: list[GuidanceSource] = []
@@ -213,9 +213,9 @@ def _owner(folder: Path) -> int | None:
         return None
 
 
-def _imported(place: _Place, first: _Found, problems: list[str]) -> list[_Found]:
+def _imported(place: _Place, first: _FoundFile, problems: list[str]) -> list[_FoundFile]:
     """Return the files that a file names as `@path`, relative to itself, and what these name."""
-    found: dict[str, _Found] = {}
+    found: dict[str, _FoundFile] = {}
     prefix = "" if place.prefix in ("", ".") else f"{place.prefix}/"
     ahead = [(first.name.removeprefix(prefix), first.text, 0)]
     seen = {ahead[0][0]}
@@ -234,7 +234,7 @@ def _imported(place: _Place, first: _Found, problems: list[str]) -> list[_Found]
     return list(found.values())
 
 
-def _rules(place: _Place, problems: list[str]) -> Iterator[_Found]:
+def _rules(place: _Place, problems: list[str]) -> Iterator[_FoundFile]:
     """Yield the rules of a folder; of those that are for some files only, a line that says where they are."""
     for folder, ending in RULES:
         names = [name for name, kind in list_plain(place.folder, folder) if kind == "file" and name.endswith(ending)]
@@ -255,7 +255,7 @@ def _about(fields: Mapping[str, str]) -> str:
     return globs or (fields.get("description", "") if "alwaysapply" in fields else "")
 
 
-def _first(place: _Place, problems: list[str]) -> _Found | None:
+def _first(place: _Place, problems: list[str]) -> _FoundFile | None:
     """Return the first file of a place that has words; one that is not read is named."""
     for name in place.names:
         shown = name if place.prefix in ("", ".") else f"{place.prefix}/{name}"
@@ -269,5 +269,5 @@ def _first(place: _Place, problems: list[str]) -> _Found | None:
             continue
         text = without_tags(sanitize(data[:_MAX_BYTES].decode("utf-8", "replace")).strip())
         if text:
-            return _Found(place.kind, shown, text, is_longer=len(data) > _MAX_BYTES)
+            return _FoundFile(place.kind, shown, text, is_longer=len(data) > _MAX_BYTES)
     return None

@@ -95,7 +95,7 @@ class Parts:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _SeenJobs:
     """What the last look at table and clocks saw."""
 
     read: JobsRead = field(default_factory=JobsRead)
@@ -111,7 +111,7 @@ class Scheduler:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._seen = _Seen()
+        self._seen = _SeenJobs()
         self._running: dict[str, asyncio.Task[None]] = {}
         self._busy_until: dict[str, float] = {}
         self._wake = asyncio.Event()
