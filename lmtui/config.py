@@ -68,20 +68,20 @@ class Config:
         is_secret=True,
     )
     temperature: float = _setting(0.65, "sampling temperature, 0 to 2", "LLM_TEMPERATURE", "TEMPERATURE", at_least=0, at_most=2)
-    seed: int = _setting(-1, "seed of the sampling; -1: none", "LLM_SEED")
-    top_p: float = _setting(0.0, "nucleus sampling, 0 to 1; 0: the server's own", "LLM_TOP_P", at_least=0, at_most=1)
+    seed: int = _setting(-1, "sampling seed; -1: none", "LLM_SEED")
+    top_p: float = _setting(0.0, "nucleus sampling, 0 to 1; 0: the server's default", "LLM_TOP_P", at_least=0, at_most=1)
     repeat_penalty: float = _setting(
-        0.0, "penalty for repetition, about 1.05 to 1.2; 0: the server's own", "LLM_REPEAT_PENALTY", at_least=0, at_most=2
+        0.0, "repetition penalty, about 1.05 to 1.2; 0: the server's default", "LLM_REPEAT_PENALTY", at_least=0, at_most=2
     )
     call_form: str = _setting(
-        "auto", "how the model is told to call tools; auto: by what is known of it", "LLM_CALL_FORM", choices=CALL_FORMS
+        "auto", "how the model is asked to call tools; auto: by what is known about it", "LLM_CALL_FORM", choices=CALL_FORMS
     )
     tools: str = _setting(
-        "auto", "which tools it gets; auto: full, or lean in small windows; all: Python too", "LMTUI_TOOLS", choices=TOOL_SETS
+        "auto", "tools for the model; auto: full, or lean in small windows; all: Python too", "LMTUI_TOOLS", choices=TOOL_SETS
     )
     roles: tuple[str, ...] = _setting((), "models for single roles, such as planner: qwen3-14b temperature=0.2")
     vision: str = _setting(
-        "auto", "whether the model sees pictures; auto: what its server tells", "VISION_ENABLED", choices=SIGHTS
+        "auto", "whether the model sees pictures; auto: as its server reports", "VISION_ENABLED", choices=SIGHTS
     )
     one_model: str = _setting(
         "auto", "on LM Studio, unload other large models before loading one; auto: unless roles name some", choices=ONE_MODEL
@@ -89,7 +89,9 @@ class Config:
     context_tokens: int = _setting(
         0, "the model's context window in tokens, used if the server does not report one; 0: assume 8,192", at_least=0
     )
-    slots: int = _setting(0, "requests that the server works on at once; 0: what it tells, else one", "LLM_SLOTS", at_least=0)
+    slots: int = _setting(
+        0, "parallel requests that the server handles; 0: as the server reports, else 1", "LLM_SLOTS", at_least=0
+    )
     max_tokens: int = _setting(-1, "longest answer in tokens; -1: the server's own limit", "LLM_MAX_TOKENS", "AGENT_MAX_TOKENS")
     stall_timeout_s: float = _setting(
         560.0,
@@ -97,44 +99,49 @@ class Config:
         "LLM_TIMEOUT",
         at_least=0,
     )
-    max_retries: int = _setting(3, "how often a request that failed in passing is sent again", "LLM_MAX_RETRIES", at_least=0)
-    retry_delay_s: float = _setting(0.5, "seconds before the first repetition; it doubles", "LLM_RETRY_DELAY", at_least=0)
+    max_retries: int = _setting(3, "retries for transient errors", "LLM_MAX_RETRIES", at_least=0)
+    retry_delay_s: float = _setting(
+        0.5, "seconds before the first retry; each further one waits twice as long", "LLM_RETRY_DELAY", at_least=0
+    )
     max_iterations: int = _setting(500, "requests in one turn", "MAX_ITERATIONS", at_least=1)
     max_same_tool_streak: int = _setting(
-        8, "a loop: of so many calls most are the same, with the same result; 0: never", "MAX_SAME_TOOL_STREAK", at_least=0
+        8,
+        "stop the turn when most of the last N calls are identical, with the same result; 0: never",
+        "MAX_SAME_TOOL_STREAK",
+        at_least=0,
     )
     max_no_progress_iters: int = _setting(
-        15, "a loop: so many steps in a row bring nothing new; 0: never", "MAX_NO_PROGRESS_ITERS", at_least=0
+        15, "stop the turn after this many steps in a row without progress; 0: never", "MAX_NO_PROGRESS_ITERS", at_least=0
     )
-    max_errors: int = _setting(5, "a loop: in so many steps in a row every call fails; 0: never", "MAX_ERRORS", at_least=0)
+    max_errors: int = _setting(
+        5, "stop the turn after this many steps in a row in which every call fails; 0: never", "MAX_ERRORS", at_least=0
+    )
     max_empty_iterations: int = _setting(
-        5, "empty answers in a row that end a turn; 0: any", "MAX_EMPTY_ITERATIONS", at_least=0
+        5, "stop the turn after this many empty answers in a row; 0: never", "MAX_EMPTY_ITERATIONS", at_least=0
     )
     sub_agents: str = _setting(
         "on", "whether the model may hand parts of its work to sub-agents", "ENABLE_SUB_AGENTS", choices=("on", "off")
     )
     mcp: str = _setting("on", "whether MCP servers are started", "ENABLE_MCP", choices=("on", "off"))
     hooks: str = _setting("on", "whether hooks run", "ENABLE_HOOKS", choices=("on", "off"))
-    append_system_prompt: str = _setting("", "instructions for the model, beside those of the folder")
-    agent_max_depth: int = _setting(3, "how deep sub-agents may send others", "AGENT_MAX_DEPTH", at_least=0, at_most=5)
+    append_system_prompt: str = _setting("", "extra instructions for the model, added to those of the folder")
+    agent_max_depth: int = _setting(3, "how many levels of sub-agents are allowed", "AGENT_MAX_DEPTH", at_least=0, at_most=5)
     agent_max_iterations: int = _setting(60, "requests that one sub-agent may make", "AGENT_MAX_ITERATIONS", at_least=1)
     agent_max_tokens: int = _setting(0, "tokens that one sub-agent may use; 0: no limit", "SUB_AGENT_MAX_TOKENS", at_least=0)
     agent_timeout_s: float = _setting(0.0, "seconds that one sub-agent may take; 0: no limit", at_least=0)
     keep_agents: str = _setting("off", "keep the briefs and results of sub-agents in .lmagent/agents", choices=("on", "off"))
     compact_at: int = _setting(
         80_000,
-        "tokens above which room is made, however large the window is; 0: by the window alone",
+        "compact above this many tokens, however large the window is; 0: only by the window",
         "SUMMARIZATION_THRESHOLD",
         at_least=0,
     )
-    summaries: str = _setting(
-        "on", "ask the model for its own words of what is summed up", "ENABLE_SUMMARIZATION", choices=("on", "off")
-    )
-    budget: str = _setting("", "what a new session may spend in all, such as 3h 200 steps 1.5M tokens; empty: no limit")
+    summaries: str = _setting("on", "let the model summarize what is compacted", "ENABLE_SUMMARIZATION", choices=("on", "off"))
+    budget: str = _setting("", "budget of a new session, such as 3h 200 steps 1.5M tokens; empty: no limit")
     timeout_s: float = _setting(0.0, "seconds that a turn may take; 0: no limit", at_least=0)
     mode: str = _setting("normal", "when to ask: manual, normal, auto, or plan (read only)", "PERMISSION_MODE", choices=MODES)
     allow: tuple[str, ...] = _setting((), "permission rules that allow, such as Shell(git status*)")
-    ask: tuple[str, ...] = _setting((), "permission rules that ask, whatever the mode, such as Shell(docker *)")
+    ask: tuple[str, ...] = _setting((), "permission rules that ask in every mode, such as Shell(docker *)")
     deny: tuple[str, ...] = _setting((), "permission rules that forbid, such as Write(secrets/**)")
     sandbox: str = _setting("auto", "where commands run", "LMTUI_SANDBOX", choices=SANDBOXES)
     network: str = _setting(
@@ -143,24 +150,29 @@ class Config:
     network_hosts: tuple[str, ...] = _setting(
         (), "hosts that the proxy lets through unasked, such as pypi.org or .pythonhosted.org"
     )
-    sandbox_runtime: str = _setting("", "the container engine's runtime, such as runsc; empty: its own")
+    sandbox_runtime: str = _setting("", "runtime of the container engine, such as runsc; empty: its default")
     toolchains: tuple[str, ...] = _setting((), "folders of tools (pyenv, cargo, nvm) that commands may read")
-    add_dirs: tuple[str, ...] = _setting((), "folders beside the workspace that the agent may read; DIR:rw: and change")
-    pass_env: tuple[str, ...] = _setting((), "environment variables that commands get")
-    command_timeout_s: int = _setting(120, "seconds that a command may take if the model asks for no other time", at_least=1)
-    command_max_timeout_s: int = _setting(600, "most seconds that the model may ask for", at_least=1)
+    add_dirs: tuple[str, ...] = _setting((), "other folders that the agent may read; DIR:rw allows changes")
+    pass_env: tuple[str, ...] = _setting((), "environment variables that are passed to commands")
+    command_timeout_s: int = _setting(120, "default time limit of a command in seconds", at_least=1)
+    command_max_timeout_s: int = _setting(600, "longest time limit in seconds that the model may request", at_least=1)
     command_memory_mb: int = _setting(0, "memory of a command in MB; 0: half of the machine's", at_least=0)
     command_cores: int = _setting(0, "processor cores for commands; 0: all", at_least=0)
     command_processes: int = _setting(1024, "processes and threads of all commands together", at_least=16)
     command_tmp_mb: int = _setting(0, "size of the private /tmp in MB; 0: a quarter of the memory, at most 4096", at_least=0)
     command_file_mb: int = _setting(4096, "largest file that a command may write, in MB", at_least=1)
     image: str = _setting("lmtui-sandbox:3", "Docker image of the sandbox", "LMTUI_IMAGE")
-    scheduler_interval_s: float = _setting(60.0, "most seconds between looks at jobs", "SCHEDULER_POLL_INTERVAL", at_least=1)
-    inbox: str = _setting("off", "make jobs of the tasks that other programs leave in .lmagent/inbox", choices=("off", "on"))
-    notify: str = _setting(
-        "auto", "how to tell that a session is done or waits while you look elsewhere", "LMTUI_NOTIFY", choices=NOTIFY_WAYS
+    scheduler_interval_s: float = _setting(60.0, "maximum seconds between job checks", "SCHEDULER_POLL_INTERVAL", at_least=1)
+    inbox: str = _setting(
+        "off", "create jobs from task files that other programs write to .lmagent/inbox", choices=("off", "on")
     )
-    theme: str = _setting("", "colours of the screen; empty: the default theme", "LMTUI_THEME")
+    notify: str = _setting(
+        "auto",
+        "how to notify you that a session is done or waits while you are in another window",
+        "LMTUI_NOTIFY",
+        choices=NOTIFY_WAYS,
+    )
+    theme: str = _setting("", "color theme; empty: the default theme", "LMTUI_THEME")
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,23 +186,23 @@ def _add_common(parser: Parser) -> None:
     add("--workspace", metavar="DIR", help="the folder that the agent works in")
     add("--url", help="the model server: a root, a /v1 or a full /v1/chat/completions address")
     add("--model", metavar="NAME")
-    add("--api-key", metavar="KEY", help="better in LLM_API_KEY: arguments can be seen by other users")
+    add("--api-key", metavar="KEY", help="API key; prefer LLM_API_KEY, because other users can see arguments")
     add("--mode", choices=MODES, help="when to ask before a tool runs (default: normal)")
     add("--sandbox", choices=SANDBOXES, help="where commands run (default: auto)")
     add("--network", choices=NETWORKS, help="network for commands (default: off)")
-    add("--max-iterations", type=int, metavar="N", help="requests in one turn")
+    add("--max-iterations", type=int, metavar="N", help="maximum number of requests in one turn")
     add("--temperature", type=float, metavar="X")
     add("--seed", type=int, metavar="N")
-    add("--timeout-s", type=float, metavar="N", help="seconds that the task may take")
+    add("--timeout-s", type=float, metavar="N", help="time limit of the task in seconds")
     add("--allow", action="append", metavar="RULE", help="allow what matches, for example 'Shell(git status*)'")
     add("--deny", action="append", metavar="RULE", help="forbid what matches, for example 'Write(secrets/**)'")
-    add("--budget", metavar="WORDS", help="what a new session may spend, for example '3h 200 steps 1.5M tokens'")
-    add("--no-sub-agents", action="store_const", const="off", dest="sub_agents", help="the model does all of its work itself")
+    add("--budget", metavar="WORDS", help="budget of a new session, for example '3h 200 steps 1.5M tokens'")
+    add("--no-sub-agents", action="store_const", const="off", dest="sub_agents", help="disable sub-agents")
     add("--no-mcp", action="store_const", const="off", dest="mcp", help="start no MCP servers")
     add("--no-hooks", action="store_const", const="off", dest="hooks", help="run no hooks")
-    add("--append-system-prompt", metavar="TEXT", help="instructions for the model, beside those of the folder")
-    add("--add-dir", action="append", metavar="DIR", help="a folder that the agent may read too; DIR:rw: and change")
-    add("-c", "--config", action="append", metavar="KEY=VALUE", help="any setting, for example -c command_timeout_s=300")
+    add("--append-system-prompt", metavar="TEXT", help="extra instructions for the model, added to those of the folder")
+    add("--add-dir", action="append", metavar="DIR", help="another folder that the agent may read; DIR:rw allows changes")
+    add("-c", "--config", action="append", metavar="KEY=VALUE", help="set any setting, for example -c command_timeout_s=300")
 
 
 def _add_gguf(parser: Parser) -> None:
@@ -212,7 +212,7 @@ def _add_gguf(parser: Parser) -> None:
 
 def _add_output(parser: Parser) -> None:
     parser.add_argument("--output", choices=("text", "json", "stream-json"), default="text")
-    parser.add_argument("--plain", action="store_true", help="on a terminal: line by line instead of full screen")
+    parser.add_argument("--plain", action="store_true", help="line by line instead of full screen, on a terminal")
     parser.add_argument("--json", dest="output", action="store_const", const="json", help="the same as --output json")
 
 
@@ -230,20 +230,22 @@ def app_parser() -> Parser:
 
 
 def _add_image(parser: Parser) -> None:
-    parser.add_argument("--image", action="append", metavar="FILE", help="a picture for a model that sees; may be repeated")
+    parser.add_argument(
+        "--image", action="append", metavar="FILE", help="attach a picture, for a vision model; may be repeated"
+    )
 
 
 def run_parser() -> Parser:
     """Return the parser of `lmtui run`."""
     parser = _parser("run", "Run one task without a screen.", 'lmtui run --mode auto "add a test for parse()"')
     add = parser.add_argument
-    add("task", nargs="?", metavar="TASK", help="what to do; standard input joins it, or is the task (also with -)")
+    add("task", nargs="?", metavar="TASK", help="what to do; standard input is added to it, or is the task (also with -)")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--continue", dest="goes_on", action="store_true", help="go on in the newest session")
-    which.add_argument("--resume", metavar="ID", help="go on in this session")
-    add("--output-schema", metavar="FILE", help="a JSON Schema that the answer has to match")
-    add("--output-last-message", metavar="FILE", help="write the answer to this file too")
-    add("--ephemeral", action="store_true", help="keep no session")
+    which.add_argument("--continue", dest="goes_on", action="store_true", help="continue the newest session")
+    which.add_argument("--resume", metavar="ID", help="continue this session")
+    add("--output-schema", metavar="FILE", help="JSON Schema that the answer must match")
+    add("--output-last-message", metavar="FILE", help="also write the answer to this file")
+    add("--ephemeral", action="store_true", help="do not save the session")
     _add_common(parser)
     _add_gguf(parser)
     _add_image(parser)
@@ -266,7 +268,7 @@ def plan_parser() -> Parser:
 
 
 def _add_approve(parser: Parser) -> None:
-    parser.add_argument("--approve", action="store_true", help="without a screen: approve the plan unseen and carry it out")
+    parser.add_argument("--approve", action="store_true", help="without a screen: approve the plan unseen and run it")
     text = "with --approve: the files and commands that the plan names need no further yes, as far as that is safe"
     parser.add_argument("--allow-named", action="store_true", help=text)
 
@@ -287,7 +289,7 @@ def resume_parser() -> Parser:
 def demo_parser() -> Parser:
     """Return the parser of `lmtui demo`."""
     parser = _parser("demo", "The whole program on a built-in scripted model server.", "lmtui demo --headless --keep /tmp/demo")
-    parser.add_argument("--headless", action="store_true", help="without the screen")
+    parser.add_argument("--headless", action="store_true", help="run without the full screen")
     parser.add_argument("--keep", metavar="DIR", help="work in this folder (or --workspace DIR)")
     parser.add_argument("--plan", dest="plans_first", action="store_true", help="a task that is planned first")
     parser.add_argument("--agents", action="store_true", help="a task that sub-agents do")
@@ -305,18 +307,18 @@ def submit_parser() -> Parser:
     add = parser.add_argument
     add("task", metavar="TASK", help="what to do; - reads it from standard input")
     add("--at", metavar="TIME", help="once: 2026-05-01T09:00 (Z, +02:00 for other zones), 09:00, 'in 30m'")
-    add("--every", metavar="SPAN", help="again and again: 90s, 30m, 2h, 1d")
-    add("--daily", metavar="HH:MM", help="each day")
-    add("--hourly", metavar=":MM", help="each hour")
+    add("--every", metavar="SPAN", help="repeat: 90s, 30m, 2h, 1d")
+    add("--daily", metavar="HH:MM", help="every day")
+    add("--hourly", metavar=":MM", help="every hour")
     add("--cron", metavar="FIELDS", help='five fields: "0 9 * * mon-fri"')
     add("--startup", action="store_true", help="whenever a scheduler starts here")
     add("--zone", metavar="NAME", help="the time zone of these times, such as Europe/Berlin (default: this machine's)")
-    add("--missed", choices=("run", "skip"), default="run", help="a time that passed with nobody there: run late, or skip")
-    add("--mode", choices=MODES, help="permission mode; what would ask is refused, as nobody is there")
+    add("--missed", choices=("run", "skip"), default="run", help="missed runs: run late or skip")
+    add("--mode", choices=MODES, help="permission mode; anything that needs approval is denied")
     add("--allow", action="append", metavar="RULE", help="allow what matches, for this job")
     add("--deny", action="append", metavar="RULE", help="forbid what matches, for this job")
     add("--name", metavar="TITLE", help="title of the job and of its sessions")
-    add("--session", metavar="ID", help="always go on in this session; else each run has a fresh one")
+    add("--session", metavar="ID", help="reuse this session for every run (default: a new one)")
     return _with_report(parser)
 
 
@@ -332,7 +334,7 @@ def scheduler_parser() -> Parser:
     """Return the parser of `lmtui scheduler`."""
     parser = _parser("scheduler", "Run jobs at their time, without a screen, until it is stopped.", "lmtui scheduler --once")
     parser.add_argument("--once", action="store_true", help="run what is due now, then end")
-    parser.add_argument("--interval-s", type=float, metavar="N", help="look at the jobs at least every N seconds")
+    parser.add_argument("--interval-s", type=float, metavar="N", help="check jobs at least every N seconds")
     _add_common(parser)
     return parser
 
@@ -352,7 +354,7 @@ def serve_parser() -> Parser:
 def sessions_parser() -> Parser:
     """Return the parser of `lmtui sessions`."""
     parser = _parser("sessions", "List the sessions of a workspace.", 'lmtui sessions --search "slugify test"')
-    parser.add_argument("--search", default="", metavar="WORDS", help="only those whose text has all these words")
+    parser.add_argument("--search", default="", metavar="WORDS", help="only sessions whose text contains all these words")
     parser.add_argument("--limit", type=int, default=20, metavar="N")
     return _with_report(parser)
 
@@ -377,8 +379,10 @@ def models_parser() -> Parser:
     """Return the parser of `lmtui models`."""
     doc = "Show the model servers that answer and their models, or examine one: how it calls tools best, how fast it is."
     parser = _parser("models", doc, "lmtui models --exam qwen2.5-coder:7b")
-    parser.add_argument("--exam", metavar="NAME", help="measure this model (or the only one whose name holds NAME) and keep it")
-    parser.add_argument("--quick", action="store_true", help="exam: fewer tasks, and the window is not probed")
+    parser.add_argument(
+        "--exam", metavar="NAME", help="measure this model (or the only one whose name contains NAME) and save the result"
+    )
+    parser.add_argument("--quick", action="store_true", help="exam: fewer tasks, without probing the window")
     parser.add_argument("--url")
     parser.add_argument("--api-key", metavar="KEY")
     return _with_report(parser)
@@ -387,7 +391,7 @@ def models_parser() -> Parser:
 def doctor_parser() -> Parser:
     """Return the parser of `lmtui doctor`."""
     parser = _parser("doctor", "Check everything lmtui needs; each row says what to do.", "lmtui doctor")
-    parser.add_argument("--offline", action="store_true", help="start no MCP server and ask no model server")
+    parser.add_argument("--offline", action="store_true", help="do not start MCP servers or contact model servers")
     return _with_report(parser)
 
 
@@ -396,9 +400,11 @@ def sandbox_parser() -> Parser:
     parser = _parser("sandbox", "What isolates commands on this machine.", "lmtui sandbox check")
     parser.add_argument("action", nargs="?", choices=("check", "explain", "image", "shell"), default="check")
     parser.add_argument("--from", dest="source", default="", metavar="NAME", help="image: pull this one instead of building")
-    parser.add_argument("--project", action="store_true", help="image: build the one that this project describes, for it alone")
+    parser.add_argument(
+        "--project", action="store_true", help="image: build the image that this project describes, for this project only"
+    )
     parser.add_argument("--yes", action="store_true", help="image --project: build without asking")
-    parser.add_argument("--cache", default="", metavar="FILE", help="image: keep it in, and take it from, this archive")
+    parser.add_argument("--cache", default="", metavar="FILE", help="image: save it to this archive, or load it from there")
     parser.add_argument("--sandbox", choices=SANDBOXES, help="explain, shell: which one")
     return _with_report(parser)
 
@@ -412,13 +418,13 @@ def mcp_parser() -> Parser:
     add("name", nargs="?", metavar="NAME", help="the server")
     parser.behind = "server"
     parser.set_defaults(server=[])
-    add("--url", dest="server_url", metavar="URL", help="add: the address of a server; a program stands behind --")
-    add("--env", action="append", metavar="NAME=VALUE", help="add: a variable for the program; ${NAME} takes yours")
+    add("--url", dest="server_url", metavar="URL", help="add: the address of a server; a program follows --")
+    add("--env", action="append", metavar="NAME=VALUE", help="add: a variable for the program; ${NAME} inserts yours")
     add("--header", action="append", metavar="NAME=VALUE", help="add: a header for the address")
     add("--network", dest="server_network", metavar="HOSTS", help="add, set: on, off, or hosts with commas between them")
     add("--where", choices=("sandbox", "host"), help="set: in the sandbox, or on this machine without one")
-    add("--reset", action="store_true", help="set: as the server's entry says again")
-    parser.add_argument("--sandbox", choices=SANDBOXES, help="where the servers run (default: as commands do)")
+    add("--reset", action="store_true", help="set: back to the server's entry")
+    parser.add_argument("--sandbox", choices=SANDBOXES, help="where the servers run (default: like commands)")
     return _with_report(parser)
 
 
@@ -434,7 +440,7 @@ def skills_parser() -> Parser:
 def help_parser() -> Parser:
     """Return the parser of `lmtui help`."""
     parser = _parser("help", "Show a page of the docs, or list them.", "lmtui help sandbox")
-    parser.add_argument("topic", nargs="?", default="", metavar="TOPIC", help="a page, or a word to look for in all of them")
+    parser.add_argument("topic", nargs="?", default="", metavar="TOPIC", help="a page, or a word to search for in all pages")
     return parser
 
 
@@ -456,7 +462,7 @@ def config_parser() -> Parser:
     parser.add_argument("action", nargs="?", choices=("show", "path", "trust"), default="show")
     parser.add_argument("--yes", action="store_true", help="trust: answer the question with yes")
     parser.add_argument("--list", action="store_true", help="trust: what is trusted, here and in other folders")
-    parser.add_argument("--revoke", nargs="?", const="", metavar="DIR", help="trust: take it back, here or in DIR")
+    parser.add_argument("--revoke", nargs="?", const="", metavar="DIR", help="trust: revoke it, here or in DIR")
     return _with_report(parser)
 
 

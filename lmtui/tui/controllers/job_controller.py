@@ -315,7 +315,7 @@ class JobController:
             self._stage.say(error.full_text(), "error")
             return
         when = moment_text(job.due, self._stage.now(), LocalZone()) if job.due is not None else "at the next start"
-        self._stage.say(f"job {job.id}: {sanitize_line(job.title)}, {when}; what would ask is refused, as nobody is there")
+        self._stage.say(f"job {job.id}: {sanitize_line(job.title)}, {when}; anything that needs approval is denied")
 
     async def _asked(self, title: str, placeholder: str) -> str:
         question: Screen[str | None] = AskText(title, placeholder=placeholder)
