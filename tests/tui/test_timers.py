@@ -29,4 +29,4 @@ async def test_a_timer_fires_though_its_thread_was_held_up_before_it_first_waite
 def test_no_other_one_shot_timer_is_used() -> None:
     folder = Path(timing.__file__).parent
     users = {path.name for path in folder.rglob("*.py") if ".set_timer(" in path.read_text()}
-    assert users == {"timers.py"}
+    assert users == {"timing.py"}

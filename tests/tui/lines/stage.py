@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from lmtui.core.events import Envelope, Event
 from lmtui.tui.lines.line_view import LineView
 from lmtui.tui.themes import default_variables
+from tests.tui.quiet import quiet
 
 NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
 
@@ -57,8 +58,7 @@ def screen_lines(view: LineView) -> list[str]:
 
 async def settled(pilot: Pilot[None]) -> None:
     """Wait until the frames that were asked for are drawn."""
-    await pilot.pause(0.08)
-    await pilot.pause()
+    await quiet(pilot.app)
 
 
 def envelopes(events: Iterable[Event], first: int = 1) -> list[Envelope]:

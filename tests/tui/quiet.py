@@ -1,0 +1,103 @@
+"""How tests wait until an app has done and drawn all that it was asked for, without sleeping for a guessed time.
+
+An app is quiet when each of its message pumps waits for a message, nothing is left to lay out, to paint or to call, no
+callback of the event loop is due, no call is in a thread, and no short one-shot timer runs. What only time brings (a
+clock's beat, a dead time, a worker that waits for somebody) is not waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from textual._context import active_message_pump
+from textual.app import App
+from textual.message_pump import MessagePump
+from textual.screen import Screen
+
+PATIENCE_S = 30.0
+SHORT_S = 0.06  # a longer one-shot timer is a time that the user sees pass
+LOOK_S = 0.001
+TURNS = 2  # how many turns of the event loop must find nothing to do
+
+_calls: WeakKeyDictionary[asyncio.AbstractEventLoop, set[asyncio.Future[Any]]] = WeakKeyDictionary()
+_run_in_executor = asyncio.BaseEventLoop.run_in_executor
+
+
+def run_counted(loop: asyncio.BaseEventLoop, *of_what: Any) -> asyncio.Future[Any]:
+    """Do what an event loop's `run_in_executor` does, and remember the call while it lasts."""
+    call = _run_in_executor(loop, *of_what)
+    under_way = _calls.setdefault(loop, set())
+    under_way.add(call)
+    call.add_done_callback(under_way.discard)
+    return call
+
+
+async def wait_for_idle(min_sleep: float = 0, max_sleep: float = 0) -> None:
+    """Stand in for Textual's function of this name, which sleeps 20 ms and looks at the use of the CPU."""
+    await quiet(active_message_pump.get().app)
+
+
+async def quiet(app: App[Any]) -> None:
+    """Wait until an app is quiet; fail after a time and say what kept it busy."""
+    turns = 0
+    loop = asyncio.get_running_loop()
+    end_s = loop.time() + PATIENCE_S
+    while turns < TURNS:
+        is_stepping = bool(loop._ready)  # type: ignore[attr-defined]
+        await asyncio.sleep(0)
+        if app._exit or not app._running or app._exception is not None:
+            return
+        busy = next(_what_is_left(app, loop), "")
+        turns = 0 if busy else turns + 1
+        if busy and loop.time() > end_s:
+            raise AssertionError(f"the app does not become quiet: {busy}")
+        if busy and not is_stepping:
+            await asyncio.sleep(LOOK_S)
+
+
+def _what_is_left(app: Any, loop: asyncio.AbstractEventLoop) -> Iterator[str]:
+    """Name what an app has still to do; what waits for the next frame is drawn at once."""
+    if loop._ready:  # type: ignore[attr-defined]
+        yield "callbacks of the event loop"
+    for pump in _pumps(app):
+        if pump._running and not _is_waiting(pump):
+            yield f"messages of {pump}"
+        if any(_is_short(timer) for timer in list(pump._timers)):
+            yield f"a timer of {pump}"
+    if not app.animator._complete_event.is_set():
+        yield "an animation"
+    screen = app._screen_stacks[app._current_mode][-1]
+    if screen._running and _is_to_draw(screen):
+        screen._on_timer_update()
+        yield f"a frame of {screen}"
+    if _calls.get(loop):
+        yield "a call in a thread"
+
+
+def _pumps(app: App[Any]) -> Iterator[MessagePump]:
+    yield app
+    for stack in app._screen_stacks.values():
+        for screen in stack:
+            yield from screen.walk_children(with_self=True)
+
+
+def _is_waiting(pump: MessagePump) -> bool:
+    """Tell whether a message pump has nothing to do but to wait for its next message."""
+    queue: Any = pump._message_queue
+    is_asking = any(not waiter.done() for waiter in queue.ready_event._waiters)
+    return bool(is_asking and queue.empty() and pump._pending_message is None and not pump._next_callbacks)
+
+
+def _is_short(timer: Any) -> bool:
+    is_running = timer._task is not None and not timer._task.done() and timer._active.is_set()
+    return is_running and timer._repeat == 0 and timer._interval <= SHORT_S
+
+
+def _is_to_draw(screen: Screen[Any]) -> bool:
+    if screen.app._batch_count:
+        return False
+    is_to_draw = screen._layout_required or screen._scroll_required or screen._repaint_required
+    return bool(is_to_draw or screen._recompose_required or screen._dirty_widgets or screen._callbacks)
