@@ -293,7 +293,7 @@ def _task_and_input(task: str | None) -> tuple[str, str]:
     """Return the task, and what was piped in next to it.
 
     Raises:
-        UsageError: there are no words for the model, or too many.
+        UsageError: no words for the model, or too many.
     """
     from lmtui.headless.inputs import read_piped
 

@@ -209,7 +209,7 @@ def setting_flags(given: Iterable[str]) -> dict[str, Any]:
     """Return settings that were given as `KEY=VALUE`, the value as TOML has it or as plain text.
 
     Raises:
-        ConfigError: there is no such setting, or no value.
+        ConfigError: no such setting, or no value.
     """
     flags: dict[str, Any] = {}
     for text in given:
@@ -323,7 +323,7 @@ def _tightens(name: str, value: Any, values: Mapping[str, Any]) -> bool:
 def _from_toml(path: Path) -> dict[str, Any]:
     try:
         if path.exists() and (not path.is_file() or path.stat().st_size > _MAX_TOML_BYTES):
-            raise ConfigError(f"{path} cannot be read: it is no ordinary file, or too large", "Mend or remove it.")
+            raise ConfigError(f"{path} cannot be read: it is not a regular file, or too large", "Mend or remove it.")
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return {}

@@ -335,7 +335,7 @@ def test_a_folder_cannot_make_lmtui_read_without_end(workspace: Path, target: st
         path.write_text("# \n" * 500_000)
     else:
         path.symlink_to(target)
-    with pytest.raises(ConfigError, match="no ordinary file, or too large"):
+    with pytest.raises(ConfigError, match="not a regular file, or too large"):
         load_config(workspace, {}, {})
 
 

@@ -37,7 +37,7 @@ def known_rules(rules: Sequence[Rule]) -> tuple[Rule, ...]:
     """Return rules with the tools' own names.
 
     Raises:
-        UsageError: there is no such tool, or the pattern is none.
+        UsageError: no such tool, or the pattern is none.
     """
     tools = ToolRegistry() if rules else None
     return tuple(_known(rule, tools) for rule in rules if tools is not None)
@@ -99,7 +99,7 @@ def _known(rule: Rule, tools: ToolRegistry) -> Rule:
     """Return a rule with the tool's canonical name; a rule for an unknown tool would silently never match.
 
     Raises:
-        UsageError: there is no such tool, or the pattern is none.
+        UsageError: no such tool, or the pattern is none.
     """
     if rule.tool == "*" or rule.tool.startswith((MCP, PROMOTED)):
         return rule

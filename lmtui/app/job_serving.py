@@ -59,7 +59,7 @@ def checked_job(wanted: NewJob, workspace: Path) -> JobRecord:
     if due is not None and (now - due).total_seconds() > 1:
         raise UsageError(f"{wanted.schedule} is over", "Name a time to come.")
     if wanted.mode and wanted.mode not in tuple(Mode):
-        raise UsageError(f"{wanted.mode!r} is no mode", f"There are {', '.join(Mode)}.")
+        raise UsageError(f"{wanted.mode!r} is not a mode", f"There are {', '.join(Mode)}.")
     record = replace(
         new_record(wanted.text, wanted.title),
         schedule=schedule_text(schedule),
@@ -95,12 +95,12 @@ def _own_session(wanted: str, workspace: Path) -> str:
 
 
 def _check_text(text: str) -> None:
-    """Refuse what is no text: bytes that are no UTF-8 come from a command line as lone surrogates."""
+    """Refuse what is not text: bytes that are not UTF-8 come from a command line as lone surrogates."""
     try:
         _ = text.encode()
     except UnicodeEncodeError as error:
         shown = text.encode("utf-8", "backslashreplace").decode()[:60]
-        raise UsageError(f"{shown!r} is no text: character {error.start + 1} is half of one", "Write it in UTF-8.") from error
+        raise UsageError(f"{shown!r} is not text: character {error.start + 1} is half of one", "Write it in UTF-8.") from error
 
 
 @functools.cache

@@ -40,7 +40,7 @@ def session_events(workspace: Path, session_id: str) -> Sequence[Envelope]:
     """Return a session's durable events.
 
     Raises:
-        SessionFileError: there is no such session, or its log cannot be read.
+        SessionFileError: no such session, or its log cannot be read.
     """
     return load(session_log(workspace, session_id)).events
 

@@ -116,7 +116,7 @@ def checked_wait(until: datetime, why: str, now: datetime) -> Wait:
 
 
 def _prose(text: str) -> list[str]:
-    """Return the lines that are no code: not fenced, not indented by four or more, not quoted."""
+    """Return the lines that are not code: not fenced, not indented by four or more, not quoted."""
     lines: list[str] = []
     fence = ""
     for line in text.splitlines():

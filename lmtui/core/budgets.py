@@ -20,7 +20,7 @@ _SCALES = {"": 1, "k": 1_000, "m": 1_000_000}
 
 @dataclass(frozen=True, slots=True)
 class SessionBudget:
-    """Tokens that are read again and written, requests, and seconds of work; 0 is no limit."""
+    """Tokens that are read again and written, requests, and seconds of work; 0 means no limit."""
 
     tokens: int = 0
     steps: int = 0
@@ -48,7 +48,7 @@ class SessionBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetSet(Event):
-    """The session may spend so much from now on; an empty budget is no limit."""
+    """The session may spend so much from now on; an empty budget means no limit."""
 
     kind: ClassVar[str] = "budget_set"
     budget: SessionBudget
@@ -67,7 +67,7 @@ class Budgets(Protocol):
     """What a session may spend, and the user's hand on it."""
 
     def in_force(self) -> tuple[SessionBudget, SessionBudget]:
-        """Return the budget (an empty one is no limit) and what was spent of it."""
+        """Return the budget (an empty one means no limit) and what was spent of it."""
 
     def give(self, budget: SessionBudget) -> None:
         """Let the session spend so much from now on."""
@@ -96,7 +96,7 @@ def whole_budget(text: str) -> SessionBudget:
     """
     budget, rest = read_budget(text)
     if rest:
-        raise UsageError(f"{rest[:40]!r} is no part of a budget", f"Write it like {FORM}.")
+        raise UsageError(f"{rest[:40]!r} is not a part of a budget", f"Write it like {FORM}.")
     return budget
 
 

@@ -50,7 +50,7 @@ def set_budget(budgets: Budgets, words: str) -> None:
     """Set a session's budget by words, or with `off` take it away.
 
     Raises:
-        UsageError: the words are no budget.
+        UsageError: the words are not a budget.
     """
     if words.strip() == "off":
         budgets.give(SessionBudget())
@@ -62,13 +62,13 @@ def begin_deep(budgets: Budgets, words: str) -> str:
     """Set the budget that the words begin with and return the task behind it.
 
     Raises:
-        UsageError: there is no budget, or no task behind it.
+        UsageError: no budget, or no task behind it.
     """
     if not words.strip():
         raise UsageError("/deep needs a budget and a task", f"Write it like {_DEEP_FORM}.")
     budget, task = read_budget(words)
     if not task:
-        raise UsageError("there is no task behind the budget", f"Write it like {_DEEP_FORM}.")
+        raise UsageError("no task behind the budget", f"Write it like {_DEEP_FORM}.")
     budgets.give(budget)
     return task
 
@@ -130,7 +130,7 @@ def set_calls(calls: Calls, name: str) -> None:
     """Set the form of calls by its name; `auto` lets lmtui choose again.
 
     Raises:
-        UsageError: there is no such form.
+        UsageError: no such form.
     """
     if name not in CALL_CHOICES:
         raise UsageError(f"no form of calls {sanitize_line(name)!r}", f"There are {', '.join(CALL_CHOICES)}.")

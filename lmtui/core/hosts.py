@@ -55,7 +55,7 @@ def without_alias(root: str) -> str:
 
 
 def is_same_server(one: str, other: str) -> bool:
-    """Tell whether two addresses are the same server, whatever form they have; what is no address is only itself."""
+    """Tell whether two addresses are the same server, whatever form they have; what is not an address is only itself."""
     try:
         return without_alias(root_url(one)) == without_alias(root_url(other))
     except UsageError:

@@ -104,7 +104,7 @@ NO_PERSONA = (
     "Write one into .lmagent/.soul.md (or .soul.md) of this folder, or into soul.md in your settings folder for all folders.",
 )
 NO_INSTRUCTIONS = (
-    "No instructions: there is no AGENTS.md here or above, up to the top of the repository.",
+    "No instructions: no AGENTS.md here or above, up to the top of the repository.",
     "/init drafts one from what is in this folder. CLAUDE.md, GEMINI.md and .lmagent.md are read too.",
 )
 INIT_TASK = """\

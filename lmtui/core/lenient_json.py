@@ -60,7 +60,7 @@ def read_loose_json(text: str) -> object:
                 where = where or f" at line {error.lineno}"
             except (ValueError, RecursionError):
                 continue
-    raise ValueError(f"no whole JSON value{where}")
+    raise ValueError(f"not a complete JSON value{where}")
 
 
 def objects_in(text: str, word: str) -> Iterator[object]:

@@ -61,7 +61,7 @@ class Field:
         """Return what a person typed as the field's own value; None where an optional field was left empty.
 
         Raises:
-            UsageError: it is no such value; the text says what would be.
+            UsageError: it is not such a value; the text says what would be.
         """
         text = text.strip()
         if not text and self.default is not None:
@@ -289,7 +289,7 @@ class McpServers(Protocol):
         """Keep where the user lets a server run; it holds for its entry as it is now.  Blocks (small files).
 
         Raises:
-            UsageError: there is no such server, or it is not started here.
+            UsageError: no such server, or it is not started here.
         """
 
     def resources(self) -> Sequence[McpResource]:

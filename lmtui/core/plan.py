@@ -364,7 +364,7 @@ def find_step(plan: Plan, step_id: int) -> PlanStep:
         if step.id == step_id:
             return step
     if not plan.steps:
-        raise ToolError("there is no approved plan, so there are no steps", "Your own list is kept by todo_add.")
+        raise ToolError("no approved plan, so there are no steps", "Your own list is kept by todo_add.")
     raise ToolError(f"no step {step_id} (there are: {named([step.id for step in plan.steps])})")
 
 

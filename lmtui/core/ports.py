@@ -361,7 +361,7 @@ class Toolbox(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one turn may spend; the units are in the names, 0 is no limit.
+    """What one turn may spend; the units are in the names, 0 means no limit.
 
     `max_tokens` are those that are read again and written; what a server takes from its cache does not count.  The last 4 end
     loops: the turn ends when more than half of the last `max_same_tool_streak` calls are the same one with the same result, or

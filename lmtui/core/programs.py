@@ -50,7 +50,7 @@ class NoInterpreter:
     async def run(self, code: str, *, timeout_s: float, on_output: Callable[[str], None]) -> CodeResult:
         """Say so."""
         del code, timeout_s, on_output
-        raise SandboxUnavailable("there is no Python here", "Use shell.")
+        raise SandboxUnavailable("no Python here", "Use shell.")
 
     async def close(self) -> None:
         """Do nothing."""
@@ -124,5 +124,5 @@ class GuardedLauncher(Launcher, Protocol):
         What it made for programs outside (`.git`, `.vscode` …) is moved aside at the end; the list then says what, in words.
 
         Raises:
-            SandboxError: there is no sandbox to look from, or something could not be moved aside.
+            SandboxError: no sandbox to look from, or something could not be moved aside.
         """

@@ -241,7 +241,7 @@ class PromptFiles(Protocol):
         """Return every file as it is now, by name, also what cannot be used.  Blocks (small files)."""
 
     async def read(self, text: str) -> FilledPrompt | None:
-        """Return the prompt that a typed text calls up, None where it is no such command.
+        """Return the prompt that a typed text calls up, None where it is not such a command.
 
         Raises:
             LmtuiError: it is a server's, and lacks an argument, or the server does not give it.
@@ -289,7 +289,7 @@ def fill(file: PromptFile, arguments: str) -> FilledPrompt:
 
 
 def find_prompt(files: Sequence[PromptFile], text: str) -> FilledPrompt | None:
-    """Return the prompt that a typed text calls up, None where it is no such command."""
+    """Return the prompt that a typed text calls up, None where it is not such a command."""
     match = _NAME.match(text.strip())
     if match is None:
         return None

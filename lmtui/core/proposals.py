@@ -77,7 +77,7 @@ def _problem_of_step(step: PlanStep, known: Sequence[int]) -> str:
         return "needs an id from 1 on"
     unknown = [each for each in step.depends_on if each not in known]
     if unknown:
-        return f"depends on {named(unknown)}, which is no step"
+        return f"depends on {named(unknown)}, which is not a step"
     if step.risk not in STEP_RISKS:
         return f"has the risk {step.risk[:20]!r}; it is one of {', '.join(STEP_RISKS)}"
     if max(len(step.files), len(step.commands)) > MAX_NAMED:
@@ -134,7 +134,7 @@ def find_proposal(text: str) -> Proposal | None:
     found = (each for each in objects_in(text, "steps") if isinstance(each, dict) and _has_steps(each))
     value = next(found, None)
     if value is None:
-        raise ToolError("the plan in your answer is no whole JSON object.", f"Give it as {FORM}")
+        raise ToolError("the plan in your answer is not a complete JSON object.", f"Give it as {FORM}")
     return read_proposal(value)
 
 
@@ -178,7 +178,7 @@ def _listed(text: str) -> object:
     try:
         return read_loose_json(text) if text.lstrip()[:1] in ("[", "{", "`") else _lines(text)
     except ValueError as error:
-        raise ToolError("the steps are no whole JSON list.", f"Give the plan as {FORM}") from error
+        raise ToolError("the steps are not a complete JSON list.", f"Give the plan as {FORM}") from error
 
 
 def _lines(text: str) -> list[str]:
@@ -199,7 +199,7 @@ class _Numbers:
         """
         key = _key(given)
         if key not in self.by_id:
-            raise ToolError(f"a step depends on {str(given)[:40]!r}, which is no step.", f"Give the plan as {FORM}")
+            raise ToolError(f"a step depends on {str(given)[:40]!r}, which is not a step.", f"Give the plan as {FORM}")
         return self.by_id[key]
 
 
@@ -428,5 +428,5 @@ def _ids(given: _Field, known: set[int]) -> list[int]:
     words = [word for word in re.split(r"[,\s]+", given.value) if word]
     for word in words:
         if not word.isdecimal() or len(word) > 5 or int(word) not in known:
-            raise UsageError(f"line {given.line}: after names {word[:20]!r}, which is no step")
+            raise UsageError(f"line {given.line}: after names {word[:20]!r}, which is not a step")
     return [int(word) for word in words]

@@ -151,12 +151,12 @@ class NoSkills:
 
     async def use(self, name: str) -> SkillUse:
         """Say so."""
-        raise ToolError(f"there is no skill {name[:60]!r} here")
+        raise ToolError(f"no skill {name[:60]!r} here")
 
     async def read_file(self, name: str, file: str) -> str:
         """Say so."""
         del file
-        raise ToolError(f"there is no skill {name[:60]!r} here")
+        raise ToolError(f"no skill {name[:60]!r} here")
 
     def check(self, path: str, text: str, function: str, name: str) -> PromotedTool:
         """Say so."""

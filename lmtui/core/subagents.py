@@ -54,7 +54,7 @@ class NoAgentDefinitions:
 
     async def named(self, name: str) -> AgentDefinition:
         """Say so."""
-        raise ToolError(f"there is no sub-agent {name[:60]!r}: none is defined here", "Call it again without `agent`.")
+        raise ToolError(f"no sub-agent {name[:60]!r}: none is defined here", "Call it again without `agent`.")
 
 
 MOST_TASKS = 8
@@ -219,7 +219,7 @@ def _task_list(value: object) -> list[Any]:
     if isinstance(value, str):
         value = _from_text(value)
     if not isinstance(value, list):
-        raise ToolError(f"the manifest is no list of tasks but {type(value).__name__}", f"Send {FORM}.")
+        raise ToolError(f"the manifest is not a list of tasks but {type(value).__name__}", f"Send {FORM}.")
     return value
 
 
@@ -234,7 +234,7 @@ def _brief(task: object, number: int) -> Brief:
     if isinstance(task, str):
         task = {"objective": task}
     if not isinstance(task, Mapping):
-        raise ToolError(f"task {number} is no object", f"Send {FORM}.")
+        raise ToolError(f"task {number} is not an object", f"Send {FORM}.")
     task_id = str(task.get("task_id") or task.get("id") or f"t{number}").strip()
     objective = str(task.get("objective") or task.get("description") or task.get("task") or "").strip()
     if not objective:
@@ -291,7 +291,7 @@ def _check_ids(briefs: Sequence[Brief]) -> None:
         if brief.task_id in brief.depends_on:
             raise ToolError(f"task {brief.task_id} depends on itself")
         if unknown := [each for each in brief.depends_on if each not in ids]:
-            raise ToolError(f"task {brief.task_id} depends on {unknown[0]}, which is no task", f"Tasks: {', '.join(ids)}.")
+            raise ToolError(f"task {brief.task_id} depends on {unknown[0]}, which is not a task", f"Tasks: {', '.join(ids)}.")
     circle = cycle_of({brief.task_id: brief.depends_on for brief in briefs})
     if circle:
         raise ToolError(f"tasks wait for each other in a circle: {' → '.join(circle)}", "Take one of the dependencies out.")

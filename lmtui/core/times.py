@@ -48,7 +48,7 @@ def zone_of(name: str) -> tzinfo:
     """Return a zone by its IANA name; an empty name is this machine's own.
 
     Raises:
-        UsageError: there is no such zone.
+        UsageError: no such zone.
     """
     if not name:
         return LocalZone()
@@ -57,7 +57,7 @@ def zone_of(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (OSError, ValueError, KeyError) as error:
-        text = f"there is no time zone {name[:60]!r} on this machine"
+        text = f"no time zone {name[:60]!r} on this machine"
         raise UsageError(text, "Names are such as Europe/Berlin or UTC.") from error
 
 
@@ -99,10 +99,10 @@ def read_moment(text: str, now: datetime, zone: tzinfo) -> datetime:
             return now.astimezone(UTC) + timedelta(seconds=span_s(f"{found[1]}{found[2] or 'm'}"))
         read = datetime.fromisoformat(text.replace(" ", "T", 1) if "T" not in text else text)
         if not FIRST_YEAR <= read.year <= LAST_YEAR:
-            raise ValueError(f"{read.year} is no year that a clock here shows")
+            raise ValueError(f"{read.year} is not a year that a clock here shows")
         return read.astimezone(UTC) if read.tzinfo is not None else moment_of(read, zone)
     except (ValueError, OverflowError) as error:
-        raise UsageError(f"{text[:60]!r} is no time", f"Write {FORMS}.") from error
+        raise UsageError(f"{text[:60]!r} is not a time", f"Write {FORMS}.") from error
 
 
 def _next_clock(clock: time, now: datetime, zone: tzinfo) -> datetime:
@@ -120,7 +120,7 @@ def _time_of(text: str) -> time:
     try:
         return time.fromisoformat(text if text[1:2] != ":" else f"0{text}")
     except ValueError as error:
-        raise UsageError(f"{text[:20]!r} is no time of the day", "Write HH:MM, such as 09:30.") from error
+        raise UsageError(f"{text[:20]!r} is not a time of the day", "Write HH:MM, such as 09:30.") from error
 
 
 def clock_time(text: str) -> time:
@@ -131,7 +131,7 @@ def clock_time(text: str) -> time:
     """
     text = text.strip()
     if _CLOCK.match(text) is None:
-        raise UsageError(f"{text[:20]!r} is no time of the day", "Write HH:MM, such as 09:30.")
+        raise UsageError(f"{text[:20]!r} is not a time of the day", "Write HH:MM, such as 09:30.")
     return _time_of(text)
 
 
@@ -145,7 +145,7 @@ def span_s(text: str) -> int:
     unit = found[2].lower() if found is not None else ""
     seconds = _UNITS_S.get(unit) or _UNITS_S.get(unit.removesuffix("s"), 0)
     if found is None or not seconds:
-        raise UsageError(f"{text[:20]!r} is no length of time", "Write 90s, 30m, 2h or 1d.")
+        raise UsageError(f"{text[:20]!r} is not a length of time", "Write 90s, 30m, 2h or 1d.")
     return int(found[1]) * seconds
 
 

@@ -79,7 +79,7 @@ def read_address(text: str) -> PageAddress:
         parts = urlsplit(url if "://" in url else f"https://{url}")
         port = parts.port
     except ValueError as error:
-        raise ToolError(f"{text[:80]!r} is no web address: {error}") from error
+        raise ToolError(f"{text[:80]!r} is not a web address: {error}") from error
     if parts.scheme not in _PORTS:
         raise ToolError(f"only http and https are fetched, not {parts.scheme[:20]}")
     _check(parts, text)
@@ -90,7 +90,7 @@ def read_address(text: str) -> PageAddress:
 
 def _check(parts: SplitResult, text: str) -> None:
     if not parts.hostname or len(text) > _MAX_URL_CHARS:
-        raise ToolError(f"{text[:80]!r} is no web address")
+        raise ToolError(f"{text[:80]!r} is not a web address")
     if "@" in parts.netloc:
         raise ToolError("addresses with a user name or password are not fetched")
     if any(ord(char) <= ord(" ") or ord(char) > ord("~") for char in text.strip()):

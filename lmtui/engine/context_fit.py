@@ -261,7 +261,7 @@ def _room_for(context: AgentContext, tokens: int, room: RoomNeeded, why: str) ->
     """Return how room is made.
 
     Raises:
-        WindowFull: there is no way, or the last ones brought too little.
+        WindowFull: no way, or the last ones brought too little.
     """
     book = context.window
     event = None if book.little > 1 else plan_room(context, tokens, room, why)

@@ -59,7 +59,7 @@ class Journal:
 
         Raises:
             SessionFileError: it could not be written.  It was published all the same, so that what happened can be seen,
-                but it is no part of the session.
+                but it is not a part of the session.
         """
         self._seq += 1
         envelope = Envelope(self._seq, self._now(), self._session_id, self._redactor.value(event))

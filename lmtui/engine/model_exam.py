@@ -56,7 +56,7 @@ class FormTrial:
         """
         for task in tasks:
             if not has_time():
-                self.counts.why_not = "there was no time for the other tasks"
+                self.counts.why_not = "no time for the other tasks"
             if self.counts.why_not:
                 return
             say(f"calls, {self._form}: {task.name}")

@@ -201,7 +201,7 @@ class StopPolicy:
     Args:
         task: what the user asked for.
         most_empty: so many empty answers in a row end the turn (0: no limit).
-        trusts_words: the model is known to call tools; what it says it would do is no reason to ask again.
+        trusts_words: the model is known to call tools; what it says it would do is not a reason to ask again.
     """
 
     def __init__(self, task: str = "", *, most_empty: int = _MOST_EMPTY, trusts_words: bool = False) -> None:

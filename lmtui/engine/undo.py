@@ -206,7 +206,7 @@ def take_back(diff: str, index: int, text: str, old: str) -> str:
     A diff is made to be shown: what it says of `old`, the text before the change, is believed only where it is true.
 
     Raises:
-        SandboxError: there is no such hunk, or its lines are not there any more, or more than once, or the diff is cut or does
+        SandboxError: no such hunk, or its lines are not there any more, or more than once, or the diff is cut or does
             not show them as they are.
     """
     hunks = parse_hunks(diff)

@@ -18,14 +18,14 @@ def read_arguments(tool: str, text: str) -> dict[str, object]:
     """Return the arguments as the model wrote them.
 
     Raises:
-        ToolError: they are no JSON object, or nested too deep.
+        ToolError: they are not a JSON object, or nested too deep.
     """
     try:
         found = json.loads(text, strict=False) if text.strip() else {}
     except (ValueError, RecursionError) as error:
-        raise ToolError(f"the arguments of {tool[:64]} are no JSON: {error}", "Send one JSON object.") from error
+        raise ToolError(f"the arguments of {tool[:64]} are not JSON: {error}", "Send one JSON object.") from error
     if not isinstance(found, dict):
-        raise ToolError(f"the arguments of {tool[:64]} are no JSON object", "Send one.")
+        raise ToolError(f"the arguments of {tool[:64]} are not a JSON object", "Send one.")
     return fit_values(tool, found)
 
 

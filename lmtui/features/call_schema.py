@@ -54,7 +54,7 @@ def read_schema(path: Path) -> JsonAnswer:
     """Return what a schema file wants of an answer.
 
     Raises:
-        UsageError: it cannot be read, or is no JSON Schema.
+        UsageError: it cannot be read, or is not a JSON Schema.
     """
     try:
         schema = json.loads(path.read_bytes()[:_MAX_BYTES])
@@ -65,7 +65,7 @@ def read_schema(path: Path) -> JsonAnswer:
         why = error.message if isinstance(error, SchemaError) else str(error)
         raise UsageError(f"{path} is not a JSON Schema: {why}", "See https://json-schema.org.") from error
     if not isinstance(schema, dict):
-        raise UsageError(f"{path} is not a JSON Schema: it is no object", "See https://json-schema.org.")
+        raise UsageError(f"{path} is not a JSON Schema: it is not an object", "See https://json-schema.org.")
     return JsonAnswer(schema)
 
 

@@ -74,7 +74,7 @@ def _read(path: Path) -> Image:
         raise UsageError(f"picture {path} is larger than {MAX_IMAGE_BYTES // 1_000_000} MB", "Make it smaller first.")
     media_type = sniff(data)
     if not media_type:
-        raise UsageError(f"{path} is no PNG, JPEG, GIF or WebP picture", "Convert it first.")
+        raise UsageError(f"{path} is not a PNG, JPEG, GIF or WebP picture", "Convert it first.")
     return Image(path.name, media_type, data)
 
 
@@ -97,7 +97,7 @@ def check_screen() -> None:
     """Make sure that a screen can be drawn.
 
     Raises:
-        UsageError: there is no terminal, or it cannot place a cursor or show what a screen is drawn with.
+        UsageError: no terminal, or it cannot place a cursor or show what a screen is drawn with.
     """
     if is_in_browser():
         return

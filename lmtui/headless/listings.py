@@ -172,7 +172,7 @@ async def exam_report(config: Config, arguments: argparse.Namespace) -> int:
     """Examine a model; 0: something works with it, 1: nothing does, or it cannot be examined.  A cancel prints what there is.
 
     Raises:
-        UsageError: there is no such model.
+        UsageError: no such model.
     """
     if not arguments.exam.strip():
         raise UsageError("--exam wants the name of a model", "`lmtui models` lists them.")

@@ -88,7 +88,7 @@ def _choose(workspace: Path, arguments: argparse.Namespace) -> None:
 def _pair(text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign or not name:
-        raise UsageError(f"{text!r} is no NAME=VALUE")
+        raise UsageError(f"{text!r} is not NAME=VALUE")
     return name, value
 
 
@@ -105,7 +105,7 @@ def _told_of_login(seen: ServersSeen, name: str) -> int:
     """Say what became of a login."""
     server = next((each for each in seen.servers if each.name == name), None)
     if server is None:
-        raise UsageError(f"there is no MCP server {name!r}", "`lmtui mcp list` names them.")
+        raise UsageError(f"no MCP server {name!r}", "`lmtui mcp list` names them.")
     print(f"{sanitize_line(name)}: {state_words(server)}")
     return 0 if server.state is ServerState.READY else 1
 

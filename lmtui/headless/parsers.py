@@ -22,7 +22,7 @@ def show_page(topic: str) -> None:
     """Print a page, or which there are.
 
     Raises:
-        UsageError: there is no such page, and none says anything about the topic.
+        UsageError: no such page, and none says anything about the topic.
     """
     pages = {page.stem: page for page in sorted(docs_dir().rglob("*.md")) if page.parent.name != "decisions"}
     if not topic:
@@ -38,7 +38,7 @@ def show_page(topic: str) -> None:
         near = difflib.get_close_matches(topic, pages, n=1)
         if not about and not near:
             raise UsageError(f"no page says anything about {topic!r}", "`lmtui help` lists the pages.")
-        print(f"there is no page {topic!r}. It stands on: {', '.join((about or near)[:_MOST_FOUND])}")
+        print(f"no page {topic!r}. It stands on: {', '.join((about or near)[:_MOST_FOUND])}")
         return
     print(page.read_text(encoding="utf-8"), end="")
 

@@ -36,7 +36,7 @@ def which_session(workspace: Path, wanted: str, text: str) -> tuple[str, str]:
     """Return the session to resume and the text to go on with; the only word may be either.
 
     Raises:
-        SessionFileError: there is no such session.
+        SessionFileError: no such session.
     """
     if wanted:
         try:
@@ -47,7 +47,7 @@ def which_session(workspace: Path, wanted: str, text: str) -> tuple[str, str]:
             text = wanted
     newest = list_sessions(workspace, limit=1)
     if not newest:
-        raise SessionFileError(f"there is no session in {workspace} yet", 'Start one with `lmtui` or `lmtui run "TASK"`.')
+        raise SessionFileError(f"no session in {workspace} yet", 'Start one with `lmtui` or `lmtui run "TASK"`.')
     return newest[0].id, text
 
 

@@ -79,7 +79,7 @@ async def read_task(extensions: Extensions, text: str, images: tuple[Image, ...]
             f"/{sanitize_line(name)} cannot be used: {sanitize_line(f'{broken.source}: {broken.problem}')}", AS_WORDS
         )
     near = nearest(name, ["skill", *OWN_NAMES, *(file.name for file in files if not file.problem)])
-    raise UsageError(f"there is no command /{sanitize_line(name)}", f"{near}  {AS_WORDS}".strip())
+    raise UsageError(f"no command /{sanitize_line(name)}", f"{near}  {AS_WORDS}".strip())
 
 
 async def _skill(extensions: Extensions, argument: str) -> Begin:

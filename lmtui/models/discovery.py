@@ -26,14 +26,14 @@ from lmtui.paths import state_dir
 
 @dataclass(frozen=True, slots=True)
 class ServerChoice:
-    """An address and a model on it; an empty address is no choice.  Keys are never kept here."""
+    """An address and a model on it; an empty address is not a choice.  Keys are never kept here."""
 
     url: str = ""
     model: str = ""
 
 
 def read_choice() -> ServerChoice:
-    """Return what was chosen last; an unreadable file is no choice."""
+    """Return what was chosen last; an unreadable file is not a choice."""
     try:
         found = json.loads(_file().read_text(encoding="utf-8"))
         url, model = found["url"], found["model"]
@@ -98,7 +98,7 @@ def what_answers(reply: ServerReply) -> str:
     if reply.status >= 500:
         return f"it fails (HTTP {reply.status}: {_start(reply)}); look at its log"
     if reply.value is not None:
-        return f"it answers with JSON that is no list of models (HTTP {reply.status}: {_start(reply)}); {CHECK}"
+        return f"it answers with JSON that is not a list of models (HTTP {reply.status}: {_start(reply)}); {CHECK}"
     return f"it answers, but not as a model server (HTTP {reply.status}: {_start(reply) or 'nothing'}); {CHECK}"
 
 

@@ -46,7 +46,7 @@ def unreachable(url: str, why: str) -> ProviderError:
 
 
 def not_a_server(url: str, content_type: str, start: str) -> ProviderError:
-    """Return the error for something that answers but is no model server."""
+    """Return the error for something that answers but is not a model server."""
     kind = content_type.partition(";")[0] or "no content type"
     return ProviderError(
         Fault.NOT_A_MODEL_SERVER,

@@ -83,7 +83,7 @@ def mind_servers(desk: PlainSession, argument: str) -> None:
     """Say where the servers are, or do what is asked with one.
 
     Raises:
-        UsageError: there is no such server, or no such word.
+        UsageError: no such server, or no such word.
     """
     servers = desk.host.extensions.mcp
     word, _, name = argument.strip().partition(" ")
@@ -94,7 +94,7 @@ def mind_servers(desk: PlainSession, argument: str) -> None:
         return
     server = next((each for each in servers.servers() if each.name == name.strip()), None)
     if server is None:
-        raise UsageError(f"there is no MCP server {name.strip()!r}", _USE)
+        raise UsageError(f"no MCP server {name.strip()!r}", _USE)
     _do(desk, servers, server, word.lower())
 
 

@@ -139,7 +139,7 @@ def _show(desk: PlainSession, proposal: Proposal) -> None:
 
 
 def _chosen(typed: str) -> tuple[str, str]:
-    """Return the letter of what was typed and the words behind it; an empty letter where it is no choice."""
+    """Return the letter of what was typed and the words behind it; an empty letter where it is not a choice."""
     head, _, words = typed.strip().partition(" ")
     found = next((letter for letter, (word, _) in CHOICES.items() if head.lower() in (letter, word)), "")
     return (found, words.strip()) if not words or found == "f" else ("", "")
@@ -177,12 +177,12 @@ def _answer(desk: PlainSession, asked: PlanProposed, proposal: Proposal, letter:
 
 
 def _edited(desk: PlainSession, proposal: Proposal, edit: Editor) -> Proposal:
-    """Return the plan as the user changed it; what is no plan is opened again, with the reason."""
+    """Return the plan as the user changed it; what is not a plan is opened again, with the reason."""
     text = to_text(proposal)
     while True:
         written = edit(text)
         if written is None:
-            desk.say("there is no editor, or it did not end well: set VISUAL or EDITOR; the plan stays as it was")
+            desk.say("no editor, or it did not end well: set VISUAL or EDITOR; the plan stays as it was")
             return proposal
         try:
             return from_text(written)
@@ -277,7 +277,7 @@ def choice_lines(request: ApprovalRequested) -> Iterator[str]:
 
 
 def chosen(request: ApprovalRequested, typed: str) -> tuple[str, str]:
-    """Return the letter of what was typed and the words behind it; an empty letter where it is no choice."""
+    """Return the letter of what was typed and the words behind it; an empty letter where it is not a choice."""
     head, _, words = typed.strip().partition(" ")
     for each in choices_of(request):
         if head.lower() in (each.letter, each.word) and (not words or each.letter == "f"):

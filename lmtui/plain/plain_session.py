@@ -31,7 +31,7 @@ class Terminal(Protocol):
         """Read a line; `start` is there to be changed, and with `is_kept` it joins the history.
 
         Raises:
-            EOFError: there is no more, or no terminal any more.
+            EOFError: no more, or no terminal any more.
             KeyboardInterrupt: ctrl+c.
         """
 

@@ -156,7 +156,7 @@ class SandboxBackground:
         """Return what a command said since the last time; with `wait_s`, wait so long for something or for its end.
 
         Raises:
-            SandboxError: there is no such command.
+            SandboxError: no such command.
         """
         entry = self._entry(identity)
         with contextlib.suppress(TimeoutError):
@@ -193,7 +193,7 @@ class SandboxBackground:
         """Stop a command and all that it started; one that has ended is left as it is.
 
         Raises:
-            SandboxError: there is no such command.
+            SandboxError: no such command.
         """
         entry = self._entry(identity)
         if entry.exit_code is None and entry.client is not None:

@@ -104,7 +104,7 @@ class BubblewrapBackend:
         """Start a supervisor as the first process of new namespaces.
 
         Raises:
-            SandboxUnavailable: there is no bubblewrap, or it cannot be started.
+            SandboxUnavailable: no bubblewrap, or it cannot be started.
         """
         program = await find_program()
         has_proxy = self._proxy is not None and lane.runs_programs

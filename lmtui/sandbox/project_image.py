@@ -161,7 +161,7 @@ def build_project_image(
         say: called with a line for each step.
 
     Raises:
-        SandboxUnavailable: there is no engine, or the build fails; the text is the last of what it said.
+        SandboxUnavailable: no engine, or the build fails; the text is the last of what it said.
     """
     name = image_name(workspace)
     engine = connect(find_socket(), _BUILD_S)

@@ -195,7 +195,7 @@ async def _requested(reader: asyncio.StreamReader) -> str:
     """Read a request's head and return the host that it names.
 
     Raises:
-        _Refused: it is no CONNECT to port 443 of a host name.
+        _Refused: it is not CONNECT to port 443 of a host name.
     """
     try:
         async with asyncio.timeout(_HEAD_S):

@@ -128,7 +128,7 @@ async def select_sandbox(
 def _check_choice(backend: str, network: str, runtime: str) -> None:
     """Refuse a backend that does not exist, or that lacks the network or the runtime."""
     if backend not in BACKENDS:
-        raise UsageError(f"there is no sandbox called {backend}", f"Choose one of {', '.join(BACKENDS)}.")
+        raise UsageError(f"no sandbox called {backend}", f"Choose one of {', '.join(BACKENDS)}.")
     if network not in NETWORKS:
         raise UsageError(f"the sandbox's network cannot be {network}", "It is none, proxy or on.")
     if network == "proxy" and backend not in ("auto", *FULL):

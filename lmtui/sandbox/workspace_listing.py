@@ -124,7 +124,7 @@ class SandboxListing:
     async def paths(self, max_paths: int) -> tuple[Sequence[str], bool]:
         """Return every file that ignore rules do not leave out, sorted, and whether there are more.
 
-        A folder that is no repository is walked without the names that are never meant; its own `.gitignore` holds.
+        A folder that is not a repository is walked without the names that are never meant; its own `.gitignore` holds.
         """
         reply, data = await self._call("paths", max_paths=max_paths)
         rules = b"" if reply.source == "git" else await self._ignore_rules()
@@ -153,7 +153,7 @@ class SandboxListing:
 
 
 def _records(data: bytes) -> list[str]:
-    """Unpack records; a name that is no UTF-8 keeps its bytes as surrogates, so that it can be opened."""
+    """Unpack records; a name that is not UTF-8 keeps its bytes as surrogates, so that it can be opened."""
     unpacker = zlib.decompressobj()
     try:
         raw = unpacker.decompress(data, MAX_BYTES + 1)

@@ -148,7 +148,7 @@ class WorkspaceSandbox:
         status = chosen.status
         can_run = self._lane is InstanceKind.MAIN or (self._lane is InstanceKind.READ and chosen.backend.is_isolated)
         if not status.has_shell or not can_run:
-            raise SandboxUnavailable(f"there is no shell here: {status.reason or status.text}")
+            raise SandboxUnavailable(f"no shell here: {status.reason or status.text}")
         findings: list[Findings] = []
         fields = {"command": command, "timeout_s": timeout_s, "memory_mb": memory_mb or self.limits.memory_mb}
         if self._lane is InstanceKind.READ:

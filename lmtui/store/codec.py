@@ -57,7 +57,7 @@ def read_time(text: str) -> datetime:
     """Return the time of an event; one without a zone is UTC.
 
     Raises:
-        ValueError: it is no time, or one that cannot be told in every zone.
+        ValueError: it is not a time, or one that cannot be told in every zone.
     """
     time = datetime.fromisoformat(text)
     if not FIRST_YEAR <= time.year <= LAST_YEAR:

@@ -1,7 +1,7 @@
 """The jobs of a workspace: a table in `<workspace>/.lmagent/index.db` (SQLite, WAL), each row signed.
 
 A row that this user's lmtui did not sign for this folder is passed over and counted; a table of an earlier version becomes one
-of this; a file whose table has another shape, or that is no database, is moved aside and a new one begun.
+of this; a file whose table has another shape, or that is not a database, is moved aside and a new one begun.
 """
 
 from __future__ import annotations
@@ -395,7 +395,7 @@ class JobFile:
                 raise JobsError(f"{self._path}: {error}", "Close what holds it, or free some space.") from error
 
     def _connect(self) -> sqlite3.Connection:
-        """Open the file, as our own: a link is refused, what is no table of ours is moved aside."""
+        """Open the file, as our own: a link is refused, what is not a table of ours is moved aside."""
         is_link = self._path.is_symlink() or self._path.parent.is_symlink()
         if is_link or (self._path.exists() and not self._path.is_file()):
             raise JobsError(f"{self._path} is a link or no file; lmtui keeps jobs in a real one", "Remove it.")
@@ -418,9 +418,9 @@ class JobFile:
                 if path.exists():
                     path.rename(f"{self._path}.{stamp}.aside{ending}")
             self._aside = f"{self._path}.{stamp}.aside"
-            _log.warning("%s is no table of jobs that this lmtui can read; it is %s now", self._path, self._aside)
+            _log.warning("%s is not a table of jobs that this lmtui can read; it is %s now", self._path, self._aside)
         except OSError as error:
-            raise JobsError(f"{self._path} is no table of lmtui's and cannot be set aside: {error.strerror}") from error
+            raise JobsError(f"{self._path} is not a table of lmtui's and cannot be set aside: {error.strerror}") from error
 
 
 class _Foreign(Exception):
@@ -464,7 +464,7 @@ def _bring_to_this_version(path: Path, database: sqlite3.Connection, signer: Sig
 
 
 def _text_of(data: bytes) -> str:
-    """Return a column's text; what is no UTF-8 in it becomes lone surrogates, which no row of ours has."""
+    """Return a column's text; what is not UTF-8 in it becomes lone surrogates, which no row of ours has."""
     return data.decode("utf-8", "surrogateescape")
 
 

@@ -179,7 +179,7 @@ def _write(tables: Tables) -> None:
     try:
         data = "\n".join((*lines, "")).encode()
     except UnicodeEncodeError as error:
-        raise _not_kept("a name in it is no text") from error
+        raise _not_kept("a name in it is not text") from error
     try:
         draft.unlink(missing_ok=True)
         descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
@@ -215,7 +215,7 @@ def _table(folder: str, table: object) -> dict[Effect, list[str]]:
     """Return a folder's rules; one text means a list of one.
 
     Raises:
-        ConfigError: something in it is no rule.
+        ConfigError: something in it is not a rule.
     """
     if not isinstance(table, dict):
         raise _no_list(folder, folder)

@@ -109,7 +109,7 @@ class ImageFolder:
         return ref
 
     def get(self, ref: ImageRef) -> Image | None:
-        """Return a picture; None where its file is gone, is not what the log says, or is no picture."""
+        """Return a picture; None where its file is gone, is not what the log says, or is not a picture."""
         if ref.sha256 in self._kept:
             return self._kept[ref.sha256]
         if len(ref.sha256) != 64 or not ref.sha256.isalnum():
@@ -359,7 +359,7 @@ def load(path: Path) -> LoadedLog:
     """Read a log; what cannot be read is left out and said.
 
     Raises:
-        SessionFileError: the file cannot be read, or is no session of lmtui.
+        SessionFileError: the file cannot be read, or is not a session of lmtui.
     """
     events: list[Envelope] = []
     problems: list[str] = []

@@ -258,7 +258,7 @@ class _Scan:
 
 
 def scan(path: Path, data: bytes) -> SessionSummary | None:
-    """Return one session as a list shows it, None where the file is no session."""
+    """Return one session as a list shows it, None where the file is not a session."""
     found = _Scan()
     first = last = b""
     for line in data.splitlines(keepends=True):

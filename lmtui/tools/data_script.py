@@ -125,7 +125,7 @@ def chosen(columns: list[list[object]], wanted: list[str]) -> list[list[object]]
     missing = [name for name in wanted if name not in [column[0] for column in columns]]
     if missing:
         there = ", ".join(str(column[0]) for column in columns[:40])
-        raise Unreadable(f"there is no column {', '.join(missing)}; there are: {there}")
+        raise Unreadable(f"no column {', '.join(missing)}; there are: {there}")
     return [column for column in columns if column[0] in wanted] if wanted else columns
 
 
@@ -188,7 +188,7 @@ def parsed(text: str, number: int) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Unreadable(f"line {number} is no JSON: {error}") from error
+        raise Unreadable(f"line {number} is not JSON: {error}") from error
 
 
 def as_row(value: object) -> dict[str, object]:
@@ -203,7 +203,7 @@ def parquet(path: str, file: io.BufferedReader, rows: int, wanted: list[str]) ->
     end = file.read(8)
     length = int.from_bytes(end[:4], "little")
     if end[4:] != b"PAR1" or not 0 < length <= min(size - 8, _MAX_FOOTER_BYTES):
-        raise Unreadable("it is no Parquet file, or cut off")
+        raise Unreadable("it is not a Parquet file, or cut off")
     file.seek(size - 8 - length)
     footer = Thrift(file.read(length)).struct()
     elements = footer.get(2)

@@ -30,7 +30,7 @@ async def _look(arguments: LookArguments, context: ToolContext) -> ToolResult:
     content = await context.sandbox.read_file(path, MAX_IMAGE_BYTES)
     media_type = sniff(content.data)
     if not media_type:
-        raise ToolError(f"{path} is no picture that can be shown ({_FORMATS} can)", "Use read for text.")
+        raise ToolError(f"{path} is not a picture that can be shown ({_FORMATS} can)", "Use read for text.")
     if content.size_bytes > MAX_IMAGE_BYTES:
         raise ToolError(
             f"{path} has {content.size_bytes:,} bytes; pictures of more than {MAX_IMAGE_BYTES:,} are not sent",

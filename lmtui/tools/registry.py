@@ -196,7 +196,7 @@ class ToolRegistry:
         """Check one call; see `core.ports.Toolbox.prepare`."""
         tool = self._by_name.get(name.strip().lower()) or self._by_name.get(name.strip().lower().replace("-", "_"))
         if tool is None:
-            raise ToolError(f"there is no tool {name[:40]!r}{self._nearest(name)}. Tools: {', '.join(self.names())}.")
+            raise ToolError(f"no tool {name[:40]!r}{self._nearest(name)}. Tools: {', '.join(self.names())}.")
         given = tool.read(arguments) if tool.read is not None else read_object(tool.name, arguments)
         call = Call(tool, check(tool.name, tool.arguments, given, self._roots))
         unknown = unknown_arguments(tool.arguments, given)
@@ -206,11 +206,11 @@ class ToolRegistry:
         """Return a tool's own name for any name it goes by.
 
         Raises:
-            ToolError: there is no such tool.
+            ToolError: no such tool.
         """
         tool = self._by_name.get(name.lower())
         if tool is None:
-            raise ToolError(f"there is no tool {name[:40]!r}{self._nearest(name)}")
+            raise ToolError(f"no tool {name[:40]!r}{self._nearest(name)}")
         return tool.name
 
     def has(self, name: str) -> bool:

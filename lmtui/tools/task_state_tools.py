@@ -26,7 +26,7 @@ from lmtui.core.task_state import (
 from lmtui.tools.tool import Arguments, Tool, always, argument
 
 _MOST_FILES = 10_000  # as far as one answer of the sandbox holds their names
-_BEGIN = "there is no task state yet; task_state_update begins one, for example with a pattern such as docs/*.md"
+_BEGIN = "no task state yet; task_state_update begins one, for example with a pattern such as docs/*.md"
 
 
 def _split(value: object) -> object:
@@ -149,7 +149,7 @@ async def _look_at_renames(found: _Findings, sandbox: Sandbox) -> None:
 
 
 async def _look_at_queue(found: _Findings, sandbox: Sandbox) -> None:
-    """See which names of the queue, and which that are done, are no files; a queue of other things than files is left alone."""
+    """See which names of the queue and of what is done are not files; a queue of other things is left alone."""
     state = found.state
     renamed = {old for old, _ in state.rename_map}
     gone = set(await missing(sandbox, (*state.remaining_queue, *state.processed)))

@@ -96,7 +96,7 @@ def binary_kind(data: bytes) -> str:
 
 
 def describe_change(path: str, old: str | None, new: str | None, *, is_whole: bool = False) -> FileChange:
-    """Return what changed between two texts; None is no file.  The work is bounded by what differs, not by the file.
+    """Return what changed between two texts; None is not a file.  The work is bounded by what differs, not by the file.
 
     The diff is cut at 64 KiB unless `is_whole`.
     """

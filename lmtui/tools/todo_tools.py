@@ -31,13 +31,13 @@ def read_loosely(text: str) -> dict[str, object]:
     """Return the arguments of a plan; fences and trailing commas are taken, a bare list is that of the steps.
 
     Raises:
-        ToolError: they are no JSON, or nested too deep.
+        ToolError: they are not JSON, or nested too deep.
     """
     try:
         value = read_loose_json(text or "{}")
         value = read_loose_json(value) if isinstance(value, str) else value
     except ValueError as error:
-        raise ToolError("propose_plan was not run: its arguments are no whole JSON object.", f"Give it {FORM}") from error
+        raise ToolError("propose_plan was not run: its arguments are not a complete JSON object.", f"Give it {FORM}") from error
     return fit_values(PROPOSE_PLAN.name, value if isinstance(value, dict) else {"steps": value})
 
 

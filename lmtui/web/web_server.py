@@ -338,7 +338,7 @@ def serve(arguments: list[str], workspace: Path, host: str, port: int, pin: str)
     """
     check_address(host, pin)
     if not 0 <= port <= _MOST_PORT:
-        raise UsageError(f"there is no port {port}", f"It is a number up to {_MOST_PORT}; 0 takes a free one.")
+        raise UsageError(f"no port {port}", f"It is a number up to {_MOST_PORT}; 0 takes a free one.")
     port = port or _free_port(host)
     os.environ.update(TERM="xterm-256color", COLORTERM="truecolor")
     for name in ("TMUX", "SSH_CONNECTION", "SSH_TTY", "NO_COLOR"):  # the browser is another terminal than this one

@@ -159,7 +159,7 @@ async def test_settings_and_git_cannot_be_written_from_a_lane(
         ("mcp__paper__wrong", {}, "it went wrong"),
         ("mcp__paper__add", {"a": 2}, "arguments: 'b' is a required property"),
         ("mcp__paper__add", {"a": "two", "b": 3}, "a: 'two' is not of type 'integer'"),
-        ("mcp__paper__none", {}, "there is no tool 'mcp__paper__none'"),
+        ("mcp__paper__none", {}, "no tool 'mcp__paper__none'"),
         ("mcp__paper__ECHO", {"text": "lenient"}, "lenient"),
         ("echo", {"text": "by its own name"}, "by its own name"),
         ("mcp_search", {"query": "add numbers"}, "mcp__paper__add: Add two whole numbers."),

@@ -457,7 +457,7 @@ async def test_a_session_that_the_user_opens_while_its_job_opens_it_is_the_users
     "fields", [{"text": "caf\udce9"}, {"text": "x", "title": "\ud800"}, {"text": "x", "allow": ("Shell(\udce9)",)}]
 )
 async def test_what_is_no_text_is_a_clear_error(open_one: Open, fields: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="is no text"):
+    with pytest.raises(UsageError, match="is not text"):
         await open_one().jobs.add(NewJob(**fields))
 
 

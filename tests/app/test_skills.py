@@ -112,7 +112,7 @@ async def test_a_no_keeps_nothing(workspace: Path, serve: Serve, open_one: Open,
     assert answering(session, Outcome.NO) == []
     first, second = results(await run(session))
     assert "the user refused it" in first[0]
-    assert (second[1], "there is no tool" in second[0]) == (False, True)
+    assert (second[1], "no tool" in second[0]) == (False, True)
     assert not list(home.glob("state/promoted/*/*"))
 
 

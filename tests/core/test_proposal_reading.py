@@ -86,9 +86,9 @@ def test_ids_in_words_become_numbers(after: object) -> None:
         ({}, "no steps"),
         ({"title": "t", "steps": []}, "no steps"),
         ({"title": "t", "steps": 7}, "no steps"),
-        ({"title": "t", "steps": '[{"id": 1, "text": "cut'}, "no whole JSON list"),
-        ({"title": "t", "steps": '[{"id": 1, "text": "a"}, {"id": 2, "te'}, "no whole JSON list"),
-        ({"title": "t", "steps": [{"text": "a", "depends_on": [5]}]}, "'5', which is no step"),
+        ({"title": "t", "steps": '[{"id": 1, "text": "cut'}, "not a complete JSON list"),
+        ({"title": "t", "steps": '[{"id": 1, "text": "a"}, {"id": 2, "te'}, "not a complete JSON list"),
+        ({"title": "t", "steps": [{"text": "a", "depends_on": [5]}]}, "'5', which is not a step"),
         ({"title": "t", "steps": [{"id": "a", "text": "a"}, {"id": "a", "text": "b"}]}, "ids a stand there more than once"),
         (
             {"title": "t", "steps": [{"id": 1, "text": "a", "depends_on": [2]}, {"id": 2, "text": "b", "depends_on": [1]}]},
@@ -106,7 +106,7 @@ def test_what_is_no_plan_is_answered_with_the_form(given: dict[str, object], wor
 
 @pytest.mark.parametrize("text", ['{"title": "t", "steps": [{"id": 1, "description": "cut of', '{"steps": [}'])
 def test_a_plan_that_is_cut_is_said_to_be(text: str) -> None:
-    with pytest.raises(ToolError, match="no whole JSON object"):
+    with pytest.raises(ToolError, match="not a complete JSON object"):
         find_proposal(text)
 
 

@@ -47,7 +47,7 @@ def test_a_step_without_a_number_gets_the_next() -> None:
     [
         ("  check: it passes", "  it passes", "line 12: 'it passes' begins with none of the names"),
         ("  check:", "  checks:", "line 12: 'checks' cannot stand here"),
-        ("after: 1", "after: 1, 9", "line 13: after names '9', which is no step"),
+        ("after: 1", "after: 1, 9", "line 13: after names '9', which is not a step"),
         ("after: 1", "after: one", "line 13: after names 'one'"),
         ("step 2:", "step 1:", "line 10: there is a step 1 already"),
         ("risk: medium", "risk: huge", "line 8: a risk is one of low, medium, high"),

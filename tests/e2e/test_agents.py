@@ -55,7 +55,7 @@ async def test_without_sub_agents_the_model_is_not_told_of_them(program: Program
     server = await serve(SEND, ScriptedTurn("then not."))
     result = await program.run("run", "--url", server.url, *FILES_ONLY, "--no-sub-agents", "have it written")
     assert result.code == 0
-    assert "there is no tool 'delegate'" in result.err
+    assert "no tool 'delegate'" in result.err
     names = [tool["function"]["name"] for tool in server.requests[0].body["tools"]]
     assert not {"delegate", "decompose", "explore"} & set(names)
 

@@ -131,9 +131,9 @@ async def test_the_command_of_a_file_is_run_and_a_wrong_name_says_the_nearest(pr
         terminal.type("y\n")
         await terminal.until("turn finished: done")
         assert server.requests[0].body["messages"][-1]["content"] == "Write the greeting for ada."
-        terminal.type(" /quit is no command here\n")
+        terminal.type(" /quit is not a command here\n")
         await terminal.until("My script is over.")
-        assert server.requests[-1].body["messages"][-1]["content"] == " /quit is no command here"
+        assert server.requests[-1].body["messages"][-1]["content"] == " /quit is not a command here"
 
 
 async def test_what_was_typed_before_a_question_does_not_answer_it(program: Program, terminal: Pty) -> None:

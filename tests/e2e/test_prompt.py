@@ -20,7 +20,7 @@ SCENARIOS = (Scenario((ScriptedTurn("I have read it."),)),)
 
 
 def lmtui_pid(program: Program) -> int:
-    """Return the process that draws: it runs in the workspace and its parent is no lmtui."""
+    """Return the process that draws: it runs in the workspace and its parent is not lmtui."""
     found = []
     for process in psutil.process_iter(["cmdline"]):
         words = process.info["cmdline"] or []

@@ -30,7 +30,7 @@ class Definitions:
 
     async def named(self, name: str) -> AgentDefinition:
         if name not in self._by_name:
-            raise ToolError(f"there is no sub-agent {name!r}", f"There are: {', '.join(self._by_name)}.")
+            raise ToolError(f"no sub-agent {name!r}", f"There are: {', '.join(self._by_name)}.")
         return self._by_name[name]
 
 

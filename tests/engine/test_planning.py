@@ -210,7 +210,7 @@ async def test_a_malformed_plan_is_answered_with_the_form() -> None:
     rig = rig_with(proposing({"title": "x", "steps": [{"id": 1, "text": "a", "depends_on": [8]}]}), proposing())
     await rig.run()
     assert not results(rig)[0].ok
-    assert "'8', which is no step" in results(rig)[0].result
+    assert "'8', which is not a step" in results(rig)[0].result
     assert '"depends_on"' in results(rig)[0].result
     assert rig.session.plans.open is not None
 

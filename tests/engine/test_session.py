@@ -426,7 +426,7 @@ async def test_broken_calls_become_results_that_say_what_to_send() -> None:
     await rig.run()
     results = [event.result for event in rig.events if isinstance(event, ToolCallFinished)]
     assert "end too early" in results[0]
-    assert "there is no tool 'nosuch'" in results[1]
+    assert "no tool 'nosuch'" in results[1]
     assert "limit" in results[2]
     assert "It takes: path (text)" in results[2]
     assert "one JSON object" in results[3]

@@ -104,5 +104,5 @@ async def test_a_wait_beyond_the_calendar_is_refused_in_words() -> None:
     await rig.run()
     told = next(event for event in rig.events if isinstance(event, ToolCallFinished))
     assert (told.ok, told.summary) == (False, "failed")
-    assert "is no time" in told.result
+    assert "is not a time" in told.result
     await rig.session.close()

@@ -279,7 +279,7 @@ def answer(message: dict[str, Any]) -> None:
 def main() -> None:
     if "noise" in OPTIONS:
         print("\x1b[31mstarting\x1b]52;c;aGk=\x07 up", file=sys.stderr, flush=True)
-        print("this is no message", flush=True)
+        print("this is not a message", flush=True)
     if OPTIONS.get("hang") == "start":
         time.sleep(3600)
     for line in sys.stdin:

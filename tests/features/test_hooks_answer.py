@@ -65,7 +65,7 @@ def test_a_hang_blocks_nothing_but_calls() -> None:
 
 def test_an_answer_that_is_too_long_says_so() -> None:
     assert "longer" in read_answer(PRE, HookResult(0, b'{"a": "', is_cut=True)).reason
-    assert "no JSON" in read_answer(PRE, HookResult(0, b'{"a": "')).reason
+    assert "not JSON" in read_answer(PRE, HookResult(0, b'{"a": "')).reason
     assert read_answer(POST, HookResult(0, b'{"a": "')).permission is None
 
 

@@ -67,19 +67,19 @@ def test_a_yes_holds_for_the_hooks_and_not_for_the_rest_of_their_file(workspace:
         ('{"hooks": 3}', "no object of hooks"),
         (json.dumps({"hooks": {"PreToolUse": {}}}), "entry 1"),
         (json.dumps({"hooks": {"PreToolUse": ["x"]}}), "entry 1"),
-        (json.dumps(named(matcher="(")), "no regular expression"),
-        (json.dumps(named(matcher="a{99999999999999999999}")), "no regular expression"),
-        (json.dumps(named(matcher="(" * 3000 + ")" * 3000)), "no regular expression"),
-        (json.dumps(named(matcher=3)), "matcher is no text"),
+        (json.dumps(named(matcher="(")), "not a regular expression"),
+        (json.dumps(named(matcher="a{99999999999999999999}")), "not a regular expression"),
+        (json.dumps(named(matcher="(" * 3000 + ")" * 3000)), "not a regular expression"),
+        (json.dumps(named(matcher=3)), "matcher is not text"),
         (json.dumps(named(command="")), "no command"),
         (json.dumps(named(command=["a"])), "no command"),
         (json.dumps(named(timeout=0)), "at most 600"),
         (json.dumps(named(timeout=True)), "timeout"),
-        (json.dumps(named(args="guard.sh")), "args are no list of texts"),
-        (json.dumps(named(args=None)), "args are no list of texts"),
-        (json.dumps(named(args=["a", 3])), "args are no list of texts"),
-        (json.dumps(named(args=["\ud800"])), "args are no list of texts"),
-        (json.dumps(named(fields={"if": 3})), "`if` is no text"),
+        (json.dumps(named(args="guard.sh")), "args are not a list of texts"),
+        (json.dumps(named(args=None)), "args are not a list of texts"),
+        (json.dumps(named(args=["a", 3])), "args are not a list of texts"),
+        (json.dumps(named(args=["\ud800"])), "args are not a list of texts"),
+        (json.dumps(named(fields={"if": 3})), "`if` is not text"),
         (json.dumps(named(command="bash")), "gives bash no script"),
         (json.dumps(named(command="/bin/sh -s")), "gives /bin/sh no script"),
         (json.dumps(named(command="python3", args=["-"])), "gives python3 no script"),
@@ -133,7 +133,7 @@ def test_events_of_the_format_that_are_not_here_are_one_note_and_not_unsafe(work
     found = read_hooks(workspace)
     assert (len(found.problems), found.is_unsafe) == (2, False)
     assert "lmtui does not have PostToolUseFailure, PermissionRequest, Setup, so" in found.problems[0]
-    assert "there is no event 'Sleep', 'Nap'.  There are SessionStart" in found.problems[1]
+    assert "no event 'Sleep', 'Nap'.  There are SessionStart" in found.problems[1]
 
 
 @pytest.mark.parametrize(("name", "is_unsafe"), [("PreToolUsed", True), ("preTool", True), ("PostToolUsed", False)])

@@ -85,5 +85,5 @@ async def test_one_that_hangs_or_floods_is_ended() -> None:
 
 
 async def test_where_no_sandbox_works_that_is_said() -> None:
-    code, _, _, problem = await run(PaperLane(problem="there is no shell here"))
-    assert (code, problem) == (-1, "could not be run: there is no shell here")
+    code, _, _, problem = await run(PaperLane(problem="no shell here"))
+    assert (code, problem) == (-1, "could not be run: no shell here")

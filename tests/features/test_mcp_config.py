@@ -112,7 +112,7 @@ def test_the_folder_overrules_the_user_and_its_own_file_comes_first(home: Path, 
         ({"url": "ftp://x"}, "no address"),
         ({"command": "x", "sandbox": "none"}, "sandbox cannot be 'none'"),
         ({"command": "x", "timeout_s": 0}, "timeout_s cannot be 0"),
-        ("x", "is no object"),
+        ("x", "is not an object"),
     ],
 )
 def test_an_error_names_file_server_and_way_out_and_leaves_the_others(

@@ -53,13 +53,13 @@ def test_what_else_is_in_the_file_stays(workspace: Path) -> None:
         (["add", "x"], 64, "either a command or an address"),
         (["add", "x", "--url", "https://a.example", "--", "y"], 64, "either a command or an address"),
         (["add", "x", "--url", "ftp://a.example"], 64, "http:// or https://"),
-        (["add", "x", "--env", "A", "--", "y"], 64, "'A' is no NAME=VALUE"),
+        (["add", "x", "--env", "A", "--", "y"], 64, "'A' is not NAME=VALUE"),
         (["add", "folders", "--", "y"], 0, ""),
         (["remove", "folders"], 64, ".mcp.json  Take it out there"),
-        (["remove", "none"], 64, "there is no MCP server 'none'"),
-        (["get", "none"], 64, "there is no MCP server 'none'"),
+        (["remove", "none"], 64, "no MCP server 'none'"),
+        (["get", "none"], 64, "no MCP server 'none'"),
         (["set", "folders"], 64, "nothing is chosen"),
-        (["set", "none", "--where", "host"], 64, "there is no MCP server 'none'"),
+        (["set", "none", "--where", "host"], 64, "no MCP server 'none'"),
     ],
 )
 def test_what_cannot_be_is_said(

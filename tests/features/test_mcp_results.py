@@ -39,7 +39,7 @@ def test_what_is_no_picture_is_none_whatever_it_is_called() -> None:
     )
     assert found.images == ()
     assert "cannot be shown (image/png, 14 bytes)" in found.text
-    assert "is no base64" in found.text
+    assert "is not base64" in found.text
 
 
 def test_too_many_pictures_and_too_large_ones_are_left_out() -> None:

@@ -73,7 +73,7 @@ def test_lines_are_those_that_python_counts(sign: str) -> None:
 @pytest.mark.parametrize("wrong", ["global a", "nonlocal b"])
 def test_what_python_finds_wrong_only_after_parsing_is_said(wrong: str) -> None:
     text = f"def f(a: int) -> int:\n    'Say.'\n    {wrong}\n    return 1\n"
-    with pytest.raises(ToolError, match="it is no Python"):
+    with pytest.raises(ToolError, match="it is not Python"):
         _ = check("a.py", text, "f", "")
 
 
@@ -130,7 +130,7 @@ def test_it_goes_by_the_name_that_was_asked_for(name: str) -> None:
         ('def f(a: "set[str]") -> int:\n    "Do."', "set[str]"),
         ('def f(*a: int) -> int:\n    "Do."', "no name"),
         ('def f(a: int, /) -> int:\n    "Do."', "no name"),
-        ('def f(a: int = len("x")) -> int:\n    "Do."', "a default is no plain value"),
+        ('def f(a: int = len("x")) -> int:\n    "Do."', "a default is not a plain value"),
         ('@cache\ndef f() -> int:\n    "Do."', "it is decorated"),
         ('X = []\ndef f() -> int:\n    "Do."\n    X.append(1)\n    return 1', "it uses X, which is outside of it"),
         ('X = 1\ndef f() -> int:\n    "Do."\n    global X\n    X = 2\n    return X', "it keeps state in X"),
@@ -152,7 +152,7 @@ def test_what_cannot_be_a_tool_says_why(text: str, reason: str) -> None:
 
 @pytest.mark.parametrize("name", ["../x", "a b", "1a", "a" * 60, "ü"])
 def test_a_name_that_is_none_is_refused(name: str) -> None:
-    with pytest.raises(ToolError, match="no name"):
+    with pytest.raises(ToolError, match="not a name"):
         _ = a_tool(name)
 
 
@@ -220,7 +220,7 @@ def test_the_models_list_stays_once_it_was_sent(workspace: Path) -> None:
 def test_arguments_that_are_no_object_are_refused(workspace: Path, arguments: str) -> None:
     kept = tools(workspace)
     kept.keep(a_tool())
-    with pytest.raises(ToolError, match="no JSON"):
+    with pytest.raises(ToolError, match="not (a )?JSON"):
         _ = SkillToolbox(ToolRegistry(), kept).prepare("skill__shorten", arguments)
 
 

@@ -301,7 +301,7 @@ async def test_what_is_no_charset_of_pages_is_read_as_utf_8(encoding: str) -> No
 async def test_a_redirect_to_nothing_is_told_in_words() -> None:
     net = Internet()
     net.pages["https://a.example.com/"] = HttpAnswer(302, "", "http://[half", b"", is_cut=False, encoding="utf-8")
-    with pytest.raises(ToolError, match="which is no address"):
+    with pytest.raises(ToolError, match="which is not an address"):
         await net.client("on").get(read_address("https://a.example.com/"), Gate())
 
 

@@ -48,9 +48,9 @@ async def test_a_skill_is_borrowed_with_the_words_behind_its_name() -> None:
         ("/mcp", "/mcp needs a screen  Use `lmtui mcp`."),
         ("/skill", "/skill wants the name of a skill  `lmtui skills` lists them."),
         ("/init", "/init needs a screen  Use `lmtui` (or `lmtui --plain`)."),
-        ("/skill nothing", "there is no skill 'nothing'  There are others."),
-        ("/reveiw x", "there is no command /reveiw  Did you mean /review?"),
-        ("/nosuchthing", "there is no command /nosuchthing  A blank in front of it"),
+        ("/skill nothing", "no skill 'nothing'  There are others."),
+        ("/reveiw x", "no command /reveiw  Did you mean /review?"),
+        ("/nosuchthing", "no command /nosuchthing  A blank in front of it"),
         ("/empty", "/empty cannot be used: .lmagent/commands/empty.md: it says nothing"),
     ],
 )

@@ -12,7 +12,7 @@ def test_skills_are_listed_and_followed() -> None:
     assert "changelog: yours, 13 tokens told, 1,210 read" in said
     assert "deploy: this folder, waits for trust" in said
     assert "skill__count_words: a tool, 58 tokens" in said
-    assert "error: there is no skill 'deploy'" in said
+    assert "error: no skill 'deploy'" in said
     assert host.session.skills.begun == [("changelog", "at noon")]
     assert host.session.submitted[0].startswith("at noon\n\n<skill")
 

@@ -64,7 +64,7 @@ HOSTILE = {
     "id is a flag": protocol.encode({"id": True, "done": True}),
     "id is text": protocol.encode({"id": "1", "done": True}),
     "data is a number": protocol.encode({"id": 1, "data": 5}),
-    "data is no base64": protocol.encode({"id": 1, "data": "%%%"}),
+    "data is not base64": protocol.encode({"id": 1, "data": "%%%"}),
     "live without count": protocol.encode({"id": 1, "live": ""}),
     "done is not true": protocol.encode({"id": 1, "done": 1}),
     "nothing": protocol.encode({"id": 1}),

@@ -44,7 +44,7 @@ async def test_no_tool_waits_for_a_pipe_or_a_socket(
         os.mkfifo(workspace / name)
     registry = ToolRegistry(str(workspace))
     if tool not in registry.names():
-        pytest.fail(f"there is no tool {tool}: {registry.names()}")
+        pytest.fail(f"no tool {tool}: {registry.names()}")
     for path in PATHS:
         given = {key: path if value == "" else [path] if value == [""] else value for key, value in CALLS[tool].items()}
         context = ToolContext(sandbox, Plan(), lambda _: None, lambda _: None, lambda: datetime.now(UTC))

@@ -115,6 +115,6 @@ def test_a_file_that_cannot_be_read_is_told_and_not_overwritten() -> None:
 
 def test_a_folder_whose_name_is_no_text_gets_no_rule_and_loses_none() -> None:
     add_rule(Path("/w"), "Shell(make)")
-    with pytest.raises(ConfigError, match="a name in it is no text"):
+    with pytest.raises(ConfigError, match="a name in it is not text"):
         add_rule(Path("/w\udcff"), "Shell(make)")
     assert texts("/w") == ["Shell(make)"]

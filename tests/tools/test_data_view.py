@@ -73,14 +73,14 @@ def test_json_lines_lists_and_odd_values(tmp_path: Path) -> None:
     assert found["columns"] == [["a", "float", 0], ["b", "object", 0], ["d", "", 1], ["value", "int", 0]]
     assert found["head"][0] == ["1", '{"c": 2}', "", ""]
     assert looked(written(tmp_path, "a.json", '[{"a": 1}, {"a": 2}]'))["rows"] == 2
-    assert looked(written(tmp_path, "b.jsonl", '{"a": 1}\n{"a": '))["problem"].startswith("line 2 is no JSON")
-    assert "no JSON" in looked(written(tmp_path, "c.json", "[" * 100_000))["problem"]
+    assert looked(written(tmp_path, "b.jsonl", '{"a": 1}\n{"a": '))["problem"].startswith("line 2 is not JSON")
+    assert "not JSON" in looked(written(tmp_path, "c.json", "[" * 100_000))["problem"]
 
 
 def test_single_columns_are_chosen_and_a_wrong_name_says_which_there_are(tmp_path: Path) -> None:
     path = written(tmp_path, "a.csv", "a,b,c\n1,2,3\n")
     assert looked(path, 2, "c", "a")["head"] == [["1", "3"]]
-    assert looked(path, 2, "z")["problem"] == "there is no column z; there are: a, b, c"
+    assert looked(path, 2, "z")["problem"] == "no column z; there are: a, b, c"
     assert "No such file" in looked(tmp_path / "none.csv")["problem"]
 
 

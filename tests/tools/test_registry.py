@@ -132,7 +132,7 @@ def test_raw_line_breaks_and_wrapped_arguments_are_taken() -> None:
         ("read", '{"path": "a", "limit": 0}', "limit is wrong"),
         ("grep", '{"pattern": "a", "mode": "x"}', "mode is wrong"),
         ("reed", "{}", "did you mean read"),
-        ("rm_rf", "{}", "there is no tool 'rm_rf'"),
+        ("rm_rf", "{}", "no tool 'rm_rf'"),
     ],
 )
 def test_what_is_not_safe_is_refused_with_the_wanted_form(name: str, arguments: str, words: str) -> None:

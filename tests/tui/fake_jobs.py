@@ -26,7 +26,7 @@ class FakeJobs:
 
     async def add(self, wanted: NewJob) -> JobRecord:
         if wanted.schedule == "never":
-            raise UsageError("'never' is no schedule", "There are: daily 09:00.")
+            raise UsageError("'never' is not a schedule", "There are: daily 09:00.")
         self.wanted.append(wanted)
         created = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
         record = JobRecord(id=f"job{len(self.known)}", text=wanted.text, title=wanted.text, created=created, due=created)

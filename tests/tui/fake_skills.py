@@ -24,7 +24,7 @@ class FakeSkills:
     async def use(self, name: str) -> SkillUse:
         skill = next((skill for skill in self.known if skill.name == name), None)
         if skill is None or skill.state is not SkillState.READY:
-            raise ToolError(f"there is no skill {name!r}", "There are others.")
+            raise ToolError(f"no skill {name!r}", "There are others.")
         body = f"# {skill.name}\n\n{skill.description}\n\n1. Look at all of it.\n2. [@click=app.leave]No markup[/]."
         return SkillUse(skill.name, f'<skill name="{skill.name}">\n{body}\n</skill>', skill.source, skill.allowed)
 
@@ -73,7 +73,7 @@ def some_skills() -> list[Skill]:
             "~/.claude/skills/changelog/SKILL.md",
             tokens=13,
             body_tokens=1_210,
-            warnings=("its allowed-tools name WebSearch, which is no tool here",),
+            warnings=("its allowed-tools name WebSearch, which is not a tool here",),
             allowed=("Read", "Shell(git log *)"),
         ),
         Skill(

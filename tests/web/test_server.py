@@ -16,7 +16,7 @@ from lmtui.web.web_server import serve
 def test_a_port_that_is_none_is_told_before_anything_is_said(
     port: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(UsageError, match=f"there is no port {port}"):
+    with pytest.raises(UsageError, match=f"no port {port}"):
         serve([], tmp_path, "127.0.0.1", port, "")
     assert not capsys.readouterr().out
 

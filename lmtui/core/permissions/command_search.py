@@ -254,7 +254,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _plain_names(pattern: str) -> tuple[str, ...]:
-    """Return the words of a rule that are no options and no wildcards."""
+    """Return the words of a rule that are not options and no wildcards."""
     words = ((literal_of(word.rstrip("*")) or "") for word in pattern_words(pattern))
     return tuple(word for word in words if word and not word.startswith("-"))
 

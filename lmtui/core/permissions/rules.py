@@ -253,7 +253,7 @@ class Decision:
     """The verdict, why in words, and the rules that made it, if any did.
 
     `uncovered` are the parts of a command that no rule covers, `commands` is how many commands it runs (0 where that is not
-    known, or it is none).  `takes_no_rule`: what asks is no matter of rules, so that a yes holds for this once.
+    known, or it is none).  `takes_no_rule`: what asks is not a matter of rules, so that a yes holds for this once.
     `is_read_only`: allowed in the instance of the sandbox where nothing can be changed, and only there.  `reveals` are the
     files with secrets that the call names: once it is allowed, they are not hidden from it.
     """

@@ -79,7 +79,7 @@ def is_wrapper(words: tuple[str, ...]) -> bool:
 
 
 def inner_place(words: tuple[str, ...]) -> int:
-    """Return at which word the wrapped command begins, 0 where the command is no wrapper or not in a known form."""
+    """Return at which word the wrapped command begins, 0 where the command is not a wrapper or not in a known form."""
     if words[0] in _RUNNERS:
         return _named(words, 2 if words[1:2] == ("run",) else 0)
     module = module_place(words)

@@ -24,7 +24,7 @@ _UV_FAILED = re.compile(r"^(?:error: Failed to|Failed to initialize cache).*", r
 _NOT_FOUND = re.compile(r"^(?:\S*sh: .*|\S+: (?:line )?\d+: .+): (?:command )?not found$", re.MULTILINE)
 _NETWORK_FAILED = re.compile(r"network|resol|dns|connect|getaddrinfo|fetch|download|timed out", re.IGNORECASE)
 _NO_NETWORK = "hooks have no network; `--no-hooks` leaves them out"
-_TOO_LONG, _NO_JSON = "gave a longer answer than is read", "gave an answer that is no JSON"
+_TOO_LONG, _NO_JSON = "gave a longer answer than is read", "gave an answer that is not JSON"
 _ADDS_TEXT = (HookEvent.SESSION_START, HookEvent.USER_PROMPT_SUBMIT)
 _CAN_BLOCK = (
     HookEvent.PRE_TOOL_USE,
@@ -173,7 +173,7 @@ def _from_object(event: HookEvent, found: Mapping[str, Any]) -> HookAnswer:
     reason = own.text("permissionDecisionReason") or answer.text("reason")
     permission = _DECISIONS.get(word) if isinstance(word, str) else None
     if is_before and word is not None and permission is None:
-        permission, reason = Verdict.ASK, f"a hook decided {str(word)[:40]!r}, which is no decision"
+        permission, reason = Verdict.ASK, f"a hook decided {str(word)[:40]!r}, which is not a decision"
     if not is_before and permission is not Verdict.DENY:
         permission = None
     changed = own.value.get("updatedInput")

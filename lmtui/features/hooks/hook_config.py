@@ -182,7 +182,7 @@ def _entries(found: dict[str, Any], like: HookEntry) -> Iterator[HookEntry | str
         yield f"{like.source}: lmtui does not have {', '.join(absent)}, so hooks for that never run"
     if unknown := [name for name in hooks if name not in _NOT_SUPPORTED and name not in tuple(HookEvent)]:
         names = ", ".join(repr(sanitize_line(name)[:60]) for name in unknown)
-        text = f"{like.source}: there is no event {names}.  There are {', '.join(HookEvent)}."
+        text = f"{like.source}: no event {names}.  There are {', '.join(HookEvent)}."
         yield replace(like, problem=text) if any(map(_is_meant_before_tools, unknown)) else text
     for name, groups in hooks.items():
         if name not in tuple(HookEvent):
@@ -208,14 +208,14 @@ def _group(group: object, like: HookEntry, where: str) -> Iterator[HookEntry | s
 
 def _wrong_group(group: object) -> str:
     if not isinstance(group, dict) or not isinstance(group.get("hooks"), list):
-        return f"it is no object with a list of hooks  {_MEND}"
+        return f"it is not an object with a list of hooks  {_MEND}"
     matcher = group.get("matcher") or ""
     if not isinstance(matcher, str):
-        return f"its matcher is no text  {_MEND}"
+        return f"its matcher is not text  {_MEND}"
     try:
         _ = matcher == "*" or re.compile(matcher)
     except (re.error, OverflowError, RecursionError, MemoryError) as error:
-        return f"its matcher {sanitize_line(matcher)[:60]!r} is no regular expression: {error}  {_MEND}"
+        return f"its matcher {sanitize_line(matcher)[:60]!r} is not a regular expression: {error}  {_MEND}"
     return ""
 
 
@@ -242,12 +242,12 @@ def _wrong_hook(hook: object) -> str:
     if not _is_passed(command) or not command.strip():
         return f"it has no command  {_MEND}"
     if not isinstance(arguments, list) or not all(map(_is_passed, arguments)):
-        return 'its args are no list of texts  Write them as ["guard.sh", "--strict"].'
+        return 'its args are not a list of texts  Write them as ["guard.sh", "--strict"].'
     first, *rest = [command, *arguments] if "args" in hook else command.split()
     if is_interpreter(first) and set(rest) <= {"-", "-s"}:
         return f"it gives {sanitize_line(first)[:40]} no script, so that the call itself would be run as one  {_MEND}"
     if not _is_passed(hook.get("if", "")):
-        return "its `if` is no text  Write it as a permission rule, such as Bash(git push *)."
+        return "its `if` is not text  Write it as a permission rule, such as Bash(git push *)."
     if isinstance(limit, bool) or not isinstance(limit, int | float) or not limit > 0:
         return f"its timeout is {sanitize_line(repr(limit))[:40]}  It is in seconds, at most {MAX_LIMIT_S:g}."
     return ""

@@ -125,13 +125,13 @@ class InboxFolder:
 
         Raises:
             OSError: it cannot be read.
-            ValueError: it is no text; the message says why.
+            ValueError: it is not text; the message says why.
         """
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):
-                raise ValueError("it is no regular file")
+                raise ValueError("it is not a regular file")
             if not self._is_quiet(path.name, _signature(found)):
                 return _signature(found), None
             if found.st_size > _MOST_BYTES:
@@ -157,7 +157,7 @@ class InboxFolder:
             why = f"{why}, and it cannot be put aside"
         else:
             _write_reason(failed, why)
-        self._tell(path.name, f".lmagent/inbox/{_shown(path.name)} is no task: {sanitize_line(why)}")
+        self._tell(path.name, f".lmagent/inbox/{_shown(path.name)} is not a task: {sanitize_line(why)}")
 
     def _tell(self, what: str, text: str) -> None:
         if what not in self._told:

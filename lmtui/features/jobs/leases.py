@@ -132,7 +132,7 @@ def ended(records: Sequence[JobRecord], token: str, outcome: str, now: datetime)
 
 
 def given_back(records: Sequence[JobRecord], token: str) -> Iterator[JobRecord]:
-    """Yield the claimed job as one that is due still: stopped manually, which is no crash, or its session is busy elsewhere.
+    """Yield the claimed job as one that is due still: stopped manually, which is not a crash, or its session is busy elsewhere.
 
     What was begun stays begun, so that the next run continues in its session.
     """

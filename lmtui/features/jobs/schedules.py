@@ -199,7 +199,7 @@ def read_schedule(text: str, now: datetime, zone: tzinfo) -> Schedule:
         case word if word.startswith("@"):
             return _coming(read_cron(text), now, zone)
         case _:
-            raise UsageError(f"{text[:60]!r} is no schedule", f"There are: {FORMS}.")
+            raise UsageError(f"{text[:60]!r} is not a schedule", f"There are: {FORMS}.")
 
 
 def schedule_text(schedule: Schedule) -> str:
@@ -307,5 +307,5 @@ def _every_s(text: str) -> int:
 def _minute(text: str) -> int:
     digits = text.removeprefix(":")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 2 and int(digits) < 60):
-        raise UsageError(f"{text[:20]!r} is no minute of the hour", "Write :00 to :59.")
+        raise UsageError(f"{text[:20]!r} is not a minute of the hour", "Write :00 to :59.")
     return int(digits)

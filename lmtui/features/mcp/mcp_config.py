@@ -234,7 +234,7 @@ def raw_entries(path: Path, workspace: Path | None) -> Sequence[tuple[str, objec
 def _pairs(found: dict[str, Any], path: Path) -> Iterator[tuple[str, object]]:
     servers, listed = found.get("mcpServers", {}), found.get("mcp_servers", [])
     if not isinstance(servers, dict) or not isinstance(listed, list):
-        raise ConfigError(f"{path}: mcpServers is no object, or mcp_servers no list", 'Write {"mcpServers": {…}}.')
+        raise ConfigError(f"{path}: mcpServers is not an object, or mcp_servers no list", 'Write {"mcpServers": {…}}.')
     if warning := file_warning(found):
         raise ConfigError(f"{path} names no servers: {warning}", 'Write {"mcpServers": {…}}.')
     yield from servers.items()
@@ -250,7 +250,7 @@ def checked_entry(name: str, value: object, source: str, *, is_own: bool) -> Ser
     """
     where = f"{source}: server {name or '(without a name)'!r}"
     if not name.strip() or not isinstance(value, dict):
-        raise ConfigError(f"{where} has no name or is no object", 'Write "name": {"command": "…"}.')
+        raise ConfigError(f"{where} has no name or is not an object", 'Write "name": {"command": "…"}.')
     read = _Reader(value, where)
     kind = read.text("type") or read.text("transport") or ("http" if "url" in value else "stdio")
     command = (*read.command(), *read.texts("args"))
@@ -384,7 +384,7 @@ def entry_of(name: str, workspace: Path) -> tuple[Path, object]:
         found = dict(raw_entries(file, None if is_own else workspace))
         if name in found:
             return file, found[name]
-    raise UsageError(f"there is no MCP server {name!r}", "`lmtui mcp list` names them.")
+    raise UsageError(f"no MCP server {name!r}", "`lmtui mcp list` names them.")
 
 
 def _own() -> tuple[Path, dict[str, Any]]:

@@ -128,7 +128,7 @@ def _picture(tool: str, packed: str, mime_type: str, shown: int) -> tuple[str, I
     try:
         data = base64.b64decode(packed, validate=True)
     except (binascii.Error, ValueError):
-        return "[a picture that cannot be read: its data is no base64]", None
+        return "[a picture that cannot be read: its data is not base64]", None
     media_type = sniff(data)
     if not media_type:
         return f"[a picture of a kind that cannot be shown ({mime_type}, {len(data):,} bytes)]", None
@@ -360,7 +360,7 @@ async def _elicited(server: str, asked: types.ElicitRequestParams, hooks: Connec
 async def _over_pipes(
     process: Served, hooks: ConnectionHooks
 ) -> AsyncIterator[Any]:  # Any: the SDK's pair of streams is private
-    """Carry messages, a line each, to and from a program; what it says that is no message is passed over and logged."""
+    """Carry messages, a line each, to and from a program; what it says that is not a message is passed over and logged."""
     to_client, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, from_client = anyio.create_memory_object_stream[SessionMessage](0)
 
@@ -411,7 +411,7 @@ def _message(line: bytes, redactor: Redactor) -> SessionMessage | None:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError:
         said = redactor.text(line.decode("utf-8", "replace"))
-        _log.info("an MCP server sent a line that is no message: %s", sanitize_line(said[:200]))
+        _log.info("an MCP server sent a line that is not a message: %s", sanitize_line(said[:200]))
         return None
 
 

@@ -184,7 +184,7 @@ async def address_of(
 
     Raises:
         ConfigError: a variable is not set.
-        McpError: there is no sandbox for it.
+        McpError: no sandbox for it.
         SandboxError: it does not start.
     """
     where = f"{entry.source}: server {entry.name!r}"
@@ -200,7 +200,7 @@ async def address_of(
         return ServerPlace(ServerAddress(None, filled(entry.url), entry.kind, headers, tokens, oauth), around.workspace)
     launcher = await around.launcher()
     if launcher is None:
-        raise McpError("there is no sandbox that it could run in", on_host_hint(entry))
+        raise McpError("no sandbox that it could run in", on_host_hint(entry))
     launch = Launch(
         tuple(filled(word) for word in entry.command),
         {name: filled(value) for name, value in entry.env},

@@ -254,11 +254,11 @@ def set_choice(
     yes for a choice; the way back to what its entry says is asked about.
 
     Raises:
-        UsageError: there is no such server, or it is not started here.
+        UsageError: no such server, or it is not started here.
     """
     written = next((entry for entry in read_servers(workspace).entries if entry.name == name), None)
     if written is None:
-        raise UsageError(f"there is no MCP server {name!r}", "`lmtui mcp list` names them.")
+        raise UsageError(f"no MCP server {name!r}", "`lmtui mcp list` names them.")
     if written.kind != "stdio":
         raise UsageError(f"the MCP server {name!r} has an address, so lmtui does not start it", "Its own machine runs it.")
     memory = Memory(workspace, written)

@@ -377,7 +377,7 @@ class McpToolbox:
             raise ToolError(
                 f"{name[:64]} cannot be called now; server {closed.name}: {closed.state}", "The user can look: /mcp."
             )
-        raise ToolError(f"there is no tool {name[:64]!r}. Find one with {SEARCH}, by words for what it should do.")
+        raise ToolError(f"no tool {name[:64]!r}. Find one with {SEARCH}, by words for what it should do.")
 
 
 def _folded(name: str) -> str:

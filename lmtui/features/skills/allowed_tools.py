@@ -41,7 +41,7 @@ def allowed_rules(
         try:
             rules.append(str(_rule(word, canonical)))
         except (ToolError, UsageError):
-            warnings.append(f"its {key} name {sanitize_line(word)[:60]}, which is no tool here")
+            warnings.append(f"its {key} name {sanitize_line(word)[:60]}, which is not a tool here")
     if _WORD.sub("", text).strip(" ,\t\n"):
         warnings.append(f"its {key} cannot be read to the end")
     return tuple(dict.fromkeys(rules)), tuple(dict.fromkeys(warnings))

@@ -77,7 +77,7 @@ class PromotedTools:
         tool = next((tool for tool in self.all() if tool.name == name.strip().lower()), None)
         if tool is None:
             there = ", ".join(tool.name for tool in self.all()) or "none"
-            raise ToolError(f"there is no tool {name[:64]!r}; promoted are: {there}")
+            raise ToolError(f"no tool {name[:64]!r}; promoted are: {there}")
         if tool.problem:
             raise ToolError(f"{tool.name} cannot be called: {tool.problem}")
         return tool

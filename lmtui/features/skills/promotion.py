@@ -35,7 +35,7 @@ def check(path: str, text: str, function: str, name: str) -> PromotedTool:
     """
     wanted = (name.strip() or function.strip()).lower().removeprefix(PROMOTED)
     if not _NAME.match(wanted):
-        raise ToolError(f"{wanted[:60]!r} is no name for a tool", "Take letters, digits and _ (at most 55).")
+        raise ToolError(f"{wanted[:60]!r} is not a name for a tool", "Take letters, digits and _ (at most 55).")
     try:
         module = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -72,7 +72,7 @@ def _reasons(function: Function, source: str) -> Iterator[str]:
         try:
             json.dumps(ast.literal_eval(default))
         except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-            yield "a default is no plain value"
+            yield "a default is not a plain value"
     for node in ast.walk(function):
         if isinstance(node, ast.Global | ast.Nonlocal):
             yield f"it keeps state in {', '.join(node.names)}"
@@ -105,7 +105,7 @@ def _program(module: ast.Module, function: Function, text: str) -> tuple[str, li
     try:
         names = _free_names(body)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # Python finds some mistakes only after parsing
-        return body, [f"it is no Python: {sanitize_line(str(error))[:200]}"]
+        return body, [f"it is not Python: {sanitize_line(str(error))[:200]}"]
     used = [bound[name] for name in sorted(names & bound.keys())]
     relative = [node for node in used if isinstance(node, ast.ImportFrom) and node.level]
     unknown = sorted(names - bound.keys() - set(dir(builtins)) - {function.name})

@@ -105,7 +105,7 @@ def _yaml(text: str) -> Mapping[str, object]:
     except (yaml.YAMLError, RecursionError) as error:
         raise BrokenSkill(2, sanitize_line(str(error))[:200] or "no YAML") from error
     if not isinstance(root, yaml.MappingNode):
-        raise BrokenSkill(2, "its front matter is no list of `key: value` lines")
+        raise BrokenSkill(2, "its front matter is not a list of `key: value` lines")
     return {key.value: _value(value) for key, value in root.value if isinstance(key, yaml.ScalarNode)}
 
 

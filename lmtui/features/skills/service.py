@@ -170,7 +170,7 @@ class SkillShelf:
             there = ", ".join(await asyncio.to_thread(files_beside, found.raw.place, found.raw.folder)) or "none"
             raise ToolError(f"skill {found.skill.name} has no file {file[:100]!r}", f"Its files: {sanitize_line(there)}.")
         if b"\0" in data:
-            raise ToolError(f"{file[:100]} of skill {found.skill.name} is no text")
+            raise ToolError(f"{file[:100]} of skill {found.skill.name} is not text")
         cut = f"\n[cut here: this is its first {MAX_SKILL_BYTES:,} bytes]" if len(data) > MAX_SKILL_BYTES else ""
         return sanitize(data[:MAX_SKILL_BYTES].decode("utf-8", "replace")) + cut
 
@@ -253,7 +253,7 @@ class SkillShelf:
         names = [each.skill.name for each in found if each.skill.state is SkillState.READY]
         close = difflib.get_close_matches(wanted, names, n=1)
         hint = f"Did you mean {close[0]}?" if close else f"There are: {', '.join(names[:40])}."
-        raise ToolError(f"there is no skill {name[:60]!r}", hint)
+        raise ToolError(f"no skill {name[:60]!r}", hint)
 
     def _text(self, found: _Found) -> str:
         """Return what the model gets of a skill: its words, its files, and the tools that it names."""

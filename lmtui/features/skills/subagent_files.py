@@ -86,7 +86,7 @@ class AgentFiles:
             why = named[0].problem or f"{named[0].place} {named[0].state}"
             raise ToolError(f"the sub-agent {named[0].name} cannot be used: {why}", f"{_TRUST} {there}")
         close = difflib.get_close_matches(wanted, names, n=1)
-        raise ToolError(f"there is no sub-agent {name[:60]!r}", f"Did you mean {close[0]}? {there}" if close else there)
+        raise ToolError(f"no sub-agent {name[:60]!r}", f"Did you mean {close[0]}? {there}" if close else there)
 
     def _look(self) -> list[AgentDefinition]:
         own = self._of_folder()  # once: what is trusted is what is used

@@ -227,7 +227,7 @@ def _joined(address: PageAddress, location: str) -> str:
     try:
         return urljoin(address.url, location)
     except ValueError as error:
-        raise ToolError(f"{address.place} leads to {sanitize_line(location)[:80]!r}, which is no address") from error
+        raise ToolError(f"{address.place} leads to {sanitize_line(location)[:80]!r}, which is not an address") from error
 
 
 def _known(encoding: str) -> str:

@@ -141,7 +141,7 @@ class Engine:
             ProviderError: it does not run; the text says why.
         """
         if not self.path.is_file():
-            raise ProviderError(Fault.UNKNOWN_MODEL, f"there is no model file {self.path}", "Name a .gguf file.")
+            raise ProviderError(Fault.UNKNOWN_MODEL, f"no model file {self.path}", "Name a .gguf file.")
         with _log_file().open("wb") as log:
             self._process = subprocess.Popen(
                 self._command,

@@ -46,7 +46,7 @@ class CallBlockParser:
         is_marked: marks say that these are calls; else it is for the reader to judge.
         is_done: what is at the place where `feed` stopped belongs to it no more.
         thinks: thinking begins there, inside the zone.
-        rejected: what an item took that is no call (`has_rejected`); it is to be read again as text.
+        rejected: what an item took that is not a call (`has_rejected`); it is to be read again as text.
         fence: the backticks of an open fence; `is_spoilt`: it holds something else too, so it is code.
         returned: what an item took to look ahead and does not need.
         item: the call that is being written.
@@ -130,7 +130,7 @@ class CallBlockParser:
         raw, self.returned = item.raw, item.left
         found = [] if item.is_hopeless else item.found(is_cut=is_cut)
         if self._is_unknown and found:
-            found = [RejectedCall("there is no such tool")]
+            found = [RejectedCall("no such tool")]
         self._hint, self._is_unknown = None, False
         if not found:
             self.rejected, self.has_rejected = raw, True

@@ -405,7 +405,7 @@ def python_calls(text: str, tools: ToolNames) -> Found:
     """Return the calls of a text such as `read(path="x")` or `[ls(), read(path="x")]`; empty if one is of no known tool.
 
     Raises:
-        Unreadable: an argument is no plain value, or it is not clear which it is.
+        Unreadable: an argument is not a plain value, or it is not clear which it is.
     """
     text = text.strip()
     is_list = text.startswith("[")

@@ -157,7 +157,7 @@ def _named(value: dict[str, object], tools: ToolNames, *, is_marked: bool) -> Pa
     spec = tools.find(value[name_key])
     if spec is None:
         is_meant = bool(argument_key) and isinstance(value[argument_key], dict) and not is_definition(value, argument_key)
-        return RejectedCall("there is no such tool") if is_meant and (is_marked or name_key != "action") else None
+        return RejectedCall("no such tool") if is_meant and (is_marked or name_key != "action") else None
     if argument_key:
         if not is_marked and _is_data(spec, value):
             return None

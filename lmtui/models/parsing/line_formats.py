@@ -18,7 +18,7 @@ BARE_CHARS = 120
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a header says, and where it ends; `tool` is the name that a call is sent to, empty where it is no call."""
+    """What a header says, and where it ends; `tool` is the name that a call is sent to, empty where it is not a call."""
 
     end: int
     tool: str = ""
@@ -119,7 +119,7 @@ def _fence(text: str, at: int, *, is_final: bool) -> Beginning:
 
 
 def _tildes(text: str, at: int, *, is_final: bool) -> Beginning:
-    """Return code between tildes: models fence their calls with backticks, so whatever is in it is no call."""
+    """Return code between tildes: models fence their calls with backticks, so whatever is in it is not a call."""
     if not is_final and _TILDES_MAY_COME.match(text, at):
         return Beginning(Begins.MORE)
     found = _TILDES.match(text, at)

@@ -291,7 +291,7 @@ class TagItem:
     def found(self, *, is_cut: bool) -> Found:
         """Return what is called; see `Item.found`."""
         if self._spec is None:
-            return [RejectedCall("there is no such tool")]
+            return [RejectedCall("no such tool")]
         if self._key or (is_cut and not self._is_closed):
             return [RejectedCall(CUT if is_cut else "it ends too early", self._spec)]
         if self._why:
@@ -307,7 +307,7 @@ class TagItem:
 
 
 def _is_short(spec: ToolSpec, key: str, text: str) -> bool:
-    """Tell whether white space around a value means nothing: it is no text, or a path on one line."""
+    """Tell whether white space around a value means nothing: it is not text, or a path on one line."""
     return type_of(spec, key) not in ("", "string") or ("\n" not in text and own_parameter(spec, key) in ("path", "file"))
 
 

@@ -26,7 +26,7 @@ class Spool:
         """Open a fresh file and return its descriptor and path.
 
         Raises:
-            OSError: there is no room or no right.
+            OSError: no room or no right.
         """
         if not self.folder:
             self.folder = str(import_module("tempfile").mkdtemp(prefix="lmtui-output-"))  # late: few commands need it

@@ -294,7 +294,7 @@ class Store:
             Refused: the tree is not the name of one.
         """
         if not re.fullmatch(r"[0-9a-f]{40}", tree):
-            raise Refused("that is no checkpoint")
+            raise Refused("that is not a checkpoint")
         listed = self.git("ls-tree", "-z", tree, "--", path).decode("utf-8", "replace")
         for line in listed.split("\0"):
             facts, _, name = line.partition("\t")

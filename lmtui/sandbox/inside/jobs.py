@@ -281,7 +281,7 @@ class Jobs:
         job.hard_deadline = time.monotonic() + _CANCEL_GRACE_S
 
     def _end_orphans(self) -> None:
-        """Kill what is directly below the supervisor and is no keeper."""
+        """Kill what is directly below the supervisor and is not a keeper."""
         keepers = frozenset(job.keeper for job in self._jobs.values())
         if not process_tree.kill_below(os.getpid(), time.monotonic() + 1.0, keepers) and os.getpid() == 1:
             _kill(-1, signal.SIGKILL)

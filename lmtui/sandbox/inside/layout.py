@@ -186,7 +186,7 @@ class Layout:
                 self._met[facts.st_ino] = (facts.st_size, facts.st_mtime_ns, is_denied)
 
     def _moved(self, path: bytes, inode: int) -> bool | None:
-        """Tell of a file that was masked under another name whether it is denied; None where it is no such file."""
+        """Tell of a file that was masked under another name whether it is denied; None where it is not such a file."""
         if inode not in self._met:
             return None
         *then, is_denied = self._met[inode]

@@ -27,7 +27,7 @@ def answer(root: Root, message: Message, settings: Settings, program: bytes) -> 
     """Return the listing that a message asks for; `source` is folder, git, walk or none.
 
     Raises:
-        Refused: there is no such folder, or no such listing.
+        Refused: no such folder, or no such listing.
     """
     match message["what"]:
         case "folder":
@@ -41,7 +41,7 @@ def answer(root: Root, message: Message, settings: Settings, program: bytes) -> 
             listed = _git(_STATUS, settings, program)
             return _packed("none" if listed is None else "git", _records(listed or b""))
         case _:
-            raise Refused("there is no such listing")
+            raise Refused("no such listing")
 
 
 def _packed(source: str, records: Iterable[bytes]) -> Message:
@@ -88,7 +88,7 @@ def _walk(root: Root, max_paths: int) -> Iterator[bytes]:
 
 
 def _git(arguments: list[str], settings: Settings, program: bytes) -> bytes | None:
-    """Return what git prints, None where it is not there, or the folder is no repository."""
+    """Return what git prints, None where it is not there, or the folder is not a repository."""
     if not (Path(settings.root) / ".git").exists():
         return None
     try:

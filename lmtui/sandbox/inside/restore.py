@@ -302,5 +302,5 @@ def run(store: Store, message: Message) -> Message:
 
 def _tree(name: object) -> str:
     if not isinstance(name, str) or not re.fullmatch(r"[0-9a-f]{40}", name):
-        raise Refused("that is no checkpoint")
+        raise Refused("that is not a checkpoint")
     return name

@@ -82,7 +82,7 @@ def build(
     Args:
         machine: the kernel's name of it.
         families: the address families that sockets may have; a pair of connected unix sockets is always to be had.
-        is_shared: there are no namespaces around the command.
+        is_shared: no namespaces around the command.
         keeps_metadata: no mode, owner, time or attribute of any file may be changed.
 
     Raises:

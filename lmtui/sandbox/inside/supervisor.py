@@ -170,7 +170,7 @@ class Supervisor:
 
     def _run(self, identity: int, message: Message, _data: bytes) -> None:
         if not self._options.has_shell:
-            raise Refused("there is no shell in this sandbox")
+            raise Refused("no shell in this sandbox")
         command = str(message["command"])
         if "\0" in command or len(os.fsencode(command)) > _MAX_ARGUMENT_BYTES:
             raise Refused("the command has a NUL character, or is longer than 128 KiB: put it into a file and run that")

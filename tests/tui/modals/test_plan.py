@@ -154,7 +154,7 @@ else touch {counter}; sed -i 's/after: 1$/after: 9/' "$1"; fi"""
         await plan_read(driver)
         monkeypatch.setattr(driver.app, "suspend", NoTerminal)
         await driver.press("e")
-        await driver.until(lambda: "after names '9', which is no step" in driver.text())
+        await driver.until(lambda: "after names '9', which is not a step" in driver.text())
         assert driver.host.session.plans.answers == []
         await driver.press("e")
         await driver.until(lambda: "nothing is changed before you approve" in driver.text())

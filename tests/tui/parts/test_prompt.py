@@ -230,7 +230,7 @@ async def test_pictures_of_the_command_line_begin_the_prompt(tmp_path: Path) -> 
     async with running(options=StartOptions(workspace="/w", task="what is this?", images=images)) as driver:
         await driver.until(lambda: "what is this?" in driver.app.workbench.prompt.text)
         assert driver.app.workbench.prompt.text == "[image #1 dot.png] what is this?"
-        assert "note.txt is no PNG" in driver.text("#say")
+        assert "note.txt is not a PNG" in driver.text("#say")
         assert driver.host.session.submitted == []
         await driver.press("enter")
         assert [image.name for image in driver.host.session.waiting.images] == ["dot.png"]

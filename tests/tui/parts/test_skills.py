@@ -90,7 +90,7 @@ async def test_one_that_is_not_there_says_so_and_nothing_is_sent() -> None:
     async with running() as driver:
         _ = known(driver)
         await driver.type("/skill deploy now")
-        await driver.until(lambda: "there is no skill 'deploy'" in driver.text())
+        await driver.until(lambda: "no skill 'deploy'" in driver.text())
         assert driver.host.session.skills.begun == []
 
 
