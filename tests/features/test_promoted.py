@@ -220,7 +220,7 @@ def test_the_models_list_stays_once_it_was_sent(workspace: Path) -> None:
 def test_arguments_that_are_no_object_are_refused(workspace: Path, arguments: str) -> None:
     kept = tools(workspace)
     kept.keep(a_tool())
-    with pytest.raises(ToolError, match="not (a )?JSON"):
+    with pytest.raises(ToolError, match=r"not (a )?JSON"):
         _ = SkillToolbox(ToolRegistry(), kept).prepare("skill__shorten", arguments)
 
 

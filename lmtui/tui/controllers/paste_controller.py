@@ -87,7 +87,7 @@ def read_picture(path: Path) -> Image | str:
     if len(data) > MAX_IMAGE_BYTES:
         return f"{path.name} is larger than {MAX_IMAGE_BYTES // 1_000_000} MB; make it smaller first"
     media_type = sniff(data)
-    return Image(path.name, media_type, data) if media_type else f"{path.name} is no PNG, JPEG, GIF or WebP picture"
+    return Image(path.name, media_type, data) if media_type else f"{path.name} is not a PNG, JPEG, GIF or WebP picture"
 
 
 def clipboard_picture() -> Image | str:
