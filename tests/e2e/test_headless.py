@@ -117,7 +117,11 @@ async def test_limits_are_exit_2(program: Program, serve: Serve) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 async def test_an_interrupt_is_130_and_what_was_done_is_saved(number: signal.Signals, program: Program, serve: Serve) -> None:
     server = await serve(WRITE, ScriptedTurn(" ".join(f"word{number}" for number in range(500)), rate=20.0))
-    process = await program.start("run", "--url", server.url, "--mode", "auto", *FILES_ONLY, "--output", "json", "go")
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests that run under nohup ignore it, and so would the program
+    try:
+        process = await program.start("run", "--url", server.url, "--mode", "auto", *FILES_ONLY, "--output", "json", "go")
+    finally:
+        signal.signal(signal.SIGHUP, before)
     async with asyncio.timeout(20):
         while len(server.requests) < 2 or not server.open_streams:
             await asyncio.sleep(0.02)

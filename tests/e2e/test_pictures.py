@@ -26,7 +26,7 @@ async def test_a_picture_of_the_command_line_reaches_the_model(program: Program,
     ("name", "words"),
     [
         ("gone.png", "cannot be read"),
-        ("note.txt", "is no PNG"),
+        ("note.txt", "is not a PNG"),
         (".", "not a regular file"),
         ("pipe.png", "not a regular file"),
     ],

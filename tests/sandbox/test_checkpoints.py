@@ -279,9 +279,9 @@ async def test_two_at_once_take_turns(workspace: Path, open_sandbox: OpenSandbox
 async def test_a_checkpoint_is_named_by_a_hash_only(workspace: Path, open_sandbox: OpenSandbox) -> None:
     sandbox = await opened(open_sandbox, "files")
     state = await sandbox.checkpoints.snapshot()
-    with pytest.raises(SandboxError, match="no checkpoint"):
+    with pytest.raises(SandboxError, match="not a checkpoint"):
         await sandbox.checkpoints.restore("--output=/tmp/x", ["README.md"], expected=state.id)
-    with pytest.raises(SandboxError, match="no checkpoint"):
+    with pytest.raises(SandboxError, match="not a checkpoint"):
         await sandbox.checkpoints.read("HEAD", "README.md")
     content = await sandbox.checkpoints.read(state.id, "README.md")
     assert content == b"hello\n"

