@@ -74,7 +74,7 @@ async def test_a_job_is_asked_for_from_its_list_and_what_cannot_be_is_told() -> 
         await driver.press(*"tidy", "enter")
         await driver.until(lambda: "WHEN?" in driver.text())
         await driver.press(*"never", "enter")
-        await driver.until(lambda: "no schedule" in driver.text("#say"))
+        await driver.until(lambda: "not a schedule" in driver.text("#say"))
         assert driver.host.jobs.wanted == []
 
 
