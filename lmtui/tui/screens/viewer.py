@@ -30,7 +30,7 @@ from lmtui.tui.widgets.bars import Bar, Part
 TIMEOUT_S = 15.0
 MAX_COLUMNS, MAX_ROWS = 200, 100
 HALF = "▀"
-_DECODER = Path(__file__).with_name("picture_decoder.py")
+_DECODER = Path(__file__).parents[1] / "picture_decoder.py"
 
 
 class PictureError(Exception):
