@@ -44,8 +44,9 @@ from lmtui.core.workspace import (
     GrepMatch,
     SandboxStatus,
 )
+from lmtui.engine.agent import FeatureServices
 from lmtui.engine.context import ModelSettings
-from lmtui.engine.session import EngineSession, SessionParts
+from lmtui.engine.session import EngineSession, ModelOptions, SessionParts
 from lmtui.engine.subagent_runs import TeamParts
 from lmtui.tools.registry import ToolRegistry
 
@@ -410,24 +411,26 @@ class Rig:
             toolbox=ToolRegistry("/home/me/project"),
             sandbox=self.sandbox,
             policy=Policy(mode, rules, is_attended),
-            settings=ModelSettings("model"),
             limits=limits or Limits(),
             now=clock.now,
             monotonic=clock.monotonic,
             checkpoints=checkpoints,
             images=images,
             redactor=redactor or Redactor(()),
-            profiles=profiles,
-            roles=roles or {},
-            vision=vision,
-            call_form=call_form,
             team=team or TeamParts(),
-            asks_for_summaries=asks_for_summaries,
-            compact_at=compact_at,
-            tools=tools,
-            guide=guide or NoInstructions(),
-            hooks=hooks or NoHooks(),
-            skills=skills or NoSkills(),
+            model=ModelOptions(
+                ModelSettings("model"),
+                roles or {},
+                profiles,
+                call_form,
+                tools,
+                vision,
+                compact_at=compact_at,
+                asks_for_summaries=asks_for_summaries,
+            ),
+            features=FeatureServices(
+                instructions=guide or NoInstructions(), skills=skills or NoSkills(), hooks=hooks or NoHooks()
+            ),
         )
         self.session = EngineSession(parts, past, is_ours=is_ours)
         self.session.subscribe(self._take)

@@ -50,8 +50,9 @@ from lmtui.core.ports import Policy, SessionLog
 from lmtui.core.roles import parse_roles
 from lmtui.core.sanitize import Redactor
 from lmtui.core.sessions import Archive, SettingsControls
+from lmtui.engine.agent import FeatureServices
 from lmtui.engine.context import ModelSettings
-from lmtui.engine.session import EngineSession, SessionParts
+from lmtui.engine.session import EngineSession, ModelOptions, SessionParts
 from lmtui.models.demo_scripts import AGENTS_DEMO_TASK, DEMO_MODEL, DEMO_RULES, DEMO_TASK, PLAN_DEMO_TASK
 from lmtui.models.tokens import TokenCounts
 from lmtui.paths import state_dir
@@ -435,29 +436,33 @@ class Runtime:
             sandbox=sandbox.for_session(),
             checkpoints=sandbox.checkpoints,
             images=self._store.images(session_id),
-            guide=self.guide,
-            skills=self.extensions.skills,
-            hooks=hooks_of(self._workspace, session_id, sandbox) if config.hooks == "on" else NoHooks(),
-            interpreter=interpreter_of(config, sandbox),
-            web=web_of(config),
+            features=FeatureServices(
+                interpreter_of(config, sandbox),
+                web_of(config),
+                self.guide,
+                self.extensions.skills,
+                hooks_of(self._workspace, session_id, sandbox) if config.hooks == "on" else NoHooks(),
+            ),
             redactor=self._connection.redactor.also(self.extensions.secrets()),
             policy=replace(
                 policy,
                 mode=Mode(config.mode),
                 rules=(*rules_in_force(config, self._workspace), *known_rules(policy.rules)),
             ),
-            settings=_model_settings(config, self._connection.model),
-            roles=parse_roles(config.roles),
-            vision=None if config.vision == "auto" else config.vision == "true",
-            profiles=self._profiles,
-            tools=config.tools,
-            compact_at=config.compact_at,
-            asks_for_summaries=config.summaries == "on",
-            call_form=None if config.call_form == "auto" else ToolCallFormat(config.call_form),
+            model=ModelOptions(
+                main=_model_settings(config, self._connection.model),
+                roles=parse_roles(config.roles),
+                profiles=self._profiles,
+                call_form=None if config.call_form == "auto" else ToolCallFormat(config.call_form),
+                tools=config.tools,
+                vision=None if config.vision == "auto" else config.vision == "true",
+                count_tokens=self._count_tokens,
+                compact_at=config.compact_at,
+                asks_for_summaries=config.summaries == "on",
+            ),
             limits=limits_of(config),
             now=lambda: datetime.now(UTC),
             monotonic=time.monotonic,
-            count_tokens=self._count_tokens,
             log=open_log(session_id),  # last: what fails before it leaves no file and no lock
         )
 

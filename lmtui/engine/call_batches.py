@@ -15,7 +15,7 @@ from lmtui.core.messages import ToolCall
 from lmtui.core.permissions.decide import Access, Verdict
 from lmtui.core.permissions.rules import FileEffect, facts_of
 from lmtui.core.ports import PreparedCall, ToolResult
-from lmtui.engine.agent_context import AgentContext
+from lmtui.engine.agent import Agent
 from lmtui.engine.entries import check_copied
 from lmtui.engine.loop_detection import TOO_MANY_CALLS
 from lmtui.engine.permission_check import PendingCall, ask, behind_links, decide_in_time, learn_sandbox
@@ -24,52 +24,50 @@ from lmtui.engine.tool_runner import begin, end_unrun, refuse_call, run_call, ru
 _FEWEST = 2
 
 
-async def batch_approvals(
-    context: AgentContext, calls: Sequence[ToolCall], turn_id: str, asked: dict[str, PendingCall]
-) -> None:
+async def batch_approvals(agent: Agent, calls: Sequence[ToolCall], turn_id: str, asked: dict[str, PendingCall]) -> None:
     """Ask about the calls that can be asked ahead, if they are two or more; `asked` takes them, by call id, as they begin."""
-    if context.hooking.wants(HookEvent.PRE_TOOL_USE):
+    if agent.hooks.wants(HookEvent.PRE_TOOL_USE):
         return
-    if not context.approvals.is_attended or len({call.id for call in calls}) != len(calls) or len(calls) < _FEWEST:
+    if not agent.services.approvals.is_attended or len({call.id for call in calls}) != len(calls) or len(calls) < _FEWEST:
         return
-    candidates = [(call, prepared) for call, prepared in _independent(context, calls) if prepared.access is not Access.NONE]
+    candidates = [(call, prepared) for call, prepared in _independent(agent, calls) if prepared.access is not Access.NONE]
     if any(prepared.access is Access.EXECUTE for _, prepared in candidates):
         try:
-            await learn_sandbox(context)
+            await learn_sandbox(agent)
         except SandboxError:
             return  # each call says so when its turn comes
     try:
-        placed = [(call, each, await behind_links(context, each)) for call, each in candidates]
+        placed = [(call, each, await behind_links(agent, each)) for call, each in candidates]
     except SandboxError:
         return
-    decided = [(item, await decide_in_time(context, item[1], item[2])) for item in placed]
+    decided = [(item, await decide_in_time(agent, item[1], item[2])) for item in placed]
     asking = [item for item, decision in decided if decision.verdict is Verdict.ASK]
     if len(asking) < _FEWEST:
         return
     for call, prepared, behind in asking:
-        begin(context, call, prepared, turn_id)
+        begin(agent, call, prepared, turn_id)
         asked[call.id] = PendingCall(prepared, problem="stopped before it was asked about")
         try:
-            asked[call.id] = await ask(context, call, prepared, behind=behind)
+            asked[call.id] = await ask(agent, call, prepared, behind=behind)
         except (ToolError, SandboxError) as error:
             asked[call.id] = PendingCall(prepared, problem=error.full_text())
 
 
-def give_up(context: AgentContext, asked: dict[str, PendingCall], calls: Sequence[ToolCall]) -> None:
+def give_up(agent: Agent, asked: dict[str, PendingCall], calls: Sequence[ToolCall]) -> None:
     """End the calls that were asked about and not reached any more."""
     for call in calls:
         if call.id in asked:
-            end_unrun(context, call, asked[call.id])
+            end_unrun(agent, call, asked[call.id])
 
 
-def _independent(context: AgentContext, calls: Sequence[ToolCall]) -> list[tuple[ToolCall, PreparedCall]]:
+def _independent(agent: Agent, calls: Sequence[ToolCall]) -> list[tuple[ToolCall, PreparedCall]]:
     found: list[tuple[ToolCall, PreparedCall]] = []
     touched: set[str] = set()
     is_after_command = False
     for call in calls:
         try:
             check_copied(call)
-            prepared = context.toolbox.prepare(call.name, call.arguments)
+            prepared = agent.services.toolbox.prepare(call.name, call.arguments)
         except ToolError:
             continue  # it says so when its turn comes
         is_command = prepared.access is Access.EXECUTE
@@ -80,57 +78,58 @@ def _independent(context: AgentContext, calls: Sequence[ToolCall]) -> list[tuple
     return found
 
 
-async def run_calls(context: AgentContext, calls: Sequence[ToolCall], turn_id: str) -> None:
+async def run_calls(agent: Agent, calls: Sequence[ToolCall], turn_id: str) -> None:
     """Run the calls of one message; refuse those beyond the limit of a message."""
-    allowed = calls[: context.limits.max_calls_per_message]
+    allowed = calls[: agent.services.limits.max_calls_per_message]
     asked: dict[str, PendingCall] = {}
     try:
-        await batch_approvals(context, allowed, turn_id, asked)
+        await batch_approvals(agent, allowed, turn_id, asked)
         at = 0
-        while at < len(allowed) and not context.hooking.ended_by:
-            reading = await _reading(context, list(takewhile(lambda call: call.id not in asked, allowed[at:])))
+        while at < len(allowed) and not agent.hooks.ended_by:
+            reading = await _reading(agent, list(takewhile(lambda call: call.id not in asked, allowed[at:])))
             if len(reading) >= _FEWEST:
-                await run_side_by_side(context, reading, turn_id)
+                await run_side_by_side(agent, reading, turn_id)
                 at += len(reading)
             else:
-                await run_call(context, allowed[at], turn_id, context.files, asked.pop(allowed[at].id, None))
+                await run_call(agent, allowed[at], turn_id, agent.turn.files, asked.pop(allowed[at].id, None))
                 at += 1
     finally:
-        give_up(context, asked, allowed)
-    if context.hooking.ended_by:
+        give_up(agent, asked, allowed)
+    if agent.hooks.ended_by:
         return
-    text = f"Not run: at most {context.limits.max_calls_per_message} calls in one message. Call it again if you still need it."
+    most = agent.services.limits.max_calls_per_message
+    text = f"Not run: at most {most} calls in one message. Call it again if you still need it."
     for call in calls[len(allowed) :]:
-        refuse_call(context, call, turn_id, ToolResult(text, TOO_MANY_CALLS, ok=False))
+        refuse_call(agent, call, turn_id, ToolResult(text, TOO_MANY_CALLS, ok=False))
 
 
-async def _reading(context: AgentContext, calls: Sequence[ToolCall]) -> list[tuple[ToolCall, PendingCall]]:
+async def _reading(agent: Agent, calls: Sequence[ToolCall]) -> list[tuple[ToolCall, PendingCall]]:
     """Return the leading calls that only read and need no approval, with their decisions."""
     found: list[tuple[ToolCall, PendingCall]] = []
-    is_hooked = any(map(context.hooking.wants, (HookEvent.PRE_TOOL_USE, HookEvent.POST_TOOL_USE)))
+    is_hooked = any(map(agent.hooks.wants, (HookEvent.PRE_TOOL_USE, HookEvent.POST_TOOL_USE)))
     if is_hooked or len(calls) < _FEWEST or len({call.id for call in calls}) != len(calls):
         return found
     for call in calls:
-        asked = await _as_reading(context, call)
+        asked = await _as_reading(agent, call)
         if asked is None:
             break
         found.append((call, asked))
     return found
 
 
-async def _as_reading(context: AgentContext, call: ToolCall) -> PendingCall | None:
+async def _as_reading(agent: Agent, call: ToolCall) -> PendingCall | None:
     """Return the decision about a call that only reads and needs no approval, else None."""
     try:
         check_copied(call)
-        prepared = context.toolbox.prepare(call.name, call.arguments)
+        prepared = agent.services.toolbox.prepare(call.name, call.arguments)
         if not _may_only_read(prepared):
             return None
         if prepared.access is Access.EXECUTE:
-            await learn_sandbox(context)
-        behind = await behind_links(context, prepared)
+            await learn_sandbox(agent)
+        behind = await behind_links(agent, prepared)
     except (ToolError, SandboxError):
         return None  # it says so when its turn comes
-    decision = await decide_in_time(context, prepared, behind)
+    decision = await decide_in_time(agent, prepared, behind)
     is_safe = decision.is_read_only if prepared.access is Access.EXECUTE else True
     return PendingCall(prepared, decision, behind=behind) if decision.verdict is Verdict.ALLOW and is_safe else None
 

@@ -37,7 +37,7 @@ from lmtui.core.messages import (
 from lmtui.core.model_events import CallFormChanged, Reminder
 from lmtui.core.plan import Plan
 from lmtui.core.task_state import work_lines
-from lmtui.engine.agent_context import AgentContext
+from lmtui.engine.agent import Agent
 from lmtui.engine.context_fit import compact_context, ensure_fits
 from lmtui.engine.hook_calls import before_room
 from lmtui.engine.instruction_events import take_guidance
@@ -52,14 +52,15 @@ _HEAD = "[How your work stands, as lmtui keeps it:"
 _LOOK = "Some of what was done may not be counted yet: look at the disk before you go on, and do not repeat what is there."
 
 
-def tell_state(context: AgentContext, turn_id: str) -> None:
+def tell_state(agent: Agent, turn_id: str) -> None:
     """Tell the model how its work is, if it may not know and something is open."""
-    if not context.note.is_due:
+    stale = agent.state.stale_context
+    if not stale.is_due:
         return
-    text = note_text(context.plan, is_shaken=context.note.is_shaken, is_lost=context.note.is_lost)
+    text = note_text(agent.state.plan, is_shaken=stale.is_shaken, is_lost=stale.is_lost)
     if text:
-        context.emit(Reminder(agent=context.agent, text=text, turn_id=turn_id, topic=TOPIC))
-    context.note.is_due = context.note.is_shaken = context.note.is_lost = False
+        agent.emit(Reminder(agent=agent.id, text=text, turn_id=turn_id, topic=TOPIC))
+    agent.state = replace(agent.state, stale_context=agent.state.stale_context.cleared())
 
 
 def note_text(plan: Plan, *, is_shaken: bool, is_lost: bool = False) -> str:
@@ -83,45 +84,45 @@ def note_text(plan: Plan, *, is_shaken: bool, is_lost: bool = False) -> str:
 _MOST_REFUSALS = 3
 
 
-async def request_completion(context: AgentContext, turn_id: str) -> Completion:
+async def request_completion(agent: Agent, turn_id: str) -> Completion:
     """Send the conversation and return the answer, its message emitted.
 
     Raises:
         ProviderError: the server failed for good.
         WindowFull: the conversation cannot be made to fit the window.
     """
-    await take_role(context)
-    await context.model.ready()
-    await take_guidance(context)
-    await ensure_fits(context)
-    tell_state(context, turn_id)
-    request = _request(context)
+    await take_role(agent)
+    await agent.model.known.ready()
+    await take_guidance(agent)
+    await ensure_fits(agent)
+    tell_state(agent, turn_id)
+    request = _request(agent)
     try:
-        return await _answer_fitting(context, request, turn_id)
+        return await _answer_fitting(agent, request, turn_id)
     except ProviderError as error:
-        change = context.model.calling.refused(error, request)
+        change = agent.model.known.calling.refused(error, request)
         if change is None:
             raise
-        _use_form(context, change)
-        return await _answer_fitting(context, _request(context), turn_id)
+        _use_form(agent, change)
+        return await _answer_fitting(agent, _request(agent), turn_id)
 
 
-async def _answer_fitting(context: AgentContext, request: ModelRequest, turn_id: str) -> Completion:
+async def _answer_fitting(agent: Agent, request: ModelRequest, turn_id: str) -> Completion:
     """Send a request; one that the server refuses for its size is made smaller."""
     try:
-        return await _answer(context, request, turn_id)
+        return await _answer(agent, request, turn_id)
     except ContextOverflow as overflow:
-        return await _answer_smaller(context, overflow, request.hold, turn_id)
+        return await _answer_smaller(agent, overflow, request.hold, turn_id)
 
 
-async def _answer_smaller(context: AgentContext, overflow: ContextOverflow, hold: ToolChoice, turn_id: str) -> Completion:
+async def _answer_smaller(agent: Agent, overflow: ContextOverflow, hold: ToolChoice, turn_id: str) -> Completion:
     """Make room and ask for the same again; more than once only where the server does not say how large its window is."""
     for _ in range(_MOST_REFUSALS):
-        await before_room(context, "auto")
-        compact_context(context, overflow)
-        tell_state(context, turn_id)
+        await before_room(agent, "auto")
+        compact_context(agent, overflow)
+        tell_state(agent, turn_id)
         try:
-            return await _answer(context, replace(_request(context), hold=hold), turn_id)
+            return await _answer(agent, replace(_request(agent), hold=hold), turn_id)
         except ContextOverflow as error:
             if error.window_tokens:
                 raise
@@ -129,43 +130,43 @@ async def _answer_smaller(context: AgentContext, overflow: ContextOverflow, hold
     raise overflow
 
 
-def _request(context: AgentContext) -> ModelRequest:
-    calling = context.model.calling
-    request = context.conversation.request(context.specs(), context.settings, calling.form, calling.take_hold())
+def _request(agent: Agent) -> ModelRequest:
+    calling = agent.model.known.calling
+    request = agent.conversation.request(agent.specs(), agent.state.model.settings, calling.form, calling.take_hold())
     is_shown = request.call_form is not ToolCallFormat.NATIVE
     return replace(
         request,
-        sees=context.sees is not False,
-        urgency=context.urgency,
+        sees=agent.state.model.sees is not False,
+        urgency=agent.priority,
         shows_example=is_shown,
-        is_attended=context.approvals.is_attended,
+        is_attended=agent.services.approvals.is_attended,
     )
 
 
-async def _answer(context: AgentContext, request: ModelRequest, turn_id: str) -> Completion:
+async def _answer(agent: Agent, request: ModelRequest, turn_id: str) -> Completion:
     """Send one request and return its answer, the message emitted and what it shows of the model taken up."""
-    announce(context, request)
-    watch = _ThinkingWatch(context)
+    announce(agent, request)
+    watch = _ThinkingWatch(agent)
     partial = _Partial()
     completion: Completion | None = None
     try:
-        async with contextlib.aclosing(context.provider.stream(request)) as pieces:
+        async with contextlib.aclosing(agent.services.provider.stream(request)) as pieces:
             async for piece in pieces:
                 watch.see(piece)
                 partial.see(piece)
                 if isinstance(piece, Completion):
                     completion = piece
                 else:
-                    _show(context, piece)
+                    _show(agent, piece)
     finally:
         if completion is None:
-            _keep_partial(context, partial.text, turn_id)
+            _keep_partial(agent, partial.text, turn_id)
     if completion is None:
         raise ProviderError(Fault.CUT, "the model's answer has no end")
-    message = _with_fresh_ids(context, completion.message)
-    context.emit(
+    message = _with_fresh_ids(agent, completion.message)
+    agent.emit(
         MessageAdded(
-            agent=context.agent,
+            agent=agent.id,
             role=message.role,
             text=message.text if message.tool_calls else without_token(message.text),
             thinking=message.thinking,
@@ -174,23 +175,23 @@ async def _answer(context: AgentContext, request: ModelRequest, turn_id: str) ->
             thinking_s=round(watch.seconds, 1),
         )
     )
-    show_usage(context, completion, turn_id)
+    show_usage(agent, completion, turn_id)
     if completion.stopped:
-        context.emit(Notice(agent=context.agent, level=Level.INFO, text=f"Generation was stopped: {completion.stopped}."))
-    change = context.model.calling.see(request, completion)
+        agent.emit(Notice(agent=agent.id, level=Level.INFO, text=f"Generation was stopped: {completion.stopped}."))
+    change = agent.model.known.calling.see(request, completion)
     if change is not None:
-        _use_form(context, change)
-    elif context.model.calling.worked:
-        context.model.keep(call_form=context.model.calling.form, note=context.model.calling.why)
+        _use_form(agent, change)
+    elif agent.model.known.calling.worked:
+        agent.model.known.keep(call_form=agent.model.known.calling.form, note=agent.model.known.calling.why)
     return replace(completion, message=message)
 
 
-def _use_form(context: AgentContext, change: FormChange) -> None:
+def _use_form(agent: Agent, change: FormChange) -> None:
     """Tell the model of its tools in another form from the next request on."""
-    if change.form is not context.model.calling.form:
-        context.emit(CallFormChanged(agent=context.agent, form=str(change.form), why=change.why))
+    if change.form is not agent.model.known.calling.form:
+        agent.emit(CallFormChanged(agent=agent.id, form=str(change.form), why=change.why))
         if change.is_proven:
-            context.model.keep(call_form=change.form, note=change.why)
+            agent.model.known.keep(call_form=change.form, note=change.why)
 
 
 class _Partial:
@@ -214,33 +215,33 @@ class _Partial:
         return "".join(self._now) or self._before
 
 
-def _keep_partial(context: AgentContext, text: str, turn_id: str) -> None:
+def _keep_partial(agent: Agent, text: str, turn_id: str) -> None:
     """Keep what an answer that was stopped or broke off had said: it was read, so it belongs to the conversation."""
     if text.strip():
-        context.emit(MessageAdded(agent=context.agent, role=Role.ASSISTANT, text=text, turn_id=turn_id))
+        agent.emit(MessageAdded(agent=agent.id, role=Role.ASSISTANT, text=text, turn_id=turn_id))
 
 
-def _show(context: AgentContext, piece: StreamChunk) -> None:
+def _show(agent: Agent, piece: StreamChunk) -> None:
     match piece:
         case TextChunk(text=text):
-            context.emit(TextDelta(agent=context.agent, text=text))
+            agent.emit(TextDelta(agent=agent.id, text=text))
         case ThinkingChunk(text=text):
-            context.emit(ThinkingDelta(agent=context.agent, text=text))
+            agent.emit(ThinkingDelta(agent=agent.id, text=text))
         case ToolCallChunk(name=name, size_chars=size_chars):
-            context.warm_up()
-            context.emit(CallProgress(agent=context.agent, tool=name, size_chars=size_chars))
+            agent.services.start_sandbox()
+            agent.emit(CallProgress(agent=agent.id, tool=name, size_chars=size_chars))
         case PrefillChunk(ratio=ratio):
-            context.emit(PrefillProgress(agent=context.agent, ratio=ratio))
+            agent.emit(PrefillProgress(agent=agent.id, ratio=ratio))
         case QueuedChunk(before=before):
-            context.emit(PrefillProgress(agent=context.agent, queued=before))
+            agent.emit(PrefillProgress(agent=agent.id, queued=before))
         case SilenceChunk(seconds=seconds):
-            what = f"{context.provider.url} has not answered for {seconds:.0f} s."
+            what = f"{agent.services.provider.url} has not answered for {seconds:.0f} s."
             text = f"{what} Wait (it may still be reading the prompt) or stop the turn."
-            context.emit(Notice(agent=context.agent, level=Level.WARNING, text=text))
+            agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=text))
         case RetryChunk():
-            context.emit(
+            agent.emit(
                 RetryScheduled(
-                    agent=context.agent,
+                    agent=agent.id,
                     attempt=piece.attempt,
                     attempts=piece.attempts,
                     wait_s=piece.wait_s,
@@ -251,14 +252,16 @@ def _show(context: AgentContext, piece: StreamChunk) -> None:
             pass
 
 
-def _with_fresh_ids(context: AgentContext, message: Message) -> Message:
+def _with_fresh_ids(agent: Agent, message: Message) -> Message:
     """Return the message with call ids that no earlier call has: some servers count from zero in every answer."""
     taken: set[str] = set()
     calls: list[ToolCall] = []
     for call in message.tool_calls:
-        free = itertools.chain((2,), itertools.count(len(context.call_ids) + 1))  # not all that were used before, one by one
+        free = itertools.chain(
+            (2,), itertools.count(len(agent.services.call_ids) + 1)
+        )  # not all that were used before, one by one
         names = itertools.chain([call.id], (f"{call.id}_{number}" for number in free))
-        fresh = next(name for name in names if name and name not in taken and name not in context.call_ids)
+        fresh = next(name for name in names if name and name not in taken and name not in agent.services.call_ids)
         taken.add(fresh)
         calls.append(replace(call, id=fresh))
     return replace(message, tool_calls=tuple(calls))
@@ -267,8 +270,8 @@ def _with_fresh_ids(context: AgentContext, message: Message) -> Message:
 class _ThinkingWatch:
     """Measures how long the model thought: from its first thinking to what follows."""
 
-    def __init__(self, context: AgentContext) -> None:
-        self._now = context.monotonic
+    def __init__(self, agent: Agent) -> None:
+        self._now = agent.services.monotonic
         self._since: float | None = None
         self.seconds = 0.0
 

@@ -14,7 +14,7 @@ from lmtui.core.model_events import Compacted, Compacting, ToolSetChanged
 from lmtui.core.roles import ModelRole
 from lmtui.core.sanitize import sanitize
 from lmtui.core.window import ASSUMED_WINDOW_TOKENS
-from lmtui.engine.agent_context import AgentContext
+from lmtui.engine.agent import Agent, TurnState
 from lmtui.engine.compaction import RoomNeeded, compact, summed_up
 from lmtui.engine.context_budget import WHOLE
 from lmtui.engine.hook_calls import before_room
@@ -25,16 +25,16 @@ from lmtui.engine.usage import announce, show_usage, usage_beside
 _LEAST_ROOM = 4.0  # times what they take
 
 
-def offer_long_tools(context: AgentContext, free_tokens: int) -> None:
+def offer_long_tools(agent: Agent, free_tokens: int) -> None:
     """Tell of them, where `free_tokens` are enough; a set that the settings name stays as it is."""
-    if context.tool_set is not ToolSet.LEAN or context.window.tools != "auto" or context.agent != ROOT:
+    if agent.state.model.tool_set is not ToolSet.LEAN or agent.model.window.tools != "auto" or agent.id != ROOT:
         return
-    long = context.toolbox.specs(ToolSet.LONG, sees=context.has_eyes)
-    budget = context.window.budget
-    more = budget.scaled(budget.tools_size(long) - budget.tools_size(context.specs()))
+    long = agent.services.toolbox.specs(ToolSet.LONG, sees=agent.supports_vision)
+    budget = agent.model.window.budget
+    more = budget.scaled(budget.tools_size(long) - budget.tools_size(agent.specs()))
     if more * _LEAST_ROOM <= free_tokens:
-        event = ToolSetChanged(agent=context.agent, tools=ToolSet.LONG, why="the work is long", edits=context.edits)
-        context.emit(event)
+        event = ToolSetChanged(agent=agent.id, tools=ToolSet.LONG, why="the work is long", edits=agent.state.model.edits)
+        agent.emit(event)
 
 
 MOST_OFTEN = 20
@@ -50,101 +50,101 @@ _ASK = (
 
 
 async def in_own_words(
-    context: AgentContext, event: Compacted, room: RoomNeeded, *, focus: str = "", is_asked: bool = False
+    agent: Agent, event: Compacted, room: RoomNeeded, *, focus: str = "", is_asked: bool = False
 ) -> Compacted:
     """Return how room is made with the model's own words in the summary, or as it is where asking does not pay or work.
 
     Args:
-        context: the agent whose conversation it is.
+        agent: the agent whose conversation it is.
         event: how room would be made without.
         room: how much there is.
         focus: what matters most, in the user's words.
         is_asked: the user asked for it, so that it pays.
     """
     limit_chars = room.shares.facts // 2
-    request = _request(context, limit_chars, focus)
-    left_tokens = _left_tokens(context, request, room)
+    request = _request(agent, limit_chars, focus)
+    left_tokens = _left_tokens(agent, request, room)
     words_tokens = int(limit_chars / _CHARS_PER_TOKEN)
-    if not (is_asked or _pays(context, event, limit_chars)) or left_tokens <= words_tokens:
+    if not (is_asked or _pays(agent, event, limit_chars)) or left_tokens <= words_tokens:
         return event
-    thinking_tokens = _THINKING_TOKENS if _may_think(context, request) else 0
+    thinking_tokens = _THINKING_TOKENS if _may_think(agent, request) else 0
     request = replace(request, max_tokens=min(words_tokens + thinking_tokens, left_tokens))
-    context.window.summaries += 1
-    context.emit(Compacting(agent=context.agent))
+    agent.model.window.summaries += 1
+    agent.emit(Compacting(agent=agent.id))
     words = ""
     with contextlib.suppress(ProviderError, TimeoutError):
         async with asyncio.timeout(PATIENCE_S):
-            words = await _words(context, request)
+            words = await _words(agent, request)
     if len(words) < _LEAST_CHARS:
         return event
-    talk, own = context.conversation, words[:limit_chars]
+    talk, own = agent.conversation, words[:limit_chars]
     gist = talk.gist(event.kept_from).open_in(talk.gist(len(talk.entries)))
-    told = summed_up(gist, context.plan, room, partial(_size, context), own=own, is_brief=True)
-    more = _size(context, Message(Role.USER, told)) - _size(context, Message(Role.USER, event.summary))
+    told = summed_up(gist, agent.state.plan, room, partial(_size, agent), own=own, is_brief=True)
+    more = _size(agent, Message(Role.USER, told)) - _size(agent, Message(Role.USER, event.summary))
     return replace(event, summary=told, tokens_after=event.tokens_after + more)
 
 
-def _pays(context: AgentContext, event: Compacted, limit_chars: int) -> bool:
+def _pays(agent: Agent, event: Compacted, limit_chars: int) -> bool:
     """Tell whether a request for a summary is worth its time: something is summed up, and it is asked for seldom enough."""
-    book = context.window
-    is_cut = event.kept_from > context.conversation.folding.kept_from
+    book = agent.model.window
+    is_cut = event.kept_from > agent.conversation.folding.kept_from
     is_seldom = (book.summaries + 1) * MOST_OFTEN <= book.steps
     speed = book.budget.write_tokens_per_s
     is_quick = speed == 0 or limit_chars / _CHARS_PER_TOKEN / speed < PATIENCE_S
     return book.asks_for_summaries and is_cut and is_seldom and is_quick
 
 
-def _left_tokens(context: AgentContext, request: ModelRequest, room: RoomNeeded) -> int:
-    budget = context.window.budget
+def _left_tokens(agent: Agent, request: ModelRequest, room: RoomNeeded) -> int:
+    budget = agent.model.window.budget
     return int(room.window - budget.estimate(budget.raw(request.messages, request.tools)))
 
 
-def _may_think(context: AgentContext, request: ModelRequest) -> bool:
+def _may_think(agent: Agent, request: ModelRequest) -> bool:
     """Tell whether the model thinks before it answers; of another one than the one in use nothing is known."""
-    if request.model != context.settings.model:
+    if request.model != agent.state.model.settings.model:
         return True
-    is_told = context.model.profile.thinks or (context.model.served is not None and context.model.served.thinks)
-    return bool(is_told) or any(message.thinking for message in context.conversation.messages)
+    is_told = agent.model.known.profile.thinks or (agent.model.known.served is not None and agent.model.known.served.thinks)
+    return bool(is_told) or any(message.thinking for message in agent.conversation.messages)
 
 
-def _request(context: AgentContext, limit_chars: int, focus: str) -> ModelRequest:
+def _request(agent: Agent, limit_chars: int, focus: str) -> ModelRequest:
     """Return the last request and the question; another model, where one is named for this, is asked the same."""
-    settings = for_role(context.roles, ModelRole.SUMMARISER, context.settings)
+    settings = for_role(agent.model.roles, ModelRole.SUMMARISER, agent.state.model.settings)
     what = f" What matters most: {sanitize(focus)}" if focus.strip() else ""
     ask = Message(Role.USER, _ASK.format(words=max(40, limit_chars // _CHARS_PER_WORD), focus=what))
-    request = context.conversation.request(context.specs(), settings, context.model.calling.form)
+    request = agent.conversation.request(agent.specs(), settings, agent.model.known.calling.form)
     is_shown = request.call_form is not ToolCallFormat.NATIVE
     return replace(
         request,
         messages=(*request.messages, ask),
-        sees=context.sees is not False,
-        urgency=context.urgency,
+        sees=agent.state.model.sees is not False,
+        urgency=agent.priority,
         shows_example=is_shown,
-        is_attended=context.approvals.is_attended,
+        is_attended=agent.services.approvals.is_attended,
     )
 
 
-async def _words(context: AgentContext, request: ModelRequest) -> str:
+async def _words(agent: Agent, request: ModelRequest) -> str:
     """Return what the model answers; nothing where it calls a tool in place of answering.
 
     Of another model nothing is learned for the one in use, and its reading tells nothing of that one's cache.
     """
-    is_same = request.model == context.settings.model
+    is_same = request.model == agent.state.model.settings.model
     if is_same:
-        announce(context, request)
-    async with contextlib.aclosing(context.provider.stream(request)) as pieces:
+        announce(agent, request)
+    async with contextlib.aclosing(agent.services.provider.stream(request)) as pieces:
         async for piece in pieces:
             if isinstance(piece, Completion):
                 if is_same:
-                    show_usage(context, piece, context.turn_id)
+                    show_usage(agent, piece, agent.turn.id)
                 else:
-                    context.emit(usage_beside(context.agent, request, piece))
+                    agent.emit(usage_beside(agent.id, request, piece))
                 return "" if piece.message.tool_calls or piece.problem else sanitize(piece.message.text).strip()
     return ""
 
 
-def _size(context: AgentContext, message: Message) -> int:
-    budget = context.window.budget
+def _size(agent: Agent, message: Message) -> int:
+    budget = agent.model.window.budget
     return budget.scaled(budget.size(message))
 
 
@@ -157,55 +157,55 @@ _UNKNOWN = (
 )
 
 
-async def ensure_fits(context: AgentContext) -> None:
+async def ensure_fits(agent: Agent) -> None:
     """Choose the tools and make room, so that the next request fits.
 
     Raises:
         WindowFull: it cannot be made to fit.
         SessionFileError: what was done could not be written down.
     """
-    book = context.window
-    book.budget.use(context.settings.model, context.model.profile)
-    _choose_tools(context)
-    uncounted = book.sent.uncounted(context.conversation)
+    book = agent.model.window
+    book.budget.use(agent.state.model.settings.model, agent.model.known.profile)
+    _choose_tools(agent)
+    uncounted = book.sent.uncounted(agent.conversation)
     if book.budget.uncounted_chars(uncounted) > _MANY_CHARS:
-        await asyncio.to_thread(book.budget.raw, uncounted, context.specs())
-    if not context.window_tokens and context.model.served is not None and not book.is_told:
+        await asyncio.to_thread(book.budget.raw, uncounted, agent.specs())
+    if not agent.state.model.window_tokens and agent.model.known.served is not None and not book.is_told:
         book.is_told = True
-        context.emit(Notice(agent=context.agent, level=Level.INFO, text=_UNKNOWN))
-    tokens, room = measure(context)
+        agent.emit(Notice(agent=agent.id, level=Level.INFO, text=_UNKNOWN))
+    tokens, room = measure(agent)
     if tokens > room.limit:
-        await before_room(context, "auto")
+        await before_room(agent, "auto")
         is_window = room.limit != book.threshold_tokens
         why = "the window was three quarters full" if is_window else f"more than {room.limit:,} tokens were in use"
-        event = await in_own_words(context, _room_for(context, tokens, room, why), room)
-        context.emit(replace(event, agent=context.agent))
-        offer_long_tools(context, room.limit - event.tokens_after)
-    elif context.plan.open_steps:
-        offer_long_tools(context, room.limit - tokens)
+        event = await in_own_words(agent, _room_for(agent, tokens, room, why), room)
+        agent.emit(replace(event, agent=agent.id))
+        offer_long_tools(agent, room.limit - event.tokens_after)
+    elif agent.state.plan.open_steps:
+        offer_long_tools(agent, room.limit - tokens)
 
 
-def compact_context(context: AgentContext, overflow: ContextOverflow) -> None:
+def compact_context(agent: Agent, overflow: ContextOverflow) -> None:
     """Make a request smaller that the server refused for its size, and take up what that says of the window.
 
     Raises:
         WindowFull: it cannot be made smaller.
     """
-    tokens, _ = measure(context)
-    window = overflow.window_tokens or int(min(tokens, context.window_tokens or tokens) * _OVERFLOW_SHARE)
-    if window != context.window_tokens:
-        context.emit(context.with_window(window))
+    tokens, _ = measure(agent)
+    window = overflow.window_tokens or int(min(tokens, agent.state.model.window_tokens or tokens) * _OVERFLOW_SHARE)
+    if window != agent.state.model.window_tokens:
+        agent.emit(agent.with_window(window))
         if overflow.window_tokens:  # a guess holds for this session alone
-            context.model.keep(window_tokens=window)
-    book = context.window
+            agent.model.known.keep(window_tokens=window)
+    book = agent.model.window
     if tokens < window:
         book.budget.learn_size(book.ledger.now.total, int(window * (2 - _OVERFLOW_SHARE)))
-    if context.tool_set is ToolSet.FULL:  # room is made, so the prefix changes anyway
+    if agent.state.model.tool_set is ToolSet.FULL:  # room is made, so the prefix changes anyway
         book.chosen_for = None
-        _choose_tools(context)
-    tokens, room = measure(context)
-    event = _room_for(context, max(tokens, room.limit + 1), room, "the server refused a request of this size")
-    context.emit(replace(event, agent=context.agent))
+        _choose_tools(agent)
+    tokens, room = measure(agent)
+    event = _room_for(agent, max(tokens, room.limit + 1), room, "the server refused a request of this size")
+    agent.emit(replace(event, agent=agent.id))
 
 
 def choose_tools(setting: str, window_tokens: int, read_tokens_per_s: float) -> tuple[ToolSet, str]:
@@ -220,51 +220,56 @@ def choose_tools(setting: str, window_tokens: int, read_tokens_per_s: float) -> 
     return ToolSet.FULL, known
 
 
-def _choose_tools(context: AgentContext) -> None:
+def _choose_tools(agent: Agent) -> None:
     """Choose once for a model: another set in the middle of a session would change the whole prefix."""
-    book = context.window
-    if book.chosen_for == context.settings.model:
+    book = agent.model.window
+    if book.chosen_for == agent.state.model.settings.model:
         return
-    book.chosen_for = context.settings.model
-    tools, why = choose_tools(book.tools, context.window_tokens, book.budget.read_tokens_per_s)
-    if tools is ToolSet.LEAN and context.tool_set is ToolSet.LONG:
+    book.chosen_for = agent.state.model.settings.model
+    tools, why = choose_tools(book.tools, agent.state.model.window_tokens, book.budget.read_tokens_per_s)
+    if tools is ToolSet.LEAN and agent.state.model.tool_set is ToolSet.LONG:
         tools = ToolSet.LONG
-    edits = WHOLE if context.model.profile.edit_form == WHOLE else ""
+    edits = WHOLE if agent.model.known.profile.edit_form == WHOLE else ""
     if edits:
         why = f"{why}; its edits did not fit when it was examined, so it writes files whole"
-    if (tools, edits) != (context.tool_set, context.edits):
-        context.emit(ToolSetChanged(agent=context.agent, tools=tools, why=why, edits=edits))
+    if (tools, edits) != (agent.state.model.tool_set, agent.state.model.edits):
+        agent.emit(ToolSetChanged(agent=agent.id, tools=tools, why=why, edits=edits))
 
 
-def measure(context: AgentContext) -> tuple[int, RoomNeeded]:
+def measure(agent: Agent) -> tuple[int, RoomNeeded]:
     """Return the size of the next request and the room that there is, in the server's tokens."""
-    budget, talk = context.window.budget, context.conversation
-    tools_tokens, task = budget.tools_size(context.specs()), talk.entries.first_task
-    tokens = budget.estimate(context.window.sent.of(talk) + tools_tokens)
+    budget, talk = agent.model.window.budget, agent.conversation
+    tools_tokens, task = budget.tools_size(agent.specs()), talk.entries.first_task
+    tokens = budget.estimate(agent.model.window.sent.of(talk) + tools_tokens)
     kept = (talk.entries[0], *([task] if task else []))
     fixed = budget.estimate(sum(budget.size(entry.message) for entry in kept) + tools_tokens)
-    window = context.window_tokens or ASSUMED_WINDOW_TOKENS
-    return tokens, RoomNeeded.of(window, context.settings.max_tokens or 0, min(fixed, tokens), context.window.threshold_tokens)
+    window = agent.state.model.window_tokens or ASSUMED_WINDOW_TOKENS
+    return tokens, RoomNeeded.of(
+        window,
+        agent.state.model.settings.max_tokens or 0,
+        min(fixed, tokens),
+        agent.model.window.threshold_tokens,
+    )
 
 
-def plan_room(context: AgentContext, tokens: int, room: RoomNeeded, why: str) -> Compacted | None:
+def plan_room(agent: Agent, tokens: int, room: RoomNeeded, why: str) -> Compacted | None:
     """Return how the next request can be made smaller, None where it cannot."""
-    budget = context.window.budget
+    budget = agent.model.window.budget
 
     def size(message: Message) -> int:
         return budget.scaled(budget.size(message))
 
-    return compact(context.conversation, context.plan, size, tokens, room=room, why=why)
+    return compact(agent.conversation, agent.state.plan, size, tokens, room=room, why=why)
 
 
-def _room_for(context: AgentContext, tokens: int, room: RoomNeeded, why: str) -> Compacted:
+def _room_for(agent: Agent, tokens: int, room: RoomNeeded, why: str) -> Compacted:
     """Return how room is made.
 
     Raises:
         WindowFull: no way, or the last ones brought too little.
     """
-    book = context.window
-    event = None if book.little > 1 else plan_room(context, tokens, room, why)
+    book = agent.model.window
+    event = None if book.little > 1 else plan_room(agent, tokens, room, why)
     if event is None:
         book.little = 0
         raise WindowFull(_full(tokens, room), _WAY_OUT)
@@ -292,20 +297,20 @@ _TARGET_SHARE = 0.1
 _NOTHING = "There is nothing that could be summed up: the conversation is short, or was summed up just now."
 
 
-async def compact_now(context: AgentContext, said: UserInput, turn_id: str) -> None:
+async def compact_now(agent: Agent, said: UserInput, turn_id: str) -> None:
     """Sum up what was said so far; `said` is what matters most.  A cancel passes on, and nothing is changed then."""
-    context.turn_id = turn_id
+    agent.turn = TurnState(turn_id)
     try:
-        await take_role(context)
-        await context.model.ready()
-        await before_room(context, "manual", said.text)
-        tokens, room = measure(context)
+        await take_role(agent)
+        await agent.model.known.ready()
+        await before_room(agent, "manual", said.text)
+        tokens, room = measure(agent)
         least = room.fixed + int((room.limit - room.fixed) * _TARGET_SHARE)
-        event = plan_room(context, tokens, replace(room, target=min(least, tokens - 1)), "you asked for it")
+        event = plan_room(agent, tokens, replace(room, target=min(least, tokens - 1)), "you asked for it")
         if event is None or not (event.kept_from or event.elided or event.folded):
-            context.emit(Notice(agent=context.agent, level=Level.INFO, text=_NOTHING))
+            agent.emit(Notice(agent=agent.id, level=Level.INFO, text=_NOTHING))
             return
-        event = await in_own_words(context, event, room, focus=said.text, is_asked=True)
-        context.emit(replace(event, agent=context.agent))
+        event = await in_own_words(agent, event, room, focus=said.text, is_asked=True)
+        agent.emit(replace(event, agent=agent.id))
     except SessionFileError as error:
-        context.emit(Notice(agent=context.agent, level=Level.ERROR, text=error.full_text()))
+        agent.emit(Notice(agent=agent.id, level=Level.ERROR, text=error.full_text()))

@@ -10,26 +10,26 @@ from lmtui.core.errors import SandboxError
 from lmtui.core.events import CheckpointCreated, FilesChanged, Level, Notice
 from lmtui.core.permissions.decide import Access
 from lmtui.core.ports import Snapshot, ToolResult
-from lmtui.engine.agent_context import AgentContext
+from lmtui.engine.agent import Agent
 
 T = TypeVar("T")
 CHANGERS = (Access.WRITE, Access.EXECUTE)
 _PATIENCE_S = 15.0
 
 
-async def snapshot_before(context: AgentContext, call_id: str, access: Access) -> Snapshot | None:
+async def snapshot_before(agent: Agent, call_id: str, access: Access) -> Snapshot | None:
     """Keep the state before a call that may change files; None without a need or no way, and the user is told once."""
-    if access not in CHANGERS or context.checkpoints is None:
+    if access not in CHANGERS or agent.services.checkpoints is None:
         return None
     try:
-        before = await context.checkpoints.snapshot()
+        before = await agent.services.checkpoints.snapshot()
     except SandboxError as error:
-        _tell_once(context, f"What changes now cannot be undone: {error.full_text()}")
+        _tell_once(agent, f"What changes now cannot be undone: {error.full_text()}")
         return None
-    context.checkpoint_problem = ""
-    context.emit(
+    agent.checkpoint_problem = ""
+    agent.emit(
         CheckpointCreated(
-            agent=context.agent,
+            agent=agent.id,
             call_id=call_id,
             checkpoint=before.id,
             left_out=before.left_out,
@@ -38,37 +38,33 @@ async def snapshot_before(context: AgentContext, call_id: str, access: Access) -
     )
     if before.dropped:
         text = f"{before.dropped} old checkpoints were dropped: the store is bounded in size and age."
-        context.emit(Notice(agent=context.agent, level=Level.INFO, text=text))
+        agent.emit(Notice(agent=agent.id, level=Level.INFO, text=text))
     return before
 
 
-def _tell_once(context: AgentContext, problem: str) -> None:
+def _tell_once(agent: Agent, problem: str) -> None:
     """Say why no state can be kept; the next call tries again, and only what is new is said."""
-    if problem != context.checkpoint_problem:
-        context.checkpoint_problem = problem
-        context.emit(Notice(agent=context.agent, level=Level.WARNING, text=problem))
+    if problem != agent.checkpoint_problem:
+        agent.checkpoint_problem = problem
+        agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=problem))
 
 
 async def record_changes(
-    context: AgentContext, call_id: str, before: Snapshot | None, result: ToolResult, files: dict[str, None]
+    agent: Agent, call_id: str, before: Snapshot | None, result: ToolResult, files: dict[str, None]
 ) -> tuple[str, ...]:
     """Report what a call changed, add it to `files` and return it: from comparing states, else from the tool."""
     changes, after_id = result.changes, ""
-    if before is not None and context.checkpoints is not None:
+    if before is not None and agent.services.checkpoints is not None:
         try:
-            after = await context.checkpoints.snapshot()
-            changes, after_id = await context.checkpoints.changes(before.id, after.id, is_now=True), after.id
+            after = await agent.services.checkpoints.snapshot()
+            changes, after_id = await agent.services.checkpoints.changes(before.id, after.id, is_now=True), after.id
         except SandboxError as error:
-            context.emit(
-                Notice(agent=context.agent, level=Level.WARNING, text=f"This step cannot be undone: {error.full_text()}")
-            )
+            agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=f"This step cannot be undone: {error.full_text()}"))
     paths = tuple(change.path for change in changes)
     if changes:
         ids = (before.id, after_id) if before is not None and after_id else ("", "")
         files.update(dict.fromkeys(paths))
-        context.emit(
-            FilesChanged(agent=context.agent, call_id=call_id, files=paths, changes=changes, before=ids[0], after=ids[1])
-        )
+        agent.emit(FilesChanged(agent=agent.id, call_id=call_id, files=paths, changes=changes, before=ids[0], after=ids[1]))
     return paths
 
 

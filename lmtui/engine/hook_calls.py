@@ -18,12 +18,12 @@ from lmtui.core.messages import ToolCall
 from lmtui.core.model_events import Reminder
 from lmtui.core.permissions.decide import Decision, Effect, Mode, Verdict, decide_all
 from lmtui.core.ports import PreparedCall, ToolResult
-from lmtui.engine.agent_context import AgentContext
+from lmtui.engine.agent import Agent
 from lmtui.engine.permission_check import wants_network
 from lmtui.engine.stop_policy import check_end
 
 if TYPE_CHECKING:
-    from lmtui.engine.agent_context import AgentContext
+    from lmtui.engine.agent import Agent
 
 
 MOST_HELD = 3
@@ -41,7 +41,7 @@ class Screened:
 
 
 async def call_hooks(
-    context: AgentContext,
+    agent: Agent,
     event: HookEvent,
     facts: Mapping[str, object],
     *,
@@ -50,13 +50,13 @@ async def call_hooks(
     call_id: str = "",
 ) -> HookVerdict:
     """Call the hooks of an event and tell what they did."""
-    call = HookCall(event, facts, subject, mode=str(context.mode), agent=context.agent)
+    call = HookCall(event, facts, subject, mode=str(agent.state.mode), agent=agent.id)
     if prepared is not None:
         call = replace(call, subject=prepared.tool, arguments=dict(prepared.arguments), subjects=prepared.subjects)
-    verdict = await context.hooking.hooks.run(call)
-    tell_runs(context.emit, event, verdict, agent=context.agent, call_id=call_id)
+    verdict = await agent.hooks.hooks.run(call)
+    tell_runs(agent.emit, event, verdict, agent=agent.id, call_id=call_id)
     if verdict.ends_turn:
-        context.hooking.ended_by = f"{_END}: {verdict.end_reason}" if verdict.end_reason else _END
+        agent.hooks.ended_by = f"{_END}: {verdict.end_reason}" if verdict.end_reason else _END
     return verdict
 
 
@@ -81,35 +81,35 @@ def tell_runs(emit: Callable[[Event], None], event: HookEvent, verdict: HookVerd
         emit(Notice(agent=agent, level=Level.INFO, text=f"A hook says: {note}"))
 
 
-def remind(context: AgentContext, text: str, turn_id: str) -> None:
+def remind(agent: Agent, text: str, turn_id: str) -> None:
     """Add a reminder to what the model is sent next."""
-    context.emit(Reminder(agent=context.agent, text=text, turn_id=turn_id))
+    agent.emit(Reminder(agent=agent.id, text=text, turn_id=turn_id))
 
 
-def tell_model(context: AgentContext, text: str, turn_id: str) -> None:
+def tell_model(agent: Agent, text: str, turn_id: str) -> None:
     """Tell the model what hooks have to say to it."""
     if text:
-        remind(context, f"From a hook of the user's: {text}", turn_id)
+        remind(agent, f"From a hook of the user's: {text}", turn_id)
 
 
-async def screen(context: AgentContext, call: ToolCall, prepared: PreparedCall) -> Screened:
+async def screen(agent: Agent, call: ToolCall, prepared: PreparedCall) -> Screened:
     """Let hooks look at a call before anybody decides about it.
 
     Raises:
         ToolError: what they put in place of its arguments is not what the tool takes.
     """
-    verdict = await call_hooks(context, HookEvent.PRE_TOOL_USE, {"tool_use_id": call.id}, prepared=prepared, call_id=call.id)
-    if context.hooking.ended_by and not verdict.blocks:
-        verdict = replace(verdict, permission=Verdict.DENY, reason=context.hooking.ended_by)
+    verdict = await call_hooks(agent, HookEvent.PRE_TOOL_USE, {"tool_use_id": call.id}, prepared=prepared, call_id=call.id)
+    if agent.hooks.ended_by and not verdict.blocks:
+        verdict = replace(verdict, permission=Verdict.DENY, reason=agent.hooks.ended_by)
     if verdict.changed is None or verdict.blocks:
         return Screened(prepared, verdict)
     given = json.dumps(dict(verdict.changed), ensure_ascii=False)
-    changed = context.toolbox.prepare(prepared.tool, given)
+    changed = agent.services.toolbox.prepare(prepared.tool, given)
     told = json.dumps(dict(changed.arguments), ensure_ascii=False, default=str)[:500]
     return Screened(changed, verdict, f"[a hook of the user's changed the arguments to: {told}]\n")
 
 
-def overruled(context: AgentContext, screened: Screened, decision: Decision, behind: tuple[str, ...]) -> Decision:
+def overruled(agent: Agent, screened: Screened, decision: Decision, behind: tuple[str, ...]) -> Decision:
     """Return what holds for a call: the permission function's decision, made stricter or answered by hooks."""
     said, reason = screened.verdict.permission, screened.verdict.reason.rstrip(".")
     match said, decision.verdict:
@@ -122,33 +122,33 @@ def overruled(context: AgentContext, screened: Screened, decision: Decision, beh
         case Verdict.ASK, Verdict.ASK:
             why = f"{decision.why}; hooks ask too" + (f": {reason}" if reason else "")
             return replace(decision, why=why, takes_no_rule=True)
-        case Verdict.ALLOW, Verdict.ASK if _only_mode_asks(context, screened.prepared, behind):
+        case Verdict.ALLOW, Verdict.ASK if _only_mode_asks(agent, screened.prepared, behind):
             return Decision(Verdict.ALLOW, f"a hook allows it: {reason}" if reason else "a hook allows it")
         case _:
             return decision
 
 
-def _only_mode_asks(context: AgentContext, prepared: PreparedCall, behind: tuple[str, ...]) -> bool:
+def _only_mode_asks(agent: Agent, prepared: PreparedCall, behind: tuple[str, ...]) -> bool:
     """Tell whether nothing but the mode asks about a call: no rule, no doubt, no secret and no reduced sandbox."""
-    mode = Mode.PLAN if context.only_reads else Mode.AUTO
-    rules = tuple(rule for rule in context.all_rules() if rule.effect is not Effect.ALLOW)
+    mode = Mode.PLAN if agent.state.only_reads else Mode.AUTO
+    rules = tuple(rule for rule in agent.all_rules() if rule.effect is not Effect.ALLOW)
     decision = decide_all(
         prepared.tool,
         prepared.access,
         (*prepared.subjects, *behind),
         mode,
         rules,
-        asks_each_command=context.asks_each_command,
-        is_read_only=context.is_read_only,
+        asks_each_command=agent.state.sandbox.asks_each_command,
+        is_read_only=agent.state.sandbox.is_read_only,
     )
     return decision.verdict is Verdict.ALLOW and not wants_network(prepared)
 
 
-async def look_back(context: AgentContext, call: ToolCall, prepared: PreparedCall, result: ToolResult) -> ToolResult:
+async def look_back(agent: Agent, call: ToolCall, prepared: PreparedCall, result: ToolResult) -> ToolResult:
     """Let hooks look at what a call did, and return the result with what they say to the model."""
     response = {"output": result.text, "summary": result.summary, "success": result.ok}
     facts = {"tool_use_id": call.id, "tool_response": response}
-    verdict = await call_hooks(context, HookEvent.POST_TOOL_USE, facts, prepared=prepared, call_id=call.id)
+    verdict = await call_hooks(agent, HookEvent.POST_TOOL_USE, facts, prepared=prepared, call_id=call.id)
     said = [verdict.reason] if verdict.blocks else []
     told = "\n".join(part for part in (*said, verdict.context) if part)
     if not told:
@@ -157,46 +157,46 @@ async def look_back(context: AgentContext, call: ToolCall, prepared: PreparedCal
     return replace(result, text=f"{result.text}{gap}[a hook of the user's says: {told}]")
 
 
-async def held_up(context: AgentContext, text: str) -> str:
+async def held_up(agent: Agent, text: str) -> str:
     """Ask the hooks whether an agent may end, and return why not in words for it; empty where it may."""
-    event = HookEvent.SUBAGENT_STOP if context.depth else HookEvent.STOP
-    if not context.hooking.wants(event):
+    event = HookEvent.SUBAGENT_STOP if agent.state.depth else HookEvent.STOP
+    if not agent.hooks.wants(event):
         return ""
-    if context.hooking.held >= MOST_HELD:
-        context.emit(Notice(agent=context.agent, level=Level.WARNING, text=_ENOUGH.format(count=MOST_HELD)))
+    if agent.hooks.held >= MOST_HELD:
+        agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=_ENOUGH.format(count=MOST_HELD)))
         return ""
-    facts = {"stop_hook_active": context.hooking.held > 0, "last_assistant_message": text}
-    verdict = await call_hooks(context, event, facts)
-    context.hooking.ended_by = ""  # it ends as it is
+    facts = {"stop_hook_active": agent.hooks.held > 0, "last_assistant_message": text}
+    verdict = await call_hooks(agent, event, facts)
+    agent.hooks.ended_by = ""  # it ends as it is
     if not verdict.blocks or verdict.ends_turn:
         return ""
-    context.hooking.held += 1
+    agent.hooks.held += 1
     return f"A hook of the user's says that this is not the end: {verdict.reason}"
 
 
-async def may_end(context: AgentContext, text: str, turn_id: str) -> tuple[bool, str]:
+async def may_end(agent: Agent, text: str, turn_id: str) -> tuple[bool, str]:
     """Tell whether a turn may end with this answer, and what it leaves open; else the model is reminded of that."""
-    nudge, error = await check_end(context, text)
-    nudge = nudge or await held_up(context, text)
+    nudge, error = await check_end(agent, text)
+    nudge = nudge or await held_up(agent, text)
     if nudge:
-        remind(context, nudge, turn_id)
+        remind(agent, nudge, turn_id)
     return not nudge, error
 
 
-async def may_report(context: AgentContext, summary: str, turn_id: str) -> bool:
+async def may_report(agent: Agent, summary: str, turn_id: str) -> bool:
     """Tell whether a sub-agent's report ends its work; a hook may want more of it."""
-    if words := await held_up(context, summary):
-        context.report = None
-        remind(context, words, turn_id)
+    if words := await held_up(agent, summary):
+        agent.turn.report = None
+        remind(agent, words, turn_id)
     return not words
 
 
-async def before_room(context: AgentContext, trigger: str, focus: str = "") -> None:
+async def before_room(agent: Agent, trigger: str, focus: str = "") -> None:
     """Tell the hooks that room is made in the window; what they say of it goes to the user."""
-    if context.hooking.wants(HookEvent.PRE_COMPACT):
+    if agent.hooks.wants(HookEvent.PRE_COMPACT):
         facts = {"trigger": trigger, "custom_instructions": focus}
-        _ = await call_hooks(context, HookEvent.PRE_COMPACT, facts, subject=trigger)
-        context.hooking.ended_by = ""
+        _ = await call_hooks(agent, HookEvent.PRE_COMPACT, facts, subject=trigger)
+        agent.hooks.ended_by = ""
 
 
 _END_S = 5.0
@@ -206,15 +206,13 @@ class SessionHookCalls:
     """Calls them.
 
     Args:
-        context: returns the root agent's.
+        agent: the root agent.
         emit: takes events from outside a turn; must not raise.
         history: returns the session's events.
     """
 
-    def __init__(
-        self, context: Callable[[], AgentContext], emit: Callable[[Event], None], history: Callable[[], Sequence[Envelope]]
-    ) -> None:
-        self._context = context
+    def __init__(self, agent: Agent, emit: Callable[[Event], None], history: Callable[[], Sequence[Envelope]]) -> None:
+        self._agent = agent
         self._emit = emit
         self._history = history
         self._tasks: set[asyncio.Task[None]] = set()
@@ -222,10 +220,10 @@ class SessionHookCalls:
 
     def start(self) -> None:
         """Say what does not hold, and call the hooks of the session's start; the first turn waits for them."""
-        context = self._context()
-        for problem in context.hooking.hooks.problems():
+        agent = self._agent
+        for problem in agent.hooks.hooks.problems():
             self._emit(Notice(level=Level.WARNING, text=f"Hooks: {problem}"))
-        if context.hooking.wants(HookEvent.SESSION_START):
+        if agent.hooks.wants(HookEvent.SESSION_START):
             self._start = self._spawn(self._started())
 
     async def begun(self) -> None:
@@ -235,7 +233,7 @@ class SessionHookCalls:
 
     def follow(self, envelope: Envelope) -> None:
         """Call the hooks that wait for what the user should know, where an event is such a thing."""
-        if not self._context().hooking.wants(HookEvent.NOTIFICATION):
+        if not self._agent.hooks.wants(HookEvent.NOTIFICATION):
             return
         match envelope.event:
             case ApprovalRequested(tool=tool):
@@ -249,7 +247,7 @@ class SessionHookCalls:
 
     async def close(self, reason: str = "other") -> None:
         """Call the hooks of the end, for a few seconds at most, and end what still runs."""
-        if self._context().hooking.wants(HookEvent.SESSION_END):
+        if self._agent.hooks.wants(HookEvent.SESSION_END):
             _ = await self._call(HookEvent.SESSION_END, {"reason": reason}, reason, limit_s=_END_S)
         tasks = tuple(self._tasks)
         for task in tasks:
@@ -260,15 +258,15 @@ class SessionHookCalls:
         is_new = not any(isinstance(envelope.event, MessageAdded) for envelope in self._history())
         source = "startup" if is_new else "resume"
         verdict = await self._call(HookEvent.SESSION_START, {"source": source}, source)
-        tell_model(self._context(), verdict.context, "")
+        tell_model(self._agent, verdict.context, "")
 
     async def _beside(self, event: HookEvent, facts: dict[str, object], subject: str) -> None:
         _ = await self._call(event, facts, subject)
 
     async def _call(self, event: HookEvent, facts: dict[str, object], subject: str, limit_s: float = 0.0) -> HookVerdict:
-        context = self._context()
-        call = HookCall(event, facts, subject, mode=str(context.mode), agent=ROOT, limit_s=limit_s)
-        verdict = await context.hooking.hooks.run(call)
+        agent = self._agent
+        call = HookCall(event, facts, subject, mode=str(agent.state.mode), agent=ROOT, limit_s=limit_s)
+        verdict = await agent.hooks.hooks.run(call)
         tell_runs(self._emit, event, verdict, agent=ROOT)
         return verdict
 

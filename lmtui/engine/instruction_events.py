@@ -11,27 +11,27 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.core.window import ASSUMED_WINDOW_TOKENS
 
 if TYPE_CHECKING:
-    from lmtui.engine.agent_context import AgentContext
+    from lmtui.engine.agent import Agent
 
 SHARE, MAX_CHARS = 0.15, 24_000
 _CHARS_PER_TOKEN = 3.5
 
 
-async def take_guidance(context: AgentContext) -> None:
+async def take_guidance(agent: Agent) -> None:
     """Read the instruction files once in a turn and tell the model what is new."""
-    if context.agent != ROOT or context.guided == context.turn_id:
+    if agent.id != ROOT or agent.turn.has_read_instructions:
         return
-    context.guided = context.turn_id
-    known = context.conversation.guidance
-    found = await context.guide.read(guidance_chars(context.window_tokens))
+    agent.turn.has_read_instructions = True
+    known = agent.conversation.guidance
+    found = await agent.services.features.instructions.read(guidance_chars(agent.state.model.window_tokens))
     if _told(found) == _told(known):
         return
-    context.emit(GuidanceRead(agent=context.agent, guidance=found))
+    agent.emit(GuidanceRead(agent=agent.id, guidance=found))
     new_cuts = [name for name in cut_sources(found.sources) if name not in cut_sources(known.sources)]
     new_problems = [sanitize_line(problem) for problem in found.problems if problem not in known.problems]
     cuts = [f"{', '.join(new_cuts)} was cut: it takes more than {SHARE:.0%} of the window"] if new_cuts else []
     for text in (*cuts, *new_problems):
-        context.emit(Notice(agent=context.agent, level=Level.WARNING, text=text))
+        agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=text))
 
 
 def guidance_chars(window_tokens: int) -> int:

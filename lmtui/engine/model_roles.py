@@ -10,7 +10,7 @@ from lmtui.core.model_events import CallFormChanged, VisionChanged
 from lmtui.core.permissions.decide import Mode
 from lmtui.core.roles import ModelRole, RoleModel, Roles
 from lmtui.core.servers import ServedModel
-from lmtui.engine.agent_context import AgentContext
+from lmtui.engine.agent import Agent
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.tool_call_policy import ModelOverride
 
@@ -27,96 +27,103 @@ def for_role(roles: Roles, role: ModelRole, main: ModelSettings) -> ModelSetting
     return replace(main, model=model or main.model, **given)
 
 
-async def take_role(context: AgentContext) -> None:
+async def take_role(agent: Agent) -> None:
     """Let the next request go to the model whose work it is.
 
     A model that the server does not have is passed over, once said, until the user chooses a model again.
     """
     while True:
-        role = _role_of_work(context)
-        wanted = for_role(context.roles, role, context.main)
-        if wanted.model == context.settings.model:
+        role = _role_of_work(agent)
+        wanted = for_role(agent.model.roles, role, agent.state.model.main)
+        if wanted.model == agent.state.model.settings.model:
             break
-        served = await context.provider.served(wanted.model)
-        is_told = served is not None or context.model.served is None  # a server that tells of no model may have it all the same
+        served = await agent.services.provider.served(wanted.model)
+        is_told = (
+            served is not None or agent.model.known.served is None
+        )  # a server that tells of no model may have it all the same
         if is_told or role is ModelRole.CODER:
             name = "" if role is ModelRole.CODER else str(role)
-            url, is_lent = context.provider.url, context.has_borrowed
-            context.emit(ModelChanged(agent=context.agent, model=wanted.model, url=url, role=name, is_for_turn=is_lent))
-            context.model.forget()
-            take_up(context, served, context.emit)
+            url, is_lent = agent.services.provider.url, agent.has_model_override
+            agent.emit(ModelChanged(agent=agent.id, model=wanted.model, url=url, role=name, is_for_turn=is_lent))
+            agent.model.known.forget()
+            take_up(agent, served, agent.emit)
             break
-        context.missing_roles.add(role)
-        context.emit(Notice(agent=context.agent, level=Level.WARNING, text=_missing(context, role, wanted.model)))
-    context.settings = wanted
+        agent.model.missing_roles.add(role)
+        agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=_missing(agent, role, wanted.model)))
+    agent.update_model(settings=wanted)
 
 
-def take_up(context: AgentContext, served: ServedModel | None, emit: Callable[[Event], None]) -> None:
+def take_up(agent: Agent, served: ServedModel | None, emit: Callable[[Event], None]) -> None:
     """Take up what the server tells of the model in use (None: nothing), and say what follows from it."""
-    change = context.model.learn(context.provider.url, context.settings.model, served)
-    window_tokens = (served.window_tokens if served else 0) or context.model.profile.window_tokens
-    if window_tokens and window_tokens != context.window_tokens:
-        emit(context.with_window(window_tokens))
+    change = agent.model.known.learn(agent.services.provider.url, agent.state.model.settings.model, served)
+    window_tokens = (served.window_tokens if served else 0) or agent.model.known.profile.window_tokens
+    if window_tokens and window_tokens != agent.state.model.window_tokens:
+        emit(agent.with_window(window_tokens))
     if change is not None:
-        emit(CallFormChanged(agent=context.agent, form=str(change.form), why=change.why, is_by_hand=change.is_by_hand))
-    see_anew(context, emit)
+        emit(CallFormChanged(agent=agent.id, form=str(change.form), why=change.why, is_by_hand=change.is_by_hand))
+    see_anew(agent, emit)
 
 
-def see_anew(context: AgentContext, emit: Callable[[Event], None]) -> None:
+def see_anew(agent: Agent, emit: Callable[[Event], None]) -> None:
     """Say whether the model in use sees pictures, and who is asked in its place, where that is news."""
-    sees, by = _sight(context), _eyes(context)
-    if (sees, by) != (context.sees, context.eyes):
-        emit(VisionChanged(agent=context.agent, sees=sees, by=by))
+    sees, by = _sight(agent), _eyes(agent)
+    if (sees, by) != (agent.state.model.sees, agent.state.model.vision_model):
+        emit(VisionChanged(agent=agent.id, sees=sees, by=by))
 
 
-def _role_of_work(context: AgentContext) -> ModelRole:
-    if _eyes(context) and context.conversation.has_new_pictures:
+def _role_of_work(agent: Agent) -> ModelRole:
+    if _eyes(agent) and agent.conversation.has_new_pictures:
         return ModelRole.VISION
-    is_planning = context.mode is Mode.PLAN and not context.is_narrow and ModelRole.PLANNER not in context.missing_roles
+    is_planning = (
+        agent.state.mode is Mode.PLAN and not agent.state.is_narrow and ModelRole.PLANNER not in agent.model.missing_roles
+    )
     return ModelRole.PLANNER if is_planning else ModelRole.CODER
 
 
-def _eyes(context: AgentContext) -> str:
+def _eyes(agent: Agent) -> str:
     """Return the model that looks at pictures, empty where none is named or the server does not have it."""
-    return "" if ModelRole.VISION in context.missing_roles else context.roles.get(ModelRole.VISION, RoleModel()).model
+    return "" if ModelRole.VISION in agent.model.missing_roles else agent.model.roles.get(ModelRole.VISION, RoleModel()).model
 
 
-def _sight(context: AgentContext) -> bool | None:
-    if context.settings.model and context.settings.model == _eyes(context):
+def _sight(agent: Agent) -> bool | None:
+    if agent.state.model.settings.model and agent.state.model.settings.model == _eyes(agent):
         return True
-    if context.vision is not None:
-        return context.vision
-    return context.model.served.has_vision if context.model.served is not None else None
+    if agent.model.vision is not None:
+        return agent.model.vision
+    return agent.model.known.served.has_vision if agent.model.known.served is not None else None
 
 
-def _missing(context: AgentContext, role: ModelRole, model: str) -> str:
-    main = context.main.model or "the server's own model"
-    return f"{context.provider.url} does not offer {model}, the model for the role {role}; {main} is asked in its place."
+def _missing(agent: Agent, role: ModelRole, model: str) -> str:
+    main = agent.state.model.main.model or "the server's own model"
+    return f"{agent.services.provider.url} does not offer {model}, the model for the role {role}; {main} is asked in its place."
 
 
-async def override_model(context: AgentContext, name: str, who: str) -> None:
+async def override_model(agent: Agent, name: str, who: str) -> None:
     """Ask another model until the turn ends, if its server has it; else say so."""
-    if not name or name == context.main.model:
+    if not name or name == agent.state.model.main.model:
         return
-    served = await context.provider.served(name)
+    served = await agent.services.provider.served(name)
     if served is None:
-        text = f"{context.provider.url} does not offer {name}, which {who} names; the model in use is asked."
-        context.emit(Notice(agent=context.agent, level=Level.WARNING, text=text))
+        text = f"{agent.services.provider.url} does not offer {name}, which {who} names; the model in use is asked."
+        agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=text))
         return
     back = ModelChanged(
-        agent=context.agent, model=context.main.model, url=context.provider.url, window_tokens=context.window_tokens
+        agent=agent.id,
+        model=agent.state.model.main.model,
+        url=agent.services.provider.url,
+        window_tokens=agent.state.model.window_tokens,
     )
-    before = context.borrowed if context.has_borrowed else None
-    context.borrowed = replace(before, model=name) if before is not None else ModelOverride(back, context.model, name)
-    context.model = context.model.another()
-    context.emit(ModelChanged(agent=context.agent, model=name, url=context.provider.url, is_for_turn=True))
-    context.model.forget()
-    take_up(context, served, context.emit)
+    before = agent.model.override if agent.has_model_override else None
+    agent.model.override = replace(before, model=name) if before is not None else ModelOverride(back, agent.model.known, name)
+    agent.model.known = agent.model.known.another()
+    agent.emit(ModelChanged(agent=agent.id, model=name, url=agent.services.provider.url, is_for_turn=True))
+    agent.model.known.forget()
+    take_up(agent, served, agent.emit)
 
 
-def restore_model(context: AgentContext) -> None:
+def restore_model(agent: Agent) -> None:
     """Ask the session's own model again, unless the user chose one meanwhile."""
-    borrowed, context.borrowed = context.borrowed, None
-    if borrowed is not None and context.main.model == borrowed.model:
-        context.emit(borrowed.back)
-        context.model = borrowed.known
+    borrowed, agent.model.override = agent.model.override, None
+    if borrowed is not None and agent.state.model.main.model == borrowed.model:
+        agent.emit(borrowed.back)
+        agent.model.known = borrowed.known

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
+from lmtui.core.agent_events import checked_wait
 from lmtui.core.events import ROOT, ApprovalRequested, HostReached, Level, Notice, Outcome, PlanChanged, ToolOutputDelta
 from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS, is_covered, wider_patterns
 from lmtui.core.messages import ToolCall, ToolCallFormat
@@ -30,7 +31,7 @@ from lmtui.core.ports import PreparedCall, Sandbox, ToolContext, no_wait
 from lmtui.core.sanitize import escape_invisible
 from lmtui.core.sessions import Answer
 from lmtui.core.subagents import Report
-from lmtui.engine.agent_context import AgentContext
+from lmtui.engine.agent import Agent
 from lmtui.engine.approvals import PendingApproval
 from lmtui.engine.planning import propose_plan
 from lmtui.engine.skill_use import used_event
@@ -47,8 +48,8 @@ class CommandNetworkApproval:
     A command cannot bury the user in questions, nor the log in lines: there is one question at a time, and of both a most.
     """
 
-    def __init__(self, context: AgentContext, call_id: str) -> None:
-        self._context = context
+    def __init__(self, agent: Agent, call_id: str) -> None:
+        self._agent = agent
         self._call_id = call_id
         self._answered: dict[str, bool] = {}
         self._asking = asyncio.Lock()
@@ -68,7 +69,7 @@ class CommandNetworkApproval:
     async def may_show(self, folder: str, why: str) -> bool:
         """Return what rules say of a folder of tools, else what the user says."""
         async with self._asking:
-            rules = [rule for rule in self._context.all_rules() if rule.tool == SHOWN_TOOLS]
+            rules = [rule for rule in self._agent.all_rules() if rule.tool == SHOWN_TOOLS]
             effects = [rule.effect for rule in rules if rule.pattern in ("*", folder)]
             if self._is_closed or Effect.DENY in effects:
                 return False
@@ -78,7 +79,7 @@ class CommandNetworkApproval:
 
     def warn(self, text: str) -> None:
         """Show the user why a command failed."""
-        self._context.emit(Notice(level=Level.WARNING, text=text))
+        self._agent.emit(Notice(level=Level.WARNING, text=text))
 
     def close(self) -> None:
         """End the command's say: what it still asks is answered with no, and nothing more is written down."""
@@ -94,9 +95,9 @@ class CommandNetworkApproval:
         self._told_total += 1
         if self._told_total > _MAX_TOLD:
             host, sent_bytes, received_bytes, why_not = "…", 0, 0, "further connections of this command are not listed"
-        self._context.emit(
+        self._agent.emit(
             HostReached(
-                agent=self._context.agent,
+                agent=self._agent.id,
                 call_id=self._call_id,
                 host=host,
                 sent_bytes=sent_bytes,
@@ -107,7 +108,7 @@ class CommandNetworkApproval:
 
     def _by_rules(self, host: str, *, is_listed: bool) -> bool | None:
         """Return what is decided without asking: deny before ask, ask before what a rule or a setting allows."""
-        rules = [rule for rule in self._context.all_rules() if rule.tool in (NETWORK_TOOL, "*") and _is_about(rule, host)]
+        rules = [rule for rule in self._agent.all_rules() if rule.tool in (NETWORK_TOOL, "*") and _is_about(rule, host)]
         if self._is_closed or any(rule.effect is Effect.DENY for rule in rules):
             return False
         allowing = [rule for rule in rules if rule.effect is Effect.ALLOW and rule.tool == NETWORK_TOOL]
@@ -120,7 +121,7 @@ class CommandNetworkApproval:
         if subject not in self._answered:
             if len(self._answered) >= _MAX_QUESTIONS:
                 return False
-            self._question = self._context.approvals.open(request())
+            self._question = self._agent.services.approvals.open(request())
             self._answered[subject] = (await self._question.answer()).outcome is not Outcome.NO
         return self._answered[subject]
 
@@ -133,15 +134,15 @@ class CommandNetworkApproval:
     def _asked(self, tool: str, text: str, why: str, patterns: Sequence[str]) -> ApprovalRequested:
         offers = tuple(str(Rule(Effect.ALLOW, tool, pattern)) for pattern in patterns)
         return ApprovalRequested(
-            agent=self._context.agent,
-            approval_id=self._context.approvals.next_id(),
+            agent=self._agent.id,
+            approval_id=self._agent.services.approvals.next_id(),
             call_id=self._call_id,
             tool=tool,
             text=text,
             why=why,
             suggested_rule=offers[0],
             offered_rules=offers,
-            sandbox=self._context.sandbox_text,
+            sandbox=self._agent.state.sandbox.text,
         )
 
 
@@ -150,9 +151,9 @@ def wants_network(prepared: PreparedCall) -> bool:
     return prepared.tool == "shell" and prepared.arguments.get("network") is True
 
 
-def lacks_network(context: AgentContext, prepared: PreparedCall) -> bool:
+def lacks_network(agent: Agent, prepared: PreparedCall) -> bool:
     """Tell whether a command is to reach the package indexes and no rule lets it."""
-    rules = {(rule.effect, rule.tool, rule.pattern) for rule in context.all_rules()}
+    rules = {(rule.effect, rule.tool, rule.pattern) for rule in agent.all_rules()}
     return wants_network(prepared) and rules.isdisjoint(_ALL_HOSTS)
 
 
@@ -161,7 +162,7 @@ def _is_about(rule: Rule, host: str) -> bool:
 
 
 async def build_approval_request(
-    context: AgentContext,
+    agent: Agent,
     call_id: str,
     prepared: PreparedCall,
     tool_context: ToolContext,
@@ -179,14 +180,14 @@ async def build_approval_request(
         subject.startswith(("/", "../")) for subject in prepared.subjects
     )
     offers = () if decision.takes_no_rule or is_outside else suggested_rules(prepared.tool, prepared.access, prepared.subjects)
-    if not context.approvals.is_attended and lacks_network(context, prepared):
+    if not agent.services.approvals.is_attended and lacks_network(agent, prepared):
         offers = ("Network(*)",)  # nobody can say yes to this one command
     is_command = prepared.access is Access.EXECUTE
     writes = prepared.access is Access.WRITE
     changed = [path for path in (*prepared.subjects, *behind) if writes and path.startswith("/")]
     return ApprovalRequested(
-        agent=context.agent,
-        approval_id=context.approvals.next_id(),
+        agent=agent.id,
+        approval_id=agent.services.approvals.next_id(),
         call_id=call_id,
         tool=prepared.tool,
         text=escape_invisible(preview.text),
@@ -195,8 +196,8 @@ async def build_approval_request(
         why=decision.why if not changed else f"{decision.why}; undo does not cover {escape_invisible(', '.join(changed))}",
         suggested_rule=offers[0] if offers else "",
         offered_rules=offers,
-        cwd=context.sandbox_folder if is_command else "",
-        sandbox=context.sandbox_text,
+        cwd=agent.state.sandbox.folder if is_command else "",
+        sandbox=agent.state.sandbox.text,
         limits=preview.limits,
         uncovered=tuple(map(escape_invisible, decision.uncovered)),
         commands=decision.commands,
@@ -205,49 +206,49 @@ async def build_approval_request(
     )
 
 
-def context_of(context: AgentContext, call: ToolCall) -> ToolContext:
+def context_of(agent: Agent, call: ToolCall) -> ToolContext:
     """Return what one call works with."""
 
     def set_plan(plan: Plan) -> None:
-        context.emit(PlanChanged(agent=context.agent, plan=plan))
+        agent.emit(PlanChanged(agent=agent.id, plan=plan))
 
     def on_output(text: str) -> None:
-        context.emit(ToolOutputDelta(agent=context.agent, call_id=call.id, text=text))
+        agent.emit(ToolOutputDelta(agent=agent.id, call_id=call.id, text=text))
 
     def on_reading(path: str) -> Verdict:
-        return decide_all("read", Access.READ, (path,), context.mode, context.all_rules()).verdict
+        return decide_all("read", Access.READ, (path,), agent.state.mode, agent.all_rules()).verdict
 
     def report(given: Report) -> None:
-        context.report = given
+        agent.turn.report = given
 
     def wait(until: datetime, why: str) -> None:
-        context.waits.want(until, why, context.now())
+        agent.turn.wanted_wait = checked_wait(until, why, agent.services.now())
 
     return ToolContext(
-        context.reach,
-        context.plan,
+        agent.effective_sandbox,
+        agent.state.plan,
         set_plan,
         on_output,
-        context.now,
-        CommandNetworkApproval(context, call.id),
+        agent.services.now,
+        CommandNetworkApproval(agent, call.id),
         on_reading=on_reading,
-        sees=context.can_show,
-        knows=partial(_knows, context),
-        children=context.children,
-        report=report if context.depth else None,
-        propose=lambda proposal: propose_plan(context, proposal, context.turn_id),
-        wait=wait if context.agent == ROOT else no_wait,
-        step_work=context.step.work,
-        interpreter=context.interpreter,
-        web=context.web,
-        skills=context.skills,
-        use_skill=lambda used: context.emit(used_event(used, context.agent)),
+        sees=agent.may_send_images,
+        knows=partial(_knows, agent),
+        children=agent.children,
+        report=report if agent.state.depth else None,
+        propose=lambda proposal: propose_plan(agent, proposal, agent.turn.id),
+        wait=wait if agent.id == ROOT else no_wait,
+        step_work=agent.state.step.work,
+        interpreter=agent.services.features.interpreter,
+        web=agent.services.features.web,
+        skills=agent.services.features.skills,
+        use_skill=lambda used: agent.emit(used_event(used, agent.id)),
     )
 
 
-def _knows(context: AgentContext, path: str) -> bool:
+def _knows(agent: Agent, path: str) -> bool:
     """Tell whether a file may be replaced whole: a model that calls in its text has to have met it in this conversation."""
-    return context.model.calling.form is ToolCallFormat.NATIVE or context.conversation.has_met(path)
+    return agent.model.known.calling.form is ToolCallFormat.NATIVE or agent.conversation.has_met(path)
 
 
 _MAX_PATHS = 100
@@ -266,41 +267,45 @@ class PendingCall:
     behind: tuple[str, ...] = ()
 
 
-def mask_files(context: AgentContext) -> None:
+def mask_files(agent: Agent) -> None:
     """Tell the sandbox which files the rules in force now keep from every program."""
-    context.sandbox.mask(id(context.approvals), mask_expressions(context.all_rules()))
+    agent.services.sandbox.mask(id(agent.services.approvals), mask_expressions(agent.all_rules()))
 
 
-async def learn_sandbox(context: AgentContext) -> None:
+async def learn_sandbox(agent: Agent) -> None:
     """Start the sandbox where it is not known yet: how much is asked depends on what confines commands."""
-    if not context.sandbox_name or context.has_read_only is None:
-        status = await context.sandbox.status()
-        context.sandbox_text, context.asks_each_command = status.text, status.asks_each_command
-        context.sandbox_folder = status.folder
-        context.has_read_only, context.masks_git = status.has_read_only, status.masks_git
-    if context.only_reads:
-        context.is_read_only = (await context.reach.status()).is_read_only
+    if not agent.state.sandbox.name or agent.state.sandbox.has_read_only is None:
+        status = await agent.services.sandbox.status()
+        agent.update_sandbox(
+            text=status.text,
+            asks_each_command=status.asks_each_command,
+            folder=status.folder,
+            has_read_only=status.has_read_only,
+            masks_git=status.masks_git,
+        )
+    if agent.state.only_reads:
+        agent.update_sandbox(is_read_only=(await agent.effective_sandbox.status()).is_read_only)
 
 
-async def behind_links(context: AgentContext, prepared: PreparedCall) -> tuple[str, ...]:
+async def behind_links(agent: Agent, prepared: PreparedCall) -> tuple[str, ...]:
     """Return the real paths of a call about files where they are others than its own: rules hold for both."""
     if prepared.access not in (Access.READ, Access.WRITE) or not 0 < len(prepared.subjects) <= _MAX_PATHS:
         return ()
-    real = await context.sandbox.real_paths(prepared.subjects)
+    real = await agent.services.sandbox.real_paths(prepared.subjects)
     return tuple(path for path in real if path not in prepared.subjects)
 
 
-async def decide_in_time(context: AgentContext, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> Decision:
+async def decide_in_time(agent: Agent, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> Decision:
     """Return the result of `decide`; a thread reads long texts, so that nothing else waits."""
     if sum(map(len, prepared.subjects)) > _LONG_CHARS:
-        return await asyncio.to_thread(decide, context, prepared, behind)
-    return decide(context, prepared, behind)
+        return await asyncio.to_thread(decide, agent, prepared, behind)
+    return decide(agent, prepared, behind)
 
 
-def decide(context: AgentContext, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> Decision:
+def decide(agent: Agent, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> Decision:
     """Return what the permission function says of a call now; `behind` are the real paths behind links."""
-    modes = (context.mode, Mode.PLAN) if context.is_narrow else (context.mode,)
-    has_read_only = context.is_read_only if context.only_reads else context.has_read_only is True
+    modes = (agent.state.mode, Mode.PLAN) if agent.state.is_narrow else (agent.state.mode,)
+    has_read_only = agent.state.sandbox.is_read_only if agent.state.only_reads else agent.state.sandbox.has_read_only is True
     stays = prepared.tool == "shell" and prepared.arguments.get("background") is True
     has_network = wants_network(prepared)
     decision = strictest(
@@ -310,41 +315,46 @@ def decide(context: AgentContext, prepared: PreparedCall, behind: tuple[str, ...
                 prepared.access,
                 (*prepared.subjects, *behind),
                 mode,
-                context.all_rules(),
-                asks_each_command=context.asks_each_command,
+                agent.all_rules(),
+                asks_each_command=agent.state.sandbox.asks_each_command,
                 is_read_only=has_read_only and not stays and not has_network,  # these run where commands may write
-                masks_git=context.masks_git,
-                scopes=context.scopes.scopes,
+                masks_git=agent.state.sandbox.masks_git,
+                scopes=agent.state.skills.scopes,
             )
             for mode in modes
         ]
     )
     if not has_network or decision.verdict is Verdict.DENY:
         return decision
-    lacks_hosts = lacks_network(context, prepared)
+    lacks_hosts = lacks_network(agent, prepared)
     if decision.verdict is Verdict.ALLOW and lacks_hosts:
         return Decision(Verdict.ASK, "it reaches the package indexes", reveals=decision.reveals, takes_no_rule=True)
     takes_no_rule = decision.takes_no_rule or lacks_hosts  # a rule for the command alone does not open the network
     return replace(decision, takes_no_rule=takes_no_rule)
 
 
-def is_answered_by_typing(context: AgentContext, prepared: PreparedCall) -> bool:
+def is_answered_by_typing(agent: Agent, prepared: PreparedCall) -> bool:
     """Tell whether only the mode or a reduced sandbox asks: a rule that asks, doubt and secrets ask the user too."""
-    mode = context.mode if context.mode is Mode.PLAN else Mode.AUTO
+    mode = agent.state.mode if agent.state.mode is Mode.PLAN else Mode.AUTO
     decision = decide_all(
-        prepared.tool, prepared.access, prepared.subjects, mode, context.all_rules(), is_read_only=context.is_read_only
+        prepared.tool,
+        prepared.access,
+        prepared.subjects,
+        mode,
+        agent.all_rules(),
+        is_read_only=agent.state.sandbox.is_read_only,
     )
     return decision.verdict is Verdict.ALLOW
 
 
-def sandbox_for(context: AgentContext, decision: Decision) -> Sandbox:
+def sandbox_for(agent: Agent, decision: Decision) -> Sandbox:
     """Return the sandbox for an allowed call: read-only if it only reads, with the secret files that it names shown."""
-    sandbox = context.sandbox.read_only() if decision.is_read_only else context.reach
+    sandbox = agent.services.sandbox.read_only() if decision.is_read_only else agent.effective_sandbox
     return sandbox.revealing(decision.reveals) if decision.reveals else sandbox
 
 
 async def ask(
-    context: AgentContext,
+    agent: Agent,
     call: ToolCall,
     prepared: PreparedCall,
     *,
@@ -358,11 +368,11 @@ async def ask(
         ToolError: the call cannot succeed, so there is nothing to ask about.
         SandboxError: the same, from the sandbox.
     """
-    tool_context, decision = tool_context or context_of(context, call), decision or decide(context, prepared, behind)
-    request = await build_approval_request(context, call.id, prepared, tool_context, decision, behind=behind)
+    tool_context, decision = tool_context or context_of(agent, call), decision or decide(agent, prepared, behind)
+    request = await build_approval_request(agent, call.id, prepared, tool_context, decision, behind=behind)
     # a rule that is granted meanwhile does not answer a hook
-    is_hooks = decide(context, prepared, behind).verdict is Verdict.ALLOW
-    opened = context.approvals.open(
-        request, lambda: not is_hooks and decide(context, prepared, behind).verdict is Verdict.ALLOW
+    is_hooks = decide(agent, prepared, behind).verdict is Verdict.ALLOW
+    opened = agent.services.approvals.open(
+        request, lambda: not is_hooks and decide(agent, prepared, behind).verdict is Verdict.ALLOW
     )
     return PendingCall(prepared, decision, tool_context, opened, behind=behind)

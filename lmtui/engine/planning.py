@@ -21,7 +21,7 @@ from lmtui.core.proposals import FORM, MAX_STEPS, Proposal, find_proposal, to_te
 from lmtui.engine.stop_policy import Continue, Done, Stop
 
 if TYPE_CHECKING:
-    from lmtui.engine.agent_context import AgentContext
+    from lmtui.engine.agent import Agent
 
 CARRY_OUT = "Carry out the approved plan."
 _MOST_NUDGES = 2
@@ -39,11 +39,11 @@ _REJECT = "[The user rejected the plan{why}. Nothing of it is to be done.]"
 _OVER = "[Plan mode is over: the tools that change things may be used again.]"
 
 
-def tell_plan_mode(context: AgentContext, turn_id: str) -> None:
+def tell_plan_mode(agent: Agent, turn_id: str) -> None:
     """Tell the model what it does not know yet of plan mode; it joins the conversation, nothing before it changes."""
-    text = _note(context.planning)
+    text = _note(agent.state.planning)
     if text:
-        context.emit(Reminder(agent=context.agent, text=text, turn_id=turn_id, topic=TOPIC))
+        agent.emit(Reminder(agent=agent.id, text=text, turn_id=turn_id, topic=TOPIC))
 
 
 def _note(state: PlanMode) -> str:
@@ -67,16 +67,16 @@ def _about(decided: PlanDecided, proposal: Proposal | None) -> str:
             return _REJECT.replace("{why}", f": “{decided.feedback}”" if decided.feedback else "")
 
 
-def propose_plan(context: AgentContext, proposal: Proposal, turn_id: str) -> str:
+def propose_plan(agent: Agent, proposal: Proposal, turn_id: str) -> str:
     """Put a plan of the model's before the user, and return what the model is told.
 
     Raises:
         ToolError: it is not plan mode, or it cannot be carried out.
     """
-    if context.depth:
+    if agent.state.depth:
         raise ToolError("a sub-agent proposes no plan: report what you found")
-    for event in propose(context.planning, proposal, turn_id=turn_id):
-        context.emit(event)
+    for event in propose(agent.state.planning, proposal, turn_id=turn_id):
+        agent.emit(event)
     return _SHOWN
 
 
@@ -84,13 +84,13 @@ def propose_plan(context: AgentContext, proposal: Proposal, turn_id: str) -> str
 class PlanModePolicy:
     """Looks at the answers of one turn for a plan."""
 
-    context: AgentContext
+    agent: Agent
     turn_id: str
     nudges: int = 0
 
     def judge(self, completion: Completion) -> Continue | Done | Stop | None:
         """Return what follows from an answer in plan mode whose calls were run, None where it is as in any other mode."""
-        if not self.context.planning.is_on or self.context.depth:
+        if not self.agent.state.planning.is_on or self.agent.state.depth:
             return None
         if self._is_asked():
             return self._ending()
@@ -100,7 +100,7 @@ class PlanModePolicy:
         try:
             proposal = find_proposal(text)
             if proposal is not None:
-                propose_plan(self.context, proposal, self.turn_id)
+                propose_plan(self.agent, proposal, self.turn_id)
         except ToolError as error:
             return self._nudge(error.full_text()) or Done()
         if self._is_asked():
@@ -108,11 +108,11 @@ class PlanModePolicy:
         return self._nudge(_AS_VALUE + FORM) if len(_LISTED.findall(text)) > 1 else None
 
     def _is_asked(self) -> bool:
-        asked = self.context.planning.asked
+        asked = self.agent.state.planning.asked
         return asked is not None and asked.turn_id == self.turn_id
 
     def _ending(self) -> Stop:
-        is_attended = self.context.approvals.is_attended
+        is_attended = self.agent.services.approvals.is_attended
         return Stop(TurnReason.WAITING, "") if is_attended else Stop(TurnReason.BLOCKED, _WAITS)
 
     def _nudge(self, text: str) -> Continue | None:
@@ -124,48 +124,46 @@ class SessionPlans:
     """A person's hand on the plans of a session; implements `core.plan_mode.PlanApprovals`.
 
     Args:
-        context: returns the root agent's context.
+        agent: returns the root agent.
         emit: takes events from outside a turn.
         submit: takes up the user's words.
     """
 
-    def __init__(
-        self, context: Callable[[], AgentContext], emit: Callable[[Event], None], submit: Callable[[str], None]
-    ) -> None:
-        self._context = context
+    def __init__(self, agent: Agent, emit: Callable[[Event], None], submit: Callable[[str], None]) -> None:
+        self._agent = agent
         self._emit = emit
         self._submit = submit
 
     @property
     def open(self) -> PlanProposed | None:
         """Return the plan that waits for an answer."""
-        return self._context().planning.asked
+        return self._agent.state.planning.asked
 
     def grants(self, proposal: Proposal) -> Grants:
         """Return what a plan's own files and commands would be allowed with it."""
-        return grants_of(proposal, self._context().all_rules())
+        return grants_of(proposal, self._agent.all_rules())
 
     def approve(
         self, proposal_id: str, edited: Proposal | None = None, *, rules: tuple[str, ...] = (), by: str = "user"
     ) -> None:
         """Approve the open plan and have it carried out; of `rules` those hold that `grants` names for it."""
-        context = self._context()
-        if self._is_open(proposal_id) and context.planning.asked is not None:
-            chosen = edited or context.planning.asked.proposal
+        agent = self._agent
+        if self._is_open(proposal_id) and agent.state.planning.asked is not None:
+            chosen = edited or agent.state.planning.asked.proposal
             granted = tuple(rule for rule in self.grants(chosen).rules if rule in rules)
-            self._take(approve(context.planning, context.plan, edited=edited, rules=granted, by=by))
+            self._take(approve(agent.state.planning, agent.state.plan, edited=edited, rules=granted, by=by))
             self._submit(CARRY_OUT)
 
     def revise(self, proposal_id: str, words: str) -> None:
         """Say what should be different; the model proposes again."""
         if self._is_open(proposal_id):
-            self._take(revise(self._context().planning, words))
+            self._take(revise(self._agent.state.planning, words))
             self._submit(words)
 
     def reject(self, proposal_id: str, words: str = "") -> None:
         """Drop the open plan; plan mode stays as it is."""
         if self._is_open(proposal_id):
-            self._take(reject(self._context().planning, words))
+            self._take(reject(self._agent.state.planning, words))
 
     def _is_open(self, proposal_id: str) -> bool:
         return self.open is not None and self.open.proposal_id == proposal_id

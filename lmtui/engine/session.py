@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from lmtui.core.agent_events import AgentStarted
@@ -21,23 +21,19 @@ from lmtui.core.events import (
     SessionRenamed,
     TurnStarted,
 )
-from lmtui.core.hooks import Hooks, NoHooks
-from lmtui.core.instruction_values import InstructionSource, NoInstructions
 from lmtui.core.messages import Image, Message, Role, ToolCallFormat
 from lmtui.core.model_events import BroughtBack, CallFormChanged, Compacted, Pinned
 from lmtui.core.permissions.decide import Mode, Rule
 from lmtui.core.plan_mode import PlanMode
 from lmtui.core.ports import Checkpoints, Images, Limits, Policy, Provider, Sandbox, SessionLog, TokenCounter, Toolbox
-from lmtui.core.programs import Interpreter, NoInterpreter
 from lmtui.core.roles import Roles
 from lmtui.core.sanitize import Redactor
 from lmtui.core.servers import BY_HAND, LEARNED, Profiles
 from lmtui.core.sessions import Answer, CallsInUse, Changes, Subscriber, Waiting
-from lmtui.core.skills import NoSkills, SkillReader
-from lmtui.core.web_pages import NoWeb, Web
 from lmtui.core.window import WindowItem, WindowPart, bytes_by_four
 from lmtui.core.workspace import BackgroundCommands
-from lmtui.engine.agent_context import AgentContext
+from lmtui.engine.agent import Agent, AgentServices, FeatureServices, ModelAccess
+from lmtui.engine.agent_state import AgentState, ModelInUse
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.context import Conversation, ModelSettings
 from lmtui.engine.context_budget import CALL_TOKENS, Budget, ContextBudget
@@ -47,7 +43,6 @@ from lmtui.engine.inbox import Inbox, UserInput, left_waiting
 from lmtui.engine.journal import Journal
 from lmtui.engine.permission_check import mask_files
 from lmtui.engine.planning import SessionPlans
-from lmtui.engine.reducer import apply_event
 from lmtui.engine.repair import ends_for_open_work, offered_again
 from lmtui.engine.session_startup import Background
 from lmtui.engine.skill_use import SkillControls
@@ -67,29 +62,29 @@ class ToolCallControls:
     """Implements `core.sessions.Calls` for one agent.
 
     Args:
-        context: returns the agent.
+        agent: the agent.
         emit: takes the event by which the form changes; must not raise.
     """
 
-    def __init__(self, context: Callable[[], AgentContext], emit: Callable[[Event], None]) -> None:
-        self._context = context
+    def __init__(self, agent: Agent, emit: Callable[[Event], None]) -> None:
+        self._agent = agent
         self._emit = emit
 
     def in_use(self) -> CallsInUse:
         """Return the form in use, and why."""
-        calling = self._context().model.calling
+        calling = self._agent.model.known.calling
         return CallsInUse(calling.form, calling.why, calling.is_by_hand)
 
     def use(self, form: ToolCallFormat | None) -> None:
         """Set the form manually, or let it be chosen again."""
-        model = self._context().model
+        model = self._agent.model.known
         if form is not None:
             model.keep(call_form=form, source=BY_HAND, note=_SET_BY_USER)
-            self._emit(CallFormChanged(agent=self._context().agent, form=str(form), why=_SET_BY_USER, is_by_hand=True))
+            self._emit(CallFormChanged(agent=self._agent.id, form=str(form), why=_SET_BY_USER, is_by_hand=True))
             return
         model.keep(call_form=None, source=LEARNED, note="")
         change = model.calling.let_go(model.served)
-        self._emit(CallFormChanged(agent=self._context().agent, form=str(change.form), why=change.why, lets_go=True))
+        self._emit(CallFormChanged(agent=self._agent.id, form=str(change.form), why=change.why, lets_go=True))
 
 
 _SYSTEM, _TOOLS, _YOU, _PICTURES, _ANSWERS, _CALLS = "system prompt", "tools", "you", "pictures", "answers", "tool calls"
@@ -101,22 +96,22 @@ class RequestParts:
     """Implements `core.window.WindowUse` over what the next request of an agent would be made of.
 
     Args:
-        context: returns the agent.
+        agent: the agent.
         emit: takes the events by which something is folded, left out, brought back or pinned; must not raise.
     """
 
-    def __init__(self, context: Callable[[], AgentContext], emit: Callable[[Event], None]) -> None:
-        self._context = context
+    def __init__(self, agent: Agent, emit: Callable[[Event], None]) -> None:
+        self._agent = agent
         self._emit = emit
 
     def parts(self) -> Sequence[WindowPart]:
         """Return the parts that there are."""
-        context = self._context()
-        talk, budget = context.conversation, context.window.budget
+        agent = self._agent
+        talk, budget = agent.conversation, agent.model.window.budget
         found: dict[str, list[WindowItem]] = {
             name: [] for name in (_SYSTEM, _BROUGHT, _TOOLS, _YOU, _PICTURES, _ANSWERS, _CALLS, _SUMMARY)
         }
-        found[_TOOLS] = [WindowItem("", tool.name, budget.scaled(budget.tools_size([tool]))) for tool in context.specs()]
+        found[_TOOLS] = [WindowItem("", tool.name, budget.scaled(budget.tools_size([tool]))) for tool in agent.specs()]
         kept_from, pinned = talk.folding.kept_from, talk.folding.pinned
         begun = [entry for entry in talk.entries.with_parts(pinned, kept_from) if entry.part in pinned]
         by_id = {id(talk.folding.shown(entry)): entry for entry in (*begun, *talk.entries[kept_from:])}
@@ -133,7 +128,7 @@ class RequestParts:
 
     def read_s(self, tokens: int) -> float:
         """Return how many seconds the model needs to read so many tokens, 0 where its speed is not known yet."""
-        return self._context().window.budget.read_s(tokens)
+        return self._agent.model.window.budget.read_s(tokens)
 
     def fold(self, item_id: str) -> None:
         """Send only the beginning of a result from the next request on."""
@@ -146,27 +141,27 @@ class RequestParts:
     def bring_back(self, item_id: str) -> None:
         """Send a result whole again."""
         if self._entry(item_id) is not None:
-            self._emit(BroughtBack(agent=self._context().agent, parts=(item_id,)))
+            self._emit(BroughtBack(agent=self._agent.id, parts=(item_id,)))
 
     def pin(self, item_id: str, *, is_pinned: bool = True) -> None:
         """Keep something when room is made, or do not any more."""
         if (entry := self._entry(item_id)) is not None:
             calls = [call.id for call in entry.message.tool_calls]  # of an answer those, with their results
             for part in calls or [item_id]:
-                self._emit(Pinned(agent=self._context().agent, part=part, is_pinned=is_pinned))
+                self._emit(Pinned(agent=self._agent.id, part=part, is_pinned=is_pinned))
 
     def _shorten(self, item_id: str, *, is_folded: bool) -> None:
-        context, entry = self._context(), self._entry(item_id)
+        agent, entry = self._agent, self._entry(item_id)
         if entry is None:
             return
-        budget, folding = context.window.budget, context.conversation.folding
-        before = budget.scaled(budget.raw(context.conversation.messages, context.specs()))
+        budget, folding = agent.model.window.budget, agent.conversation.folding
+        before = budget.scaled(budget.raw(agent.conversation.messages, agent.specs()))
         shorter = budget.size(folding.shortened(entry, is_folded=is_folded))
         gain = budget.scaled(budget.size(folding.shown(entry)) - shorter)
         parts = (item_id,)
         self._emit(
             Compacted(
-                agent=context.agent,
+                agent=agent.id,
                 why="you folded it" if is_folded else "you left it out",
                 tokens_before=before,
                 tokens_after=before - gain,
@@ -176,33 +171,33 @@ class RequestParts:
         )
 
     def _entry(self, item_id: str) -> Entry | None:
-        return self._context().conversation.entries.find(item_id)
+        return self._agent.conversation.entries.find(item_id)
 
     def _item(self, entry: Entry | None, message: Message, tokens: int, behind: int) -> WindowItem:
         if entry is None or not entry.part:
             return WindowItem("", _first_line(message), tokens, behind)
-        folding = self._context().conversation.folding
+        folding = self._agent.conversation.folding
         state = "left out" if entry.part in folding.elided else "folded" if entry.part in folding.folded else ""
         title = entry.subject or entry.tool or _first_line(message)
         is_pinned = any(part in folding.pinned for part in (entry.part, *(call.id for call in message.tool_calls)))
         return WindowItem(entry.part, title, tokens, behind, state, is_pinned)
 
     def _sources(self) -> str:
-        return ", ".join(source.name for source in self._context().conversation.in_prompt.sources)
+        return ", ".join(source.name for source in self._agent.conversation.in_prompt.sources)
 
     def _divided(self, entry: Entry | None, message: Message, tokens: int) -> list[tuple[str, int]]:
         """Return the parts that a message belongs to, with how much of it."""
-        budget = self._context().window.budget
+        budget = self._agent.model.window.budget
         match message.role:
             case Role.SYSTEM:
-                text = self._context().conversation.in_prompt.text
+                text = self._agent.conversation.in_prompt.text
                 brought = budget.scaled(budget.size(Message(Role.SYSTEM, text))) if text else 0
                 return [(_SYSTEM, tokens - brought), *([(_BROUGHT, brought)] if brought else [])]
             case Role.TOOL:
                 return [(f"results of {entry.tool if entry and entry.tool else 'tools'}", tokens)]
             case Role.USER:
                 pictures = budget.scaled(budget.image_tokens * len(message.images))
-                name = _YOU if entry is not None or not self._context().conversation.folding.summary else _SUMMARY
+                name = _YOU if entry is not None or not self._agent.conversation.folding.summary else _SUMMARY
                 return [(name, tokens - pictures), *([(_PICTURES, pictures)] if pictures else [])]
             case Role.ASSISTANT:
                 size = budget.size(Message(Role.ASSISTANT, "", tool_calls=message.tool_calls)) if message.tool_calls else 0
@@ -221,8 +216,38 @@ def _first_line(message: Message) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """What the settings say about the models of a session.
+
+    Args:
+        main: what is asked of the session's own model; `roles` name other models for other work.
+        profiles: where what is learned about a model is kept, None to keep nothing.
+        call_form: the form of tool calls that the user set, None to choose by what is known.
+        tools: the set of tools, or "auto".
+        vision: whether the model sees pictures, None to ask its server.
+        compact_at: the size, in tokens, from which a conversation is compacted; 0 for a share of the window.
+    """
+
+    main: ModelSettings = field(default_factory=ModelSettings)
+    roles: Roles = field(default_factory=dict)
+    profiles: Profiles | None = None
+    call_form: ToolCallFormat | None = None
+    tools: str = "auto"
+    vision: bool | None = None
+    count_tokens: TokenCounter = bytes_by_four
+    compact_at: int = 0
+    asks_for_summaries: bool = False
+
+    def access(self) -> ModelAccess:
+        """Return how the root agent reaches its model."""
+        budget = Budget(self.count_tokens, self.call_form or ToolCallFormat.NATIVE)
+        window = ContextBudget(budget, self.tools, self.compact_at, asks_for_summaries=self.asks_for_summaries)
+        return ModelAccess(KnownModel(self.profiles, self.call_form), window, self.roles, vision=self.vision)
+
+
+@dataclass(frozen=True, slots=True)
 class SessionParts:
-    """What a session is made of; the runtime chooses them."""
+    """What a session is made of; the composition root chooses them."""
 
     id: str
     log: SessionLog
@@ -230,27 +255,15 @@ class SessionParts:
     toolbox: Toolbox
     sandbox: Sandbox
     policy: Policy
-    settings: ModelSettings
     limits: Limits
     now: Callable[[], datetime]
     monotonic: Callable[[], float]
+    model: ModelOptions = field(default_factory=ModelOptions)
     checkpoints: Checkpoints | None = None
     images: Images | None = None
-    profiles: Profiles | None = None
-    call_form: ToolCallFormat | None = None
     redactor: Redactor = field(default_factory=lambda: Redactor(()))
-    count_tokens: TokenCounter = bytes_by_four
-    tools: str = "auto"
-    roles: Roles = field(default_factory=dict)
-    vision: bool | None = None
-    compact_at: int = 0
-    asks_for_summaries: bool = False
     team: TeamParts = field(default_factory=TeamParts)
-    guide: InstructionSource = field(default_factory=NoInstructions)
-    interpreter: Interpreter = field(default_factory=NoInterpreter)
-    web: Web = field(default_factory=NoWeb)
-    hooks: Hooks = field(default_factory=NoHooks)
-    skills: SkillReader = field(default_factory=NoSkills)
+    features: FeatureServices = field(default_factory=FeatureServices)
 
 
 class EngineSession:
@@ -268,38 +281,26 @@ class EngineSession:
     def __init__(self, parts: SessionParts, past: Sequence[Envelope] = (), *, is_ours: bool = True) -> None:
         self._parts = parts
         self._journal = Journal(parts.id, parts.log, parts.now, self._take_up, parts.redactor)
-        self._background = Background(lambda: self._context, self._journal.emit_from_outside)
-
-        def after_turn() -> None:
-            self._journal.sync()
-            if not self.is_closed:
-                self._background.name_session(self.history)
-
-        self._worker = TurnRunner(lambda: self._context, self._journal.emit_from_outside, after_turn, parts.id)
+        self._team = Team(parts.team)
+        self._agent = self._make_agent()
+        self._background = Background(self._agent, self._journal.emit_from_outside)
+        self._hook_calls = SessionHookCalls(self._agent, self._journal.emit_from_outside, self.history)
+        self._agent.hooks.begun = self._hook_calls.begun
+        self._runner = TurnRunner(self._agent, self._journal.emit_from_outside, self._after_turn, parts.id)
+        self._queue = InputQueue(self._agent, self._runner, lambda: self.is_closed, self._name_after)
         self._title = ""
-        self._words = InputQueue(lambda: self._context.inbox, self._worker, lambda: self.is_closed, self._name_after)
-        self.window_use = RequestParts(lambda: self._context, self._journal.emit_from_outside)
-        self.calls = ToolCallControls(lambda: self._context, self._journal.emit_from_outside)
-        self.sleep = SessionSleep(lambda: self._context, self._words.put)
-        self.plans = SessionPlans(lambda: self._context, self._journal.emit_from_outside, self.submit)
-        self.skills = SkillControls(lambda: self._context.agent, self._journal.emit_from_outside, self._words.put)
-        self.prompts = PromptFileControls(self._words.put)
-        self._beside = SessionHookCalls(lambda: self._context, self._journal.emit_from_outside, self.history)
         self._foreign = 0 if is_ours else len(past)
-        self.budget = BudgetControls(lambda: self._context.spending, self._journal.emit_from_outside)
         self.is_closed = False
         self.when_closed: list[Callable[[], object]] = []
-        self._team = Team(parts.team)
-        self._context = self._make_desk()
         self._journal.replay(past)
         waiting, lost = left_waiting(past) if is_ours else ((), ())
         for said in waiting:
-            self._context.inbox.put(said)
-        self._context.approvals.keep_only(parts.policy.rules if is_ours else None)
+            self._agent.inbox.put(said)
+        self._agent.services.approvals.keep_only(parts.policy.rules if is_ours else None)
         if not is_ours:
-            self._context.mode = parts.policy.mode
-            self._context.planning = self._context.planning.begun_anew(parts.policy.mode)
-        self._context.sandbox_name = self._context.sandbox_text = ""  # it is not running yet, and may be another one this time
+            planning = self._agent.state.planning.begun_anew(parts.policy.mode)
+            self._agent.state = replace(self._agent.state, mode=parts.policy.mode, planning=planning)
+        self._agent.update_sandbox(name="", text="")  # it is not running yet, and may be another one this time
         ends = ends_for_open_work(past)
         for event in ends:
             self.emit(event)
@@ -307,7 +308,77 @@ class EngineSession:
             if text:
                 self.emit(Notice(level=Level.WARNING, text=text))
         if lost:
-            self._worker.show_inbox()
+            self._runner.show_inbox()
+
+    def _make_agent(self) -> Agent:
+        parts = self._parts
+        picture = parts.images.get if parts.images else lambda _: None
+        services = AgentServices(
+            provider=parts.provider,
+            toolbox=parts.toolbox,
+            sandbox=parts.sandbox,
+            approvals=Approvals(self._journal.emit, parts.id[-6:], parts.monotonic, is_attended=parts.policy.is_attended),
+            limits=parts.limits,
+            emit=self._journal.emit,
+            now=parts.now,
+            monotonic=parts.monotonic,
+            start_sandbox=lambda: self._background.start_sandbox(parts.sandbox, parts.checkpoints),
+            spending=Spending(parts.monotonic),
+            checkpoints=parts.checkpoints,
+            images=parts.images,
+            features=parts.features,
+        )
+        state = AgentState(
+            mode=parts.policy.mode,
+            rules=parts.policy.rules,
+            planning=PlanMode.starting(parts.policy.mode),
+            model=ModelInUse(settings=parts.model.main, main=parts.model.main),
+        )
+        hooks = TurnHooks(parts.features.hooks)
+        agent = Agent(state, services, Conversation(ROOT, picture=picture), parts.model.access(), hooks)
+        agent.children = SubAgents(self._team, agent) if self._team.can_send(0) else None
+        mask_files(agent)
+        return agent
+
+    def _after_turn(self) -> None:
+        self._journal.sync()
+        if not self.is_closed:
+            self._background.name_session(self.history)
+
+    @property
+    def window_use(self) -> RequestParts:
+        """Return what fills the model's window."""
+        return RequestParts(self._agent, self._journal.emit_from_outside)
+
+    @property
+    def calls(self) -> ToolCallControls:
+        """Return the form in which the model calls tools."""
+        return ToolCallControls(self._agent, self._journal.emit_from_outside)
+
+    @property
+    def sleep(self) -> SessionSleep:
+        """Return what the session waits for."""
+        return SessionSleep(self._agent, self._queue.put)
+
+    @property
+    def plans(self) -> SessionPlans:
+        """Return the plan that waits for an answer, and the ways to answer it."""
+        return SessionPlans(self._agent, self._journal.emit_from_outside, self.submit)
+
+    @property
+    def skills(self) -> SkillControls:
+        """Return the ways to have a skill followed."""
+        return SkillControls(self._agent.id, self._journal.emit_from_outside, self._queue.put)
+
+    @property
+    def prompts(self) -> PromptFileControls:
+        """Return the way of a command's file into the session."""
+        return PromptFileControls(self._queue.put)
+
+    @property
+    def budget(self) -> BudgetControls:
+        """Return what the session may spend."""
+        return BudgetControls(self._agent.services.spending, self._journal.emit_from_outside)
 
     @property
     def id(self) -> str:
@@ -317,17 +388,17 @@ class EngineSession:
     @property
     def is_running(self) -> bool:
         """Tell whether a turn is under way."""
-        return self._worker.is_running
+        return self._runner.is_running
 
     @property
     def mode(self) -> Mode:
         """Return the permission mode."""
-        return self._context.mode
+        return self._agent.state.mode
 
     @property
     def unattended(self) -> Sequence[str]:
         """Return the rules that would have allowed what was refused because nobody was there."""
-        return tuple(self._context.approvals.unattended)
+        return tuple(self._agent.services.approvals.unattended)
 
     def history(self) -> Sequence[Envelope]:
         """Return every durable event so far, oldest first."""
@@ -344,38 +415,38 @@ class EngineSession:
     def prepare(self, *, is_eager: bool) -> None:
         """Learn what the model is; with `is_eager` start the sandbox too, else it starts with the first tool call."""
         self._background.learn_model(self._parts.provider)
-        self._beside.start()
-        _ = self._journal.subscribe(self._beside.follow)
+        self._hook_calls.start()
+        _ = self._journal.subscribe(self._hook_calls.follow)
         if is_eager:
             self._background.start_sandbox(self._parts.sandbox, self._parts.checkpoints)
 
     def submit(self, text: str, *, typed: str = "", images: Sequence[Image] = ()) -> None:
         """Take up a task: start a turn, or queue it behind the one that runs."""
-        self._words.put(UserInput(text, typed, tuple(images)))
+        self._queue.put(UserInput(text, typed, tuple(images)))
 
     def steer(self, text: str, *, typed: str = "", images: Sequence[Image] = ()) -> None:
         """Say something that goes in before the next step of the running turn (or starts one)."""
-        self._words.put(UserInput(text, typed, tuple(images), is_steering=self.is_running))
+        self._queue.put(UserInput(text, typed, tuple(images), is_steering=self.is_running))
 
     @property
     def waiting(self) -> Waiting:
         """Return what waits to be taken up."""
-        return self._words
+        return self._queue
 
     def interrupt(self) -> None:
         """Stop the running turn; the session continues, what is queued waits."""
-        self._worker.interrupt()
+        self._runner.interrupt()
 
     def answer(self, approval_id: str, answer: Answer) -> None:
         """Answer an open approval; an answer that cannot be written down is a no."""
         try:
-            self._context.approvals.answer(approval_id, answer)
+            self._agent.services.approvals.answer(approval_id, answer)
         except SessionFileError as error:
             self._journal.show_problem(error)
 
     def set_mode(self, mode: Mode) -> None:
         """Change the permission mode from the next call on."""
-        if mode is not self._context.mode:
+        if mode is not self._agent.state.mode:
             self.emit(ModeChanged(mode=str(mode)))
 
     def set_model(self, model: str) -> None:
@@ -400,11 +471,12 @@ class EngineSession:
     @property
     def rules(self) -> Sequence[Rule]:
         """Return every permission rule in force."""
-        return self._context.all_rules()
+        return self._agent.all_rules()
 
     def revoke(self, rule: Rule) -> None:
         """Take a rule out of this session."""
-        self._context.rules = tuple(each for each in self._context.rules if each != rule)
+        rules = tuple(each for each in self._agent.state.rules if each != rule)
+        self._agent.state = replace(self._agent.state, rules=rules)
         self.emit(RuleRevoked(rule=str(rule), effect=str(rule.effect)))
 
     def rename(self, title: str) -> None:
@@ -418,66 +490,24 @@ class EngineSession:
 
     async def wait_idle(self) -> None:
         """Wait until no turn runs and nothing is queued."""
-        await self._worker.wait_idle()
+        await self._runner.wait_idle()
 
     async def close(self) -> None:
         """Interrupt what runs, write what is due and let go of the log."""
         if self.is_closed:
             return
         self.is_closed = True
-        self._context.inbox = Inbox()
+        self._agent.inbox = Inbox()
         self.interrupt()
         await self.wait_idle()
-        await self._beside.close()
+        await self._hook_calls.close()
         await self._background.close()
-        await self._parts.interpreter.close()
+        await self._parts.features.interpreter.close()
         await self._parts.sandbox.background.close()
-        self._parts.sandbox.mask(id(self._context.approvals), None)
+        self._parts.sandbox.mask(id(self._agent.services.approvals), None)
         self._journal.close()
         while self.when_closed:
             _ = self.when_closed.pop()()
-
-    def _make_desk(self) -> AgentContext:
-        parts = self._parts
-        picture = parts.images.get if parts.images else lambda _: None
-        context = AgentContext(
-            provider=parts.provider,
-            toolbox=parts.toolbox,
-            sandbox=parts.sandbox,
-            conversation=Conversation(ROOT, picture=picture),
-            approvals=Approvals(self._journal.emit, parts.id[-6:], parts.monotonic, is_attended=parts.policy.is_attended),
-            inbox=Inbox(),
-            settings=parts.settings,
-            main=parts.settings,
-            roles=parts.roles,
-            vision=parts.vision,
-            limits=parts.limits,
-            mode=parts.policy.mode,
-            planning=PlanMode.starting(parts.policy.mode),
-            rules=parts.policy.rules,
-            emit=self._journal.emit,
-            now=parts.now,
-            monotonic=parts.monotonic,
-            spending=Spending(parts.monotonic),
-            checkpoints=parts.checkpoints,
-            images=parts.images,
-            guide=parts.guide,
-            interpreter=parts.interpreter,
-            web=parts.web,
-            hooking=TurnHooks(parts.hooks, self._beside.begun),
-            skills=parts.skills,
-            model=KnownModel(parts.profiles, parts.call_form),
-            window=ContextBudget(
-                Budget(parts.count_tokens, parts.call_form or ToolCallFormat.NATIVE),
-                parts.tools,
-                parts.compact_at,
-                asks_for_summaries=parts.asks_for_summaries,
-            ),
-            warm_up=lambda: self._background.start_sandbox(parts.sandbox, parts.checkpoints),
-        )
-        context.children = SubAgents(self._team, context) if self._team.can_send(context.depth) else None
-        mask_files(context)
-        return context
 
     def _name_after(self, words: str) -> None:
         if not self._title:
@@ -485,17 +515,17 @@ class EngineSession:
 
     def _take_up(self, event: Event) -> None:
         """Let a durable event change the session's state; live and on replay alike."""
-        self._context.approvals.apply(event)
-        self._context.spending.apply(event)
-        for context in (self._context, *self._team.desks.values()):
-            apply_event(context, event)
+        self._agent.services.approvals.apply(event)
+        self._agent.services.spending.apply(event)
+        for agent in (self._agent, *self._team.agents.values()):
+            agent.apply(event)
         match event:
             case TurnStarted():
-                self._worker.turns += 1
+                self._runner.turns += 1
             case SessionRenamed(title=title):
                 self._title = title
             case MessageAdded(tool_calls=calls):
-                self._context.call_ids.update(call.id for call in calls)
+                self._agent.services.call_ids.update(call.id for call in calls)
             case AgentStarted():
                 self._team.count += 1
             case _:

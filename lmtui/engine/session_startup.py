@@ -14,7 +14,7 @@ from lmtui.core.permissions.shell_grammar import parse
 from lmtui.core.ports import Checkpoints, Provider, Sandbox
 from lmtui.core.roles import ModelRole, RoleModel
 from lmtui.core.sanitize import sanitize_line
-from lmtui.engine.agent_context import AgentContext
+from lmtui.engine.agent import Agent
 from lmtui.engine.entries import bare
 from lmtui.engine.model_roles import for_role, take_up
 from lmtui.engine.spending import TITLER
@@ -28,19 +28,19 @@ _ANY = range(1, 1_000_000)
 _ASK = "You name conversations. Answer with a title of three to six words for this one, without quotes, and with nothing else."
 
 
-def wants_title(context: AgentContext, history: Sequence[Envelope], turns: range = range(1, 2)) -> bool:
+def wants_title(agent: Agent, history: Sequence[Envelope], turns: range = range(1, 2)) -> bool:
     """Tell whether a model is named for titles, so many turns are over, and the session has only its first words as a name."""
-    if not context.roles.get(ModelRole.TITLE, RoleModel()).model:
+    if not agent.model.roles.get(ModelRole.TITLE, RoleModel()).model:
         return False
     kinds = [type(each.event) for each in bare(history) if each.event.agent == ROOT]
     return kinds.count(TurnEnded) in turns and kinds.count(SessionRenamed) <= 1
 
 
-async def make_title(context: AgentContext, history: Callable[[], Sequence[Envelope]], emit: Callable[[Event], None]) -> None:
+async def make_title(agent: Agent, history: Callable[[], Sequence[Envelope]], emit: Callable[[Event], None]) -> None:
     """Ask for a title when the server has nothing else to do; where none comes, or the user was quicker, the name stays."""
     said = [each.event for each in bare(history()) if isinstance(each.event, MessageAdded) and each.event.agent == ROOT]
     words = "\n\n".join(f"{event.role}: {event.text}" for event in said if event.text.strip())[:_MOST_WORDS_CHARS]
-    settings = for_role(context.roles, ModelRole.TITLE, context.main)
+    settings = for_role(agent.model.roles, ModelRole.TITLE, agent.state.model.main)
     request = ModelRequest(
         (Message(Role.SYSTEM, _ASK), Message(Role.USER, words)),
         (),
@@ -53,7 +53,7 @@ async def make_title(context: AgentContext, history: Callable[[], Sequence[Envel
     )
     size_chars = 0  # only the answer counts: a model may think first, and one that continues after it is stopped
     with contextlib.suppress(ProviderError):
-        async with contextlib.aclosing(context.provider.stream(request)) as pieces:
+        async with contextlib.aclosing(agent.services.provider.stream(request)) as pieces:
             async for piece in pieces:
                 size_chars += len(piece.text) if isinstance(piece, TextChunk) else 0
                 if size_chars > _TOO_MUCH_CHARS:
@@ -61,7 +61,7 @@ async def make_title(context: AgentContext, history: Callable[[], Sequence[Envel
                 if isinstance(piece, Completion):
                     emit(usage_beside(TITLER, request, piece))
                     title = _title(piece.message.text)
-                    if title and wants_title(context, history(), turns=_ANY):
+                    if title and wants_title(agent, history(), turns=_ANY):
                         emit(SessionRenamed(title=title))
 
 
@@ -81,8 +81,8 @@ class Background:
         emit: takes the events that tell what was learned; must not raise.
     """
 
-    def __init__(self, context: Callable[[], AgentContext], emit: Callable[[Event], None]) -> None:
-        self._context = context
+    def __init__(self, agent: Agent, emit: Callable[[Event], None]) -> None:
+        self._agent = agent
         self._emit = emit
         self._tasks: set[asyncio.Task[None]] = set()
         self._looking: set[asyncio.Task[None]] = set()
@@ -90,16 +90,16 @@ class Background:
 
     def learn_model(self, provider: Provider) -> None:
         """Ask the server about the model in use."""
-        self._context().model.forget()
-        self._context().missing_roles.clear()
+        self._agent.model.known.forget()
+        self._agent.model.missing_roles.clear()
         looking = self._spawn(self._learn_model(provider))
         self._looking.add(looking)
         looking.add_done_callback(self._looking.discard)
 
     def name_session(self, history: Callable[[], Sequence[Envelope]]) -> None:
         """Look for a better name of a session whose first turn is over, if its budget is not used up."""
-        if wants_title(self._context(), history()) and not self._context().spending.over():
-            _ = self._spawn(make_title(self._context(), history, self._emit))
+        if wants_title(self._agent, history()) and not self._agent.services.spending.over():
+            _ = self._spawn(make_title(self._agent, history, self._emit))
 
     def start_sandbox(self, sandbox: Sandbox, checkpoints: Checkpoints | None) -> None:
         """Start the sandbox, once, and say which it is; then keep the first state of the workspace, which takes longest."""
@@ -117,15 +117,15 @@ class Background:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _learn_model(self, provider: Provider) -> None:
-        model = self._context().settings.model
+        model = self._agent.state.model.settings.model
         served = await provider.served(model)
-        context = self._context()
-        if model != context.settings.model:
+        agent = self._agent
+        if model != agent.state.model.settings.model:
             return
         if served is None and model and await provider.served("") is not None:
             text = f"{provider.url} lists no model called {model!r}: it may answer with another. /model shows what it has."
             self._emit(Notice(level=Level.WARNING, text=text))
-        take_up(context, served, self._emit)
+        take_up(agent, served, self._emit)
 
     async def _start_sandbox(self, sandbox: Sandbox, checkpoints: Checkpoints | None) -> None:
         background = sandbox.background

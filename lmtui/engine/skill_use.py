@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Event, MessageAdded, TurnEnded
@@ -17,38 +17,36 @@ from lmtui.core.skills import PROMOTE_TOOL, SkillUse, SkillUsed
 from lmtui.engine.inbox import UserInput
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class SkillTracker:
     """Which skills limit an agent, from its events; `inherited` are those of the agent that sent it."""
 
     inherited: tuple[SkillScope, ...] = ()
-    _in_use: tuple[SkillScope, ...] = ()
-    _announced: dict[str, SkillScope] = field(default_factory=dict)
+    in_use: tuple[SkillScope, ...] = ()
+    announced: Mapping[str, SkillScope] = field(default_factory=dict)
 
     @property
     def scopes(self) -> tuple[SkillScope, ...]:
         """Return what limits the agent's calls now; a call has to be within all of them."""
-        return (*self.inherited, *self._in_use)
+        return (*self.inherited, *self.in_use)
 
-    def apply(self, event: Event) -> None:
-        """Take up an event of the agent; live and on replay alike."""
+    def apply(self, event: Event) -> SkillTracker:
+        """Return this after an event of the agent."""
         match event:
             case SkillUsed(is_limited=True, digest=""):
-                self._add(_scope(event))
+                return self._with(_scope(event))
             case SkillUsed(is_limited=True, digest=digest):
-                self._announced[digest] = _scope(event)
-            case MessageAdded(role=Role.USER, text=text) if self._announced:
-                scope = self._announced.pop(_digest(text), None)
-                if scope is not None:
-                    self._add(scope)
+                return replace(self, announced={**self.announced, digest: _scope(event)})
+            case MessageAdded(role=Role.USER, text=text) if self.announced and (digest := _digest(text)) in self.announced:
+                others = {each: scope for each, scope in self.announced.items() if each != digest}
+                return replace(self, announced=others)._with(self.announced[digest])
             case TurnEnded():
-                self._in_use = ()
+                return replace(self, in_use=())
             case _:
-                pass
+                return self
 
-    def _add(self, scope: SkillScope) -> None:
-        if scope not in self._in_use:
-            self._in_use = (*self._in_use, scope)
+    def _with(self, scope: SkillScope) -> SkillTracker:
+        return self if scope in self.in_use else replace(self, in_use=(*self.in_use, scope))
 
 
 def used_event(used: SkillUse, agent: str, digest: str = "") -> SkillUsed:
@@ -68,19 +66,19 @@ class SkillControls:
     """Implements `core.skills.SkillsInUse`.
 
     Args:
-        agent: returns whose turn it will be.
+        agent: the id of the agent whose turn it will be.
         emit: takes the event; must not raise.
         put: takes the user's words.
     """
 
-    def __init__(self, agent: Callable[[], str], emit: Callable[[Event], None], put: Callable[[UserInput], None]) -> None:
+    def __init__(self, agent: str, emit: Callable[[Event], None], put: Callable[[UserInput], None]) -> None:
         self._agent, self._emit, self._put = agent, emit, put
 
     def begin(self, used: SkillUse, words: str) -> None:
         """Put a skill before the model with what the user says to it."""
         said = words.strip() or f"Follow the skill {used.name}."
         text = f"{said}\n\n{used.text}"
-        self._emit(used_event(used, self._agent(), _digest(text)))
+        self._emit(used_event(used, self._agent, _digest(text)))
         self._put(UserInput(text, typed=said))
 
     def promote(self, path: str, function: str, name: str = "") -> None:

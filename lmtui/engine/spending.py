@@ -204,17 +204,17 @@ class BudgetControls:
     """Implements `core.budgets.Budgets` over a session's spending.
 
     Args:
-        spending: returns what is counted.
+        spending: what is counted.
         emit: takes the event that sets a budget; must not raise.
     """
 
-    def __init__(self, spending: Callable[[], Spending], emit: Callable[[Event], None]) -> None:
+    def __init__(self, spending: Spending, emit: Callable[[Event], None]) -> None:
         self._spending = spending
         self._emit = emit
 
     def in_force(self) -> tuple[SessionBudget, SessionBudget]:
         """Return the budget and what was spent of it."""
-        spending = self._spending()
+        spending = self._spending
         return spending.budget, spending.spent
 
     def give(self, budget: SessionBudget) -> None:

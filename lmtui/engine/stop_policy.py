@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lmtui.core.agent_events import Wait, WaitSet
+from lmtui.core.agent_events import Wait, WaitSet, read_wait
 from lmtui.core.budgets import ReportWritten
+from lmtui.core.errors import UsageError
 from lmtui.core.events import ROOT, Level, Notice, TurnReason
 from lmtui.core.messages import Completion, FinishReason, Usage
 from lmtui.core.model_events import LoopSuspected, Reminder
@@ -15,7 +16,7 @@ from lmtui.core.permissions.decide import Mode
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.task_state import missing, open_words, shown
 from lmtui.core.times import LocalZone
-from lmtui.engine.agent_context import AgentContext
+from lmtui.engine.agent import Agent
 from lmtui.engine.inbox import UserInput
 from lmtui.engine.loop_detection import Loop
 from lmtui.engine.model_roles import restore_model
@@ -47,11 +48,11 @@ class OpenWork:
         return f"not finished: {'; '.join(self.parts)}"
 
 
-async def open_work(watch: OpenWorkTracker, context: AgentContext) -> OpenWork:
+async def open_work(watch: OpenWorkTracker, agent: Agent) -> OpenWork:
     """Return what a turn that would end now leaves open; files are looked for on the disk."""
     todos, steps, left = watch.open_todos(), watch.open_steps(), watch.remaining()
-    gone = await missing(context.sandbox, watch.claims())
-    broken = await unparsed(context.sandbox, watch.written)
+    gone = await missing(agent.services.sandbox, watch.claims())
+    broken = await unparsed(agent.services.sandbox, watch.written)
     task = watch.plan.task
     parts = [open_words(steps, "plan step"), open_words(todos, "todo")]
     if left and task is not None:
@@ -63,20 +64,20 @@ async def open_work(watch: OpenWorkTracker, context: AgentContext) -> OpenWork:
     return OpenWork(tuple(part for part in parts if part), len(todos) + len(steps) + left + len(gone) + len(broken))
 
 
-async def check_end(context: AgentContext, text: str) -> tuple[str, str]:
+async def check_end(agent: Agent, text: str) -> tuple[str, str]:
     """Return what the model is told before its turn may end, else what the user is told about open work; both may be empty.
 
     The model is told once; again only where it did some of it meanwhile.
     """
-    is_question = context.approvals.is_attended and text.rstrip().endswith("?")
-    is_refused = context.approvals.has_refused(context.agent)
-    if is_question or is_refused or context.mode is Mode.PLAN or reason_of(text) is not TurnReason.DONE:
+    is_question = agent.services.approvals.is_attended and text.rstrip().endswith("?")
+    is_refused = agent.services.approvals.has_refused(agent.id)
+    if is_question or is_refused or agent.state.mode is Mode.PLAN or reason_of(text) is not TurnReason.DONE:
         return "", ""
-    work = await open_work(context.gate, context)
+    work = await open_work(agent.state.open_work, agent)
     if not work.parts:
         return "", ""
-    if context.gate.told is None or work.amount < context.gate.told:
-        context.gate.told = work.amount
+    if agent.turn.open_work_told is None or work.amount < agent.turn.open_work_told:
+        agent.turn.open_work_told = work.amount
         return work.nudge, ""
     return "", work.error
 
@@ -96,43 +97,41 @@ _ENDINGS_USED_UP = {
 }
 
 
-def limit_reached(context: AgentContext, usage: Usage) -> str:
+def limit_reached(agent: Agent, usage: Usage) -> str:
     """Return why no further request may be made in a turn that used so much, empty where one may."""
-    limits = context.limits
-    if 0 < limits.max_iterations <= context.task_steps.count:
+    limits = agent.services.limits
+    if 0 < limits.max_iterations <= agent.state.task_steps.count:
         return f"the limit of {limits.max_iterations} steps was reached"
     if 0 < limits.max_tokens <= usage.fresh_tokens:
         return f"the limit of {limits.max_tokens:,} tokens was reached"
-    return context.spending.over()
+    return agent.services.spending.over()
 
 
-def tell_what_is_left(context: AgentContext) -> None:
+def tell_what_is_left(agent: Agent) -> None:
     """Tell the model that the last steps begin, and model and user that most of the budget is used; each once."""
-    limits = context.limits
-    if limits.max_iterations >= _LEAST_STEPS and limits.max_iterations - context.task_steps.count == LAST_STEPS:
-        context.emit(
-            Reminder(agent=context.agent, text=f"Only {LAST_STEPS} more steps are allowed. {_FINISH}", turn_id=context.turn_id)
-        )
-    if warning := context.spending.warning():
-        context.emit(Notice(agent=context.agent, level=Level.WARNING, text=f"{warning[0].upper()}{warning[1:]}."))
+    limits = agent.services.limits
+    if limits.max_iterations >= _LEAST_STEPS and limits.max_iterations - agent.state.task_steps.count == LAST_STEPS:
+        agent.emit(Reminder(agent=agent.id, text=f"Only {LAST_STEPS} more steps are allowed. {_FINISH}", turn_id=agent.turn.id))
+    if warning := agent.services.spending.warning():
+        agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=f"{warning[0].upper()}{warning[1:]}."))
         text = f"{warning}. Begin nothing new. {_FINISH}"
-        context.emit(Reminder(agent=context.agent, text=text, turn_id=context.turn_id, topic="budget"))
+        agent.emit(Reminder(agent=agent.id, text=text, turn_id=agent.turn.id, topic="budget"))
 
 
-def close_turn(context: AgentContext, reason: TurnReason) -> None:
+def close_turn(agent: Agent, reason: TurnReason) -> None:
     """End what holds for one turn: a model of its own, and the report on its budget."""
-    restore_model(context)
-    write_report(context, reason)
+    restore_model(agent)
+    write_report(agent, reason)
 
 
-def write_report(context: AgentContext, reason: TurnReason) -> None:
+def write_report(agent: Agent, reason: TurnReason) -> None:
     """Tell what work under a budget came to; once, until there is more work to tell of."""
-    spending = context.spending
+    spending = agent.services.spending
     ending = _ENDINGS.get(reason) or (_ENDINGS_USED_UP.get(reason) if spending.over() else None)
-    if context.depth or not spending.budget or spending.is_reported or ending is None:
+    if agent.state.depth or not spending.budget or spending.is_reported or ending is None:
         return
-    text = spending.deeds.report(context.plan, spending.budget, spending.spent, ending)
-    context.emit(ReportWritten(agent=context.agent, text=text, turn_id=context.turn_id))
+    text = spending.deeds.report(agent.state.plan, spending.budget, spending.spent, ending)
+    agent.emit(ReportWritten(agent=agent.id, text=text, turn_id=agent.turn.id))
 
 
 _MOST_MALFORMED = 3
@@ -279,49 +278,62 @@ def _looped(loop: Loop) -> Stop:
     return Stop(TurnReason.LIMIT, _LOOP.format(what=loop.what))
 
 
-def detect_loop(context: AgentContext, turn_id: str) -> Loop | None:
+def detect_loop(agent: Agent, turn_id: str) -> Loop | None:
     """End the step for the loop detector; the user is told what it finds."""
-    loop = context.loops.judge()
+    loop = agent.loops.judge()
     if loop is not None:
-        event = LoopSuspected(agent=context.agent, what=loop.what, count=loop.count, is_over=loop.is_over, turn_id=turn_id)
-        context.emit(event)
+        event = LoopSuspected(agent=agent.id, what=loop.what, count=loop.count, is_over=loop.is_over, turn_id=turn_id)
+        agent.emit(event)
     return loop
 
 
-def judge_wait(context: AgentContext, completion: Completion, turn_id: str) -> Continue | Stop | None:
+def judge_wait(agent: Agent, completion: Completion, turn_id: str) -> Continue | Stop | None:
     """Return what follows where an answer whose calls were run says something of waiting; only the root agent waits."""
-    if context.agent != ROOT:
+    if agent.id != ROOT:
         return None
-    wait = context.waits.after(completion, context.now())
+    wait = _wait_after(agent, completion)
     if isinstance(wait, str):
         return Continue(wait) if wait else None
-    context.emit(WaitSet(until=wait.until, why=wait.why, turn_id=turn_id))
+    agent.emit(WaitSet(until=wait.until, why=wait.why, turn_id=turn_id))
     return Stop(TurnReason.WAITING, "")
+
+
+def _wait_after(agent: Agent, completion: Completion) -> Wait | str:
+    """Return the wait that an answer asks for, else what the model is told: once in a turn about a line that cannot be read."""
+    if agent.turn.wanted_wait is not None:
+        return agent.turn.wanted_wait
+    if completion.message.tool_calls:
+        return ""
+    try:
+        return read_wait(completion.message.text, agent.services.now()) or ""
+    except UsageError as error:
+        agent.turn.refused_waits += 1
+        return f"You do not wait: {error.full_text()}" if agent.turn.refused_waits == 1 else ""
 
 
 class SessionSleep:
     """The wait of one session as the scheduler sees it.
 
     Args:
-        context: returns the root agent's.
+        agent: the root agent.
         put: takes something up as a turn.
     """
 
-    def __init__(self, context: Callable[[], AgentContext], put: Callable[[UserInput], None]) -> None:
-        self._context = context
+    def __init__(self, agent: Agent, put: Callable[[UserInput], None]) -> None:
+        self._agent = agent
         self._put = put
 
     @property
     def wait(self) -> Wait | None:
         """Return what the session waits for, None where it does not."""
-        return self._context().waits.current
+        return self._agent.state.wait
 
     def wake(self) -> bool:
         """Go on; False where the session does not wait any more."""
         wait = self.wait
         if wait is None:
             return False
-        now = self._context().now().astimezone(LocalZone()).isoformat(timespec="seconds")
+        now = self._agent.services.now().astimezone(LocalZone()).isoformat(timespec="seconds")
         self.remind(f"It is now {now}. You waited for: {wait.why or 'this time'}. Go on with the task.")
         return True
 
@@ -331,4 +343,4 @@ class SessionSleep:
 
     def attend(self) -> None:
         """Ask from now on: somebody is there."""
-        self._context().approvals.attend()
+        self._agent.services.approvals.attend()

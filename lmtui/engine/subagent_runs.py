@@ -9,7 +9,7 @@ import re
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import resources
 from typing import Protocol
@@ -18,7 +18,7 @@ from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.errors import SandboxError, ToolError
 from lmtui.core.events import Level, MessageAdded, Notice, TurnReason
 from lmtui.core.instruction_values import without_tags
-from lmtui.core.messages import Priority, Role, ToolSet, ToolSpec
+from lmtui.core.messages import Role, ToolSet, ToolSpec
 from lmtui.core.permissions.decide import Access, SkillScope, Verdict, decide_all
 from lmtui.core.permissions.rules import MCP, Effect, Rule, parse_rule
 from lmtui.core.ports import Limits, PreparedCall, Toolbox
@@ -35,10 +35,10 @@ from lmtui.core.subagents import (
     results_text,
 )
 from lmtui.core.task_state import missing, path_of
-from lmtui.engine.agent_context import AgentContext
+from lmtui.engine.agent import Agent, FeatureServices, TurnState
+from lmtui.engine.agent_state import AgentState
 from lmtui.engine.context import Conversation
 from lmtui.engine.entries import Entry
-from lmtui.engine.inbox import Inbox
 from lmtui.engine.instruction_events import SHARE, guidance_chars
 from lmtui.engine.model_roles import override_model
 from lmtui.engine.skill_use import SkillTracker
@@ -286,7 +286,7 @@ class Team:
 
     def __init__(self, parts: TeamParts) -> None:
         self.parts = parts
-        self.desks: dict[str, AgentContext] = {}
+        self.agents: dict[str, Agent] = {}
         self.places = AgentSlots(parts.parallel)
         self.count = 0
         self.missing_models: set[str] = set()
@@ -299,68 +299,45 @@ class Team:
         """Tell whether an agent at a depth may have others work for it."""
         return depth < self.parts.max_depth
 
-    def seat(
-        self, parent: AgentContext, agent: str, kind: ChildKind, definition: AgentDefinition | None = None
-    ) -> AgentContext:
-        """Return the context of a new agent: the parent's model, sandbox, rules and approvals, nothing of its conversation.
+    def spawn(self, parent: Agent, agent_id: str, kind: ChildKind, definition: AgentDefinition | None = None) -> Agent:
+        """Return a new agent: with the parent's model, sandbox, rules and approvals, and nothing of its conversation.
 
         A definition adds instructions, and takes tools away.
         """
-        is_narrow = kind is ChildKind.EXPLORE or parent.is_narrow
-        depth = parent.depth + 1
+        depth, model = parent.state.depth + 1, parent.state.model
         prompt = _prompt(parent, kind, definition)
-        scopes = (*parent.scopes.scopes, *(scopes_of(definition) if definition else ()))
-        context = AgentContext(
-            provider=parent.provider,
-            toolbox=narrowed(self.parts.toolbox(kind, can_send=self.can_send(depth)), scopes),
-            sandbox=parent.sandbox,
-            conversation=Conversation(agent, lambda *_: prompt, parent.conversation.picture),
-            approvals=parent.approvals,
-            inbox=Inbox(),
-            settings=parent.settings,
-            role=parent.role,
-            limits=self.parts.limits,
-            mode=parent.mode,
-            rules=(*parent.rules, *(denied_rules(definition) if definition else ())),
-            emit=parent.emit,
-            now=parent.now,
-            monotonic=parent.monotonic,
-            warm_up=parent.warm_up,
-            agent=agent,
-            window_tokens=parent.window_tokens,
-            sandbox_name=parent.sandbox_name,
-            sandbox_text=parent.sandbox_text,
-            asks_each_command=parent.asks_each_command,
-            checkpoints=parent.checkpoints,
-            images=parent.images,
-            model=parent.model.another(),
-            window=parent.window.another(),
-            tool_set=ToolSet.LEAN if parent.tool_set is ToolSet.LONG else parent.tool_set,
-            edits=parent.edits,
-            main=parent.main,
-            roles=parent.roles,
-            vision=parent.vision,
-            sees=parent.sees,
-            eyes=parent.eyes,
+        scopes = (*parent.state.skills.scopes, *(scopes_of(definition) if definition else ()))
+        state = AgentState(
+            agent=agent_id,
             depth=depth,
-            is_narrow=is_narrow,
-            urgency=Priority.SUBAGENT,
-            turn_id=parent.turn_id,
-            call_ids=parent.call_ids,
-            spending=parent.spending,
-            writing=parent.writing,
-            hooking=parent.hooking.another(),
-            web=parent.web,
-            scopes=SkillTracker(scopes),
-            borrowed=parent.borrowed,
+            is_narrow=kind is ChildKind.EXPLORE or parent.state.is_narrow,
+            mode=parent.state.mode,
+            rules=(*parent.state.rules, *(denied_rules(definition) if definition else ())),
+            model=replace(model, tool_set=ToolSet.LEAN if model.tool_set is ToolSet.LONG else model.tool_set),
+            sandbox=parent.state.sandbox,
+            skills=SkillTracker(scopes),
         )
-        self.desks[agent] = context
-        return context
+        services = replace(
+            parent.services,
+            toolbox=narrowed(self.parts.toolbox(kind, can_send=self.can_send(depth)), scopes),
+            limits=self.parts.limits,
+            features=FeatureServices(web=parent.services.features.web),
+        )
+        agent = Agent(
+            state,
+            services,
+            Conversation(agent_id, lambda *_: prompt, parent.conversation.picture),
+            parent.model.for_subagent(),
+            parent.hooks.another(),
+            turn=TurnState(parent.turn.id),
+        )
+        self.agents[agent_id] = agent
+        return agent
 
 
-def _prompt(parent: AgentContext, kind: ChildKind, definition: AgentDefinition | None) -> str:
+def _prompt(parent: Agent, kind: ChildKind, definition: AgentDefinition | None) -> str:
     """Return the system prompt of a sub-agent."""
-    told = instructions_text(definition, guidance_chars(parent.window_tokens)) if definition else ""
+    told = instructions_text(definition, guidance_chars(parent.state.model.window_tokens)) if definition else ""
     return "\n\n".join(part for part in (child_prompt(kind), told, parent.conversation.guidance.instructions) if part)
 
 
@@ -374,14 +351,14 @@ _MAX_FILES, _MAX_ENTRIES = 50, 10_000
 
 
 class SubAgents:
-    """Implements `core.subagents.Children` for the agent with one context.
+    """Implements `core.subagents.Children` for one agent.
 
     Args:
         team: the session's.
-        parent: the context of the agent that sends them.
+        parent: the agent that sends them.
     """
 
-    def __init__(self, team: Team, parent: AgentContext) -> None:
+    def __init__(self, team: Team, parent: Agent) -> None:
         self._team = team
         self._parent = parent
 
@@ -392,7 +369,7 @@ class SubAgents:
         done: dict[str, asyncio.Future[ChildResult]] = {
             brief.task_id: asyncio.get_running_loop().create_future() for brief in briefs
         }
-        own = self._team.places.lent() if self._parent.depth else contextlib.nullcontext()
+        own = self._team.places.lent() if self._parent.state.depth else contextlib.nullcontext()
         async with own, asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._in_turn(brief, done, named.get(brief.agent))) for brief in briefs]
         return [task.result() for task in tasks]
@@ -415,50 +392,50 @@ class SubAgents:
     async def _send(self, brief: Brief, before: Sequence[ChildResult], definition: AgentDefinition | None) -> ChildResult:
         """Have one agent do one task, from its start to its end in the log."""
         parent, team = self._parent, self._team
-        agent, started = team.next_id(), parent.monotonic()
+        agent_id, started = team.next_id(), parent.services.monotonic()
         parent.emit(
-            AgentStarted(agent=agent, parent=parent.agent, title=brief.title, work=str(brief.kind), turn_id=parent.turn_id)
+            AgentStarted(agent=agent_id, parent=parent.id, title=brief.title, work=str(brief.kind), turn_id=parent.turn.id)
         )
-        context, turn_result = team.seat(parent, agent, brief.kind, definition), TurnResult()
-        result = ChildResult(agent, Report(ReportStatus.ERROR, error="it was stopped"), task_id=brief.task_id)
+        agent, turn_result = team.spawn(parent, agent_id, brief.kind, definition), TurnResult()
+        result = ChildResult(agent_id, Report(ReportStatus.ERROR, error="it was stopped"), task_id=brief.task_id)
         try:
             text = await self._words(brief, before)
-            team.parts.papers.put_brief(agent, brief, text, parent=parent.agent, depth=context.depth)
-            context.children = SubAgents(team, context) if team.can_send(context.depth) else None
+            team.parts.papers.put_brief(agent_id, brief, text, parent=parent.id, depth=agent.state.depth)
+            agent.children = SubAgents(team, agent) if team.can_send(agent.state.depth) else None
             if definition is not None:
-                await self._take_up(context, definition)
-            await work(context, turn_result, partial(_tell, context, text))
-            result = await self._checked(brief, context, context.report or _report_of(turn_result))
+                await self._take_up(agent, definition)
+            await work(agent, turn_result, partial(_tell, agent, text))
+            result = await self._checked(brief, agent, agent.turn.report or _report_of(turn_result))
         finally:
-            del team.desks[agent]
-            parent.files.update(context.files)
-            team.parts.papers.put_result(agent, result)
+            del team.agents[agent_id]
+            parent.turn.files.update(agent.turn.files)
+            team.parts.papers.put_result(agent_id, result)
             parent.emit(
                 AgentFinished(
-                    agent=agent,
+                    agent=agent_id,
                     outcome=_outcome(result, turn_result),
                     summary=result.report.summary or result.report.error,
                     steps=turn_result.iterations,
                     usage=turn_result.usage,
-                    elapsed_s=round(parent.monotonic() - started, 3),
+                    elapsed_s=round(parent.services.monotonic() - started, 3),
                 )
             )
         return result
 
-    async def _take_up(self, context: AgentContext, definition: AgentDefinition) -> None:
+    async def _take_up(self, agent: Agent, definition: AgentDefinition) -> None:
         """Let an agent ask the model that its definition names; what is not as the definition has it is said.
 
         Its parent's model is asked where the server does not have that one, which is said once in a session.
         """
         model, missing = definition.model, self._team.missing_models
         if model and model not in missing:
-            await override_model(context, model, f"the sub-agent {definition.name}")
-            missing.update({model} if model != context.main.model else ())
-        if len(definition.instructions) > guidance_chars(self._parent.window_tokens):
+            await override_model(agent, model, f"the sub-agent {definition.name}")
+            missing.update({model} if model != agent.state.model.main.model else ())
+        if len(definition.instructions) > guidance_chars(self._parent.state.model.window_tokens):
             text = (
                 f"The instructions of the sub-agent {definition.name} were cut: they take more than {SHARE:.0%} of the window."
             )
-            context.emit(Notice(agent=context.agent, level=Level.WARNING, text=text))
+            agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=text))
 
     async def _words(self, brief: Brief, before: Sequence[ChildResult]) -> str:
         talk = self._parent.conversation
@@ -468,43 +445,41 @@ class SubAgents:
 
     async def _texts(self, before: Sequence[ChildResult]) -> list[tuple[str, str]]:
         """Return the text of the first small files that came of tasks, as far as they may be read unasked."""
-        context = self._parent
+        agent = self._parent
         found: list[tuple[str, str]] = []
         for path in dict.fromkeys(path for result in before for path in result.report.artifacts):
             if len(found) == MAX_INLINED_FILES:
                 break
             try:
                 # rules hold for what a link leads to
-                paths = tuple(dict.fromkeys((path, *await context.sandbox.real_paths([path]))))
-                if decide_all("read", Access.READ, paths, context.mode, context.all_rules()).verdict is not Verdict.ALLOW:
+                paths = tuple(dict.fromkeys((path, *await agent.services.sandbox.real_paths([path]))))
+                if decide_all("read", Access.READ, paths, agent.state.mode, agent.all_rules()).verdict is not Verdict.ALLOW:
                     continue
-                content = await context.sandbox.read_file(path, MAX_INLINED_BYTES)
+                content = await agent.services.sandbox.read_file(path, MAX_INLINED_BYTES)
             except SandboxError:
                 continue
             if content.size_bytes < MAX_INLINED_BYTES and b"\0" not in content.data:
                 found.append((path, content.data.decode("utf-8", "replace")))
         return found
 
-    async def _checked(self, brief: Brief, context: AgentContext, report: Report) -> ChildResult:
+    async def _checked(self, brief: Brief, agent: Agent, report: Report) -> ChildResult:
         """Return a report with what is really there: a claim that does not hold makes of `ok` a `partial`."""
         wanted = brief.deliverable.paths if brief.deliverable.type in ("file", "files") else ()
         claimed = list(dict.fromkeys((*wanted, *report.artifacts)))[:_MAX_FILES]
-        gone = set(await missing(self._parent.sandbox, claimed))
+        gone = set(await missing(self._parent.services.sandbox, claimed))
         found = {path: "" if path in gone else path_of(path) for path in claimed}
-        found = {path: normal or _by_name(path, context.files) for path, normal in found.items()}
+        found = {path: normal or _by_name(path, agent.turn.files) for path, normal in found.items()}
         lost = [path for path, known in found.items() if not known]
-        there = dict.fromkeys((*filter(None, found.values()), *context.files))
+        there = dict.fromkeys((*filter(None, found.values()), *agent.turn.files))
         status, error = report.status, report.error
         if lost and status is ReportStatus.OK:
             status, error = ReportStatus.PARTIAL, f"not on the disk: {', '.join(lost)}"
         artifacts = tuple(there)[:_MAX_FILES]
-        return ChildResult(
-            context.agent, Report(status, report.summary, artifacts, report.data, error), tuple(lost), brief.task_id
-        )
+        return ChildResult(agent.id, Report(status, report.summary, artifacts, report.data, error), tuple(lost), brief.task_id)
 
 
-async def _tell(context: AgentContext, text: str) -> None:
-    context.emit(MessageAdded(agent=context.agent, role=Role.USER, text=text, turn_id=context.turn_id))
+async def _tell(agent: Agent, text: str) -> None:
+    agent.emit(MessageAdded(agent=agent.id, role=Role.USER, text=text, turn_id=agent.turn.id))
 
 
 def _report_of(turn_result: TurnResult) -> Report:

@@ -18,7 +18,7 @@ from lmtui.core.permissions.decide import Access, Decision, Verdict
 from lmtui.core.ports import PreparedCall, ToolContext, ToolResult
 from lmtui.core.sanitize import escape_invisible
 from lmtui.core.sessions import Answer
-from lmtui.engine.agent_context import AgentContext
+from lmtui.engine.agent import Agent
 from lmtui.engine.entries import check_copied
 from lmtui.engine.file_changes import CHANGERS, record_changes, snapshot_before, to_the_end
 from lmtui.engine.hook_calls import Screened, look_back, overruled, screen
@@ -110,7 +110,7 @@ class _Ending:
 
 
 async def run_call(
-    context: AgentContext,
+    agent: Agent,
     call: ToolCall,
     turn_id: str,
     files: dict[str, None],
@@ -123,30 +123,30 @@ async def run_call(
     `asked` is there where the call has begun and was asked about before its turn came.  `by` says whose it is, where it is
     not the model's (see `ToolCallStarted`): what the mode would only ask about is answered by the user's typing it.
     """
-    prepared, problem = (asked.prepared, asked.problem) if asked else _prepare(context, call)
+    prepared, problem = (asked.prepared, asked.problem) if asked else _prepare(agent, call)
     if asked is None:
-        begin(context, call, prepared, turn_id, by)
-    ending = _Ending(files=files, began=context.monotonic(), is_users=bool(by), is_typed=by.startswith("user"))
+        begin(agent, call, prepared, turn_id, by)
+    ending = _Ending(files=files, began=agent.services.monotonic(), is_users=bool(by), is_typed=by.startswith("user"))
     try:
         if prepared is None or problem:
             ending.result = ToolResult(problem, "failed" if asked else "not understood", ok=False)
         else:
-            await _run_guarded(context, call, prepared, ending, asked)
+            await _run_guarded(agent, call, prepared, ending, asked)
     finally:
-        _emit_end(context, call, prepared, ending)
+        _emit_end(agent, call, prepared, ending)
     return ending.result
 
 
-async def run_side_by_side(context: AgentContext, calls: Sequence[tuple[ToolCall, PendingCall]], turn_id: str) -> None:
+async def run_side_by_side(agent: Agent, calls: Sequence[tuple[ToolCall, PendingCall]], turn_id: str) -> None:
     """Run decided read-only calls in parallel, a few at a time; they end in their order, even if stopped."""
     places = asyncio.Semaphore(_MOST_AT_ONCE)
     endings: list[tuple[ToolCall, PendingCall, _Ending]] = []
 
     async def run(call: ToolCall, asked: PendingCall) -> None:
         async with places:
-            begin(context, call, asked.prepared, turn_id)
-            endings.append((call, asked, _Ending(files=context.files, began=context.monotonic())))
-            await _run_guarded(context, call, asked.prepared, endings[-1][2], asked)
+            begin(agent, call, asked.prepared, turn_id)
+            endings.append((call, asked, _Ending(files=agent.turn.files, began=agent.services.monotonic())))
+            await _run_guarded(agent, call, asked.prepared, endings[-1][2], asked)
 
     ended = 0
     try:
@@ -157,20 +157,20 @@ async def run_side_by_side(context: AgentContext, calls: Sequence[tuple[ToolCall
                 task.result()
                 call, asked, ending = endings[ended]
                 ended += 1
-                _emit_end(context, call, asked.prepared, ending)
+                _emit_end(agent, call, asked.prepared, ending)
     except BaseExceptionGroup as failed:
         raise failed.exceptions[0] from None
     finally:
         for call, asked, ending in endings[ended:]:
-            _emit_end(context, call, asked.prepared, ending)
+            _emit_end(agent, call, asked.prepared, ending)
 
 
 async def _run_guarded(
-    context: AgentContext, call: ToolCall, prepared: PreparedCall, ending: _Ending, asked: PendingCall | None
+    agent: Agent, call: ToolCall, prepared: PreparedCall, ending: _Ending, asked: PendingCall | None
 ) -> None:
     """Decide about a call and run it; a failure becomes its result."""
     try:
-        await _decide_and_run(context, call, prepared, ending, asked)
+        await _decide_and_run(agent, call, prepared, ending, asked)
     except (ToolError, SandboxError) as error:
         ending.result = ToolResult(error.full_text(), "failed", ok=False)
     except Exception as error:  # noqa: BLE001  (border: a tool run; the model is told, the log has the trace)
@@ -178,140 +178,140 @@ async def _run_guarded(
         ending.result = ToolResult(f"{call.name} failed inside lmtui: {error}", "failed inside", ok=False)
 
 
-def begin(context: AgentContext, call: ToolCall, prepared: PreparedCall | None, turn_id: str, by: str = "") -> None:
+def begin(agent: Agent, call: ToolCall, prepared: PreparedCall | None, turn_id: str, by: str = "") -> None:
     """Say that a call is dealt with."""
-    context.emit(
+    agent.emit(
         ToolCallStarted(
-            agent=context.agent,
+            agent=agent.id,
             call_id=call.id,
             tool=prepared.tool if prepared else call.name,
             arguments=dict(prepared.arguments) if prepared else {"raw": call.arguments[:4000]},
             title=prepared.title if prepared else "",
             turn_id=turn_id,
             by=by,
-            recovered=call.form if context.model.calling.form is ToolCallFormat.NATIVE else "",
+            recovered=call.form if agent.model.known.calling.form is ToolCallFormat.NATIVE else "",
         )
     )
 
 
-def refuse_call(context: AgentContext, call: ToolCall, turn_id: str, result: ToolResult) -> None:
+def refuse_call(agent: Agent, call: ToolCall, turn_id: str, result: ToolResult) -> None:
     """Answer a call that is not considered; the log still records what it asked for."""
-    prepared, _ = _prepare(context, call)
-    begin(context, call, prepared, turn_id)
-    _emit_end(context, call, prepared, _Ending(result, began=context.monotonic()))
+    prepared, _ = _prepare(agent, call)
+    begin(agent, call, prepared, turn_id)
+    _emit_end(agent, call, prepared, _Ending(result, began=agent.services.monotonic()))
 
 
-def end_unrun(context: AgentContext, call: ToolCall, asked: PendingCall) -> None:
+def end_unrun(agent: Agent, call: ToolCall, asked: PendingCall) -> None:
     """End a call that was asked about and whose turn never came."""
     if asked.question is not None:
         asked.question.give(Answer(Outcome.NO), "interrupt")
-    _emit_end(context, call, asked.prepared, _Ending(began=context.monotonic()))
+    _emit_end(agent, call, asked.prepared, _Ending(began=agent.services.monotonic()))
 
 
-def _prepare(context: AgentContext, call: ToolCall) -> tuple[PreparedCall | None, str]:
+def _prepare(agent: Agent, call: ToolCall) -> tuple[PreparedCall | None, str]:
     try:
         check_copied(call)
-        return context.toolbox.prepare(call.name, call.arguments), ""
+        return agent.services.toolbox.prepare(call.name, call.arguments), ""
     except ToolError as error:
         return None, error.full_text()
 
 
 async def _decide_and_run(
-    context: AgentContext, call: ToolCall, prepared: PreparedCall, ending: _Ending, asked: PendingCall | None
+    agent: Agent, call: ToolCall, prepared: PreparedCall, ending: _Ending, asked: PendingCall | None
 ) -> None:
-    mask_files(context)
-    screened = await _screened(context, call, prepared, ending)
+    mask_files(agent)
+    screened = await _screened(agent, call, prepared, ending)
     prepared = screened.prepared if screened else prepared
     if prepared.access is Access.EXECUTE:
-        await learn_sandbox(context)
-    behind = asked.behind if asked else await behind_links(context, prepared)
-    decision = asked.decision if asked and asked.decision else await decide_in_time(context, prepared, behind)
+        await learn_sandbox(agent)
+    behind = asked.behind if asked else await behind_links(agent, prepared)
+    decision = asked.decision if asked and asked.decision else await decide_in_time(agent, prepared, behind)
     ending.decision = "rule" if decision.rule else "mode"
-    if screened is not None and (said := overruled(context, screened, decision, behind)) is not decision:
+    if screened is not None and (said := overruled(agent, screened, decision, behind)) is not decision:
         decision, ending.decision = said, _HOOK
     ending.rule, ending.why = decision.rule, decision.why
     if decision.verdict is Verdict.DENY:
         ending.refuse(f"{decision.why}.")
         return
-    tool_context = asked.tool_context if asked and asked.tool_context else context_of(context, call)
+    tool_context = asked.tool_context if asked and asked.tool_context else context_of(agent, call)
     is_typed = ending.is_typed and ending.decision != _HOOK
     decision = replace(decision, is_read_only=False) if is_typed else decision  # a user's own command may write
-    tool_context = replace(tool_context, sandbox=sandbox_for(context, decision))
-    if decision.verdict is Verdict.ASK and is_typed and is_answered_by_typing(context, prepared):
+    tool_context = replace(tool_context, sandbox=sandbox_for(agent, decision))
+    if decision.verdict is Verdict.ASK and is_typed and is_answered_by_typing(agent, prepared):
         ending.decision, ending.rule, ending.why = str(Outcome.ONCE), "", "you typed it"
     elif decision.verdict is Verdict.ASK:
-        asked = asked or await ask(context, call, prepared, tool_context=tool_context, decision=decision, behind=behind)
-        answer = await _answered(asked, ending, is_attended=context.approvals.is_attended)
-        if answer is None or (allowed := await _as_answered(context, call, asked, answer, ending)) is None:
+        asked = asked or await ask(agent, call, prepared, tool_context=tool_context, decision=decision, behind=behind)
+        answer = await _answered(asked, ending, is_attended=agent.services.approvals.is_attended)
+        if answer is None or (allowed := await _as_answered(agent, call, asked, answer, ending)) is None:
             return
-        prepared, tool_context = allowed, _allowed_context(context, allowed, behind, tool_context, answer)
-    await _run(context, call, prepared, tool_context, ending, is_reading=decision.is_read_only)
+        prepared, tool_context = allowed, _allowed_context(agent, allowed, behind, tool_context, answer)
+    await _run(agent, call, prepared, tool_context, ending, is_reading=decision.is_read_only)
     if decision.is_read_only and not ending.result.ok and _WRITE_REFUSED in ending.result.text:
-        await _run_writing(context, call, prepared, tool_context, ending)
+        await _run_writing(agent, call, prepared, tool_context, ending)
 
 
 async def _run_writing(
-    context: AgentContext, call: ToolCall, prepared: PreparedCall, tool_context: ToolContext, ending: _Ending
+    agent: Agent, call: ToolCall, prepared: PreparedCall, tool_context: ToolContext, ending: _Ending
 ) -> None:
     """Ask about a command that ran read-only and tried to write; run it again after a yes."""
     first = ending.result
     decision = Decision(Verdict.ASK, "it tried to change files", uncovered=prepared.subjects, takes_no_rule=True)
-    tool_context = replace(tool_context, sandbox=context.reach)
-    asked = await ask(context, call, prepared, tool_context=tool_context, decision=decision)
-    answer = await _answered(asked, ending, is_attended=context.approvals.is_attended)
+    tool_context = replace(tool_context, sandbox=agent.effective_sandbox)
+    asked = await ask(agent, call, prepared, tool_context=tool_context, decision=decision)
+    answer = await _answered(asked, ending, is_attended=agent.services.approvals.is_attended)
     ending.why = decision.why
     if answer is None:
         text = f"{first.text}\n[It tried to change files, which needs an approval. {ending.result.text}]"
         ending.result = replace(first, text=text)
-    elif (allowed := await _as_answered(context, call, asked, answer, ending)) is not None:
-        await _run(context, call, allowed, _allowed_context(context, allowed, (), tool_context, answer), ending)
+    elif (allowed := await _as_answered(agent, call, asked, answer, ending)) is not None:
+        await _run(agent, call, allowed, _allowed_context(agent, allowed, (), tool_context, answer), ending)
 
 
 def _allowed_context(
-    context: AgentContext, prepared: PreparedCall, behind: tuple[str, ...], tool_context: ToolContext, answer: Answer
+    agent: Agent, prepared: PreparedCall, behind: tuple[str, ...], tool_context: ToolContext, answer: Answer
 ) -> ToolContext:
     """Return the context of a call after a yes; the mode may have changed."""
-    decision = replace(decide(context, prepared, behind), is_read_only=False)
-    return replace(tool_context, hunks=answer.hunks, sandbox=sandbox_for(context, decision))
+    decision = replace(decide(agent, prepared, behind), is_read_only=False)
+    return replace(tool_context, hunks=answer.hunks, sandbox=sandbox_for(agent, decision))
 
 
 async def _as_answered(
-    context: AgentContext, call: ToolCall, asked: PendingCall, answer: Answer, ending: _Ending
+    agent: Agent, call: ToolCall, asked: PendingCall, answer: Answer, ending: _Ending
 ) -> PreparedCall | None:
     """Return the call as the user's yes left it; None where what holds by now is against it."""
     prepared = asked.prepared
     if answer.edited and prepared.tool == "shell" and answer.edited != escape_invisible(prepared.subjects[0]):
-        prepared = _edited(context, prepared, answer.edited)
+        prepared = _edited(agent, prepared, answer.edited)
         ending.note = f"[the user changed the command to: {answer.edited}]\n"
-        screened = await _screened(context, call, prepared, ending)
+        screened = await _screened(agent, call, prepared, ending)
         if screened is not None and screened.verdict.blocks:
             ending.refuse(f"a hook said no: {screened.verdict.reason}")
             return None
         prepared = screened.prepared if screened is not None else prepared
-    again = decide(context, prepared, asked.behind)
+    again = decide(agent, prepared, asked.behind)
     if again.verdict is Verdict.DENY:  # the mode was changed while the question was open
         ending.refuse(f"{again.why}.")
         return None
     return prepared
 
 
-async def _screened(context: AgentContext, call: ToolCall, prepared: PreparedCall, ending: _Ending) -> Screened | None:
+async def _screened(agent: Agent, call: ToolCall, prepared: PreparedCall, ending: _Ending) -> Screened | None:
     """Let hooks look at a call, where there are any for it."""
-    if not context.hooking.wants(HookEvent.PRE_TOOL_USE):
+    if not agent.hooks.wants(HookEvent.PRE_TOOL_USE):
         return None
-    screened = await screen(context, call, prepared)
+    screened = await screen(agent, call, prepared)
     ending.note += screened.note
     return screened
 
 
-def _edited(context: AgentContext, prepared: PreparedCall, command: str) -> PreparedCall:
+def _edited(agent: Agent, prepared: PreparedCall, command: str) -> PreparedCall:
     """Return the call with the command that the user put in place of the model's."""
     arguments = {**prepared.arguments, "command": command}
-    return context.toolbox.prepare(prepared.tool, json.dumps(arguments))
+    return agent.services.toolbox.prepare(prepared.tool, json.dumps(arguments))
 
 
 async def _run(
-    context: AgentContext,
+    agent: Agent,
     call: ToolCall,
     prepared: PreparedCall,
     tool_context: ToolContext,
@@ -324,36 +324,34 @@ async def _run(
     `is_reading`: the sandbox prevents all changes, so no checkpoint is needed.
     """
     access = Access.READ if is_reading else prepared.access
-    async with context.writing if access in CHANGERS and not context.only_reads else contextlib.nullcontext():
-        await _run_watched(context, call, prepared, tool_context, ending, access=access)
+    async with agent.services.writing if access in CHANGERS and not agent.state.only_reads else contextlib.nullcontext():
+        await _run_watched(agent, call, prepared, tool_context, ending, access=access)
 
 
 async def _run_watched(
-    context: AgentContext, call: ToolCall, prepared: PreparedCall, tool_context: ToolContext, ending: _Ending, *, access: Access
+    agent: Agent, call: ToolCall, prepared: PreparedCall, tool_context: ToolContext, ending: _Ending, *, access: Access
 ) -> None:
     """Run a call between two looks at the workspace, so that what it changed is known, also where it was stopped."""
-    before = await snapshot_before(context, call.id, access)
+    before = await snapshot_before(agent, call.id, access)
     ending.result = ToolResult("Stopped by the user; its effect may be partial.", "stopped", ok=False)
-    ending.began = context.monotonic()  # the time is the tool's own, not what the user took to answer
+    ending.began = agent.services.monotonic()  # the time is the tool's own, not what the user took to answer
     try:
         result = await prepared.run(tool_context)
-        if context.hooking.wants(
-            HookEvent.POST_TOOL_USE
-        ):  # before the second look: what they change (a formatter) is the call's
-            ending.elapsed_s = context.monotonic() - ending.began
-            result = await look_back(context, call, prepared, result)
-        ending.images = await _keep_pictures(context, result)
+        if agent.hooks.wants(HookEvent.POST_TOOL_USE):  # before the second look: what they change (a formatter) is the call's
+            ending.elapsed_s = agent.services.monotonic() - ending.began
+            result = await look_back(agent, call, prepared, result)
+        ending.images = await _keep_pictures(agent, result)
         ending.result = replace(result, text=ending.note + result.text) if ending.note else result
     finally:
         if ending.elapsed_s < 0:
-            ending.elapsed_s = context.monotonic() - ending.began
+            ending.elapsed_s = agent.services.monotonic() - ending.began
         if isinstance(tool_context.gate, CommandNetworkApproval):
             tool_context.gate.close()
-        changed = await to_the_end(record_changes(context, call.id, before, ending.result, ending.files))
-    ending.result = await with_syntax_errors(context.sandbox, ending.result, changed)
+        changed = await to_the_end(record_changes(agent, call.id, before, ending.result, ending.files))
+    ending.result = await with_syntax_errors(agent.services.sandbox, ending.result, changed)
 
 
-async def _keep_pictures(context: AgentContext, result: ToolResult) -> tuple[ImageRef, ...]:
+async def _keep_pictures(agent: Agent, result: ToolResult) -> tuple[ImageRef, ...]:
     """Keep what a tool shows next to the log, and return what to write down of it.
 
     Raises:
@@ -361,10 +359,10 @@ async def _keep_pictures(context: AgentContext, result: ToolResult) -> tuple[Ima
     """
     if not result.images:
         return ()
-    if context.images is None:
+    if agent.services.images is None:
         raise ToolError("pictures cannot be kept here, so it cannot be looked at")
     try:
-        return tuple([await asyncio.to_thread(context.images.put, image) for image in result.images])
+        return tuple([await asyncio.to_thread(agent.services.images.put, image) for image in result.images])
     except SessionFileError as error:
         raise ToolError(str(error), error.hint) from error
 
@@ -382,22 +380,22 @@ async def _answered(asked: PendingCall, ending: _Ending, *, is_attended: bool) -
     return None
 
 
-def _emit_end(context: AgentContext, call: ToolCall, prepared: PreparedCall | None, ending: _Ending) -> None:
+def _emit_end(agent: Agent, call: ToolCall, prepared: PreparedCall | None, ending: _Ending) -> None:
     result, images, tool = ending.result, ending.images, prepared.tool if prepared else call.name
-    result = replace(result, text=truncate_result(tool, result.text, context.result_limit_chars()))
+    result = replace(result, text=truncate_result(tool, result.text, agent.result_limit_chars()))
     if not ending.is_users and result.summary not in _NEVER_RAN:
         given = prepared.arguments if prepared else {"raw": call.arguments[:4000]}
-        told = context.loops.answer(call.id, tool, given, result.text, ok=result.ok)
+        told = agent.loops.answer(call.id, tool, given, result.text, ok=result.ok)
         images = images if told == result.text else ()  # what it has already is not sent again
         result = replace(result, text=told)
-    context.emit(
+    agent.emit(
         ToolCallFinished(
-            agent=context.agent,
+            agent=agent.id,
             call_id=call.id,
             tool=tool,
             ok=result.ok,
             result=result.text,
-            elapsed_ms=round((ending.elapsed_s if ending.elapsed_s >= 0 else context.monotonic() - ending.began) * 1000),
+            elapsed_ms=round((ending.elapsed_s if ending.elapsed_s >= 0 else agent.services.monotonic() - ending.began) * 1000),
             summary=result.summary,
             decision=ending.decision,
             rule=ending.rule,

@@ -12,7 +12,7 @@ from functools import partial
 from lmtui.core.errors import ContextOverflow, ProviderError, SessionFileError, WindowFull
 from lmtui.core.events import Level, Notice, TurnEnded, TurnReason, TurnStarted
 from lmtui.core.messages import Completion, ToolChoice, Usage
-from lmtui.engine.agent_context import AgentContext
+from lmtui.engine.agent import Agent
 from lmtui.engine.call_batches import run_calls
 from lmtui.engine.completion import request_completion
 from lmtui.engine.hook_calls import may_end, may_report, remind
@@ -51,36 +51,36 @@ class TurnResult:
         self.reason, self.error = reason, error
 
 
-async def run_turn(context: AgentContext, user_input: UserInput, turn_id: str) -> None:
+async def run_turn(agent: Agent, user_input: UserInput, turn_id: str) -> None:
     """Run one turn to its end.  However it ends, `TurnEnded` is the last event of it; a cancel passes on."""
-    started = context.monotonic()
+    started = agent.services.monotonic()
     result = TurnResult()
-    context.begin(turn_id)
+    agent.begin(turn_id)
     try:
-        await work(context, result, partial(_begin, context, user_input, turn_id))
+        await work(agent, result, partial(_begin, agent, user_input, turn_id))
     finally:
         with contextlib.suppress(SessionFileError):  # it was shown; the log's failure was told with what went before
-            close_turn(context, result.reason)
-            context.emit(_ended(context, turn_id, result, context.monotonic() - started))
+            close_turn(agent, result.reason)
+            agent.emit(_ended(agent, turn_id, result, agent.services.monotonic() - started))
 
 
-async def _begin(context: AgentContext, user_input: UserInput, turn_id: str) -> None:
-    context.emit(TurnStarted(agent=context.agent, turn_id=turn_id))
-    await context.hooking.begun()
-    await add_user_message(context, user_input, turn_id)
+async def _begin(agent: Agent, user_input: UserInput, turn_id: str) -> None:
+    agent.emit(TurnStarted(agent=agent.id, turn_id=turn_id))
+    await agent.hooks.begun()
+    await add_user_message(agent, user_input, turn_id)
 
 
-async def work(context: AgentContext, result: TurnResult, begin: Callable[[], Awaitable[None]]) -> None:
+async def work(agent: Agent, result: TurnResult, begin: Callable[[], Awaitable[None]]) -> None:
     """Do what `begin` does, then ask the model and run what it calls; `tally` tells how that ended.  A cancel passes on."""
     try:
         await begin()
-        async with asyncio.timeout(context.limits.timeout_s or None):
-            await _steps(context, context.turn_id, result)
+        async with asyncio.timeout(agent.services.limits.timeout_s or None):
+            await _steps(agent, agent.turn.id, result)
     except asyncio.CancelledError:
         result.end(TurnReason.INTERRUPTED)
         raise
     except TimeoutError:
-        result.end(TurnReason.LIMIT, f"the time limit of {context.limits.timeout_s:g} s was reached")
+        result.end(TurnReason.LIMIT, f"the time limit of {agent.services.limits.timeout_s:g} s was reached")
     except PromptHeld as held:
         result.end(TurnReason.BLOCKED, held_words(held))
     except (WindowFull, ContextOverflow) as error:
@@ -90,58 +90,58 @@ async def work(context: AgentContext, result: TurnResult, begin: Callable[[], Aw
         result.end(TurnReason.ERROR, error.full_text())
 
 
-async def _steps(context: AgentContext, turn_id: str, result: TurnResult) -> None:
+async def _steps(agent: Agent, turn_id: str, result: TurnResult) -> None:
     """Ask the model and run what it calls, until it calls nothing more."""
     policy = StopPolicy(
-        context.conversation.last_task,
-        most_empty=context.limits.max_empty_iterations,
-        trusts_words=not context.model.calling.is_unsure,
+        agent.conversation.last_task,
+        most_empty=agent.services.limits.max_empty_iterations,
+        trusts_words=not agent.model.known.calling.is_unsure,
     )
-    plans = PlanModePolicy(context, turn_id)
+    plans = PlanModePolicy(agent, turn_id)
     for iteration in itertools.count(1):
-        if limit := limit_reached(context, result.usage):
+        if limit := limit_reached(agent, result.usage):
             result.end(TurnReason.LIMIT, limit)
             return
-        tell_what_is_left(context)
-        await take_steering(context, turn_id)
-        tell_plan_mode(context, turn_id)
-        completion = await request_completion(context, turn_id)
+        tell_what_is_left(agent)
+        await take_steering(agent, turn_id)
+        tell_plan_mode(agent, turn_id)
+        completion = await request_completion(agent, turn_id)
         _count(result, completion, iteration)
-        await run_calls(context, completion.message.tool_calls, turn_id)
-        if context.hooking.ended_by:
-            result.end(TurnReason.BLOCKED, context.hooking.ended_by)
+        await run_calls(agent, completion.message.tool_calls, turn_id)
+        if agent.hooks.ended_by:
+            result.end(TurnReason.BLOCKED, agent.hooks.ended_by)
             return
-        if context.report is not None and await may_report(context, context.report.summary, turn_id):
+        if agent.turn.report is not None and await may_report(agent, agent.turn.report.summary, turn_id):
             result.end(TurnReason.DONE)
             return
         has_failed, is_unsure = (
-            context.is_weak and context.loops.has_failed,
-            context.is_weak and context.model.calling.is_unsure,
+            agent.is_weak and agent.loops.has_failed,
+            agent.is_weak and agent.model.known.calling.is_unsure,
         )
-        verdict = plans.judge(completion) or judge_wait(context, completion, turn_id)
-        match verdict or policy.judge(completion, detect_loop(context, turn_id), has_failed=has_failed, is_unsure=is_unsure):
+        verdict = plans.judge(completion) or judge_wait(agent, completion, turn_id)
+        match verdict or policy.judge(completion, detect_loop(agent, turn_id), has_failed=has_failed, is_unsure=is_unsure):
             case Continue(reminder=reminder, needs_call=needs_call):
                 if reminder:
-                    remind(context, reminder, turn_id)
-                if context.loops.needs_answer or needs_call:
-                    context.model.calling.hold_next(ToolChoice.REQUIRED if needs_call else ToolChoice.NONE)
+                    remind(agent, reminder, turn_id)
+                if agent.loops.needs_answer or needs_call:
+                    agent.model.known.calling.hold_next(ToolChoice.REQUIRED if needs_call else ToolChoice.NONE)
             case Stop(reason=reason, error=error):
-                is_blocked = reason is TurnReason.LIMIT and context.approvals.has_refused(context.agent)
+                is_blocked = reason is TurnReason.LIMIT and agent.services.approvals.has_refused(agent.id)
                 result.end(TurnReason.BLOCKED if is_blocked else reason, error)
                 return
             case Done(note=note):
                 if note:
-                    context.emit(Notice(agent=context.agent, level=Level.WARNING, text=note))
-                if not await take_steering(context, turn_id) and await _has_ended(context, turn_id, result):
+                    agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=note))
+                if not await take_steering(agent, turn_id) and await _has_ended(agent, turn_id, result):
                     return
 
 
-async def _has_ended(context: AgentContext, turn_id: str, result: TurnResult) -> bool:
+async def _has_ended(agent: Agent, turn_id: str, result: TurnResult) -> bool:
     """Say how the turn ends, if it may; else the model is reminded of what it left open."""
-    is_over, error = await may_end(context, result.text, turn_id)
+    is_over, error = await may_end(agent, result.text, turn_id)
     if is_over:
         result.text = without_token(result.text)
-        result.end(TurnReason.LIMIT if error else _reason(context, result), error)
+        result.end(TurnReason.LIMIT if error else _reason(agent, result), error)
     return is_over
 
 
@@ -151,23 +151,23 @@ def _count(result: TurnResult, completion: Completion, iteration: int) -> None:
     result.usage += completion.usage or Usage()
 
 
-def _reason(context: AgentContext, result: TurnResult) -> TurnReason:
-    return TurnReason.BLOCKED if context.approvals.has_refused(context.agent) else reason_of(result.text)
+def _reason(agent: Agent, result: TurnResult) -> TurnReason:
+    return TurnReason.BLOCKED if agent.services.approvals.has_refused(agent.id) else reason_of(result.text)
 
 
-def _ended(context: AgentContext, turn_id: str, result: TurnResult, elapsed_s: float) -> TurnEnded:
+def _ended(agent: Agent, turn_id: str, result: TurnResult, elapsed_s: float) -> TurnEnded:
     return TurnEnded(
-        agent=context.agent,
+        agent=agent.id,
         turn_id=turn_id,
         reason=result.reason,
         status=str(result.reason),
         exit_code=EXIT_CODES[result.reason],
         text=result.text,
-        files_changed=tuple(context.files),
+        files_changed=tuple(agent.turn.files),
         usage=result.usage,
         iterations=result.iterations,
         elapsed_s=round(elapsed_s, 3),
-        sandbox=context.sandbox_name,
+        sandbox=agent.state.sandbox.name,
         error=result.error,
         fault=result.fault,
     )

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import InboxChanged, TurnEnded, TurnReason, TurnStarted
 from lmtui.core.messages import ToolCall
-from lmtui.engine.agent_context import AgentContext
+from lmtui.engine.agent import Agent
 from lmtui.engine.context_fit import compact_now
-from lmtui.engine.inbox import Inbox, UserInput
+from lmtui.engine.inbox import UserInput
 from lmtui.engine.tool_runner import run_call
 from lmtui.engine.turn import FAILED_INSIDE, run_turn
 from lmtui.engine.turn_outcome import EXIT_CODES
@@ -21,16 +21,16 @@ from lmtui.engine.turn_outcome import EXIT_CODES
 _TIMEOUT_S = 120
 
 
-async def run_user_command(context: AgentContext, said: UserInput, turn_id: str) -> None:
+async def run_user_command(agent: Agent, said: UserInput, turn_id: str) -> None:
     """Run one command, or one call, to its end; a cancel passes on."""
-    started = context.monotonic()
+    started = agent.services.monotonic()
     reason, error_text = TurnReason.ERROR, FAILED_INSIDE
     arguments = said.text if said.tool else json.dumps({"command": said.text, "timeout": _TIMEOUT_S})
-    context.begin(turn_id)
+    agent.begin(turn_id)
     try:
-        context.emit(TurnStarted(agent=context.agent, turn_id=turn_id))
+        agent.emit(TurnStarted(agent=agent.id, turn_id=turn_id))
         call = ToolCall(f"user_{turn_id}", said.tool or "shell", arguments)
-        await run_call(context, call, turn_id, context.files, by="user" if said.is_told else "user_alone")
+        await run_call(agent, call, turn_id, agent.turn.files, by="user" if said.is_told else "user_alone")
         reason, error_text = TurnReason.DONE, ""
     except asyncio.CancelledError:
         reason, error_text = TurnReason.INTERRUPTED, ""
@@ -39,16 +39,16 @@ async def run_user_command(context: AgentContext, said: UserInput, turn_id: str)
         error_text = error.full_text()
     finally:
         with contextlib.suppress(SessionFileError):  # it was shown; the log's failure was told with what went before
-            context.emit(
+            agent.emit(
                 TurnEnded(
-                    agent=context.agent,
+                    agent=agent.id,
                     turn_id=turn_id,
                     reason=reason,
                     status=str(reason),
                     exit_code=EXIT_CODES[reason],
-                    files_changed=tuple(context.files),
-                    elapsed_s=round(context.monotonic() - started, 3),
-                    sandbox=context.sandbox_name,
+                    files_changed=tuple(agent.turn.files),
+                    elapsed_s=round(agent.services.monotonic() - started, 3),
+                    sandbox=agent.state.sandbox.name,
                     error=error_text,
                 )
             )
@@ -61,7 +61,7 @@ class TurnRunner:
     """Runs turns while something waits in the inbox.
 
     Args:
-        context: returns what the turns work with.
+        agent: the root agent.
         emit: takes events from outside a turn; must not raise.
         after_turn: called after each turn.
         name: of the session, for the tasks' names.
@@ -69,12 +69,12 @@ class TurnRunner:
 
     def __init__(
         self,
-        context: Callable[[], AgentContext],
+        agent: Agent,
         emit: Callable[[InboxChanged], None],
         after_turn: Callable[[], None],
         name: str,
     ) -> None:
-        self._context = context
+        self._agent = agent
         self._emit = emit
         self._after_turn = after_turn
         self._name = name
@@ -96,7 +96,7 @@ class TurnRunner:
 
     def show_inbox(self) -> None:
         """Say what waits."""
-        self._emit(self._context().inbox.as_event(self._context().agent))
+        self._emit(self._agent.inbox.as_event(self._agent.id))
 
     def interrupt(self) -> None:
         """Stop the running turn; what waits is held back.
@@ -104,7 +104,7 @@ class TurnRunner:
         The cancel comes one step later, so that a turn that has only just been made has begun and ends as interrupted.
         """
         loop = asyncio.get_running_loop()
-        inbox = self._context().inbox
+        inbox = self._agent.inbox
         if self._turn is not None and inbox:
             inbox.pause()
             self.show_inbox()
@@ -121,14 +121,14 @@ class TurnRunner:
     async def _work(self) -> None:
         """Run a turn for each text.  The turn is its own task, so that stopping it does not stop the session."""
         try:
-            while self._context().inbox:
-                is_queued = len(self._context().inbox.texts) > 1 or self._turn is not None
-                said = self._context().inbox.take()
+            while self._agent.inbox:
+                is_queued = len(self._agent.inbox.texts) > 1 or self._turn is not None
+                said = self._agent.inbox.take()
                 if is_queued:
                     self.show_inbox()
                 turn_id = f"turn_{self.turns + 1}"
                 run = run_user_command if said.is_command else compact_now if said.is_compaction else run_turn
-                self._turn = asyncio.get_running_loop().create_task(run(self._context(), said, turn_id), name=turn_id)
+                self._turn = asyncio.get_running_loop().create_task(run(self._agent, said, turn_id), name=turn_id)
                 await asyncio.wait({self._turn})
                 self._after_turn()
                 if not self._turn.cancelled() and (error := self._turn.exception()) is not None:
@@ -141,7 +141,7 @@ class InputQueue:
     """What waits in one session; implements `core.sessions.Waiting`.
 
     Args:
-        inbox: returns the queue in use.
+        agent: the root agent.
         worker: runs what waits.
         is_closed: tells that nothing is taken up any more.
         rename: gives the session a title; called with the first words of a session that has none.
@@ -149,12 +149,12 @@ class InputQueue:
 
     def __init__(
         self,
-        inbox: Callable[[], Inbox],
+        agent: Agent,
         worker: TurnRunner,
         is_closed: Callable[[], bool],
         rename: Callable[[str], None],
     ) -> None:
-        self._inbox = inbox
+        self._agent = agent
         self._worker = worker
         self._is_closed = is_closed
         self._rename = rename
@@ -163,20 +163,20 @@ class InputQueue:
         """Take something up now or when its turn comes; nothing but blanks and no picture is nothing."""
         if self._is_closed() or not (said.text.strip() or said.images or said.is_compaction):
             return
-        self._inbox().put(said)
+        self._agent.inbox.put(said)
         if not (said.is_command or said.is_reminder or said.is_compaction):
             self._rename((said.typed or said.text).strip().partition("\n")[0])
         self._worker.wake()
 
     def drop(self, index: int) -> str:
         """Take one back as it was typed."""
-        text = self._inbox().drop(index)
+        text = self._agent.inbox.drop(index)
         self._worker.show_inbox()
         return text
 
     def go_on(self) -> None:
         """Take up again what an interrupt left waiting."""
-        inbox = self._inbox()
+        inbox = self._agent.inbox
         if inbox.is_paused and not self._is_closed():
             inbox.go_on()
             self._worker.show_inbox()

@@ -6,7 +6,7 @@ from lmtui.core.events import Level, Notice, PrefillProgress, UsageUpdated
 from lmtui.core.messages import Completion, ModelRequest, Usage
 from lmtui.core.servers import window_fix
 from lmtui.core.window import bytes_by_four
-from lmtui.engine.agent_context import AgentContext
+from lmtui.engine.agent import Agent
 from lmtui.engine.context_budget import Comparison, PromptCacheUsage
 
 _CUT_SHARE, _FIRST_CUT_SHARE = 0.7, 0.5
@@ -15,47 +15,47 @@ _SLOW_BY, _SLOW_S = 2.0, 1.0
 _NEWS_SHARE = 0.05
 
 
-def announce(context: AgentContext, request: ModelRequest) -> None:
+def announce(agent: Agent, request: ModelRequest) -> None:
     """Tell that the model reads a request that is about to be sent: how much of it again, and about how long that takes."""
-    book, talk = context.window, context.conversation
+    book, talk = agent.model.window, agent.conversation
     if book.generation != book.budget.generation:
         book.generation = book.budget.generation
         book.ledger.size_anew()
     tools_size = book.budget.tools_size(request.tools)
     now = book.ledger.begin(request, tools_size, talk.revision, talk.change)
-    anew = _anew(context, now)
+    anew = _anew(agent, now)
     seconds = round(book.budget.read_s(anew), 1)
-    context.emit(PrefillProgress(agent=context.agent, tokens=anew, estimate_s=seconds))
+    agent.emit(PrefillProgress(agent=agent.id, tokens=anew, estimate_s=seconds))
 
 
-def _anew(context: AgentContext, now: Comparison) -> int:
+def _anew(agent: Agent, now: Comparison) -> int:
     """Return how many tokens the server is expected to read again."""
-    budget = context.window.budget
+    budget = agent.model.window.budget
     return max(0, budget.estimate(now.total) - (budget.estimate(now.common) if now.common else 0))
 
 
-def show_usage(context: AgentContext, completion: Completion, turn_id: str) -> None:
+def show_usage(agent: Agent, completion: Completion, turn_id: str) -> None:
     """Tell what the request that brought this answer cost, and learn from it."""
-    book = context.window
+    book = agent.model.window
     now = book.ledger.now
     guess = book.budget.estimate(now.total)
     counted = completion.usage.prompt_tokens if completion.usage else 0
     usage = completion.usage
     if usage is None or counted == 0:
         usage = Usage(guess, book.budget.scaled(book.budget.size(completion.message)))
-    reading = _reading(context, completion, usage)
+    reading = _reading(agent, completion, usage)
     book.budget.learn_speed(completion, reading.anew)
-    if counted and not _is_cut(context, now, guess, counted):
+    if counted and not _is_cut(agent, now, guess, counted):
         book.budget.learn_size(now.total, counted)
     book.steps += 1
-    _keep(context)
+    _keep(agent)
     has_rate = completion.decode_s > 0 and usage.completion_tokens > 1
     timings = completion.timings
-    context.emit(
+    agent.emit(
         UsageUpdated(
-            agent=context.agent,
+            agent=agent.id,
             usage=usage,
-            window_tokens=context.window_tokens,
+            window_tokens=agent.state.model.window_tokens,
             tokens_per_s=round((usage.completion_tokens - 1) / completion.decode_s, 1) if has_rate else 0.0,
             first_token_s=round(completion.first_token_s, 3),
             is_estimate=counted == 0,
@@ -75,8 +75,8 @@ def usage_beside(agent: str, request: ModelRequest, answer: Completion) -> Usage
     return UsageUpdated(agent=agent, usage=answer.usage or size, is_estimate=answer.usage is None)
 
 
-def _reading(context: AgentContext, completion: Completion, usage: Usage) -> PromptCacheUsage:
-    budget, timings = context.window.budget, completion.timings
+def _reading(agent: Agent, completion: Completion, usage: Usage) -> PromptCacheUsage:
+    budget, timings = agent.model.window.budget, completion.timings
     told = usage.cached_tokens if completion.usage else None
     if timings is not None and timings.read_s:
         told = timings.cached_tokens
@@ -86,15 +86,15 @@ def _reading(context: AgentContext, completion: Completion, usage: Usage) -> Pro
         whole_s = budget.read_s(usage.prompt_tokens)
         return expected_s > 0 and max(expected_s * _SLOW_BY, whole_s / 2) + _SLOW_S < completion.first_token_s
 
-    return context.window.ledger.settle(usage.prompt_tokens, told, scaled=budget.scaled, is_slow=is_slow)
+    return agent.model.window.ledger.settle(usage.prompt_tokens, told, scaled=budget.scaled, is_slow=is_slow)
 
 
-def _is_cut(context: AgentContext, now: Comparison, guess: int, counted: int) -> bool:
+def _is_cut(agent: Agent, now: Comparison, guess: int, counted: int) -> bool:
     """Tell whether the server dropped a part of the prompt without a word, or counted only what it read again.
 
     Said once it is sure: at the second request that is far too short, or the first where that is shorter still.
     """
-    book = context.window
+    book = agent.model.window
     share = counted / max(1, guess)
     is_sure = book.budget.is_ratio_known
     if counted < _LEAST_COUNT:
@@ -102,26 +102,26 @@ def _is_cut(context: AgentContext, now: Comparison, guess: int, counted: int) ->
     if share >= (_CUT_SHARE if is_sure else _FIRST_CUT_SHARE):
         book.short_counts = 0
         return False
-    anew = max(1, _anew(context, now))
+    anew = max(1, _anew(agent, now))
     if now.common and _CUT_SHARE < counted / anew < 1 / _CUT_SHARE:
         return True
     book.short_counts += 1
     if book.short_counts == (2 if is_sure else 1):
-        context.emit(Notice(agent=context.agent, level=Level.ERROR, text=_cut_text(context, guess, counted)))
+        agent.emit(Notice(agent=agent.id, level=Level.ERROR, text=_cut_text(agent, guess, counted)))
     return is_sure
 
 
-def _cut_text(context: AgentContext, guess: int, counted: int) -> str:
-    fix = window_fix(context.model.served.server if context.model.served else "")
+def _cut_text(agent: Agent, guess: int, counted: int) -> str:
+    fix = window_fix(agent.model.known.served.server if agent.model.known.served else "")
     return (
         f"The server reads only a part of what it is sent: it counted {counted:,} of about {guess:,} tokens, "
         f"so the model does not see the beginning. {fix}"
     )
 
 
-def _keep(context: AgentContext) -> None:
+def _keep(agent: Agent) -> None:
     """Keep what was learned of the model for the next time, where it is news."""
-    budget, known = context.window.budget, context.model.profile
+    budget, known = agent.model.window.budget, agent.model.known.profile
     learned = {
         "token_ratio": round(budget.token_ratio, 3) if budget.is_ratio_known else 0.0,
         "read_tokens_per_s": round(budget.read_tokens_per_s, 1),
@@ -133,4 +133,4 @@ def _keep(context: AgentContext) -> None:
         if value and abs(value - float(getattr(known, name))) > _NEWS_SHARE * value
     }
     if news:
-        context.model.keep(**news)
+        agent.model.known.keep(**news)

@@ -19,7 +19,7 @@ from lmtui.core.permissions.decide import Access, Mode, Verdict, decide_all
 from lmtui.core.prompt_text import FilledPrompt, Mention, find_mentions
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.skills import SkillUsed
-from lmtui.engine.agent_context import AgentContext
+from lmtui.engine.agent import Agent
 from lmtui.engine.context_fit import compact_now
 from lmtui.engine.hook_calls import call_hooks, tell_model
 from lmtui.engine.inbox import UserInput
@@ -28,7 +28,7 @@ from lmtui.engine.permission_check import context_of, decide, is_answered_by_typ
 from lmtui.engine.tool_runner import run_call
 
 if TYPE_CHECKING:
-    from lmtui.engine.agent_context import AgentContext
+    from lmtui.engine.agent import Agent
 
 
 MAX_LINES = 200
@@ -57,65 +57,63 @@ class _Attached:
         return sum(map(len, self.parts))
 
 
-async def add_message(context: AgentContext, said: UserInput, turn_id: str) -> None:
+async def add_message(agent: Agent, said: UserInput, turn_id: str) -> None:
     """Put the user's words into the conversation with the files they mention; the words join it whatever happens."""
     if said.is_reminder:
-        context.emit(Reminder(agent=context.agent, text=said.text, turn_id=turn_id))
+        agent.emit(Reminder(agent=agent.id, text=said.text, turn_id=turn_id))
         return
     attached = _Attached(images=list(said.images), is_from_file=said.is_from_file)
     refs: tuple[ImageRef, ...] = ()
     try:
         for mention in find_mentions(said.typed or said.text)[:MAX_MENTIONS]:
-            await _attach(context, mention, attached)
-        refs = await _keep(context, attached)
-        await _check_eyes(context, refs, attached)
+            await _attach(agent, mention, attached)
+        refs = await _keep(agent, attached)
+        await _check_eyes(agent, refs, attached)
     finally:
         text = "\n\n".join(attached.parts)
-        context.emit(
-            MessageAdded(agent=context.agent, role=Role.USER, text=said.text, turn_id=turn_id, attached=text, images=refs)
-        )
+        agent.emit(MessageAdded(agent=agent.id, role=Role.USER, text=said.text, turn_id=turn_id, attached=text, images=refs))
     for note in attached.notes:
-        context.emit(Notice(agent=context.agent, level=Level.WARNING, text=note))
+        agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=note))
 
 
-async def _attach(context: AgentContext, mention: Mention, attached: _Attached) -> None:
+async def _attach(agent: Agent, mention: Mention, attached: _Attached) -> None:
     path = mention.path.removeprefix("./").rstrip("/") or "."
     name = sanitize_line(mention.path)
     if mention.resource is not None:
-        await _attach_resource(context, name, mention.resource, attached)
+        await _attach_resource(agent, name, mention.resource, attached)
         return
     try:
-        refusal = await _refusal(context, path)
+        refusal = await _refusal(agent, path)
         if refusal:
             attached.notes.append(f"@{name} was not sent: {refusal}")
             return
         if mention.path.endswith("/") or path == ".":
-            attached.parts.append(await _listing(context, path))
+            attached.parts.append(await _listing(agent, path))
         else:
-            await _attach_file(context, path, mention, attached)
+            await _attach_file(agent, path, mention, attached)
     except SandboxError as error:
         if mention.looks_meant:
             attached.notes.append(f"@{name} was not sent: {error}")
 
 
-async def _attach_resource(context: AgentContext, name: str, resource: tuple[str, str], attached: _Attached) -> None:
+async def _attach_resource(agent: Agent, name: str, resource: tuple[str, str], attached: _Attached) -> None:
     """Read a resource of an MCP server: a call that the user typed, so that only a rule or nobody's being there refuses it."""
     server, uri = resource
     arguments = json.dumps({"server": server, "uri": uri})
     try:
-        call = context.toolbox.prepare(READ_RESOURCE, arguments)
-        decision = decide(context, call)
-        is_typed = context.approvals.is_attended and not attached.is_from_file and is_answered_by_typing(context, call)
+        call = agent.services.toolbox.prepare(READ_RESOURCE, arguments)
+        decision = decide(agent, call)
+        is_typed = agent.services.approvals.is_attended and not attached.is_from_file and is_answered_by_typing(agent, call)
         if decision.verdict is not Verdict.ALLOW and not (decision.verdict is Verdict.ASK and is_typed):
-            asks = "the agent can ask to read it" if context.approvals.is_attended else f"the rule {call.tool} allows it"
+            asks = "the agent can ask to read it" if agent.services.approvals.is_attended else f"the rule {call.tool} allows it"
             way = f"; {asks}" if decision.verdict is Verdict.ASK else ""
             attached.notes.append(f"@{name} was not sent: {decision.why}{way}")
             return
-        found = await call.run(context_of(context, ToolCall("mention", call.tool, arguments)))
+        found = await call.run(context_of(agent, ToolCall("mention", call.tool, arguments)))
     except (ToolError, SandboxError) as error:
         attached.notes.append(f"@{name} was not sent: {error}")
         return
-    room = max(0, min(_file_limit(context), _all_limit(context) - attached.size_chars))
+    room = max(0, min(_file_limit(agent), _all_limit(agent) - attached.size_chars))
     is_cut = len(found.text) > room
     if is_cut:
         attached.notes.append(f"@{name} was cut: {room:,} of {len(found.text):,} characters were sent")
@@ -124,26 +122,26 @@ async def _attach_resource(context: AgentContext, name: str, resource: tuple[str
     attached.images += found.images
 
 
-async def _refusal(context: AgentContext, path: str) -> str:
+async def _refusal(agent: Agent, path: str) -> str:
     """Return why a path may not be read unasked, else an empty string.
 
     The user named it, so what manual mode would ask about is answered; what a rule asks or may hold secrets is not, as the
     text may come from elsewhere.
     """
-    paths = tuple(dict.fromkeys((path, *await context.sandbox.real_paths([path]))))
-    mode = Mode.NORMAL if context.mode is Mode.MANUAL else context.mode
-    decision = decide_all("read", Access.READ, paths, mode, context.all_rules())
+    paths = tuple(dict.fromkeys((path, *await agent.services.sandbox.real_paths([path]))))
+    mode = Mode.NORMAL if agent.state.mode is Mode.MANUAL else agent.state.mode
+    decision = decide_all("read", Access.READ, paths, mode, agent.all_rules())
     if decision.verdict is Verdict.ALLOW:
         return ""
     return decision.why if decision.verdict is Verdict.DENY else f"{decision.why}; the agent can ask to read it"
 
 
-async def _attach_file(context: AgentContext, path: str, mention: Mention, attached: _Attached) -> None:
+async def _attach_file(agent: Agent, path: str, mention: Mention, attached: _Attached) -> None:
     try:
-        found = await context.sandbox.read_file(path, MAX_IMAGE_BYTES + 1)
+        found = await agent.services.sandbox.read_file(path, MAX_IMAGE_BYTES + 1)
     except SandboxError as error:
         try:
-            attached.parts.append(await _listing(context, path))
+            attached.parts.append(await _listing(agent, path))
         except SandboxError:
             raise error from None
         return
@@ -155,7 +153,7 @@ async def _attach_file(context: AgentContext, path: str, mention: Mention, attac
         attached.notes.append(f"@{sanitize_line(path)} was not sent: it is not text")
         return
     lines = sanitize(found.data.decode("utf-8", "replace")).splitlines()
-    room = min(_file_limit(context), _all_limit(context) - attached.size_chars)
+    room = min(_file_limit(agent), _all_limit(agent) - attached.size_chars)
     attached.parts.append(_file_part(path, lines, mention, room, attached.notes))
 
 
@@ -182,49 +180,49 @@ def _file_part(path: str, lines: Sequence[str], mention: Mention, room: int, not
     return f'<file path="{sanitize_line(path)}"{attribute}>\n' + "\n".join(taken) + f"{rest}\n</file>"
 
 
-async def _listing(context: AgentContext, path: str) -> str:
-    entries = await context.sandbox.list_directory("" if path == "." else path, 1, _MAX_ENTRIES)
+async def _listing(agent: Agent, path: str) -> str:
+    entries = await agent.services.sandbox.list_directory("" if path == "." else path, 1, _MAX_ENTRIES)
     names = (sanitize_line(entry.path) + ("/" if entry.kind == "dir" else "") for entry in entries)
     more = f"\n[the first {_MAX_ENTRIES}]" if len(entries) >= _MAX_ENTRIES else ""
     return f'<folder path="{sanitize_line(path)}">\n' + "\n".join(names) + f"{more}\n</folder>"
 
 
-async def _keep(context: AgentContext, attached: _Attached) -> tuple[ImageRef, ...]:
+async def _keep(agent: Agent, attached: _Attached) -> tuple[ImageRef, ...]:
     """Keep the pictures next to the log and return what to write down of them."""
     images, beyond = attached.images[:MAX_IMAGES], attached.images[MAX_IMAGES:]
     if beyond:
         attached.notes.append(f"only {MAX_IMAGES} pictures go with one message; the others were not sent")
     if not images:
         return ()
-    if context.images is None:
+    if agent.services.images is None:
         attached.notes.append("pictures cannot be kept here and were not sent")
         return ()
     refs: list[ImageRef] = []
     for image in images:
         try:
-            refs.append(await asyncio.to_thread(context.images.put, image))
+            refs.append(await asyncio.to_thread(agent.services.images.put, image))
         except SessionFileError as error:
             attached.notes.append(error.full_text())
     return tuple(refs)
 
 
-async def _check_eyes(context: AgentContext, refs: Sequence[ImageRef], attached: _Attached) -> None:
+async def _check_eyes(agent: Agent, refs: Sequence[ImageRef], attached: _Attached) -> None:
     """Tell the user where the model sees no pictures, once its server was asked."""
     if refs:
-        await context.model.ready()
-        if not context.can_show:
-            name = context.settings.model or "the model"
+        await agent.model.known.ready()
+        if not agent.may_send_images:
+            name = agent.state.model.settings.model or "the model"
             attached.notes.append(
                 f"{name} sees no pictures: it is told only their names; choose another model, or name one for the role vision"
             )
 
 
-def _file_limit(context: AgentContext) -> int:
-    return min(MAX_FILE_CHARS, context.result_limit_chars())
+def _file_limit(agent: Agent) -> int:
+    return min(MAX_FILE_CHARS, agent.result_limit_chars())
 
 
-def _all_limit(context: AgentContext) -> int:
-    return min(MAX_ALL_CHARS, 2 * context.result_limit_chars())
+def _all_limit(agent: Agent) -> int:
+    return min(MAX_ALL_CHARS, 2 * agent.result_limit_chars())
 
 
 _TIMEOUT_S = 60
@@ -243,26 +241,26 @@ class PromptFileControls:
         self._put(UserInput(typed, prompt=prompt))
 
 
-async def fill_in(context: AgentContext, said: UserInput, turn_id: str) -> UserInput:
+async def fill_in(agent: Agent, said: UserInput, turn_id: str) -> UserInput:
     """Return the user's words as the file has them; only what the file and the arguments say is looked through for files."""
     prompt = said.prompt
     assert prompt is not None
     name = f"/{prompt.file.name}"
     if prompt.file.allowed is not None:
-        context.emit(
-            SkillUsed(agent=context.agent, skill=name, source=prompt.file.source, is_limited=True, allowed=prompt.file.allowed)
+        agent.emit(
+            SkillUsed(agent=agent.id, skill=name, source=prompt.file.source, is_limited=True, allowed=prompt.file.allowed)
         )
-    await override_model(context, prompt.file.model, name)
+    await override_model(agent, prompt.file.model, name)
     if prompt.file.commands and not prompt.file.may_run:
-        context.emit(Notice(agent=context.agent, level=Level.WARNING, text=_UNTRUSTED.format(name=name)))
+        agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=_UNTRUSTED.format(name=name)))
     text, typed = "", ""
     for number, piece in enumerate(prompt.pieces):
         if piece.is_foreign:
-            text += _cut(piece.text, min(_MOST_CHARS, context.result_limit_chars()), "what the server said")
+            text += _cut(piece.text, min(_MOST_CHARS, agent.result_limit_chars()), "what the server said")
         elif not piece.is_command:
             text, typed = text + piece.text, typed + piece.text
         elif prompt.file.may_run:
-            text += await _output(context, piece.text, f"{turn_id}_{number}", turn_id)
+            text += await _output(agent, piece.text, f"{turn_id}_{number}", turn_id)
         else:
             text += "[a command stood here; it was not run]"
     return replace(
@@ -270,10 +268,10 @@ async def fill_in(context: AgentContext, said: UserInput, turn_id: str) -> UserI
     )
 
 
-async def _output(context: AgentContext, command: str, call_id: str, turn_id: str) -> str:
+async def _output(agent: Agent, command: str, call_id: str, turn_id: str) -> str:
     """Run one command and return what takes its place."""
     call = ToolCall(f"prompt_{call_id}", "shell", json.dumps({"command": command, "timeout": _TIMEOUT_S}))
-    result = await run_call(context, call, turn_id, context.files, by="file")
+    result = await run_call(agent, call, turn_id, agent.turn.files, by="file")
     if result.summary in ("refused", "not run", "stopped", "not understood"):
         return f"[a command stood here; it was not run: {sanitize_line(result.summary)}]"
     return _cut(result.text, _MOST_CHARS, "what the command said")
@@ -291,7 +289,7 @@ class PromptHeld(Exception):
     """Hooks hold the user's words back; the text says why."""
 
 
-async def add_user_message(context: AgentContext, said: UserInput, turn_id: str) -> None:
+async def add_user_message(agent: Agent, said: UserInput, turn_id: str) -> None:
     """Put the user's words into the conversation, unless a hook holds them back.
 
     What is held back is what the user sent: a command's file is filled in again, with its tools and its model.
@@ -300,47 +298,47 @@ async def add_user_message(context: AgentContext, said: UserInput, turn_id: str)
         PromptHeld: one does; they wait in the inbox, held back.
     """
     try:
-        words = said if said.prompt is None else await fill_in(context, said, turn_id)
-        if words.is_reminder or not context.hooking.wants(HookEvent.USER_PROMPT_SUBMIT):
+        words = said if said.prompt is None else await fill_in(agent, said, turn_id)
+        if words.is_reminder or not agent.hooks.wants(HookEvent.USER_PROMPT_SUBMIT):
             verdict = None
         else:
-            verdict = await call_hooks(context, HookEvent.USER_PROMPT_SUBMIT, {"prompt": words.text})
+            verdict = await call_hooks(agent, HookEvent.USER_PROMPT_SUBMIT, {"prompt": words.text})
     except asyncio.CancelledError:
-        _hold(context, said)
+        _hold(agent, said)
         raise
     if verdict is None:
-        await add_message(context, words, turn_id)
+        await add_message(agent, words, turn_id)
         return
     if verdict.blocks or verdict.ends_turn:
-        context.hooking.ended_by = ""
-        _hold(context, said)
+        agent.hooks.ended_by = ""
+        _hold(agent, said)
         raise PromptHeld(verdict.reason or verdict.end_reason or "it gave no reason")
-    await add_message(context, words, turn_id)
-    tell_model(context, verdict.context, turn_id)
+    await add_message(agent, words, turn_id)
+    tell_model(agent, verdict.context, turn_id)
 
 
-async def accept_steering(context: AgentContext, said: UserInput, turn_id: str) -> None:
+async def accept_steering(agent: Agent, said: UserInput, turn_id: str) -> None:
     """Put what the user says meanwhile into the conversation; where a hook holds it back, the turn continues without it."""
     try:
-        await add_user_message(context, said, turn_id)
+        await add_user_message(agent, said, turn_id)
     except PromptHeld as held:
-        context.emit(Notice(agent=context.agent, level=Level.WARNING, text=held_words(held)))
+        agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=held_words(held)))
 
 
-async def take_steering(context: AgentContext, turn_id: str) -> bool:
+async def take_steering(agent: Agent, turn_id: str) -> bool:
     """Add what the user sent meanwhile to the conversation, one message after the other; True if there was something.
 
     What an interrupt finds still waiting stays in the inbox.
     """
     is_any = False
-    inbox = context.inbox  # a session that is closed meanwhile has another one, and what waits here is to wait again
+    inbox = agent.inbox  # a session that is closed meanwhile has another one, and what waits here is to wait again
     while (said := inbox.take_steering()) is not None:
         is_any = True
         try:
             take = compact_now if said.is_compaction else accept_steering
-            await take(context, said, turn_id)
+            await take(agent, said, turn_id)
         finally:
-            context.emit(inbox.as_event(context.agent))
+            agent.emit(inbox.as_event(agent.id))
     return is_any
 
 
@@ -349,6 +347,6 @@ def held_words(held: PromptHeld) -> str:
     return f"a hook held your words back: {held}  {_KEPT}"
 
 
-def _hold(context: AgentContext, said: UserInput) -> None:
-    context.inbox.hold(said)
-    context.emit(context.inbox.as_event(context.agent))
+def _hold(agent: Agent, said: UserInput) -> None:
+    agent.inbox.hold(said)
+    agent.emit(agent.inbox.as_event(agent.id))

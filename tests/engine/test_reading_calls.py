@@ -58,7 +58,7 @@ async def test_a_command_that_a_rule_allows_runs_where_it_can_change_things() ->
 async def test_a_command_that_only_reads_waits_for_no_other_agent_that_changes_files() -> None:
     sandbox = FakeSandbox()
     rig = rig_of(sandbox, "ls")
-    async with rig.session._context.writing:
+    async with rig.session._agent.services.writing:
         await asyncio.wait_for(rig.run("go"), 5)
     assert sandbox.ran_read_only == ["ls"]
 

@@ -59,39 +59,39 @@ async def test_a_skill_without_a_list_limits_nothing() -> None:
 def test_what_two_skills_leave_is_what_both_name_and_a_sub_agent_has_it_too() -> None:
     watch = SkillTracker()
     for event in (used("Read"), used("Read", "Write", skill="other"), used("Read")):
-        watch.apply(event)
+        watch = watch.apply(event)
     assert names(watch) == ["look", "other"]
     child = SkillTracker(watch.scopes)
-    child.apply(TurnEnded(turn_id="t", reason=TurnReason.DONE, status="done"))
+    child = child.apply(TurnEnded(turn_id="t", reason=TurnReason.DONE, status="done"))
     assert names(child) == names(watch)
-    watch.apply(TurnEnded(turn_id="t", reason=TurnReason.DONE, status="done"))
+    watch = watch.apply(TurnEnded(turn_id="t", reason=TurnReason.DONE, status="done"))
     assert names(watch) == []
 
 
 def test_a_log_that_names_no_rules_leaves_nothing() -> None:
     watch = SkillTracker()
-    watch.apply(used("(((", ""))
+    watch = watch.apply(used("(((", ""))
     assert [scope.rules for scope in watch.scopes] == [()]
 
 
 def test_what_the_user_begins_holds_with_their_message_and_not_before() -> None:
     events: list[Event] = []
     said: list[UserInput] = []
-    by_hand = SkillControls(lambda: "root", events.append, said.append)
+    by_hand = SkillControls("root", events.append, said.append)
     by_hand.begin(LOOK, "at the pond")
     by_hand.begin(FREE, "")
     assert [each.typed for each in said] == ["at the pond", "Follow the skill free."]
     watch = SkillTracker()
-    watch.apply(events[0])
-    watch.apply(MessageAdded(role=Role.USER, text="something else"))
-    watch.apply(TurnEnded(turn_id="t", reason=TurnReason.DONE, status="done"))
+    watch = watch.apply(events[0])
+    watch = watch.apply(MessageAdded(role=Role.USER, text="something else"))
+    watch = watch.apply(TurnEnded(turn_id="t", reason=TurnReason.DONE, status="done"))
     assert names(watch) == []
-    watch.apply(MessageAdded(role=Role.USER, text=said[0].text))
+    watch = watch.apply(MessageAdded(role=Role.USER, text=said[0].text))
     assert names(watch) == ["look"]
 
 
 def test_what_the_user_wants_promoted_is_no_command_of_the_shell_after_a_crash() -> None:
     said: list[UserInput] = []
-    SkillControls(lambda: "root", lambda _: None, said.append).promote("a.py", "f", "g")
+    SkillControls("root", lambda _: None, said.append).promote("a.py", "f", "g")
     assert (said[0].tool, said[0].is_told) == ("promote_skill", False)
     assert read_said(said[0].shown, said[0].kind) is None

@@ -20,7 +20,7 @@ def begun(text: str) -> list[Event]:
 def counted(*events: Event) -> int:
     steps = TaskSteps()
     for event in events:
-        steps.apply(event)
+        steps = steps.apply(event)
     return steps.count
 
 

@@ -24,7 +24,7 @@ from lmtui.core.permissions.decide import Effect, Mode, parse_rule
 from lmtui.core.ports import Limits, Policy, Sandbox
 from lmtui.core.sessions import Answer
 from lmtui.engine.context import ModelSettings
-from lmtui.engine.session import EngineSession, SessionParts
+from lmtui.engine.session import EngineSession, ModelOptions, SessionParts
 from lmtui.tools.registry import ToolRegistry
 from lmtui.tui.modals.approval_words import notes
 from tests.fakes import FakeProvider, MemoryLog, Ticking, answer
@@ -151,7 +151,7 @@ async def _play_tool(case: Case, setting: Stage, sandbox: Sandbox) -> _Played:
     rules = tuple(parse_rule(f"Shell({rule})", Effect.ALLOW, "user") for rule in case.allow)
     parts = SessionParts(
         id="20260101_120000_abcdef", log=MemoryLog(), provider=FakeProvider(answer("", (case.tool, json.dumps(arguments)))),
-        toolbox=ToolRegistry(str(setting.workspace)), sandbox=sandbox, settings=ModelSettings("model"),
+        toolbox=ToolRegistry(str(setting.workspace)), sandbox=sandbox, model=ModelOptions(ModelSettings("model")),
         policy=Policy(Mode.NORMAL if case.is_asked else Mode.AUTO, rules, is_attended=True), limits=Limits(),
         now=Ticking().now, monotonic=time.monotonic,
     )  # fmt: skip

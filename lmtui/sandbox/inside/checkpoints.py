@@ -81,7 +81,7 @@ _FILES = {
 
 
 @dataclass(frozen=True)
-class Entry:
+class TreeEntry:
     """A file as a state has it: git's mode (`100644`, `100755`, `120000` for a link) and the hash of its content."""
 
     mode: str
@@ -206,16 +206,16 @@ class Store:
         packing = ("-c", "core.bigFileThreshold=1") if len(paths) > _MANY else ()
         self.git(*packing, "update-index", "-z", "--add", "--remove", "--replace", "--stdin", data=_listed(paths))
 
-    def entries(self, before: str, after: str, paths: list[str]) -> dict[str, tuple[Entry, Entry]]:
+    def entries(self, before: str, after: str, paths: list[str]) -> dict[str, tuple[TreeEntry, TreeEntry]]:
         """Return what differs between two states, by path."""
         listed = self.git("diff-tree", "-r", "-z", "--raw", "--no-renames", before, after)
         fields = listed.decode("utf-8", "replace").split("\0")
         wanted = set(paths)
-        found: dict[str, tuple[Entry, Entry]] = {}
+        found: dict[str, tuple[TreeEntry, TreeEntry]] = {}
         for facts, path in zip(fields[0::2], fields[1::2], strict=False):
             old_mode, new_mode, old, new, _status = facts[1:].split(" ")
             if path in wanted:
-                found[path] = (Entry(old_mode, old), Entry(new_mode, new))
+                found[path] = (TreeEntry(old_mode, old), TreeEntry(new_mode, new))
         return found
 
     def changes(self, before: str, after: str, paths: list[str], skip: int, *, is_now: bool = False) -> Message:

@@ -90,7 +90,7 @@ class Printed:
                 self._channel.send({"out": decoder.decode(data)})
 
 
-class Session(code.InteractiveInterpreter):
+class InterpreterSession(code.InteractiveInterpreter):
     """The names of the code so far, and the cells that they come from."""
 
     def __init__(self, channel: Channel) -> None:
@@ -206,7 +206,7 @@ def main() -> None:
     printed = Printed(channel)
     sys.path.insert(0, "")  # the workspace, wherever the code goes
     cells: queue.Queue[str | None] = queue.Queue()
-    session, busy = Session(channel), threading.Event()
+    session, busy = InterpreterSession(channel), threading.Event()
     reader = threading.Thread(target=_take_frames, args=(source, cells, threading.get_ident(), busy), daemon=True)
     reader.start()
     while True:

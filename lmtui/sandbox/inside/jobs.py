@@ -48,7 +48,7 @@ class Job:
         self.shown_at = 0.0
 
 
-class Jobs:
+class RunningJobs:
     """Starts jobs, watches over them, and hands each over once when it has ended."""
 
     def __init__(self, selector: selectors.BaseSelector, private_fds: tuple[int, ...], max_processes: int) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from . import beneath
 from .beneath import Refused
-from .checkpoints import MAX_NAMED, Entry, Store
+from .checkpoints import MAX_NAMED, Store, TreeEntry
 from .protocol import Message
 
 _ABSENT = "000000"
@@ -49,7 +49,7 @@ def restore(store: Store, source: str, expected: str, paths: list[str], over: li
     if conflicts:
         return {"conflicts": sorted(conflicts)[:MAX_NAMED]}
     contents = _contents(store, wanted)
-    by_folder: dict[str, list[tuple[str, Entry]]] = {}
+    by_folder: dict[str, list[tuple[str, TreeEntry]]] = {}
     for path, (_, entry) in wanted.items():
         parent, _, name = path.rpartition("/")
         by_folder.setdefault(parent, []).append((name, entry))
@@ -75,7 +75,7 @@ def _open_up(store: Store, folder: str) -> None:
                 Path(f"/proc/self/fd/{fd}").chmod(stat.S_IMODE(mode) | 0o700)
 
 
-def _is_as_expected(store: Store, path: str, now: Entry, going: set[str]) -> bool:
+def _is_as_expected(store: Store, path: str, now: TreeEntry, going: set[str]) -> bool:
     """Tell whether what is at a path can be what is expected there: a file, or nothing (a folder whose files all go, too)."""
     if (link := _link_above(store, path)) is not None:
         return now.mode == _ABSENT and link in going  # behind a link there is nothing of ours
@@ -112,7 +112,7 @@ def _link_above(store: Store, path: str) -> str | None:
     return None
 
 
-def _is_content(store: Store, path: str, info: os.stat_result, now: Entry) -> bool:
+def _is_content(store: Store, path: str, info: os.stat_result, now: TreeEntry) -> bool:
     """Tell whether a file or a link is just what a state has: its kind, its executable bit, its content."""
     if stat.S_ISLNK(info.st_mode):
         return now.mode == _LINK and _hash(os.fsencode(os.readlink(path, dir_fd=store.root.fd))) == now.oid
@@ -128,7 +128,7 @@ def _hash(content: bytes) -> str:
     return hashlib.sha1(b"blob %d\0%s" % (len(content), content), usedforsecurity=False).hexdigest()
 
 
-def _contents(store: Store, wanted: dict[str, tuple[Entry, Entry]]) -> dict[str, bytes]:
+def _contents(store: Store, wanted: dict[str, tuple[TreeEntry, TreeEntry]]) -> dict[str, bytes]:
     """Return the blobs that are wanted, by hash, from one `git cat-file --batch` (its format: `<oid> <type> <size>`)."""
     oids = list(dict.fromkeys(entry.oid for _, entry in wanted.values() if entry.mode != _ABSENT))
     if not oids:
@@ -148,7 +148,7 @@ def _contents(store: Store, wanted: dict[str, tuple[Entry, Entry]]) -> dict[str,
 
 
 def _write_drafts(
-    store: Store, parent: str, entries: list[tuple[str, Entry]], contents: dict[str, bytes], drafts: list[_Draft]
+    store: Store, parent: str, entries: list[tuple[str, TreeEntry]], contents: dict[str, bytes], drafts: list[_Draft]
 ) -> None:
     """Write the files of one folder next to their places."""
     if all(entry.mode == _ABSENT for _, entry in entries):
@@ -192,7 +192,7 @@ def _make_way(store: Store, parent: str) -> None:
                 raise Refused(beneath.explain(error, made)) from error
 
 
-def _mode(store: Store, folder: int, name: str, path: str, entry: Entry) -> int:
+def _mode(store: Store, folder: int, name: str, path: str, entry: TreeEntry) -> int:
     """Return the permission bits: git keeps one of them, the rest are the present file's or those that were seen last."""
     executable = 0o111 if entry.mode == "100755" else 0
     try:

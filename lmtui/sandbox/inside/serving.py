@@ -13,7 +13,7 @@ from importlib import import_module
 
 from . import execute, protocol
 from .beneath import Refused
-from .jobs import Job, Jobs
+from .jobs import Job, RunningJobs
 from .protocol import Message
 from .settings import Settings
 
@@ -35,7 +35,7 @@ class Service:
     """Starts the program, carries its bytes, and says how it ended."""
 
     def __init__(
-        self, selector: selectors.BaseSelector, jobs: Jobs, options: Settings, send: Callable[[Message], None]
+        self, selector: selectors.BaseSelector, jobs: RunningJobs, options: Settings, send: Callable[[Message], None]
     ) -> None:
         self._selector = selector
         self._jobs = jobs

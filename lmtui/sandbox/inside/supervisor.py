@@ -30,7 +30,7 @@ from . import (
 )
 from .beneath import Refused, Root
 from .capture import Capture, Spool
-from .jobs import Job, Jobs
+from .jobs import Job, RunningJobs
 from .protocol import Message
 
 _MAX_QUEUED_BYTES = 2_097_152
@@ -58,7 +58,7 @@ class Supervisor:
         if options.proxy:
             self._forwarder = _module("forward").Forwarder(self._selector, options.proxy)
             private = (*private, self._forwarder.fd)
-        self._jobs = Jobs(self._selector, private, options.max_processes)
+        self._jobs = RunningJobs(self._selector, private, options.max_processes)
         self._spool = Spool()
         self._decoder = protocol.Decoder()
         self._queue: deque[bytes] = deque()

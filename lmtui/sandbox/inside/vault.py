@@ -25,7 +25,7 @@ _EXECUTED_FOLDERS = frozenset(("hooks", "rebase-merge", "rebase-apply", "sequenc
 Chooser = Callable[[str], bool]
 
 
-class _Kept:
+class _SavedFile:
     """A file or link: how it was recognised, its mode, and its bytes (of a link, its target)."""
 
     def __init__(self, signature: tuple[int, ...], mode: int, data: bytes) -> None:
@@ -57,7 +57,7 @@ class Vault:
         self._root = root
         self._name = name
         self._choose = choose
-        self._files: dict[str, _Kept] = {}
+        self._files: dict[str, _SavedFile] = {}
         self._fd = -1
 
     def keep(self) -> None:
@@ -131,8 +131,8 @@ class Vault:
         else:
             quarantine.set_aside(self._root, os.fsencode(self._name))
 
-    def _read(self, before: dict[str, _Kept]) -> dict[str, _Kept]:
-        files: dict[str, _Kept] = {}
+    def _read(self, before: dict[str, _SavedFile]) -> dict[str, _SavedFile]:
+        files: dict[str, _SavedFile] = {}
         total = 0
         for folder, _, names, fd in os.fwalk(".", dir_fd=self._fd):
             for name in [*names, *_links(fd)]:
@@ -148,7 +148,7 @@ class Vault:
                     raise Refused(f"{self._name} is too large to be kept safe here", "Use Docker or bubblewrap.")
         return files
 
-    def _write(self, path: str, kept: _Kept) -> None:
+    def _write(self, path: str, kept: _SavedFile) -> None:
         parent, _, name = path.rpartition("/")
         folder = os.dup(self._fd)
         try:
@@ -176,20 +176,20 @@ def _links(folder: int) -> list[str]:
         return [entry.name for entry in entries if entry.is_symlink()]
 
 
-def _take(folder: int, name: str, before: _Kept | None) -> _Kept | None:
+def _take(folder: int, name: str, before: _SavedFile | None) -> _SavedFile | None:
     """Read a file or link, or nothing where it is neither; one that did not change is not read again."""
     info = os.stat(name, dir_fd=folder, follow_symlinks=False)
     signature = (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
     if stat.S_ISLNK(info.st_mode):
-        return _Kept(signature, info.st_mode, os.fsencode(os.readlink(name, dir_fd=folder)))
+        return _SavedFile(signature, info.st_mode, os.fsencode(os.readlink(name, dir_fd=folder)))
     if not stat.S_ISREG(info.st_mode):
-        return _Kept(signature, info.st_mode, b"")
+        return _SavedFile(signature, info.st_mode, b"")
     if before is not None and before.signature == signature:
         return before
     if info.st_size > _MAX_BYTES:
         raise Refused(f"{name} is too large to be kept safe here", "Use Docker or bubblewrap.")
     with os.fdopen(os.open(name, _FILE, dir_fd=folder), "rb") as file:
-        return _Kept(signature, info.st_mode, file.read(_MAX_BYTES + 1))
+        return _SavedFile(signature, info.st_mode, file.read(_MAX_BYTES + 1))
 
 
 def _enter(folder: int, part: str) -> int:
