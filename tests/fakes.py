@@ -28,7 +28,7 @@ from lmtui.core.messages import (
 )
 from lmtui.core.permissions.decide import Mode, Rule
 from lmtui.core.permissions.rules import MaskExpressions
-from lmtui.core.ports import Checkpoints, Images, Limits, OutputSink, Policy, Sandbox, Snapshot
+from lmtui.core.ports import Checkpoints, FeatureServices, Images, Limits, OutputSink, Policy, Sandbox, Snapshot
 from lmtui.core.roles import Roles
 from lmtui.core.sanitize import Redactor
 from lmtui.core.servers import Profiles, ServedModel
@@ -44,7 +44,6 @@ from lmtui.core.workspace import (
     GrepMatch,
     SandboxStatus,
 )
-from lmtui.engine.agent import FeatureServices
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, ModelOptions, SessionParts
 from lmtui.engine.subagent_runs import TeamParts

@@ -46,11 +46,10 @@ from lmtui.core.events import (
 from lmtui.core.hooks import NoHooks
 from lmtui.core.messages import ToolCallFormat
 from lmtui.core.permissions.decide import Effect, GrantScope, Mode
-from lmtui.core.ports import Policy, SessionLog
+from lmtui.core.ports import FeatureServices, Policy, SessionLog
 from lmtui.core.roles import parse_roles
 from lmtui.core.sanitize import Redactor
 from lmtui.core.sessions import Archive, SettingsControls
-from lmtui.engine.agent import FeatureServices
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, ModelOptions, SessionParts
 from lmtui.models.demo_scripts import AGENTS_DEMO_TASK, DEMO_MODEL, DEMO_RULES, DEMO_TASK, PLAN_DEMO_TASK

@@ -12,7 +12,9 @@ from typing import Protocol
 
 from lmtui.core.errors import ToolError
 from lmtui.core.events import Envelope
+from lmtui.core.hooks import Hooks, NoHooks
 from lmtui.core.hosts import ToolGate
+from lmtui.core.instruction_values import InstructionSource, NoInstructions
 from lmtui.core.messages import Image, ImageRef, ModelRequest, StreamChunk, ToolSet, ToolSpec
 from lmtui.core.permissions.decide import Access, Mode, Rule, Verdict
 from lmtui.core.permissions.rules import MaskExpressions
@@ -241,19 +243,43 @@ def no_wait(_: datetime, __: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class FeatureServices:
+    """What features do for an agent: a Python that keeps its values, the web, instruction files, skills, hooks."""
+
+    interpreter: Interpreter = field(default_factory=NoInterpreter)
+    web: Web = field(default_factory=NoWeb)
+    instructions: InstructionSource = field(default_factory=NoInstructions)
+    skills: SkillReader = field(default_factory=NoSkills)
+    hooks: Hooks = field(default_factory=NoHooks)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentActions:
+    """What a tool may have its agent do.
+
+    `children` sends sub-agents (None: this agent may not), `report` takes what a sub-agent says at its end (None: this agent
+    is not one).  `propose` shows the user a plan and returns what the model is told about that.  `wait` ends the turn after
+    this call and resumes the session at a time (UTC), with a reason; it raises `UsageError` where that is too far.
+    `use_skill` says that a skill is in use from now on.
+    """
+
+    children: Children | None = None
+    report: Callable[[Report], None] | None = None
+    propose: Callable[[Proposal], str] = no_proposal
+    wait: Callable[[datetime, str], None] = no_wait
+    use_skill: Callable[[SkillUse], None] = lambda _: None
+
+
+@dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a tool may touch while it runs.
 
     `seen` holds the content hash of each file as an approval showed it ("" where there was none): a tool replaces just that.
     `on_reading` tells whether a path might be read: tools leave out what must not be read, and what needs approval
     is not told by a tool that was not asked to read it.  `hunks`: only these (from 0) of the change that an approval showed
-    may be applied; None is all of it.  `sees` is false where nobody who is asked sees pictures;
-    `knows` tells whether the agent knows what is in a file that it would replace.  `children` sends sub-agents
-    (None: this agent may not), `report` takes what a sub-agent says at its end (None: this is none).
-    `propose` shows the user a plan and returns what the model is told about that.  `wait` lets the turn end behind this call
-    and the session go on by itself at a time (UTC), with a reason; it raises `UsageError` where that is too far.
-    `step_work` is what was done on the plan step under way, `interpreter` the Python that stays,
-    `web` the way to the web.  `skills` are read there; `use_skill` says that one is in use from now on.
+    may be applied; None is all of it.  `sees` is false if no model in use sees pictures;
+    `knows` tells whether the agent knows what is in a file that it would replace.
+    `step_work` is what was done on the plan step under way.
     """
 
     sandbox: Sandbox
@@ -267,15 +293,9 @@ class ToolContext:
     hunks: tuple[int, ...] | None = None
     sees: bool = True
     knows: Callable[[str], bool] = lambda _: True
-    children: Children | None = None
-    report: Callable[[Report], None] | None = None
-    propose: Callable[[Proposal], str] = no_proposal
-    wait: Callable[[datetime, str], None] = no_wait
     step_work: StepWork = field(default_factory=StepWork)
-    interpreter: Interpreter = field(default_factory=NoInterpreter)
-    web: Web = field(default_factory=NoWeb)
-    skills: SkillReader = field(default_factory=NoSkills)
-    use_skill: Callable[[SkillUse], None] = lambda _: None
+    agent: AgentActions = field(default_factory=AgentActions)
+    features: FeatureServices = field(default_factory=FeatureServices)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,18 +10,13 @@ from typing import Any
 
 from lmtui.core.agent_events import Wait
 from lmtui.core.events import Event, MessageAdded, ModelChanged
-from lmtui.core.hooks import Hooks, NoHooks
-from lmtui.core.instruction_values import InstructionSource, NoInstructions
 from lmtui.core.messages import Priority, Role, ToolCallFormat, ToolSet, ToolSpec
 from lmtui.core.model_events import CallFormChanged, VisionChanged
 from lmtui.core.permissions.decide import Effect, Rule
 from lmtui.core.permissions.rules import FileEffect, facts_of
-from lmtui.core.ports import Checkpoints, Images, Limits, Provider, Sandbox, Toolbox
-from lmtui.core.programs import Interpreter, NoInterpreter
+from lmtui.core.ports import Checkpoints, FeatureServices, Images, Limits, Provider, Sandbox, Toolbox
 from lmtui.core.roles import ModelRole, Roles
-from lmtui.core.skills import NoSkills, SkillReader
 from lmtui.core.subagents import Children, Report
-from lmtui.core.web_pages import NoWeb, Web
 from lmtui.engine.agent_state import AgentState
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.context import Conversation
@@ -33,17 +28,6 @@ from lmtui.engine.tool_call_policy import KnownModel, ModelOverride
 from lmtui.engine.turn_hooks import TurnHooks
 
 _EVERYTHING = ("*", "**")
-
-
-@dataclass(frozen=True, slots=True)
-class FeatureServices:
-    """What features do for an agent: a Python that keeps its values, the web, instruction files, skills, hooks."""
-
-    interpreter: Interpreter = field(default_factory=NoInterpreter)
-    web: Web = field(default_factory=NoWeb)
-    instructions: InstructionSource = field(default_factory=NoInstructions)
-    skills: SkillReader = field(default_factory=NoSkills)
-    hooks: Hooks = field(default_factory=NoHooks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ room is made, what was said stays here whole and only what is sent becomes small
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import resources
 
 from lmtui.core.events import (
@@ -192,6 +192,43 @@ def system_prompt(tools: str = "full", edits: str = "") -> str:
     return text.replace(EDITING, REWRITING) if edits == "whole" else text
 
 
+@dataclass(slots=True)
+class OpenCalls:
+    """The calls that a conversation waits for: those without an answer yet, how each began, and the files that it changed.
+
+    `commands` are those that the user runs.
+    """
+
+    unanswered: dict[str, None] = field(default_factory=dict)
+    started: dict[str, ToolCallStarted] = field(default_factory=dict)
+    commands: dict[str, str] = field(default_factory=dict)
+    files: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class SystemPrompt:
+    """The first message of a conversation: the prompt for a set of tools, and the instructions that were in it when written.
+
+    `newest` are those read last; once the model has answered, they are told at the end and join the prompt with a compaction.
+    """
+
+    prompt: Callable[[str, str], str]
+    tools: tuple[str, str] = ("full", "")
+    newest: Instructions = field(default_factory=Instructions)
+    written: Instructions = field(default_factory=Instructions)
+
+    @property
+    def has_room(self) -> bool:
+        """Tell whether the set of tools leaves room for long instructions."""
+        return self.tools[0] not in (ToolSet.LEAN, ToolSet.LONG)
+
+    def write(self) -> Message:
+        """Write it again, with the newest instructions."""
+        self.written = self.newest
+        parts = (self.prompt(*self.tools), self.newest.told(has_room=self.has_room))
+        return Message(Role.SYSTEM, "\n\n".join(part for part in parts if part))
+
+
 class Conversation:
     """The messages of one agent.
 
@@ -206,17 +243,12 @@ class Conversation:
         picture: Callable[[ImageRef], Image | None] = lambda _: None,
     ) -> None:
         self._agent = agent
-        self._prompt = prompt
-        self._tools = ("full", "")
+        self.prompt = SystemPrompt(prompt)
         self._has_answers = False
-        self.guidance = self.in_prompt = Instructions()
         self.picture = picture
-        self._commands: dict[str, str] = {}
+        self._calls = OpenCalls()
         self._entries = Entries(Entry(Message(Role.SYSTEM, prompt("full", ""))))
         self._sent: list[Message] = [self._entries[0].message]
-        self._unanswered: dict[str, None] = {}
-        self._started: dict[str, ToolCallStarted] = {}
-        self._files: dict[str, tuple[str, ...]] = {}
         self._turns: dict[str, int] = {}
         self._said = 0
         self._gist, self._gist_to = TranscriptSummary(), 0
@@ -272,28 +304,28 @@ class Conversation:
                 self._settle()
                 self._add(self._entry(event))
                 self._has_answers = self._has_answers or event.role is Role.ASSISTANT
-                self._unanswered = {call.id: None for call in event.tool_calls}
+                self._calls.unanswered = {call.id: None for call in event.tool_calls}
             case Reminder(text=text):
                 self._settle()
                 self._add(Entry(Message(Role.USER, text)))
             case GuidanceRead(guidance=guidance):
                 self._guide(guidance)
             case ToolCallStarted(by="user"):
-                self._commands[event.call_id] = event.title
+                self._calls.commands[event.call_id] = event.title
             case ToolCallStarted():
-                self._started[event.call_id] = event
+                self._calls.started[event.call_id] = event
             case FilesChanged():
-                self._files[event.call_id] = event.files
-            case ToolCallFinished() if event.call_id in self._commands:
+                self._calls.files[event.call_id] = event.files
+            case ToolCallFinished() if event.call_id in self._calls.commands:
                 self._settle()
-                self._add(_ran(event, self._commands.pop(event.call_id), self._files.pop(event.call_id, ())))
+                self._add(_ran(event, self._calls.commands.pop(event.call_id), self._calls.files.pop(event.call_id, ())))
             case TurnStarted():
                 self._settle()
                 self._turns[event.turn_id] = len(self._entries)
             case FilesRestored() if event.action != "rewind":
                 self._settle()
                 self._add(Entry(Message(Role.USER, _restored(event))))
-            case ToolCallFinished() if event.call_id in self._unanswered:
+            case ToolCallFinished() if event.call_id in self._calls.unanswered:
                 self._answer(event.call_id, event.result, event)
             case _:
                 self._change(event)
@@ -307,7 +339,7 @@ class Conversation:
                 self._send_anew("rewound")
             case Compacted() | BroughtBack() | Pinned():
                 before = self._sent
-                if isinstance(event, Compacted) and event.kept_from and self.guidance != self.in_prompt:
+                if isinstance(event, Compacted) and event.kept_from and self.prompt.newest != self.prompt.written:
                     self._write_prompt()
                 self.folding.apply(event)
                 if isinstance(event, Pinned):
@@ -315,7 +347,7 @@ class Conversation:
                 if self.folding.sent(self._entries) != before:
                     self._send_anew(_why(event))
             case ToolSetChanged():
-                self._tools = (event.tools, event.edits)
+                self.prompt.tools = (event.tools, event.edits)
                 self._write_prompt()
                 self._send_anew("the tools changed")
             case _:
@@ -323,23 +355,16 @@ class Conversation:
 
     def _guide(self, guidance: Instructions) -> None:
         """Take up the instructions: in the system prompt as long as nothing was answered, else at the end."""
-        self.guidance = guidance
+        self.prompt.newest = guidance
         if self._has_answers:
             self._settle()
-            self._add(Entry(Message(Role.USER, _guidance_note(guidance.told(has_room=self._has_room)))))
+            self._add(Entry(Message(Role.USER, _guidance_note(guidance.told(has_room=self.prompt.has_room)))))
         else:
             self._write_prompt()
             self._send_anew("the instructions were read")
 
-    @property
-    def _has_room(self) -> bool:
-        return self._tools[0] not in (ToolSet.LEAN, ToolSet.LONG)
-
     def _write_prompt(self) -> None:
-        """Write the system prompt again, with the newest instructions."""
-        self.in_prompt = self.guidance
-        text = "\n\n".join(part for part in (self._prompt(*self._tools), self.guidance.told(has_room=self._has_room)) if part)
-        self._entries.use_first(Entry(Message(Role.SYSTEM, text)))
+        self._entries.use_first(Entry(self.prompt.write()))
 
     def request(
         self,
@@ -398,26 +423,26 @@ class Conversation:
         self._entries.cut(length, self.folding.kept_from)
         if self._gist_to > length:
             self._gist, self._gist_to = TranscriptSummary(), 0
-        self._unanswered = {}
+        self._calls.unanswered = {}
         self._turns = {each: start for each, start in self._turns.items() if start < length}
 
     def _settle(self) -> None:
         """Answer calls that never ran: servers refuse a conversation with an unanswered call."""
-        for call_id in tuple(self._unanswered):
-            self._answer(call_id, _UNKNOWN if call_id in self._started else _NOT_RUN, None)
+        for call_id in tuple(self._calls.unanswered):
+            self._answer(call_id, _UNKNOWN if call_id in self._calls.started else _NOT_RUN, None)
 
     def _answer(self, call_id: str, text: str, event: ToolCallFinished | None) -> None:
-        del self._unanswered[call_id]
+        del self._calls.unanswered[call_id]
         images, gone = self._pictures(event.images if event is not None else ())
         message = Message(Role.TOOL, "\n\n".join((text, *gone)), call_id=call_id, images=images)
-        begun = self._started.pop(call_id, None)
+        begun = self._calls.started.pop(call_id, None)
         if event is None or begun is None:
             self._add(Entry(message, call_id, "result", is_ok=False))
             return
         title = f"result of {event.tool} {begun.title}".strip()[:_MAX_TITLE_CHARS]
         outcome = event.summary or ("" if event.ok else "failed")
         about = (event.tool, begun.title, outcome)
-        self._add(Entry(message, call_id, title, "", *about, is_ok=event.ok, files=self._files.pop(call_id, ())))
+        self._add(Entry(message, call_id, title, "", *about, is_ok=event.ok, files=self._calls.files.pop(call_id, ())))
 
 
 def _ran(event: ToolCallFinished, command: str, files: tuple[str, ...]) -> Entry:

@@ -22,7 +22,7 @@ async def take_guidance(agent: Agent) -> None:
     if agent.id != ROOT or agent.turn.has_read_instructions:
         return
     agent.turn.has_read_instructions = True
-    known = agent.conversation.guidance
+    known = agent.conversation.prompt.newest
     found = await agent.services.features.instructions.read(guidance_chars(agent.state.model.window_tokens))
     if _told(found) == _told(known):
         return

@@ -27,7 +27,7 @@ from lmtui.core.permissions.decide import (
 from lmtui.core.permissions.rules import mask_expressions
 from lmtui.core.permissions.suggested_rules import suggested_rules
 from lmtui.core.plan import Plan
-from lmtui.core.ports import PreparedCall, Sandbox, ToolContext, no_wait
+from lmtui.core.ports import AgentActions, PreparedCall, Sandbox, ToolContext, no_wait
 from lmtui.core.sanitize import escape_invisible
 from lmtui.core.sessions import Answer
 from lmtui.core.subagents import Report
@@ -234,15 +234,15 @@ def context_of(agent: Agent, call: ToolCall) -> ToolContext:
         on_reading=on_reading,
         sees=agent.may_send_images,
         knows=partial(_knows, agent),
-        children=agent.children,
-        report=report if agent.state.depth else None,
-        propose=lambda proposal: propose_plan(agent, proposal, agent.turn.id),
-        wait=wait if agent.id == ROOT else no_wait,
         step_work=agent.state.step.work,
-        interpreter=agent.services.features.interpreter,
-        web=agent.services.features.web,
-        skills=agent.services.features.skills,
-        use_skill=lambda used: agent.emit(used_event(used, agent.id)),
+        agent=AgentActions(
+            children=agent.children,
+            report=report if agent.state.depth else None,
+            propose=lambda proposal: propose_plan(agent, proposal, agent.turn.id),
+            wait=wait if agent.id == ROOT else no_wait,
+            use_skill=lambda used: agent.emit(used_event(used, agent.id)),
+        ),
+        features=agent.services.features,
     )
 
 

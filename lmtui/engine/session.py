@@ -25,14 +25,25 @@ from lmtui.core.messages import Image, Message, Role, ToolCallFormat
 from lmtui.core.model_events import BroughtBack, CallFormChanged, Compacted, Pinned
 from lmtui.core.permissions.decide import Mode, Rule
 from lmtui.core.plan_mode import PlanMode
-from lmtui.core.ports import Checkpoints, Images, Limits, Policy, Provider, Sandbox, SessionLog, TokenCounter, Toolbox
+from lmtui.core.ports import (
+    Checkpoints,
+    FeatureServices,
+    Images,
+    Limits,
+    Policy,
+    Provider,
+    Sandbox,
+    SessionLog,
+    TokenCounter,
+    Toolbox,
+)
 from lmtui.core.roles import Roles
 from lmtui.core.sanitize import Redactor
 from lmtui.core.servers import BY_HAND, LEARNED, Profiles
 from lmtui.core.sessions import Answer, CallsInUse, Changes, Subscriber, Waiting
 from lmtui.core.window import WindowItem, WindowPart, bytes_by_four
 from lmtui.core.workspace import BackgroundCommands
-from lmtui.engine.agent import Agent, AgentServices, FeatureServices, ModelAccess
+from lmtui.engine.agent import Agent, AgentServices, ModelAccess
 from lmtui.engine.agent_state import AgentState, ModelInUse
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.context import Conversation, ModelSettings
@@ -183,14 +194,14 @@ class RequestParts:
         return WindowItem(entry.part, title, tokens, behind, state, is_pinned)
 
     def _sources(self) -> str:
-        return ", ".join(source.name for source in self._agent.conversation.in_prompt.sources)
+        return ", ".join(source.name for source in self._agent.conversation.prompt.written.sources)
 
     def _divided(self, entry: Entry | None, message: Message, tokens: int) -> list[tuple[str, int]]:
         """Return the parts that a message belongs to, with how much of it."""
         budget = self._agent.model.window.budget
         match message.role:
             case Role.SYSTEM:
-                text = self._agent.conversation.in_prompt.text
+                text = self._agent.conversation.prompt.written.text
                 brought = budget.scaled(budget.size(Message(Role.SYSTEM, text))) if text else 0
                 return [(_SYSTEM, tokens - brought), *([(_BROUGHT, brought)] if brought else [])]
             case Role.TOOL:

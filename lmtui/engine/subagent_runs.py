@@ -21,7 +21,7 @@ from lmtui.core.instruction_values import without_tags
 from lmtui.core.messages import Role, ToolSet, ToolSpec
 from lmtui.core.permissions.decide import Access, SkillScope, Verdict, decide_all
 from lmtui.core.permissions.rules import MCP, Effect, Rule, parse_rule
-from lmtui.core.ports import Limits, PreparedCall, Toolbox
+from lmtui.core.ports import FeatureServices, Limits, PreparedCall, Toolbox
 from lmtui.core.subagents import (
     AgentDefinition,
     AgentDefinitions,
@@ -35,7 +35,7 @@ from lmtui.core.subagents import (
     results_text,
 )
 from lmtui.core.task_state import missing, path_of
-from lmtui.engine.agent import Agent, FeatureServices, TurnState
+from lmtui.engine.agent import Agent, TurnState
 from lmtui.engine.agent_state import AgentState
 from lmtui.engine.context import Conversation
 from lmtui.engine.entries import Entry
@@ -338,7 +338,7 @@ class Team:
 def _prompt(parent: Agent, kind: ChildKind, definition: AgentDefinition | None) -> str:
     """Return the system prompt of a sub-agent."""
     told = instructions_text(definition, guidance_chars(parent.state.model.window_tokens)) if definition else ""
-    return "\n\n".join(part for part in (child_prompt(kind), told, parent.conversation.guidance.instructions) if part)
+    return "\n\n".join(part for part in (child_prompt(kind), told, parent.conversation.prompt.newest.instructions) if part)
 
 
 _STATUS_OF = {

@@ -96,13 +96,13 @@ async def _run(briefs: tuple[Brief, ...], context: ToolContext) -> ToolResult:
 
 
 def _sender(context: ToolContext) -> Children:
-    if context.children is None:
+    if context.agent.children is None:
         raise ToolError("sub-agents cannot be used here", "Do it yourself, a step at a time.")
-    return context.children
+    return context.agent.children
 
 
 async def _report(arguments: ReportArguments, context: ToolContext) -> ToolResult:
-    if context.report is None:
+    if context.agent.report is None:
         raise ToolError("report_result is for sub-agents", "Tell the user in plain words what you did.")
     artifacts = [arguments.artifacts] if isinstance(arguments.artifacts, str) else arguments.artifacts or []
     data = (
@@ -119,7 +119,7 @@ async def _report(arguments: ReportArguments, context: ToolContext) -> ToolResul
         data[:_MAX_DATA_CHARS],
         arguments.error[:_MAX_SUMMARY_CHARS],
     )
-    context.report(given)
+    context.agent.report(given)
     return ToolResult("reported", str(given.status))
 
 

@@ -27,7 +27,7 @@ class FetchArguments(Arguments):
 
 async def _fetch(arguments: FetchArguments, context: ToolContext) -> ToolResult:
     selector = arguments.css_selector.strip()
-    page = await context.web.get(read_address(arguments.url), context.gate, selector=selector)
+    page = await context.features.web.get(read_address(arguments.url), context.gate, selector=selector)
     if page.data:
         return _picture(page, sees=context.sees)
     text = sanitize(page.text)

@@ -30,11 +30,11 @@ class PythonArguments(Arguments):
 
 async def _python(arguments: PythonArguments, context: ToolContext) -> ToolResult:
     if arguments.reset:
-        await context.interpreter.close()
+        await context.features.interpreter.close()
         if not arguments.code.strip():
             return ToolResult("The interpreter is a fresh one.", "reset")
     timeout_s = min(max(arguments.timeout, MIN_TIMEOUT_S), MAX_TIMEOUT_S)
-    ran = await context.interpreter.run(arguments.code, timeout_s=timeout_s, on_output=context.on_output)
+    ran = await context.features.interpreter.run(arguments.code, timeout_s=timeout_s, on_output=context.on_output)
     text = "\n".join(part for part in (ran.output.rstrip("\n"), *_notes(ran, timeout_s), *ran.left) if part) or "(no output)"
     return ToolResult(text, _background_summary(ran), ok=ran.is_ok, images=ran.images if context.sees else ())
 

@@ -31,11 +31,13 @@ class PromoteArguments(Arguments):
 async def _skill(arguments: SkillArguments, context: ToolContext) -> ToolResult:
     name = arguments.name.strip()
     if not name:
-        return ToolResult(await context.skills.listing(), "all skills")
+        return ToolResult(await context.features.skills.listing(), "all skills")
     if arguments.file.strip():
-        return ToolResult(await context.skills.read_file(name, arguments.file.strip()), f"{name}/{arguments.file.strip()}")
-    used = await context.skills.use(name)
-    context.use_skill(used)
+        return ToolResult(
+            await context.features.skills.read_file(name, arguments.file.strip()), f"{name}/{arguments.file.strip()}"
+        )
+    used = await context.features.skills.use(name)
+    context.agent.use_skill(used)
     return ToolResult(used.text, used.name)
 
 
@@ -49,7 +51,7 @@ async def _draft(arguments: PromoteArguments, context: ToolContext) -> PromotedT
     if content.size_bytes > len(content.data):
         raise ToolError(f"{arguments.path} is too long")
     text = content.data.decode("utf-8", "replace")
-    return context.skills.check(arguments.path, text, arguments.function_name, arguments.tool_name)
+    return context.features.skills.check(arguments.path, text, arguments.function_name, arguments.tool_name)
 
 
 async def _preview(arguments: PromoteArguments, context: ToolContext) -> Preview:
@@ -66,7 +68,7 @@ async def _promote(arguments: PromoteArguments, context: ToolContext) -> ToolRes
     drafted = await _draft(arguments, context)
     if context.seen.get(drafted.name) != drafted.digest:
         raise ToolError(f"{arguments.path} was changed after the user saw it, so nothing was kept", "Ask again.")
-    context.skills.promote(drafted)
+    context.features.skills.promote(drafted)
     form = json.dumps(drafted.parameters, ensure_ascii=False)
     return ToolResult(f"{drafted.name} is a tool now: {drafted.description}\nIts arguments: {form}", drafted.name)
 

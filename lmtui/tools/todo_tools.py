@@ -55,7 +55,7 @@ def _title(arguments: ProposePlanArguments) -> str:
 
 async def _propose(arguments: ProposePlanArguments, context: ToolContext) -> ToolResult:
     proposal = read_proposal(_given(arguments))
-    told = context.propose(proposal)
+    told = context.agent.propose(proposal)
     count = len(proposal.steps)
     return ToolResult(told, f"{count} step{'s' * (count != 1)}")
 

@@ -52,7 +52,7 @@ async def _wait(arguments: WaitArguments, context: ToolContext) -> ToolResult:
     now = context.now()
     try:
         until = _until(arguments.until.strip(), now)
-        context.wait(until, arguments.reason)
+        context.agent.wait(until, arguments.reason)
     except UsageError as error:
         raise ToolError(str(error), error.hint) from error
     return ToolResult(f"The session sleeps now and goes on at {until.isoformat(timespec='seconds')}.", arguments.until[:40])

@@ -8,7 +8,7 @@ import pytest
 from lmtui.core.errors import ToolError
 from lmtui.core.hosts import HostApproval
 from lmtui.core.permissions.decide import Access, Effect, Mode, Verdict, decide_all, parse_rule
-from lmtui.core.ports import ToolResult
+from lmtui.core.ports import FeatureServices, ToolResult
 from lmtui.core.web_pages import Page, PageAddress
 from lmtui.tools.registry import ToolRegistry
 from tests.tools.test_files import Bench
@@ -30,7 +30,7 @@ class FakeWeb:
 
 
 async def fetched(page: Page, *, sees: bool = True, **arguments: object) -> ToolResult:
-    context = replace(Bench().context(), web=FakeWeb(page), sees=sees)
+    context = replace(Bench().context(), features=FeatureServices(web=FakeWeb(page)), sees=sees)
     return await REGISTRY.prepare("fetch", json.dumps({"url": URL, **arguments})).run(context)
 
 
@@ -98,7 +98,7 @@ async def test_an_approval_shows_the_whole_address() -> None:
 
 async def test_a_selector_is_passed_on_and_missed_where_the_page_is_not_html() -> None:
     web = FakeWeb(Page(URL, "text/html", "# A", is_selected=True))
-    context = replace(Bench().context(), web=web)
+    context = replace(Bench().context(), features=FeatureServices(web=web))
     result = await REGISTRY.prepare("fetch", json.dumps({"url": URL, "css_selector": " h1 "})).run(context)
     assert (web.selector, "no effect" in result.text) == ("h1", False)
     assert "css_selector has no effect" in (await fetched(Page(URL, "text/plain", "a"), selector="h1")).text

@@ -8,7 +8,7 @@ import pytest
 from lmtui.core.errors import ToolError
 from lmtui.core.permissions.decide import Access
 from lmtui.core.plan import Plan
-from lmtui.core.ports import ToolContext
+from lmtui.core.ports import AgentActions, ToolContext
 from lmtui.core.proposals import Proposal
 from lmtui.tools.registry import ToolRegistry
 from tests.fakes import FakeSandbox
@@ -29,7 +29,14 @@ class Table:
         return "shown"
 
     def context(self) -> ToolContext:
-        return ToolContext(FakeSandbox(), Plan(), lambda _: None, lambda _: None, lambda: datetime.now(UTC), propose=self.show)
+        return ToolContext(
+            FakeSandbox(),
+            Plan(),
+            lambda _: None,
+            lambda _: None,
+            lambda: datetime.now(UTC),
+            agent=AgentActions(propose=self.show),
+        )
 
 
 @pytest.mark.parametrize(

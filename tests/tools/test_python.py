@@ -9,6 +9,7 @@ import pytest
 from lmtui.core.messages import Image
 from lmtui.core.permissions.decide import Access, Mode, decide_all
 from lmtui.core.permissions.rules import Effect, Verdict, parse_rule
+from lmtui.core.ports import FeatureServices
 from lmtui.core.programs import CodeResult
 from lmtui.tools.registry import ToolRegistry
 from tests.tools.test_files import Bench
@@ -34,7 +35,7 @@ class FakeInterpreter:
 
 async def told(ran: CodeResult, *, sees: bool = True, **arguments: object) -> tuple[FakeInterpreter, str, str, bool, int]:
     interpreter = FakeInterpreter(ran)
-    context = replace(Bench().context(), interpreter=interpreter, sees=sees)
+    context = replace(Bench().context(), features=FeatureServices(interpreter=interpreter), sees=sees)
     result = await REGISTRY.prepare("python", json.dumps(arguments)).run(context)
     return interpreter, result.text, result.summary, result.ok, len(result.images)
 
