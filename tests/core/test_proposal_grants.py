@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import posixpath
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 
 from lmtui.core.permissions.decide import Access, Effect, Mode, Rule, Verdict, decide, parse_rule
 from lmtui.core.permissions.rules import THIS_SESSION
@@ -78,10 +80,12 @@ def test_what_is_allowed_already_brings_no_rule() -> None:
 
 
 @given(proposals())
+@example(plan(files=("src/a.py", "b c.txt"), commands=("pytest -q", "make")))
 def test_every_rule_covers_one_thing_that_the_plan_names_and_no_wildcard_does_more(proposal: Proposal) -> None:
     found = grants_of(proposal, ())
     for text in found.rules:
         rule = parse_rule(text, Effect.ALLOW, THIS_SESSION)
         assert rule.tool in ("write", "edit", "shell")
-        assert any(rule.is_exactly(each) for each in (*proposal.files, *proposal.commands)) or rule.tool != "shell"
+        named = proposal.commands if rule.tool == "shell" else tuple(map(posixpath.normpath, proposal.files))
+        assert any(rule.is_exactly(each) for each in named)
         assert rule.pattern != "*"
