@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import io
 import json
+import logging
 import math
-import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -427,20 +428,21 @@ _KINDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "float": ("a number", _number),
     "tuple[str, ...]": ("a list of texts", _texts),
 }
-_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?:(['\"])(.*?)\2|(.*?))\s*(?:(?<=\s)#.*)?\Z")
 
 
 def _dotenv(workspace: Path) -> dict[str, str]:
-    """Return the pairs of a workspace's `.env`, without quotes and trailing comments; skip all other lines."""
+    """Return the pairs of a workspace's `.env`; lines that cannot be read are skipped."""
     try:
         data = read_plain(workspace, ".env", _MAX_DOTENV_BYTES + 1)
     except (NotPlain, OSError):
         return {}
     if data is None or len(data) > _MAX_DOTENV_BYTES:
         return {}
-    text = data.decode("utf-8-sig", "replace")
-    pairs = (_LINE.match(line) for line in text.splitlines() if not line.lstrip().startswith("#"))
-    return {pair[1]: pair[3] if pair[2] else pair[4] for pair in pairs if pair}
+    from dotenv import dotenv_values  # noqa: PLC0415  (few workspaces have a .env, and every start is timed)
+
+    logging.getLogger("dotenv").setLevel(logging.ERROR)  # it warns of each line that it cannot read
+    pairs = dotenv_values(stream=io.StringIO(data.decode("utf-8-sig", "replace")), interpolate=False)
+    return {name: value for name, value in pairs.items() if value is not None}
 
 
 def shown(name: str, value: Any) -> str:

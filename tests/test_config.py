@@ -219,6 +219,15 @@ def test_what_another_program_keeps_in_dotenv_stops_nothing(workspace: Path) -> 
     assert loaded.ignored == ("TEMPERATURE in .env", "MAX_ITERATIONS in .env")
 
 
+def test_dotenv_is_read_as_other_programs_read_it(workspace: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    lines = ["# keys", "no equals sign", "export TEMPERATURE='0.5' # warm", "MAX_ITERATIONS=$HOME", "= 3"]
+    (workspace / ".env").write_text("\n".join(lines))
+    loaded = load(workspace)
+    assert loaded.config.temperature == 0.5
+    assert loaded.ignored == ("MAX_ITERATIONS in .env",)
+    assert capfd.readouterr().err == ""
+
+
 @pytest.mark.parametrize("line", ["temperature = 99", "max_iterations = 0", "max_retries = -1", "timeout_s = -1"])
 def test_numbers_out_of_their_range_are_refused(home: Path, workspace: Path, line: str) -> None:
     home.write_text(line)

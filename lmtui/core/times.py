@@ -6,8 +6,7 @@ A wall time that a zone skips (clocks go forward) means the first moment after t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
 from lmtui.core.errors import UsageError
@@ -147,11 +146,6 @@ def span_s(text: str) -> int:
     if found is None or not seconds:
         raise UsageError(f"{text[:20]!r} is not a length of time", "Write 90s, 30m, 2h or 1d.")
     return int(found[1]) * seconds
-
-
-def day_moments(day: date, clocks: Iterable[time], zone: tzinfo) -> list[datetime]:
-    """Return the moments at which a zone's clocks show these times on a day, in order, none twice."""
-    return sorted({moment_of(datetime.combine(day, clock), zone) for clock in clocks})
 
 
 def moment_text(moment: datetime, now: datetime, zone: tzinfo) -> str:
