@@ -174,7 +174,7 @@ MEANINGS = {
 HEAD = """\
 # JSON output and events
 
-Made from the program's own event classes by `make docs`; do not edit it by hand. [Scripts, CI and containers](scripts.md)
+Made from the program's own event classes by `make docs`; do not edit it. [Scripts, CI and containers](scripts.md)
 has the other options of `lmtui run`, and the exit codes.
 
 To read the result of a task, use `--output json`. It prints one object at the end:

@@ -11,7 +11,7 @@ PAGE = Path(__file__).with_name("keys.md")
 HEAD = """\
 # Keys and commands
 
-Made from the table of commands by `make docs`; do not edit it by hand. In the app `f1` shows the same, and `ctrl+p` finds
+Made from the table of commands by `make docs`; do not edit it. In the app `f1` shows the same, and `ctrl+p` finds
 commands by their names. The words in the first column are what a keymap names: see [the workbench](workbench.md).
 """
 

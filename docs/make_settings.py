@@ -10,10 +10,10 @@ PAGE = Path(__file__).with_name("settings.md")
 HEAD = """\
 # Settings
 
-Made from the program's own table by `make docs`; do not edit it by hand. In the app `f11` shows and changes them, `lmtui
+Made from the program's own table by `make docs`; do not edit it. In the app `f11` shows and changes them, `lmtui
 config show` lists each with its value and where it came from.
 
-A setting stands in `config.toml` as `name = value` (`lmtui config path` says where), in the environment or a `.env` file
+A setting is written in `config.toml` as `name = value` (`lmtui config path` says where), in the environment or a `.env` file
 under its names there, or it is a flag: `lmtui --help`. Later wins: defaults, your `config.toml`, the folder's
 `.lmagent/config.toml`, `.env`, the environment, flags. A folder's own files may only tighten until you trust them
 ([permissions](permissions.md)).

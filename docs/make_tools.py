@@ -14,8 +14,8 @@ PAGE = Path(__file__).with_name("tools.md")
 HEAD = """\
 # Tools
 
-Made from the program's own table by `make docs`; do not edit it by hand. These are the tools that a model may call; which
-of them it is told of depends on the room there is, and all of them can be called all the same. What they may do is decided
+Made from the program's own table by `make docs`; do not edit it. These are the tools that a model may call; which
+of them it is offered depends on the room there is, and all of them can be called all the same. What they may do is decided
 by [permissions](permissions.md), where they run by [the sandbox](sandbox.md). MCP servers and skills bring more
 ([servers](mcp.md), [skills](skills.md)).
 

@@ -143,7 +143,7 @@ def test_commit_subjects_are_imperative_and_short() -> None:
     wrong = [
         each
         for each in found.stdout.splitlines()
-        if not re.fullmatch(r"[a-z][a-z0-9_/., -]*: [A-Z][^.]+", each) or len(each) >= 70
+        if not re.fullmatch(r"[a-z][a-z0-9_/., -]*: [A-Z].*[^.]", each) or len(each) >= 70
     ]
     assert not wrong, "write: area: Imperative subject, under 70 characters"
 
@@ -169,7 +169,7 @@ def test_what_a_class_says_it_implements_is_there() -> None:
             assert hasattr(importlib.import_module(f"lmtui.{module.rstrip('.')}"), name), f"{module}{name} in {path}"
 
 
-SILENCED = 61
+SILENCED = 52
 
 
 def test_silenced_checks_carry_a_code_and_a_reason_and_only_fall() -> None:

@@ -61,7 +61,7 @@ def fresh_folder(folder: Path | None) -> Path:
         raise UsageError(f"cannot use {place} for the demo: {error.strerror}", "Name a folder that can be made.") from error
     if others:
         raise UsageError(
-            f"{place} holds {sanitize_line(others[0])}; the demo writes and commits, so it works in a folder of its own",
+            f"{place} holds {sanitize_line(others[0])}; the demo writes and commits, so it works in a separate folder",
             "Name a new folder, or one with nothing but .lmagent, AGENTS.md and the like.",
         )
     return place

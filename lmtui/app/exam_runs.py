@@ -69,7 +69,7 @@ class Examiner:
         for key, profile in profiles.items():
             self._profiles.put(key, profile)
         is_by_hand = any(profile.source == BY_HAND for profile in profiles.values())
-        by_hand = "; the form of calls stays as you set it by hand" if is_by_hand else ""
+        by_hand = "; the form of calls stays as you set it" if is_by_hand else ""
         return f"kept in {self._file}{by_hand}" if self._file else f"kept{by_hand}"
 
 

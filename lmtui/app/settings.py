@@ -72,7 +72,7 @@ def write_setting(file: Path, name: str, value: Any) -> None:
             stream.write(tomlkit.dumps(document))
         draft.replace(file)
     except (OSError, UnicodeDecodeError, tomlkit.exceptions.TOMLKitError) as error:
-        raise ConfigError(f"{file} cannot be changed: {error}", "Mend it, or change it by hand.") from error
+        raise ConfigError(f"{file} cannot be changed: {error}", "Fix it, or edit the file yourself.") from error
 
 
 def _put_back(file: Path, before: bytes | None) -> None:

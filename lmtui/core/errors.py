@@ -104,4 +104,4 @@ class McpError(LmtuiError):
 
 
 class JobsError(LmtuiError):
-    """The jobs of a workspace cannot be read or changed, or there is no such job."""
+    """The jobs of a workspace cannot be read or changed, or the job does not exist."""

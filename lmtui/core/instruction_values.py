@@ -109,7 +109,7 @@ NO_INSTRUCTIONS = (
 )
 INIT_TASK = """\
 Write AGENTS.md, the instructions for coding agents that work in this folder, into the file AGENTS.md. \
-If there is one, keep what is right in it and mend the rest. First look: list the folder, read the README, the project's \
+If there is one, keep what is right in it and fix the rest. First look: list the folder, read the README, the project's \
 configuration (pyproject.toml, package.json, Cargo.toml, go.mod, Makefile or the like), the CI's files, two or three typical \
 source and test files. Then write, in Markdown and at most 60 lines: what the project is, in two sentences; the commands that \
 build, run, lint and test it, one test alone included; where things are; the conventions of code, tests and commits that you \

@@ -273,7 +273,7 @@ def evidence(step: PlanStep, work: StepWork) -> str:
 def _doubt(work: StepWork, why: str) -> None:
     if not work.is_doubted:
         raise ToolError(
-            f"not completed: {why}.", "Check it now and mend what fails. If it is right as it is, complete the step again."
+            f"not completed: {why}.", "Check it now and fix what fails. If it is right as it is, complete the step again."
         )
 
 
@@ -364,7 +364,7 @@ def find_step(plan: Plan, step_id: int) -> PlanStep:
         if step.id == step_id:
             return step
     if not plan.steps:
-        raise ToolError("no approved plan, so there are no steps", "Your own list is kept by todo_add.")
+        raise ToolError("no approved plan, so no steps", "Your own list is kept by todo_add.")
     raise ToolError(f"no step {step_id} (there are: {named([step.id for step in plan.steps])})")
 
 

@@ -59,7 +59,7 @@ def find_problem(proposal: Proposal) -> str:
     known = [step.id for step in steps]
     twice = sorted({each for each in known if known.count(each) > 1})
     if twice:
-        return f"the step ids {named(twice)} stand there more than once"
+        return f"the step ids {named(twice)} occur more than once"
     for step in steps:
         if problem := _problem_of_step(step, known):
             return f"step {step.id} {problem}"
@@ -213,7 +213,7 @@ def _numbers(raw: list[object]) -> _Numbers:
     keys = [_key(each) for each in ids if each is not None]
     twice = sorted({key for key in keys if keys.count(key) > 1})
     if twice:
-        raise ToolError(f"the step ids {', '.join(twice)[:100]} stand there more than once.", f"Give the plan as {FORM}")
+        raise ToolError(f"the step ids {', '.join(twice)[:100]} occur more than once.", f"Give the plan as {FORM}")
     are_numbers = len(keys) == len(raw) and all(key.isdecimal() and len(key) < 5 and int(key) > 0 for key in keys)
     own = [int(key) for key in keys] if are_numbers else list(range(1, len(raw) + 1))
     by_id = {str(number): number for number in own}
@@ -275,9 +275,9 @@ def _line(given: object) -> str:
 
 HELP = """\
 # The plan. Change, add, move or delete what you like; empty lines and lines that begin with # do not count.
-# A step begins with "step" and its number; below it stand, each as often as needed:
+# A step begins with "step" and its number; below it come, each as often as needed:
 #   file: a path    run: a command    check: how it is verified    risk: low, medium or high    after: 1, 2
-# A text that goes on begins the next line with |
+# A text that continues begins the next line with |
 """
 _HEAD = ("title", "goal", "risk")
 _OF_STEP = ("file", "run", "check", "risk", "after")
@@ -358,7 +358,7 @@ def from_text(text: str) -> Proposal:
             head.append(each)
         else:
             known = _OF_STEP if drafts else _HEAD
-            raise UsageError(f"line {each.line}: {each.name!r} cannot stand here; there are {', '.join(known)} and step")
+            raise UsageError(f"line {each.line}: {each.name!r} is not allowed here; use one of {', '.join(known)} and step")
     used = {draft.number for draft in drafts}
     steps = tuple(_step(draft, used) for draft in drafts)
     return _checked(head, drafts, steps)
@@ -383,14 +383,14 @@ def _fields(text: str) -> Iterator[_Field]:
             continue
         if more := _MORE.fullmatch(line):
             if current is None:
-                raise UsageError(f"line {number}: nothing stands before it that could go on")
+                raise UsageError(f"line {number}: nothing before it could continue")
             current.lines.append(more[1])
             continue
         if current is not None:
             yield current
         found = _FIELD.fullmatch(line)
         if found is None:
-            raise UsageError(f"line {number}: {line.strip()[:40]!r} begins with none of the names; a text goes on with |")
+            raise UsageError(f"line {number}: {line.strip()[:40]!r} begins with none of the names; a text continues with |")
         current = _Field(number, found[1].lower(), found[2], [found[3]])
     if current is not None:
         yield current

@@ -34,7 +34,7 @@ class RoleModel:
 Roles = Mapping[ModelRole, RoleModel]
 _LIMITS = {"temperature": (0.0, 2.0), "top_p": (0.0, 1.0), "repeat_penalty": (0.0, 2.0), "seed": (0.0, 2.0**63 - 1)}
 _FORM = (
-    'Write it as "planner: NAME temperature=0.2": a role, a colon, a model, settings of its own; one of the two may be missing.'
+    'Write it as "planner: NAME temperature=0.2": a role, a colon, a model, its own settings; one of the two may be missing.'
 )
 
 

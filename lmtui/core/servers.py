@@ -101,7 +101,7 @@ class ExamState:
 OnStep = Callable[[ExamState], None]
 
 
-_SOURCES = {BY_HAND: "set by hand"}
+_SOURCES = {BY_HAND: "set manually"}
 
 
 def profile_facts(profile: ModelProfile) -> list[str]:

@@ -147,7 +147,7 @@ class NoSkills:
 
     async def listing(self) -> str:
         """Say so."""
-        return "There are no skills here."
+        return "No skills found."
 
     async def use(self, name: str) -> SkillUse:
         """Say so."""

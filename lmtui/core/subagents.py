@@ -286,7 +286,7 @@ def _list(value: object) -> list[Any]:
 def _check_ids(briefs: Sequence[Brief]) -> None:
     ids = [brief.task_id for brief in briefs]
     if twice := sorted({each for each in ids if ids.count(each) > 1}):
-        raise ToolError(f"two tasks are called {twice[0]}", "Each task_id stands for one task.")
+        raise ToolError(f"two tasks are called {twice[0]}", "Each task_id names one task.")
     for brief in briefs:
         if brief.task_id in brief.depends_on:
             raise ToolError(f"task {brief.task_id} depends on itself")

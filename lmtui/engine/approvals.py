@@ -1,4 +1,4 @@
-"""Asking the user: an open question is a pair of events around a wait.  Where nobody is there, the answer is no at once."""
+"""Asking the user: an open question is a pair of events around a wait.  Without a user, the answer is no at once."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ from lmtui.engine.usage import announce, show_usage
 
 TOPIC = "state"
 MAX_CHARS = 1_400
-_HEAD = "[How your work stands, as lmtui keeps it:"
+_HEAD = "[The state of your work, as lmtui keeps it:"
 _LOOK = "Some of what was done may not be counted yet: look at the disk before you go on, and do not repeat what is there."
 
 

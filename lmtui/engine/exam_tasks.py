@@ -156,7 +156,7 @@ def edits_exactly(call: CheckedCall) -> bool:
 
 def _numbered(path: str) -> str:
     if path not in FILES:
-        return f"Error: there is no file {path!r}"
+        return f"Error: no file {path!r}"
     return "\n".join(f"{number:5}  {line}" for number, line in enumerate(FILES[path].splitlines(), 1))
 
 
@@ -259,7 +259,7 @@ class Examinee:
         Args:
             text: what is asked.
             max_tokens: what the answer may take.
-            is_patient: there is no limit of time, for the server may load the model first.
+            is_patient: the time is not limited, for the server may load the model first.
         """
         room = THINKING_TOKENS // 2 if self.thinks else 0
         request = self._request([Message(Role.USER, text)], ToolCallFormat.NATIVE, max_tokens + room)
@@ -276,7 +276,7 @@ class Examinee:
         """Ask one step of a task.
 
         Raises:
-            ProviderError: there is no answer.
+            ProviderError: the server does not answer.
         """
         completion = await self._ask(request, _ANSWER_LIMIT_S)
         self._learn_size(self.budget(request.call_form), request, completion)
@@ -309,7 +309,7 @@ class Examinee:
                 async for piece in pieces:
                     completion = piece if isinstance(piece, Completion) else completion
         except TimeoutError as error:
-            raise ProviderError(Fault.TIMEOUT, f"there was no whole answer within {limit_s:.0f} s") from error
+            raise ProviderError(Fault.TIMEOUT, f"no complete answer within {limit_s:.0f} s") from error
         if completion is None:
             raise ProviderError(Fault.CUT, "the answer has no end")
         self.thinks = self.thinks or bool(completion.message.thinking)

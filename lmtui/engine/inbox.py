@@ -14,7 +14,9 @@ from lmtui.core.prompt_text import FilledPrompt
 _COMPACT = "/compact"
 _REMINDER = "reminder"
 _LIKE_A_COMMAND = re.compile(rf" *(?:!|{_COMPACT})")
-_LOST = "This waited when the session ended, and cannot be taken up again as it was; send it anew if you still want it: {words}"
+_LOST = (
+    "This waited when the session ended, and cannot be taken up again as it was; send it again if you still want it: {words}"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -262,7 +262,7 @@ def _found(bounds: _Bounds) -> WindowFound:
         return WindowFound(0, text)
     if not bounds.too_large:  # a bound that the time set is worth keeping only where it is more than is assumed
         tokens = bounds.whole if bounds.whole > ASSUMED_WINDOW_TOKENS else 0
-        return WindowFound(tokens, f"at least {bounds.whole:,} tokens; there was no time to try more")
+        return WindowFound(tokens, f"at least {bounds.whole:,} tokens; no time was left to try more")
     text = f"{bounds.whole:,} tokens were read whole, {bounds.too_large:,} were not"
     return WindowFound(bounds.whole, text, is_exact=bounds.is_fine)
 
@@ -271,7 +271,7 @@ _FORMS_LIMIT_S = 240.0
 _SPEED_TOKENS, _QUICK_SPEED_TOKENS = 500, 250
 _EDITS = {
     "exact": (Grade.GOOD, "exact: it quotes the text that is to be replaced"),
-    "whole": (Grade.WEAK, "whole: it cannot quote a file, so files are better written anew"),
+    "whole": (Grade.WEAK, "whole: it cannot quote a file, so files are better rewritten"),
     "": (Grade.SKIPPED, "it did not try to edit"),
 }
 

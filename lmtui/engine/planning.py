@@ -30,11 +30,11 @@ _LISTED = re.compile(r"^[^\S\n]*+(?:\d+[.)]|[-*•]|step \d+)", re.IGNORECASE | 
 _AS_VALUE = "That was a plan in words. Give it as a value: call propose_plan, or answer with this object alone, as JSON: "
 _WAITS = "the plan waits to be approved: `lmtui resume` shows it again, and --approve approves it unseen"
 _BEGIN = """\
-[The user approved the plan, as it stands below. Plan mode is over: carry it out now, step by step. After each step check it \
+[The user approved the plan below. Plan mode is over: carry it out now, step by step. After each step check it \
 as its `check` says, then call plan_complete_step with what the check gave. Do nothing that is not in the plan without need.
 
 {plan}]"""
-_REVISE = "[The user wants the plan changed, as they say. Plan mode goes on: change the plan and propose all of it again.]"
+_REVISE = "[The user wants the plan changed, as they say. Plan mode stays on: change the plan and propose all of it again.]"
 _REJECT = "[The user rejected the plan{why}. Nothing of it is to be done.]"
 _OVER = "[Plan mode is over: the tools that change things may be used again.]"
 

@@ -119,7 +119,7 @@ def tell_what_is_left(agent: Agent) -> None:
 
 
 def close_turn(agent: Agent, reason: TurnReason) -> None:
-    """End what holds for one turn: a model of its own, and the report on its budget."""
+    """End what holds for one turn: its own model, and the report on its budget."""
     restore_model(agent)
     write_report(agent, reason)
 

@@ -175,7 +175,7 @@ def digest(gist: TranscriptSummary, plan: Plan, shares: Shares, own: str = "") -
         _listed("the user also said, word for word, the newest last", whole),
         _section("files you changed, the newest first", _names(gist.changed), room // 6, LAST_FILES),
         _section("what you ran", _newest(gist.commands), room // 6),
-        _listed("what failed and is not mended yet", _failures(gist, shares.errors)),
+        _listed("what failed and is not fixed yet", _failures(gist, shares.errors)),
         _section("you said last", answer, room // 8),
         _section("files you read", _names(gist.read), room // 8),
     )

@@ -262,7 +262,7 @@ async def fill_in(agent: Agent, said: UserInput, turn_id: str) -> UserInput:
         elif prompt.file.may_run:
             text += await _output(agent, piece.text, f"{turn_id}_{number}", turn_id)
         else:
-            text += "[a command stood here; it was not run]"
+            text += "[a command was here; it was not run]"
     return replace(
         said, text=text, typed=typed or said.text, images=(*said.images, *prompt.images), prompt=None, is_from_file=True
     )
@@ -273,7 +273,7 @@ async def _output(agent: Agent, command: str, call_id: str, turn_id: str) -> str
     call = ToolCall(f"prompt_{call_id}", "shell", json.dumps({"command": command, "timeout": _TIMEOUT_S}))
     result = await run_call(agent, call, turn_id, agent.turn.files, by="file")
     if result.summary in ("refused", "not run", "stopped", "not understood"):
-        return f"[a command stood here; it was not run: {sanitize_line(result.summary)}]"
+        return f"[a command was here; it was not run: {sanitize_line(result.summary)}]"
     return _cut(result.text, _MOST_CHARS, "what the command said")
 
 

@@ -137,7 +137,7 @@ def _print(skills: list[Skill], tools: list[PromotedTool], told: int) -> None:
         print(f"{'✗' if tool.problem else '✓'} {tool.name:<24} {'tool':<12} {tool.tokens:,} tokens")
         for line in tool_facts(tool):
             print(f"    {line}")
-    print(f"What the model is told of skills before one is read: {told:,} tokens.")
+    print(f"What the model is told about skills before one is read: {told:,} tokens.")
 
 
 async def _sandbox_show(workspace: Path, arguments: argparse.Namespace) -> int:
@@ -424,7 +424,7 @@ async def _shell(workspace: Path, loaded: Loaded) -> int:
         limits = [fact for fact in status.facts if fact.startswith(("processes:", "memory:", "cpu:"))]
         for fact in (*limits, *([f"PATH: {await _path_in(sandbox)}"] if status.has_shell else ())):
             _say(f"    {fact}")
-        _say(f"Each line is a command of its own, {_SHELL_S} s at most. Ctrl+D ends.")
+        _say(f"Each line is a separate command, {_SHELL_S} s at most. Ctrl+D ends.")
         while line := await asyncio.to_thread(_read_line):
             await _run_line(sandbox, line)
         return 0

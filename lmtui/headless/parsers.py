@@ -38,7 +38,7 @@ def show_page(topic: str) -> None:
         near = difflib.get_close_matches(topic, pages, n=1)
         if not about and not near:
             raise UsageError(f"no page says anything about {topic!r}", "`lmtui help` lists the pages.")
-        print(f"no page {topic!r}. It stands on: {', '.join((about or near)[:_MOST_FOUND])}")
+        print(f"no page {topic!r}. It builds on: {', '.join((about or near)[:_MOST_FOUND])}")
         return
     print(page.read_text(encoding="utf-8"), end="")
 
@@ -341,7 +341,7 @@ def scheduler_parser() -> Parser:
 
 def serve_parser() -> Parser:
     """Return the parser of `lmtui serve`."""
-    parser = _parser("serve", "The full-screen app in a browser; each tab is a screen of its own.", "lmtui serve ~/src/parser")
+    parser = _parser("serve", "The full-screen app in a browser; each tab has its own screen.", "lmtui serve ~/src/parser")
     parser.add_argument("dir", nargs="?", metavar="DIR")
     parser.add_argument("--host", default="127.0.0.1", help="address to serve on; any address except loopback needs a PIN")
     parser.add_argument("--port", type=int, default=8000, metavar="N")

@@ -349,7 +349,7 @@ class Reporter:
                 line = f"{sanitize_line(reason)}; again in {wait_s:g} s{times}"
             case WaitSet(until=until, why=why):
                 when = moment_text(until, datetime.now(UTC), LocalZone())
-                line = f"waits until {when}: {sanitize_line(why)}  (lmtui or `lmtui scheduler` goes on then)"
+                line = f"waits until {when}: {sanitize_line(why)}  (lmtui or `lmtui scheduler` resumes it then)"
             case Notice(level=level, text=text) if level is not Level.INFO:
                 line = f"{level}: {sanitize_line(text)}"
             case event:

@@ -76,9 +76,9 @@ def _ask(workspace: Path, trust: CompositeTrust, *, is_yes: bool) -> int:
         print(f"Trusted by now: {kinds_text(trusted)}.  It is about: {kinds_text(items)}.")
     if not is_yes and not (sys.stdin.isatty() and sys.stdout.isatty()):
         held = "None of this holds." if not trusted else "The rest does not hold."
-        print(f"{held} `lmtui config trust --yes` trusts it as it stands; a change asks again.")
+        print(f"{held} `lmtui config trust --yes` trusts it as it is now; a change asks again.")
         return EXIT_BLOCKED
-    typed = "y" if is_yes else input(f"Trust all of this, as it stands now? [y/N{offer(items)}] ").strip().lower()
+    typed = "y" if is_yes else input(f"Trust all of this as it is now? [y/N{offer(items)}] ").strip().lower()
     if typed == KEY and offer(items):
         choose_reach(items, lambda name, reach: set_reach(workspace, name, reach), input, print)
         return _ask(workspace, trust, is_yes=False)

@@ -133,7 +133,7 @@ _STOP = "BLOCKED: the demo's script cannot go on, as a call was refused or came 
 _AGENTS_DEMO_TURNS = (
     ScriptedTurn(
         "I am a script, not a model, but the tools and the sandbox are real. First I look around.",
-        thinking="A new package: look at the folder, write code and tests, run them, mend, commit.",
+        thinking="A new package: look at the folder, write code and tests, run them, fix, commit.",
         calls=(_call("ls", path="."), _call("git_status")),
     ),
     ScriptedTurn(
@@ -157,7 +157,7 @@ _AGENTS_DEMO_TURNS = (
     ScriptedTurn("Now the tests, in the sandbox.", calls=(_call("shell", command=TEST_COMMAND),)),
     ScriptedTurn(
         "One test fails: several signs in a row give several hyphens, and the ends keep theirs. I read the function again.",
-        thinking="The pattern replaces each character by itself. A plus sign and a strip mend both.",
+        thinking="The pattern replaces each character by itself. A plus sign and a strip fix both.",
         calls=(_call("read", path="slugs/__init__.py"),),
         expect="FAILED",
         otherwise=_STOP.format("the tests should have failed once."),
@@ -318,7 +318,7 @@ from collections import Counter
 
 
 def count_words(text: str) -> Counter[str]:
-    """Return how often each word stands in a text, whatever its case."""
+    """Return how often each word occurs in a text, whatever its case."""
     return Counter(text.lower().split())
 '''
 _TEST = """import unittest

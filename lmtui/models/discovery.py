@@ -87,10 +87,10 @@ def what_answers(reply: ServerReply) -> str:
     if not reply.status:
         return f"something is there, but {reply.why}; {CHECK}"
     if 300 <= reply.status < 400:
-        return f"it sends elsewhere (HTTP {reply.status}): a proxy or a login stands before it; {CHECK}"
+        return f"it sends elsewhere (HTTP {reply.status}): a proxy or a login is in front of it; {CHECK}"
     is_page = "html" in reply.content_type or reply.start.lstrip()[:1] == "<"
     if is_page and _LOGIN.search(reply.start):
-        return f"a login page answers (HTTP {reply.status}): a proxy stands before the server, or this is another service"
+        return f"a login page answers (HTTP {reply.status}): a proxy is in front of the server, or this is another service"
     if is_page:
         return f"a web page answers (HTTP {reply.status}), no model server; {CHECK}"
     if reply.status == 404:

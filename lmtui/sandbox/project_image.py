@@ -143,7 +143,7 @@ def digest_of(texts: Mapping[str, str]) -> str:
 
 
 def built_from(engine: DockerClient, name: str) -> str | None:
-    """Return the digest of the description that an image was built from, None if there is no such image.  Blocks."""
+    """Return the digest of the description that an image was built from, None if the image does not exist.  Blocks."""
     found = engine.images.list(name)
     return str(found[0].labels.get(_LABEL, "")) if found else None
 

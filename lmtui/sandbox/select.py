@@ -296,7 +296,7 @@ def _status(backend: Backend, workspace: Path, notes: Sequence[str], options: Op
         text = f"{backend.name} (reduced): no private /tmp, other processes visible, .git put back afterwards; {network}"
     reason = "; ".join(notes)
     if options.network == "proxy" and not is_proxied:
-        reason = f"{reason}; the proxy needs docker, podman or bubblewrap, so there is no network".lstrip("; ")
+        reason = f"{reason}; the proxy needs docker, podman or bubblewrap, so the network is off".lstrip("; ")
     return SandboxStatus(
         backend=backend.name,
         network=network if is_proxied else backend.network,

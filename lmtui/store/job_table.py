@@ -420,7 +420,7 @@ class JobFile:
             self._aside = f"{self._path}.{stamp}.aside"
             _log.warning("%s is not a table of jobs that this lmtui can read; it is %s now", self._path, self._aside)
         except OSError as error:
-            raise JobsError(f"{self._path} is not a table of lmtui's and cannot be set aside: {error.strerror}") from error
+            raise JobsError(f"{self._path} is not a table of lmtui's and cannot be moved away: {error.strerror}") from error
 
 
 class _Foreign(Exception):

@@ -125,7 +125,7 @@ async def _report(arguments: ReportArguments, context: ToolContext) -> ToolResul
 
 DELEGATE = Tool(
     name="delegate",
-    description="Have a sub-agent do one task that stands alone.",
+    description="Have a sub-agent do one self-contained task.",
     arguments=DelegateArguments,
     run=_delegate,
     access=always(Access.NONE),

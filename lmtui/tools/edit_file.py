@@ -185,7 +185,7 @@ class EditArguments(Arguments):
         also=("old", "old_string", "oldString", "old_str", "old_text", "find"), doc="text as it is in the file, found once"
     )
     replace: str = argument(also=("new", "new_string", "newString", "new_str", "new_text", "replacement"))
-    all: bool = argument(False, also=("replace_all", "replaceAll"), doc="change every place")  # noqa: FBT003  (a default)
+    all: bool = argument(default=False, also=("replace_all", "replaceAll"), doc="change every place")
 
 
 async def _edited(arguments: EditArguments, context: ToolContext) -> tuple[FileContent, TextFile, Edited]:

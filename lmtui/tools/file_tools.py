@@ -52,7 +52,7 @@ class GrepArguments(Arguments):
     path: WorkspacePath = path_argument("")
     paths: list[WorkspacePath] = argument([], also=("files", "directories"), is_told=False, max_length=_MAX_PLACES)
     glob: str = argument("", also=("include", "file_pattern"), doc="only these files")
-    ignore_case: bool = argument(False, also=("case_insensitive", "i"))  # noqa: FBT003  (a default)
+    ignore_case: bool = argument(default=False, also=("case_insensitive", "i"))
     context: int = argument(0, also=("context_lines",), ge=0, le=20)
     mode: GrepMode = argument(GrepMode.CONTENT, also=("output_mode",))
 

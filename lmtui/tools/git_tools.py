@@ -24,7 +24,7 @@ class GitDiffArguments(Arguments):
     """Of what."""
 
     path: WorkspacePath = argument("", also=("file", "file_path"))
-    staged: bool = argument(False, also=("cached",))  # noqa: FBT003  (a default)
+    staged: bool = argument(default=False, also=("cached",))
 
 
 class GitAddArguments(Arguments):
@@ -37,15 +37,15 @@ class GitCommitArguments(Arguments):
     """With which words."""
 
     message: str = argument(also=("msg", "commit_message"))
-    allow_empty: bool = argument(False, is_told=False)  # noqa: FBT003  (a default)
+    allow_empty: bool = argument(default=False, is_told=False)
 
 
 class GitBranchArguments(Arguments):
     """Which branch; none lists them."""
 
     name: str = argument("", also=("branch",))
-    create: bool = argument(False, doc="make it and switch to it")  # noqa: FBT003  (a default)
-    switch: bool = argument(False)  # noqa: FBT003  (a default)
+    create: bool = argument(default=False, doc="make it and switch to it")
+    switch: bool = argument(default=False)
 
 
 async def _status(_: GitStatusArguments, context: ToolContext) -> ToolResult:

@@ -137,7 +137,7 @@ BACKGROUND = Tool(
 _MIN_MEMORY_MB = 64
 _PLAIN_PATH = re.compile(r"/[\w./@%+:,-]+")  # what a shell takes as it is
 _FIRST_OUTPUT_S = 2.0
-_HOW_TO_GO_ON = '; the tool background goes on with it: {{"id": "{id}"}} reads, {{"id": "{id}", "action": "stop"}} ends it'
+_HOW_TO_GO_ON = '; the tool background continues it: {{"id": "{id}"}} reads, {{"id": "{id}", "action": "stop"}} ends it'
 
 
 TIMEOUT_DOC = "seconds; default {limits.timeout_s}, limit {limits.max_timeout_s}"

@@ -55,7 +55,7 @@ async def _wait(arguments: WaitArguments, context: ToolContext) -> ToolResult:
         context.agent.wait(until, arguments.reason)
     except UsageError as error:
         raise ToolError(str(error), error.hint) from error
-    return ToolResult(f"The session sleeps now and goes on at {until.isoformat(timespec='seconds')}.", arguments.until[:40])
+    return ToolResult(f"The session sleeps now and continues at {until.isoformat(timespec='seconds')}.", arguments.until[:40])
 
 
 def _until(text: str, now: datetime) -> datetime:

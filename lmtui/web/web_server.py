@@ -351,7 +351,7 @@ def serve(arguments: list[str], workspace: Path, host: str, port: int, pin: str)
         links += 1
         print("One link, for one browser:" if links == 1 else "For another browser:", link, flush=True)
 
-    print(f"lmtui on {workspace}; ctrl+c ends it. Each tab is a screen of its own.", flush=True)
+    print(f"lmtui on {workspace}; ctrl+c ends it. Each tab has its own screen.", flush=True)
     server = WebServer(command, host, port, AccessControl(names_of(host, port), pin), tell)
     asyncio.run(server.run())
     return 0

@@ -207,7 +207,7 @@ async def test_what_was_set_by_hand_stays(bench: Bench) -> None:
     kept = ProfileStore().get(bench.key())
     assert (kept.call_form, kept.source, kept.note) == (ToolCallFormat.SCHEMA, BY_HAND, "you set it")
     assert kept.edit_form == "exact"
-    assert "by hand" in state.kept
+    assert "as you set it" in state.kept
 
 
 async def test_an_exam_that_is_stopped_keeps_what_it_has(bench: Bench) -> None:

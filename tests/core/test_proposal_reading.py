@@ -89,7 +89,7 @@ def test_ids_in_words_become_numbers(after: object) -> None:
         ({"title": "t", "steps": '[{"id": 1, "text": "cut'}, "not a complete JSON list"),
         ({"title": "t", "steps": '[{"id": 1, "text": "a"}, {"id": 2, "te'}, "not a complete JSON list"),
         ({"title": "t", "steps": [{"text": "a", "depends_on": [5]}]}, "'5', which is not a step"),
-        ({"title": "t", "steps": [{"id": "a", "text": "a"}, {"id": "a", "text": "b"}]}, "ids a stand there more than once"),
+        ({"title": "t", "steps": [{"id": "a", "text": "a"}, {"id": "a", "text": "b"}]}, "ids a occur more than once"),
         (
             {"title": "t", "steps": [{"id": 1, "text": "a", "depends_on": [2]}, {"id": 2, "text": "b", "depends_on": [1]}]},
             "wait",

@@ -46,7 +46,7 @@ def test_a_step_without_a_number_gets_the_next() -> None:
     ("old", "new", "words"),
     [
         ("  check: it passes", "  it passes", "line 12: 'it passes' begins with none of the names"),
-        ("  check:", "  checks:", "line 12: 'checks' cannot stand here"),
+        ("  check:", "  checks:", "line 12: 'checks' is not allowed here"),
         ("after: 1", "after: 1, 9", "line 13: after names '9', which is not a step"),
         ("after: 1", "after: one", "line 13: after names 'one'"),
         ("step 2:", "step 1:", "line 10: there is a step 1 already"),
@@ -54,7 +54,7 @@ def test_a_step_without_a_number_gets_the_next() -> None:
         ("step 2: Test it", "step 2:", "line 10: step 2 has no description"),
         ("  risk: medium", "  after: 2", "line 6: steps 1 → 2 → 1 wait for each other"),
         ("title: Nested comments", "", "line 1: it has no title"),
-        ("title: Nested comments", "  | more", "line 1: nothing stands before it"),
+        ("title: Nested comments", "  | more", "line 1: nothing before it could continue"),
     ],
 )
 def test_a_mistake_is_named_with_its_line(old: str, new: str, words: str) -> None:

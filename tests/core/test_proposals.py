@@ -29,7 +29,7 @@ def test_steps_that_wait_only_for_steps_before_them_can_be_carried_out(proposal:
         (plan(), "no steps"),
         (plan(step(1), title=" "), "no title"),
         (plan(*map(step, range(1, MAX_STEPS + 2))), f"31 steps, at most {MAX_STEPS}"),
-        (plan(step(1), step(1)), "ids 1 stand there more than once"),
+        (plan(step(1), step(1)), "ids 1 occur more than once"),
         (plan(step(1, 7)), "step 1 depends on 7, which is not a step"),
         (plan(step(1, 1)), "1 → 1 wait for each other"),
         (plan(step(1, 3), step(2, 1), step(3, 2)), "wait for each other"),

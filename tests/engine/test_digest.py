@@ -94,7 +94,7 @@ def test_an_error_is_open_until_the_call_goes_well_or_its_file_is_changed(
 ) -> None:
     talk = talk_of(*calls)
     text = digest(talk.gist(len(talk.entries)), Plan(), SHARES)
-    assert ("what failed and is not mended yet" in text) == is_open
+    assert ("what failed and is not fixed yet" in text) == is_open
     assert not is_open or calls[-1 if calls[-1][3] is False else 0][2] in text
 
 

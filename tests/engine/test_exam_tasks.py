@@ -43,7 +43,7 @@ def test_a_task_is_right_by_what_was_done(task: ExamTask, calls: list[CheckedCal
         (LS, "port.txt\ntotal.py"),
         (PORT, "    1  8123"),
         (CAT, "8123"),
-        (CheckedCall("read", {"path": "gone"}), "Error: there is no file 'gone'"),
+        (CheckedCall("read", {"path": "gone"}), "Error: no file 'gone'"),
         (CheckedCall("grep", {"pattern": "return"}), "total.py:1:     return a - b"),
         (CheckedCall("grep", {"pattern": "zzz"}), "no match"),
         (MEND, "ok"),

@@ -67,7 +67,7 @@ async def test_a_denied_command_does_not_run_and_is_not_sent() -> None:
     rig = Rig(provider, listing(), rules=(Rule(Effect.DENY, "shell", "ls *"), Rule(Effect.DENY, "shell", "ls")))
     text = await begin(rig, PromptFile("look", "See !`ls`.", "look.md"))
     assert rig.sandbox.ran == []
-    assert text == "See [a command stood here; it was not run: refused]."
+    assert text == "See [a command was here; it was not run: refused]."
     assert "ls" not in provider.requests[0].messages[-1].text
 
 
@@ -94,7 +94,7 @@ async def test_an_interrupt_while_its_commands_run_keeps_the_words() -> None:
 async def test_commands_that_are_not_trusted_do_not_run_and_the_text_is_sent() -> None:
     rig = Rig(FakeProvider(DONE), listing())
     file = PromptFile("look", "See !`ls` now.", ".claude/commands/look.md", is_own=False, may_run=False)
-    assert await begin(rig, file) == "See [a command stood here; it was not run] now."
+    assert await begin(rig, file) == "See [a command was here; it was not run] now."
     assert rig.sandbox.ran == []
     assert any("not trusted" in event.text for event in rig.events if isinstance(event, Notice))
 

@@ -47,7 +47,7 @@ async def test_todos_are_as_they_were_when_the_turn_began() -> None:
     assert texts(rig) == ["write it pending", "test it pending"]
     await rig.run("and now?")
     told = rig.provider.requests[-1].messages[-1].text
-    assert "How your work stands" in told
+    assert "The state of your work" in told
     assert "2 test it" in told
     assert "ship it" not in told
     await rewind(rig, "turn_1")

@@ -38,7 +38,7 @@ async def test_the_tool_ends_the_turn_behind_the_calls_of_its_message() -> None:
     assert [event.plan.todos[0].text for event in rig.events if isinstance(event, PlanChanged)] == ["look"]
     until = next(event.until for event in rig.events if isinstance(event, WaitSet))
     told = next(event.result for event in rig.events if isinstance(event, ToolCallFinished) and event.tool == "wait")
-    assert f"goes on at {until.isoformat(timespec='seconds')}" in told
+    assert f"continues at {until.isoformat(timespec='seconds')}" in told
     assert timedelta(hours=1, minutes=59) < until - datetime(2026, 1, 1, 12, tzinfo=UTC) < timedelta(hours=2, minutes=1)
     await rig.session.close()
 

@@ -68,7 +68,7 @@ def test_each_step_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (ModelProfile(), []),
         (PROFILE, ["calls: text (exam)", "edits: exact", "reads 78, writes 23 tokens/s", "window 4,096 by probe"]),
-        (ModelProfile(ToolCallFormat.SCHEMA, source=BY_HAND), ["calls: schema (set by hand)"]),
+        (ModelProfile(ToolCallFormat.SCHEMA, source=BY_HAND), ["calls: schema (set manually)"]),
         (ModelProfile(write_tokens_per_s=7.4), ["writes 7 tokens/s"]),
     ],
 )

@@ -135,7 +135,7 @@ def test_an_edit_that_is_no_plan_is_named_by_its_line_and_opened_again() -> None
         return text.replace("title:", "titel:") if len(seen) == 1 else text.replace("titel:", "title:")
 
     paper, session = edited_with(edit, "e", "yes", "y")
-    assert any("line 6: 'titel' cannot stand here" in line for line in paper.said)
+    assert any("line 6: 'titel' is not allowed here" in line for line in paper.said)
     assert "titel:" in seen[1]
     assert decided(session)[0].edited is None
 

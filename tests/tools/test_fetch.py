@@ -43,7 +43,7 @@ async def test_a_page_is_told_as_data_with_where_it_is_from() -> None:
 async def test_a_long_page_is_read_on_by_its_offset() -> None:
     page = Page(URL, "text/plain", "a" * 20_000 + "b" * 5_000, is_cut=True)
     first = await fetched(page)
-    assert "[characters 0 to 20,000 of 25,000; offset=20000 goes on]" in first.text
+    assert "[characters 0 to 20,000 of 25,000; offset=20000 continues]" in first.text
     rest = await fetched(page, offset=20_000)
     assert rest.text.count("b") > 4_990
     assert "larger than what is fetched" in rest.text
@@ -106,7 +106,7 @@ async def test_a_selector_is_passed_on_and_missed_where_the_page_is_not_html() -
 
 async def test_a_page_is_cut_where_it_is_told_to() -> None:
     result = await fetched(Page(URL, "text/plain", "a" * 9), max_chars=3)
-    assert result.text.endswith("\naaa\n[characters 0 to 3 of 9; offset=3 goes on]")
+    assert result.text.endswith("\naaa\n[characters 0 to 3 of 9; offset=3 continues]")
 
 
 async def test_a_request_that_is_no_get_is_refused_by_name() -> None:

@@ -108,7 +108,7 @@ async def test_a_background_command_says_how_to_go_on_with_it() -> None:
     started = await REGISTRY.prepare("shell", '{"command": "npm run dev", "background": true}').run(bench.context())
     assert bench.sandbox.ran == []
     assert started.text == (
-        'output of b1\n(b1 running for 3 s; the tool background goes on with it: {"id": "b1"} reads, '
+        'output of b1\n(b1 running for 3 s; the tool background continues it: {"id": "b1"} reads, '
         '{"id": "b1", "action": "stop"} ends it)'
     )
     listed = await REGISTRY.prepare("background", "{}").run(bench.context())

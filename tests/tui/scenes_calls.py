@@ -1,4 +1,4 @@
-"""In which form the model calls tools: where the tools stand in the window, and after it was set by hand."""
+"""In which form the model calls tools: where the tools stand in the window, and after it was set manually."""
 
 from __future__ import annotations
 

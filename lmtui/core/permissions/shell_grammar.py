@@ -65,7 +65,7 @@ def glob_risks(command: SimpleCommand) -> Iterator[Risk]:
     """Yield the patterns that may mean a file named like an option."""
     for index, pattern in enumerate(command.globs):
         if pattern[:1] in ("*", "?") and index > 0:
-            yield Risk(index, f"{command.words[index]} may stand for a file named like an option")
+            yield Risk(index, f"{command.words[index]} may match a file named like an option")
 
 
 @dataclass(frozen=True, slots=True)

@@ -279,7 +279,7 @@ _BUILT_IN = word_set(
     "while { }"
 )
 _FUNCTION = re.compile(r"([\w-]+)\s*\(\)|\bfunction\s+([\w-]+)")
-_UNSAFE = "{whose} hooks before tool calls cannot be read, so each call is asked about until {file} is mended"
+_UNSAFE = "{whose} hooks before tool calls cannot be read, so each call is asked about until {file} is fixed"
 _UNTRUSTED = (
     "{count} of this folder ({files}) left out: nobody said yes to {it} as {it_is} now.  `/trust` or `lmtui config trust` asks."
 )

@@ -141,7 +141,7 @@ def forget_folder(folder: str) -> None:
             try:
                 file.unlink()
             except OSError as error:
-                raise ConfigError(f"{file} cannot be removed: {error.strerror}", "Remove it by hand.") from error
+                raise ConfigError(f"{file} cannot be removed: {error.strerror}", "Remove it yourself.") from error
 
 
 def _all_known() -> list[tuple[Path, Known]]:

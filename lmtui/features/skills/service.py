@@ -142,7 +142,7 @@ class SkillShelf:
         ready = [_line(skill.name, skill.description) for skill in await self.found() if skill.state is SkillState.READY]
         tools = await asyncio.to_thread(self.promoted)
         ready += [f"- {tool.name} (a tool): {tool.description}" for tool in tools if not tool.problem]
-        return "\n".join(ready) or "There are no skills here."
+        return "\n".join(ready) or "No skills found."
 
     async def use(self, name: str) -> SkillUse:
         """Return a skill to be followed.

@@ -278,7 +278,7 @@ def read_json(text: str, *, may_close: bool = False) -> object:
     reader = LiteralReader(text, may_close=may_close)
     value = reader.value()
     if text[reader.at :].strip("}]) \t\r\n;,>"):
-        raise UnreadableLiteral("something stands behind it")
+        raise UnreadableLiteral("something follows it")
     return value
 
 
