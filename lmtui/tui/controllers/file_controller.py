@@ -59,7 +59,7 @@ class FileFilter(OnFiles):
             await self._stage.panes.query_one("#files-pane").mount(self._line, before=tree)
         if self._stage.pane != "files" and not tree.is_on_screen:
             self._stage.go_to("files")
-        self._line.ask(self, "find a file", self._words, move=tree.move_cursor)
+        self._line.ask(self, "find a file", self._words, move=tree.cursor.move)
         if self._index is None:
             self._work(self._read_paths())
 
@@ -78,7 +78,7 @@ class FileFilter(OnFiles):
     def done(self, _: str) -> None:
         """Open the file that is marked."""
         if self._tree is not None:
-            self._tree.choose()
+            self._tree.action_select()
 
     def given_up(self) -> None:
         """Show the tree again, at the file that was marked last."""
@@ -205,7 +205,7 @@ class FileController(OnFiles):
         try:
             entries = await files.list(path)
         except LmtuiError as error:
-            tree.drop_listing(path)
+            tree.set_listing(path, None)
             if not path:
                 self._stage.say(error.full_text(), "warning")
             return
@@ -238,17 +238,18 @@ class FileController(OnFiles):
 
     def _toggle_hidden(self) -> None:
         if self._tree is not None:
-            is_shown = self._tree.action_toggle_hidden()
+            is_shown = self._tree.toggle_hidden()
             self._stage.say(f"what ignore rules leave out is {'shown' if is_shown else 'hidden'}")
 
     def _mark(self) -> None:
-        if self._tree is not None and (path := self._tree.current_path):
-            self.put_into_prompt(mention_text(f"{path}/" if self._tree.is_on_folder else path))
+        marked = self._tree.current if self._tree is not None else None
+        if marked is not None:
+            self.put_into_prompt(mention_text(f"{marked.path}/" if marked.kind == "dir" else marked.path))
 
     async def _edit(self) -> None:
-        if self._tree is None or self._files is None or self._tree.is_on_folder or not self._tree.current_path:
-            return
-        self._work(self._edit_file(self._tree.current_path))
+        marked = self._tree.current if self._tree is not None else None
+        if marked is not None and marked.kind != "dir":
+            self._work(self._edit_file(marked.path))
 
     async def _edit_file(self, path: str) -> None:
         if self._files is None:

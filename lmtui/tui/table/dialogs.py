@@ -128,21 +128,24 @@ READING: tuple[Command, ...] = (
         ("w",), "wrap", runs="focused.toggle_wrap",
     ),
     Command("viewer.copy", Scope.VIEWER, "Copy line", "Copy the line.", ("y",)),
-    Command("viewer.left", Scope.VIEWER, "Left", "Scroll long lines.", ("left",), runs="focused.scroll_aside_left"),
-    Command("viewer.right", Scope.VIEWER, "Right", "Scroll long lines.", ("right",), runs="focused.scroll_aside_right"),
+    Command("viewer.left", Scope.VIEWER, "Left", "Scroll long lines.", ("left",), runs="focused.scroll_aside('left')"),
+    Command("viewer.right", Scope.VIEWER, "Right", "Scroll long lines.", ("right",), runs="focused.scroll_aside('right')"),
 )  # fmt: skip
 
 
 PANES: tuple[Command, ...] = (
-    Command("lines.up", Scope.MOVING, "Up", "Move up.", ("up", "k"), runs="focused.cursor_up"),
-    Command("lines.down", Scope.MOVING, "Down", "Move down.", ("down", "j"), runs="focused.cursor_down"),
+    Command("lines.up", Scope.MOVING, "Up", "Move up.", ("up", "k"), runs="focused.move('up')"),
+    Command("lines.down", Scope.MOVING, "Down", "Move down.", ("down", "j"), runs="focused.move('down')"),
     Command(
         "lines.page_up", Scope.MOVING, "Page up", "Move a page up (in the prompt too).",
-        ("pageup", "b"), runs="focused.page_up",
+        ("pageup", "b"), runs="focused.move('page_up')",
     ),
-    Command("lines.page_down", Scope.MOVING, "Page down", "Move a page down.", ("pagedown", "space"), runs="focused.page_down"),
-    Command("lines.home", Scope.MOVING, "Beginning", "Go to the beginning.", ("home", "g"), runs="focused.home"),
-    Command("lines.end", Scope.MOVING, "End", "Go to the end and follow it.", ("end", "G"), runs="focused.end"),
+    Command(
+        "lines.page_down", Scope.MOVING, "Page down", "Move a page down.",
+        ("pagedown", "space"), runs="focused.move('page_down')",
+    ),
+    Command("lines.home", Scope.MOVING, "Beginning", "Go to the beginning.", ("home", "g"), runs="focused.move('home')"),
+    Command("lines.end", Scope.MOVING, "End", "Go to the end and follow it.", ("end", "G"), runs="focused.move('end')"),
     Command(
         "lines.select", Scope.LINES, "Open", "Fold or unfold, open a folder, show a file or a call.",
         ("enter",), "open", runs="focused.select",
@@ -150,24 +153,24 @@ PANES: tuple[Command, ...] = (
     Command("lines.copy", Scope.LINES, "Copy", "Copy what the cursor is on.", ("y",), "copy"),
     Command(
         "chat.next_turn", Scope.LINES, "Next turn", "Go to what you said next.",
-        ("right_curly_bracket",), runs="focused.next_turn",
+        ("right_curly_bracket",), runs="focused.jump('turn', 1)",
     ),
     Command(
         "chat.previous_turn", Scope.LINES, "Turn before", "Go to what you said before.",
-        ("left_curly_bracket",), runs="focused.previous_turn",
+        ("left_curly_bracket",), runs="focused.jump('turn', -1)",
     ),
-    Command("chat.next_call", Scope.LINES, "Next call", "Go to the next tool call.", ("c",), runs="focused.next_call"),
+    Command("chat.next_call", Scope.LINES, "Next call", "Go to the next tool call.", ("c",), runs="focused.jump('call', 1)"),
     Command(
         "chat.previous_call", Scope.LINES, "Call before", "Go to the tool call before.",
-        ("C",), runs="focused.previous_call",
+        ("C",), runs="focused.jump('call', -1)",
     ),
-    Command("chat.next_error", Scope.LINES, "Next failure", "Go to the next failure.", ("e",), runs="focused.next_error"),
+    Command("chat.next_error", Scope.LINES, "Next failure", "Go to the next failure.", ("e",), runs="focused.jump('error', 1)"),
     Command(
         "chat.previous_error", Scope.LINES, "Failure before", "Go to the failure before.",
-        ("E",), runs="focused.previous_error",
+        ("E",), runs="focused.jump('error', -1)",
     ),
-    Command("files.open", Scope.FILES, "Open folder", "Open the folder.", ("right", "l"), runs="focused.expand"),
-    Command("files.close", Scope.FILES, "Close folder", "Close the folder.", ("left", "h"), runs="focused.collapse"),
+    Command("files.open", Scope.FILES, "Open folder", "Open the folder.", ("right", "l"), runs="focused.folder('open')"),
+    Command("files.close", Scope.FILES, "Close folder", "Close the folder.", ("left", "h"), runs="focused.folder('close')"),
     Command(
         "files.diff", Scope.FILES, "Difference", "Show how the session changed this file.",
         ("d",), "diff", runs="screen.files_diff",
@@ -225,11 +228,11 @@ CHAT: tuple[Command, ...] = (
     ),
     Command(
         "chat.next_change", Scope.CHAT, "Next change", "Go to the next call that changed files.",
-        ("f",), runs="next_change",
+        ("f",), runs="jump('change', 1)",
     ),
     Command(
         "chat.previous_change", Scope.CHAT, "Change before", "Go to the call before that changed files.",
-        ("F",), runs="previous_change",
+        ("F",), runs="jump('change', -1)",
     ),
     Command(
         "app.mouse", Scope.APP, "Mouse on or off", "Leave the mouse to the terminal, which then selects text; or take it.",
@@ -237,10 +240,10 @@ CHAT: tuple[Command, ...] = (
     ),
     Command(
         "copying.start", Scope.LINES, "Copy mode", "Move a cursor over the text to select and copy some of it.",
-        ("v",), "select", runs="focused.start_copying",
+        ("v",), "select", runs="focused.copying('start')",
     ),
-    Command("changes.select", Scope.CHANGES, "Copy mode", "Select and copy text.", ("v",), runs="focused.start_copying"),
-    Command("viewer.select", Scope.VIEWER, "Copy mode", "Select and copy text.", ("v",), runs="focused.start_copying"),
+    Command("changes.select", Scope.CHANGES, "Copy mode", "Select and copy text.", ("v",), runs="focused.copying('start')"),
+    Command("viewer.select", Scope.VIEWER, "Copy mode", "Select and copy text.", ("v",), runs="focused.copying('start')"),
     _step("left", "Left", "Move the cursor left.", "left", "h"),
     _step("right", "Right", "Move the cursor right.", "right", "l"),
     _step("up", "Up", "Move the cursor up.", "up", "k"),

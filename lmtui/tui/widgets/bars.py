@@ -15,7 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from lmtui.tui.commands import Command, command, first_key, hint_text
-from lmtui.tui.lines.surface import WidgetOptions
+from lmtui.tui.lines.frames import WidgetOptions
 
 
 @dataclass(frozen=True, slots=True)
