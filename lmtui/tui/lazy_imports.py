@@ -12,15 +12,16 @@ from lmtui.tui.controllers.prompt_file_controller import InstructionController, 
 from lmtui.tui.controllers.session_controller import SessionController
 from lmtui.tui.controllers.skill_controller import SkillController
 from lmtui.tui.editor import has_job_control
-from lmtui.tui.modals.approval import Approval, Batch, CommandEdit, GrantChoice
+from lmtui.tui.modals.approval import Batch, CommandEdit, GrantChoice, request_asked
+from lmtui.tui.modals.consent import question_of
 from lmtui.tui.modals.context_window import BudgetController
 from lmtui.tui.modals.hunks import approval_of
 from lmtui.tui.modals.models import ModelController
 from lmtui.tui.modals.picker import AskText, Confirm, Picker, Reading
 from lmtui.tui.modals.rule_list import Rules
 from lmtui.tui.modals.settings import SettingsController
-from lmtui.tui.modals.trust_question import TrustController, TrustQuestion
-from lmtui.tui.modals.undo import RestoreQuestion
+from lmtui.tui.modals.trust_question import TrustController, trust_dialog
+from lmtui.tui.modals.undo import restore_dialog
 from lmtui.tui.perf_overlay import GcPolicy, PerfOverlay
 from lmtui.tui.router import Router
 from lmtui.tui.screens.changes_screen import NO_CHANGES, ChangeSources, ChangesScreen, ChangeView, turns_of
@@ -57,9 +58,11 @@ class LazyImports:
     skills_part = SkillController
     trust_part = TrustController
     plan_part = PlanController
-    approval = Approval
+    request_asked = staticmethod(request_asked)
     approval_of = staticmethod(approval_of)
-    beside_approval = (AskText, Batch, CommandEdit, GrantChoice, Reading)
+    beside_approval = (AskText, CommandEdit, GrantChoice, Reading)
+    batch = Batch
+    question_of = staticmethod(question_of)
     picker = Picker
     ask_text = AskText
     confirm = Confirm
@@ -69,9 +72,9 @@ class LazyImports:
     change_view = ChangeView
     no_changes = NO_CHANGES
     turns_of = staticmethod(turns_of)
-    restore = RestoreQuestion
+    restore = staticmethod(restore_dialog)
     rules = Rules
-    trust = TrustQuestion
+    trust = staticmethod(trust_dialog)
     help = Help
     has_job_control = staticmethod(has_job_control)
     header_parts = staticmethod(header_parts)

@@ -90,7 +90,7 @@ class ApprovalActions(Screen[None]):
     def is_asked(self) -> bool:
         """Tell whether a question is up and has the keys."""
         dialogs = self.dialogs
-        return dialogs is not None and any(isinstance(each, dialogs.approval) for each in self.app.screen_stack)
+        return dialogs is not None and any(dialogs.request_asked(each) is not None for each in self.app.screen_stack)
 
     def on_screen_suspend(self) -> None:
         """Say where the keys go."""
@@ -120,22 +120,23 @@ class ApprovalActions(Screen[None]):
         if open_ids and dialogs is not None and not self._is_writing():
             request = feed.facts.approvals[open_ids[0]]
             shown = dialogs.approval_of(request, feed.facts, now=self.now)
-            shown.type_on, shown.was_typing = self.type_on, bool(self.typed_words())
+            shown.letters.type_on, shown.letters.was_typing = self.type_on, bool(self.typed_words())
             _ = self.app.push_screen(shown, lambda result: self._decide(feed, request.approval_id, result))
 
     def _sync_shown(self) -> bool:
         """Keep an approval that is up in line with what is open; False where none is up."""
         dialogs = self.dialogs
         assert dialogs is not None
-        shown = next((each for each in self.app.screen_stack if isinstance(each, dialogs.approval)), None)
+        found = (dialogs.request_asked(each) for each in self.app.screen_stack)
+        shown = next((each for each in found if each is not None), None)
         if shown is None:
             return False
         top = self.app.screen
         if any(shown.request.approval_id in feed.facts.approvals for feed in self.desk.feeds.values()):
-            shown.draw()
-        elif top is shown:
-            _ = shown.dismiss(None)
-        elif isinstance(top, dialogs.beside_approval):
+            shown.dialog.draw()
+        elif top is shown.dialog:
+            _ = shown.dialog.dismiss(None)
+        elif isinstance(top, dialogs.beside_approval) or dialogs.question_of(top, dialogs.batch) is not None:
             _ = top.dismiss(None)
             self.call_after_refresh(self.sync_approval)
         return True

@@ -51,6 +51,11 @@ class Scope(StrEnum):
     VIEWER = "file and difference"
 
 
+_ANSWERS = frozenset(
+    {Scope.APPROVAL, Scope.HUNKS, Scope.BATCH, Scope.PLAN, Scope.PLAN_GRANTS, Scope.RESTORE, Scope.TRUST},
+)  # what a question asks; its dialog has one action for all of them
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
     """One thing that can be done.
@@ -80,6 +85,8 @@ class Command:
         """Return Textual's name of the action."""
         if self.runs:
             return self.runs
+        if self.scope in _ANSWERS:
+            return f"answer('{self.id}')"
         return self.id if self.id.startswith("app.") else self.id.replace(".", "_")
 
     @property

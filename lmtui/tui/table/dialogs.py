@@ -6,12 +6,12 @@ from lmtui.tui.table.command import Command, Scope
 
 HUNKS: tuple[Command, ...] = (
     Command("hunks.yes", Scope.HUNKS, "This hunk", "Accept the hunk that is marked and go to the next.", ("y",), "this hunk"),
-    Command("hunks.all", Scope.HUNKS, "All", "Let the whole change happen this once.", ("Y",), "all", runs="approve_once"),
+    Command("hunks.all", Scope.HUNKS, "All", "Let the whole change happen this once.", ("Y",), "all"),
     Command("hunks.no", Scope.HUNKS, "Not this", "Reject the hunk that is marked and go to the next.", ("n",), "not this"),
-    Command("hunks.none", Scope.HUNKS, "None", "Refuse the whole change.", ("N",), "none", runs="approve_no"),
+    Command("hunks.none", Scope.HUNKS, "None", "Refuse the whole change.", ("N",), "none"),
     Command(
         "hunks.because", Scope.HUNKS, "No, because", "Refuse the whole change and tell the model why.",
-        ("f",), "no, because…", runs="approve_because",
+        ("f",), "no, because…",
     ),
     Command(
         "hunks.next", Scope.HUNKS, "Next hunk", "Go to the next hunk.",
@@ -19,7 +19,7 @@ HUNKS: tuple[Command, ...] = (
     ),
     Command(
         "hunks.mode", Scope.HUNKS, "Mode", "Say why the mode stays as it is while this is asked.",
-        ("shift+tab",), runs="approve_mode",
+        ("shift+tab",),
     ),
     Command("hunks.previous", Scope.HUNKS, "Hunk before", "Go to the hunk before.", ("left_square_bracket",), "before"),
     Command(
@@ -28,27 +28,27 @@ HUNKS: tuple[Command, ...] = (
     ),
     Command(
         "hunks.split", Scope.HUNKS, "Side by side", "Side by side, or one column.",
-        ("u",), "side by side", runs="approve_split",
+        ("u",), "side by side",
     ),
     Command(
         "hunks.session", Scope.HUNKS, "This session", "Let all of it happen now and whenever this session asks the same.",
-        ("s",), "all this session", runs="approve_session",
+        ("s",), "all this session",
     ),
     Command(
         "hunks.always", Scope.HUNKS, "Always", "Let all of it happen and keep a rule; asks which one and how far it reaches.",
-        ("a",), "always…", runs="approve_always",
+        ("a",), "always…",
     ),
     Command(
         "hunks.why", Scope.HUNKS, "Why", "Say why it asks and what each answer would grant.",
-        ("question_mark",), "why", runs="approve_why",
+        ("question_mark",), "why",
     ),
     Command(
         "hunks.batch", Scope.HUNKS, "All that wait", "Read everything that waits in this session and answer it at once.",
-        ("w",), "all that wait…", runs="approve_all",
+        ("w",), "all that wait…",
     ),
     Command(
         "hunks.later", Scope.HUNKS, "Later", "Leave it waiting and look at something else.",
-        ("l",), "later", runs="approve_later",
+        ("l",), "later",
     ),
 )  # fmt: skip
 

@@ -10,7 +10,7 @@ from lmtui.core.agent_events import PlanDecided, PlanProposed
 from lmtui.core.permissions.decide import Mode
 from lmtui.core.plan import PlanStep
 from lmtui.core.proposals import Proposal
-from lmtui.tui.controllers.plan_controller import PlanQuestion, plan_lines
+from lmtui.tui.controllers.plan_controller import plan_lines
 from lmtui.tui.options import StartOptions
 from tests.tui.driving import SMALL, WIDE, Driver, running
 from tests.tui.fakes import FakeClock, FakeHost, FakeSession
@@ -131,8 +131,7 @@ async def test_an_edited_plan_is_shown_and_approved_as_it_was_changed(tmp_path: 
     monkeypatch.setenv("VISUAL", editor(tmp_path, 'sed -i "s/^step 1: .*/step 1: Only count/" "$1"'))
     async with running(size=WIDE) as driver:
         await plan_read(driver)
-        question = driver.app.screen
-        assert isinstance(question, PlanQuestion)
+        assert driver.screen_name == "PlanQuestion"
         monkeypatch.setattr(driver.app, "suspend", NoTerminal)
         await driver.press("e")
         await driver.until(lambda: "changed by you" in driver.text())
