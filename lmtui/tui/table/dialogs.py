@@ -72,13 +72,16 @@ READING: tuple[Command, ...] = (
         "changes.git", Scope.CHANGES, "Against git", "Show what differs from the last commit, untracked files too.",
         ("4",), "git", runs="changes_view('git')",
     ),
-    Command("changes.next", Scope.CHANGES, "Next", "Go to the next line of the list.", ("n",)),
-    Command("changes.previous", Scope.CHANGES, "Before", "Go to the line before.", ("p",)),
+    Command("changes.next", Scope.CHANGES, "Next", "Go to the next line of the list.", ("n",), runs="changes_move(1)"),
+    Command("changes.previous", Scope.CHANGES, "Before", "Go to the line before.", ("p",), runs="changes_move(-1)"),
     Command(
         "changes.next_hunk", Scope.CHANGES, "Next hunk", "Go to the next change.",
-        ("right_square_bracket",), "next hunk",
+        ("right_square_bracket",), "next hunk", runs="changes_hunk(1)",
     ),
-    Command("changes.previous_hunk", Scope.CHANGES, "Hunk before", "Go to the change before.", ("left_square_bracket",)),
+    Command(
+        "changes.previous_hunk", Scope.CHANGES, "Hunk before", "Go to the change before.",
+        ("left_square_bracket",), runs="changes_hunk(-1)",
+    ),
     Command("changes.split", Scope.CHANGES, "Side by side", "Side by side, or one column.", ("u",), "side by side"),
     Command("changes.by_file", Scope.CHANGES, "By file", "List the session by file or by step.", ("f",)),
     Command(
