@@ -60,11 +60,12 @@ _ANSWERS = frozenset(
 class Command:
     """One thing that can be done.
 
-    `id` is what a keymap rebinds.  The action method is `action_` and the id with its dot as `_`; commands of the app itself
-    (`app.leave`) are found there from every screen.  `keys` are Textual key names.
-    `hint` is the word next to the key in a footer; `slash` the names after `/`; `argument` what may follow them.  `runs` names
-    an action of the widget in focus.  A command that `is_fixed` keeps its keys whatever a keymap says; one that `is_first` wins
-    over the widget that has the focus.  `values` names what an argument is completed from (modes, themes, models …).
+    `id` is what a keymap rebinds.  The action method is `action_` and the id with its dot as `_`; the answers of a question
+    share `action_answer`, and commands of the app itself (`app.leave`) are found there from every screen.  `keys` are
+    Textual key names.  `hint` is the word next to the key in a footer; `slash` the names after `/`; `argument` what may
+    follow them.  `runs` names an action of the widget in focus.  A command that `is_fixed` keeps its keys whatever a keymap
+    says; one that `is_first` wins over the widget that has the focus.  `values` names what an argument is completed from
+    (modes, themes, models …).
     """
 
     id: str
