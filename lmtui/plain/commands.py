@@ -10,6 +10,7 @@ from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.event_text import begin_deep, budget_words, calls_words, set_budget, set_calls
 from lmtui.core.events import MessageAdded, PlanChanged, SessionRenamed
 from lmtui.core.instruction_values import WHOLE_CHARS, guidance_lines, init_task, persona_lines
+from lmtui.core.jobs import job_lines
 from lmtui.core.mcp import McpServer, McpServers, ServerState
 from lmtui.core.messages import Role
 from lmtui.core.permissions.rules import Mode
@@ -17,7 +18,6 @@ from lmtui.core.prompt_text import AS_WORDS, OWN_NAMES, nearest, slash_call
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize_line, sanitize_path
 from lmtui.core.sessions import Changes, Restoration, SessionSummary
 from lmtui.core.skills import promote_call, skill_call, skill_lines
-from lmtui.headless.job_commands import job_lines
 from lmtui.headless.typed_commands import WAYS
 from lmtui.plain.event_printer import INDENT, changes_text, plan_lines, quoted
 from lmtui.plain.plain_session import PlainSession
