@@ -154,6 +154,14 @@ class _Kept:
     raw: str
 
 
+@dataclass(slots=True)
+class _Repetition:
+    """The calls that were seen, and how many of the last ones in a row were repetitions."""
+
+    seen: set[tuple[str, str]] = field(default_factory=set)
+    count: int = 0
+
+
 class AnswerBuilder:
     """Collects what the scanner finds and gives it out as pieces.
 
@@ -173,8 +181,7 @@ class AnswerBuilder:
         self._held: list[_Part] = []
         self._remark_size = 0
         self._kept: list[_Kept] = []
-        self._seen: set[tuple[str, str]] = set()
-        self._repeats = 0
+        self._repetition = _Repetition()
         self._since = 0
         self._was_quoted = False
         self._is_invented = False
@@ -240,7 +247,7 @@ class AnswerBuilder:
         self.thinking.append(self._whole(with_calls=True) + self._space)
         self._text.clear()
         self._kept.clear()
-        self._seen.clear()
+        self._repetition.seen.clear()
         self._since, self._was_quoted, self._is_invented = 0, False, False
         self._space, self._gap = "", False
 
@@ -359,9 +366,9 @@ class AnswerBuilder:
         for each in entry.found:
             if isinstance(each, ParsedCall):
                 key = identity(each)
-                self._repeats = self._repeats + 1 if key in self._seen else 0
-                self._seen.add(key)
-        return self._repeats >= _SAME_IN_A_ROW
+                self._repetition.count = self._repetition.count + 1 if key in self._repetition.seen else 0
+                self._repetition.seen.add(key)
+        return self._repetition.count >= _SAME_IN_A_ROW
 
     def _whole(self, *, with_calls: bool) -> str:
         if not with_calls or not self._kept:

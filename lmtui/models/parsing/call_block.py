@@ -38,6 +38,21 @@ class ParsedEntry:
     found: Found
 
 
+@dataclass(slots=True)
+class Fence:
+    """The fence around calls: its backticks while it is open; `was_opened` stays.
+
+    In one that `prints`, calls are printed in Python; in one that `is_json_only`, everything else is code.  `is_spoilt`: it
+    holds something else too, so it is code.
+    """
+
+    ticks: str = ""
+    was_opened: bool = False
+    prints: bool = False
+    is_json_only: bool = False
+    is_spoilt: bool = False
+
+
 class CallBlockParser:
     """Takes text from a place where a call may be.
 
@@ -47,7 +62,7 @@ class CallBlockParser:
         is_done: what is at the place where `feed` stopped belongs to it no more.
         thinks: thinking begins there, inside the zone.
         rejected: what an item took that is not a call (`has_rejected`); it is to be read again as text.
-        fence: the backticks of an open fence; `is_spoilt`: it holds something else too, so it is code.
+        fence: the fence around the calls.
         returned: what an item took to look ahead and does not need.
         item: the call that is being written.
     """
@@ -59,8 +74,7 @@ class CallBlockParser:
         self.thinks = False
         self.rejected = ""
         self.has_rejected = False
-        self.fence = ""
-        self.is_spoilt = False
+        self.fence = Fence()
         self.returned = ""
         self.item: Item | None = None
         self._tools = tools
@@ -69,9 +83,6 @@ class CallBlockParser:
         self._form = form
         self._raw: list[str] = []
         self._strays = 0
-        self._had_fence = False
-        self._prints = False
-        self._is_json_only = False
 
     @property
     def raw(self) -> str:
@@ -137,13 +148,13 @@ class CallBlockParser:
             self.is_done = True
             return
         self._raw.append(raw)
-        form = "fence" if self._had_fence and item.form == "json" else self._form or item.form
+        form = "fence" if self.fence.was_opened and item.form == "json" else self._form or item.form
         self.entries.append(ParsedEntry(raw, "tag" if self.is_marked and form == "json" else form, found))
         self._strays = 0
 
     def _step(self, text: str, at: int, *, is_final: bool) -> int:
         """Take the next token; return where it ends, -1 where more must come first."""
-        if self.fence and self._is_json_only and text[at] not in "{[`":
+        if self.fence.ticks and self.fence.is_json_only and text[at] not in "{[`":
             self._end()
             return at
         mark = mark_at(text, at)
@@ -188,10 +199,10 @@ class CallBlockParser:
     def _end(self) -> None:
         """Say that something else is here; inside a fence it is code, and so is all of the fence."""
         self.is_done = True
-        self.is_spoilt = bool(self.fence)
+        self.fence.is_spoilt = bool(self.fence.ticks)
 
     def _take_fence(self, text: str, at: int, *, is_final: bool) -> int:
-        if self.fence:
+        if self.fence.ticks:
             return self._close_fence(text, at, is_final=is_final)
         found = FENCE.match(text, at)
         if not is_final and (found is None or found.end() == len(text)) and FENCE_MAY_COME.match(text, at):
@@ -199,8 +210,8 @@ class CallBlockParser:
         if found is None or found[2].lower() not in FENCES | JSON_FENCES or (self.entries and self._hint is None):
             self._end()
             return at
-        self.fence, self._had_fence = found[1], True
-        self._prints, self._is_json_only = found[2].lower() == "tool_code", found[2].lower() in JSON_FENCES
+        language = found[2].lower()
+        self.fence = Fence(found[1], was_opened=True, prints=language == "tool_code", is_json_only=language in JSON_FENCES)
         return found.end()
 
     def _close_fence(self, text: str, at: int, *, is_final: bool) -> int:
@@ -208,10 +219,10 @@ class CallBlockParser:
         end = ticks.end() if ticks else at
         if end == len(text) and not is_final:
             return -1
-        if end - at < len(self.fence) or text[end : end + 1] not in ("", "\n", "\r", " ", "<"):
+        if end - at < len(self.fence.ticks) or text[end : end + 1] not in ("", "\n", "\r", " ", "<"):
             self._end()
             return at
-        self.fence = ""
+        self.fence.ticks = ""
         return end
 
     def _take_tag(self, text: str, at: int, *, is_final: bool) -> int:
@@ -244,7 +255,7 @@ class CallBlockParser:
             return -1
         if inner[:1] == "{":
             self.item = self._json()
-        elif (inner[:1].isalpha() or inner[:1] == "_") and not self._is_json_only:
+        elif (inner[:1].isalpha() or inner[:1] == "_") and not self.fence.is_json_only:
             self.item = PythonItem(self._tools)
         elif inner[:1] == "]" and self.is_marked:
             return at + 1
@@ -268,7 +279,7 @@ class CallBlockParser:
         if word and word[0] == "functools" and text[end : end + 1] == "[":
             self.is_marked = True
             return end
-        if self._prints and word and word[0] == "print" and text[end : end + 1] == "(":
+        if self.fence.prints and word and word[0] == "print" and text[end : end + 1] == "(":
             return end + 1
         is_args = text[behind : behind + 1] in ("{", "`") or bool(_CALL_ID.match(text, behind))
         is_args = is_args or (next_mark is not None and next_mark.kind is TagKind.SEP)

@@ -462,14 +462,14 @@ class Scanner:
         """Give out what a run of calls was, and go on behind it."""
         self._zone, self.state = None, State.TEXT
         raw = zone.raw
-        is_code = zone.is_spoilt or bool(zone.fence and zone.has_rejected)
+        is_code = zone.fence.is_spoilt or bool(zone.fence.ticks and zone.has_rejected)
         if is_code:
             self._out.say(raw)
-            self.state, self._fence = State.CODE, zone.fence
+            self.state, self._fence = State.CODE, zone.fence.ticks
         elif zone.entries:
             self._call_count += sum(len(entry.found) for entry in zone.entries)
             self._out.call(zone.entries, raw, is_marked=zone.is_marked)
-        elif raw and not (self._call_count and zone.fence and self._tape.is_read and not raw.strip("`\n ")):
+        elif raw and not (self._call_count and zone.fence.ticks and self._tape.is_read and not raw.strip("`\n ")):
             self._out.say(raw)
         blank = raw[len(raw.rstrip()) :]
         self._tail = raw if raw.strip() else self._tail

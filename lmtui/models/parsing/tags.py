@@ -8,7 +8,7 @@ refused.  Forms: Qwen3-Coder (`function=`), Claude, MiniMax, DeepSeek V3.2 (`inv
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from lmtui.core.messages import ToolSpec
@@ -106,6 +106,24 @@ _BEHIND = re.compile(rf"\s*(?:</?{NAMESPACE}(?:tool_call|function_calls|tool_cal
 _LOOK_CHARS = 300
 
 
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """The tool of a call in tags (None: unknown), what closes the call, and whether its parameters are tags of their names."""
+
+    spec: ToolSpec | None
+    close: re.Pattern[str]
+    is_nested: bool
+
+
+@dataclass(slots=True)
+class _OpenParameter:
+    """The parameter whose value is being read: its name (empty for none), its closing tag, and the value so far."""
+
+    key: str = ""
+    close: str = ""
+    value: list[str] = field(default_factory=list)
+
+
 class TagItem:
     """One call in tags; `spec` is None where the name is of no known tool.
 
@@ -122,15 +140,11 @@ class TagItem:
         self.is_done = False
         self.is_hopeless = False
         self.size_chars = 0
-        self._spec = spec
+        self._shape = _Shape(spec, re.compile(closer) if closer else _CLOSE, is_nested)
         self._opening = opening
         self._raw: list[str] = []
-        self._close = re.compile(closer) if closer else _CLOSE
-        self._is_nested = is_nested
         self._held = ""
-        self._key = ""
-        self._key_close = ""
-        self._value: list[str] = []
+        self._open_parameter = _OpenParameter()
         self._json: list[str] = []
         self._arguments: dict[str, object] = {}
         self._why = ""
@@ -145,7 +159,7 @@ class TagItem:
     @property
     def spec(self) -> ToolSpec | None:
         """Return the tool."""
-        return self._spec
+        return self._shape.spec
 
     def feed(self, text: str) -> int:
         """Take more; return how many characters of it belong here."""
@@ -169,14 +183,14 @@ class TagItem:
 
     def _step(self) -> bool:
         """Take the next part of what is held; tell whether there may be more to take."""
-        if self._key:
+        if self._open_parameter.key:
             return self._step_value()
         if self._json:
             return self._step_json()
         start = self._held.lstrip()
         if not start:
             return False
-        for pattern in (self._close, _PARAMETER, _GLM, *((_CHILD,) if self._is_nested else ())):
+        for pattern in (self._shape.close, _PARAMETER, _GLM, *((_CHILD,) if self._shape.is_nested else ())):
             found = pattern.match(start)
             if found is not None:
                 self._take(len(self._held) - len(start) + found.end())
@@ -195,16 +209,16 @@ class TagItem:
         return False
 
     def _open(self, pattern: re.Pattern[str], found: re.Match[str]) -> None:
-        if pattern is self._close:
+        if pattern is self._shape.close:
             self.is_done = self._is_closed = True
             return
-        self._key = next(group for group in found.groups() if group)
-        self._value = []
+        key = next(group for group in found.groups() if group)
         name = re.match(r"<[^\s=>]+", found[0])
-        self._key_close = "</arg_value>" if pattern is _GLM else f"</{name[0][1:] if name else ''}>"
+        close = "</arg_value>" if pattern is _GLM else f"</{name[0][1:] if name else ''}>"
+        self._open_parameter = _OpenParameter(key, close)
 
     def _step_json(self) -> bool:
-        found = self._close.search(self._held)
+        found = self._shape.close.search(self._held)
         if found is None:
             keep = 0 if self._is_final else min(len(self._held), 40)
             self._json.append(self._take(len(self._held) - keep))
@@ -216,31 +230,31 @@ class TagItem:
 
     def _step_value(self) -> bool:
         """Look for the end of a parameter's value."""
-        end = self._held.find(self._key_close)
+        end = self._held.find(self._open_parameter.close)
         other = self._other_end(end if end >= 0 else len(self._held))
         if other is not None:
             return other
         if end < 0:
             keep = 0 if self._is_final else min(len(self._held), 150)
-            self._value.append(self._take(len(self._held) - keep))
+            self._open_parameter.value.append(self._take(len(self._held) - keep))
             return False
-        behind = self._held[end + len(self._key_close) :]
+        behind = self._held[end + len(self._open_parameter.close) :]
         if not self._is_final and (not behind.strip() or self._may_follow(behind.lstrip())):
             return False
         if not behind.strip() or self._follows(behind):
-            self._value.append(self._held[:end])
-            self._take(end + len(self._key_close))
+            self._open_parameter.value.append(self._held[:end])
+            self._take(end + len(self._open_parameter.close))
             self._keep()
         else:
-            self._why = f"it is not clear where {self._key[:40]} ends"
-            self._value.append(self._take(end + len(self._key_close)))
+            self._why = f"it is not clear where {self._open_parameter.key[:40]} ends"
+            self._open_parameter.value.append(self._take(end + len(self._open_parameter.close)))
         return True
 
     def _other_end(self, limit: int) -> bool | None:
         """Look for a value's end without its own closing tag, before `limit`: None where there is none."""
-        ends = [*self._close.finditer(self._held, 0, limit), *_PARAMETER.finditer(self._held, 0, limit)]
+        ends = [*self._shape.close.finditer(self._held, 0, limit), *_PARAMETER.finditer(self._held, 0, limit)]
         for found in sorted(ends, key=lambda each: each.start()):
-            if found.re is self._close:
+            if found.re is self._shape.close:
                 behind = self._held[found.end() :]
                 if not self._is_final and (not behind.strip() or self._may_follow(behind.lstrip())):
                     return False
@@ -255,15 +269,15 @@ class TagItem:
 
     def _end_value(self, start: int, end: int) -> None:
         """End a value at a place and go on at another."""
-        self._value.append(self._held[:start])
+        self._open_parameter.value.append(self._held[:start])
         self._take(end)
         self._keep()
 
     def _is_new(self, found: re.Match[str]) -> bool:
         """Tell whether an opening tag inside a value begins the next parameter: on its own line, and a new one."""
         key = next(group for group in found.groups() if group)
-        is_known = self._spec is not None and bool(own_parameter(self._spec, key))
-        is_first = key not in self._arguments and key != self._key
+        is_known = self._shape.spec is not None and bool(own_parameter(self._shape.spec, key))
+        is_first = key not in self._arguments and key != self._open_parameter.key
         return is_known and is_first and self._held[: found.start()].rstrip(" \t")[-1:] == "\n"
 
     def _may_follow(self, behind: str) -> bool:
@@ -271,7 +285,13 @@ class TagItem:
 
     def _follows(self, behind: str) -> bool:
         start = behind.lstrip()
-        patterns = (self._close, _PARAMETER, _BEHIND, re.compile(r"<arg_key>"), *((_CHILD,) if self._is_nested else ()))
+        patterns = (
+            self._shape.close,
+            _PARAMETER,
+            _BEHIND,
+            re.compile(r"<arg_key>"),
+            *((_CHILD,) if self._shape.is_nested else ()),
+        )
         return any(pattern.match(start) for pattern in patterns)
 
     def _take(self, count: int) -> str:
@@ -280,30 +300,30 @@ class TagItem:
         return taken
 
     def _keep(self) -> None:
-        text = "".join(self._value)
+        text = "".join(self._open_parameter.value)
         text = text.removeprefix("\n").removesuffix("\n")
-        value = text.strip() if self._spec and _is_short(self._spec, self._key, text) else text
-        if self._key in self._arguments and self._arguments[self._key] != value:
-            self._why = f"it gives {self._key[:40]} twice"
-        self._arguments[self._key] = value
-        self._key = ""
+        value = text.strip() if self._shape.spec and _is_short(self._shape.spec, self._open_parameter.key, text) else text
+        if self._open_parameter.key in self._arguments and self._arguments[self._open_parameter.key] != value:
+            self._why = f"it gives {self._open_parameter.key[:40]} twice"
+        self._arguments[self._open_parameter.key] = value
+        self._open_parameter = _OpenParameter()
 
     def found(self, *, is_cut: bool) -> Found:
         """Return what is called; see `Item.found`."""
-        if self._spec is None:
+        if self._shape.spec is None:
             return [RejectedCall("no such tool")]
-        if self._key or (is_cut and not self._is_closed):
-            return [RejectedCall(CUT if is_cut else "it ends too early", self._spec)]
+        if self._open_parameter.key or (is_cut and not self._is_closed):
+            return [RejectedCall(CUT if is_cut else "it ends too early", self._shape.spec)]
         if self._why:
-            return [RejectedCall(self._why, self._spec)]
+            return [RejectedCall(self._why, self._shape.spec)]
         if self._json:
             try:
-                return [with_arguments(self._spec, read_json("".join(self._json).strip()))]
+                return [with_arguments(self._shape.spec, read_json("".join(self._json).strip()))]
             except UnreadableLiteral as error:
-                return [RejectedCall(str(error), self._spec)]
-        if self._is_nested and not self._is_closed:
+                return [RejectedCall(str(error), self._shape.spec)]
+        if self._shape.is_nested and not self._is_closed:
             return []
-        return [meant(self._spec, self._arguments)]
+        return [meant(self._shape.spec, self._arguments)]
 
 
 def _is_short(spec: ToolSpec, key: str, text: str) -> bool:
