@@ -63,7 +63,7 @@ async def _measure(backend: str, workspace: Path, status: float, copy: float) ->
     finally:
         await sandbox.close()
     return [
-        Figure(f"{backend}: the first snapshot of 10,000 files, its lane's start included", first, "ms"),
+        Figure(f"{backend}: the first snapshot of 10,000 files, its instance's start included", first, "ms"),
         Figure(f"{backend}: a snapshot with nothing changed ÷ git status", again / status, "×", _STATUS_RATIO),
         Figure(f"{backend}: an undo of {_CHANGED} files ÷ cp", undo / copy, "×", _COPY_RATIO),
     ]

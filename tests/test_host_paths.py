@@ -141,7 +141,7 @@ def test_the_trace_sees_a_path_that_is_opened(tmp_path: Path) -> None:
     workspace, out = tmp_path / "ws", tmp_path / "out.json"
     careless = (
         "import lmtui.sandbox.workspace_listing as m\nreal = m.SandboxListing.__init__\n"
-        "def init(self, lanes):\n    real(self, lanes)\n    (lanes.workspace / 'x').exists()\n"
+        "def init(self, instances):\n    real(self, instances)\n    (instances.workspace / 'x').exists()\n"
         "m.SandboxListing.__init__ = init\n"
     )
     tracer = TRACER.replace("from lmtui.cli import run\n", f"{careless}from lmtui.cli import run\n")

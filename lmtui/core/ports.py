@@ -173,7 +173,7 @@ class Sandbox(Protocol):
         """Return the hosts of the package indexes that the project's tools are configured for, as a question names them."""
 
     async def run_git(self, arguments: Sequence[str], *, writes: bool = False, timeout_s: int = 30) -> ExecResult:
-        """Run git with hooks, external programs and prompts off; `writes` uses the lane that may change `.git`."""
+        """Run git with hooks, external programs and prompts off; `writes` uses the instance that may change `.git`."""
 
     async def real_paths(self, paths: Sequence[str]) -> Sequence[str]:
         """Return where paths lead once symbolic links are followed; what is not there is placed in its real folder."""

@@ -1,4 +1,4 @@
-"""What a kind of sandbox has to do: start a supervisor for a lane, and tell what it isolates."""
+"""What a kind of sandbox has to do: start a supervisor for an instance, and tell what it isolates."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _bases(mount: Path, limits: CommandLimits) -> list[tuple[Path, dict[str, str
 
 
 def _below_own(hierarchy: Path, kind: str) -> Path:
-    """Return this process's own group of a kind, so that what limits it limits the lane as well."""
+    """Return this process's own group of a kind, so that what limits it limits the instance as well."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
             _, kinds, path = line.split(":", 2)
@@ -105,7 +105,7 @@ def _make(base: Path, limits: dict[str, str]) -> Path | None:
     return group
 
 
-FULL = ("docker", "podman", "bubblewrap")  # those with a container or namespaces around each lane, in which it has mounts
+FULL = ("docker", "podman", "bubblewrap")  # those with a container or namespaces around each instance, in which it has mounts
 INSIDE = Path(__file__).parent / "inside"
 FOLDER_INSIDE = "/opt/lmtui"
 _OFFLINE = {"PIP_RETRIES": "0", "npm_config_fetch_retries": "0", "CARGO_NET_RETRY": "0", "UV_HTTP_RETRIES": "0"}
@@ -132,8 +132,8 @@ class Backend(Protocol):
     """One way to run supervisors for one workspace.
 
     `has_mounts`: names that are protected are mounted read-only.  `is_reduced`: commands are confined, but by less than
-    namespaces; each of them is to be asked about.  `tools` are shown in lanes that are opened afterwards.  `image` is that of
-    a container, empty elsewhere; `image_digest` is not empty if it was built from the project's description.
+    namespaces; each of them is to be asked about.  `tools` are shown in instances opened afterwards.  `image` is the container's,
+    empty elsewhere; `image_digest` is not empty if it was built from the project's description.
     """
 
     name: str
@@ -147,7 +147,7 @@ class Backend(Protocol):
     image: str
     image_digest: str
 
-    async def open(self, lane: InstanceKind, layout: SandboxLayout) -> Link:
+    async def open(self, kind: InstanceKind, layout: SandboxLayout) -> Link:
         """Start a supervisor; `layout` says what is mounted over the workspace, where the backend has mounts.
 
         Raises:
@@ -164,7 +164,7 @@ def cores_text(cores: int) -> str:
 
 
 def environment_inside(path: str, extra: Mapping[str, str], *, has_network: bool) -> dict[str, str]:
-    """Return all of the environment that commands in an isolated lane get; without a network, tools do not try again."""
+    """Return all of the environment that commands in an isolated instance get; without a network, tools do not try again."""
     return ({} if has_network else _OFFLINE) | {
         "PATH": path,
         "HOME": HOME_INSIDE,
@@ -184,40 +184,40 @@ def environment_inside(path: str, extra: Mapping[str, str], *, has_network: bool
     }
 
 
-def commands_path(lane: InstanceKind, root: str, toolchains: Sequence[Path], tools: ProjectTools, system: Sequence[str]) -> str:
+def commands_path(kind: InstanceKind, root: str, toolchains: Sequence[Path], tools: ProjectTools, system: Sequence[str]) -> str:
     """Return PATH: the project's own programs first.
 
     Where commands run without a question, because they only read, what has the name of a program of the system is that program.
     """
     shown, project = [*programs(toolchains), *tools.path], project_path(root)
-    return ":".join([*shown, *system, *project] if lane is InstanceKind.READ else [*project, *shown, *system])
+    return ":".join([*shown, *system, *project] if kind is InstanceKind.READ else [*project, *shown, *system])
 
 
 def settings_of(
-    lane: InstanceKind, limits: CommandLimits, root: str, tools: ProjectTools, store: str = STORE_INSIDE
+    kind: InstanceKind, limits: CommandLimits, root: str, tools: ProjectTools, store: str = STORE_INSIDE
 ) -> Settings:
-    """Return what a confined lane may do, of whichever kind it is; the environment is the kind's own."""
+    """Return what a confined instance may do, of whichever kind it is; the environment is the kind's own."""
     return Settings(
         root=root,
         environment={},
-        has_shell=lane.has_shell,
-        is_read_only=lane.is_read_only,
-        serves=lane.serves,
-        guards=lane is InstanceKind.GUARD,
-        has_git=lane in (InstanceKind.GIT, InstanceKind.VIEW),
-        git_writes=lane is InstanceKind.GIT,
-        store=store if lane is InstanceKind.CHECKPOINT else "",
+        has_shell=kind.has_shell,
+        is_read_only=kind.is_read_only,
+        serves=kind.serves,
+        guards=kind is InstanceKind.GUARD,
+        has_git=kind in (InstanceKind.GIT, InstanceKind.VIEW),
+        git_writes=kind is InstanceKind.GIT,
+        store=store if kind is InstanceKind.CHECKPOINT else "",
         is_confined=True,
         max_processes=limits.processes,
         max_file_mb=limits.file_mb,
-        folders=tools.added(lane),
-        writable=tools.added(lane, is_writable=True),
+        folders=tools.added(kind),
+        writable=tools.added(kind, is_writable=True),
     )
 
 
-def scratch_of(lane: InstanceKind) -> list[str]:
-    """Return the folders of a lane with its own mounts that are emptied after each command."""
-    return list(SCRATCH) if lane is InstanceKind.READ else []
+def scratch_of(kind: InstanceKind) -> list[str]:
+    """Return the folders of an instance with its own mounts that are emptied after each command."""
+    return list(SCRATCH) if kind is InstanceKind.READ else []
 
 
 def supervisor_command(python: str, folder: str, settings: Settings) -> list[str]:
@@ -259,7 +259,7 @@ class ProcessBackend:
         self._limits = limits
         self.tools = NO_TOOLS
 
-    async def open(self, lane: InstanceKind, layout: SandboxLayout) -> Link:
+    async def open(self, kind: InstanceKind, layout: SandboxLayout) -> Link:
         """Start a supervisor as a child process; it has no mounts, so `layout` means nothing here.
 
         Raises:
@@ -271,15 +271,15 @@ class ProcessBackend:
         extra = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
         settings = Settings(
             root=str(self._workspace),
-            has_shell=self.has_shell and lane is InstanceKind.MAIN,
+            has_shell=self.has_shell and kind is InstanceKind.MAIN,
             has_git=self.has_shell,
-            git_writes=lane is InstanceKind.GIT,
-            is_read_only=lane.is_read_only,
-            serves=lane.serves,
-            guards=lane is InstanceKind.GUARD,
-            store=str(store_folder(self._workspace)) if lane is InstanceKind.CHECKPOINT else "",
+            git_writes=kind is InstanceKind.GIT,
+            is_read_only=kind.is_read_only,
+            serves=kind.serves,
+            guards=kind is InstanceKind.GUARD,
+            store=str(store_folder(self._workspace)) if kind is InstanceKind.CHECKPOINT else "",
             max_processes=self._limits.processes,
-            folders=self.tools.added(lane) if lane is InstanceKind.MAIN else [],
+            folders=self.tools.added(kind) if kind is InstanceKind.MAIN else [],
             environment={**environment, **extra},
         )
         try:
@@ -288,7 +288,7 @@ class ProcessBackend:
             raise SandboxUnavailable(f"the file supervisor cannot be started: {error}") from error
 
     async def close(self) -> None:
-        """Do nothing: a lane ends with its link."""
+        """Do nothing: an instance ends with its link."""
 
 
 class FilesBackend(ProcessBackend):

@@ -111,12 +111,12 @@ class SandboxBackground:
     """The background commands of one session; implements `core.workspace.BackgroundCommands`.
 
     Args:
-        lanes: the supervisors of the workspace.
+        instances: the supervisors of the workspace.
         limits: the memory that each may use.
     """
 
-    def __init__(self, lanes: SandboxPool, limits: CommandLimits) -> None:
-        self._lanes = lanes
+    def __init__(self, pool: SandboxPool, limits: CommandLimits) -> None:
+        self._pool = pool
         self._limits = limits
         self._entries: dict[str, _Entry] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -218,7 +218,7 @@ class SandboxBackground:
         live = LiveOutput(entry.take)
         fields = {"command": entry.command, "timeout_s": _FOREVER_S, "memory_mb": self._limits.memory_mb, "takes_input": True}
         try:
-            async with self._lanes.staying_client() as client:
+            async with self._pool.staying_client() as client:
                 entry.client = client
                 await self._begin(entry)
                 entry.number, answer = client.begin("run", fields, on_live=live)
@@ -247,17 +247,17 @@ class SandboxBackground:
 
     async def _begin(self, entry: _Entry) -> None:
         """Remember what is there, so that what the command leaves for programs outside is recognised."""
-        if entry.client is not None and (await self._lanes.started()).backend.is_isolated:
-            entry.moment = await self._lanes.custody.begin(entry.client, keeps_copies=False)
+        if entry.client is not None and (await self._pool.started()).backend.is_isolated:
+            entry.moment = await self._pool.workspace_guard.begin(entry.client, keeps_copies=False)
 
     async def _look(self, entry: _Entry) -> None:
         """Set aside what the command left for programs outside since the last look."""
         if entry.moment is None:
             return
         moment, entry.moment = entry.moment, None
-        main = partial(self._lanes.client, InstanceKind.MAIN, is_for_one_file=True)
+        main = partial(self._pool.client, InstanceKind.MAIN, is_for_one_file=True)
         try:
-            entry.notes += (await self._lanes.custody.end(main, moment, keeps_copies=False)).notes
+            entry.notes += (await self._pool.workspace_guard.end(main, moment, keeps_copies=False)).notes
             if not entry.ended.is_set() and entry.exit_code is None:
                 await self._begin(entry)
         except SandboxError as error:

@@ -1,4 +1,4 @@
-"""Lanes in namespaces of their own, by bubblewrap: no daemon, no image, no rights needed."""
+"""Sandbox instances in their own namespaces, by bubblewrap: no daemon, no image, no rights needed."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _versions: dict[str, tuple[int, ...]] = {}
 
 
 class BubblewrapBackend:
-    """User, mount, process, network, IPC and UTS namespaces around each lane."""
+    """User, mount, process, network, IPC and UTS namespaces around each instance."""
 
     name = "bubblewrap"
     has_shell = True
@@ -100,22 +100,22 @@ class BubblewrapBackend:
             git=".git and .lmagent read-only",
         )
 
-    async def open(self, lane: InstanceKind, layout: SandboxLayout) -> Link:
+    async def open(self, kind: InstanceKind, layout: SandboxLayout) -> Link:
         """Start a supervisor as the first process of new namespaces.
 
         Raises:
             SandboxUnavailable: no bubblewrap, or it cannot be started.
         """
         program = await find_program()
-        has_proxy = self._proxy is not None and lane.runs_programs
+        has_proxy = self._proxy is not None and kind.runs_programs
         shared = await self._proxy.start(self._workspace.stat()) if self._proxy is not None and has_proxy else None
         python, bound = _python_inside()
-        path = commands_path(lane, self._root, self._toolchains, self.tools, _SYSTEM_PATH)
+        path = commands_path(kind, self._root, self._toolchains, self.tools, _SYSTEM_PATH)
         copies = bool(self.tools.caches) and await _can_copy(program)
         uncopied = {} if copies else self.tools.without_copies
         variables = uncopied | dict(self.tools.variables) | self._variables
-        settings = settings_of(lane, self._limits, self._root, self.tools).with_values(
-            scratch=scratch_of(lane),
+        settings = settings_of(kind, self._limits, self._root, self.tools).with_values(
+            scratch=scratch_of(kind),
             limits_processes=True,
             cores=self._limits.cores,
             proxy=f"{PROXY_INSIDE}/{SOCKET_NAME}" if shared else "",
@@ -128,7 +128,7 @@ class BubblewrapBackend:
         supervisor = supervisor_command(str(python), FOLDER_INSIDE, settings)
         arguments = [
             program,
-            *self._arguments(lane, layout, python if bound else None, bound, copies=copies),
+            *self._arguments(kind, layout, python if bound else None, bound, copies=copies),
             *(_read_only(shared, PROXY_INSIDE) if shared else []),
             *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", self._root),
             "--",
@@ -140,12 +140,12 @@ class BubblewrapBackend:
             raise SandboxUnavailable(f"bubblewrap cannot be started: {error}", _NAMESPACES_HINT) from error
 
     async def close(self) -> None:
-        """Do nothing: a lane ends with its link."""
+        """Do nothing: an instance ends with its link."""
 
     def _arguments(
-        self, lane: InstanceKind, layout: SandboxLayout, python: Path | None, bound: Path | None, *, copies: bool
+        self, kind: InstanceKind, layout: SandboxLayout, python: Path | None, bound: Path | None, *, copies: bool
     ) -> list[str]:
-        share = ["--share-net"] if self.network != "none" and lane.runs_programs else []
+        share = ["--share-net"] if self.network != "none" and kind.runs_programs else []
         link = ["--symlink", self._root, MOUNT_POINT] if self._root != MOUNT_POINT else []
         return [
             "--unshare-all", *share, "--unshare-user", "--disable-userns", "--as-pid-1", "--die-with-parent", "--new-session",
@@ -154,15 +154,15 @@ class BubblewrapBackend:
             "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", *_masked(), "--dev", "/dev",
             *_scratch(SCRATCH[0], self._limits.tmp_mb << 20), "--dir", HOME_INSIDE, *_scratch(SCRATCH[1], _SHM_BYTES),
             *_read_only(INSIDE, f"{FOLDER_INSIDE}/inside"), *_tools(python),
-            *self._at_own_paths(lane, bound, copies=copies), *link, *self._mounts(lane, layout), *self._store(lane),
+            *self._at_own_paths(kind, bound, copies=copies), *link, *self._mounts(kind, layout), *self._store(kind),
         ]  # fmt: skip
 
-    def _at_own_paths(self, lane: InstanceKind, bound: Path | None, *, copies: bool) -> list[str]:
+    def _at_own_paths(self, kind: InstanceKind, bound: Path | None, *, copies: bool) -> list[str]:
         """Mount the workspace and what is shown next to it, outer folders first; no command can change their parents."""
         shown = {str(folder): folder for folder in (*self._toolchains, *([bound] if bound else []))}
         mounted = {
-            self._root: ["--ro-bind" if lane.is_read_only else "--bind", str(self._workspace), self._root],
-            **{each.target: _shown(each, lane, copies=copies) for each in self.tools.shown if each.is_shown_in(lane)},
+            self._root: ["--ro-bind" if kind.is_read_only else "--bind", str(self._workspace), self._root],
+            **{each.target: _shown(each, kind, copies=copies) for each in self.tools.shown if each.is_shown_in(kind)},
             **{target: _read_only(source, target) for target, source in shown.items()},
         }
         parents = [parent for parent in scratch_parents(mounted) if parent not in mounted]
@@ -172,11 +172,11 @@ class BubblewrapBackend:
             *(part for parent in parents for part in ("--remount-ro", parent)),
         ]
 
-    def _store(self, lane: InstanceKind) -> list[str]:
-        return ["--bind", str(store_folder(self._workspace)), STORE_INSIDE] if lane is InstanceKind.CHECKPOINT else []
+    def _store(self, kind: InstanceKind) -> list[str]:
+        return ["--bind", str(store_folder(self._workspace)), STORE_INSIDE] if kind is InstanceKind.CHECKPOINT else []
 
-    def _mounts(self, lane: InstanceKind, layout: SandboxLayout) -> list[str]:
-        found = mounts(self._workspace, lane, layout)
+    def _mounts(self, kind: InstanceKind, layout: SandboxLayout) -> list[str]:
+        found = mounts(self._workspace, kind, layout)
         return [part for source, path in found for part in _read_only(source, str(Path(self._root, path)))]
 
 
@@ -299,9 +299,9 @@ def _tools(python: Path | None) -> list[str]:
     return arguments
 
 
-def _shown(tool: Shown, lane: InstanceKind, *, copies: bool) -> list[str]:
+def _shown(tool: Shown, kind: InstanceKind, *, copies: bool) -> list[str]:
     """Show a tool read-only; tools write into caches, so these are copied on writing where that works."""
-    if tool.is_writable_in(lane):
+    if tool.is_writable_in(kind):
         return ["--bind", str(tool.source), tool.target]
     if tool.is_cache and copies:
         return ["--overlay-src", str(tool.source), "--tmp-overlay", tool.target]

@@ -1,4 +1,4 @@
-"""Lanes as Docker containers: read-only root, no capabilities, no network, the workspace mounted with its owner's ids.
+"""Sandbox instances as Docker containers: read-only root, no capabilities, no network, the owner's ids in the workspace.
 
 The engine's SDK blocks, so it works in threads, and only when a container is made or removed.
 """
@@ -179,7 +179,7 @@ _ENGINE_S = 20
 
 
 class DockerBackend:
-    """One container for each lane of a workspace."""
+    """One container for each instance of a workspace."""
 
     name = "docker"
     has_shell = True
@@ -223,7 +223,7 @@ class DockerBackend:
             git=".git and .lmagent read-only",
         )
 
-    async def open(self, lane: InstanceKind, layout: SandboxLayout) -> Link:
+    async def open(self, kind: InstanceKind, layout: SandboxLayout) -> Link:
         """Start a supervisor in a new container.
 
         Raises:
@@ -232,7 +232,7 @@ class DockerBackend:
         socket_path = await asyncio.to_thread(self._find_socket)
         if self._proxy is not None:
             self._proxy_folder = await self._proxy.start(self._workspace.stat())
-        container_id = await self._created(socket_path, lane, layout)
+        container_id = await self._created(socket_path, kind, layout)
         remove = _Remover(self, container_id)
         try:
             link = await attach(socket_path, container_id, remove)
@@ -243,15 +243,15 @@ class DockerBackend:
             await remove()
             raise
         try:
-            await asyncio.to_thread(self._start, container_id, self._network_mode(lane))
+            await asyncio.to_thread(self._start, container_id, self._network_mode(kind))
         except BaseException:
             await link.close()
             raise
         return link
 
-    async def _created(self, socket_path: str, lane: InstanceKind, layout: SandboxLayout) -> str:
+    async def _created(self, socket_path: str, kind: InstanceKind, layout: SandboxLayout) -> str:
         """Create a container; when this is cancelled meanwhile, wait for the thread and remove what it made."""
-        creating = asyncio.ensure_future(asyncio.to_thread(self._create, socket_path, lane, layout))
+        creating = asyncio.ensure_future(asyncio.to_thread(self._create, socket_path, kind, layout))
         try:
             return await asyncio.shield(creating)
         except asyncio.CancelledError:
@@ -277,7 +277,7 @@ class DockerBackend:
             with contextlib.suppress(APIError, OSError):
                 self._engine.api.remove_container(container_id, force=True)
 
-    def _create(self, socket_path: str, lane: InstanceKind, layout: SandboxLayout) -> str:
+    def _create(self, socket_path: str, kind: InstanceKind, layout: SandboxLayout) -> str:
         from docker.errors import APIError, ImageNotFound  # noqa: PLC0415  (heavy SDK, see `connect`)
 
         if self._engine is None:
@@ -288,12 +288,12 @@ class DockerBackend:
             if self._runtime and self._runtime not in (self._engine.info().get("Runtimes") or {}):
                 what = f"the engine has no runtime called {self._runtime}"
                 raise SandboxUnavailable(what, "Install it and name it in /etc/docker/daemon.json, or unset sandbox_runtime.")
-            image = self._engine.images.get(self._image_of(lane))
+            image = self._engine.images.get(self._image_of(kind))
             self._image_variables = dict(each.split("=", 1) for each in image.attrs["Config"].get("Env") or () if "=" in each)
-            container = self._engine.api.create_container(**self._arguments(self._engine, lane, layout))
+            container = self._engine.api.create_container(**self._arguments(self._engine, kind, layout))
         except ImageNotFound as error:
             raise SandboxUnavailable(
-                f"the image {self._image_of(lane)} is not there", "Make it: lmtui sandbox image"
+                f"the image {self._image_of(kind)} is not there", "Make it: lmtui sandbox image"
             ) from error
         except APIError as error:
             raise SandboxUnavailable(f"the Docker engine refuses the container: {error.explanation}", "") from error
@@ -301,9 +301,9 @@ class DockerBackend:
             raise self._lost(socket_path) from error
         return str(container["Id"])
 
-    def _image_of(self, lane: InstanceKind) -> str:
-        """Return the image of a lane: what guards the workspace and runs git is never a project's own."""
-        return DEFAULT_IMAGE if self.image_digest and not lane.is_masked else self.image
+    def _image_of(self, kind: InstanceKind) -> str:
+        """Return the image of an instance: what guards the workspace and runs git is never a project's own."""
+        return DEFAULT_IMAGE if self.image_digest and not kind.is_masked else self.image
 
     def _take_project_image(self, engine: DockerClient) -> None:
         """Take the image that the user built for this project, unless the settings name another."""
@@ -335,16 +335,16 @@ class DockerBackend:
         return SandboxUnavailable(f"the Docker engine at {socket_path} does not answer", "Start it.")
 
     def _arguments(
-        self, engine: DockerClient, lane: InstanceKind, layout: SandboxLayout
+        self, engine: DockerClient, kind: InstanceKind, layout: SandboxLayout
     ) -> dict[str, Any]:  # Any: the SDK's own keyword arguments
-        has_proxy = self._proxy_folder is not None and lane.runs_programs
+        has_proxy = self._proxy_folder is not None and kind.runs_programs
         image_path = self._image_variables.get("PATH", "").split(":")
         system = [*(part for part in image_path if part.startswith("/")), *_PATH_INSIDE.split(":"), "/opt/lmtui/bin"]
-        path = commands_path(lane, self._root, self._toolchains, self.tools, list(dict.fromkeys(system)))
+        path = commands_path(kind, self._root, self._toolchains, self.tools, list(dict.fromkeys(system)))
         variables = {name: value for name, value in self._image_variables.items() if name not in _OWN_VARIABLES}
         variables |= self.tools.without_copies | dict(self.tools.variables) | self._variables
-        settings = settings_of(lane, self._limits, self._root, self.tools).with_values(
-            scratch=scratch_of(lane),
+        settings = settings_of(kind, self._limits, self._root, self.tools).with_values(
+            scratch=scratch_of(kind),
             proxy=f"{PROXY_INSIDE}/{SOCKET_NAME}" if has_proxy else "",
             environment=environment_inside(
                 path,
@@ -353,7 +353,7 @@ class DockerBackend:
             ),
         )
         return {
-            "image": self._image_of(lane),
+            "image": self._image_of(kind),
             "entrypoint": supervisor_command("python3", FOLDER_INSIDE, settings),
             "command": [],
             "hostname": "sandbox",
@@ -362,10 +362,13 @@ class DockerBackend:
             "environment": {"PATH": _PATH_INSIDE},
             "stdin_open": True,
             "labels": labels(),
-            "host_config": {**engine.api.create_host_config(**self._host_config(lane, layout)), **self._more_host_config()},
+            "host_config": {
+                **engine.api.create_host_config(**self._host_config(kind, layout)),
+                **self._more_host_config(),
+            },
         }
 
-    def _host_config(self, lane: InstanceKind, layout: SandboxLayout) -> dict[str, Any]:  # Any: the SDK's own keyword arguments
+    def _host_config(self, kind: InstanceKind, layout: SandboxLayout) -> dict[str, Any]:  # Any: the SDK's own keyword arguments
         from docker.types import LogConfig, Ulimit  # noqa: PLC0415  (heavy SDK, see `connect`)
 
         limits, memory_mb = self._limits, self._memory_mb()
@@ -380,7 +383,7 @@ class DockerBackend:
             "cpu_period": _CPU_PERIOD_US,
             "cpu_quota": limits.cores * _CPU_PERIOD_US or None,
             "cpu_shares": _CPU_SHARES,
-            "network_mode": self._network_mode(lane),
+            "network_mode": self._network_mode(kind),
             "tmpfs": self._scratch(),
             "shm_size": "64m",
             "ulimits": [
@@ -393,7 +396,7 @@ class DockerBackend:
             "init": False,
             "auto_remove": True,
             "runtime": self._runtime or None,
-            "mounts": self._mounts(lane, layout),
+            "mounts": self._mounts(kind, layout),
         }
 
     def _scratch(self) -> dict[str, str]:
@@ -404,8 +407,8 @@ class DockerBackend:
             parents, "ro,nosuid,nodev,size=1m,mode=755"
         )
 
-    def _network_mode(self, lane: InstanceKind) -> str:
-        return "bridge" if self.network != "none" and lane.runs_programs else "none"
+    def _network_mode(self, kind: InstanceKind) -> str:
+        return "bridge" if self.network != "none" and kind.runs_programs else "none"
 
     def _memory_mb(self) -> int:
         """Return the container's limit: of one command, of the private /tmp, and of the supervisor."""
@@ -424,22 +427,22 @@ class DockerBackend:
         """Return what the SDK does not know of."""
         return {}
 
-    def _mounts(self, lane: InstanceKind, layout: SandboxLayout) -> list[Any]:  # Any: the SDK's Mount, a dict
+    def _mounts(self, kind: InstanceKind, layout: SandboxLayout) -> list[Any]:  # Any: the SDK's Mount, a dict
         from docker.types import Mount  # noqa: PLC0415  (heavy SDK, see `connect`)
 
         found = [
-            Mount(self._root, str(self._workspace), type="bind", read_only=lane.is_read_only),
+            Mount(self._root, str(self._workspace), type="bind", read_only=kind.is_read_only),
             Mount(f"{FOLDER_INSIDE}/inside", str(INSIDE), type="bind", read_only=True),
         ]
-        if lane is InstanceKind.CHECKPOINT:
+        if kind is InstanceKind.CHECKPOINT:
             found.append(Mount(STORE_INSIDE, str(store_folder(self._workspace)), type="bind"))
         shown = [(LINK_INSIDE, link_folder(self._root))] if self._root != MOUNT_POINT else []
-        shown += [(str(Path(self._root, path)), source) for source, path in mounts(self._workspace, lane, layout)]
+        shown += [(str(Path(self._root, path)), source) for source, path in mounts(self._workspace, kind, layout)]
         shown += [(str(folder), folder) for folder in self._toolchains]
-        tools = [each for each in self.tools.shown if each.is_shown_in(lane) and not each.is_system]
+        tools = [each for each in self.tools.shown if each.is_shown_in(kind) and not each.is_system]
         tools = [each for each in tools if each.source not in self._toolchains]
-        found += [Mount(each.target, str(each.source), type="bind", read_only=not each.is_writable_in(lane)) for each in tools]
-        shown += [(PROXY_INSIDE, self._proxy_folder)] if self._proxy_folder is not None and lane.runs_programs else []
+        found += [Mount(each.target, str(each.source), type="bind", read_only=not each.is_writable_in(kind)) for each in tools]
+        shown += [(PROXY_INSIDE, self._proxy_folder)] if self._proxy_folder is not None and kind.runs_programs else []
         return found + [Mount(target, str(source), type="bind", read_only=True) for target, source in shown]
 
     def _user(self, engine: DockerClient) -> str:
@@ -489,7 +492,7 @@ _ROOT_SOCKET = "/run/podman/podman.sock"
 
 
 class PodmanBackend(DockerBackend):
-    """One container for each lane of a workspace."""
+    """One container for each instance of a workspace."""
 
     name = "podman"
 

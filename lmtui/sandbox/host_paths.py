@@ -37,7 +37,7 @@ def store_folder(workspace: Path) -> Path:
 
 
 def make_for_owner(folder: Path, workspace: Path) -> Path:
-    """Make and return a folder; who owns the workspace owns it, as lanes run as its owner.
+    """Make and return a folder; who owns the workspace owns it, as instances run as its owner.
 
     Raises:
         SandboxUnavailable: it cannot be made.

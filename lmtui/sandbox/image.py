@@ -1,4 +1,4 @@
-"""The image that Docker lanes start from: pulled by a name that the user gives, or built from Debian packages.
+"""The image that Docker instances start from: pulled by a name that the user gives, or built from Debian packages.
 
 Made for `lmtui sandbox image`; nothing of it runs in a session.
 """

@@ -1,4 +1,4 @@
-"""One Python interpreter per session, in a lane of the own sandbox; it is begun at its first use and keeps its names."""
+"""One Python interpreter per session, in a instance of the own sandbox; it is begun at its first use and keeps its names."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class LandlockBackend:
             git=".git and .lmagent are put back after each command; objects of .git are not guarded",
         )
 
-    async def open(self, lane: InstanceKind, layout: SandboxLayout) -> Link:
+    async def open(self, kind: InstanceKind, layout: SandboxLayout) -> Link:
         """Start a supervisor that confines itself; it has no mounts, so `layout` means nothing here.
 
         Raises:
@@ -90,10 +90,10 @@ class LandlockBackend:
         python, reads = this_python(), [*_SYSTEM, *map(str, self._toolchains), str(INSIDE), sys.base_prefix]
         reads += [str(each.source) for each in self.tools.shown]
         system = ["/usr/local/bin", "/usr/bin", "/bin", *self.tools.single_folders]
-        path = commands_path(lane, str(self._workspace), self._toolchains, self.tools, system)
+        path = commands_path(kind, str(self._workspace), self._toolchains, self.tools, system)
         owner = self._workspace.stat()
         folder = await asyncio.to_thread(self._make_folder, owner)
-        store = str(store_folder(self._workspace)) if lane is InstanceKind.CHECKPOINT else ""
+        store = str(store_folder(self._workspace)) if kind is InstanceKind.CHECKPOINT else ""
         own = (
             self.tools.without_copies
             | dict(self.tools.variables)
@@ -104,18 +104,22 @@ class LandlockBackend:
                 "HOME": f"{folder}/home",
             }
         )
-        settings = settings_of(lane, self._limits, str(self._workspace), self.tools, store).with_values(
+        settings = settings_of(kind, self._limits, str(self._workspace), self.tools, store).with_values(
             limits_processes=True,
             cores=self._limits.cores,
             is_landlocked=True,
             landlock_reads=[
                 *reads,
                 str(self._workspace),
-                *(_FOR_NETWORK if self.network != "none" and lane.runs_programs else ()),
+                *(_FOR_NETWORK if self.network != "none" and kind.runs_programs else ()),
                 *_search_program(),
             ],
-            landlock_writes=[*([] if lane.is_read_only else [str(self._workspace)]), folder, *([store] if store else [])],
-            has_network=self.network != "none" and lane.runs_programs,
+            landlock_writes=[
+                *([] if kind.is_read_only else [str(self._workspace)]),
+                folder,
+                *([store] if store else []),
+            ],
+            has_network=self.network != "none" and kind.runs_programs,
             owner=owner.st_uid,
             group=owner.st_gid,
             environment=environment_inside(path, own, has_network=self.network != "none"),

@@ -56,10 +56,10 @@ class SandboxLayout:
         shown = revealed - self.denied
         return replace(self, masked=tuple(each for each in self.masked if each[0] not in shown))
 
-    def covers(self, other: SandboxLayout, lane: InstanceKind) -> bool:
+    def covers(self, other: SandboxLayout, kind: InstanceKind) -> bool:
         """Tell whether an instance that was opened with this layout still protects and masks all that `other` asks for."""
-        is_masked = not lane.is_masked or set(other.masked) <= set(self.masked)
-        objects = not lane.is_masked or not other.hides_objects or self.hides_objects
+        is_masked = not kind.is_masked or set(other.masked) <= set(self.masked)
+        objects = not kind.is_masked or not other.hides_objects or self.hides_objects
         is_protected = {each for each in other.read_only if _is_added(each)} <= set(self.read_only)
         return is_masked and objects and is_protected and (self.has_git or not other.has_git)
 
@@ -115,7 +115,7 @@ def _path(told: str) -> str:
     return os.fsdecode(bytes.fromhex(told))
 
 
-def mounts(workspace: Path, lane: InstanceKind, layout: SandboxLayout) -> Iterator[tuple[Path, str]]:
+def mounts(workspace: Path, kind: InstanceKind, layout: SandboxLayout) -> Iterator[tuple[Path, str]]:
     """Yield what is mounted read-only over the workspace and writable added folders: the source, and the path in the workspace.
 
     A path in an added folder is a whole one.
@@ -123,12 +123,12 @@ def mounts(workspace: Path, lane: InstanceKind, layout: SandboxLayout) -> Iterat
     Raises:
         SandboxUnavailable: the mask files cannot be created.
     """
-    if lane is InstanceKind.GUARD:
+    if kind is InstanceKind.GUARD:
         return
     yield workspace_dir(workspace), WORKSPACE_FOLDER
-    for path, *_ in read_only_in(lane, layout):
+    for path, *_ in read_only_in(kind, layout):
         yield workspace / path, path
-    if not lane.is_masked:
+    if not kind.is_masked:
         return
     file, folder, empty = mask_sources()
     for name in _OWN:
@@ -139,11 +139,11 @@ def mounts(workspace: Path, lane: InstanceKind, layout: SandboxLayout) -> Iterat
         yield folder if is_folder else file, path
 
 
-def read_only_in(lane: InstanceKind, layout: SandboxLayout) -> tuple[tuple[str, int, int], ...]:
-    """Return what is read-only in a lane: git folders, and for programs what others outside would run."""
-    if lane.runs_programs:
+def read_only_in(kind: InstanceKind, layout: SandboxLayout) -> tuple[tuple[str, int, int], ...]:
+    """Return what is read-only in an instance: git folders, and for programs what others outside would run."""
+    if kind.runs_programs:
         return layout.read_only
-    return tuple(each for each in layout.read_only if each[0] == ".git" and lane is not InstanceKind.GIT)
+    return tuple(each for each in layout.read_only if each[0] == ".git" and kind is not InstanceKind.GIT)
 
 
 def make_own_folders(workspace: Path, *, is_mounted: bool) -> None:

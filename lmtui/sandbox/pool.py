@@ -70,7 +70,7 @@ class _Instance:
 
 
 @dataclass(slots=True)
-class Beside:
+class OutsideFolders:
     """Folders outside the workspace that commands use: those that settings add, and tools that the user allowed since."""
 
     added: tuple[AddedFolder, ...] = ()
@@ -83,7 +83,7 @@ class Beside:
 
 
 class SandboxPool:
-    """Supervisors by lane.  Each method may be called from several tasks of one event loop at once."""
+    """Supervisors by instance.  Each method may be called from several tasks of one event loop at once."""
 
     def __init__(
         self,
@@ -91,10 +91,10 @@ class SandboxPool:
         choose: Callable[[MaskExpressions], Awaitable[ChosenBackend]],
         gates: NetworkApprovals | None = None,
         proxy: Proxy | None = None,
-        beside: Beside | None = None,
+        outside: OutsideFolders | None = None,
     ) -> None:
         self.workspace = workspace
-        self._beside = beside or Beside()
+        self._outside = outside or OutsideFolders()
         self.users = 0
         self._choose = choose
         self._chosen: ChosenBackend | None = None
@@ -116,7 +116,7 @@ class SandboxPool:
         self._tasks: set[asyncio.Task[None]] = set()
         self._one_by_one = asyncio.Lock()
         self._git_turn = asyncio.Lock()
-        self.custody = WorkspaceGuard(self.guard, self.frozen, added=self._beside.writable)
+        self.workspace_guard = WorkspaceGuard(self.guard, self.frozen, added=self._outside.writable)
         self._is_closed = False
         self.gates = gates or NetworkApprovals()
         self._proxy = proxy
@@ -151,7 +151,7 @@ class SandboxPool:
         return replace(status, facts=(*status.facts, self._notice)) if self._notice else status
 
     async def read_status(self) -> SandboxStatus:
-        """Return what the read-only lane is; starts and tests it where it does not run."""
+        """Return what the read-only instance is; starts and tests it where it does not run."""
         status = await self.status()
         await self.client(InstanceKind.READ)
         if not (await self.started()).backend.is_isolated or not status.has_shell:
@@ -160,19 +160,19 @@ class SandboxPool:
         return replace(status, text=f"{status.text}; the folder is read-only", is_read_only=True)
 
     async def client(
-        self, lane: InstanceKind, revealed: frozenset[str] = frozenset(), *, is_for_one_file: bool = False
+        self, kind: InstanceKind, revealed: frozenset[str] = frozenset(), *, is_for_one_file: bool = False
     ) -> Client:
-        """Return a living supervisor of a lane, opened for the workspace as it is now.
+        """Return a living supervisor of an instance, opened for the workspace as it is now.
 
         Args:
-            lane: what it is for.
+            kind: what it is for.
             revealed: secret files that are not masked in it, because the user allowed it.
             is_for_one_file: nothing but a file that was named and decided about is touched: new files need no masks for that.
 
         Raises:
             SandboxError: it cannot be started.
         """
-        key = (lane, revealed)
+        key = (kind, revealed)
         async with self._starting:
             await self._start_first()
             instance = self._instances.get(key)
@@ -181,20 +181,20 @@ class SandboxPool:
                 await instance.client.close()
                 instance = None
             is_old = instance is None or instance.masks != self._all_masks()
-            if is_old and lane.is_masked:
+            if is_old and kind.is_masked:
                 await self._mask_added()
-            if instance is not None and lane.is_masked and instance.tools != self._backend.tools:
+            if instance is not None and kind.is_masked and instance.tools != self._backend.tools:
                 self._retire(instance.client)
                 instance = None
-            if instance is None or (lane.is_masked and (is_old or not is_for_one_file)):
-                layout = (await self._layout(lane)).without(revealed)
-                if instance is not None and not instance.layout.covers(layout, lane):
+            if instance is None or (kind.is_masked and (is_old or not is_for_one_file)):
+                layout = (await self._layout(kind)).without(revealed)
+                if instance is not None and not instance.layout.covers(layout, kind):
                     self._retire(instance.client)
                     instance = None
                 if instance is None:
-                    instance = await self._open(lane, revealed, layout)
+                    instance = await self._open(kind, revealed, layout)
                 self._instances[key] = replace(instance, masks=self._all_masks())
-        if revealed or lane in _IDLE_S:
+        if revealed or kind in _IDLE_S:
             self._postpone_closing(key)
         return instance.client
 
@@ -247,7 +247,7 @@ class SandboxPool:
     async def frozen(self) -> AsyncIterator[None]:
         """Stop every process of the workspace for a while; end an instance whose supervisor cannot stop its own."""
         async with self._freezing:
-            running = [each.client for (lane, _), each in self._instances.items() if lane.has_shell]
+            running = [each.client for (kind, _), each in self._instances.items() if kind.has_shell]
             serving = [client for client, _ in self._serving.values()]
             clients = [client for client in {*running, *self._retired, *serving} if client.is_alive]
             try:
@@ -267,12 +267,12 @@ class SandboxPool:
             client = await self.client(InstanceKind.MAIN, revealed)
             with self._using(client):
                 keeps_copies = backend.is_isolated and not backend.has_mounts
-                began = await self.custody.begin(client, keeps_copies=keeps_copies) if backend.is_isolated else None
+                began = await self.workspace_guard.begin(client, keeps_copies=keeps_copies) if backend.is_isolated else None
                 try:
                     yield client
                 finally:
                     if began is not None:
-                        ending = self.custody.end(
+                        ending = self.workspace_guard.end(
                             partial(self.client, InstanceKind.MAIN, is_for_one_file=True), began, keeps_copies=keeps_copies
                         )
                         findings.append(await to_the_end(ending))
@@ -299,20 +299,20 @@ class SandboxPool:
             parts.enter_context(self.serving(client, layout))
             await client.start()
             await check_mounts(client, InstanceKind.MAIN, layout)
-            began = await self.custody.begin(client, keeps_copies=False)
+            began = await self.workspace_guard.begin(client, keeps_copies=False)
             try:
                 yield client
             finally:
                 main = partial(self.client, InstanceKind.MAIN, is_for_one_file=True)
-                findings.append(await to_the_end(self.custody.end(main, began, keeps_copies=False)))
+                findings.append(await to_the_end(self.workspace_guard.end(main, began, keeps_copies=False)))
 
     @contextlib.asynccontextmanager
     async def git_client(self, findings: list[Findings]) -> AsyncIterator[Client]:
-        """Yield the lane that may change `.git`; what of it git should not have changed is put back afterwards."""
+        """Yield the instance that may change `.git`; what of it git should not have changed is put back afterwards."""
         client = await self.client(InstanceKind.GIT)
         assert self._chosen is not None
         async with self._git_turn, self._turn(self._chosen.backend):
-            await self.custody.begin_git()
+            await self.workspace_guard.begin_git()
             try:
                 yield client
             finally:
@@ -322,7 +322,7 @@ class SandboxPool:
         """Look again which tools the project uses; what is opened from now on has them.  True if that changed."""
         backend = (await self.started()).backend
         try:
-            tools = await find_tools(await self.guard(), self.workspace, self._beside, self._all_masks())
+            tools = await find_tools(await self.guard(), self.workspace, self._outside, self._all_masks())
         except UsageError as error:  # an added folder grew too large to look for secrets: what is open stays as it is
             self._notice = str(error)
             return False
@@ -336,13 +336,13 @@ class SandboxPool:
 
     async def show_tools(self, folder: Path) -> None:
         """Show a folder of tools that the user allowed; what is opened from now on has it."""
-        self._beside.allowed.append(folder)
+        self._outside.allowed.append(folder)
         await self.refresh_tools()
 
     @property
     def added(self) -> list[str]:
         """Return the added folders."""
-        return [str(folder.path) for folder in self._beside.added]
+        return [str(folder.path) for folder in self._outside.added]
 
     def take_notice(self) -> str:
         """Return once what the user and the model should know about a restart."""
@@ -385,29 +385,29 @@ class SandboxPool:
     async def _mask_added(self) -> None:
         """Mask what the rules of now deny in the read-only added folders, in what is opened from now on."""
         before = self._backend.tools
-        if self._beside.added:
-            self._backend.tools = await asyncio.to_thread(with_added, before, self._beside.added, self._all_masks())
+        if self._outside.added:
+            self._backend.tools = await asyncio.to_thread(with_added, before, self._outside.added, self._all_masks())
         if any(each.is_masked and each not in before.shown for each in self._backend.tools.shown):
             for client, layout in list(self._serving.values()):
                 if layout.has_added:
                     await client.close()
 
-    async def _layout(self, lane: InstanceKind) -> SandboxLayout:
-        """Return what a lane is to be opened with."""
+    async def _layout(self, kind: InstanceKind) -> SandboxLayout:
+        """Return what an instance is to be opened with."""
         assert self._chosen is not None
-        if not self._chosen.backend.has_mounts or lane is InstanceKind.GUARD:
+        if not self._chosen.backend.has_mounts or kind is InstanceKind.GUARD:
             return SandboxLayout()
         masks = self._all_masks()
-        layout = await look(await self.guard(), masks, self._beside.writable)
+        layout = await look(await self.guard(), masks, self._outside.writable)
         self._is_cut = layout.is_cut
         self.masked = {path: path in layout.denied for path, *_ in layout.masked}
         denied = {each for each in layout.masked if each[0] in layout.denied}
         for client, other in list(self._serving.values()):
             if not {each for each in denied if other.has_added or not each[0].startswith("/")} <= set(other.masked):
                 await client.close()
-        if lane.is_masked and layout.git_is_folder:
+        if kind.is_masked and layout.git_is_folder:
             own = layout.without_added()
-            hidden = {path for path, *_ in own.masked} if lane is InstanceKind.READ else own.denied
+            hidden = {path for path, *_ in own.masked} if kind is InstanceKind.READ else own.denied
             if hidden and await self._is_tracked(frozenset(hidden), own):
                 return replace(layout, hides_objects=True)
         return layout
@@ -423,21 +423,21 @@ class SandboxPool:
             self._tracked = {key: await has_git(view.client, sorted(paths), is_denied=bool(paths & layout.denied))}
         return self._tracked[key]
 
-    async def _open(self, lane: InstanceKind, revealed: frozenset[str], layout: SandboxLayout) -> _Instance:
+    async def _open(self, kind: InstanceKind, revealed: frozenset[str], layout: SandboxLayout) -> _Instance:
         backend, masks, tools = self._backend, self._all_masks(), self._backend.tools
         for _ in range(_OPENINGS):
-            client = Client(await backend.open(lane, layout))
+            client = Client(await backend.open(kind, layout))
             try:
                 await client.start()
                 if backend.has_mounts:
-                    await check_mounts(client, lane, layout)
-                if lane is InstanceKind.READ and backend.is_isolated and backend.has_shell:
+                    await check_mounts(client, kind, layout)
+                if kind is InstanceKind.READ and backend.is_isolated and backend.has_shell:
                     await selftest.verify_read_only(client, await self.guard())
-                now = (await self._layout(lane)).without(revealed) if lane.is_masked else layout
+                now = (await self._layout(kind)).without(revealed) if kind.is_masked else layout
             except BaseException:
                 await client.close()
                 raise
-            if layout.covers(now, lane):
+            if layout.covers(now, kind):
                 return _Instance(client, layout, masks, tools)
             await client.close()
             layout = now
@@ -478,7 +478,7 @@ class SandboxPool:
         return self._one_by_one if backend.is_isolated and not backend.has_mounts else contextlib.nullcontext()
 
     async def _end_git(self) -> Findings:
-        return await self.custody.end_git(await self.client(InstanceKind.MAIN, is_for_one_file=True))
+        return await self.workspace_guard.end_git(await self.client(InstanceKind.MAIN, is_for_one_file=True))
 
     def _postpone_closing(self, key: _Key) -> None:
         if key in self._closing:
@@ -529,7 +529,7 @@ async def look(guard: Client, masks: MaskExpressions, added: Sequence[str] = ())
     return layout
 
 
-async def find_tools(guard: Client, workspace: Path, beside: Beside, masks: MaskExpressions) -> ProjectTools:
+async def find_tools(guard: Client, workspace: Path, outside: OutsideFolders, masks: MaskExpressions) -> ProjectTools:
     """Return the tools of a project; its files are read inside.
 
     Raises:
@@ -543,18 +543,21 @@ async def find_tools(guard: Client, workspace: Path, beside: Beside, masks: Mask
 
     read_ones = await asyncio.gather(*map(read, (*MARKERS, *DESCRIPTIONS)))
     texts = {name: text for name, text in read_ones if text is not None}
-    tools = with_allowed(await asyncio.to_thread(find_project_tools, workspace, texts), beside.allowed)
+    tools = with_allowed(await asyncio.to_thread(find_project_tools, workspace, texts), outside.allowed)
     tools = replace(tools, image_digest=digest_of(texts))
-    return await asyncio.to_thread(with_added, tools, beside.added, masks) if beside.added else tools
+    return await asyncio.to_thread(with_added, tools, outside.added, masks) if outside.added else tools
 
 
-async def check_mounts(client: Client, lane: InstanceKind, layout: SandboxLayout) -> None:
+async def check_mounts(client: Client, kind: InstanceKind, layout: SandboxLayout) -> None:
     """Compare from inside what is mounted with what the guard saw: a path may have been exchanged for a link meanwhile.
 
     Raises:
         SandboxUnavailable: a mask does not work, or something else was mounted.
     """
-    fields = {"masked": [path for path, *_ in layout.masked] if lane.is_masked else [], "read_only": read_only_in(lane, layout)}
+    fields = {
+        "masked": [path for path, *_ in layout.masked] if kind.is_masked else [],
+        "read_only": read_only_in(kind, layout),
+    }
     if not fields["masked"] and not fields["read_only"]:
         return
     facts, _ = await client.call("compare", fields, limit_s=_GUARD_S)

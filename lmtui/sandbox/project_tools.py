@@ -120,15 +120,15 @@ class Shown:
     is_system: bool = False
     is_masked: bool = False
 
-    def is_writable_in(self, lane: InstanceKind) -> bool:
-        """Tell whether programs of a lane may change it for good."""
+    def is_writable_in(self, kind: InstanceKind) -> bool:
+        """Tell whether programs of an instance may change it for good."""
         if self.is_added:
-            return self.is_writable and lane in (InstanceKind.MAIN, InstanceKind.GUARD)
-        return self.is_writable and lane.runs_programs and not lane.is_read_only
+            return self.is_writable and kind in (InstanceKind.MAIN, InstanceKind.GUARD)
+        return self.is_writable and kind.runs_programs and not kind.is_read_only
 
-    def is_shown_in(self, lane: InstanceKind) -> bool:
+    def is_shown_in(self, kind: InstanceKind) -> bool:
         """Tell whether an instance has it: the guard has only what it looks after."""
-        return lane.is_masked or (self.is_added and self.is_writable_in(lane))
+        return kind.is_masked or (self.is_added and self.is_writable_in(kind))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +160,10 @@ class ProjectTools:
         cache = dict(self.variables).get("UV_CACHE_DIR", _PACKAGES)
         return {} if cache.startswith(_PACKAGES) else {"UV_NO_CACHE": "1"}
 
-    def added(self, lane: InstanceKind, *, is_writable: bool = False) -> list[str]:
+    def added(self, kind: InstanceKind, *, is_writable: bool = False) -> list[str]:
         """Return the folders outside the workspace that file operations use, with `is_writable` those it may change."""
-        shown = [each for each in self.shown if each.is_added and each.is_shown_in(lane)]
-        return [each.target for each in shown if not is_writable or each.is_writable_in(lane)]
+        shown = [each for each in self.shown if each.is_added and each.is_shown_in(kind)]
+        return [each.target for each in shown if not is_writable or each.is_writable_in(kind)]
 
     def without_added(self) -> ProjectTools:
         """Return the tools without added folders."""

@@ -26,10 +26,10 @@ from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.landlock_backend import LandlockBackend
 from lmtui.sandbox.link import InstanceKind
 from lmtui.sandbox.mount_layout import NO_RULES, SandboxLayout, make_own_folders
-from lmtui.sandbox.pool import Beside, ChosenBackend, SandboxPool, check_mounts, find_tools, look, open_guard
+from lmtui.sandbox.pool import ChosenBackend, OutsideFolders, SandboxPool, check_mounts, find_tools, look, open_guard
 from lmtui.sandbox.project_tools import ProjectTools, lacking_in_image, tool_places, with_added
 from lmtui.sandbox.proxy import NetworkApprovals, Proxy
-from lmtui.sandbox.server_programs import LaneLauncher
+from lmtui.sandbox.server_programs import InstanceLauncher
 from lmtui.sandbox.supervisor_client import Client
 from lmtui.sandbox.toolchains import AddedFolder, check_added, check_toolchains
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
@@ -109,20 +109,20 @@ async def select_sandbox(
     given = tuple(sorted(variables.items()))
     options = Options(network, allowed, given, image, runtime, shown, backend != "auto", limits, folders)
     key = (id(asyncio.get_running_loop()), folder, backend, options)
-    lanes = _shared.get(key)
-    if lanes is None:
+    pool = _shared.get(key)
+    if pool is None:
         names = (backend,) if backend != "auto" else _ENGINES if runtime else _ORDER
         gates = NetworkApprovals()
         proxy = Proxy(allowed, gates.current) if network == "proxy" else None
         candidates = [make_backend(name, folder, options, proxy) for name in names]
-        beside = Beside(folders)
-        lanes = _shared[key] = SandboxPool(
-            folder, partial(choose, candidates, folder, options, beside=beside), gates, proxy, beside
+        outside = OutsideFolders(folders)
+        pool = _shared[key] = SandboxPool(
+            folder, partial(choose, candidates, folder, options, outside=outside), gates, proxy, outside
         )
-    lanes.users += 1
-    launcher = LaneLauncher(folder, lanes, partial(_for_server, folder, options))
+    pool.users += 1
+    launcher = InstanceLauncher(folder, pool, partial(_for_server, folder, options))
     connect = partial(_with_proxy, folder, options)
-    return WorkspaceSandbox(lanes, partial(_release, key), launcher=launcher, limits=limits, connect=connect)
+    return WorkspaceSandbox(pool, partial(_release, key), launcher=launcher, limits=limits, connect=connect)
 
 
 def _check_choice(backend: str, network: str, runtime: str) -> None:
@@ -190,7 +190,7 @@ async def choose(
     options: Options = Options(),
     masks: MaskExpressions = NO_RULES,
     *,
-    beside: Beside | None = None,
+    outside: OutsideFolders | None = None,
 ) -> ChosenBackend:
     """Start the first candidate that passes its self-test; the reasons of those before it go into the status.
 
@@ -204,7 +204,7 @@ async def choose(
         others = [each.name for each in waiting]
         may_lack = options.image != DEFAULT_IMAGE or "bubblewrap" not in others or backend.name not in _ENGINES
         try:
-            guard, layout, client = await start(backend, workspace, masks, may_lack=may_lack, beside=beside)
+            guard, layout, client = await start(backend, workspace, masks, may_lack=may_lack, outside=outside)
         except ToolsLacking as refusal:  # a container engine, which is tried again behind bubblewrap
             refusals.append(refusal)
             waiting.insert(others.index("bubblewrap") + 1, backend)
@@ -231,9 +231,9 @@ async def start(
     masks: MaskExpressions = NO_RULES,
     *,
     may_lack: bool = True,
-    beside: Beside | None = None,
+    outside: OutsideFolders | None = None,
 ) -> tuple[Client, SandboxLayout, Client]:
-    """Start a backend's guard, look at the workspace and its tools, start the main lane and put it to the test.
+    """Start a backend's guard, look at the workspace and its tools, start the main instance and put it to the test.
 
     Raises:
         ToolsLacking: it has not what the project uses, unless it `may_lack`; nothing of it runs then.
@@ -242,15 +242,15 @@ async def start(
     async with contextlib.AsyncExitStack() as parts:
         try:
             await asyncio.to_thread(make_own_folders, workspace, is_mounted=backend.has_mounts)
-            writable = beside.writable if beside is not None else []
+            writable = outside.writable if outside is not None else []
             if writable and not backend.has_mounts:
                 reason = f"{backend.name} cannot protect what other programs run in {writable[0]}, so it cannot be writable"
                 raise SandboxUnavailable(reason, "Use bubblewrap or Docker, or add the folder without :rw.")
-            own = [folder for folder in beside.added if folder.is_writable] if beside is not None else []
+            own = [folder for folder in outside.added if folder.is_writable] if outside is not None else []
             backend.tools = with_added(backend.tools, own, masks)  # the guard looks after these
             guard = await open_guard(backend)
             parts.push_async_callback(guard.close)
-            finding = find_tools(guard, workspace, beside or Beside(), masks)
+            finding = find_tools(guard, workspace, outside or OutsideFolders(), masks)
             if backend.has_mounts:
                 backend.tools, layout = await asyncio.gather(finding, look(guard, masks, writable))
             else:
@@ -310,9 +310,9 @@ def _status(backend: Backend, workspace: Path, notes: Sequence[str], options: Op
     )
 
 
-async def _release(key: _Key, lanes: SandboxPool) -> None:
-    lanes.users -= 1
-    if lanes.users == 0:
-        if _shared.get(key) is lanes:
+async def _release(key: _Key, pool: SandboxPool) -> None:
+    pool.users -= 1
+    if pool.users == 0:
+        if _shared.get(key) is pool:
             del _shared[key]
-        await lanes.close()
+        await pool.close()

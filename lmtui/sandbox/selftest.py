@@ -1,4 +1,4 @@
-"""Proof, from inside, that a lane isolates what its backend promises.  No version or setting is believed; things are tried."""
+"""Proof, from inside, that an instance isolates what its backend promises; no version or setting is believed, things are tried."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ async def verify_read_only(client: Client, guard: Client) -> None:
         facts, data = await client.call("run", fields, limit_s=_LIMIT_S * 2)
         replies.parse(facts, replies.RunReply)
     except SandboxError as error:
-        raise SandboxUnavailable(f"the read-only lane failed its test: {error}") from error
+        raise SandboxUnavailable(f"the read-only instance failed its test: {error}") from error
     changed = data.decode("utf-8", "replace").splitlines()
     taken, _ = await guard.call("guard", {"action": "take_away", "name": probe}, limit_s=_LIMIT_S)
     is_left = replies.parse(taken, replies.TakenReply).was_there
     if changed != ["scratch"] or is_left:
         what = ", ".join(each for each in changed if each != "scratch") or "its scratch space is missing"
-        raise SandboxUnavailable(f"the read-only lane failed its test: {what}")
+        raise SandboxUnavailable(f"the read-only instance failed its test: {what}")
 
 
 # Prints `name=value` lines.  A check that cannot be made prints nothing and fails.

@@ -1,4 +1,4 @@
-"""Programs that serve, each in its own lane: its own namespaces or container, its own variables, its own way out.
+"""Programs that serve, each in its own instance: its own namespaces or container, its own variables, its own way out.
 
 They run where the workspace's commands run, in the same kind of sandbox; without one only where the user named that.
 """
@@ -38,9 +38,9 @@ MakeBackend = Callable[[str, Launch, Proxy | None], Backend]
 
 
 class LaneProcess:
-    """One program in its lane; implements `core.programs.Served`.
+    """One program in its instance; implements `core.programs.Served`.
 
-    `missing` is what is said where the program could not be started, if its lane does not show it.
+    `missing` is what is said where the program could not be started, if its instance does not show it.
     """
 
     def __init__(self, place: str, parts: contextlib.AsyncExitStack, missing: str = "") -> None:
@@ -55,10 +55,10 @@ class LaneProcess:
         self._closing: asyncio.Future[None] | None = None
 
     def start(self, client: Client, fields: dict[str, object], on_error: Callable[[bytes], None]) -> None:
-        """Start the program in a lane that runs.
+        """Start the program in an instance that runs.
 
         Raises:
-            SandboxError: the lane is gone.
+            SandboxError: the instance is gone.
         """
 
         def on_piece(name: str, data: bytes) -> None:
@@ -126,18 +126,18 @@ class _OnlyListed:
         _log.info("a server reached %s: %d bytes sent, %d received %s", host, sent_bytes, received_bytes, why_not)
 
 
-class LaneLauncher:
+class InstanceLauncher:
     """Starts programs for one workspace; implements `core.programs.Launcher`.
 
     Args:
         workspace: the folder that they see.
-        lanes: the supervisors of the workspace's sandbox.
+        instances: the supervisors of the workspace's sandbox.
         make: makes its own backend for a program.
     """
 
-    def __init__(self, workspace: Path, lanes: SandboxPool, make: MakeBackend) -> None:
+    def __init__(self, workspace: Path, pool: SandboxPool, make: MakeBackend) -> None:
         self._workspace = workspace
-        self._lanes = lanes
+        self._pool = pool
         self._make = make
 
     async def open(self, launch: Launch, on_error: Callable[[bytes], None]) -> Served:
@@ -148,7 +148,7 @@ class LaneLauncher:
         try:
             backend = self._make(name, launch, proxy)
             if not launch.on_host:
-                tools = (await self._lanes.started()).backend.tools
+                tools = (await self._pool.started()).backend.tools
                 backend.tools = await asyncio.to_thread(self._tools, tools, launch)
         except UsageError as error:
             raise SandboxUnavailable(str(error), error.hint) from error
@@ -156,15 +156,15 @@ class LaneLauncher:
             parts.push_async_callback(backend.close)
             if proxy is not None:
                 parts.push_async_callback(proxy.close)
-            layout = await self._lanes.layout() if backend.has_mounts else SandboxLayout()
+            layout = await self._pool.layout() if backend.has_mounts else SandboxLayout()
             layout = layout if launch.shows_added else layout.without_added()
-            lane = InstanceKind.SERVER if can_write else InstanceKind.READING_SERVER
-            client = Client(await backend.open(lane, layout))
+            kind = InstanceKind.SERVER if can_write else InstanceKind.READING_SERVER
+            client = Client(await backend.open(kind, layout))
             parts.push_async_callback(client.close)
-            parts.enter_context(self._lanes.serving(client, layout))
+            parts.enter_context(self._pool.serving(client, layout))
             await client.start()
             if backend.has_mounts:
-                await check_mounts(client, lane, layout)
+                await check_mounts(client, kind, layout)
             missing = await asyncio.to_thread(_missing, launch.arguments[0], self._workspace) if backend.is_isolated else ""
             process = LaneProcess(_words(backend, launch, can_write=can_write), parts.pop_all(), missing)
         try:
@@ -179,7 +179,7 @@ class LaneLauncher:
         """Guard the workspace; see `core.serving.Launcher.guarded`."""
         notes: list[str] = []
         findings: list[Findings] = []
-        async with self._lanes.command_client(findings):
+        async with self._pool.command_client(findings):
             yield notes
         notes += [note for found in findings for note in found.notes]
 
@@ -195,7 +195,7 @@ class LaneLauncher:
     async def _backend_name(self, launch: Launch) -> str:
         if launch.on_host:
             return "process"
-        status = await self._lanes.status()
+        status = await self._pool.status()
         if not status.has_shell:
             raise SandboxUnavailable(
                 f"no sandbox works here, so the server cannot run: {status.reason or status.text}", _ON_HOST
@@ -205,7 +205,7 @@ class LaneLauncher:
         return status.backend
 
     def _fields(self, launch: Launch, *, is_isolated: bool) -> dict[str, object]:
-        """Return what the supervisor is told; the workspace's own path is put into the words of the lane."""
+        """Return what the supervisor is told; the workspace's own path is put into the words of the instance."""
         words = [_inside(word, self._workspace) if is_isolated else word for word in launch.arguments]
         variables = {
             name: _inside(value, self._workspace) if is_isolated else value for name, value in launch.variables.items()
@@ -216,7 +216,7 @@ class LaneLauncher:
 
 
 def _inside(word: str, workspace: Path) -> str:
-    """Return a word with the workspace's path as the lane has it."""
+    """Return a word with the workspace's path as the instance has it."""
     root = str(workspace)
     if word == root or word.startswith(root + os.sep):
         return path_inside(workspace) + word[len(root) :]

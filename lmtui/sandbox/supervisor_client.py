@@ -93,10 +93,10 @@ class Client:
     ) -> tuple[dict[str, object], bytes]:
         """Make a call and return the fields and the data of its answer.
 
-        A call that is cancelled is stopped inside first; where that takes more than a second the whole lane is ended.
+        A call that is cancelled is stopped inside first; where that takes more than a second the whole instance is ended.
 
         Raises:
-            SandboxError: no answer in time, or the supervisor is gone or talks nonsense; the lane is ended then.
+            SandboxError: no answer in time, or the supervisor is gone or talks nonsense; the instance is ended then.
         """
         if not self.is_alive:
             raise SandboxError(self._broken or "the sandbox is not running")
@@ -129,11 +129,11 @@ class Client:
     ) -> tuple[int, asyncio.Future[dict[str, object]]]:
         """Start a program that stays; return the number of the call and how the program will have ended.
 
-        `on_piece` gets each piece of what a program says that the lane serves, with `out` or `err`; `on_live` what a command
-        says.  The program ends with the lane at the latest.
+        `on_piece` gets each piece of output of a program that the instance serves, with `out` or `err`; `on_live` a command's
+        output.  The program ends with the instance at the latest.
 
         Raises:
-            SandboxError: the lane is gone.
+            SandboxError: the instance is gone.
         """
         if not self.is_alive:
             raise SandboxError(self._broken or "the sandbox is not running")
@@ -150,10 +150,10 @@ class Client:
             await to_the_end(self._stop(identity, pending))
 
     async def feed(self, target: int, data: bytes) -> None:
-        """Send input to the program that the lane serves.
+        """Send input to the program that the instance serves.
 
         Raises:
-            SandboxError: the lane is gone.
+            SandboxError: the instance is gone.
         """
         if not self.is_alive:
             raise SandboxError(self._broken or "the sandbox is not running")

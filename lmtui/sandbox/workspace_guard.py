@@ -1,6 +1,6 @@
 """What a command may have left for programs outside: found by a survey, moved aside or pointed out; and git's files put back.
 
-One for each workspace, used by its lanes around everything that can write there.
+One for each workspace, used by its instances around everything that can write there.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class WorkspaceGuard:
         return moment
 
     async def end(self, client: Callable[[], Awaitable[Client]], began: GuardMoment, *, keeps_copies: bool) -> Findings:
-        """Put back and moved aside what a command changed; works where its lane has died, too.
+        """Put back and moved aside what a command changed; works where its instance has died, too.
 
         Raises:
             SandboxError: something could not be moved aside; everything else was.
@@ -97,7 +97,7 @@ class WorkspaceGuard:
             self._open.remove(began)
         try:
             found, is_cut = await self._look(await client(), since_ns)
-        except SandboxError:  # no lane is left to look from
+        except SandboxError:  # no instance is left to look from
             found, is_cut = await self._look(await self._guard(), since_ns)
         ours = frozenset((b".git",)) if keeps_copies else frozenset()
         moved: dict[bytes, str] = {}

@@ -112,12 +112,12 @@ _CONFLICTS = frozenset({"DD", "AU", "UD", "UA", "DU", "AA", "UU"})
 class SandboxListing:
     """Lists what is in a workspace, however much it is."""
 
-    def __init__(self, lanes: SandboxPool) -> None:
-        self._lanes = lanes
+    def __init__(self, pool: SandboxPool) -> None:
+        self._pool = pool
 
     async def folder(self, path: str) -> Sequence[DirEntry]:
         """Return the entries of a folder, folders first; `.git` and `.lmagent` are left out."""
-        folder = relative_path(path, self._lanes.workspace).rstrip("/")
+        folder = relative_path(path, self._pool.workspace).rstrip("/")
         _, data = await self._call("folder", path=folder)
         return await asyncio.to_thread(_entries, folder, data)
 
@@ -137,7 +137,7 @@ class SandboxListing:
         return await asyncio.to_thread(_states, data)
 
     async def _ignore_rules(self) -> bytes:
-        client = await self._lanes.client(InstanceKind.VIEW)
+        client = await self._pool.client(InstanceKind.VIEW)
         fields = {"path": _IGNORE_FILE, "max_bytes": _MAX_IGNORE_BYTES}
         try:
             facts, data = await client.call("read", fields, limit_s=_CALL_S)
@@ -147,7 +147,7 @@ class SandboxListing:
         return data
 
     async def _call(self, what: str, **fields: object) -> tuple[replies.ListingReply, bytes]:
-        client = await self._lanes.client(InstanceKind.VIEW)
+        client = await self._pool.client(InstanceKind.VIEW)
         facts, data = await client.call("listing", {"what": what, **fields}, limit_s=_CALL_S)
         return replies.parse(facts, replies.ListingReply), data
 

@@ -76,12 +76,12 @@ Connect = Callable[[str, Proxy, Mapping[str, str]], Backend]
 
 
 class WorkspaceSandbox:
-    """One session's access to the lanes of its workspace, or another view of it through another lane.
+    """One session's access to the instances of its workspace, or another view of it through another instance.
 
     Args:
-        lanes: the supervisors of the workspace.
+        instances: the supervisors of the workspace.
         release: lets go of them.
-        lane: where commands and file tools go.
+        instance: where commands and file tools go.
         launcher: starts long-running programs.
         limits: what commands may take.
         revealed: secret files that are not masked.
@@ -90,42 +90,42 @@ class WorkspaceSandbox:
 
     def __init__(
         self,
-        lanes: SandboxPool,
+        pool: SandboxPool,
         release: Callable[[SandboxPool], Awaitable[None]],
-        lane: InstanceKind = InstanceKind.MAIN,
+        kind: InstanceKind = InstanceKind.MAIN,
         launcher: GuardedLauncher | None = None,
         *,
         limits: CommandLimits = CommandLimits(),
         revealed: frozenset[str] = frozenset(),
         connect: Connect | None = None,
     ) -> None:
-        self._lanes = lanes
+        self._pool = pool
         self._connect = connect
         self._indexes: list[PackageIndexes] = []
-        self.background = SandboxBackground(lanes, limits)
+        self.background = SandboxBackground(pool, limits)
         self.limits = limits
         self.launcher = launcher
         self._release = release
-        self._lane = lane
+        self._instance_kind = kind
         self._is_closed = False
         self._warned: set[str] = set()
         self._revealed = revealed
-        self.checkpoints = SandboxCheckpoints(lanes)
-        self.listing = SandboxListing(lanes)
+        self.checkpoints = SandboxCheckpoints(pool)
+        self.listing = SandboxListing(pool)
 
     async def status(self) -> SandboxStatus:
         """Start the sandbox if it is not running (self-test included) and tell what it is."""
-        return await (self._lanes.read_status() if self._lane is InstanceKind.READ else self._lanes.status())
+        return await (self._pool.read_status() if self._instance_kind is InstanceKind.READ else self._pool.status())
 
     def for_session(self) -> WorkspaceSandbox:
         """Return the same workspace with background own commands."""
         return WorkspaceSandbox(
-            self._lanes, _nothing_to_release, self._lane, self.launcher, limits=self.limits, connect=self._connect
+            self._pool, _nothing_to_release, self._instance_kind, self.launcher, limits=self.limits, connect=self._connect
         )
 
     def read_only(self) -> WorkspaceSandbox:
         """Return the workspace as nothing can change it, for commands too."""
-        return self if self._lane is InstanceKind.READ else self._view(InstanceKind.READ)
+        return self if self._instance_kind is InstanceKind.READ else self._view(InstanceKind.READ)
 
     def unmasked(self) -> WorkspaceSandbox:
         """Return the workspace as the user sees it: nothing is masked, nothing can be changed, and no command runs."""
@@ -135,11 +135,11 @@ class WorkspaceSandbox:
         """Return the workspace with these secret files shown, as the user allowed; what a rule denies stays masked."""
         located = [self._locate(path) for path in paths]
         revealed = frozenset(path for folder, path in located if not folder)  # in added folders they stay masked
-        return self._view(self._lane, revealed)
+        return self._view(self._instance_kind, revealed)
 
     def mask(self, owner: int, expressions: MaskExpressions | None) -> None:
         """Set the files that no program may see while a session is open; None when it has closed."""
-        self._lanes.mask(owner, expressions)
+        self._pool.mask(owner, expressions)
 
     async def run_command(
         self,
@@ -152,21 +152,23 @@ class WorkspaceSandbox:
         with_packages: bool = False,
     ) -> ExecResult:
         """Run a shell command in the workspace root; nothing of it is left when this returns."""
-        chosen = await self._lanes.started()
+        chosen = await self._pool.started()
         status = chosen.status
-        can_run = self._lane is InstanceKind.MAIN or (self._lane is InstanceKind.READ and chosen.backend.is_isolated)
+        can_run = self._instance_kind is InstanceKind.MAIN or (
+            self._instance_kind is InstanceKind.READ and chosen.backend.is_isolated
+        )
         if not status.has_shell or not can_run:
             raise SandboxUnavailable(f"no shell here: {status.reason or status.text}")
         findings: list[Findings] = []
         fields = {"command": command, "timeout_s": timeout_s, "memory_mb": memory_mb or self.limits.memory_mb}
-        if self._lane is InstanceKind.READ:
-            async with self._lanes.read_client() as client:
+        if self._instance_kind is InstanceKind.READ:
+            async with self._pool.read_client() as client:
                 result = await self._run(client, "run", timeout_s, on_output, **fields)
             return self._with_masks(await self._with_ways(result, chosen, gate))
         if with_packages and chosen.status.network == "none":
             return await self._run_with_packages(timeout_s, on_output, gate, fields)
-        async with self._lanes.command_client(findings, self._revealed) as client:
-            with self._lanes.gates.open(gate):
+        async with self._pool.command_client(findings, self._revealed) as client:
+            with self._pool.gates.open(gate):
                 result = await self._run(client, "run", timeout_s, on_output, **fields)
         for ended in self.background.take_endings():
             result = _with_note(result, f"[background command {ended.id} {ended.state}: {sanitize_line(ended.command)[:80]}]")
@@ -185,7 +187,7 @@ class WorkspaceSandbox:
         for name in WORKSPACE_FILES:
             with contextlib.suppress(SandboxError):
                 texts[name] = (await self.read_file(name)).data.decode("utf-8", "replace")
-        return await asyncio.to_thread(find_package_indexes, self._lanes.workspace, texts, os.environ, Path.home())
+        return await asyncio.to_thread(find_package_indexes, self._pool.workspace, texts, os.environ, Path.home())
 
     async def _run_with_packages(
         self, timeout_s: int, on_output: OutputSink | None, gate: HostApproval | None, fields: Mapping[str, object]
@@ -198,15 +200,15 @@ class WorkspaceSandbox:
         proxy = Proxy(indexes.hosts, lambda: gate, named=indexes.named)
         findings: list[Findings] = []
         try:
-            own = (await self._lanes.started()).backend
+            own = (await self._pool.started()).backend
             backend = self._connect(own.name, proxy, dict(indexes.variables))
-            packages = await asyncio.to_thread(make_for_owner, packages_dir(self._lanes.workspace), self._lanes.workspace)
+            packages = await asyncio.to_thread(make_for_owner, packages_dir(self._pool.workspace), self._pool.workspace)
             backend.tools = fetching(own.tools, packages, indexes.certificates)
-            async with self._lanes.network_client(backend, findings) as client:
+            async with self._pool.network_client(backend, findings) as client:
                 result = await self._run(client, "run", timeout_s, on_output, **fields)
         finally:
             await proxy.close()
-            await self._lanes.refresh_tools()
+            await self._pool.refresh_tools()
         return _with_findings(self._with_masks(result), findings)
 
     async def _with_ways(self, result: ExecResult, chosen: ChosenBackend, gate: ToolGate | None) -> ExecResult:
@@ -217,10 +219,10 @@ class WorkspaceSandbox:
         if backend.name in FULL and chosen.status.network == "none" and _NO_NETWORK.search(tail):
             return _with_note(result, _HOW_TO_INSTALL)
         if result.exit_code in _NOT_STARTED:
-            if await self._lanes.refresh_tools():
+            if await self._pool.refresh_tools():
                 return _with_note(result, _TOOLS_CHANGED)
             in_image = backend.name in ("docker", "podman")
-            missing = await asyncio.to_thread(find_missing, tail, self._lanes.workspace, in_image=in_image)
+            missing = await asyncio.to_thread(find_missing, tail, self._pool.workspace, in_image=in_image)
             offers = dict(backend.tools.offered)
             offers |= {str(each.folder): f"{each.name} is at {each.program}" for each in missing if not each.is_systems}
             if gate is not None and await self._offer_tools(offers, gate):
@@ -238,8 +240,8 @@ class WorkspaceSandbox:
         shown = False
         for folder, why in list(offers.items())[:_MOST_NAMED]:
             path = Path(folder)
-            if await asyncio.to_thread(can_show, path, self._lanes.workspace) and await gate.may_show(folder, why):
-                await self._lanes.show_tools(path)
+            if await asyncio.to_thread(can_show, path, self._pool.workspace) and await gate.may_show(folder, why):
+                await self._pool.show_tools(path)
                 shown = True
         return shown
 
@@ -247,27 +249,25 @@ class WorkspaceSandbox:
         """Say of a command that met masked files why it could not read them."""
         if result.exit_code == 0 or "ermission denied" not in result.output:
             return result
-        met = [path for path in self._lanes.masked if path.rpartition("/")[2] in result.output and path not in self._revealed]
-        denied = [sanitize_line(path) for path in met if self._lanes.masked[path]][:_MOST_NAMED]
-        secret = [sanitize_line(path) for path in met if not self._lanes.masked[path] and not path.startswith("/")][
-            :_MOST_NAMED
-        ]
+        met = [path for path in self._pool.masked if path.rpartition("/")[2] in result.output and path not in self._revealed]
+        denied = [sanitize_line(path) for path in met if self._pool.masked[path]][:_MOST_NAMED]
+        secret = [sanitize_line(path) for path in met if not self._pool.masked[path] and not path.startswith("/")][:_MOST_NAMED]
         if denied:
             result = _with_note(result, _MASKED_BY_RULE.format(paths=", ".join(denied)))
         return _with_note(result, _MASKED_BY_NAME.format(paths=", ".join(secret))) if secret else result
 
     async def run_git(self, arguments: Sequence[str], *, writes: bool = False, timeout_s: int = 30) -> ExecResult:
-        """Run git with hooks, external programs and prompts off; `writes` uses the lane that may change `.git`."""
-        status = (await self._lanes.started()).status
+        """Run git with hooks, external programs and prompts off; `writes` uses the instance that may change `.git`."""
+        status = (await self._pool.started()).status
         if not status.has_shell:
             raise SandboxUnavailable(f"git is not available here: {status.reason or status.text}")
         findings: list[Findings] = []
         fields = {"arguments": list(arguments), "timeout_s": timeout_s, "memory_mb": _GIT_MEMORY_MB}
-        if writes and self._lane is not InstanceKind.MAIN:
+        if writes and self._instance_kind is not InstanceKind.MAIN:
             raise SandboxError("the workspace is read-only here")
         if not writes:
-            return await self._run(await self._lanes.client(InstanceKind.VIEW), "git", timeout_s, None, **fields)
-        async with self._lanes.git_client(findings) as client:
+            return await self._run(await self._pool.client(InstanceKind.VIEW), "git", timeout_s, None, **fields)
+        async with self._pool.git_client(findings) as client:
             result = await self._run(client, "git", timeout_s, None, **fields)
         return _with_findings(result, findings)
 
@@ -344,7 +344,7 @@ class WorkspaceSandbox:
         if not self._is_closed:
             self._is_closed = True
             await self.background.close()
-            await self._release(self._lanes)
+            await self._release(self._pool)
 
     async def _call(
         self, op: str, shape: type[replies.R], data: bytes = b"", *, at: str | None = None, **fields: object
@@ -352,7 +352,7 @@ class WorkspaceSandbox:
         """Do an operation, on the file or folder `at` a path if it is about one."""
         if at is not None:
             fields["folder"], fields["path"] = self._locate(at)
-        client = await self._lanes.client(self._lane, self._revealed, is_for_one_file=op not in _SWEEPING)
+        client = await self._pool.client(self._instance_kind, self._revealed, is_for_one_file=op not in _SWEEPING)
         facts, answer = await client.call(op, fields, data, limit_s=_FILE_CALL_S)
         return replies.parse(facts, shape), answer
 
@@ -372,8 +372,8 @@ class WorkspaceSandbox:
             changed=tuple(reply.changed),
         )
         if not reply.clean:
-            await client.close()  # what could not be killed from inside goes with the lane
-        if notice := self._lanes.take_notice():
+            await client.close()  # what could not be killed from inside goes with the instance
+        if notice := self._pool.take_notice():
             result = _with_note(result, f"[{notice}]")
         return self._with_limits(result, reply.reason, int(str(fields["memory_mb"])))
 
@@ -394,22 +394,22 @@ class WorkspaceSandbox:
         met = [note for words, note in _LIMITS_MET if result.exit_code and words.search(result.output[-_TAIL_CHARS:])]
         return _with_note(result, met[0].format(**facts)) if met else result
 
-    def _view(self, lane: InstanceKind, revealed: frozenset[str] = frozenset()) -> WorkspaceSandbox:
+    def _view(self, kind: InstanceKind, revealed: frozenset[str] = frozenset()) -> WorkspaceSandbox:
         view = WorkspaceSandbox(
-            self._lanes, _nothing_to_release, lane, limits=self.limits, revealed=revealed, connect=self._connect
+            self._pool, _nothing_to_release, kind, limits=self.limits, revealed=revealed, connect=self._connect
         )
         view.background, view._indexes, view._warned = self.background, self._indexes, self._warned
         return view
 
     def _path(self, path: str) -> str:
-        return relative_path(path, self._lanes.workspace)
+        return relative_path(path, self._pool.workspace)
 
     def _locate(self, path: str) -> tuple[str, str]:
-        return locate(path, self._lanes.workspace, self._lanes.added)
+        return locate(path, self._pool.workspace, self._pool.added)
 
 
 async def _nothing_to_release(_: SandboxPool) -> None:
-    """Do nothing: the lanes belong to whoever holds the sandbox that may change things."""
+    """Do nothing: the instances belong to whoever holds the sandbox that may change things."""
 
 
 def _below(folder: str, paths: Sequence[str]) -> Sequence[str]:

@@ -30,7 +30,7 @@ LIMIT_S = 30.0
 
 
 def configure(workspace: Path, home: Path, **servers: dict[str, Any]) -> None:
-    """Name servers at user level; their script lies in the workspace, so that every lane sees it."""
+    """Name servers at user level; their script lies in the workspace, so that every instance sees it."""
     shutil.copy(PAPER, workspace / "paper_server.py")
     (home / "config").mkdir(parents=True, exist_ok=True)
     (home / "config" / "mcp.json").write_text(json.dumps({"mcpServers": servers}))

@@ -1,4 +1,4 @@
-"""An MCP server for tests, of the standard library alone, so that it runs in every lane: `paper_server.py KEY=VALUE …`.
+"""An MCP server for tests, of the standard library alone, so that it runs in every instance: `paper_server.py KEY=VALUE …`.
 
 `tools=N` offers N tools beside its own; `die=NAME` ends at a call of that tool; `hang=start` answers nothing; `noise=1` talks
 garbage on both outputs; `describe=FILE` takes the description of `echo` from a file each time that it lists; `call=NAME` gives

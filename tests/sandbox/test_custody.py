@@ -165,10 +165,10 @@ async def test_a_clock_that_is_set_back_hides_nothing(workspace: Path) -> None:
 
     moments = iter([GuardMoment(2**62, 0), GuardMoment(2**62 - 3600 * 10**9, 10**9)])
     guard = await open_guard(ProcessBackend(workspace))
-    custody = WorkspaceGuard(_returning(guard), contextlib.nullcontext, lambda: next(moments))
-    began = await custody.begin(client, keeps_copies=False)
+    workspace_guard = WorkspaceGuard(_returning(guard), contextlib.nullcontext, lambda: next(moments))
+    began = await workspace_guard.begin(client, keeps_copies=False)
     (workspace / ".envrc").touch()
-    findings = await custody.end(living, began, keeps_copies=False)
+    findings = await workspace_guard.end(living, began, keeps_copies=False)
     await client.close()
     await guard.close()
     assert findings.quarantined == (".envrc",)
@@ -182,11 +182,11 @@ async def test_where_no_lane_is_left_the_guard_looks(workspace: Path) -> None:
         raise SandboxError("the sandbox is closed")
 
     guard = await open_guard(ProcessBackend(workspace))
-    custody = WorkspaceGuard(_returning(guard), contextlib.nullcontext)
-    began = await custody.begin(client, keeps_copies=False)
+    workspace_guard = WorkspaceGuard(_returning(guard), contextlib.nullcontext)
+    began = await workspace_guard.begin(client, keeps_copies=False)
     await client.close()
     (workspace / ".mcp.json").touch()
-    assert (await custody.end(gone, began, keeps_copies=False)).quarantined == (".mcp.json",)
+    assert (await workspace_guard.end(gone, began, keeps_copies=False)).quarantined == (".mcp.json",)
     await guard.close()
 
 

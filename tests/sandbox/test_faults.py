@@ -230,7 +230,7 @@ async def test_a_workspace_that_is_read_only_is_refused_at_once(mounted: Path) -
 class _Babbling(FilesBackend):
     """A supervisor that greets well and then talks nonsense."""
 
-    async def open(self, lane: InstanceKind, layout: SandboxLayout) -> Link:
+    async def open(self, kind: InstanceKind, layout: SandboxLayout) -> Link:
         link = FakeLink()
         link.greet()
         link.reader.feed_data(b"\xff" * 64)

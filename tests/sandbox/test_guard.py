@@ -98,7 +98,7 @@ async def test_every_process_of_the_workspace_is_stopped_while_the_guard_moves_s
     def state() -> list[bytes]:
         return [(workspace / name).read_bytes() for name in ("m", "n")]
 
-    async with sandbox._lanes.frozen():
+    async with sandbox._pool.frozen():
         before = state()
         await asyncio.sleep(0.3)
         assert state() == before
@@ -127,7 +127,7 @@ async def test_what_was_set_aside_and_the_logs_cannot_be_seen_inside(sandbox: Sa
 @pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
 async def test_a_guard_that_died_is_started_again(sandbox: WorkspaceSandbox, workspace: Path) -> None:
     await sandbox.run_command("true")
-    await (await sandbox._lanes.guard()).close()
+    await (await sandbox._pool.guard()).close()
     assert (await sandbox.run_command("touch .envrc")).quarantined == (".envrc",)
 
 
@@ -138,8 +138,8 @@ async def test_git_settings_that_could_not_be_compared_are_told(open_sandbox: Op
     assert isinstance(sandbox, WorkspaceSandbox)
     await sandbox.run_git(["init"], writes=True)
     findings: list[Findings] = []
-    async with sandbox._lanes.git_client(findings):
-        await (await sandbox._lanes.guard()).close()
+    async with sandbox._pool.git_client(findings):
+        await (await sandbox._pool.guard()).close()
     assert "could not check .git" in str(findings)
 
 
@@ -148,7 +148,7 @@ async def test_the_guard_runs_no_program_and_does_only_what_it_knows(open_sandbo
     sandbox = await open_sandbox("bubblewrap")
     assert isinstance(sandbox, WorkspaceSandbox)
     await sandbox.run_command("true")
-    guard = await sandbox._lanes.guard()
+    guard = await sandbox._pool.guard()
     for op, fields in (
         ("run", {"command": "true", "timeout_s": 1, "memory_mb": 64}),
         ("git", {"arguments": ["status"], "timeout_s": 1, "memory_mb": 64}),
@@ -156,7 +156,7 @@ async def test_the_guard_runs_no_program_and_does_only_what_it_knows(open_sandbo
     ):
         facts, _ = await guard.call(op, fields, limit_s=5)
         assert facts.get("error"), op
-    facts, _ = await (await sandbox._lanes.client(InstanceKind.MAIN)).call("guard", {"action": "layout"}, limit_s=5)
+    facts, _ = await (await sandbox._pool.client(InstanceKind.MAIN)).call("guard", {"action": "layout"}, limit_s=5)
     assert facts.get("error")
 
 
@@ -232,11 +232,11 @@ async def test_git_runs_nothing_in_a_submodule(sandbox: WorkspaceSandbox, worksp
 async def test_a_probe_that_is_not_there_is_no_error(open_sandbox: OpenSandbox) -> None:
     sandbox = await open_sandbox("files")
     assert isinstance(sandbox, WorkspaceSandbox)
-    facts, _ = await (await sandbox._lanes.guard()).call("guard", {"action": "take_away", "name": "no-such"}, limit_s=5)
+    facts, _ = await (await sandbox._pool.guard()).call("guard", {"action": "take_away", "name": "no-such"}, limit_s=5)
     assert facts == {"was_there": False}
     await sandbox.close()
     with pytest.raises(SandboxError, match="closed"):
-        await sandbox._lanes.guard()
+        await sandbox._pool.guard()
 
 
 @pytest.mark.parametrize("backend", ISOLATED)

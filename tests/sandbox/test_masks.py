@@ -245,7 +245,7 @@ async def test_a_mask_that_does_not_hold_is_found_out(
 ) -> None:
     sandbox = await open_sandbox("bubblewrap")
     assert isinstance(sandbox, WorkspaceSandbox)
-    monkeypatch.setattr("lmtui.sandbox.bubblewrap.mounts", lambda workspace, lane, layout: iter(()))
+    monkeypatch.setattr("lmtui.sandbox.bubblewrap.mounts", lambda workspace, kind, layout: iter(()))
     (workspace / ".env").write_text(MARK)
     with pytest.raises(SandboxUnavailable, match=r"\.env cannot be masked"):
         await sandbox.run_command("cat .env")
@@ -255,11 +255,11 @@ async def test_a_mask_that_does_not_hold_is_found_out(
 async def test_a_command_that_runs_goes_on_while_another_gets_a_new_instance(
     sandbox: WorkspaceSandbox, workspace: Path
 ) -> None:
-    first = await sandbox._lanes.client(InstanceKind.MAIN)
-    async with sandbox._lanes.command_client([]) as held:
+    first = await sandbox._pool.client(InstanceKind.MAIN)
+    async with sandbox._pool.command_client([]) as held:
         assert held is first
         (workspace / ".env").write_text(MARK)
-        second = await sandbox._lanes.client(InstanceKind.MAIN)
+        second = await sandbox._pool.client(InstanceKind.MAIN)
         assert second is not first
         assert (await held.call("ping", {}, limit_s=5))[0] == {}
     async with asyncio.timeout(10):

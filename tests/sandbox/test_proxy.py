@@ -241,8 +241,8 @@ async def test_commands_reach_allowed_hosts_and_nothing_else(backend: str, works
     proxy = Proxy(["allowed.example.com"], gates.current, internet.resolve, internet.connect)
     options = Options("proxy", ("allowed.example.com",))
     candidates = [make_backend(backend, workspace, options, proxy)]
-    lanes = SandboxPool(workspace, partial(choose, candidates, workspace, options), gates, proxy)
-    sandbox = WorkspaceSandbox(lanes, lambda lanes: lanes.close())
+    pool = SandboxPool(workspace, partial(choose, candidates, workspace, options), gates, proxy)
+    sandbox = WorkspaceSandbox(pool, lambda pool: pool.close())
     (workspace / "client.py").write_text(_CLIENT)
     try:
         status = await sandbox.status()

@@ -26,7 +26,7 @@ class Absent(FilesBackend):
 
     name = "docker"
 
-    async def open(self, lane: InstanceKind, layout: SandboxLayout) -> Link:
+    async def open(self, kind: InstanceKind, layout: SandboxLayout) -> Link:
         raise SandboxUnavailable("no engine", "Start it.")
 
 

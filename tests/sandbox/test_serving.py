@@ -20,7 +20,7 @@ _LIMIT_S = 30.0
 
 
 class Server:
-    """One program in a lane of a sandbox, and what it said beside its output."""
+    """One program in a instance of a sandbox, and what it said beside its output."""
 
     def __init__(self, sandbox: object) -> None:
         assert isinstance(sandbox, WorkspaceSandbox)

@@ -44,7 +44,7 @@ async def test_what_a_step_made_of_a_kept_file_is_known_and_taken_back(
     changes = await sandbox.checkpoints.changes(before.id, after.id, is_now=True)
     named = {change.path for change in changes}
     assert "other.txt" in named
-    assert len(named) == 2 or step == "only unreadable"  # a lane that may read anything sees no change in it
+    assert len(named) == 2 or step == "only unreadable"  # a instance that may read anything sees no change in it
     unkept = [change.path for change in changes if not change.is_kept]
     assert all(change.kind is FileChangeKind.MODIFIED for change in changes if not change.is_kept)
     await sandbox.checkpoints.restore(before.id, sorted(named), expected=after.id, over=unkept)

@@ -42,10 +42,10 @@ async def test_scripts_with_the_path_of_the_workspace_work(sandbox: Sandbox, wor
     assert result.output.endswith(f"/workspace -> {workspace}\n") or "/opt/lmtui/link/workspace" in result.output
 
 
-@pytest.mark.parametrize("lane", ["main", "read"])
+@pytest.mark.parametrize("kind", ["main", "read"])
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
-async def test_no_command_moves_a_parent_of_the_workspace(sandbox: Sandbox, workspace: Path, lane: str) -> None:
-    view = sandbox.read_only() if lane == "read" else sandbox
+async def test_no_command_moves_a_parent_of_the_workspace(sandbox: Sandbox, workspace: Path, kind: str) -> None:
+    view = sandbox.read_only() if kind == "read" else sandbox
     top = Path("/tmp", workspace.relative_to("/tmp").parts[0])
     command = f"mv {top} /tmp/x; mv {workspace.parent} {workspace.parent}x; touch {workspace.parent}/z; ls /tmp"
     first = await view.run_command(command)

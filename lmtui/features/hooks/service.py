@@ -54,7 +54,7 @@ _PASSED_ON = frozenset({
     "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "XAUTHORITY", "COLORTERM", "VIRTUAL_ENV",
 })  # fmt: skip
 _PROGRAM = re.compile(r"/?[\w.+/-]+")
-_ENDED = b"lmtui: it ended"  # what a lane says behind the program's own words
+_ENDED = b"lmtui: it ended"  # what an instance says behind the program's own words
 # `head` ends at the last byte of the input, so that the hook meets its end; the last line says how the hook ended
 _IN_LANE = 'told=$1 mark=$2; shift 2; head -c "$told" | CLAUDE_PROJECT_DIR="$PWD" "$@"; printf "\\n%s%d" "$mark" "$?"'
 _SHELL = ("/bin/sh", "-c", 'command -v bash >/dev/null && exec bash -c "$1"; exec /bin/sh -c "$1"', "hook")
@@ -246,7 +246,7 @@ def _kill_children(pid: int) -> None:
 
 
 async def _in_lane(served: Served, told: bytes, mark: str) -> HookResult:
-    """Give a program in a lane its input and read it to its end."""
+    """Give a program in an instance its input and read it to its end."""
     kept, tail = _KeptRun(), b""
     feeding = asyncio.ensure_future(_feed_lane(served, told))
     try:
@@ -331,7 +331,7 @@ class SessionHooks:
     Args:
         workspace: the folder.
         around: the session and its log.
-        lane: returns where a folder's hooks run.
+        instance: returns where a folder's hooks run.
         environ: lmtui's own environment; little of it reaches a hook.
         tools: our names of all tools, for what is said of matchers.
     """
@@ -340,14 +340,14 @@ class SessionHooks:
         self,
         workspace: Path,
         around: HookEnvironment,
-        lane: Callable[[], Awaitable[HookRunner]],
+        kind: Callable[[], Awaitable[HookRunner]],
         environ: Mapping[str, str],
         *,
         tools: Sequence[str] = (),
     ) -> None:
         self._workspace = workspace
         self._around = around
-        self._lane = lane
+        self._instance_kind = kind
         self._environment = host_environment(environ, workspace)
         files = read_hooks(workspace)
         is_trusted = hooks_trust(workspace).holds(files.digest)
@@ -395,12 +395,12 @@ class SessionHooks:
             told = payload(call, self._around)
             program = entry.program(self._around.root)
             return await run_on_host(program, told, self._workspace, self._environment, limit_s)
-        lane = await self._lane()
-        if lane.launcher is None:
+        kind = await self._instance_kind()
+        if kind.launcher is None:
             return HookResult(-1, problem="could not be run: no sandbox works here")
-        told = payload(call, replace(self._around, root=lane.root))
+        told = payload(call, replace(self._around, root=kind.root))
         can_write = call.mode != Mode.PLAN
-        return await run_in_lane(entry.program(lane.root), told, lane.launcher, can_write=can_write, limit_s=limit_s)
+        return await run_in_lane(entry.program(kind.root), told, kind.launcher, can_write=can_write, limit_s=limit_s)
 
 
 def _left_out(files: HookFiles) -> tuple[str, ...]:

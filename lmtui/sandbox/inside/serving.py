@@ -1,4 +1,4 @@
-"""The one program that a lane may serve: its input comes in frames, its output and its errors go out in frames, none is lost.
+"""The one program that an instance may serve: its input, output and errors travel in frames, and none is lost.
 
 Runs in the supervisor's one loop and never waits: where the other end does not take what it says, it is not read either.
 """
@@ -50,11 +50,13 @@ class Service:
         """Start the program.
 
         Raises:
-            Refused: this lane serves nothing, serves already, or has no such program.
+            Refused: this instance serves nothing, serves already, or has no such program.
             OSError: no process could be made.
         """
         if not self._options.serves or self._id:
-            raise Refused("this lane serves no program" if not self._options.serves else "this lane serves a program already")
+            raise Refused(
+                "this instance serves no program" if not self._options.serves else "this instance serves a program already"
+            )
         memory_bytes = int(message["memory_mb"]) << 20
         environment = {**self._options.environment, **{str(key): str(value) for key, value in message["variables"].items()}}
         folder = _joined(self._options.root, str(message["folder"]))

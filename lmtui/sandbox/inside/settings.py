@@ -7,17 +7,17 @@ from collections.abc import Sequence
 
 
 class Settings:
-    """What this lane may do and which limits its commands get.
+    """What this instance may do and which limits its commands get.
 
-    `root` is the workspace's folder in here.  `is_confined` puts the seccomp filter over commands (the lane around them is
-    isolated).  `limits_processes` sets RLIMIT_NPROC, which counts right only in a user namespace of the lane's own.
+    `root` is the workspace's folder in here.  `is_confined` puts the seccomp filter over commands (the instance around them is
+    isolated).  `limits_processes` sets RLIMIT_NPROC, which counts right only in a user namespace of the instance's own.
     `cores` are those that commands run on, 0 for all.  `is_landlocked`: there are no
     namespaces, the supervisor and its commands confine themselves to `landlock_reads` and `landlock_writes` and, started by
     root, become `owner` and `group`; without `has_network` such commands have no sockets.  `store` is the folder of the
-    checkpoints in their lane, `proxy` the socket to the internet's proxy where there is one.  `is_read_only`: nothing in the
-    workspace may be changed; around commands the lane holds that, here it is said before anything is tried.  `serves`: the
-    lane is for one program that stays.  `guards`: it looks after the workspace and runs no program.  `scratch`: the
-    folders that are emptied once no command runs (they have to be the lane's own).  `folders` are those outside the workspace
+    checkpoints in their instance, `proxy` the socket to the internet's proxy where there is one.  `is_read_only`: nothing in
+    the workspace may be changed; around commands the instance ensures that, here it is said before anything is tried.  `serves`: the
+    instance is for one program that stays.  `guards`: it looks after the workspace and runs no program.  `scratch`: the
+    folders that are emptied once no command runs (they must be the instance's own).  `folders` are those outside the workspace
     that file operations may name, `writable` those of them that they may change, and which the guard looks after.
     """
 

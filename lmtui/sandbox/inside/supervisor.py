@@ -1,6 +1,6 @@
-"""The first process of a lane: takes requests from standard input, answers on standard output, ends with everything below it.
+"""The first process of an instance: takes requests from standard input, answers on standard output, ends with all below it.
 
-One thread and one loop.  File operations are done in place; commands, searches and git run in keepers.
+One thread and one loop.  File operations are done in place; commands, searches and git run in child processes.
 """
 
 from __future__ import annotations
@@ -257,9 +257,9 @@ class Supervisor:
         self._jobs.start(identity, lambda: search.grep(root, query), _SEARCH_S)
 
     def _checkpoint(self, identity: int, message: Message, _data: bytes) -> None:
-        """Serve the checkpoint store.  What is quick is done in place: no command runs in this lane."""
+        """Serve the checkpoint store.  What is quick is done in place: no command runs in this instance."""
         if not self._options.store:
-            raise Refused("this lane keeps no checkpoints")
+            raise Refused("this instance keeps no checkpoints")
         checkpoints = _module("checkpoints")
         store = checkpoints.Store(self._options.store, self._root, self._options.max_kept_file_mb << 20)
         if message["action"] == "content":
@@ -378,7 +378,7 @@ class Supervisor:
 
 
 def _module(name: str) -> ModuleType:
-    """Return a module that few lanes need: every import makes each start slower, and all of them doubled it."""
+    """Return a module that few instances need: every import makes each start slower, and all of them doubled it."""
     return import_module(f".{name}", __package__)
 
 
@@ -402,7 +402,7 @@ def _filter(options: settings.Settings) -> bytes:
     if not options.is_landlocked:
         return seccomp.build(linux.machine())
     families = seccomp.INTERNET if options.has_network else ()
-    keeps_metadata = os.geteuid() == 0 and options.has_shell  # root owns the system's files; git's lane runs git alone
+    keeps_metadata = os.geteuid() == 0 and options.has_shell  # root owns the system's files; git's instance runs git alone
     return seccomp.build(linux.machine(), families, is_shared=True, keeps_metadata=keeps_metadata)
 
 

@@ -126,8 +126,8 @@ class Vault:
     def _move_away(self) -> None:
         """Quarantine something foreign; if it blocks the quarantine folder, move it next to that."""
         if self._name == LMTUI_FOLDER:
-            beside = f"{self._name}-moved-{os.urandom(4).hex()}"
-            os.rename(self._name, beside, src_dir_fd=self._root, dst_dir_fd=self._root)
+            outside = f"{self._name}-moved-{os.urandom(4).hex()}"
+            os.rename(self._name, outside, src_dir_fd=self._root, dst_dir_fd=self._root)
         else:
             quarantine.set_aside(self._root, os.fsencode(self._name))
 

@@ -11,7 +11,7 @@ from lmtui.features.hooks.service import MAX_OUTPUT_BYTES, run_in_lane
 
 
 class PaperLane:
-    """Plays what a program in a lane writes; `{mark}` is where its end is told, None hangs."""
+    """Plays what a program in an instance writes; `{mark}` is where its end is told, None hangs."""
 
     place = "paper"
 
@@ -43,23 +43,27 @@ class PaperLane:
         self.is_closed = True
 
 
-async def run(lane: PaperLane, told: bytes = b"{}", limit_s: float = 5.0) -> tuple[int, bytes, bytes, str]:
-    ran = await run_in_lane("guard", told, lane, can_write=False, limit_s=limit_s)
-    assert lane.is_closed or lane.problem
+async def run(kind: PaperLane, told: bytes = b"{}", limit_s: float = 5.0) -> tuple[int, bytes, bytes, str]:
+    ran = await run_in_lane("guard", told, kind, can_write=False, limit_s=limit_s)
+    assert kind.is_closed or kind.problem
     return ran.exit_code, ran.out, ran.err, ran.problem
 
 
 async def test_its_output_words_and_end_are_told_apart() -> None:
-    lane = PaperLane(b'{"a"', b": 1}\n{mark}2", error=b"no\nlmtui: it ended (exit, exit code 0)\n")
-    assert await run(lane, b"x" * 200_000) == (2, b'{"a": 1}', b"no\n", "")
-    assert lane.fed == b"x" * 200_000
-    assert (lane.launch.arguments[4], lane.launch.arguments[-1], lane.launch.can_write) == ("200000", "guard", False)
+    kind = PaperLane(b'{"a"', b": 1}\n{mark}2", error=b"no\nlmtui: it ended (exit, exit code 0)\n")
+    assert await run(kind, b"x" * 200_000) == (2, b'{"a": 1}', b"no\n", "")
+    assert kind.fed == b"x" * 200_000
+    assert (kind.launch.arguments[4], kind.launch.arguments[-1], kind.launch.can_write) == (
+        "200000",
+        "guard",
+        False,
+    )
 
 
 async def test_the_words_of_a_program_are_given_to_it_as_they_are() -> None:
-    lane = PaperLane(b"\n{mark}0")
-    _ = await run_in_lane(("bash", "guard.sh", "$(x) y"), b"{}", lane, can_write=False, limit_s=5.0)
-    assert (lane.launch.arguments[6:], lane.launch.program) == (("bash", "guard.sh", "$(x) y"), "bash")
+    kind = PaperLane(b"\n{mark}0")
+    _ = await run_in_lane(("bash", "guard.sh", "$(x) y"), b"{}", kind, can_write=False, limit_s=5.0)
+    assert (kind.launch.arguments[6:], kind.launch.program) == (("bash", "guard.sh", "$(x) y"), "bash")
 
 
 @pytest.mark.parametrize("pieces", [(b"some words",), (b"\n{mark}",), (b"\n{mark}x",), ()])
@@ -75,8 +79,8 @@ async def test_a_long_output_is_cut_and_its_end_is_known() -> None:
 
 @pytest.mark.parametrize(("pieces", "is_cut"), [(1, False), (20, True)])
 async def test_a_lane_tells_whether_an_answer_was_cut(pieces: int, is_cut: bool) -> None:
-    lane = PaperLane(*[b"x" * 65_536] * pieces, b"\n{mark}0")
-    assert (await run_in_lane("guard", b"{}", lane, can_write=False, limit_s=5.0)).is_cut is is_cut
+    kind = PaperLane(*[b"x" * 65_536] * pieces, b"\n{mark}0")
+    assert (await run_in_lane("guard", b"{}", kind, can_write=False, limit_s=5.0)).is_cut is is_cut
 
 
 async def test_one_that_hangs_or_floods_is_ended() -> None:

@@ -107,10 +107,10 @@ async def test_a_repository_is_read(sandbox: Sandbox, workspace: Path) -> None:
 
 
 class Leaky(BubblewrapBackend):
-    """A backend that forgets what the read-only lane is."""
+    """A backend that forgets what the read-only instance is."""
 
-    async def open(self, lane: InstanceKind, layout: SandboxLayout) -> Link:
-        return await super().open(InstanceKind.MAIN if lane is InstanceKind.READ else lane, layout)
+    async def open(self, kind: InstanceKind, layout: SandboxLayout) -> Link:
+        return await super().open(InstanceKind.MAIN if kind is InstanceKind.READ else kind, layout)
 
 
 @pytest.mark.bubblewrap
@@ -118,15 +118,15 @@ async def test_a_backend_that_does_not_hold_it_is_found_out_before_anything_runs
     workspace: Path, open_sandbox: OpenSandbox
 ) -> None:
     await open_sandbox("bubblewrap")
-    lanes = SandboxPool(workspace, partial(choose, [Leaky(workspace, "none")], workspace, Options()))
+    pool = SandboxPool(workspace, partial(choose, [Leaky(workspace, "none")], workspace, Options()))
     try:
-        reader = WorkspaceSandbox(lanes, lambda lanes: lanes.close()).read_only()
-        with pytest.raises(SandboxUnavailable, match="the read-only lane failed its test"):
+        reader = WorkspaceSandbox(pool, lambda pool: pool.close()).read_only()
+        with pytest.raises(SandboxUnavailable, match="the read-only instance failed its test"):
             await reader.run_command("touch README.md")
-        with pytest.raises(SandboxUnavailable, match="the read-only lane failed its test"):
+        with pytest.raises(SandboxUnavailable, match="the read-only instance failed its test"):
             await reader.write_file("new", b"x")
     finally:
-        await lanes.close()
+        await pool.close()
     assert sorted(path.name for path in workspace.iterdir()) == [".lmagent", "README.md", "src"]
 
 
@@ -136,9 +136,9 @@ async def test_a_lane_in_which_something_can_be_changed_does_not_count(
 ) -> None:
     sandbox = await open_sandbox(backend)
     assert isinstance(sandbox, WorkspaceSandbox)
-    lanes = sandbox._lanes
+    pool = sandbox._pool
     with pytest.raises(SandboxUnavailable, match="file, folder, old file"):
-        await selftest.verify_read_only(await lanes.client(InstanceKind.MAIN), await lanes.guard())
+        await selftest.verify_read_only(await pool.client(InstanceKind.MAIN), await pool.guard())
     assert sorted(path.name for path in workspace.iterdir()) == [".lmagent", "README.md", "src"]
 
 
@@ -146,7 +146,7 @@ async def test_a_lane_in_which_something_can_be_changed_does_not_count(
 def test_a_container_gets_the_folder_read_only_in_this_lane_alone(backend: type[DockerBackend], workspace: Path) -> None:
     engine = backend(workspace, "none")
     is_read_only = {
-        lane: engine._mounts(lane, SandboxLayout())[0]["ReadOnly"]
-        for lane in (InstanceKind.MAIN, InstanceKind.GIT, InstanceKind.READ)
+        kind: engine._mounts(kind, SandboxLayout())[0]["ReadOnly"]
+        for kind in (InstanceKind.MAIN, InstanceKind.GIT, InstanceKind.READ)
     }
     assert is_read_only == {InstanceKind.MAIN: False, InstanceKind.GIT: False, InstanceKind.READ: True}
