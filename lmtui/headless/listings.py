@@ -132,25 +132,31 @@ def exam_table(state: ExamState, *, is_whole: bool = True) -> Iterator[str]:
 
 
 @dataclass(slots=True)
-class AuditRow:
-    """One call: who asked for it, what it was, how it was decided (`decision`, `rule`, `by`), the outcome, milliseconds.
+class Ruling:
+    """How a call was decided, by which rule, by whom and for how long; `asked_ms` is -1 where nobody was asked."""
 
-    `hunks` says how many of a change were accepted, where not all were; `asked_ms` is how long the question was open, -1 where
-    nobody was asked; `ok` is None while it is not over.
+    decision: str = ""
+    rule: str = ""
+    by: str = ""
+    scope: str = ""
+    asked_ms: int = -1
+    why: str = ""
+
+
+@dataclass(slots=True)
+class AuditRow:
+    """One call: who asked for it, what it was, how it was decided, the outcome, milliseconds.
+
+    `hunks` says how many of a change were accepted, where not all were; `ok` is None while it is not over.
     """
 
     time: datetime
     agent: str
     tool: str
     what: str
-    decision: str = ""
-    rule: str = ""
-    why: str = ""
-    by: str = ""
-    scope: str = ""
+    ruling: Ruling = field(default_factory=Ruling)
     edited: str = ""
     hunks: str = ""
-    asked_ms: int = -1
     ok: bool | None = None
     outcome: str = ""
     elapsed_ms: int = -1
@@ -179,8 +185,8 @@ def audit_rows(events: Sequence[Envelope]) -> Iterator[AuditRow]:
                 calls[event.call_id].what, hunks[event.approval_id] = event.text, event.hunks
             case ApprovalResolved() as event if event.approval_id in asked:
                 row = asked[event.approval_id]
-                row.by, row.scope, row.edited, row.asked_ms = event.by, event.scope, event.edited, event.elapsed_ms
-                row.decision, row.rule = str(event.outcome), event.rule
+                row.ruling = Ruling(str(event.outcome), event.rule, event.by, event.scope, event.elapsed_ms)
+                row.edited = event.edited
                 row.hunks = f"{len(event.hunks)} of {hunks.get(event.approval_id, 0)} hunks" if event.hunks else ""
                 row.ok = event.outcome is not Outcome.NO if row.tool in COMMAND_QUESTIONS else row.ok
             case FilesChanged() as event if event.call_id in calls:
@@ -202,7 +208,9 @@ def as_audit_text(events: Sequence[Envelope]) -> str:
             f"{row.time:%Y-%m-%d %H:%M:%S}  {sanitize_line(row.agent)}  {sign} {sanitize_line(row.tool)}  "
             f"{sanitize_line(row.what)[:200]}  {took}  {sanitize_line(row.outcome)}"
         )
-        decided = ", ".join(part for part in (_decided(row), sanitize_line(row.rule), sanitize_line(row.why)) if part)
+        decided = ", ".join(
+            part for part in (_decided(row), sanitize_line(row.ruling.rule), sanitize_line(row.ruling.why)) if part
+        )
         lines += [f"    decided: {decided}"] if decided else []
         lines += [f"    run instead: {sanitize_line(row.edited)}"] if row.edited else []
         lines += [f"    changed: {', '.join(map(sanitize_line, row.files[:20]))}"] if row.files else []
@@ -211,9 +219,9 @@ def as_audit_text(events: Sequence[Envelope]) -> str:
 
 def _finish(row: AuditRow, event: ToolCallFinished) -> None:
     row.ok, row.outcome, row.elapsed_ms = event.ok, event.summary, event.elapsed_ms
-    row.why = event.why
-    if not row.by:
-        row.decision, row.rule = event.decision, event.rule
+    if not row.ruling.by:
+        row.ruling = Ruling(event.decision, event.rule)
+    row.ruling.why = event.why
 
 
 def _reached(time: datetime, event: HostReached) -> AuditRow:
@@ -225,25 +233,32 @@ def _by_the_user(time: datetime, event: object) -> list[AuditRow]:
     match event:
         case FilesRestored():
             what = ", ".join(event.files)
-            return [AuditRow(time, event.agent, event.action, what, by="user", ok=True, outcome="put back", files=event.files)]
+            return [
+                AuditRow(
+                    time, event.agent, event.action, what, Ruling(by="user"), ok=True, outcome="put back", files=event.files
+                )
+            ]
         case ModeChanged(mode=mode):
-            return [AuditRow(time, event.agent, "mode", mode, by="user", ok=True)]
+            return [AuditRow(time, event.agent, "mode", mode, Ruling(by="user"), ok=True)]
         case PlanDecided(outcome=outcome, by=by, feedback=feedback) as decided:
             rules = ", ".join(decided.rules)
             return [
-                AuditRow(time, decided.agent, "plan", feedback, str(outcome), rules, by=by, ok=outcome is PlanOutcome.APPROVED)
+                AuditRow(
+                    time, decided.agent, "plan", feedback, Ruling(str(outcome), rules, by), ok=outcome is PlanOutcome.APPROVED
+                )
             ]
         case RuleRevoked(rule=rule):
-            return [AuditRow(time, event.agent, "revoke", rule, by="user", ok=True)]
+            return [AuditRow(time, event.agent, "revoke", rule, Ruling(by="user"), ok=True)]
         case _:
             return []
 
 
 def _decided(row: AuditRow) -> str:
-    asked = f" after {row.asked_ms / 1000:.1f} s" if row.asked_ms >= 0 else ""
-    by = f" by {row.by}{asked}" if row.by else ""
-    scope = f" ({row.scope})" if row.scope else ""
-    return f"{row.hunks or row.decision}{scope}{by}".strip()
+    ruling = row.ruling
+    asked = f" after {ruling.asked_ms / 1000:.1f} s" if ruling.asked_ms >= 0 else ""
+    by = f" by {ruling.by}{asked}" if ruling.by else ""
+    scope = f" ({ruling.scope})" if ruling.scope else ""
+    return f"{row.hunks or ruling.decision}{scope}{by}".strip()
 
 
 EXIT_BLOCKED = 3

@@ -16,8 +16,8 @@ from typing import Protocol
 from lmtui.core.errors import SandboxUnavailable
 from lmtui.core.workspace import CommandLimits
 from lmtui.paths import HOME_INSIDE, SCRATCH, STORE_INSIDE
+from lmtui.sandbox.guest.settings import Settings
 from lmtui.sandbox.host_paths import store_folder
-from lmtui.sandbox.inside.settings import Settings
 from lmtui.sandbox.link import InstanceKind, Link, spawn
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.project_tools import NO_TOOLS, ProjectTools, project_path
@@ -106,7 +106,7 @@ def _make(base: Path, limits: dict[str, str]) -> Path | None:
 
 
 FULL = ("docker", "podman", "bubblewrap")  # those with a container or namespaces around each instance, in which it has mounts
-INSIDE = Path(__file__).parent / "inside"
+GUEST = Path(__file__).parent / "guest"
 FOLDER_INSIDE = "/opt/lmtui"
 _OFFLINE = {"PIP_RETRIES": "0", "npm_config_fetch_retries": "0", "CARGO_NET_RETRY": "0", "UV_HTTP_RETRIES": "0"}
 
@@ -132,8 +132,8 @@ class Backend(Protocol):
     """One way to run supervisors for one workspace.
 
     `has_mounts`: names that are protected are mounted read-only.  `is_reduced`: commands are confined, but by less than
-    namespaces; each of them is to be asked about.  `tools` are shown in instances opened afterwards.  `image` is the container's,
-    empty elsewhere; `image_digest` is not empty if it was built from the project's description.
+    namespaces; each of them is to be asked about.  `tools` are shown in instances opened afterwards.  `image` is a
+    container's, empty elsewhere; `image_digest` is not empty if it was built from the project's description.
     """
 
     name: str
@@ -179,7 +179,7 @@ def environment_inside(path: str, extra: Mapping[str, str], *, has_network: bool
         "GIT_CONFIG_COUNT": "1",
         "GIT_CONFIG_KEY_0": "core.fsmonitor",
         "GIT_CONFIG_VALUE_0": "false",
-        "GIT_CONFIG_GLOBAL": f"{FOLDER_INSIDE}/inside/gitconfig",
+        "GIT_CONFIG_GLOBAL": f"{FOLDER_INSIDE}/guest/gitconfig",
         **extra,
     }
 
@@ -223,7 +223,7 @@ def scratch_of(kind: InstanceKind) -> list[str]:
 def supervisor_command(python: str, folder: str, settings: Settings) -> list[str]:
     """Return the arguments that start the supervisor, whose package lies in `folder`."""
     _compile_once()
-    start = f"import sys; sys.path.append({folder!r}); from inside.supervisor import main; main()"
+    start = f"import sys; sys.path.append({folder!r}); from guest.supervisor import main; main()"
     return [python, "-I", "-S", "-B", "-c", start, settings.to_json()]
 
 
@@ -231,7 +231,7 @@ def supervisor_command(python: str, folder: str, settings: Settings) -> list[str
 def _compile_once() -> None:
     """Leave bytecode next to the supervisor's modules: inside they cannot be written, and compiling takes 30 ms each start."""
     if not sys.dont_write_bytecode:
-        compileall.compile_dir(INSIDE, quiet=2)
+        compileall.compile_dir(GUEST, quiet=2)
 
 
 def this_python() -> Path:
@@ -283,7 +283,7 @@ class ProcessBackend:
             environment={**environment, **extra},
         )
         try:
-            return await spawn(supervisor_command(str(this_python()), str(INSIDE.parent), settings), environment)
+            return await spawn(supervisor_command(str(this_python()), str(GUEST.parent), settings), environment)
         except OSError as error:
             raise SandboxUnavailable(f"the file supervisor cannot be started: {error}") from error
 

@@ -18,7 +18,7 @@ from lmtui.core.workspace import CommandLimits
 from lmtui.paths import HOME_INSIDE, MOUNT_POINT, PROXY_INSIDE, SCRATCH, STORE_INSIDE, path_inside
 from lmtui.sandbox.backend import (
     FOLDER_INSIDE,
-    INSIDE,
+    GUEST,
     Isolation,
     commands_path,
     cores_text,
@@ -29,8 +29,8 @@ from lmtui.sandbox.backend import (
     supervisor_command,
     this_python,
 )
+from lmtui.sandbox.guest import forward
 from lmtui.sandbox.host_paths import scratch_parents, store_folder
-from lmtui.sandbox.inside import forward
 from lmtui.sandbox.link import InstanceKind, Link, spawn
 from lmtui.sandbox.mount_layout import SandboxLayout, mounts
 from lmtui.sandbox.project_tools import NO_TOOLS, Shown
@@ -153,7 +153,7 @@ class BubblewrapBackend:
             *_system(), *_etc(with_network=bool(share)),
             "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", *_masked(), "--dev", "/dev",
             *_scratch(SCRATCH[0], self._limits.tmp_mb << 20), "--dir", HOME_INSIDE, *_scratch(SCRATCH[1], _SHM_BYTES),
-            *_read_only(INSIDE, f"{FOLDER_INSIDE}/inside"), *_tools(python),
+            *_read_only(GUEST, f"{FOLDER_INSIDE}/guest"), *_tools(python),
             *self._at_own_paths(kind, bound, copies=copies), *link, *self._mounts(kind, layout), *self._store(kind),
         ]  # fmt: skip
 
@@ -279,7 +279,7 @@ def _system() -> list[str]:
 def _etc(*, with_network: bool) -> list[str]:
     names = (*_ETC_FILES, "resolv.conf") if with_network else _ETC_FILES
     arguments = [part for name in names for part in ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")]
-    for source in sorted((INSIDE / "etc").iterdir()):
+    for source in sorted((GUEST / "etc").iterdir()):
         arguments += _read_only(source, f"/etc/{source.name}")
     return arguments
 

@@ -22,7 +22,7 @@ from lmtui.core.workspace import CommandLimits
 from lmtui.paths import MOUNT_POINT, PROXY_INSIDE, SCRATCH, STORE_INSIDE, path_inside
 from lmtui.sandbox.backend import (
     FOLDER_INSIDE,
-    INSIDE,
+    GUEST,
     Isolation,
     commands_path,
     cores_text,
@@ -32,8 +32,8 @@ from lmtui.sandbox.backend import (
     supervisor_command,
 )
 from lmtui.sandbox.docker_engine import connect, find_socket, labels, reap_dead
+from lmtui.sandbox.guest import forward
 from lmtui.sandbox.host_paths import LINK_INSIDE, scratch_parents, store_folder
-from lmtui.sandbox.inside import forward
 from lmtui.sandbox.link import InstanceKind, Link
 from lmtui.sandbox.mount_layout import SandboxLayout, link_folder, mounts
 from lmtui.sandbox.project_image import built_from, image_name
@@ -200,7 +200,6 @@ class DockerBackend:
         limits: CommandLimits = CommandLimits(),
     ) -> None:
         self._workspace = workspace
-        self._root = path_inside(workspace)
         self._limits = limits
         self._runtime = runtime
         self._toolchains = tuple(toolchains)
@@ -222,6 +221,10 @@ class DockerBackend:
             cpu=cores_text(limits.cores),
             git=".git and .lmagent read-only",
         )
+
+    @property
+    def _root(self) -> str:
+        return path_inside(self._workspace)
 
     async def open(self, kind: InstanceKind, layout: SandboxLayout) -> Link:
         """Start a supervisor in a new container.
@@ -432,7 +435,7 @@ class DockerBackend:
 
         found = [
             Mount(self._root, str(self._workspace), type="bind", read_only=kind.is_read_only),
-            Mount(f"{FOLDER_INSIDE}/inside", str(INSIDE), type="bind", read_only=True),
+            Mount(f"{FOLDER_INSIDE}/guest", str(GUEST), type="bind", read_only=True),
         ]
         if kind is InstanceKind.CHECKPOINT:
             found.append(Mount(STORE_INSIDE, str(store_folder(self._workspace)), type="bind"))
@@ -515,7 +518,7 @@ class PodmanBackend(DockerBackend):
         return file.name
 
     def _differences(self, host_config: dict[str, Any], network_mode: str) -> str:  # Any: the engine's JSON
-        """Return what was not taken over; Podman lists dropped capabilities one by one, the self-test sees them from inside."""
+        """Return what was not taken over; Podman lists dropped capabilities one by one, the self-test sees them from guest."""
         if not host_config.get("CapDrop"):
             return "CapDrop is empty"
         return super()._differences({**host_config, "CapDrop": ["ALL"]}, network_mode)

@@ -103,7 +103,7 @@ class LaneInterpreter:
         return launcher
 
     async def _begin(self) -> Served:
-        source = resources.files("lmtui.sandbox.inside").joinpath("interpreter.py").read_text(encoding="utf-8")
+        source = resources.files("lmtui.sandbox.guest").joinpath("interpreter.py").read_text(encoding="utf-8")
         arguments = ("python3", "-I", "-u", "-X", "utf8", "-c", source)
         launch = Launch(arguments, {"MPLBACKEND": "Agg"}, hosts=self._hosts, shows_added=True)
         self._unread = bytearray()

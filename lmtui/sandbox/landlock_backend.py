@@ -18,7 +18,7 @@ from pathlib import Path
 from lmtui.core.errors import SandboxUnavailable
 from lmtui.core.workspace import CommandLimits
 from lmtui.sandbox.backend import (
-    INSIDE,
+    GUEST,
     Isolation,
     commands_path,
     cores_text,
@@ -28,8 +28,8 @@ from lmtui.sandbox.backend import (
     supervisor_command,
     this_python,
 )
+from lmtui.sandbox.guest import landlock
 from lmtui.sandbox.host_paths import store_folder
-from lmtui.sandbox.inside import landlock
 from lmtui.sandbox.link import InstanceKind, Link, spawn
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.project_tools import NO_TOOLS
@@ -87,7 +87,7 @@ class LandlockBackend:
         version = await asyncio.to_thread(_abi)
         if (why := refusal(version)) is not None:
             raise why
-        python, reads = this_python(), [*_SYSTEM, *map(str, self._toolchains), str(INSIDE), sys.base_prefix]
+        python, reads = this_python(), [*_SYSTEM, *map(str, self._toolchains), str(GUEST), sys.base_prefix]
         reads += [str(each.source) for each in self.tools.shown]
         system = ["/usr/local/bin", "/usr/bin", "/bin", *self.tools.single_folders]
         path = commands_path(kind, str(self._workspace), self._toolchains, self.tools, system)
@@ -98,7 +98,7 @@ class LandlockBackend:
             self.tools.without_copies
             | dict(self.tools.variables)
             | {
-                "GIT_CONFIG_GLOBAL": str(INSIDE / "gitconfig"),
+                "GIT_CONFIG_GLOBAL": str(GUEST / "gitconfig"),
                 "GIT_CONFIG_NOSYSTEM": "1",
                 "TMPDIR": folder,
                 "HOME": f"{folder}/home",
@@ -124,7 +124,7 @@ class LandlockBackend:
             group=owner.st_gid,
             environment=environment_inside(path, own, has_network=self.network != "none"),
         )
-        arguments = supervisor_command(str(python), str(INSIDE.parent), settings)
+        arguments = supervisor_command(str(python), str(GUEST.parent), settings)
         try:
             return await spawn(in_control_group(arguments, self._limits), {"PATH": path})
         except OSError as error:

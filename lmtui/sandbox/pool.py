@@ -82,6 +82,95 @@ class OutsideFolders:
         return [str(folder.path) for folder in self.added if folder.is_writable]
 
 
+class InstanceTable:
+    """The running supervisors by kind and by what is revealed in them; each is ended when it is retired or long idle."""
+
+    def __init__(self) -> None:
+        self.running: dict[_Key, _Instance] = {}
+        self.retired: set[Client] = set()
+        self.is_closed = False
+        self._in_use: Counter[Client] = Counter()
+        self._released = asyncio.Event()
+        self._closing: dict[_Key, asyncio.TimerHandle] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def retire(self, client: Client) -> None:
+        """End an instance once nothing runs in it."""
+        self.retired.add(client)
+        task = asyncio.create_task(self._end_retired(client))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _end_retired(self, client: Client) -> None:
+        while self._in_use[client] and client.is_alive:
+            self._released.clear()
+            await self._released.wait()
+        await client.close_when_idle()
+        self.retired.discard(client)
+
+    @contextlib.contextmanager
+    def using(self, client: Client) -> Iterator[None]:
+        """Keep an instance from being ended meanwhile."""
+        self._in_use[client] += 1
+        try:
+            yield
+        finally:
+            self._in_use[client] -= 1
+            self._released.set()
+            if not self._in_use[client]:
+                del self._in_use[client]
+
+    def postpone_closing(self, key: _Key) -> None:
+        """End an instance once it has been idle for its time from now."""
+        if key in self._closing:
+            self._closing[key].cancel()
+        delay_s = _REVEALING_IDLE_S if key[1] else _IDLE_S[key[0]]
+        self._closing[key] = asyncio.get_running_loop().call_later(delay_s, self._close_instance, key)
+
+    def _close_instance(self, key: _Key) -> None:
+        instance = self.running.get(key)
+        if instance is None or self._in_use[instance.client]:
+            self.postpone_closing(key)
+            return
+        del self.running[key], self._closing[key]
+        task = asyncio.create_task(instance.client.close_when_idle())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """End every instance."""
+        for closing in self._closing.values():
+            closing.cancel()
+        for client in (*(each.client for each in self.running.values()), *self.retired):
+            await client.close()
+        self.running.clear()
+
+    async def wait_ended(self) -> None:
+        """Wait until those that were retired have ended."""
+        for task in list(self._tasks):
+            await task
+
+
+@dataclass(slots=True)
+class _Masks:
+    """What is masked: by each session, and whether git has contents of it.  `is_cut`: it is more than can be masked."""
+
+    of_sessions: dict[int, MaskExpressions] = field(default_factory=dict)
+    tracked: dict[tuple[str, frozenset[str]], bool] = field(default_factory=dict)
+    is_cut: bool = False
+
+
+@dataclass(slots=True)
+class _Locks:
+    """What is done by one task at a time."""
+
+    starting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    guarding: asyncio.Lock = field(default_factory=asyncio.Lock)
+    freezing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    one_by_one: asyncio.Lock = field(default_factory=asyncio.Lock)
+    git_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
 class SandboxPool:
     """Supervisors by instance.  Each method may be called from several tasks of one event loop at once."""
 
@@ -89,44 +178,32 @@ class SandboxPool:
         self,
         workspace: Path,
         choose: Callable[[MaskExpressions], Awaitable[ChosenBackend]],
-        gates: NetworkApprovals | None = None,
+        network_approvals: NetworkApprovals | None = None,
         proxy: Proxy | None = None,
         outside: OutsideFolders | None = None,
     ) -> None:
         self.workspace = workspace
-        self._outside = outside or OutsideFolders()
         self.users = 0
+        self.network_approvals = network_approvals or NetworkApprovals()
+        self.masked: dict[str, bool] = {}  # what is masked now, and whether a rule denies it
+        self._outside = outside or OutsideFolders()
+        self.workspace_guard = WorkspaceGuard(self.guard, self.frozen, added=self._outside.writable)
         self._choose = choose
         self._chosen: ChosenBackend | None = None
-        self._instances: dict[_Key, _Instance] = {}
         self._guard: Client | None = None
+        self._instances = InstanceTable()
         self._serving: dict[object, tuple[Client, SandboxLayout]] = {}
-        self._retired: set[Client] = set()
-        self._masks: dict[int, MaskExpressions] = {}
-        self._in_use: Counter[Client] = Counter()
-        self._released = asyncio.Event()
-        self._tracked: dict[tuple[str, frozenset[str]], bool] = {}
-        self._is_cut = False
-        self.masked: dict[str, bool] = {}  # what is masked now, and whether a rule denies it
-        self._starting = asyncio.Lock()
-        self._guarding = asyncio.Lock()
-        self._freezing = asyncio.Lock()
+        self._masks = _Masks()
+        self._locks = _Locks()
         self._notice = ""
-        self._closing: dict[_Key, asyncio.TimerHandle] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._one_by_one = asyncio.Lock()
-        self._git_turn = asyncio.Lock()
-        self.workspace_guard = WorkspaceGuard(self.guard, self.frozen, added=self._outside.writable)
-        self._is_closed = False
-        self.gates = gates or NetworkApprovals()
         self._proxy = proxy
 
     def mask(self, owner: int, masks: MaskExpressions | None) -> None:
         """Set a session's masks (None: it has ended); the masks of one session apply to all."""
         if masks is None:
-            self._masks.pop(owner, None)
+            self._masks.of_sessions.pop(owner, None)
         else:
-            self._masks[owner] = masks
+            self._masks.of_sessions[owner] = masks
 
     async def started(self) -> ChosenBackend:
         """Choose and start a backend where none runs yet.
@@ -134,7 +211,7 @@ class SandboxPool:
         Raises:
             SandboxError: no backend works here.
         """
-        async with self._starting:
+        async with self._locks.starting:
             return await self._start_first()
 
     async def status(self) -> SandboxStatus:
@@ -145,7 +222,7 @@ class SandboxPool:
             facts += (_HAS_DESCRIPTION,)
         status = replace(chosen.status, facts=facts)
         if chosen.backend.has_mounts:
-            async with self._starting:
+            async with self._locks.starting:
                 layout = await self._layout(InstanceKind.READ)
             status = replace(status, has_read_only=status.has_shell and not layout.is_cut, masks_git=layout.hides_objects)
         return replace(status, facts=(*status.facts, self._notice)) if self._notice else status
@@ -173,9 +250,9 @@ class SandboxPool:
             SandboxError: it cannot be started.
         """
         key = (kind, revealed)
-        async with self._starting:
+        async with self._locks.starting:
             await self._start_first()
-            instance = self._instances.get(key)
+            instance = self._instances.running.get(key)
             if instance is not None and not instance.client.is_alive:
                 self._notice = _RESTARTED
                 await instance.client.close()
@@ -184,18 +261,18 @@ class SandboxPool:
             if is_old and kind.is_masked:
                 await self._mask_added()
             if instance is not None and kind.is_masked and instance.tools != self._backend.tools:
-                self._retire(instance.client)
+                self._instances.retire(instance.client)
                 instance = None
             if instance is None or (kind.is_masked and (is_old or not is_for_one_file)):
                 layout = (await self._layout(kind)).without(revealed)
                 if instance is not None and not instance.layout.covers(layout, kind):
-                    self._retire(instance.client)
+                    self._instances.retire(instance.client)
                     instance = None
                 if instance is None:
                     instance = await self._open(kind, revealed, layout)
-                self._instances[key] = replace(instance, masks=self._all_masks())
+                self._instances.running[key] = replace(instance, masks=self._all_masks())
         if revealed or kind in _IDLE_S:
-            self._postpone_closing(key)
+            self._instances.postpone_closing(key)
         return instance.client
 
     async def guard(self) -> Client:
@@ -204,9 +281,9 @@ class SandboxPool:
         Raises:
             SandboxError: it cannot be started.
         """
-        async with self._guarding:
+        async with self._locks.guarding:
             assert self._chosen is not None
-            if self._is_closed:
+            if self._instances.is_closed:
                 raise SandboxError("the sandbox is closed")
             if self._guard is None or not self._guard.is_alive:
                 self._guard = await open_guard(self._chosen.backend)
@@ -214,7 +291,7 @@ class SandboxPool:
 
     async def layout(self) -> SandboxLayout:
         """Return the layout with which to open a long-running program now."""
-        async with self._starting:
+        async with self._locks.starting:
             await self._start_first()
             return await self._layout(InstanceKind.SERVER)
 
@@ -239,17 +316,17 @@ class SandboxPool:
         if not backend.has_shell or (backend.is_isolated and not backend.has_mounts):
             raise SandboxUnavailable(f"{backend.name} has no background commands", "Use bubblewrap or Docker.")
         client = await self.client(InstanceKind.MAIN)
-        layout = self._instances[InstanceKind.MAIN, frozenset()].layout
-        with self._using(client), self.serving(client, layout):
+        layout = self._instances.running[InstanceKind.MAIN, frozenset()].layout
+        with self._instances.using(client), self.serving(client, layout):
             yield client
 
     @contextlib.asynccontextmanager
     async def frozen(self) -> AsyncIterator[None]:
         """Stop every process of the workspace for a while; end an instance whose supervisor cannot stop its own."""
-        async with self._freezing:
-            running = [each.client for (kind, _), each in self._instances.items() if kind.has_shell]
+        async with self._locks.freezing:
+            running = [each.client for (kind, _), each in self._instances.running.items() if kind.has_shell]
             serving = [client for client, _ in self._serving.values()]
-            clients = [client for client in {*running, *self._retired, *serving} if client.is_alive]
+            clients = [client for client in {*running, *self._instances.retired, *serving} if client.is_alive]
             try:
                 await asyncio.gather(*map(_freeze, clients))
                 yield
@@ -265,7 +342,7 @@ class SandboxPool:
         backend = (await self.started()).backend
         async with self._turn(backend):
             client = await self.client(InstanceKind.MAIN, revealed)
-            with self._using(client):
+            with self._instances.using(client):
                 keeps_copies = backend.is_isolated and not backend.has_mounts
                 began = await self.workspace_guard.begin(client, keeps_copies=keeps_copies) if backend.is_isolated else None
                 try:
@@ -281,9 +358,9 @@ class SandboxPool:
     async def read_client(self) -> AsyncIterator[Client]:
         """Yield a supervisor for a command to which the workspace is read-only: nothing that it leaves has to be looked for."""
         client = await self.client(InstanceKind.READ)
-        if self._is_cut:
+        if self._masks.is_cut:
             raise SandboxUnavailable(_NOT_ALL_HIDDEN, _FEWER)
-        with self._using(client):
+        with self._instances.using(client):
             yield client
 
     @contextlib.asynccontextmanager
@@ -291,7 +368,7 @@ class SandboxPool:
         """Yield its own supervisor for one command, on a backend that has a way out; both end with it."""
         async with contextlib.AsyncExitStack() as parts:
             parts.push_async_callback(backend.close)
-            async with self._starting:
+            async with self._locks.starting:
                 await self._start_first()
                 layout = await self._layout(InstanceKind.MAIN)
             client = Client(await backend.open(InstanceKind.MAIN, layout))
@@ -311,7 +388,7 @@ class SandboxPool:
         """Yield the instance that may change `.git`; what of it git should not have changed is put back afterwards."""
         client = await self.client(InstanceKind.GIT)
         assert self._chosen is not None
-        async with self._git_turn, self._turn(self._chosen.backend):
+        async with self._locks.git_turn, self._turn(self._chosen.backend):
             await self.workspace_guard.begin_git()
             try:
                 yield client
@@ -326,12 +403,12 @@ class SandboxPool:
         except UsageError as error:  # an added folder grew too large to look for secrets: what is open stays as it is
             self._notice = str(error)
             return False
-        async with self._starting:
+        async with self._locks.starting:
             if tools == backend.tools:
                 return False
             backend.tools = tools
-            for key in [key for key in self._instances if key[0].is_masked]:
-                self._retire(self._instances.pop(key).client)
+            for key in [key for key in self._instances.running if key[0].is_masked]:
+                self._instances.retire(self._instances.running.pop(key).client)
             return True
 
     async def show_tools(self, folder: Path) -> None:
@@ -351,30 +428,26 @@ class SandboxPool:
 
     async def close(self) -> None:
         """End every supervisor."""
-        async with self._starting, self._guarding:
-            self._is_closed = True
-            for closing in self._closing.values():
-                closing.cancel()
-            running = [each.client for each in self._instances.values()]
-            for client in (*running, *self._retired, *([self._guard] if self._guard is not None else [])):
-                await client.close()
-            self._instances.clear()
+        async with self._locks.starting, self._locks.guarding:
+            self._instances.is_closed = True
+            await self._instances.close()
+            if self._guard is not None:
+                await self._guard.close()
             if self._chosen is not None:
                 await self._chosen.backend.close()
             if self._proxy is not None:
                 await self._proxy.close()
-        for task in list(self._tasks):
-            await task
+        await self._instances.wait_ended()
 
     async def _start_first(self) -> ChosenBackend:
-        if self._is_closed:
+        if self._instances.is_closed:
             raise SandboxError("the sandbox is closed")
         if self._chosen is None:
             masks = self._all_masks()
             self._chosen = chosen = await self._choose(masks)
             self._guard = chosen.guard
             tools = chosen.backend.tools
-            self._instances[InstanceKind.MAIN, frozenset()] = _Instance(chosen.client, chosen.layout, masks, tools)
+            self._instances.running[InstanceKind.MAIN, frozenset()] = _Instance(chosen.client, chosen.layout, masks, tools)
         return self._chosen
 
     @property
@@ -399,7 +472,7 @@ class SandboxPool:
             return SandboxLayout()
         masks = self._all_masks()
         layout = await look(await self.guard(), masks, self._outside.writable)
-        self._is_cut = layout.is_cut
+        self._masks.is_cut = layout.is_cut
         self.masked = {path: path in layout.denied for path, *_ in layout.masked}
         denied = {each for each in layout.masked if each[0] in layout.denied}
         for client, other in list(self._serving.values()):
@@ -415,13 +488,13 @@ class SandboxPool:
     async def _is_tracked(self, paths: frozenset[str], layout: SandboxLayout) -> bool:
         """Tell whether git has the contents of one of these paths, now or in its history as far as that is soon known."""
         key = (layout.stamp, paths)
-        if key not in self._tracked:
-            view = self._instances.get(_VIEW)
+        if key not in self._masks.tracked:
+            view = self._instances.running.get(_VIEW)
             if view is None or not view.client.is_alive:
-                view = self._instances[_VIEW] = await self._open(InstanceKind.VIEW, frozenset(), layout)
-            self._postpone_closing(_VIEW)
-            self._tracked = {key: await has_git(view.client, sorted(paths), is_denied=bool(paths & layout.denied))}
-        return self._tracked[key]
+                view = self._instances.running[_VIEW] = await self._open(InstanceKind.VIEW, frozenset(), layout)
+            self._instances.postpone_closing(_VIEW)
+            self._masks.tracked = {key: await has_git(view.client, sorted(paths), is_denied=bool(paths & layout.denied))}
+        return self._masks.tracked[key]
 
     async def _open(self, kind: InstanceKind, revealed: frozenset[str], layout: SandboxLayout) -> _Instance:
         backend, masks, tools = self._backend, self._all_masks(), self._backend.tools
@@ -445,56 +518,15 @@ class SandboxPool:
 
     def _all_masks(self) -> MaskExpressions:
         """Return the masks of all sessions together: what one of them masks is masked."""
-        found = list(dict.fromkeys(self._masks.values())) or [MaskExpressions()]
+        found = list(dict.fromkeys(self._masks.of_sessions.values())) or [MaskExpressions()]
         denied = "|".join(f"(?:{each.denied})" for each in found if each.denied)
         return MaskExpressions(denied, found[0].secret, found[0].shown if len(found) == 1 else "")
 
-    def _retire(self, client: Client) -> None:
-        """End an instance once nothing runs in it."""
-        self._retired.add(client)
-        task = asyncio.create_task(self._end_retired(client))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _end_retired(self, client: Client) -> None:
-        while self._in_use[client] and client.is_alive:
-            self._released.clear()
-            await self._released.wait()
-        await client.close_when_idle()
-        self._retired.discard(client)
-
-    @contextlib.contextmanager
-    def _using(self, client: Client) -> Iterator[None]:
-        self._in_use[client] += 1
-        try:
-            yield
-        finally:
-            self._in_use[client] -= 1
-            self._released.set()
-            if not self._in_use[client]:
-                del self._in_use[client]
-
     def _turn(self, backend: Backend) -> contextlib.AbstractAsyncContextManager[object]:
-        return self._one_by_one if backend.is_isolated and not backend.has_mounts else contextlib.nullcontext()
+        return self._locks.one_by_one if backend.is_isolated and not backend.has_mounts else contextlib.nullcontext()
 
     async def _end_git(self) -> Findings:
         return await self.workspace_guard.end_git(await self.client(InstanceKind.MAIN, is_for_one_file=True))
-
-    def _postpone_closing(self, key: _Key) -> None:
-        if key in self._closing:
-            self._closing[key].cancel()
-        delay_s = _REVEALING_IDLE_S if key[1] else _IDLE_S[key[0]]
-        self._closing[key] = asyncio.get_running_loop().call_later(delay_s, self._close_instance, key)
-
-    def _close_instance(self, key: _Key) -> None:
-        instance = self._instances.get(key)
-        if instance is None or self._in_use[instance.client]:
-            self._postpone_closing(key)
-            return
-        del self._instances[key], self._closing[key]
-        task = asyncio.create_task(instance.client.close_when_idle())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 async def open_guard(backend: Backend) -> Client:

@@ -1,4 +1,4 @@
-"""Proof, from inside, that an instance isolates what its backend promises; no version or setting is believed, things are tried."""
+"""Proof, from inside, that an instance isolates what its backend promises; it tries, and believes no version or setting."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if (: > "${TMPDIR:-/tmp}/PROBE") 2>/dev/null; then echo scratch; fi
 
 
 async def verify_read_only(client: Client, guard: Client) -> None:
-    """Try to change the workspace from inside.
+    """Try to change the workspace from guest.
 
     Raises:
         SandboxUnavailable: something could be changed, or nothing could be tried.

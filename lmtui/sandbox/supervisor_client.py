@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from lmtui.core.errors import SandboxError
-from lmtui.sandbox.inside import protocol
+from lmtui.sandbox.guest import protocol
 from lmtui.sandbox.link import Link
 
 T = TypeVar("T")

@@ -12,9 +12,9 @@ from pathspec import GitIgnoreSpec
 from lmtui.core.errors import SandboxError
 from lmtui.core.workspace import DirEntry, GitState
 from lmtui.sandbox import replies
+from lmtui.sandbox.guest import beneath
+from lmtui.sandbox.guest.listing import MAX_BYTES
 from lmtui.sandbox.host_paths import relative_path
-from lmtui.sandbox.inside import beneath
-from lmtui.sandbox.inside.listing import MAX_BYTES
 from lmtui.sandbox.link import InstanceKind
 from lmtui.sandbox.pool import SandboxPool
 

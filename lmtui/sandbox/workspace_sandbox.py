@@ -31,7 +31,7 @@ from lmtui.sandbox import replies, workspace_listing
 from lmtui.sandbox.backend import FULL, Backend
 from lmtui.sandbox.background import LiveOutput, SandboxBackground, whole_output
 from lmtui.sandbox.host_paths import locate, make_for_owner, relative_path
-from lmtui.sandbox.inside.protocol import MAX_UPLOAD_BYTES, ProtocolError
+from lmtui.sandbox.guest.protocol import MAX_UPLOAD_BYTES, ProtocolError
 from lmtui.sandbox.link import InstanceKind
 from lmtui.sandbox.package_indexes import WORKSPACE_FILES, PackageIndexes, find_package_indexes, with_file_hosts
 from lmtui.sandbox.pool import ChosenBackend, SandboxPool
@@ -168,7 +168,7 @@ class WorkspaceSandbox:
         if with_packages and chosen.status.network == "none":
             return await self._run_with_packages(timeout_s, on_output, gate, fields)
         async with self._pool.command_client(findings, self._revealed) as client:
-            with self._pool.gates.open(gate):
+            with self._pool.network_approvals.open(gate):
                 result = await self._run(client, "run", timeout_s, on_output, **fields)
         for ended in self.background.take_endings():
             result = _with_note(result, f"[background command {ended.id} {ended.state}: {sanitize_line(ended.command)[:80]}]")

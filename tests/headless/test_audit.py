@@ -27,18 +27,18 @@ async def rig_after(outcome: Outcome | None, mode: Mode) -> Rig:
 async def test_a_call_that_the_mode_let_run_has_one_row() -> None:
     rig = await rig_after(None, Mode.AUTO)
     rows = list(audit_rows(rig.session.history()))
-    assert [(row.agent, row.tool, row.decision, row.ok, row.files) for row in rows] == [
+    assert [(row.agent, row.tool, row.ruling.decision, row.ok, row.files) for row in rows] == [
         ("root", "write", "mode", True, ("a.txt",))
     ]
     assert rows[0].elapsed_ms >= 0
-    assert "auto mode" in rows[0].why
+    assert "auto mode" in rows[0].ruling.why
 
 
 async def test_who_answered_what_is_told() -> None:
     rig = await rig_after(Outcome.ONCE, Mode.MANUAL)
     row = next(audit_rows(rig.session.history()))
-    assert (row.decision, row.by, row.ok) == ("once", "user", True)
-    assert row.asked_ms >= 0
+    assert (row.ruling.decision, row.ruling.by, row.ok) == ("once", "user", True)
+    assert row.ruling.asked_ms >= 0
 
 
 async def test_a_refused_call_did_not_run_and_says_so() -> None:
@@ -56,7 +56,7 @@ async def test_what_the_user_did_between_is_in_it() -> None:
     await changes.apply(await changes.plan_undo())
     rig.session.set_mode(Mode.MANUAL)
     rows = list(audit_rows(rig.session.history()))
-    assert [(row.tool, row.by) for row in rows[1:]] == [("undo", "user"), ("mode", "user")]
+    assert [(row.tool, row.ruling.by) for row in rows[1:]] == [("undo", "user"), ("mode", "user")]
 
 
 def test_an_empty_session_says_that_nothing_ran() -> None:
@@ -72,7 +72,7 @@ async def test_a_host_that_a_command_asks_for_has_a_row_of_its_own() -> None:
     rig.session.answer(request.approval_id, Answer(Outcome.NO))
     await rig.session.wait_idle()
     rows = list(audit_rows(rig.session.history()))
-    assert [(row.tool, row.what, row.decision, row.by, row.ok) for row in rows] == [
+    assert [(row.tool, row.what, row.ruling.decision, row.ruling.by, row.ok) for row in rows] == [
         ("shell", "fetch https://pypi.org", "mode", "", False),
         ("network", "pypi.org:443", "no", "user", False),
         ("connection", "pypi.org", "", "", False),

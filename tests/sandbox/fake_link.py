@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from lmtui.sandbox.inside import protocol
+from lmtui.sandbox.guest import protocol
 
 
 class FakeLink:

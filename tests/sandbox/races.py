@@ -28,7 +28,7 @@ from lmtui.sandbox.select import select_sandbox
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
 SECRET = "what-is-outside-4f1"
-INSIDE = "what-is-denied-8c2"
+GUEST = "what-is-denied-8c2"
 
 # In which instance the attacker lives; `command` is one that still runs when another ends.
 LIVES_IN = ("server", "command", "detached")
@@ -133,8 +133,8 @@ def place(base: Path, owner: int = -1) -> Iterator[Place]:
         for name in ("secret", "hooks/1", ".git/config", "HEAD"):
             (outside / name).write_text(f"{SECRET}\n")
             (outside / name).chmod(0o640)
-        (workspace / "secrets/k").write_text(f"{INSIDE}\n")
-        (workspace / ".env").write_text(f"{INSIDE}\n")
+        (workspace / "secrets/k").write_text(f"{GUEST}\n")
+        (workspace / ".env").write_text(f"{GUEST}\n")
         (workspace / "a.txt").write_text("hello\n")
         for path in (Path(folder), *Path(folder).rglob("*")):
             if owner >= 0:
@@ -241,8 +241,8 @@ async def _do(moment: str, sandbox: WorkspaceSandbox) -> str:
 
 def _verdict(where: Place, said: str) -> str:
     """Return what got out: shown by an answer, kept anywhere in the workspace, or changed outside."""
-    if SECRET in said or INSIDE in said:
-        return f"shown: {SECRET if SECRET in said else INSIDE}"
+    if SECRET in said or GUEST in said:
+        return f"shown: {SECRET if SECRET in said else GUEST}"
     for path in where.workspace.rglob("*"):
         try:
             is_file = stat.S_ISREG(path.lstat().st_mode)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmtui.sandbox.inside import beneath, files
-from lmtui.sandbox.inside.beneath import Refused, Root
+from lmtui.sandbox.guest import beneath, files
+from lmtui.sandbox.guest.beneath import Refused, Root
 
 _NAMES = [
     "a",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.errors import SandboxError
 from lmtui.sandbox import replies
-from lmtui.sandbox.inside import protocol
+from lmtui.sandbox.guest import protocol
 from lmtui.sandbox.supervisor_client import Client
 from tests.sandbox.fake_link import FakeLink
 

@@ -243,7 +243,7 @@ def _supervisors() -> list[psutil.Process]:
         with contextlib.suppress(psutil.Error, IndexError):
             process = psutil.Process(pid)
             line = process.cmdline()
-            if "python" in Path(line[0]).name and any("inside.supervisor" in argument for argument in line):
+            if "python" in Path(line[0]).name and any("guest.supervisor" in argument for argument in line):
                 found.append(process)
     return found
 

@@ -13,8 +13,8 @@ from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Sandbox
 from lmtui.sandbox import replies
 from lmtui.sandbox.backend import ProcessBackend
-from lmtui.sandbox.inside import quarantine
-from lmtui.sandbox.inside.beneath import Refused
+from lmtui.sandbox.guest import quarantine
+from lmtui.sandbox.guest.beneath import Refused
 from lmtui.sandbox.link import InstanceKind
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.pool import open_guard

@@ -17,7 +17,7 @@ from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.sandbox.backend import FilesBackend
 from lmtui.sandbox.docker import DockerBackend
 from lmtui.sandbox.docker_engine import find_socket
-from lmtui.sandbox.inside import protocol
+from lmtui.sandbox.guest import protocol
 from lmtui.sandbox.link import InstanceKind, Link
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.select import choose, select_sandbox
@@ -29,7 +29,7 @@ _WITHOUT = """
 import asyncio, ctypes, json, os, struct, sys
 from pathlib import Path
 from lmtui.core.errors import SandboxUnavailable
-from lmtui.sandbox.inside import linux
+from lmtui.sandbox.guest import linux
 from lmtui.sandbox.select import select_sandbox
 
 def step(code, value, yes=0, no=0):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.sandbox import docker
-from lmtui.sandbox.inside import protocol, seccomp
+from lmtui.sandbox.guest import protocol, seccomp
 
 _MESSAGES = st.lists(
     st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=20) | st.booleans(), max_size=4), max_size=5

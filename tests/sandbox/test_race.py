@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.sandbox.inside import beneath, files
-from lmtui.sandbox.inside.beneath import Refused, Root
+from lmtui.sandbox.guest import beneath, files
+from lmtui.sandbox.guest.beneath import Refused, Root
 
 _IS_FULL = os.environ.get("LMTUI_FULL_BATTERY") == "1"
 _RACED_OPENS = 1_000_000 if _IS_FULL else 20_000

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.sandbox.inside import linux, seccomp
+from lmtui.sandbox.guest import linux, seccomp
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="filters are Linux's")
 _ENOSYS, _EPERM = 38, 1

@@ -10,11 +10,11 @@ import pytest
 
 from lmtui.app.checks import check_backends
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
-from lmtui.sandbox.backend import INSIDE, Backend, FilesBackend, Isolation, ProcessBackend
+from lmtui.sandbox.backend import GUEST, Backend, FilesBackend, Isolation, ProcessBackend
 from lmtui.sandbox.bubblewrap import BubblewrapBackend
 from lmtui.sandbox.docker import DockerBackend
+from lmtui.sandbox.guest.settings import Settings
 from lmtui.sandbox.host_paths import check_workspace, relative_path
-from lmtui.sandbox.inside.settings import Settings
 from lmtui.sandbox.link import InstanceKind, Link
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.select import choose, select_sandbox
@@ -159,21 +159,21 @@ def test_absolute_paths_are_made_relative_or_refused(tmp_path: Path) -> None:
 
 
 def test_settings_survive_the_way_inside() -> None:
-    from lmtui.sandbox.inside import settings
+    from lmtui.sandbox.guest import settings
 
     given = Settings(root="/workspace", has_shell=True, environment={"PATH": "/bin"})
     assert vars(settings.parse(given.to_json())) == vars(given)
 
 
 def test_a_supervisor_starts_without_modules_that_take_long_to_import() -> None:
-    code = f"import sys; sys.path.append({str(INSIDE.parent)!r}); import inside.supervisor; print(*sys.modules)"
+    code = f"import sys; sys.path.append({str(GUEST.parent)!r}); import inside.supervisor; print(*sys.modules)"
     found = subprocess.run([sys.executable, "-I", "-S", "-B", "-c", code], capture_output=True, text=True, check=True).stdout
     assert "selectors" in found.split()
     assert not {"pathlib", "typing", "dataclasses", "inspect", "subprocess", "tempfile"} & set(found.split())
 
 
 def test_settings_that_do_not_exist_are_refused() -> None:
-    from lmtui.sandbox.inside import settings
+    from lmtui.sandbox.guest import settings
 
     with pytest.raises(TypeError, match="is_new"):
         settings.parse('{"root": "/workspace", "environment": {}, "is_new": true}')

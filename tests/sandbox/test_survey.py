@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.sandbox.inside import changes, survey
+from lmtui.sandbox.guest import changes, survey
 
 _WIDE = (100_000, 5.0)
 

@@ -10,9 +10,9 @@ import pytest
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.workspace import FileChangeKind
-from lmtui.sandbox.inside import restore
-from lmtui.sandbox.inside.beneath import Root
-from lmtui.sandbox.inside.checkpoints import Store
+from lmtui.sandbox.guest import restore
+from lmtui.sandbox.guest.beneath import Root
+from lmtui.sandbox.guest.checkpoints import Store
 from tests.sandbox.conftest import BUBBLEWRAP, OpenSandbox
 from tests.sandbox.test_checkpoints import opened, tree_of
 
@@ -123,7 +123,7 @@ import os, signal, sys
 sys.path[:0] = sys.argv[6:]
 from pathlib import Path
 from tests.sandbox.test_undo_of_anything import store_of
-from lmtui.sandbox.inside import restore
+from lmtui.sandbox.guest import restore
 store = store_of(Path(sys.argv[1]))
 paths = [str(path.relative_to(Path(sys.argv[1], "work"))) for path in Path(sys.argv[1], "work").rglob("*.txt")] + ["gone.txt"]
 done, left = getattr(restore, sys.argv[4]), [int(sys.argv[5])]

@@ -15,7 +15,7 @@ class Settings:
     namespaces, the supervisor and its commands confine themselves to `landlock_reads` and `landlock_writes` and, started by
     root, become `owner` and `group`; without `has_network` such commands have no sockets.  `store` is the folder of the
     checkpoints in their instance, `proxy` the socket to the internet's proxy where there is one.  `is_read_only`: nothing in
-    the workspace may be changed; around commands the instance ensures that, here it is said before anything is tried.  `serves`: the
+    the workspace may be changed; the instance ensures that for commands, and this for everything else.  `serves`: the
     instance is for one program that stays.  `guards`: it looks after the workspace and runs no program.  `scratch`: the
     folders that are emptied once no command runs (they must be the instance's own).  `folders` are those outside the workspace
     that file operations may name, `writable` those of them that they may change, and which the guard looks after.

@@ -40,6 +40,50 @@ _FULL_SURVEY = (400_000, 4.0)
 _MAX_ARGUMENT_BYTES = 131_000
 
 
+class FrameStream:
+    """The frames from and to the other end.  `queued_bytes` wait until it takes them."""
+
+    def __init__(self, selector: selectors.BaseSelector) -> None:
+        self.input, self.output = _take_over_standard_streams()
+        self.queued_bytes = 0
+        self._selector = selector
+        self._decoder = protocol.Decoder()
+        self._queue: deque[bytes] = deque()
+
+    def take_input(self) -> list[Message] | None:
+        """Return the messages that came, None at the end of the input."""
+        try:
+            data = os.read(self.input, protocol.CHUNK_BYTES)
+        except BlockingIOError:
+            return []
+        return list(self._decoder.feed(data)) if data else None
+
+    def send(self, frame: bytes) -> None:
+        """Write a frame as soon as the other end takes it."""
+        if not self._queue:
+            self._selector.register(self.output, selectors.EVENT_WRITE, self._write_out)
+        self._queue.append(frame)
+        self.queued_bytes += len(frame)
+
+    def _write_out(self) -> bool:
+        """Write what the other end takes; False when it is gone."""
+        while self._queue:
+            frame = self._queue[0]
+            try:
+                written = os.write(self.output, frame)
+            except BlockingIOError:
+                return True
+            except OSError:
+                return False
+            self.queued_bytes -= written
+            if written < len(frame):
+                self._queue[0] = frame[written:]
+                return True
+            self._queue.popleft()
+        self._selector.unregister(self.output)
+        return True
+
+
 class Supervisor:
     """Serves one connection."""
 
@@ -48,27 +92,26 @@ class Supervisor:
         self._root = Root(options.root)
         self._added: dict[str, Root] = {}
         self._selector = selectors.DefaultSelector()
-        self._input, self._output = _take_over_standard_streams()
+        self._stream = FrameStream(self._selector)
         self._woken, waking = os.pipe()
         for fd in (self._woken, waking):
             os.set_blocking(fd, False)
         signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
-        private: tuple[int, ...] = (self._input, self._output, self._woken, waking)
+        private: tuple[int, ...] = (self._stream.input, self._stream.output, self._woken, waking)
         if options.proxy:
             self._forwarder = _module("forward").Forwarder(self._selector, options.proxy)
             private = (*private, self._forwarder.fd)
         self._jobs = RunningJobs(self._selector, private, options.max_processes)
         self._spool = Spool()
-        self._decoder = protocol.Decoder()
-        self._queue: deque[bytes] = deque()
-        self._queued_bytes = 0
         self._uploads: dict[int, bytearray] = {}
         self._program = _filter(options)
         self._shell = _find_shell()
         guarded = {"": options.root} | {each: each for each in options.writable} if options.guards else {}
         self._guards = {name: _module("guard").Guard(folder, is_added=name != "") for name, folder in guarded.items()}
-        self._service = serving.Service(self._selector, self._jobs, options, lambda frame: self._send(protocol.encode(frame)))
+        self._service = serving.Service(
+            self._selector, self._jobs, options, lambda frame: self._stream.send(protocol.encode(frame))
+        )
         self._operations: dict[str, Callable[[int, Message, bytes], None]] = {
             "ping": lambda identity, _message, _data: self._answer(identity, {}),
             "run": self._run,
@@ -95,9 +138,9 @@ class Supervisor:
 
     def serve(self) -> None:
         """Serve until the other end closes; then nothing is left below this process."""
-        self._selector.register(self._input, selectors.EVENT_READ, self._take_input)
+        self._selector.register(self._stream.input, selectors.EVENT_READ, self._take_input)
         self._selector.register(self._woken, selectors.EVENT_READ, self._take_wakeup)
-        self._send(protocol.encode({"hello": protocol.VERSION, "pid": os.getpid(), "python": sys.version.split()[0]}))
+        self._stream.send(protocol.encode({"hello": protocol.VERSION, "pid": os.getpid(), "python": sys.version.split()[0]}))
         try:
             while self._step():
                 pass
@@ -114,7 +157,7 @@ class Supervisor:
                 return False
         self._jobs.watch()
         self._show_live()
-        if self._queued_bytes > _MAX_QUEUED_BYTES:
+        if self._stream.queued_bytes > _MAX_QUEUED_BYTES:
             self._service.pause()
         else:
             self._service.resume()
@@ -137,15 +180,10 @@ class Supervisor:
         os.makedirs(self._options.environment["HOME"], exist_ok=True)
 
     def _take_input(self) -> bool:
-        try:
-            data = os.read(self._input, protocol.CHUNK_BYTES)
-        except BlockingIOError:
-            return True
-        if not data:
-            return False
-        for message in self._decoder.feed(data):
+        messages = self._stream.take_input()
+        for message in messages or ():
             self._dispatch(message)
-        return True
+        return messages is not None
 
     def _take_wakeup(self) -> bool:
         with suppress(BlockingIOError):
@@ -315,12 +353,12 @@ class Supervisor:
     def _show_live(self) -> None:
         for job in self._jobs.live():
             assert job.capture is not None
-            if self._queued_bytes < _MAX_QUEUED_BYTES:
+            if self._stream.queued_bytes < _MAX_QUEUED_BYTES:
                 self._send_live(job, job.capture)
 
     def _send_live(self, job: Job, capture: Capture) -> None:
         data, skipped = capture.take_live()
-        self._send(protocol.encode({"id": job.id, "live": protocol.pack(data), "skipped": skipped}))
+        self._stream.send(protocol.encode({"id": job.id, "live": protocol.pack(data), "skipped": skipped}))
 
     def _finish(self, job: Job, result: Message) -> None:
         if self._service.owns(job):
@@ -349,32 +387,8 @@ class Supervisor:
 
     def _answer(self, identity: int, facts: Message, data: bytes = b"") -> None:
         for frame in protocol.data_frames(identity, data):
-            self._send(frame)
-        self._send(protocol.encode({"id": identity, "done": True, **facts}))
-
-    def _send(self, frame: bytes) -> None:
-        if not self._queue:
-            self._selector.register(self._output, selectors.EVENT_WRITE, self._write_out)
-        self._queue.append(frame)
-        self._queued_bytes += len(frame)
-
-    def _write_out(self) -> bool:
-        """Write what the other end takes; False when it is gone."""
-        while self._queue:
-            frame = self._queue[0]
-            try:
-                written = os.write(self._output, frame)
-            except BlockingIOError:
-                return True
-            except OSError:
-                return False
-            self._queued_bytes -= written
-            if written < len(frame):
-                self._queue[0] = frame[written:]
-                return True
-            self._queue.popleft()
-        self._selector.unregister(self._output)
-        return True
+            self._stream.send(frame)
+        self._stream.send(protocol.encode({"id": identity, "done": True, **facts}))
 
 
 def _module(name: str) -> ModuleType:
