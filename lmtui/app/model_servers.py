@@ -13,7 +13,17 @@ from lmtui.config import Config
 from lmtui.core.errors import Fault, ProviderError, UsageError
 from lmtui.core.hosts import is_same_server, root_url
 from lmtui.core.roles import parse_roles
-from lmtui.core.servers import ExamState, LoadProgress, ModelProfile, OnStep, Profiles, ServedModel, ServerFound, ServerKind
+from lmtui.core.servers import (
+    ExamState,
+    LoadProgress,
+    LoadState,
+    ModelProfile,
+    OnStep,
+    Profiles,
+    ServedModel,
+    ServerFound,
+    ServerKind,
+)
 from lmtui.models.discovery import look_at
 from lmtui.models.embedded.embedded_server import EXTRA, Engine, ModelFile, find_files, is_installed
 from lmtui.models.endpoint import is_reachable
@@ -103,7 +113,7 @@ class Embedded:
 
     def _as_model(self, name: str, file: ModelFile) -> ServedModel:
         is_loaded = self._engine is not None and bool(self._engine.url) and self._engine.path == file.path
-        return ServedModel(name, is_loaded=is_loaded, size_bytes=file.size_bytes, quantisation=file.quantisation)
+        return ServedModel(name, load=LoadState.of(is_loaded), size_bytes=file.size_bytes, quantisation=file.quantisation)
 
 
 def _shown(file: ModelFile, files: Sequence[ModelFile]) -> str:

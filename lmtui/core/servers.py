@@ -141,6 +141,20 @@ class ServerKind(StrEnum):
     UNKNOWN = "no model server"
 
 
+class LoadState(StrEnum):
+    """Whether a server has a model in memory."""
+
+    UNKNOWN = "unknown"
+    UNLOADED = "unloaded"
+    LOADING = "loading"
+    LOADED = "loaded"
+
+    @classmethod
+    def of(cls, is_loaded: bool | None) -> LoadState:
+        """Return the state of a model that is not being loaded."""
+        return cls.UNKNOWN if is_loaded is None else cls.LOADED if is_loaded else cls.UNLOADED
+
+
 @dataclass(frozen=True, slots=True)
 class ServedModel:
     """A model that a server offers.  Zeros, empty texts and None are what the server does not tell.
@@ -154,7 +168,7 @@ class ServedModel:
 
     name: str
     window_tokens: int = 0
-    is_loaded: bool | None = None
+    load: LoadState = LoadState.UNKNOWN
     has_tools: bool | None = None
     has_vision: bool | None = None
     thinks: bool | None = None
@@ -166,8 +180,17 @@ class ServedModel:
     template: str = ""
     instance: str = ""
     is_embedder: bool = False
-    is_loading: bool = False
     server: str = ""
+
+    @property
+    def is_loaded(self) -> bool | None:
+        """Tell whether it is in memory; None where the server does not tell."""
+        return None if self.load is LoadState.UNKNOWN else self.load is LoadState.LOADED
+
+    @property
+    def is_loading(self) -> bool:
+        """Tell whether it is being loaded."""
+        return self.load is LoadState.LOADING
 
 
 @dataclass(frozen=True, slots=True)

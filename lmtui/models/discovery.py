@@ -17,7 +17,7 @@ from typing import Any
 from lmtui.core.errors import UsageError
 from lmtui.core.hosts import base_url, root_url, without_alias
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.servers import ServedModel, ServerFound, ServerKind
+from lmtui.core.servers import LoadState, ServedModel, ServerFound, ServerKind
 from lmtui.models.endpoint import is_local, llama_cpp_url, ollama_url
 from lmtui.models.servers import llama_cpp, lm_studio, ollama
 from lmtui.models.servers.server_client import ServerClient, ServerReply, has_list, items, number, part, text, words
@@ -129,8 +129,8 @@ def kind_of(value: Any) -> str:
 
 def models(value: Any, kind: str) -> tuple[ServedModel, ...]:
     """Return the models; only those that are loaded are listed by some kinds."""
-    is_loaded = True if kind in _ALWAYS_LOADED else None
-    return tuple(_model(each, is_loaded) for each in items(value, "data"))
+    load = LoadState.LOADED if kind in _ALWAYS_LOADED else LoadState.UNKNOWN
+    return tuple(_model(each, load) for each in items(value, "data"))
 
 
 async def window_of(client: ServerClient, kind: str, limit_s: float) -> int:
@@ -142,13 +142,13 @@ async def window_of(client: ServerClient, kind: str, limit_s: float) -> int:
     return number(part(value, inside) if inside else value, key)
 
 
-def _model(item: dict[str, Any], is_loaded: bool | None) -> ServedModel:
+def _model(item: dict[str, Any], load: LoadState) -> ServedModel:
     options = words(item, "supported_parameters")
     takes = words(part(item, "architecture"), "input_modalities")
     return ServedModel(
         name=text(item, "id"),
         window_tokens=number(item, "max_model_len", "context_window", "context_length") or number(part(item, "meta"), "n_ctx"),
-        is_loaded=is_loaded,
+        load=load,
         has_tools="tools" in options if options else None,
         has_vision="image" in takes if takes else None,
     )

@@ -6,14 +6,14 @@ import pytest
 
 from lmtui.app.reports import silent_address
 from lmtui.config import Config
-from lmtui.core.servers import ServedModel, ServerFound, model_facts, short_facts, size_text, window_words
+from lmtui.core.servers import LoadState, ServedModel, ServerFound, model_facts, short_facts, size_text, window_words
 from lmtui.headless.listings import as_table, models_json
 
 QWEN = ServedModel(
-    "qwen", 8192, is_loaded=True, has_tools=True, has_vision=True, thinks=True, max_window_tokens=32_768,
+    "qwen", 8192, load=LoadState.LOADED, has_tools=True, has_vision=True, thinks=True, max_window_tokens=32_768,
     size_bytes=4_700_000_000, quantisation="Q4_K_M", slots=1, template="55b2",
 )  # fmt: skip
-DROPS = ServedModel("a-much-longer-name-of-a-model", is_loaded=False, has_tools=False, drops_tools=True)
+DROPS = ServedModel("a-much-longer-name-of-a-model", load=LoadState.UNLOADED, has_tools=False, drops_tools=True)
 SERVERS = (
     ServerFound("Ollama", "http://127.0.0.1:11434", (QWEN, DROPS), can_load=True),
     ServerFound("OpenAI-compatible", "http://h:1", (), "it wants a key"),
@@ -74,7 +74,7 @@ def test_sizes_are_written_as_model_pages_do(size_bytes: int, text: str) -> None
         (QWEN, "window 8,192 of 32,768", "loaded 8k tools vision thinks"),
         (ServedModel("m"), "window unknown", "window?"),
         (ServedModel("m", max_window_tokens=32_768), "window unknown, up to 32,768", "≤32k"),
-        (ServedModel("m", 5000, is_loaded=False, max_window_tokens=5000), "window 5,000", "5,000"),
+        (ServedModel("m", 5000, load=LoadState.UNLOADED, max_window_tokens=5000), "window 5,000", "5,000"),
     ],
 )
 def test_the_window_that_is_served_comes_before_what_could_be(model: ServedModel, words: str, short: str) -> None:
@@ -85,4 +85,4 @@ def test_the_window_that_is_served_comes_before_what_could_be(model: ServedModel
 def test_everything_known_is_told_of_a_model() -> None:
     assert model_facts(QWEN)[-1] == "1 request at a time"
     assert "embeds only" in model_facts(ServedModel("m", is_embedder=True))
-    assert model_facts(ServedModel("m", is_loading=True))[0] == "loading"
+    assert model_facts(ServedModel("m", load=LoadState.LOADING))[0] == "loading"

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from lmtui.core.errors import LmtuiError
 from lmtui.core.messages import ToolCallFormat
-from lmtui.core.servers import ExamRow, ExamState, LoadProgress, ModelProfile, OnStep, ServedModel, ServerFound
+from lmtui.core.servers import ExamRow, ExamState, LoadProgress, LoadState, ModelProfile, OnStep, ServedModel, ServerFound
 
 
 class Choosing(Protocol):
@@ -52,7 +52,7 @@ class FakeServers:
                 raise self.error
             is_whole = True
             window = window_tokens or 4096
-            self._change(url, model, is_loaded=True, window_tokens=window)
+            self._change(url, model, load=LoadState.LOADED, window_tokens=window)
             yield LoadProgress(f"loaded, window {window:,}", 1.0)
         finally:
             if not is_whole:
@@ -62,7 +62,7 @@ class FakeServers:
         if self.error is not None:
             raise self.error
         self.unloads.append(model)
-        self._change(url, model, is_loaded=False, window_tokens=0)
+        self._change(url, model, load=LoadState.UNLOADED, window_tokens=0)
 
     def known(self, url: str, model: ServedModel) -> ModelProfile:
         return self.profiles.get((url, model.name), ModelProfile())
@@ -89,9 +89,9 @@ class FakeServers:
         self._host.used = (url, model)
         self._host.setup_note = ""
 
-    def _change(self, url: str, name: str, *, is_loaded: bool, window_tokens: int) -> None:
+    def _change(self, url: str, name: str, *, load: LoadState, window_tokens: int) -> None:
         def changed(each: ServedModel) -> ServedModel:
-            return replace(each, is_loaded=is_loaded, window_tokens=window_tokens) if each.name == name else each
+            return replace(each, load=load, window_tokens=window_tokens) if each.name == name else each
 
         self.found = tuple(
             replace(server, models=tuple(map(changed, server.models))) if server.url == url else server for server in self.found
@@ -102,14 +102,14 @@ SERVERS = (
     ServerFound(
         "LM Studio",
         "http://127.0.0.1:1234/v1",
-        (ServedModel("qwen2.5-coder-7b-instruct", window_tokens=8192, is_loaded=True, has_tools=True),),
+        (ServedModel("qwen2.5-coder-7b-instruct", window_tokens=8192, load=LoadState.LOADED, has_tools=True),),
     ),
     ServerFound(
         "Ollama",
         "http://127.0.0.1:11434/v1",
         (
-            ServedModel("qwen2.5-coder:7b", window_tokens=32768, is_loaded=False, has_tools=True),
-            ServedModel("llama3.2:3b", is_loaded=False, has_tools=False),
+            ServedModel("qwen2.5-coder:7b", window_tokens=32768, load=LoadState.UNLOADED, has_tools=True),
+            ServedModel("llama3.2:3b", load=LoadState.UNLOADED, has_tools=False),
         ),
         can_load=True,
     ),

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from lmtui.core.errors import Fault, ProviderError
-from lmtui.core.servers import LoadProgress, ServedModel, ServerFound
+from lmtui.core.servers import LoadProgress, LoadState, ServedModel, ServerFound
 from lmtui.models.provider_errors import load_failed
 from lmtui.models.servers.load_request import LOAD_LIMIT_S, TICK_S, UNLOAD_LIMIT_S, LoadRequest, MemoryGate, loaded
 from lmtui.models.servers.server_client import ServerClient, digest, flag, items, number, part, raw_text, text, words
@@ -64,7 +64,7 @@ def with_props(model: ServedModel, props: Any) -> ServedModel:
     return replace(
         model,
         window_tokens=number(props["default_generation_settings"], "n_ctx") or model.window_tokens,
-        is_loaded=props.get("is_sleeping") is not True,
+        load=LoadState.of(props.get("is_sleeping") is not True),
         has_tools=takes_tools if takes_tools is not None else model.has_tools,
         drops_tools=takes_tools is False,
         has_vision=seen if seen is not None else model.has_vision,
@@ -81,13 +81,12 @@ def _listed(item: dict[str, Any]) -> ServedModel:
     return ServedModel(
         name=text(item, "id"),
         window_tokens=number(meta, "n_ctx"),
-        is_loaded=status in _LOADED if status else True,
+        load=LoadState.LOADING if status in _LOADING else LoadState.of(not status or status in _LOADED),
         has_vision="image" in takes if takes else None,
         max_window_tokens=number(meta, "n_ctx_train"),
         size_bytes=number(meta, "size"),
         quantisation=text(meta, "ftype"),
         is_embedder=bool(gives) and "text" not in gives,
-        is_loading=status in _LOADING,
     )
 
 

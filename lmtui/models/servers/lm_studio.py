@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from lmtui.core.servers import LoadProgress, ServedModel, ServerFound
+from lmtui.core.servers import LoadProgress, LoadState, ServedModel, ServerFound
 from lmtui.models.endpoint import is_local
 from lmtui.models.provider_errors import load_failed
 from lmtui.models.servers.load_request import LOAD_LIMIT_S, UNLOAD_LIMIT_S, LoadRequest, MemoryGate, loaded, passing
@@ -53,7 +53,7 @@ def _model_v1(item: dict[str, Any], instance: dict[str, Any] | None, *, is_only:
     return ServedModel(
         name=key if is_only or not name else name,
         window_tokens=number(config, "context_length"),
-        is_loaded=instance is not None,
+        load=LoadState.of(instance is not None),
         has_tools=flag(able, "trained_for_tool_use"),
         has_vision=flag(able, "vision"),
         thinks=text(reasoning, "default") != "off" if reasoning else None,
@@ -71,13 +71,12 @@ def _model_v0(item: dict[str, Any]) -> ServedModel:
     return ServedModel(
         name=text(item, "id"),
         window_tokens=number(item, "loaded_context_length") if is_loaded else 0,
-        is_loaded=is_loaded,
+        load=LoadState.LOADING if item.get("state") == "loading" else LoadState.of(is_loaded),
         has_tools="tool_use" in words(item, "capabilities") if "capabilities" in item else None,
         has_vision=item.get("type") == "vlm",
         max_window_tokens=number(item, "max_context_length"),
         quantisation=text(item, "quantization"),
         is_embedder=item.get("type") == "embeddings",
-        is_loading=item.get("state") == "loading",
     )
 
 

@@ -13,7 +13,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
-from lmtui.core.servers import LoadProgress, ServedModel, ServerFound
+from lmtui.core.servers import LoadProgress, LoadState, ServedModel, ServerFound
 from lmtui.models.provider_errors import load_failed
 from lmtui.models.servers.load_request import LOAD_LIMIT_S, UNLOAD_LIMIT_S, LoadRequest, MemoryGate, loaded, passing
 from lmtui.models.servers.server_client import ServerClient, ServerReply, digest, items, number, part, raw_text, text, words
@@ -33,7 +33,7 @@ def _model(item: dict[str, Any], running: dict[str, Any] | None) -> ServedModel:
     return ServedModel(
         name=text(item, "name"),
         window_tokens=number(running, "context_length"),
-        is_loaded=running is not None,
+        load=LoadState.of(running is not None),
         size_bytes=number(item, "size"),
         quantisation=text(part(item, "details"), "quantization_level"),
     )

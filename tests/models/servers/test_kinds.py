@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lmtui.core.servers import ServedModel, ServerFound
+from lmtui.core.servers import LoadState, ServedModel, ServerFound
 from lmtui.models.discovery import look_at
 from lmtui.models.servers.server_client import digest
 from tests.models.fake_server import NO_ROUTE, Answer, Reply, Serve, listing, ok
@@ -42,7 +42,7 @@ async def test_lm_studio_tells_the_window_of_the_loaded_instance(serve: Serve) -
     assert found.models[0] == ServedModel(
         "google/gemma-4-26b-a4b",
         4096,
-        is_loaded=True,
+        load=LoadState.LOADED,
         has_tools=True,
         has_vision=True,
         thinks=True,
@@ -87,7 +87,7 @@ async def test_ollama_tells_what_runs_and_what_each_model_can_do(serve: Serve) -
     assert found.models[0] == ServedModel(
         "qwen2.5-coder:7b",
         4096,
-        is_loaded=True,
+        load=LoadState.LOADED,
         has_tools=True,
         has_vision=False,
         thinks=False,
@@ -137,7 +137,7 @@ async def test_llama_cpp_tells_its_window_slots_and_template(serve: Serve, has_t
         ServedModel(
             "qwen",
             8192,
-            is_loaded=True,
+            load=LoadState.LOADED,
             has_tools=True,
             has_vision=False,
             max_window_tokens=32_768,
@@ -210,7 +210,7 @@ async def test_a_router_is_asked_about_loaded_models_alone_and_told_to_load_none
 
 async def test_vllm_tells_max_model_len(serve: Serve) -> None:
     found = await look(serve, {"/v1/models": listing({"id": "m", "owned_by": "vllm", "max_model_len": 16_384})})
-    assert (found.kind, found.models) == ("vLLM", (ServedModel("m", 16_384, is_loaded=True),))
+    assert (found.kind, found.models) == ("vLLM", (ServedModel("m", 16_384, load=LoadState.LOADED),))
 
 
 async def test_sglang_is_told_from_vllm_by_its_owner(serve: Serve) -> None:
