@@ -1,1 +1,1 @@
-"""Sandboxes: a supervisor inside (`inside/`), backends that start it, and the client that the tools talk to."""
+"""Sandboxes: a supervisor inside (`guest/`), backends that start it, and the client that the tools talk to."""

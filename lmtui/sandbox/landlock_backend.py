@@ -1,7 +1,7 @@
 """The reduced tier, for machines without containers and namespaces: Landlock, a system call filter and limits.
 
 Everything that a folder grants is granted below it, so `.git` cannot be made read-only inside the workspace: it is kept
-before each command and put back after it (`inside/vault.py`).
+before each command and put back after it (`guest/vault.py`).
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ def test_settings_survive_the_way_inside() -> None:
 
 
 def test_a_supervisor_starts_without_modules_that_take_long_to_import() -> None:
-    code = f"import sys; sys.path.append({str(GUEST.parent)!r}); import inside.supervisor; print(*sys.modules)"
+    code = f"import sys; sys.path.append({str(GUEST.parent)!r}); import guest.supervisor; print(*sys.modules)"
     found = subprocess.run([sys.executable, "-I", "-S", "-B", "-c", code], capture_output=True, text=True, check=True).stdout
     assert "selectors" in found.split()
     assert not {"pathlib", "typing", "dataclasses", "inspect", "subprocess", "tempfile"} & set(found.split())
