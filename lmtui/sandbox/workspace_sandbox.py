@@ -30,8 +30,8 @@ from lmtui.paths import packages_dir
 from lmtui.sandbox import replies, workspace_listing
 from lmtui.sandbox.backend import FULL, Backend
 from lmtui.sandbox.background import LiveOutput, SandboxBackground, whole_output
-from lmtui.sandbox.host_paths import locate, make_for_owner, relative_path
 from lmtui.sandbox.guest.protocol import MAX_UPLOAD_BYTES, ProtocolError
+from lmtui.sandbox.host_paths import locate, make_for_owner, relative_path
 from lmtui.sandbox.link import InstanceKind
 from lmtui.sandbox.package_indexes import WORKSPACE_FILES, PackageIndexes, find_package_indexes, with_file_hosts
 from lmtui.sandbox.pool import ChosenBackend, SandboxPool
@@ -441,8 +441,8 @@ _KINDS = {"A": FileChangeKind.ADDED, "D": FileChangeKind.DELETED}
 class SandboxCheckpoints:
     """Keeps and restores states; implements `core.ports.Checkpoints`."""
 
-    def __init__(self, lanes: SandboxPool) -> None:
-        self._lanes = lanes
+    def __init__(self, pool: SandboxPool) -> None:
+        self._pool = pool
         self._is_pruned = False
 
     async def snapshot(self) -> Snapshot:
@@ -505,7 +505,7 @@ class SandboxCheckpoints:
             raise SandboxError(f"changed since by another hand: {names}; nothing was put back")
 
     async def _call(self, action: str, shape: type[replies.R], **fields: object) -> tuple[replies.R, bytes]:
-        client = await self._lanes.client(InstanceKind.CHECKPOINT)
+        client = await self._pool.client(InstanceKind.CHECKPOINT)
         try:
             facts, data = await client.call("checkpoint", {"action": action, **fields}, limit_s=_CALL_S)
         except ProtocolError as error:  # the names of the files do not fit into one request

@@ -425,13 +425,13 @@ class HooksService(WorkspaceFeature):
             return
         workspace = self.host.workspace
 
-        async def lane() -> HookRunner:
+        async def instance() -> HookRunner:
             status = await sandbox.status()
             return HookRunner(sandbox.launcher if status.has_shell else None, status.folder or str(workspace))
 
         log = sessions_dir(workspace) / f"{session.session_id}.jsonl"
         around = HookEnvironment(session.session_id, str(log), str(workspace))
-        found = SessionHooks(workspace, around, lane, os.environ, tools=ToolRegistry().names())
+        found = SessionHooks(workspace, around, instance, os.environ, tools=ToolRegistry().names())
         if found.problems() or found.has_any:
             session.features = replace(session.features, hooks=found)
 
