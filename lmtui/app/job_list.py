@@ -14,7 +14,7 @@ from lmtui.app.job_serving import Listeners, Serving, checked_job, resumed
 from lmtui.core.agent_events import JobsChanged, WaitingJob, WaitSet
 from lmtui.core.errors import JobsError
 from lmtui.core.events import ROOT, Envelope, Event, TurnStarted
-from lmtui.core.jobs import MAX_TITLE_CHARS, JobKind, JobRecord, JobsRead, NewJob
+from lmtui.core.jobs import MAX_TITLE_CHARS, JobKind, JobRecord, JobsRead, NewJob, shown_schedule
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.times import as_utc
 from lmtui.engine.session import EngineSession
@@ -26,17 +26,6 @@ def told(records: Sequence[JobRecord]) -> JobsChanged:
     """Return the jobs as the plan panel shows them: those that run or will."""
     shown = [each for each in records if each.lease or each.due]
     return JobsChanged(jobs=tuple(WaitingJob(each.id, each.title, shown_schedule(each), shown_time(each)) for each in shown))
-
-
-def shown_schedule(job: JobRecord) -> str:
-    """Return a job's schedule for a person, or what continues with it."""
-    if job.lease is not None:
-        return "running"
-    if job.tries:
-        return "waits for the server"
-    if job.kind is JobKind.WAKE:
-        return "wakes a session"
-    return job.schedule + (f" {job.zone}" if job.zone else "")
 
 
 def shown_time(job: JobRecord) -> datetime | None:

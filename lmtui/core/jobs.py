@@ -102,6 +102,17 @@ class JobRecord:
         return replace(self, mode=other.mode, allow=other.allow, deny=other.deny)
 
 
+def shown_schedule(job: JobRecord) -> str:
+    """Return a job's schedule for a person, or what continues with it."""
+    if job.lease is not None:
+        return "running"
+    if job.tries:
+        return "waits for the server"
+    if job.kind is JobKind.WAKE:
+        return "wakes a session"
+    return job.schedule + (f" {job.zone}" if job.zone else "")
+
+
 @dataclass(frozen=True, slots=True)
 class JobsRead:
     """What the table holds; `foreign` counts those that this user's lmtui did not write here, which are nobody's jobs.

@@ -14,41 +14,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lmtui.app.host import Runtime, open_runtime
-from lmtui.app.job_list import problems, shown_schedule
+from lmtui.app.job_list import problems
+from lmtui.commands.extensions import job_lines, when_text
 from lmtui.config import Loaded
 from lmtui.core.errors import UsageError
 from lmtui.core.jobs import JobRecord, Missed, NewJob
 from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.core.times import moment_text, zone_of
-
-
-def job_lines(records: Sequence[JobRecord], now: datetime) -> Iterator[str]:
-    """Yield the jobs as a person reads them, those that come next first, then those that are done."""
-    if not records:
-        yield 'no jobs; `lmtui submit "TASK" --daily 09:00` adds one'
-    for job in sorted(records, key=lambda each: (each.state == "done", each.due is None, each.due or each.created)):
-        last = f"  last: {sanitize_line(job.last_outcome)}" if job.last_outcome else ""
-        where = f" in {job.last_session}" if job.last_session else ""
-        runs = f"  {pluralize(job.runs, 'run')}" if job.runs else ""
-        runs += f"  tried {pluralize(job.tries, 'time')}" if job.tries else ""
-        is_again = job.schedule not in ("once", "") and job.due is not None and job.lease is None and job.is_enabled
-        again = f"  ({sanitize_line(job.schedule)})" if is_again else ""
-        yield f"{job.id}  {job.state:<8} {when_text(job, now):<18} {sanitize_line(job.title)}{again}{runs}{last}{where}"
-
-
-def when_text(job: JobRecord, now: datetime) -> str:
-    """Return when a job runs next, or what is said in place of it."""
-    zone = zone_of("")
-    if job.lease is not None:
-        return f"since {moment_text(job.last_run, now, zone)}" if job.last_run is not None else ""
-    if job.next_time is None or not job.is_enabled:
-        return shown_schedule(job)
-    if job.tries:
-        return f"again {moment_text(job.next_time, now, zone)}"
-    if job.schedule == "once" and job.next_time <= now:
-        return "now"
-    return moment_text(job.next_time, now, zone)
-
 
 EXIT_INTERRUPTED = 130
 _SCHEDULES = ("at", "every", "daily", "hourly", "cron")

@@ -21,15 +21,16 @@ from textual.theme import Theme
 from textual.worker import Worker, WorkerState
 
 from lmtui import paths
+from lmtui.commands.basic import BASIC
+from lmtui.commands.command import Scope, use_keys
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.tui import terminal, themes
-from lmtui.tui.commands import Scope, bindings, command, of_scope
+from lmtui.tui.keys import EARLY, bindings_of
 from lmtui.tui.modals.results import Choice, Chosen
 from lmtui.tui.open_sessions import OpenSessions
 from lmtui.tui.options import StartOptions
 from lmtui.tui.screens.workbench import ThemeWanted, Workbench
-from lmtui.tui.table.command import use_keys
 from lmtui.tui.themes import filters_without_color
 from lmtui.tui.timing import call_after
 
@@ -248,7 +249,7 @@ def now_utc() -> datetime:
 class LmtuiApp(ThemedApp):
     """The app.  `open_host` is slow and runs in a thread after the first frame; what is typed until then is kept and sent."""
 
-    BINDINGS = bindings(Scope.APP)
+    BINDINGS = bindings_of(BASIC)
     CSS_PATH = Path(__file__).with_name("lmtui.tcss")
     ENABLE_COMMAND_PALETTE = False
     TITLE = "lmtui"
@@ -281,8 +282,6 @@ class LmtuiApp(ThemedApp):
 
     def on_mount(self) -> None:
         """Open the host once the first frame is."""
-        if self.options.keys:
-            self._rebind()
         self.call_after_refresh(self._start)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
@@ -293,9 +292,11 @@ class LmtuiApp(ThemedApp):
 
     def _rebind(self) -> None:
         """Put the user's own keys in force here, and on every screen when it opens."""
+        keys = self.options.keys
+        if not keys:
+            return
         from lmtui.tui.keymap import rebind  # noqa: PLC0415  (start-up: few have keys of their own)
 
-        keys = self.options.keys
         for node in (self, self.workbench, self.workbench.prompt):
             rebind(node._bindings, keys)
         seen: set[Screen[Any]] = {self.workbench}
@@ -315,6 +316,7 @@ class LmtuiApp(ThemedApp):
         self.attention = self.workbench.dialogs.attention(self.write_to_terminal, self.options.notify, os.environ)
         self.has_job_control = self.workbench.dialogs.has_job_control
         await self.workbench.furnish()
+        self._rebind()
         self.follow_theme_file(self.workbench.dialogs.theme_watch)
         if self.options.problems:
             self.workbench.say("\n".join(self.options.problems), "error")
@@ -334,6 +336,7 @@ class LmtuiApp(ThemedApp):
             await self.workbench.prompt_part.host_is_there(self.desk.host)
         self.workbench.host_is_there()
         await self._open_first_session()
+        await self.workbench.run_early()
         if self.workbench.jobs_part is not None:
             self.workbench.jobs_part.start()
         if self.workbench.mcp_part is not None:
@@ -403,7 +406,7 @@ class LmtuiApp(ThemedApp):
             self._leave_now(0)
             return
         count = "an agent works" if len(running) == 1 else f"{len(running)} agents work"
-        key = command("app.leave").key_text
+        key = EARLY.by_id("app.leave").key_text
         text = f"They stop; what was done is saved, and the session can be resumed.\n{key} once more leaves too."
         _ = self.push_screen(
             dialogs.confirm(f"Leave while {count}?", text), lambda is_sure: self._leave_now(0) if is_sure else None
@@ -418,7 +421,7 @@ class LmtuiApp(ThemedApp):
     def action_interrupt(self) -> None:
         """Interrupt the agent, or tell how to leave."""
         if not self.workbench.interrupt():
-            self.workbench.say(f"{command('app.leave').key_text} leaves")
+            self.workbench.say(f"{EARLY.by_id('app.leave').key_text} leaves")
 
     def action_help(self) -> None:
         """Show every key and command."""
@@ -437,7 +440,7 @@ class LmtuiApp(ThemedApp):
             if action is not None:
                 await self.run_action(action, default_namespace=screen)
 
-        found = of_scope(Scope.APP, here)
+        found = dialogs.of_scope(Scope.APP, here)
         choices = [Choice(each.action, each.title, f"{each.key_text:<10}  {each.help}") for each in found]
         _ = self.push_screen(dialogs.picker("EVERYTHING", choices), run_chosen)
 

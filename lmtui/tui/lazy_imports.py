@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from lmtui.tui.commands import bindings, key_of, of_scope
+from lmtui.tui.controllers.command_controller import CommandController
 from lmtui.tui.controllers.file_controller import FileController
 from lmtui.tui.controllers.job_controller import JobController
 from lmtui.tui.controllers.mcp_controller import McpController
 from lmtui.tui.controllers.pane_controller import ChatController, LayoutController, PaneController
 from lmtui.tui.controllers.plan_controller import PlanController
 from lmtui.tui.controllers.prompt_controller import PromptController
-from lmtui.tui.controllers.prompt_file_controller import InstructionController, PromptFileController
+from lmtui.tui.controllers.prompt_file_controller import PromptFileController
 from lmtui.tui.controllers.session_controller import SessionController
 from lmtui.tui.controllers.skill_controller import SkillController
 from lmtui.tui.editor import has_job_control
 from lmtui.tui.modals.approval import Approval, Batch, CommandEdit, GrantChoice
-from lmtui.tui.modals.context_window import BudgetController
 from lmtui.tui.modals.hunks import approval_of
 from lmtui.tui.modals.models import ModelController
 from lmtui.tui.modals.picker import AskText, Confirm, Picker, Reading
@@ -26,7 +27,7 @@ from lmtui.tui.router import Router
 from lmtui.tui.screens.changes_screen import NO_CHANGES, ChangeSources, ChangesScreen, ChangeView, turns_of
 from lmtui.tui.screens.first_run import FirstRun
 from lmtui.tui.screens.help import Help
-from lmtui.tui.summary import header_parts, status_parts, status_text
+from lmtui.tui.summary import header_parts, hint_parts, status_parts, status_text
 from lmtui.tui.terminal_notifier import TerminalNotifier
 from lmtui.tui.theme_watch import ThemeWatch
 from lmtui.tui.widgets.panes import Panes
@@ -36,6 +37,11 @@ class LazyImports:
     """The classes by name; a value of this type proves that they are loaded."""
 
     router = Router
+    commands = CommandController
+    bindings = staticmethod(bindings)
+    of_scope = staticmethod(of_scope)
+    hint_parts = staticmethod(hint_parts)
+    key_of = staticmethod(key_of)
     panes = Panes
     attention = TerminalNotifier
     collector = GcPolicy
@@ -49,8 +55,6 @@ class LazyImports:
     sessions_part = SessionController
     agent_part = PaneController
     models_part = ModelController
-    long_work_part = BudgetController
-    guidance_part = InstructionController
     prompt_files_part = PromptFileController
     jobs_part = JobController
     mcp_part = McpController

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,6 @@ from textual.app import App
 from textual.worker import Worker
 
 from lmtui.core.messages import Image
-from lmtui.core.prompt_text import FilledPrompt
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import Session, SessionHost, SessionSummary
@@ -144,9 +143,9 @@ class OpenSessions:
         feed.session.waiting.run_command(command, is_told=is_told)
         self._wake(feed)
 
-    def begin_prompt(self, feed: SessionView, prompt: FilledPrompt, typed: str) -> None:
-        """Give the command of a file to a session."""
-        feed.session.prompts.begin(prompt, typed)
+    def begin(self, feed: SessionView, start: Callable[[Session], None]) -> None:
+        """Let a command start work in a session."""
+        start(feed.session)
         self._wake(feed)
 
     def go_on(self, feed: SessionView) -> None:

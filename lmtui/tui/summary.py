@@ -11,7 +11,7 @@ from lmtui.core.events import TurnReason
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import LocalZone, moment_text
-from lmtui.tui.commands import command, first_key
+from lmtui.tui.commands import command, first_key, hint_text
 from lmtui.tui.router import SessionView
 from lmtui.tui.session_state import Activity, ActivityKind, SessionState
 from lmtui.tui.widgets.bars import Part
@@ -255,3 +255,27 @@ def status_text(facts: SessionState, session_id: str) -> str:
     parts = [facts.workspace, facts.model or "the server's own model", facts.url, f"sandbox {sandbox}"]
     parts += [f"mode {facts.mode}", f"session {session_id}", usage_text(facts), facts.sandbox.reason if facts.sandbox else ""]
     return " · ".join(sanitize_line(part) for part in parts if part)
+
+
+IN_THE_PROMPT = ("prompt.send", "prompt.newline", "session.list", "mode.choose", "app.stop")
+IN_A_PANE = {
+    "files": ("lines.select", "files.filter", "files.mark", "files.edit", "files.hidden"),
+    "chat": ("lines.select", "chat.find_here", "lines.copy", "chat.copy_code", "copying.start"),
+    "plan": ("lines.select", "lines.copy"),
+    "log": ("lines.select", "log.filter", "lines.copy"),
+}
+
+
+ASKED = ("keys answer the question", "/ and other words go to the prompt")
+
+
+def hint_parts(pane: str, *, has_mouse: bool, is_asked: bool = False) -> tuple[list[Part], list[Part]]:
+    """Return the line's parts; `pane` is the one that has the focus, empty for the prompt; `is_asked`: a question has it."""
+    if is_asked:
+        return [Part(ASKED[0], "$accent", 0), Part(ASKED[1], "$text-muted", 1)], []
+    ids = IN_A_PANE.get(pane, IN_THE_PROMPT)
+    left = [Part(f"keys go to {pane}", "$accent", 0)] if pane else []
+    left += [Part(hint_text([command(each)]), "$text-muted", rank) for rank, each in enumerate(ids, 1 if pane else 0)]
+    left += [Part(f"{first_key(command(f'pane.{pane}'))} prompt", "$text-muted", 1)] if pane else []
+    mouse = "" if has_mouse else f"mouse off  {first_key(command('app.mouse'))} on"
+    return left, [Part(mouse, "$warning", 1)] if mouse else []

@@ -20,8 +20,7 @@ Handler = Callable[[str], Awaitable[None] | None]
 class WorkbenchApi(Protocol):
     """The main screen as its parts see it.  A part is a class that takes a stage and gives `handlers()` by command id.
 
-    A handler gets what followed its slash command (an empty text from a key or the palette).  The commands of a part have
-    `runs="call('its.id')"` in the table.
+    A handler opens a view or acts on a pane; it gets what followed its slash command (an empty text from a key or the palette).
     """
 
     desk: OpenSessions
@@ -42,6 +41,9 @@ class WorkbenchApi(Protocol):
 
     def go_to(self, pane: str) -> None:
         """Show a pane and give it the focus."""
+
+    async def action_run_command(self, command_id: str) -> None:
+        """Run a command as at its key."""
 
     def draw(self) -> None:
         """Draw all facts of the session on screen."""

@@ -111,13 +111,13 @@ def test_a_resumed_session_asks_about_its_plan() -> None:
 
 
 def edited_with(edit: Editor | None, *typed: str) -> tuple[Paper, FakeSession]:
-    room, paper, host = LoopThread(), Paper(*typed), host_with_plan()
-    desk = PlainSession(room, host, paper)
+    loop, paper, host = LoopThread(), Paper(*typed), host_with_plan()
+    plain = PlainSession(loop, host, paper)
     try:
-        desk.open(host.session.id)
-        assert ask_plan(desk, edit)
+        plain.open(host.session.id)
+        assert ask_plan(plain, edit)
     finally:
-        room.close()
+        loop.close()
     return paper, host.session
 
 

@@ -7,7 +7,7 @@ from textual.actions import ActionParseResult
 from textual.dom import DOMNode
 
 from lmtui.tui.app import PALETTE_SCOPES, LmtuiApp
-from lmtui.tui.commands import COMMANDS, Command, Scope
+from lmtui.tui.commands import COMMANDS, Command, Scope, command
 from lmtui.tui.modals.approval import Approval
 from lmtui.tui.options import StartOptions
 from lmtui.tui.widgets.bars import Verbs
@@ -41,8 +41,9 @@ class RecordingApp(LmtuiApp):
             return await super().run_action(action, default_namespace, namespaces)
         node, name, parameters = self._parse_action(action, default_namespace or self, namespaces)
         is_there = callable(getattr(node, f"action_{name}", None))
-        if name == "call":
-            is_there = is_there and parameters[0] in self.workbench.handlers
+        if name == "run_command":
+            command_id = str(parameters[0])
+            is_there = is_there and (command_id in self.workbench.handlers or command(command_id).handler is not None)
         self.recorded.append((action, is_there))
         return True
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from lmtui.core.prompt_text import OWN_NAMES, PromptFile
+from lmtui.commands.table import COMMANDS
+from lmtui.core.prompt_text import PromptFile
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.trust import TrustItem
 from lmtui.features.folder_consent import FolderConsent, FolderContent
@@ -54,7 +55,7 @@ class MarkdownPrompts:
     def _checked(self, raw: PromptFile) -> PromptFile:
         if raw.problem:
             return raw
-        if raw.name.lower() in OWN_NAMES:
+        if raw.name.lower() in COMMANDS.names:
             return replace(raw, problem=f"hidden by lmtui's own /{raw.name}; give the file another name")
         if raw.allowed is None:
             return raw

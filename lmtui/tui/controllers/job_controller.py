@@ -12,18 +12,17 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen, Screen
+from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from lmtui.core.errors import LmtuiError
-from lmtui.core.jobs import JobRecord, Jobs, NewJob
+from lmtui.core.jobs import JobRecord, Jobs
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.times import LocalZone, moment_text
-from lmtui.core.workspace import BackgroundCommands
 from lmtui.tui.commands import Scope, bindings, closing, of_scope
 from lmtui.tui.lines.styled_text import fit, pad
-from lmtui.tui.modals.picker import AskText, Confirm
+from lmtui.tui.modals.picker import Confirm
 from lmtui.tui.widgets.bars import Verbs
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
@@ -223,8 +222,6 @@ def whole_text(job: JobRecord, now: datetime) -> str:
 
 
 _log = logging.getLogger(__name__)
-WHEN = "in 30m · at 09:00 · every 2h · daily 09:00 · hourly :05 · cron 0 9 * * mon-fri · startup · empty: now"
-_WORDS = ("in", "at", "every", "daily", "hourly", "cron", "startup")
 
 
 class JobController:
@@ -235,7 +232,7 @@ class JobController:
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers the commands."""
-        return {"jobs.show": lambda _: self._show(), "jobs.add": self._add, "background.show": self._background}
+        return {"jobs.show": lambda _: self._show()}
 
     def start(self) -> None:
         """Run what is due from now on; costs nothing but a look at a file name where there are no jobs."""
@@ -265,67 +262,12 @@ class JobController:
 
     def _chosen(self, chosen: str | None) -> None:
         if chosen == NEW:
-            self._add("")
+            _ = self._stage.app.run_worker(self._stage.action_run_command("jobs.add"), group="commands")
         elif chosen:
             _ = self._stage.app.run_worker(self._open(chosen), group="open")
-
-    def _background(self, text: str) -> None:
-        """Say which background commands there are, or stop one."""
-        feed = self._stage.desk.active
-        if feed is None:
-            return
-        background = feed.session.background
-        verb, _, identity = text.strip().partition(" ")
-        if verb == "stop":
-            _ = self._stage.app.run_worker(self._stop(background, identity), group="background")
-        else:
-            listed = [f"{each.id}  {each.state}  {sanitize_line(each.command)}" for each in background.commands()]
-            self._stage.say("\n".join(listed) or "No command runs in the background. The model starts them.")
-
-    async def _stop(self, background: BackgroundCommands, identity: str) -> None:
-        try:
-            stopped = await background.stop(identity)
-        except LmtuiError as error:
-            self._stage.say(error.full_text(), "error")
-        else:
-            self._stage.say(f"{stopped.id} {stopped.state}: {sanitize_line(stopped.command)}")
 
     async def _open(self, session_id: str) -> None:
         try:
             _ = await self._stage.desk.open(session_id)
         except LmtuiError as error:
             self._stage.say(error.full_text(), "error")
-
-    def _add(self, text: str) -> None:
-        _ = self._stage.app.run_worker(self._ask_and_add(text), group="jobs-add", exclusive=True)
-
-    async def _ask_and_add(self, text: str) -> None:
-        jobs = self._jobs()
-        if jobs is None:
-            return
-        schedule, task = split_schedule(text)
-        if not task:
-            task = await self._asked("NEW JOB: WHAT TO DO", "a task, as you would type it")
-            schedule = await self._asked("WHEN?", WHEN) if task else ""
-        if not task:
-            return
-        try:
-            job = await jobs.add(NewJob(text=task, schedule=schedule))
-        except LmtuiError as error:
-            self._stage.say(error.full_text(), "error")
-            return
-        when = moment_text(job.due, self._stage.now(), LocalZone()) if job.due is not None else "at the next start"
-        self._stage.say(f"job {job.id}: {sanitize_line(job.title)}, {when}; anything that needs approval is denied")
-
-    async def _asked(self, title: str, placeholder: str) -> str:
-        question: Screen[str | None] = AskText(title, placeholder=placeholder)
-        return await self._stage.app.push_screen_wait(question) or ""
-
-
-def split_schedule(text: str) -> tuple[str, str]:
-    """Return the schedule that a text begins with, up to a colon and a blank, and the task; `daily 09:00: read the logs`."""
-    text = text.strip()
-    if text.partition(" ")[0].rstrip(":").lower() not in _WORDS or ": " not in text:
-        return "", text
-    schedule, _, task = text.partition(": ")
-    return schedule.strip(), task.strip()

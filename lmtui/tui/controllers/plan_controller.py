@@ -288,15 +288,9 @@ class PlanController:
         if (active.session.id, active.facts.proposal.proposal_id) not in self._left:
             self._show(active)
 
-    def _ask(self, task: str) -> None:
+    def _ask(self, _: str) -> None:
         active = self._stage.desk.active
-        if active is None:
-            self._stage.say("no session yet")
-        elif task:
-            if active.session.mode is not Mode.PLAN:
-                active.session.set_mode(Mode.PLAN)
-            self._stage.desk.submit(active, task)
-        elif active.facts.proposal is not None:
+        if active is not None and active.facts.proposal is not None:
             self._show(active)
         else:
             self._stage.go_to("plan")

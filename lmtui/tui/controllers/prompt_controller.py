@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from lmtui.commands.sessions import MODE_NOTES
 from lmtui.core.errors import LmtuiError
 from lmtui.core.event_text import CALL_CHOICES
 from lmtui.core.permissions.decide import Mode
@@ -19,7 +20,7 @@ from lmtui.tui.completing import PROMPT_FILES, CompletionKind, CompletionRequest
 from lmtui.tui.controllers.paste_controller import PasteController
 from lmtui.tui.controllers.send_controller import DraftController, Sending
 from lmtui.tui.path_index import PathIndex, PathSearch
-from lmtui.tui.wording import MODE_NOTES, window_text
+from lmtui.tui.wording import window_text
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 FRESH_S = 10.0

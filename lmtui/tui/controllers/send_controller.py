@@ -11,7 +11,7 @@ from textual.content import Content
 from textual.timer import Timer
 
 from lmtui.core.sanitize import sanitize_line
-from lmtui.tui.commands import command, first_key
+from lmtui.tui.keys import EARLY, first_key
 from lmtui.tui.prompt_store import PromptStore, Typed
 from lmtui.tui.timing import call_after
 from lmtui.tui.widgets.prompt import Prompt
@@ -116,9 +116,9 @@ class Sending:
 
 
 def _keys(is_paused: bool) -> str:
-    shown = [command(each) for each in ("prompt.take_back", "prompt.drop")]
+    shown = [EARLY.by_id(each) for each in ("prompt.take_back", "prompt.drop")]
     keys = " · ".join(f"{first_key(each)} {each.hint}" for each in shown)
-    return f"{first_key(command('prompt.send'))} goes on · {keys}" if is_paused else keys
+    return f"{first_key(EARLY.by_id('prompt.send'))} goes on · {keys}" if is_paused else keys
 
 
 QUIET_S = 1.0

@@ -17,8 +17,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 from textual.worker import Worker
 
-from lmtui.core.errors import LmtuiError, UsageError
-from lmtui.core.event_text import calls_words, set_calls
+from lmtui.core.errors import LmtuiError
 from lmtui.core.hosts import is_same_server
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import (
@@ -373,27 +372,10 @@ class ModelController:
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers the commands."""
-        return {"model.choose": self._choose, "calls.show": self._calls}
+        return {"model.choose": lambda _: self._choose()}
 
-    def _calls(self, form: str) -> None:
-        active = self._stage.desk.active
-        if active is None:
-            self._stage.say("no session yet")
-            return
-        calls = active.session.calls
-        if not form:
-            self._stage.say(calls_words(calls))
-            return
-        try:
-            set_calls(calls, form)
-        except UsageError as error:
-            self._stage.say(error.full_text(), "error")
-
-    def _choose(self, name: str) -> None:
-        desk = self._stage.desk
-        if name and desk.active is not None:
-            desk.active.session.set_model(name)
-        elif desk.host is not None:
+    def _choose(self) -> None:
+        if self._stage.desk.host is not None:
             _ = self._stage.app.push_screen(Models(self), self._picked)
 
     def _picked(self, picked: ModelPicked | None) -> None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import BindingsMap
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.dom import DOMNode
@@ -20,21 +20,23 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
+from lmtui.commands.command import Scope
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.paths import state_dir
-from lmtui.tui.commands import Scope, SlashCall, bindings, parse_slash
 from lmtui.tui.controllers.send_controller import Sending
+from lmtui.tui.keys import EARLY, hint_text
 from lmtui.tui.open_sessions import OpenSessions
 from lmtui.tui.options import StartOptions
 from lmtui.tui.screens.workbench_actions import STOPPING, PaneActions
 from lmtui.tui.timing import STOP_AGAIN, SecondPress, call_after
-from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Part, Spinner, hint_parts
+from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Part, Spinner
 from lmtui.tui.widgets.prompt import Prompt
 from lmtui.tui.widgets.prompt_row import PromptRow
 from lmtui.tui.wording import folder_text
 from lmtui.tui.workbench_api import Handler, Tone
 
 if TYPE_CHECKING:
+    from lmtui.tui.controllers.command_controller import CommandController
     from lmtui.tui.controllers.job_controller import JobController
     from lmtui.tui.controllers.mcp_controller import McpController
     from lmtui.tui.controllers.pane_controller import LayoutController
@@ -61,9 +63,6 @@ class ThemeWanted(Message):
 class Workbench(PaneActions):
     """Shows one session and leads to everything else."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        each for scope in (Scope.WORKBENCH, Scope.MOVING, Scope.LINES) for each in bindings(scope)
-    ]
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
     AUTO_FOCUS = "Prompt"
@@ -84,6 +83,8 @@ class Workbench(PaneActions):
         self._prompt_row = PromptRow(self.prompt)
         self._body = Horizontal(id="body")
         self.handlers: dict[str, Handler] = self._sending.handlers()
+        self.commands: CommandController | None = None
+        self._early: list[Prompt.Submitted] = []
         self.prompt_part: PromptController | None = None
         self._layout_part: LayoutController | None = None
         self.jobs_part: JobController | None = None
@@ -128,8 +129,6 @@ class Workbench(PaneActions):
         self.agent_part = dialogs.agent_part(self)
         self.handlers |= self.agent_part.handlers()
         self.handlers |= dialogs.models_part(self).handlers()
-        self.handlers |= dialogs.long_work_part(self).handlers()
-        self.handlers |= dialogs.guidance_part(self).handlers()
         self.handlers |= dialogs.prompt_files_part(self).handlers()
         self.jobs_part = dialogs.jobs_part(self)
         self.handlers |= self.jobs_part.handlers()
@@ -141,6 +140,10 @@ class Workbench(PaneActions):
         self.sessions_part = dialogs.sessions_part(self, state_dir() / "open")
         self.handlers |= self.sessions_part.handlers()
         self.handlers |= dialogs.around_part(self, self._meter(dialogs), self._want_theme).handlers()
+        self.handlers |= self.own_handlers()
+        self.commands = dialogs.commands(self, self.handlers)
+        rows = [each for scope in (Scope.WORKBENCH, Scope.MOVING, Scope.LINES) for each in dialogs.bindings(scope)]
+        self._bindings = BindingsMap.merge([self._bindings, BindingsMap(rows)])
         assert self.desk.router is not None
         self.desk.router.shared = (panes.plan, panes.files)
         self.draw()
@@ -227,7 +230,11 @@ class Workbench(PaneActions):
         is_in_pane = self.panes is not None and not self.prompt.has_focus and self.panes in _ancestors(self.focused)
         pane = self.panes.focused_pane() if self.panes is not None and is_in_pane else ""
         has_mouse, is_asked = getattr(self.app, "has_mouse", True), self.is_asked
-        self._hints.show(*hint_parts(pane, has_mouse=has_mouse, is_asked=is_asked))
+        if self.dialogs is None:
+            early = [EARLY.by_id(each) for each in ("prompt.send", "prompt.newline", "app.stop")]
+            self._hints.show([Part(hint_text(early), "$text-muted")], [])
+        else:
+            self._hints.show(*self.dialogs.hint_parts(pane, has_mouse=has_mouse, is_asked=is_asked))
         self._prompt_row.set_class(is_asked, "-asked")
         if self.panes is not None:
             self.panes.mark_focus(pane)
@@ -281,45 +288,27 @@ class Workbench(PaneActions):
     @on(Prompt.Submitted)
     async def _submit(self, event: Prompt.Submitted) -> None:
         self._clear_say()
-        call = parse_slash(event.text)
-        if call is not None:
-            await self._run_slash(call)
+        if self.commands is None and event.text.startswith(("/", "quit")):
+            self._early.append(event)
+        elif self.commands is not None and self.commands.is_command(event.text):
+            await self.commands.run_text(event.text)
         else:
             self._sending.send(event)
+
+    async def run_early(self) -> None:
+        """Run the commands that were typed before they were loaded."""
+        early, self._early = self._early, []
+        for event in early:
+            await self._submit(event)
 
     def send_unsent(self) -> None:
         """Send what was typed before there was a session."""
         self._sending.send_unsent()
 
-    async def _run_slash(self, call: SlashCall) -> None:
-        if call.command is None:
-            await self.call("prompts.run", f"{call.name} {call.argument}".rstrip())
-            return
-        match call.command.id, call.argument:
-            case "mode.choose", str(mode) if mode:
-                self.set_mode(mode)
-            case "undo.last", str(count):
-                self.undo(count)
-            case "undo.again", str(count):
-                self.redo(count)
-            case "session.rename", str(title) if title:
-                self._rename(title)
-            case "app.theme", str(theme) if theme:
-                self.app.post_message(ThemeWanted(theme))
-            case _ if call.command.id in self.handlers:
-                await self.call(call.command.id, call.argument)
-            case _:
-                await self.run_action(call.command.action)
-
-    async def call(self, command_id: str, argument: str = "") -> None:
-        """Run a command that one of the parts in `handlers` answers; `argument` is what followed a slash command."""
-        found = self.handlers[command_id](argument)
-        if found is not None:
-            await found
-
-    async def action_call(self, command_id: str) -> None:
-        """Run such a command at its key."""
-        await self.call(command_id)
+    async def action_run_command(self, command_id: str) -> None:
+        """Run a command at its key."""
+        if self.commands is not None:
+            await self.commands.run(command_id)
 
     async def action_close_or_stop(self) -> None:
         """Close the completions, a side pane or a line of words; else interrupt; else come back to the prompt."""

@@ -12,15 +12,12 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from lmtui.core.errors import LmtuiError
-from lmtui.core.permissions.rules import Mode
 from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.tui.commands import command, first_key
 from lmtui.tui.lines.styled_text import fit
 from lmtui.tui.modals.results import AllAnswered, Choice, Dismissed
 from lmtui.tui.open_sessions import OpenSessions
 from lmtui.tui.widgets.bars import WIDE_CELLS
 from lmtui.tui.widgets.prompt import Prompt
-from lmtui.tui.wording import MODE_NOTES
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import Answer, Changes, Restoration
@@ -31,7 +28,7 @@ if TYPE_CHECKING:
     from lmtui.tui.lines.tool_log import ToolLog
     from lmtui.tui.router import SessionView
     from lmtui.tui.widgets.panes import Panes
-    from lmtui.tui.workbench_api import Tone
+    from lmtui.tui.workbench_api import Handler, Tone
 
 
 class ApprovalActions(Screen[None]):
@@ -68,12 +65,15 @@ class ApprovalActions(Screen[None]):
             self._behind_words.clear()
             self.call_after_refresh(self.sync_approval)
 
+    def _waiting_key(self) -> str:
+        return self.dialogs.key_of("session.next_waiting") if self.dialogs is not None else ""
+
     def _is_writing(self) -> bool:
         """Tell whether words are written that a question made room for: none takes the keys until these are gone."""
         self._behind_words &= {each for feed in self.desk.feeds.values() for each in feed.facts.approvals}
         return bool(self._behind_words and self.typed_words())
 
-    def action_session_next_waiting(self) -> None:
+    def next_waiting(self) -> None:
         """Go to the next session that waits, this one's own question first."""
         self._postponed.clear()
         self._behind_words.clear()
@@ -149,11 +149,11 @@ class ApprovalActions(Screen[None]):
             case Dismissed.TYPING:
                 self._postponed.add(approval_id)
                 self._behind_words.add(approval_id)
-                key = first_key(command("session.next_waiting"))
+                key = self._waiting_key()
                 self.say(f"the question waits until this is sent, or taken back; {key} brings it back at once")
             case Dismissed():
                 self._postponed.add(approval_id)
-                self.say(f"left waiting; {first_key(command('session.next_waiting'))} brings the question back")
+                self.say(f"left waiting; {self._waiting_key()} brings the question back")
             case AllAnswered():
                 for each in result.approval_ids:
                     feed.session.answer(each, result.answer)
@@ -205,51 +205,11 @@ class SessionActions(ApprovalActions):
         self.say(STOPPING)
         return True
 
-    def action_session_new(self) -> None:
-        """Start afresh."""
-        if self.desk.host is not None:
-            self.run_worker(self.open_session(), group="open-session")
-
-    def action_session_id(self) -> None:
-        """Show the session's id."""
-        active = self.desk.active
-        self.say(f"session {active.session.id}" if active else "no session yet")
-
-    def action_session_rename(self) -> None:
-        """Ask for a title."""
-        active, dialogs = self.desk.active, self.dialogs
-        if active is not None and dialogs is not None:
-            _ = self.app.push_screen(dialogs.ask_text("Title of this session", value=active.facts.title), self._rename)
-
-    def _rename(self, title: str | None) -> None:
-        if title and self.desk.active is not None:
-            self.desk.active.session.rename(title)
-
-    def action_session_status(self) -> None:
+    def say_status(self) -> None:
         """Say where one is."""
         active, dialogs = self.desk.active, self.dialogs
-        if active is None or dialogs is None:
-            self.say("no session yet")
-            return
-        self.say(dialogs.status_text(active.facts, active.session.id))
-
-    def action_mode_choose(self) -> None:
-        """Let a mode be chosen."""
-        active, dialogs = self.desk.active, self.dialogs
-        if dialogs is None:
-            return
-        choices = [Choice(mode.value, mode.value, note) for mode, note in MODE_NOTES.items()]
-        chosen = active.session.mode.value if active else ""
-        _ = self.app.push_screen(dialogs.picker("PERMISSION MODE", choices, chosen=chosen), self.set_mode)
-
-    def set_mode(self, name: str | None) -> None:
-        """Change the mode of the session on screen; a wrong name is said."""
-        if name is None or self.desk.active is None:
-            return
-        if name not in set(Mode):
-            self.say(f"no mode {name!r}; there are {', '.join(Mode)}", "error")
-            return
-        self.desk.active.session.set_mode(Mode(name))
+        if active is not None and dialogs is not None:
+            self.say(dialogs.status_text(active.facts, active.session.id))
 
     async def delete_session(self, session_id: str) -> None:
         """Delete a session; the one on screen gives way to a new one."""
@@ -288,10 +248,6 @@ class ChangeActions(SessionActions):
 
     prompt: Prompt
 
-    def action_changes_show(self) -> None:
-        """Show what the session changed, by step and by file."""
-        self.show_changes()
-
     def show_changes(self, path: str = "", *, is_whole: bool = False) -> None:
         """Show what the session changed, with the cursor on a file; `is_whole`: all of it by file, not step by step."""
         active, dialogs = self.desk.active, self.dialogs
@@ -303,29 +259,7 @@ class ChangeActions(SessionActions):
         view = dialogs.change_view.SESSION if is_whole else None
         _ = self.app.push_screen(dialogs.changes(sources, self.restore, path, view))
 
-    def action_undo_last(self) -> None:
-        """Take back what the last step did."""
-        self.undo("")
-
-    def action_undo_again(self) -> None:
-        """Do again what was taken back last."""
-        self.redo("")
-
-    def undo(self, argument: str) -> None:
-        """Ask whether the last steps are taken back; `argument` is how many, as it was typed."""
-        count, changes = self._count(argument), self._changes()
-        if count and changes is not None:
-            what = "the last step" if count == 1 else f"the last {count} steps"
-            self.run_worker(self.restore(changes.plan_undo(count), what), group="restore", exclusive=True)
-
-    def redo(self, argument: str) -> None:
-        """Ask whether what was taken back last is done again."""
-        count, changes = self._count(argument), self._changes()
-        if count and changes is not None:
-            what = "what was undone last" if count == 1 else f"the last {count} steps undone"
-            self.run_worker(self.restore(changes.plan_redo(count), what), group="restore", exclusive=True)
-
-    def action_undo_rewind(self) -> None:
+    def rewind(self) -> None:
         """Let a turn be chosen, then ask how to go back to before it."""
         changes = self._changes()
         if changes is not None:
@@ -383,14 +317,6 @@ class ChangeActions(SessionActions):
         else:
             self.app.notify(sanitize_line(text), severity="error" if is_error else "information", markup=False)
 
-    def _count(self, argument: str) -> int:
-        typed = argument.strip() or "1"
-        count = int(typed[:9]) if typed.isascii() and typed.isdigit() else 0
-        if count:
-            return count
-        self.say(f"how many steps? {sanitize_line(argument)!r} is no number", "error")
-        return 0
-
     def _changes(self) -> Changes | None:
         active, dialogs = self.desk.active, self.dialogs
         if active is None or dialogs is None:
@@ -400,7 +326,7 @@ class ChangeActions(SessionActions):
             self.say(dialogs.no_changes, "warning")
         return active.session.changes
 
-    def action_rules_show(self) -> None:
+    def show_rules(self) -> None:
         """Show every permission rule of the session."""
         active, dialogs = self.desk.active, self.dialogs
         if active is not None and dialogs is not None:
@@ -423,26 +349,24 @@ class PaneActions(ChangeActions):
     def draw(self) -> None:
         """Draw all facts of the session on screen."""
 
+    def own_handlers(self) -> dict[str, Handler]:
+        """Return what the screen itself answers."""
+        return {
+            "session.next_waiting": lambda _: self.next_waiting(),
+            "session.status": lambda _: self.say_status(),
+            "changes.show": self.show_changes,
+            "undo.rewind": lambda _: self.rewind(),
+            "rules.show": lambda _: self.show_rules(),
+            "pane.files": lambda _: self.go_to("files"),
+            "pane.plan": lambda _: self.go_to("plan"),
+            "pane.log": lambda _: self.go_to("log"),
+            "pane.chat": lambda _: self.go_to("chat"),
+        }
+
     @property
     def has_tabs(self) -> bool:
         """Tell whether the side panes are hidden and named in the header instead."""
         return self.app.size.width < WIDE_CELLS
-
-    def action_pane_files(self) -> None:
-        """Go to the files, or back."""
-        self.go_to("files")
-
-    def action_pane_plan(self) -> None:
-        """Go to the plan, or back."""
-        self.go_to("plan")
-
-    def action_pane_log(self) -> None:
-        """Go to the tool log, or back."""
-        self.go_to("log")
-
-    def action_pane_chat(self) -> None:
-        """Go to the conversation."""
-        self.go_to("chat")
 
     def go_to(self, pane: str) -> None:
         """Show a pane where the panes share the screen, and give it the focus; from the chat itself, back to the prompt."""

@@ -14,7 +14,8 @@ from textual.style import Style
 from textual.widget import Widget
 from textual.widgets import Static
 
-from lmtui.tui.commands import Command, command, first_key, hint_text
+from lmtui.commands.command import Command
+from lmtui.tui.keys import first_key
 from lmtui.tui.lines.surface import WidgetOptions
 
 
@@ -51,30 +52,6 @@ def _width(parts: Sequence[Part], gap: str) -> int:
 def _drop_last(parts: list[Part], rank: int) -> None:
     index = max(i for i, part in enumerate(parts) if part.rank == rank)
     del parts[index]
-
-
-IN_THE_PROMPT = ("prompt.send", "prompt.newline", "session.list", "mode.choose", "app.stop")
-IN_A_PANE = {
-    "files": ("lines.select", "files.filter", "files.mark", "files.edit", "files.hidden"),
-    "chat": ("lines.select", "chat.find_here", "lines.copy", "chat.copy_code", "copying.start"),
-    "plan": ("lines.select", "lines.copy"),
-    "log": ("lines.select", "log.filter", "lines.copy"),
-}
-
-
-ASKED = ("keys answer the question", "/ and other words go to the prompt")
-
-
-def hint_parts(pane: str, *, has_mouse: bool, is_asked: bool = False) -> tuple[list[Part], list[Part]]:
-    """Return the line's parts; `pane` is the one that has the focus, empty for the prompt; `is_asked`: a question has it."""
-    if is_asked:
-        return [Part(ASKED[0], "$accent", 0), Part(ASKED[1], "$text-muted", 1)], []
-    ids = IN_A_PANE.get(pane, IN_THE_PROMPT)
-    left = [Part(f"keys go to {pane}", "$accent", 0)] if pane else []
-    left += [Part(hint_text([command(each)]), "$text-muted", rank) for rank, each in enumerate(ids, 1 if pane else 0)]
-    left += [Part(f"{first_key(command(f'pane.{pane}'))} prompt", "$text-muted", 1)] if pane else []
-    mouse = "" if has_mouse else f"mouse off  {first_key(command('app.mouse'))} on"
-    return left, [Part(mouse, "$warning", 1)] if mouse else []
 
 
 GAP = "   "

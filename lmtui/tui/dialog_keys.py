@@ -1,8 +1,8 @@
-"""Commands of questions, lists and other dialogs."""
+"""Keys of panes, questions, lists and other dialogs: commands that have no name and that only the full screen has."""
 
 from __future__ import annotations
 
-from lmtui.tui.table.command import Command, Scope
+from lmtui.commands.command import Command, Scope
 
 HUNKS: tuple[Command, ...] = (
     Command("hunks.yes", Scope.HUNKS, "This hunk", "Accept the hunk that is marked and go to the next.", ("y",), "this hunk"),
@@ -174,31 +174,27 @@ PANES: tuple[Command, ...] = (
     ),
     Command(
         "files.filter", Scope.FILES, "Find a file", "Type a few characters of a path; enter opens, escape clears.",
-        ("slash",), "find", runs="screen.call('files.filter')",
+        ("slash",), "find", runs="screen.run_command('files.filter')",
     ),
     Command(
         "files.hidden", Scope.FILES, "Ignored files", "Show what ignore rules leave out, or hide it.",
-        ("full_stop", "alt+h"), "ignored", runs="screen.call('files.hidden')",
+        ("full_stop", "alt+h"), "ignored", runs="screen.run_command('files.hidden')",
     ),
     Command(
         "files.mark", Scope.FILES, "Mention", "Put the file or folder into the prompt as @path.",
-        ("m",), "mention", runs="screen.call('files.mark')",
+        ("m",), "mention", runs="screen.run_command('files.mark')",
     ),
     Command(
         "files.edit", Scope.FILES, "Edit", "Open the file in your editor (VISUAL or EDITOR).",
-        ("e",), "edit", runs="screen.call('files.edit')",
-    ),
-    Command(
-        "files.find", Scope.WORKBENCH, "Find a file", "Find a file of the workspace by a few characters of its path.",
-        ("alt+l",), "find a file", ("find-file",), "WORDS", is_first=True, runs="call('files.find')",
+        ("e",), "edit", runs="screen.run_command('files.edit')",
     ),
     Command(
         "log.filter", Scope.LOG, "Filter", "Narrow the log down: words, tool:shell, agent:root, state:failed.",
-        ("slash",), "filter", runs="screen.call('log.filter')",
+        ("slash",), "filter", runs="screen.run_command('log.filter')",
     ),
     Command(
         "log.whole", Scope.LOG, "Whole call", "Read a call's arguments and all of its result.",
-        ("w",), "whole call", runs="screen.call('log.whole')",
+        ("w",), "whole call", runs="screen.run_command('log.whole')",
     ),
     Command("asking.close", Scope.ASKING, "Close", "Clear what was typed and go back.", ("escape",), "clear", runs="give_up"),
     Command("asking.up", Scope.ASKING, "Row before", "Go to the row before.", ("up",), runs="step(-1)"),
@@ -212,16 +208,12 @@ def _step(name: str, title: str, text: str, *keys: str, hint: str = "") -> Comma
 
 CHAT: tuple[Command, ...] = (
     Command(
-        "chat.find", Scope.WORKBENCH, "Search the conversation", "Search all of this session, folded parts included.",
-        ("ctrl+f",), "search", ("search", "find"), "WORDS", is_first=True, runs="call('chat.find')",
-    ),
-    Command(
         "chat.find_here", Scope.CHAT, "Search", "Search all of this session, folded parts included.",
-        ("slash",), "search", runs="screen.call('chat.find')",
+        ("slash",), "search", runs="screen.run_command('chat.find')",
     ),
     Command(
         "chat.copy_code", Scope.CHAT, "Copy code", "Copy the code fence at the cursor; once more, the next one.",
-        ("Y",), "copy code", runs="screen.call('chat.copy_code')",
+        ("Y",), "copy code", runs="screen.run_command('chat.copy_code')",
     ),
     Command(
         "chat.next_change", Scope.CHAT, "Next change", "Go to the next call that changed files.",
@@ -230,10 +222,6 @@ CHAT: tuple[Command, ...] = (
     Command(
         "chat.previous_change", Scope.CHAT, "Change before", "Go to the call before that changed files.",
         ("F",), runs="previous_change",
-    ),
-    Command(
-        "app.mouse", Scope.APP, "Mouse on or off", "Leave the mouse to the terminal, which then selects text; or take it.",
-        ("alt+m",), "mouse", ("mouse",), is_first=True,
     ),
     Command(
         "copying.start", Scope.LINES, "Copy mode", "Move a cursor over the text to select and copy some of it.",
@@ -268,52 +256,6 @@ CHAT: tuple[Command, ...] = (
     ),
     Command("searching.go", Scope.SEARCHING, "Go", "Go to the first match.", ("enter",), "go to a match", runs="submit"),
     Command("searching.close", Scope.SEARCHING, "End", "End the search.", ("escape",), "end", runs="close_search"),
-)  # fmt: skip
-
-
-PROMPT: tuple[Command, ...] = (
-    Command(
-        "prompt.send", Scope.PROMPT, "Send", "Send what is typed, or queue it behind the running turn.",
-        ("enter",), "send",
-    ),
-    Command("prompt.newline", Scope.PROMPT, "New line", "Begin another line.", ("ctrl+j", "shift+enter"), "line"),
-    Command("prompt.complete", Scope.PROMPT, "Complete", "Take the marked line of the list above the prompt.", ("tab",)),
-    Command(
-        "prompt.steer", Scope.PROMPT, "Say it now", "Send before the agent's next step instead of after its turn.",
-        ("ctrl+s",), "say now",
-    ),
-    Command(
-        "prompt.search", Scope.PROMPT, "Search history", "Find what you sent before; what is typed is looked for.",
-        ("ctrl+r",), "history",
-    ),
-    Command(
-        "prompt.undo", Scope.PROMPT, "Undo typing", "Take back what was typed last.",
-        ("ctrl+underscore",), runs="undo",
-    ),
-    Command(
-        "prompt.redo", Scope.PROMPT, "Redo typing", "Type again what was taken back.",
-        ("ctrl+y",), runs="redo",
-    ),
-    Command(
-        "prompt.take_back", Scope.WORKBENCH, "Take back", "Take the last queued text back into the prompt.",
-        ("alt+up",), "take back", is_first=True, runs="call('prompt.take_back')",
-    ),
-    Command(
-        "prompt.drop", Scope.WORKBENCH, "Drop", "Drop the last queued text.",
-        ("alt+x",), "drop", is_first=True, runs="call('prompt.drop')",
-    ),
-    Command(
-        "prompt.unfold", Scope.WORKBENCH, "Unfold paste", "Put the text of a folded paste in place of its token.",
-        ("alt+v",), "unfold", is_first=True, runs="call('prompt.unfold')",
-    ),
-    Command(
-        "prompt.image", Scope.WORKBENCH, "Paste picture", "Put the picture in the clipboard into the prompt.",
-        ("alt+i",), "picture", is_first=True, runs="call('prompt.image')",
-    ),
-    Command(
-        "prompt.editor", Scope.WORKBENCH, "Editor", "Write the prompt in your own editor.",
-        ("ctrl+g",), "editor", is_first=True, runs="call('prompt.editor')",
-    ),
 )  # fmt: skip
 
 
@@ -375,4 +317,151 @@ DIALOGS: tuple[Command, ...] = (
     ),
     Command("settings.up", Scope.SETTINGS, "Setting before", "Mark the setting before.", ("up",), is_first=True),
     Command("settings.down", Scope.SETTINGS, "Next setting", "Mark the next setting.", ("down",), is_first=True),
+)  # fmt: skip
+
+
+LAYOUT: tuple[Command, ...] = (
+    Command(
+        "layout.files", Scope.WORKBENCH, "Hide files", "Hide the files, or show them again (on a wide screen).",
+        ("alt+1",), is_first=True,
+    ),
+    Command(
+        "layout.plan", Scope.WORKBENCH, "Hide plan", "Hide the plan, or show it again (on a wide screen).",
+        ("alt+2",), is_first=True,
+    ),
+    Command(
+        "layout.log", Scope.WORKBENCH, "Hide log", "Hide the log, or show it again (on a wide screen).",
+        ("alt+3",), is_first=True,
+    ),
+    Command(
+        "layout.wider", Scope.WORKBENCH, "Wider", "Make the column in focus wider (the files from elsewhere).",
+        ("alt+full_stop",), is_first=True,
+    ),
+    Command(
+        "layout.narrower", Scope.WORKBENCH, "Narrower", "Make the column in focus narrower.",
+        ("alt+comma",), is_first=True,
+    ),
+    Command(
+        "layout.taller", Scope.WORKBENCH, "Taller", "Give the plan more of its column, or the log while it has the focus.",
+        ("alt+equals_sign",), is_first=True,
+    ),
+    Command(
+        "layout.lower", Scope.WORKBENCH, "Lower", "Give the plan less of its column, or the log while it has the focus.",
+        ("alt+minus",), is_first=True,
+    ),
+    Command(
+        "layout.reset", Scope.WORKBENCH, "Usual layout", "Show all panes at their usual sizes.",
+    ),
+)  # fmt: skip
+
+
+def _session_row(name: str, title: str, text: str, key: str) -> Command:
+    return Command(f"sessions.{name}", Scope.SWITCHER, title, text, (key,), name, runs=f"sessions_session_row('{name}')")
+
+
+SESSIONS: tuple[Command, ...] = (
+    Command("sessions.open", Scope.SWITCHER, "Open", "Open the marked session.", ("enter",), "open"),
+    Command("sessions.new", Scope.SWITCHER, "New", "Start a new session.", ("n",), "new"),
+    _session_row("fork", "Fork", "Copy the marked session; the original stays, and no file changes.", "f"),
+    _session_row("rename", "Rename", "Give the marked session a title.", "r"),
+    _session_row("mark", "Mark", "Mark the session in all lists, or take the mark away.", "m"),
+    _session_row("close", "Close", "Close the marked session; it stays in the list.", "c"),
+    _session_row("delete", "Delete", "Delete the marked session, after asking.", "d"),
+    _session_row("export", "Export", "Write the marked session to a file.", "x"),
+    Command("sessions.grid", Scope.SWITCHER, "Side by side", "See all open sessions live, a tile each.", ("g",), "grid"),
+    Command("sessions.search", Scope.SWITCHER, "Search", "Search in everything that was said.", ("slash",), "search"),
+    Command("sessions.up", Scope.SWITCHER, "Session before", "Mark the line before.", ("up", "k"), runs="sessions_move(-1)"),
+    Command("sessions.down", Scope.SWITCHER, "Next session", "Mark the next line.", ("down", "j"), runs="sessions_move(1)"),
+    Command("sessions.page_up", Scope.SWITCHER, "Page up", "Go a page up.", ("pageup",), runs="sessions_page(-1)"),
+    Command("sessions.page_down", Scope.SWITCHER, "Page down", "Go a page down.", ("pagedown",), runs="sessions_page(1)"),
+    Command(
+        "sessions.first", Scope.SWITCHER, "First", "Go to the first session.",
+        ("home",), runs="sessions_move(-1000000)",
+    ),
+    Command("sessions.last", Scope.SWITCHER, "Last", "Go to the last session.", ("end",), runs="sessions_move(1000000)"),
+    Command("grid.open", Scope.GRID, "Open", "Go to the session.", ("enter",), "open"),
+    Command("grid.answer", Scope.GRID, "Answer", "See what the session waits with and answer it.", ("a",), "answer"),
+    Command("grid.left", Scope.GRID, "Left", "Go to the tile on the left.", ("left", "h"), runs="grid_move(-1, 0)"),
+    Command("grid.right", Scope.GRID, "Right", "Go to the tile on the right.", ("right", "l"), runs="grid_move(1, 0)"),
+    Command("grid.up", Scope.GRID, "Up", "Go to the tile above.", ("up", "k"), runs="grid_move(0, -1)"),
+    Command("grid.down", Scope.GRID, "Down", "Go to the tile below.", ("down", "j"), runs="grid_move(0, 1)"),
+)  # fmt: skip
+
+
+JOBS: tuple[Command, ...] = (
+    Command("jobs.open", Scope.JOBS, "Open", "Open the session of the marked job's last run.", ("enter",), "open"),
+    Command("jobs.new", Scope.JOBS, "New", "Ask for a new job.", ("n",), "new"),
+    Command("jobs.run", Scope.JOBS, "Run now", "Run the marked job now, whatever its time.", ("r",), "run now"),
+    Command("jobs.pause", Scope.JOBS, "Pause", "Pause the marked job, or let it go on.", ("p",), "pause"),
+    Command("jobs.remove", Scope.JOBS, "Remove", "Remove the marked job, after asking.", ("d", "delete"), "remove"),
+)  # fmt: skip
+
+
+MCP: tuple[Command, ...] = (
+    Command("mcp.tools", Scope.MCP, "Tools", "Read the tools of the marked server.", ("enter",), "tools"),
+    Command("mcp.accept", Scope.MCP, "Yes", "Let the marked server start, or take its changed tools.", ("y",), "yes"),
+    Command("mcp.switch", Scope.MCP, "On or off", "Switch the marked server on or off.", ("o",), "on/off"),
+    Command("mcp.restart", Scope.MCP, "Restart", "End the marked server and start it again.", ("r",), "restart"),
+    Command("mcp.log", Scope.MCP, "Log", "Read the end of what the marked server said beside its answers.", ("l",), "log"),
+)  # fmt: skip
+
+
+MODELS: tuple[Command, ...] = (
+    Command("models.use", Scope.MODELS, "Use", "Use the marked model in this session.", ("enter",), "use"),
+    Command("models.load", Scope.MODELS, "Load", "Load the marked model, with a window of your own or its.", ("l",), "load"),
+    Command(
+        "models.unload", Scope.MODELS, "Unload", "Unload the marked model, or give up its loading or exam.", ("u",), "unload"
+    ),
+    Command(
+        "models.exam", Scope.MODELS, "Examine", "Measure in a minute how the marked model calls tools best, and its speed.",
+        ("x",), "examine",
+    ),
+    Command("models.again", Scope.MODELS, "Look again", "Look for servers again.", ("r",), "look again"),
+    Command("models.filter", Scope.MODELS, "Find", "Narrow the list down by a few characters of a name.", ("slash",), "find"),
+    Command("models.up", Scope.MODELS, "Model before", "Mark the model before.", ("up", "k"), runs="models_move(-1)"),
+    Command("models.down", Scope.MODELS, "Next model", "Mark the next model.", ("down", "j"), runs="models_move(1)"),
+    Command("models.page_up", Scope.MODELS, "Page up", "Go ten lines up.", ("pageup",), runs="models_move(-10)"),
+    Command("models.page_down", Scope.MODELS, "Page down", "Go ten lines down.", ("pagedown",), runs="models_move(10)"),
+    Command("models.first", Scope.MODELS, "First", "Go to the first model.", ("home",), runs="models_move(-1000000)"),
+    Command("models.last", Scope.MODELS, "Last", "Go to the last model.", ("end",), runs="models_move(1000000)"),
+)  # fmt: skip
+
+
+PLANNING: tuple[Command, ...] = (
+    Command("plan.approve", Scope.PLAN, "Approve", "Leave plan mode and let the plan be carried out.", ("y",), "approve"),
+    Command(
+        "plan.grant", Scope.PLAN, "Approve and allow", "See which files and commands it names, allow them and approve.",
+        ("g",), "and allow…",
+    ),
+    Command("plan.edit", Scope.PLAN, "Edit", "Change the plan in your editor (VISUAL or EDITOR).", ("e",), "edit"),
+    Command("plan.revise", Scope.PLAN, "Change it", "Say what should be different; it is proposed again.", ("f",), "change…"),
+    Command("plan.reject", Scope.PLAN, "Reject", "Drop the plan; plan mode stays on.", ("n",), "reject"),
+    Command(
+        "grants.yes", Scope.PLAN_GRANTS, "Allow and approve", "Keep these rules for this session and carry the plan out.",
+        ("y",), "allow these and approve",
+    ),
+    Command("grants.no", Scope.PLAN_GRANTS, "Back", "Go back to the plan; nothing is allowed.", ("n",), "back"),
+)  # fmt: skip
+
+
+SKILLS: tuple[Command, ...] = (
+    Command("skills.read", Scope.SKILLS, "Read", "Read the marked skill, or the marked tool's program.", ("enter",), "read"),
+    Command("skills.use", Scope.SKILLS, "Use", "Write the marked skill into the prompt, for your words to it.", ("u",), "use"),
+    Command("skills.remove", Scope.SKILLS, "Remove", "Forget the marked tool; files are not touched.", ("d",), "remove tool"),
+)  # fmt: skip
+
+
+WINDOW: tuple[Command, ...] = (
+    Command(
+        "window.group", Scope.CONTEXT, "Group", "Show what is in the marked group, or hide it.",
+        ("enter",), "group", runs="grouped_fold",
+    ),
+    Command("window.fold", Scope.CONTEXT, "Fold", "Send only the beginning of the marked result.", ("f",), "fold"),
+    Command("window.leave_out", Scope.CONTEXT, "Leave out", "Send a line in its place.", ("d",), "leave out"),
+    Command("window.back", Scope.CONTEXT, "Bring back", "Send it whole again.", ("b",), "bring back"),
+    Command("window.pin", Scope.CONTEXT, "Pin", "Never take it out to make room; once more, let it go.", ("p",), "pin"),
+    Command(
+        "cache.group", Scope.CACHE, "Turn", "Show the requests of the marked turn, or hide them.",
+        ("enter",), "turn", runs="grouped_fold",
+    ),
 )  # fmt: skip

@@ -1,0 +1,72 @@
+"""Commands that apply everywhere; loaded before the first frame, so this imports nothing heavy."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from lmtui.commands.command import Command, CommandContext, Leave, OpenView, Scope
+from lmtui.core.sanitize import sanitize_line
+
+
+async def show_help(context: CommandContext, _: str) -> OpenView:
+    """Show every key and command."""
+
+    async def lines() -> Iterable[str]:
+        named = [each for each in context.commands.commands if each.slash and each.handler is not None]
+        return [
+            *(f"/{each.slash[0]} {each.argument}".rstrip() + f": {each.help}" for each in named),
+            *await prompt_file_lines(context),
+            "!command runs a shell command of your own; with !! the model is not told of it",
+            "a line that ends in a backslash goes on in the next; three backticks begin and end many lines",
+            "ctrl+c stops the agent; twice it leaves",
+        ]
+
+    return OpenView("app.help", text=lines)
+
+
+async def prompt_file_lines(context: CommandContext) -> list[str]:
+    """Return the commands that are Markdown files or prompts of MCP servers."""
+    lines = []
+    for file in await asyncio.to_thread(context.host.extensions.prompts.found):
+        runs = "" if file.may_run else " (its commands wait for trust: `lmtui config trust`)"
+        words = sanitize_line(file.problem or file.description)
+        lines.append(f"{sanitize_line(file.label)}: {words}{runs}, from {sanitize_line(file.source)}")
+    return lines
+
+
+async def leave(_context: CommandContext, _: str) -> Leave:
+    """Leave the program."""
+    return Leave()
+
+
+BASIC: tuple[Command, ...] = (
+    Command(
+        "app.palette", Scope.APP, "Everything", "Find any command by its name.",
+        ("ctrl+p",), "everything", is_fixed=True, is_first=True,
+    ),
+    Command(
+        "app.help", Scope.APP, "Keys and commands", "Show every key and command.",
+        ("f1", "question_mark"), "keys", ("help",), is_fixed=True, handler=show_help, instead="`lmtui --help`",
+    ),
+    Command(
+        "app.stop", Scope.APP, "Stop or close", "Interrupt the agent, or close what is open.",
+        ("escape",), "stop", is_fixed=True,
+    ),
+    Command("app.interrupt", Scope.APP, "Interrupt", "Interrupt the agent as escape does.", ("ctrl+c",), is_fixed=True),
+    Command(
+        "app.leave", Scope.APP, "Quit", "Leave; asks once when an agent works.", ("ctrl+q",), "quit", ("exit", "quit"),
+        is_fixed=True, is_first=True, handler=leave, instead="`lmtui` (or `lmtui --plain`)",
+    ),
+    Command(
+        "app.suspend", Scope.APP, "Sleep", "Give the terminal back to the shell; its `fg` wakes lmtui again.",
+        ("ctrl+z",), is_fixed=True, is_first=True,
+    ),
+    Command("app.focus_next", Scope.APP, "Next pane", "Move to the next pane.", ("tab",), is_fixed=True),
+    Command("app.focus_previous", Scope.APP, "Previous pane", "Move to the pane before.", ("shift+tab",), is_fixed=True),
+    Command("app.theme", Scope.APP, "Theme", "Choose the colours.", (), "", ("theme",), "[name]", values="themes"),
+    Command(
+        "app.mouse", Scope.APP, "Mouse on or off", "Leave the mouse to the terminal, which then selects text; or take it.",
+        ("alt+m",), "mouse", ("mouse",), is_first=True,
+    ),
+)  # fmt: skip

@@ -1,0 +1,268 @@
+"""Commands of what a folder and its user add: instructions, Markdown commands, skills, MCP servers, and jobs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+
+from lmtui.commands.basic import prompt_file_lines
+from lmtui.commands.command import Ask, Begin, Command, CommandContext, OpenView, Output, Result, Scope
+from lmtui.commands.sessions import SCREEN
+from lmtui.core.errors import UsageError
+from lmtui.core.instruction_values import WHOLE_CHARS, guidance_lines, init_task, persona_lines
+from lmtui.core.jobs import JobRecord, NewJob, shown_schedule
+from lmtui.core.mcp import McpServer, ServerState
+from lmtui.core.prompt_text import AS_WORDS, nearest
+from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.skills import promote_call, skill_call, skill_lines
+from lmtui.core.times import LocalZone, moment_text, zone_of
+
+# -- instructions ---------------------------------------------------------------------------------------------------------
+
+
+async def show_instructions(context: CommandContext, _: str) -> Output:
+    """Show which instructions are read."""
+    return Output(guidance_lines(await context.host.guide.read(WHOLE_CHARS)), "INSTRUCTIONS")
+
+
+async def show_persona(context: CommandContext, _: str) -> Output:
+    """Show who the agent is told to be."""
+    return Output(persona_lines(await context.host.guide.read(WHOLE_CHARS)), "PERSONA")
+
+
+async def draft_instructions(_context: CommandContext, focus: str) -> Begin:
+    """Have the model draft an AGENTS.md."""
+    return Begin(lambda session: session.submit(init_task(focus)))
+
+
+# -- Markdown commands ----------------------------------------------------------------------------------------------------
+
+
+async def show_prompt_files(context: CommandContext, _: str) -> OpenView:
+    """List the slash commands that are Markdown files or prompts of MCP servers."""
+    return OpenView("prompts.show", text=lambda: prompt_file_lines(context))
+
+
+async def run_prompt_file(context: CommandContext, text: str) -> Begin:
+    """Run the Markdown command that a text calls up.
+
+    Raises:
+        UsageError: there is no such command, or it cannot be used.
+        LmtuiError: it is a server's, and lacks an argument, or the server does not give it.
+    """
+    prompt = await context.host.extensions.prompts.read(text)
+    if prompt is not None:
+        return Begin(lambda session: session.prompts.begin(prompt, text.strip()))
+    name = text.split(maxsplit=1)[0][1:]
+    files = await asyncio.to_thread(context.host.extensions.prompts.found)
+    broken = next((file for file in files if file.name == name), None)
+    if broken is not None:
+        why = sanitize_line(f"{broken.source}: {broken.problem}")
+        raise UsageError(f"/{sanitize_line(name)} cannot be used: {why}", AS_WORDS)
+    near = nearest(name, [*context.commands.names, *(file.name for file in files)])
+    raise UsageError(f"no command /{sanitize_line(name)}", f"{near}  {AS_WORDS}".strip())
+
+
+# -- skills ---------------------------------------------------------------------------------------------------------------
+
+
+async def use_skill(context: CommandContext, argument: str) -> Result:
+    """List the skills, or have one followed."""
+    skills = context.host.extensions.skills
+    name, words = skill_call(argument)
+
+    async def lines() -> Iterable[str]:
+        return skill_lines(await skills.found(), skills.promoted())
+
+    if not name:
+        return OpenView("skills.show", text=lines, instead="the name of a skill behind it; `lmtui skills` lists them")
+    used = await skills.use(name)
+    return Begin(lambda session: session.skills.begin(used, words))
+
+
+async def promote(_context: CommandContext, argument: str) -> Begin:
+    """Ask whether a Python function may become a tool."""
+    path, function, name = promote_call(argument)
+    return Begin(lambda session: session.skills.promote(path, function, name))
+
+
+# -- MCP servers ----------------------------------------------------------------------------------------------------------
+
+_MCP_FORM = "Say /mcp, or /mcp yes|on|off|restart|tools NAME."
+
+
+async def control_servers(context: CommandContext, argument: str) -> Result:
+    """Show the state of the MCP servers, or do something with one.
+
+    Raises:
+        UsageError: no such server, or no such verb.
+    """
+    servers = context.host.extensions.mcp
+
+    async def lines() -> Iterable[str]:
+        found = [*map(server_line, servers.servers()), *map(sanitize_line, servers.problems())]
+        return found or ["no MCP servers are named here"]
+
+    verb, _, name = argument.strip().partition(" ")
+    if not verb:
+        return OpenView("mcp.show", text=lines)
+    server = next((each for each in servers.servers() if each.name == name.strip()), None)
+    if server is None:
+        raise UsageError(f"no MCP server {name.strip()!r}", _MCP_FORM)
+    match verb.lower():
+        case "tools":
+            tools = (*server.offered, *server.tools)
+            return Output(tuple(f"{tool.name} ({tool.tokens} tokens): {tool.description}" for tool in tools))
+        case "yes":
+            servers.accept(server.name)
+        case "on" | "off":
+            servers.enable(server.name, is_on=verb.lower() == "on")
+        case "restart":
+            servers.restart(server.name)
+        case _:
+            raise UsageError(f"{verb!r} is nothing that can be done with a server", _MCP_FORM)
+    return Output((f"{sanitize_line(server.name)}: {verb.lower()}",))
+
+
+def server_line(server: McpServer) -> str:
+    """Return where a server is, in one line."""
+    tools = f", {pluralize(len(server.tools), 'tool')}, {server.tokens:,} tokens" if server.state is ServerState.READY else ""
+    place = "".join(f", {part}" for part in (server.brings, server.place) if part)
+    problem = f": {server.problem}" if server.problem else ""
+    return sanitize_line(f"{server.name}: {server.state}{tools}{place}{problem}")
+
+
+# -- jobs -----------------------------------------------------------------------------------------------------------------
+
+SCHEDULE_FORMS = "in 30m · at 09:00 · every 2h · daily 09:00 · hourly :05 · cron 0 9 * * mon-fri · startup · empty: now"
+_SCHEDULE_WORDS = ("in", "at", "every", "daily", "hourly", "cron", "startup")
+
+
+async def show_jobs(context: CommandContext, _: str) -> OpenView:
+    """List the jobs."""
+
+    async def lines() -> Iterable[str]:
+        read = await context.host.jobs.read()
+        return (*job_lines(read.records, context.now()), "`lmtui submit` and `lmtui jobs` in a shell change them")
+
+    return OpenView("jobs.show", text=lines)
+
+
+async def add_job(context: CommandContext, text: str) -> Result:
+    """Let a task run by itself; what is not said is asked."""
+
+    async def add(task: str, schedule: str) -> Output:
+        job = await context.host.jobs.add(NewJob(text=task, schedule=schedule))
+        when = moment_text(job.due, context.now(), LocalZone()) if job.due is not None else "at the next start"
+        return Output((f"job {job.id}: {sanitize_line(job.title)}, {when}; anything that needs approval is denied",))
+
+    async def ask_when(task: str) -> Result:
+        return Ask("WHEN?", lambda schedule: add(task, schedule), placeholder=SCHEDULE_FORMS) if task else None
+
+    schedule, task = split_schedule(text)
+    if task:
+        return await add(task, schedule)
+    return Ask("NEW JOB: WHAT TO DO", ask_when, placeholder="a task, as you would type it")
+
+
+def split_schedule(text: str) -> tuple[str, str]:
+    """Return the schedule that a text begins with, up to a colon and a blank, and the task; `daily 09:00: read the logs`."""
+    text = text.strip()
+    if text.partition(" ")[0].rstrip(":").lower() not in _SCHEDULE_WORDS or ": " not in text:
+        return "", text
+    schedule, _, task = text.partition(": ")
+    return schedule.strip(), task.strip()
+
+
+async def control_background(context: CommandContext, words: str) -> Output:
+    """List the background commands, or stop one."""
+    background = context.session.background
+    verb, _, identity = words.strip().partition(" ")
+    found = [await background.stop(identity)] if verb == "stop" else background.commands()
+    listed = tuple(f"{each.id}  {each.state}  {sanitize_line(each.command)}" for each in found)
+    return Output(listed or ("No command runs in the background. The model starts them.",))
+
+
+def job_lines(records: Sequence[JobRecord], now: datetime) -> Iterator[str]:
+    """Yield the jobs as a person reads them, those that come next first, then those that are done."""
+    if not records:
+        yield 'no jobs; `lmtui submit "TASK" --daily 09:00` adds one'
+    for job in sorted(records, key=lambda each: (each.state == "done", each.due is None, each.due or each.created)):
+        last = f"  last: {sanitize_line(job.last_outcome)}" if job.last_outcome else ""
+        where = f" in {job.last_session}" if job.last_session else ""
+        runs = f"  {pluralize(job.runs, 'run')}" if job.runs else ""
+        runs += f"  tried {pluralize(job.tries, 'time')}" if job.tries else ""
+        is_again = job.schedule not in ("once", "") and job.due is not None and job.lease is None and job.is_enabled
+        again = f"  ({sanitize_line(job.schedule)})" if is_again else ""
+        yield f"{job.id}  {job.state:<8} {when_text(job, now):<18} {sanitize_line(job.title)}{again}{runs}{last}{where}"
+
+
+def when_text(job: JobRecord, now: datetime) -> str:
+    """Return when a job runs next, or what is said in place of it."""
+    zone = zone_of("")
+    if job.lease is not None:
+        return f"since {moment_text(job.last_run, now, zone)}" if job.last_run is not None else ""
+    if job.next_time is None or not job.is_enabled:
+        return shown_schedule(job)
+    if job.tries:
+        return f"again {moment_text(job.next_time, now, zone)}"
+    if job.schedule == "once" and job.next_time <= now:
+        return "now"
+    return moment_text(job.next_time, now, zone)
+
+
+GUIDANCE: tuple[Command, ...] = (
+    Command(
+        "guidance.show", Scope.WORKBENCH, "Instructions", "See which AGENTS.md and the like are read, and what they cost.",
+        slash=("instructions",), handler=show_instructions, instead="`lmtui doctor`",
+    ),
+    Command(
+        "guidance.persona", Scope.WORKBENCH, "Persona", "See who the agent is told to be.",
+        slash=("soul",), handler=show_persona, instead=SCREEN,
+    ),
+    Command(
+        "guidance.draft", Scope.WORKBENCH, "Draft AGENTS.md", "Have the model draft an AGENTS.md from this folder.",
+        slash=("init",), argument="[what matters]", handler=draft_instructions, instead=SCREEN,
+    ),
+    Command(
+        "prompts.show", Scope.WORKBENCH, "Commands of files", "Choose one of the slash commands that are Markdown files.",
+        slash=("commands",), handler=show_prompt_files, instead="`lmtui doctor`",
+    ),
+)  # fmt: skip
+
+
+JOBS: tuple[Command, ...] = (
+    Command(
+        "jobs.show", Scope.WORKBENCH, "Jobs", "See what runs by itself and when; run, pause, remove it, open what came of it.",
+        slash=("jobs",), handler=show_jobs, instead="`lmtui jobs`",
+    ),
+    Command(
+        "jobs.add", Scope.WORKBENCH, "New job", "Let a task run by itself: now, or at a time such as daily 09:00.",
+        slash=("submit",), argument="[daily 09:00: task]", handler=add_job, instead='`lmtui submit "TASK"`',
+    ),
+    Command(
+        "background.show", Scope.WORKBENCH, "Background commands", "See the commands that run in the background, or stop one.",
+        slash=("background",), argument="[stop b1]", handler=control_background, instead=SCREEN,
+    ),
+)  # fmt: skip
+
+
+MCP: tuple[Command, ...] = (
+    Command(
+        "mcp.show", Scope.WORKBENCH, "MCP servers", "See which servers run and where, their tools, what those cost.",
+        slash=("mcp",), argument="[yes|on|off|restart|tools NAME]", handler=control_servers, instead="`lmtui mcp`",
+    ),
+)  # fmt: skip
+
+
+SKILLS: tuple[Command, ...] = (
+    Command(
+        "skills.show", Scope.WORKBENCH, "Skills", "See which skills there are, or have one followed.",
+        slash=("skill", "skills"), argument="[name words]", values="skills", handler=use_skill,
+    ),
+    Command(
+        "skills.promote", Scope.WORKBENCH, "Promote", "Let a Python function become a tool of this folder, once you said yes.",
+        slash=("promote",), argument="FILE FUNCTION [name]", handler=promote, instead=SCREEN,
+    ),
+)  # fmt: skip

@@ -1,0 +1,140 @@
+"""Runs commands on the full screen and shows what they give back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from textual.worker import WorkerError
+
+from lmtui.commands.command import (
+    Ask,
+    Begin,
+    Choose,
+    CommandContext,
+    ConfirmRestore,
+    Leave,
+    OpenSession,
+    OpenView,
+    Output,
+    Result,
+    Scope,
+)
+from lmtui.commands.table import run_typed
+from lmtui.core.errors import LmtuiError
+from lmtui.core.sessions import Restoration
+from lmtui.tui.commands import TABLE, command
+from lmtui.tui.modals.picker import AskText, Picker, Reading
+from lmtui.tui.modals.results import Choice
+from lmtui.tui.router import SessionView
+from lmtui.tui.workbench_api import Handler, WorkbenchApi
+
+QUICK_S = 0.1
+
+
+class CommandWorkbenchApi(WorkbenchApi, Protocol):
+    """The main screen as this part sees it."""
+
+    async def open_session(self, session_id: str = "") -> SessionView | None:
+        """Open a session and put it on screen; None where it could not be opened, which is said."""
+
+    async def restore(self, plan: Awaitable[Restoration], what: str) -> bool:
+        """Show a plan, and do what it says if the answer is yes; True if it was done."""
+
+
+class CommandController:
+    """Runs commands.  `actions` are what the full screen does itself, by command id: open a view, go to a pane."""
+
+    def __init__(self, stage: CommandWorkbenchApi, actions: dict[str, Handler]) -> None:
+        self._stage = stage
+        self._actions = actions
+        stage.prompt.completing.commands = TABLE
+
+    async def run(self, command_id: str) -> None:
+        """Run a command at its key."""
+        handler = command(command_id).handler
+        if handler is None:
+            await self._open(command_id)
+        else:
+            await self._do(lambda context: handler(context, ""))
+
+    def is_command(self, text: str) -> bool:
+        """Tell whether a text is a slash command, of ours or a Markdown file's."""
+        return TABLE.parse(text) is not None
+
+    async def run_text(self, text: str) -> None:
+        """Run a slash command as it was typed."""
+        call = TABLE.parse(text)
+        if self._stage.desk.host is None and call is not None and call.command is not None and call.command.scope is Scope.APP:
+            _ = await self._stage.app.run_action(call.command.action)
+            return
+        await self._do(lambda context: run_typed(context, text))
+
+    async def _do(self, work: Callable[[CommandContext], Awaitable[Result]]) -> None:
+        """Run a command and render its result; wait for a quick one only, so that the screen never does for a slow one."""
+        host, active = self._stage.desk.host, self._stage.desk.active
+        if host is None:
+            self._stage.say("no session yet")
+            return
+        context = CommandContext(host, active.session if active is not None else None, TABLE, self._stage.now)
+
+        async def finish() -> None:
+            try:
+                await self._render(await work(context))
+            except LmtuiError as error:
+                self._stage.say(error.full_text(), "error")
+
+        worker = self._stage.app.run_worker(finish(), group="commands")
+        with contextlib.suppress(TimeoutError, WorkerError):
+            await asyncio.wait_for(asyncio.shield(worker.wait()), QUICK_S)
+
+    async def _open(self, name: str, argument: str = "") -> None:
+        if name in self._actions:
+            done = self._actions[name](argument)
+            if done is not None:
+                await done
+        else:
+            _ = await self._stage.app.run_action(command(name).action)
+
+    async def _render(self, result: Result) -> None:
+        stage = self._stage
+        app: Any = stage.app
+        match result:
+            case Output(lines=lines, title=""):
+                stage.say("\n".join(lines))
+            case Output(lines=lines, title=title):
+                _ = app.push_screen(Reading(title, lines))
+            case OpenView(name=name, argument=argument):
+                await self._open(name, argument)
+            case Begin(start=start):
+                self._begin(start)
+            case OpenSession(session_id=session_id):
+                _ = app.run_worker(stage.open_session(session_id), group="open-session")
+            case Ask():
+                ask = AskText(result.question, value=result.start, placeholder=result.placeholder)
+                _ = app.push_screen(ask, lambda typed: self._answer(result.then, typed))
+            case Choose():
+                choices = [Choice(value, value, note) for value, note in result.choices.items()]
+                picker = Picker(result.title.upper(), choices, chosen=result.chosen)
+                _ = app.push_screen(picker, lambda chosen: self._answer(result.then, chosen))
+            case ConfirmRestore(plan=plan, what=what):
+                _ = app.run_worker(stage.restore(plan(), what), group="restore", exclusive=True)
+            case Leave():
+                _ = await app.run_action("app.leave")
+            case None:
+                pass
+
+    def _begin(self, start: Callable[[Any], None]) -> None:
+        active = self._stage.desk.active
+        if active is None:
+            self._stage.say("no session yet")
+            return
+        if self._stage.panes is not None:
+            self._stage.panes.follow_chat()
+        self._stage.desk.begin(active, start)
+
+    def _answer(self, then: Callable[[str], Awaitable[Result]], answer: str | None) -> None:
+        if answer is not None:
+            _ = self._stage.app.run_worker(self._do(lambda _: then(answer)), group="commands")
