@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from lmtui.commands.basic import BASIC
+from lmtui.commands.basic_commands import BASIC
 from lmtui.commands.command import CommandContext, CommandTable, OpenView, Result
-from lmtui.commands.extensions import GUIDANCE, JOBS, MCP, SKILLS, run_prompt_file
-from lmtui.commands.sessions import MORE_SESSIONS, SESSIONS
-from lmtui.commands.work import PANES_AND_CHANGES, PLAN_AND_MODEL, SCREEN_ONLY, WINDOW
+from lmtui.commands.extension_commands import GUIDANCE, JOBS, MCP, SKILLS, run_prompt_file
+from lmtui.commands.session_commands import MORE_SESSIONS, SESSIONS
+from lmtui.commands.work_commands import PANES_AND_CHANGES, PLAN_AND_MODEL, SCREEN_ONLY, WINDOW
 
 COMMANDS = CommandTable((
     *(BASIC + SESSIONS + PANES_AND_CHANGES + SCREEN_ONLY + WINDOW + GUIDANCE + PLAN_AND_MODEL),

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lmtui.app.host import Runtime, open_runtime
 from lmtui.app.job_list import problems
-from lmtui.commands.extensions import job_lines, when_text
+from lmtui.commands.extension_commands import job_lines, when_text
 from lmtui.config import Loaded
 from lmtui.core.errors import UsageError
 from lmtui.core.jobs import JobRecord, Missed, NewJob

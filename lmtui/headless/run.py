@@ -15,7 +15,7 @@ from typing import TextIO
 
 from lmtui.app.host import Runtime, encode_event
 from lmtui.commands.command import Begin, CommandContext, OpenView, Output
-from lmtui.commands.sessions import SCREEN
+from lmtui.commands.session_commands import SCREEN
 from lmtui.commands.table import COMMANDS, run_typed
 from lmtui.core.agent_events import PlanProposed, WaitSet
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError

@@ -17,9 +17,9 @@ from lmtui.commands.command import (
     Output,
     Result,
 )
-from lmtui.commands.sessions import title_of
+from lmtui.commands.session_commands import title_of
 from lmtui.commands.table import COMMANDS, run_typed
-from lmtui.commands.work import changes_text, quoted
+from lmtui.commands.work_commands import changes_text, quoted
 from lmtui.core.errors import LmtuiError
 from lmtui.core.events import MessageAdded
 from lmtui.core.messages import Role

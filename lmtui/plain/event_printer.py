@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 
-from lmtui.commands.work import changes_text, more_and_fewer, plan_lines, quoted
+from lmtui.commands.work_commands import changes_text, more_and_fewer, plan_lines, quoted
 from lmtui.core.budgets import ReportWritten
 from lmtui.core.event_text import model_words
 from lmtui.core.events import (

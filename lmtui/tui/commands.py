@@ -22,7 +22,7 @@ from lmtui.tui.dialog_keys import (
     SKILLS,
     WINDOW,
 )
-from lmtui.tui.keys import PROMPT, bindings_of, first_key, hint_text
+from lmtui.tui.key_bindings import PROMPT, bindings_of, first_key, hint_text
 
 __all__ = ["COMMANDS", "Command", "Scope", "bindings", "closing", "command", "first_key", "hint_text", "key_of", "of_scope"]
 

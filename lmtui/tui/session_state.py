@@ -273,6 +273,11 @@ class SessionState:
         return bool(self.approvals) or (self.proposal is not None and not self.is_running)
 
     @property
+    def questions(self) -> tuple[object, ...]:
+        """Return what the user is asked now: the ids of the approvals and the plan."""
+        return (*self.approvals, self.proposal)
+
+    @property
     def proposal(self) -> PlanProposed | None:
         """Return the plan that waits for an answer."""
         return self.planning.asked

@@ -18,13 +18,13 @@ from lmtui.tui.widgets.bars import Part
 from lmtui.tui.wording import duration_text, folder_text, shorten_middle, tokens_text, window_text
 
 
-def live_summary(feed: SessionView, known: SessionSummary | None, now: datetime) -> SessionSummary:
+def live_summary(view: SessionView, known: SessionSummary | None, now: datetime) -> SessionSummary:
     """Return the row of an open session; `known` is what its log said when it was read last."""
-    facts = feed.facts
-    history = feed.session.history()
+    facts = view.facts
+    history = view.session.history()
     usage = facts.usage.usage if facts.usage is not None else None
     return SessionSummary(
-        id=feed.session.id,
+        id=view.session.id,
         title=facts.title,
         state=live_state(facts),
         model=facts.model,
@@ -59,14 +59,14 @@ def waits_for(facts: SessionState) -> str:
 
 
 def in_order(
-    found: Iterable[SessionSummary], feeds: Mapping[str, SessionView], parked: Iterable[str], now: datetime
+    found: Iterable[SessionSummary], views: Mapping[str, SessionView], parked: Iterable[str], now: datetime
 ) -> list[SessionSummary]:
     """Return sessions, the open ones first, as they are at this moment: what waits, what works, the others by age.
 
     `parked` are open but not read yet.
     """
     known = {each.id: each for each in found}
-    live = [live_summary(feeds[each], known[each], now) for each in sorted(feeds, reverse=True) if each in known]
+    live = [live_summary(views[each], known[each], now) for each in sorted(views, reverse=True) if each in known]
     live.sort(key=lambda each: (each.state != "waits", each.state != "writing"))
     asleep = [replace(known[each], is_open=True) for each in sorted(parked, reverse=True) if each in known]
     first = {each.id for each in (*live, *asleep)}
@@ -213,13 +213,13 @@ def sandbox_style(facts: SessionState) -> str:
 
 
 def status_parts(
-    active: SessionView | None, feeds: Collection[SessionView], now: datetime, note: str
+    active: SessionView | None, views: Collection[SessionView], now: datetime, note: str
 ) -> tuple[list[Part], list[Part]]:
     """Return the status line: sessions, what continues, tokens, and the two keys that lead everywhere."""
     left: list[Part] = []
-    if len(feeds) > 1:
-        left.append(Part(f"{len(feeds)} sessions", "$text-muted", 6))
-        left += [_mark(feed.facts, is_active=feed is active) for feed in feeds]
+    if len(views) > 1:
+        left.append(Part(f"{len(views)} sessions", "$text-muted", 6))
+        left += [_mark(view.facts, is_active=view is active) for view in views]
     if active is None:
         left.append(Part(note, "$text-muted", 0))
     else:

@@ -71,17 +71,17 @@ class TerminalNotifier:
         """Tell whether nobody types."""
         return self.is_away or self._clock() - self._last_key > QUIET_S
 
-    def look(self, feeds: Iterable[SessionView], active: SessionView | None) -> None:
+    def look(self, views: Iterable[SessionView], active: SessionView | None) -> None:
         """Compare with what was seen last: tell what is new, and bring the title in line."""
-        for feed in feeds:
-            facts, before = feed.facts, self._seen.get(feed.session.id, _Seen())
+        for view in views:
+            facts, before = view.facts, self._seen.get(view.session.id, _Seen())
             now = _Seen(facts.is_running, frozenset(facts.approvals))
             if now != before:
-                self._seen[feed.session.id] = now
+                self._seen[view.session.id] = now
                 text = _news(facts, before, now)
                 if text and self.is_away:
                     self._notify(text)
-        title = title_text(active.facts if active is not None else None, sum(feed.facts.waits for feed in feeds))
+        title = title_text(active.facts if active is not None else None, sum(view.facts.waits for view in views))
         if title != self._title:
             if not self._title:
                 self._write(KEEP_TITLE)

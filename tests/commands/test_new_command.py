@@ -61,7 +61,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     copy = tmp_path_factory.mktemp("copy")
     for name in ("lmtui", "tests", "docs", "themes"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__snapshots__", "corpus"))
-    file = copy / "lmtui" / "commands" / "sessions.py"
+    file = copy / "lmtui" / "commands" / "session_commands.py"
     text = file.read_text(encoding="utf-8")
     assert text.count("\nSESSIONS: tuple[Command, ...] = (\n") == 1
     file.write_text(text.replace("\nSESSIONS: tuple[Command, ...] = (\n", HANDLER), encoding="utf-8")

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from lmtui.commands.extensions import job_lines, when_text
+from lmtui.commands.extension_commands import job_lines, when_text
 from lmtui.core.jobs import JobRecord, Lease
 
 NOW = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)

@@ -157,7 +157,7 @@ def test_the_title_follows_and_is_given_back() -> None:
 async def test_the_app_sets_the_title_and_notes_the_focus() -> None:
     async with running() as driver:
         written: list[str] = []
-        driver.app.attention = TerminalNotifier(written.append, "osc9", {})
+        driver.app.notifier = TerminalNotifier(written.append, "osc9", {})
         driver.app.post_message(AppBlur())
         await driver.settle()
         driver.host.session.begin_turn("nest them")

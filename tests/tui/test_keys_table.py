@@ -6,8 +6,9 @@ import pytest
 from textual.actions import ActionParseResult
 from textual.dom import DOMNode
 
-from lmtui.tui.app import PALETTE_SCOPES, LmtuiApp
+from lmtui.tui.app import LmtuiApp
 from lmtui.tui.commands import COMMANDS, Command, Scope, command
+from lmtui.tui.controllers.app_controller import PALETTE_SCOPES
 from lmtui.tui.modals.approval import Approval
 from lmtui.tui.options import StartOptions
 from lmtui.tui.widgets.bars import Verbs
@@ -43,7 +44,9 @@ class RecordingApp(LmtuiApp):
         is_there = callable(getattr(node, f"action_{name}", None))
         if name == "run_command":
             command_id = str(parameters[0])
-            is_there = is_there and (command_id in self.workbench.handlers or command(command_id).handler is not None)
+            is_there = is_there and (
+                command_id in self.workbench.ready.commands.actions or command(command_id).handler is not None
+            )
         self.recorded.append((action, is_there))
         return True
 
@@ -116,7 +119,7 @@ async def record(scope: Scope, commands: list[Command]) -> dict[str, list[tuple[
     async with app.run_test(size=WIDE) as pilot:
         driver = Driver(app, pilot, app.host)
         if not scene.setup_note:
-            await driver.until(lambda: app.desk.active is not None)
+            await driver.until(lambda: app.workbench.active is not None)
             await driver.settle()
         await scene.steps(driver)
         await driver.settle()
@@ -157,7 +160,7 @@ async def test_every_verb_of_a_dialog_can_be_clicked() -> None:
     app = RecordingApp(SCENE["approval_command"])
     async with app.run_test(size=WIDE) as pilot:
         driver = Driver(app, pilot, app.host)
-        await driver.until(lambda: app.desk.active is not None)
+        await driver.until(lambda: app.workbench.active is not None)
         await SCENE["approval_command"].steps(driver)
         verbs = app.screen.query_one(Verbs)
         app.is_recording = True

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 from textual.worker import WorkerError
 
@@ -24,38 +24,31 @@ from lmtui.commands.command import (
 )
 from lmtui.commands.table import run_typed
 from lmtui.core.errors import LmtuiError
-from lmtui.core.sessions import Restoration
 from lmtui.tui.commands import TABLE, command
+from lmtui.tui.controllers.change_controller import ChangeController
+from lmtui.tui.controllers.session_controller import SessionController
 from lmtui.tui.modals.picker import AskText, Picker, Reading
 from lmtui.tui.modals.results import Choice
-from lmtui.tui.router import SessionView
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 QUICK_S = 0.1
 
 
-class CommandWorkbenchApi(WorkbenchApi, Protocol):
-    """The main screen as this part sees it."""
-
-    async def open_session(self, session_id: str = "") -> SessionView | None:
-        """Open a session and put it on screen; None where it could not be opened, which is said."""
-
-    async def restore(self, plan: Awaitable[Restoration], what: str) -> bool:
-        """Show a plan, and do what it says if the answer is yes; True if it was done."""
-
-
 class CommandController:
     """Runs commands.  `actions` are what the full screen does itself, by command id: open a view, go to a pane."""
 
-    def __init__(self, stage: CommandWorkbenchApi, actions: dict[str, Handler]) -> None:
-        self._stage = stage
-        self._actions = actions
-        stage.prompt.completing.commands = TABLE
+    def __init__(
+        self, workbench: WorkbenchApi, actions: Mapping[str, Handler], sessions: SessionController, changes: ChangeController
+    ) -> None:
+        self._workbench = workbench
+        self.actions = actions
+        self._sessions, self._changes = sessions, changes
+        workbench.prompt.completing.commands = TABLE
 
     async def run(self, command_id: str) -> None:
         """Run a command at its key."""
         handler = command(command_id).handler
-        if handler is None:
+        if handler is None or self._workbench.sessions.host is None:
             await self._open(command_id)
         else:
             await self._do(lambda context: handler(context, ""))
@@ -67,43 +60,45 @@ class CommandController:
     async def run_text(self, text: str) -> None:
         """Run a slash command as it was typed."""
         call = TABLE.parse(text)
-        if self._stage.desk.host is None and call is not None and call.command is not None and call.command.scope is Scope.APP:
-            _ = await self._stage.app.run_action(call.command.action)
-            return
-        await self._do(lambda context: run_typed(context, text))
+        if self._workbench.sessions.host is None and call is not None and call.command is not None:
+            await self._open(call.command.id, call.argument)
+        else:
+            await self._do(lambda context: run_typed(context, text))
 
     async def _do(self, work: Callable[[CommandContext], Awaitable[Result]]) -> None:
         """Run a command and render its result; wait for a quick one only, so that the screen never does for a slow one."""
-        host, active = self._stage.desk.host, self._stage.desk.active
+        host, active = self._workbench.sessions.host, self._workbench.active
         if host is None:
-            self._stage.say("no session yet")
+            self._workbench.say("no session yet")
             return
-        context = CommandContext(host, active.session if active is not None else None, TABLE, self._stage.now)
+        context = CommandContext(host, active.session if active is not None else None, TABLE, self._workbench.now)
 
         async def finish() -> None:
             try:
                 await self._render(await work(context))
             except LmtuiError as error:
-                self._stage.say(error.full_text(), "error")
+                self._workbench.say(error.full_text(), "error")
 
-        worker = self._stage.app.run_worker(finish(), group="commands")
+        worker = self._workbench.app.run_worker(finish(), group="commands")
         with contextlib.suppress(TimeoutError, WorkerError):
             await asyncio.wait_for(asyncio.shield(worker.wait()), QUICK_S)
 
     async def _open(self, name: str, argument: str = "") -> None:
-        if name in self._actions:
-            done = self._actions[name](argument)
+        if name in self.actions:
+            done = self.actions[name](argument)
             if done is not None:
                 await done
+        elif command(name).scope is Scope.APP:
+            _ = await self._workbench.app.run_action(command(name).action)
         else:
-            _ = await self._stage.app.run_action(command(name).action)
+            self._workbench.say("no session yet")
 
     async def _render(self, result: Result) -> None:
-        stage = self._stage
-        app: Any = stage.app
+        workbench = self._workbench
+        app: Any = workbench.app
         match result:
             case Output(lines=lines, title=""):
-                stage.say("\n".join(lines))
+                workbench.say("\n".join(lines))
             case Output(lines=lines, title=title):
                 _ = app.push_screen(Reading(title, lines))
             case OpenView(name=name, argument=argument):
@@ -111,7 +106,7 @@ class CommandController:
             case Begin(start=start):
                 self._begin(start)
             case OpenSession(session_id=session_id):
-                _ = app.run_worker(stage.open_session(session_id), group="open-session")
+                _ = app.run_worker(self._sessions.open(session_id), group="open-session")
             case Ask():
                 ask = AskText(result.question, value=result.start, placeholder=result.placeholder)
                 _ = app.push_screen(ask, lambda typed: self._answer(result.then, typed))
@@ -120,21 +115,20 @@ class CommandController:
                 picker = Picker(result.title.upper(), choices, chosen=result.chosen)
                 _ = app.push_screen(picker, lambda chosen: self._answer(result.then, chosen))
             case ConfirmRestore(plan=plan, what=what):
-                _ = app.run_worker(stage.restore(plan(), what), group="restore", exclusive=True)
+                _ = app.run_worker(self._changes.restore(plan(), what), group="restore", exclusive=True)
             case Leave():
                 _ = await app.run_action("app.leave")
             case None:
                 pass
 
     def _begin(self, start: Callable[[Any], None]) -> None:
-        active = self._stage.desk.active
+        active = self._workbench.active
         if active is None:
-            self._stage.say("no session yet")
+            self._workbench.say("no session yet")
             return
-        if self._stage.panes is not None:
-            self._stage.panes.follow_chat()
-        self._stage.desk.begin(active, start)
+        self._workbench.panes.follow_chat()
+        self._workbench.sessions.begin(active, start)
 
     def _answer(self, then: Callable[[str], Awaitable[Result]], answer: str | None) -> None:
         if answer is not None:
-            _ = self._stage.app.run_worker(self._do(lambda _: then(answer)), group="commands")
+            _ = self._workbench.app.run_worker(self._do(lambda _: then(answer)), group="commands")

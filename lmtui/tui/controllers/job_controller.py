@@ -227,8 +227,8 @@ _log = logging.getLogger(__name__)
 class JobController:
     """Answers the commands about jobs, and runs the scheduler."""
 
-    def __init__(self, stage: WorkbenchApi) -> None:
-        self._stage = stage
+    def __init__(self, workbench: WorkbenchApi) -> None:
+        self._workbench = workbench
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers the commands."""
@@ -239,35 +239,35 @@ class JobController:
         jobs = self._jobs()
         if jobs is not None:
             work = self._serve(jobs)
-            _ = self._stage.app.run_worker(work, name="scheduler", exclusive=True, group="scheduler", exit_on_error=False)
+            _ = self._workbench.app.run_worker(work, name="scheduler", exclusive=True, group="scheduler", exit_on_error=False)
 
     async def _serve(self, jobs: Jobs) -> None:
         try:
             await jobs.serve()
         except LmtuiError as error:
-            self._stage.say(error.full_text(), "error")
+            self._workbench.say(error.full_text(), "error")
         except (OSError, ValueError, TypeError, LookupError, RuntimeError) as error:
             _log.error("the scheduler failed inside", exc_info=error)
             text = f"no jobs are run any more: {sanitize_line(str(error))}"
-            self._stage.say(f"{text}  lmtui.log says where; start lmtui again.", "error")
+            self._workbench.say(f"{text}  lmtui.log says where; start lmtui again.", "error")
 
     def _jobs(self) -> Jobs | None:
-        host = self._stage.desk.host
+        host = self._workbench.sessions.host
         return host.jobs if host is not None else None
 
     def _show(self) -> None:
         jobs = self._jobs()
         if jobs is not None:
-            _ = self._stage.app.push_screen(JobList(jobs, self._stage.now), self._chosen)
+            _ = self._workbench.app.push_screen(JobList(jobs, self._workbench.now), self._chosen)
 
     def _chosen(self, chosen: str | None) -> None:
         if chosen == NEW:
-            _ = self._stage.app.run_worker(self._stage.action_run_command("jobs.add"), group="commands")
+            _ = self._workbench.app.run_worker(self._workbench.action_run_command("jobs.add"), group="commands")
         elif chosen:
-            _ = self._stage.app.run_worker(self._open(chosen), group="open")
+            _ = self._workbench.app.run_worker(self._open(chosen), group="open")
 
     async def _open(self, session_id: str) -> None:
         try:
-            _ = await self._stage.desk.open(session_id)
+            _ = await self._workbench.sessions.open(session_id)
         except LmtuiError as error:
-            self._stage.say(error.full_text(), "error")
+            self._workbench.say(error.full_text(), "error")

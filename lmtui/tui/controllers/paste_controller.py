@@ -123,8 +123,8 @@ def _read(path: Path, size: int) -> bytes:
 class PasteController:
     """Answers the commands about what is in the prompt."""
 
-    def __init__(self, stage: WorkbenchApi, sending: Sending) -> None:
-        self._stage = stage
+    def __init__(self, workbench: WorkbenchApi, sending: Sending) -> None:
+        self._workbench = workbench
         self._sending = sending
 
     def handlers(self) -> dict[str, Handler]:
@@ -133,14 +133,14 @@ class PasteController:
 
     async def pasted(self, text: str) -> None:
         """Put mentions and tokens in place of a pasted text that names files."""
-        host, prompt = self._stage.desk.host, self._stage.prompt
+        host, prompt = self._workbench.sessions.host, self._workbench.prompt
         if host is None or not paths_in(text):
             return
         mentions, paths = await asyncio.to_thread(mentions_of, text, host.workspace)
         images = [await asyncio.to_thread(read_picture, path) for path in paths]
         problems = [image for image in images if isinstance(image, str)]
         if problems:
-            self._stage.say("; ".join(problems), "error")
+            self._workbench.say("; ".join(problems), "error")
             return
         tokens = [prompt.folds.add_image(image) for image in images if isinstance(image, Image)]
         words = " ".join((*([mentions] if mentions else []), *tokens))
@@ -149,11 +149,11 @@ class PasteController:
 
     async def attach(self, names: Sequence[str], text: str) -> None:
         """Begin the prompt with pictures and a text; what is no picture is said."""
-        prompt = self._stage.prompt
+        prompt = self._workbench.prompt
         found = [await asyncio.to_thread(read_picture, Path(name)) for name in names]
         problems = [each for each in found if isinstance(each, str)]
         if problems:
-            self._stage.say("; ".join(problems), "error")
+            self._workbench.say("; ".join(problems), "error")
         tokens = [prompt.folds.add_image(each) for each in found if isinstance(each, Image)]
         prompt.replace_text(" ".join((*tokens, text or prompt.text)))
         if tokens:
@@ -162,31 +162,31 @@ class PasteController:
     async def _image(self, _: str) -> None:
         found = await asyncio.to_thread(clipboard_picture)
         if isinstance(found, str):
-            self._stage.say(found, "warning")
+            self._workbench.say(found, "warning")
             return
-        self._stage.prompt.insert(f"{self._stage.prompt.folds.add_image(found)} ")
+        self._workbench.prompt.insert(f"{self._workbench.prompt.folds.add_image(found)} ")
         self._warn_if_blind()
 
     def _warn_if_blind(self) -> None:
         """Say so where the model in use is known to see no pictures; where nobody knows, they are sent."""
-        active = self._stage.desk.active
+        active = self._workbench.active
         if active is not None and active.facts.is_blind:
-            self._stage.say(f"{active.facts.model} sees no pictures; choose another model before you send", "warning")
+            self._workbench.say(f"{active.facts.model} sees no pictures; choose another model before you send", "warning")
 
     def _unfold(self, _: str) -> None:
-        if not self._stage.prompt.unfold():
-            self._stage.say("no folded paste here")
+        if not self._workbench.prompt.unfold():
+            self._workbench.say("no folded paste here")
 
     async def _edit(self, _: str) -> None:
         """Let the user's editor write the prompt's text; what it does not save changes nothing."""
-        prompt = self._stage.prompt
+        prompt = self._workbench.prompt
         await prompt.settle()
         path = await asyncio.to_thread(_make_file, prompt.text)
         try:
-            if await open_editor(self._stage.app, path, say=lambda text: self._stage.say(text, "error")):
+            if await open_editor(self._workbench.app, path, say=lambda text: self._workbench.say(text, "error")):
                 prompt.replace_text(await asyncio.to_thread(_text_of, path))
         except OSError as error:
-            self._stage.say(f"the text could not be read back: {error.strerror}", "error")
+            self._workbench.say(f"the text could not be read back: {error.strerror}", "error")
         finally:
             await asyncio.to_thread(path.unlink, missing_ok=True)
             prompt.focus()

@@ -265,21 +265,21 @@ def grant_lines(grants: Grants, width: int) -> list[Line]:
 class PlanController:
     """Answers the commands of plan mode."""
 
-    def __init__(self, stage: WorkbenchApi) -> None:
-        self._stage = stage
+    def __init__(self, workbench: WorkbenchApi) -> None:
+        self._workbench = workbench
         self._left: set[tuple[str, str]] = set()
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers each command."""
         return {"plan.ask": self._ask, "plan.toggle": self._toggle}
 
-    def changed(self) -> None:
+    def sync(self) -> None:
         """Bring up the plan of the session on screen, or put one away that is answered."""
-        active, app = self._stage.desk.active, self._stage.app
+        active, app = self._workbench.active, self._workbench.app
         shown = next((each for each in app.screen_stack if isinstance(each, PlanQuestion)), None)
         if shown is not None:
-            feeds = self._stage.desk.feeds.values()
-            is_open = any(shown.asked is feed.facts.proposal for feed in feeds)
+            views = self._workbench.sessions.views.values()
+            is_open = any(shown.asked is view.facts.proposal for view in views)
             if not is_open and app.screen is shown:
                 _ = shown.dismiss(PlanAnswer(PlanVerb.LATER))
             return
@@ -289,32 +289,31 @@ class PlanController:
             self._show(active)
 
     def _ask(self, _: str) -> None:
-        active = self._stage.desk.active
+        active = self._workbench.active
         if active is not None and active.facts.proposal is not None:
             self._show(active)
         else:
-            self._stage.go_to("plan")
+            self._workbench.go_to("plan")
 
     def _toggle(self, _: str) -> None:
-        active = self._stage.desk.active
+        active = self._workbench.active
         if active is not None:
             is_on = active.session.mode is Mode.PLAN
             active.session.set_mode(active.facts.planning.before if is_on else Mode.PLAN)
             words = f"plan mode is off: {active.session.mode}" if is_on else "plan mode: only reading, until you approve a plan"
-            self._stage.say(words)
+            self._workbench.say(words)
 
-    def _show(self, feed: SessionView) -> None:
-        asked = feed.facts.proposal
+    def _show(self, view: SessionView) -> None:
+        asked = view.facts.proposal
         if asked is None:
             return
-        question = PlanQuestion(asked, feed.session.plans.grants, now=self._stage.now)
-        question.type_on = self._stage.type_on
-        _ = self._stage.app.push_screen(question, lambda answer: self._decide(feed, asked.proposal_id, answer))
+        question = PlanQuestion(asked, view.session.plans.grants, now=self._workbench.now)
+        question.type_on = self._workbench.type_on
+        _ = self._workbench.app.push_screen(question, lambda answer: self._decide(view, asked.proposal_id, answer))
 
-    def _decide(self, feed: SessionView, proposal_id: str, answer: PlanAnswer | None) -> None:
-        plans = feed.session.plans
-        if self._stage.panes is not None:
-            self._stage.panes.follow_chat()
+    def _decide(self, view: SessionView, proposal_id: str, answer: PlanAnswer | None) -> None:
+        plans = view.session.plans
+        self._workbench.panes.follow_chat()
         try:
             match answer.verb if answer is not None else PlanVerb.LATER:
                 case PlanVerb.APPROVE if answer is not None:
@@ -323,9 +322,9 @@ class PlanController:
                     plans.revise(proposal_id, answer.words)
                 case PlanVerb.REJECT:
                     plans.reject(proposal_id)
-                    self._stage.say(f"the plan is dropped; {first_key(command('mode.choose'))} leaves plan mode")
+                    self._workbench.say(f"the plan is dropped; {first_key(command('mode.choose'))} leaves plan mode")
                 case _:
-                    self._left.add((feed.session.id, proposal_id))
-                    self._stage.say(f"the plan waits; {first_key(command('plan.ask'))} brings it back")
+                    self._left.add((view.session.id, proposal_id))
+                    self._workbench.say(f"the plan waits; {first_key(command('plan.ask'))} brings it back")
         except ToolError as error:
-            self._stage.say(error.full_text(), "error")
+            self._workbench.say(error.full_text(), "error")

@@ -19,8 +19,8 @@ _NONE = "no commands of files: put NAME.md into .lmagent/commands of this folder
 class PromptFileController:
     """Shows the commands that are Markdown files."""
 
-    def __init__(self, stage: WorkbenchApi) -> None:
-        self._stage = stage
+    def __init__(self, workbench: WorkbenchApi) -> None:
+        self._workbench = workbench
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers each command."""
@@ -28,23 +28,23 @@ class PromptFileController:
 
     async def _show(self, _words: str) -> None:
         files = await self._found()
-        self._stage.prompt.completing.values[PROMPT_FILES] = prompt_values(files)
+        self._workbench.prompt.completing.values[PROMPT_FILES] = prompt_values(files)
         if not files:
-            self._stage.say(_NONE)
+            self._workbench.say(_NONE)
             return
 
         def chosen(name: str | None) -> None:
             if name and not name.startswith(_BROKEN):
-                self._stage.prompt.put_before(f"/{name} ")
-                self._stage.prompt.focus()
+                self._workbench.prompt.put_before(f"/{name} ")
+                self._workbench.prompt.focus()
 
         choices = [
             Choice(f"{_BROKEN}{file.source}" if file.problem else file.name, file.label, _note_of(file)) for file in files
         ]
-        _ = self._stage.app.push_screen(Picker("COMMANDS OF FILES", choices), chosen)
+        _ = self._workbench.app.push_screen(Picker("COMMANDS OF FILES", choices), chosen)
 
     async def _found(self) -> Sequence[PromptFile]:
-        host = self._stage.desk.host
+        host = self._workbench.sessions.host
         return await asyncio.to_thread(host.extensions.prompts.found) if host is not None else ()
 
 

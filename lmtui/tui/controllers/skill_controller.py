@@ -177,19 +177,19 @@ def _line(each: Skill | PromotedTool, width: int) -> Content:
 class SkillController:
     """Answers the commands of skills."""
 
-    def __init__(self, stage: WorkbenchApi) -> None:
-        self._stage = stage
+    def __init__(self, workbench: WorkbenchApi) -> None:
+        self._workbench = workbench
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers each command."""
         return {"skills.show": lambda _: self._show()}
 
     def _show(self) -> None:
-        host = self._stage.desk.host
+        host = self._workbench.sessions.host
         if host is not None:
-            _ = self._stage.app.push_screen(SkillList(host.extensions.skills), self._take)
+            _ = self._workbench.app.push_screen(SkillList(host.extensions.skills), self._take)
 
     def _take(self, name: str | None) -> None:
         """Write the skill that was chosen into the prompt."""
         if name:
-            self._stage.prompt.put_before(f"/skill {name} ")
+            self._workbench.prompt.put_before(f"/skill {name} ")

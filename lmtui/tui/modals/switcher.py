@@ -203,11 +203,11 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
 
     SCOPE: ClassVar[Scope] = Scope.SWITCHER
 
-    def __init__(self, desk: OpenSessions, deeds: SessionDeeds, *, now: Callable[[], datetime]) -> None:
+    def __init__(self, sessions: OpenSessions, deeds: SessionDeeds, *, now: Callable[[], datetime]) -> None:
         super().__init__()
-        self._desk, self._deeds, self._now = desk, deeds, now
+        self._sessions, self._deeds, self._now = sessions, deeds, now
         self._found: dict[str, SessionSummary] = {}
-        self._at = desk.active.session.id if desk.active is not None else ""
+        self._at = sessions.active.session.id if sessions.active is not None else ""
         self._ends: list[Callable[[], None]] = []
         self._is_due = False
         self._search = Input(placeholder="search in everything that was said", compact=True, id="switcher-search")
@@ -215,7 +215,7 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
         self._search.display = False
         self._title = Static("SESSIONS", classes="box-title", markup=False)
         self._head = Static("", id="switcher-head", markup=False)
-        self._list = SessionList(now, desk.marks)
+        self._list = SessionList(now, sessions.marks)
         self._verbs = Verbs()
 
     def compose(self) -> ComposeResult:
@@ -231,7 +231,7 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
         """Read the sessions, and follow those that are open."""
         self._list.focus()
         self._verbs.show([*of_scope(Scope.SWITCHER), closing()])
-        self._ends = [feed.session.subscribe(lambda _: self._happened()) for feed in self._desk.feeds.values()]
+        self._ends = [view.session.subscribe(lambda _: self._happened()) for view in self._sessions.views.values()]
         self._read("")
 
     def on_unmount(self) -> None:
@@ -249,7 +249,7 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
         self.run_worker(self._load(words), group="switcher", exclusive=True)
 
     async def _load(self, words: str) -> None:
-        host = self._desk.host
+        host = self._sessions.host
         if host is None:
             return
         found: dict[str, SessionSummary] = {}
@@ -271,8 +271,8 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
 
     def _draw(self, *, is_done: bool = True) -> None:
         self._is_due = False
-        desk, words = self._desk, self._search.value.strip()
-        rows = in_order(self._found.values(), desk.feeds, desk.parked, self._now())
+        sessions, words = self._sessions, self._search.value.strip()
+        rows = in_order(self._found.values(), sessions.views, sessions.parked, self._now())
         self._list.empty_text = ("nothing found" if words else "no session yet") if is_done else "reading …"
         self._list.show(rows, words, self._at)
         self._at = self._at if not is_done else ""

@@ -18,6 +18,7 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
 
+from lmtui.commands.work_commands import NO_CHANGES
 from lmtui.core.errors import LmtuiError
 from lmtui.core.events import ROOT, Envelope, MessageAdded, Rewound
 from lmtui.core.messages import Role
@@ -321,7 +322,6 @@ class DiffScreen(Screen[None]):
         self.diff.action_toggle_split()
 
 
-NO_CHANGES = "undo is not available here: no checkpoints can be made in this session"
 _NO_TEXT = "No text to compare: the file is binary, empty or too large."
 RESTORING = frozenset({"changes.restore", "changes.restore_hunk"})
 STEPWISE = frozenset({"changes.steps", "changes.turns"})

@@ -15,7 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from lmtui.commands.command import Command
-from lmtui.tui.keys import first_key
+from lmtui.tui.key_bindings import first_key
 from lmtui.tui.lines.surface import WidgetOptions
 
 

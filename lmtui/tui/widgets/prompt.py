@@ -30,7 +30,7 @@ from lmtui.tui.completing import (
     value_offers,
     wanted_at,
 )
-from lmtui.tui.keys import PROMPT, bindings_of
+from lmtui.tui.key_bindings import PROMPT, bindings_of
 from lmtui.tui.prompt_store import Folds, SentHistory, Typed, is_large
 from lmtui.tui.timing import PasteDetector, call_after
 from lmtui.tui.wording import shorten_middle

@@ -1,4 +1,4 @@
-"""The row of the prompt: leads what the prompt asks for to the part that answers it, once that is there."""
+"""The row of the prompt: leads what the prompt asks for to its controller, once that is there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PromptRow(Horizontal):
         super().__init__(id="prompt-row")
         self._prompt = prompt
         self.completions = Completions("", id="completions", markup=False)
-        self.part: PromptController | None = None
+        self.controller: PromptController | None = None
 
     def compose(self) -> ComposeResult:
         """Lay out the row."""
@@ -36,15 +36,15 @@ class PromptRow(Horizontal):
 
     @on(Prompt.PathsWanted)
     def _find_paths(self, event: Prompt.PathsWanted) -> None:
-        if self.part is not None:
-            self.part.paths_wanted(event.wanted)
+        if self.controller is not None:
+            self.controller.paths_wanted(event.wanted)
 
     @on(Prompt.Pasted)
     async def _read_paste(self, event: Prompt.Pasted) -> None:
-        if self.part is not None:
-            await self.part.pasted(event.text)
+        if self.controller is not None:
+            await self.controller.pasted(event.text)
 
     @on(Prompt.Changed)
     def _note_change(self) -> None:
-        if self.part is not None:
-            self.part.changed()
+        if self.controller is not None:
+            self.controller.changed()

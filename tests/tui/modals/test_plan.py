@@ -101,7 +101,9 @@ async def test_another_session_is_not_asked_about_the_plan_of_this_one() -> None
         await driver.until_screen("PlanQuestion")
         await driver.press("escape")
         await driver.press("f4")
-        await driver.until(lambda: driver.app.desk.active is not None and driver.app.desk.active.facts.proposal is None)
+        await driver.until(
+            lambda: driver.app.workbench.active is not None and driver.app.workbench.active.facts.proposal is None
+        )
         assert type(driver.app.screen).__name__ == "Workbench"
 
 

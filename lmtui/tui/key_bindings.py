@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from textual.binding import Binding, BindingType
 
-from lmtui.commands.basic import BASIC
+from lmtui.commands.basic_commands import BASIC
 from lmtui.commands.command import KEY_NAMES, Command, CommandTable, Scope
 
 PROMPT: tuple[Command, ...] = (

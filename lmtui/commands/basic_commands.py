@@ -43,11 +43,12 @@ async def leave(_context: CommandContext, _: str) -> Leave:
 BASIC: tuple[Command, ...] = (
     Command(
         "app.palette", Scope.APP, "Everything", "Find any command by its name.",
-        ("ctrl+p",), "everything", is_fixed=True, is_first=True,
+        ("ctrl+p",), "everything", is_fixed=True, is_first=True, runs="app.run_command('app.palette')",
     ),
     Command(
         "app.help", Scope.APP, "Keys and commands", "Show every key and command.",
-        ("f1", "question_mark"), "keys", ("help",), is_fixed=True, handler=show_help, instead="`lmtui --help`",
+        ("f1", "question_mark"), "keys", ("help",), is_fixed=True, runs="app.run_command('app.help')",
+        handler=show_help, instead="`lmtui --help`",
     ),
     Command(
         "app.stop", Scope.APP, "Stop or close", "Interrupt the agent, or close what is open.",
@@ -64,7 +65,10 @@ BASIC: tuple[Command, ...] = (
     ),
     Command("app.focus_next", Scope.APP, "Next pane", "Move to the next pane.", ("tab",), is_fixed=True),
     Command("app.focus_previous", Scope.APP, "Previous pane", "Move to the pane before.", ("shift+tab",), is_fixed=True),
-    Command("app.theme", Scope.APP, "Theme", "Choose the colours.", (), "", ("theme",), "[name]", values="themes"),
+    Command(
+        "app.theme", Scope.APP, "Theme", "Choose the colours.", slash=("theme",), argument="[name]", values="themes",
+        runs="app.run_command('app.theme')",
+    ),
     Command(
         "app.mouse", Scope.APP, "Mouse on or off", "Leave the mouse to the terminal, which then selects text; or take it.",
         ("alt+m",), "mouse", ("mouse",), is_first=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from lmtui.commands.command import Begin, Command, CommandContext, ConfirmRestore, OpenView, Output, Result, Scope
-from lmtui.commands.sessions import SCREEN
+from lmtui.commands.session_commands import SCREEN
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.event_text import begin_deep, budget_words, calls_words, set_budget, set_calls
 from lmtui.core.events import PlanChanged

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
-from lmtui.commands.basic import prompt_file_lines
+from lmtui.commands.basic_commands import prompt_file_lines
 from lmtui.commands.command import Ask, Begin, Command, CommandContext, OpenView, Output, Result, Scope
-from lmtui.commands.sessions import SCREEN
+from lmtui.commands.session_commands import SCREEN
 from lmtui.core.errors import UsageError
 from lmtui.core.instruction_values import WHOLE_CHARS, guidance_lines, init_task, persona_lines
 from lmtui.core.jobs import JobRecord, NewJob, shown_schedule
