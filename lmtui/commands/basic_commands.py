@@ -42,17 +42,16 @@ async def leave(_context: CommandContext, _: str) -> Leave:
 
 BASIC: tuple[Command, ...] = (
     Command(
-        "app.palette", Scope.APP, "Everything", "Find any command by its name.",
-        ("ctrl+p",), "everything", is_fixed=True, is_first=True, runs="app.run_command('app.palette')",
+        "app.palette", Scope.APP, "Everything", "Find any command by its name.", ("ctrl+p",), "everything", is_fixed=True,
+        is_first=True, runs="app.run_command('app.palette')",
     ),
     Command(
-        "app.help", Scope.APP, "Keys and commands", "Show every key and command.",
-        ("f1", "question_mark"), "keys", ("help",), is_fixed=True, runs="app.run_command('app.help')",
-        handler=show_help, instead="`lmtui --help`",
+        "app.help", Scope.APP, "Keys and commands", "Show every key and command.", ("f1", "question_mark"), "keys", ("help",),
+        is_fixed=True, runs="app.run_command('app.help')", handler=show_help, instead="`lmtui --help`",
     ),
     Command(
-        "app.stop", Scope.APP, "Stop or close", "Interrupt the agent, or close what is open.",
-        ("escape",), "stop", is_fixed=True,
+        "app.stop", Scope.APP, "Stop or close", "Interrupt the agent, or close what is open.", ("escape",), "stop",
+        is_fixed=True,
     ),
     Command("app.interrupt", Scope.APP, "Interrupt", "Interrupt the agent as escape does.", ("ctrl+c",), is_fixed=True),
     Command(
@@ -60,8 +59,8 @@ BASIC: tuple[Command, ...] = (
         is_fixed=True, is_first=True, handler=leave, instead="`lmtui` (or `lmtui --plain`)",
     ),
     Command(
-        "app.suspend", Scope.APP, "Sleep", "Give the terminal back to the shell; its `fg` wakes lmtui again.",
-        ("ctrl+z",), is_fixed=True, is_first=True,
+        "app.suspend", Scope.APP, "Sleep", "Give the terminal back to the shell; its `fg` wakes lmtui again.", ("ctrl+z",),
+        is_fixed=True, is_first=True,
     ),
     Command("app.focus_next", Scope.APP, "Next pane", "Move to the next pane.", ("tab",), is_fixed=True),
     Command("app.focus_previous", Scope.APP, "Previous pane", "Move to the pane before.", ("shift+tab",), is_fixed=True),

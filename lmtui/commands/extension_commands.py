@@ -218,8 +218,8 @@ GUIDANCE: tuple[Command, ...] = (
         slash=("instructions",), handler=show_instructions, instead="`lmtui doctor`",
     ),
     Command(
-        "guidance.persona", Scope.WORKBENCH, "Persona", "See who the agent is told to be.",
-        slash=("soul",), handler=show_persona, instead=SCREEN,
+        "guidance.persona", Scope.WORKBENCH, "Persona", "See who the agent is told to be.", slash=("soul",),
+        handler=show_persona, instead=SCREEN,
     ),
     Command(
         "guidance.draft", Scope.WORKBENCH, "Draft AGENTS.md", "Have the model draft an AGENTS.md from this folder.",

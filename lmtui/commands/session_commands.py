@@ -114,63 +114,60 @@ SESSIONS: tuple[Command, ...] = (
         ("f2",), "sessions", ("sessions",), "[words]", is_first=True, handler=list_sessions, instead="`lmtui sessions`",
     ),
     Command(
-        "session.resume", Scope.WORKBENCH, "Resume", "Open an earlier session.",
-        slash=("resume",), argument="[id]", handler=resume, instead='`lmtui resume ID "TEXT"`',
+        "session.resume", Scope.WORKBENCH, "Resume", "Open an earlier session.", slash=("resume",), argument="[id]",
+        handler=resume, instead='`lmtui resume ID "TEXT"`',
     ),
     Command(
-        "session.next_waiting", Scope.WORKBENCH, "Next that waits", "Go to the next session that waits for you.",
-        ("f3",), "next waiting", is_first=True,
+        "session.next_waiting", Scope.WORKBENCH, "Next that waits", "Go to the next session that waits for you.", ("f3",),
+        "next waiting", is_first=True,
     ),
     Command(
-        "session.new", Scope.WORKBENCH, "New session", "Start afresh; the sessions so far stay in the list.",
-        ("f4",), "", ("new", "clear"), is_first=True, handler=new_session, instead=SCREEN,
+        "session.new", Scope.WORKBENCH, "New session", "Start afresh; the sessions so far stay in the list.", ("f4",), "",
+        ("new", "clear"), is_first=True, handler=new_session, instead=SCREEN,
     ),
     Command(
-        "session.id", Scope.WORKBENCH, "Session id", "Show the id of this session.",
-        slash=("session",), handler=show_id, instead="`lmtui sessions`",
+        "session.id", Scope.WORKBENCH, "Session id", "Show the id of this session.", slash=("session",), handler=show_id,
+        instead="`lmtui sessions`",
     ),
     Command(
-        "session.rename", Scope.WORKBENCH, "Rename session", "Give this session a title.",
-        slash=("rename",), argument="TITLE", handler=rename, instead=SCREEN,
+        "session.rename", Scope.WORKBENCH, "Rename session", "Give this session a title.", slash=("rename",), argument="TITLE",
+        handler=rename, instead=SCREEN,
     ),
     Command(
         "session.status", Scope.WORKBENCH, "Status", "Show folder, model, sandbox, mode and use of the window.",
         slash=("status",), handler=show_status, instead=SCREEN,
     ),
     Command(
-        "mode.choose", Scope.WORKBENCH, "Permission mode", "How much to ask: manual, normal, auto or plan.",
-        ("f5",), "mode", ("mode",), "LEVEL", is_first=True, values="modes", handler=choose_mode,
-        instead="the option --mode NAME",
+        "mode.choose", Scope.WORKBENCH, "Permission mode", "How much to ask: manual, normal, auto or plan.", ("f5",), "mode",
+        ("mode",), "LEVEL", is_first=True, values="modes", handler=choose_mode, instead="the option --mode NAME",
     ),
 )  # fmt: skip
 
 
 MORE_SESSIONS: tuple[Command, ...] = (
     Command(
-        "session.grid", Scope.WORKBENCH, "Sessions side by side", "See all open sessions live, a tile each.",
-        ("alt+g",), "grid", ("grid",), is_first=True,
+        "session.grid", Scope.WORKBENCH, "Sessions side by side", "See all open sessions live, a tile each.", ("alt+g",),
+        "grid", ("grid",), is_first=True,
     ),
     Command(
-        "session.next", Scope.WORKBENCH, "Next session", "Go to the next open session.",
-        ("alt+right",), "", ("next",), is_first=True,
+        "session.next", Scope.WORKBENCH, "Next session", "Go to the next open session.", ("alt+right",), "", ("next",),
+        is_first=True,
     ),
     Command(
-        "session.previous", Scope.WORKBENCH, "Session before", "Go to the open session before.",
-        ("alt+left",), "", ("previous",), is_first=True,
+        "session.previous", Scope.WORKBENCH, "Session before", "Go to the open session before.", ("alt+left",), "",
+        ("previous",), is_first=True,
     ),
     Command(
-        "session.mark", Scope.WORKBENCH, "Mark session", "Mark this session in all lists, or take the mark away.",
-        ("alt+k",), "mark", ("mark",), is_first=True,
+        "session.mark", Scope.WORKBENCH, "Mark session", "Mark this session in all lists, or take the mark away.", ("alt+k",),
+        "mark", ("mark",), is_first=True,
     ),
     Command(
         "session.fork", Scope.WORKBENCH, "Fork", "Go on in a copy of this session, up to the message under the cursor.",
         ("alt+f",), "fork", ("fork",), is_first=True,
     ),
     Command(
-        "session.export", Scope.WORKBENCH, "Export", "Write this session to a file: md, html or jsonl.",
-        slash=("export",), argument="[md|html|jsonl]", instead="`lmtui export ID`",
+        "session.export", Scope.WORKBENCH, "Export", "Write this session to a file: md, html or jsonl.", slash=("export",),
+        argument="[md|html|jsonl]", instead="`lmtui export ID`",
     ),
-    Command(
-        "session.close", Scope.WORKBENCH, "Close session", "Close this session; it stays in the list.", slash=("close",),
-    ),
+    Command("session.close", Scope.WORKBENCH, "Close session", "Close this session; it stays in the list.", slash=("close",)),
 )  # fmt: skip

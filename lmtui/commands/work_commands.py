@@ -168,12 +168,12 @@ async def show_budget(context: CommandContext, words: str) -> Output:
 
 PANES_AND_CHANGES: tuple[Command, ...] = (
     Command(
-        "pane.files", Scope.WORKBENCH, "Files", "Go to the files of the workspace.",
-        ("f6",), "files", ("files",), is_first=True,
+        "pane.files", Scope.WORKBENCH, "Files", "Go to the files of the workspace.", ("f6",), "files", ("files",),
+        is_first=True,
     ),
     Command(
-        "pane.plan", Scope.WORKBENCH, "Plan and todos", "Go to the plan and the todos.",
-        ("f7",), "plan", ("todo", "todos"), is_first=True, handler=show_plan, instead=SCREEN,
+        "pane.plan", Scope.WORKBENCH, "Plan and todos", "Go to the plan and the todos.", ("f7",), "plan", ("todo", "todos"),
+        is_first=True, handler=show_plan, instead=SCREEN,
     ),
     Command(
         "pane.log", Scope.WORKBENCH, "Tool log", "Go to the log of tool calls.", ("f8",), "log", ("log",), is_first=True,
@@ -181,42 +181,41 @@ PANES_AND_CHANGES: tuple[Command, ...] = (
     ),
     Command("pane.chat", Scope.WORKBENCH, "Chat", "Go to the conversation.", ("f9",), "chat", is_first=True),
     Command(
-        "changes.show", Scope.WORKBENCH, "Changes", "Show what this session changed, file by file.",
-        ("f10",), "changes", ("changes",), "[file]", is_first=True, handler=show_changes,
-        instead="`git diff`, or files_changed of --output json",
+        "changes.show", Scope.WORKBENCH, "Changes", "Show what this session changed, file by file.", ("f10",), "changes",
+        ("changes",), "[file]", is_first=True, handler=show_changes, instead="`git diff`, or files_changed of --output json",
     ),
     Command(
-        "undo.last", Scope.WORKBENCH, "Undo", "Take back what the last steps did to files; shows it first.",
-        ("alt+u",), "undo", ("undo",), "[n]", is_first=True, handler=undo, instead=SCREEN,
+        "undo.last", Scope.WORKBENCH, "Undo", "Take back what the last steps did to files; shows it first.", ("alt+u",), "undo",
+        ("undo",), "[n]", is_first=True, handler=undo, instead=SCREEN,
     ),
     Command(
-        "undo.again", Scope.WORKBENCH, "Redo", "Do again what was taken back; shows it first.",
-        ("alt+y",), "redo", ("redo",), "[n]", is_first=True, handler=redo, instead=SCREEN,
+        "undo.again", Scope.WORKBENCH, "Redo", "Do again what was taken back; shows it first.", ("alt+y",), "redo", ("redo",),
+        "[n]", is_first=True, handler=redo, instead=SCREEN,
     ),
     Command(
         "undo.rewind", Scope.WORKBENCH, "Rewind", "Go back to before something you said, with the files or without.",
         ("alt+r",), "rewind", ("rewind",), is_first=True,
     ),
     Command(
-        "rules.show", Scope.WORKBENCH, "Permission rules", "See every rule, where it comes from, and revoke one.",
-        ("f12",), "rules", ("rules", "permissions"), is_first=True, instead="the options --allow and --deny",
+        "rules.show", Scope.WORKBENCH, "Permission rules", "See every rule, where it comes from, and revoke one.", ("f12",),
+        "rules", ("rules", "permissions"), is_first=True, instead="the options --allow and --deny",
     ),
     Command(
         "trust.show", Scope.WORKBENCH, "Trust this folder",
-        "See what the folder brings that waits for your word, and what you trust; take it back.",
-        ("alt+t",), "trust", ("trust",), is_first=True, instead="`lmtui config trust`",
+        "See what the folder brings that waits for your word, and what you trust; take it back.", ("alt+t",), "trust",
+        ("trust",), is_first=True, instead="`lmtui config trust`",
     ),
 )  # fmt: skip
 
 
 SCREEN_ONLY: tuple[Command, ...] = (
     Command(
-        "layout.zoom", Scope.WORKBENCH, "Zoom", "Let the pane in focus fill the screen, or end that.",
-        ("alt+z",), "zoom", ("zoom",), is_first=True,
+        "layout.zoom", Scope.WORKBENCH, "Zoom", "Let the pane in focus fill the screen, or end that.", ("alt+z",), "zoom",
+        ("zoom",), is_first=True,
     ),
     Command(
-        "settings.show", Scope.WORKBENCH, "Settings", "See every setting with its source, and change it.",
-        ("f11", "alt+o"), "settings", ("settings", "config"), is_first=True, instead="`lmtui config`",
+        "settings.show", Scope.WORKBENCH, "Settings", "See every setting with its source, and change it.", ("f11", "alt+o"),
+        "settings", ("settings", "config"), is_first=True, instead="`lmtui config`",
     ),
     Command(
         "perf.toggle", Scope.WORKBENCH, "Performance", "Show frames, stalls and bytes of this screen, or hide them.",
@@ -239,8 +238,8 @@ WINDOW: tuple[Command, ...] = (
         ("alt+w",), "context", ("context",), is_first=True,
     ),
     Command(
-        "cache.show", Scope.WORKBENCH, "Cache", "See what of each prompt was reused, read again and new, and why.",
-        ("alt+a",), "", ("cache",), is_first=True,
+        "cache.show", Scope.WORKBENCH, "Cache", "See what of each prompt was reused, read again and new, and why.", ("alt+a",),
+        "", ("cache",), is_first=True,
     ),
     Command(
         "room.make", Scope.WORKBENCH, "Make room", "Sum up now what the model was sent; words behind it say what matters most.",

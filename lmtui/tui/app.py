@@ -33,7 +33,7 @@ from lmtui.tui.themes import filters_without_color
 if TYPE_CHECKING:
     from lmtui.core.sessions import SessionHost
     from lmtui.tui.open_sessions import OpenSessions
-    from lmtui.tui.ready import Startup
+    from lmtui.tui.ready import AppStartup
     from lmtui.tui.terminal_notifier import TerminalNotifier
     from lmtui.tui.theme_watch import ThemeWatch
 
@@ -279,9 +279,8 @@ class LmtuiApp(ThemedApp):
 
     @work(group="start")
     async def _start(self) -> None:
-        startup = (await asyncio.to_thread(_load_rest))(self)
-        self.notifier = startup.notifier
-        await startup.run(self._open_host)
+        startup = await asyncio.to_thread(_load_rest)
+        await startup(self).run(self._open_host)
 
     async def _close(self, return_code: int) -> None:
         self.is_leaving = True
@@ -340,7 +339,7 @@ class LmtuiApp(ThemedApp):
             self.workbench.set_focus(self.workbench.prompt)
 
 
-def _load_rest() -> type[Startup]:
-    from lmtui.tui.ready import Startup  # noqa: PLC0415 - a quarter of the start-up time, and no first frame needs it
+def _load_rest() -> type[AppStartup]:
+    from lmtui.tui.ready import AppStartup  # noqa: PLC0415 - a quarter of the start-up time, and no first frame needs it
 
-    return Startup
+    return AppStartup

@@ -10,25 +10,22 @@ HUNKS: tuple[Command, ...] = (
     Command("hunks.no", Scope.HUNKS, "Not this", "Reject the hunk that is marked and go to the next.", ("n",), "not this"),
     Command("hunks.none", Scope.HUNKS, "None", "Refuse the whole change.", ("N",), "none", runs="approve_no"),
     Command(
-        "hunks.because", Scope.HUNKS, "No, because", "Refuse the whole change and tell the model why.",
-        ("f",), "no, because…", runs="approve_because",
+        "hunks.because", Scope.HUNKS, "No, because", "Refuse the whole change and tell the model why.", ("f",), "no, because…",
+        runs="approve_because",
     ),
+    Command("hunks.next", Scope.HUNKS, "Next hunk", "Go to the next hunk.", ("right_square_bracket",), "next hunk"),
     Command(
-        "hunks.next", Scope.HUNKS, "Next hunk", "Go to the next hunk.",
-        ("right_square_bracket",), "next hunk",
-    ),
-    Command(
-        "hunks.mode", Scope.HUNKS, "Mode", "Say why the mode stays as it is while this is asked.",
-        ("shift+tab",), runs="approve_mode",
+        "hunks.mode", Scope.HUNKS, "Mode", "Say why the mode stays as it is while this is asked.", ("shift+tab",),
+        runs="approve_mode",
     ),
     Command("hunks.previous", Scope.HUNKS, "Hunk before", "Go to the hunk before.", ("left_square_bracket",), "before"),
     Command(
-        "hunks.done", Scope.HUNKS, "Apply", "Apply the accepted hunks; those without an answer are not applied.",
-        ("enter",), "apply",
+        "hunks.done", Scope.HUNKS, "Apply", "Apply the accepted hunks; those without an answer are not applied.", ("enter",),
+        "apply",
     ),
     Command(
-        "hunks.split", Scope.HUNKS, "Side by side", "Side by side, or one column.",
-        ("u",), "side by side", runs="approve_split",
+        "hunks.split", Scope.HUNKS, "Side by side", "Side by side, or one column.", ("u",), "side by side",
+        runs="approve_split",
     ),
     Command(
         "hunks.session", Scope.HUNKS, "This session", "Let all of it happen now and whenever this session asks the same.",
@@ -39,16 +36,16 @@ HUNKS: tuple[Command, ...] = (
         ("a",), "always…", runs="approve_always",
     ),
     Command(
-        "hunks.why", Scope.HUNKS, "Why", "Say why it asks and what each answer would grant.",
-        ("question_mark",), "why", runs="approve_why",
+        "hunks.why", Scope.HUNKS, "Why", "Say why it asks and what each answer would grant.", ("question_mark",), "why",
+        runs="approve_why",
     ),
     Command(
         "hunks.batch", Scope.HUNKS, "All that wait", "Read everything that waits in this session and answer it at once.",
         ("w",), "all that wait…", runs="approve_all",
     ),
     Command(
-        "hunks.later", Scope.HUNKS, "Later", "Leave it waiting and look at something else.",
-        ("l",), "later", runs="approve_later",
+        "hunks.later", Scope.HUNKS, "Later", "Leave it waiting and look at something else.", ("l",), "later",
+        runs="approve_later",
     ),
 )  # fmt: skip
 
@@ -57,61 +54,56 @@ READING: tuple[Command, ...] = (
     Command("reading.close", Scope.READING, "Back", "Go back to the question.", ("question_mark", "enter"), "back"),
     Command("changes.open", Scope.CHANGES, "Read", "Go from the list to the difference.", ("enter",), "read"),
     Command(
-        "changes.steps", Scope.CHANGES, "By step", "Show what each step changed.",
-        ("1",), "steps", runs="changes_view('steps')",
+        "changes.steps", Scope.CHANGES, "By step", "Show what each step changed.", ("1",), "steps",
+        runs="changes_view('steps')",
     ),
     Command(
-        "changes.turns", Scope.CHANGES, "By turn", "Show what each turn changed.",
-        ("2",), "turns", runs="changes_view('turns')",
+        "changes.turns", Scope.CHANGES, "By turn", "Show what each turn changed.", ("2",), "turns",
+        runs="changes_view('turns')",
     ),
     Command(
-        "changes.session", Scope.CHANGES, "The whole session", "Show what the session changed in all.",
-        ("3",), "session", runs="changes_view('session')",
+        "changes.session", Scope.CHANGES, "The whole session", "Show what the session changed in all.", ("3",), "session",
+        runs="changes_view('session')",
     ),
     Command(
-        "changes.git", Scope.CHANGES, "Against git", "Show what differs from the last commit, untracked files too.",
-        ("4",), "git", runs="changes_view('git')",
+        "changes.git", Scope.CHANGES, "Against git", "Show what differs from the last commit, untracked files too.", ("4",),
+        "git", runs="changes_view('git')",
     ),
     Command("changes.next", Scope.CHANGES, "Next", "Go to the next line of the list.", ("n",)),
     Command("changes.previous", Scope.CHANGES, "Before", "Go to the line before.", ("p",)),
-    Command(
-        "changes.next_hunk", Scope.CHANGES, "Next hunk", "Go to the next change.",
-        ("right_square_bracket",), "next hunk",
-    ),
+    Command("changes.next_hunk", Scope.CHANGES, "Next hunk", "Go to the next change.", ("right_square_bracket",), "next hunk"),
     Command("changes.previous_hunk", Scope.CHANGES, "Hunk before", "Go to the change before.", ("left_square_bracket",)),
     Command("changes.split", Scope.CHANGES, "Side by side", "Side by side, or one column.", ("u",), "side by side"),
     Command("changes.by_file", Scope.CHANGES, "By file", "List the session by file or by step.", ("f",)),
     Command(
-        "changes.next_file", Scope.CHANGES, "Next file", "Go to the next file of the difference.",
-        ("right_curly_bracket",), runs="changes_file(1)",
+        "changes.next_file", Scope.CHANGES, "Next file", "Go to the next file of the difference.", ("right_curly_bracket",),
+        runs="changes_file(1)",
     ),
     Command(
-        "changes.previous_file", Scope.CHANGES, "File before", "Go to the file before.",
-        ("left_curly_bracket",), runs="changes_file(-1)",
+        "changes.previous_file", Scope.CHANGES, "File before", "Go to the file before.", ("left_curly_bracket",),
+        runs="changes_file(-1)",
     ),
     Command("changes.fold", Scope.CHANGES, "Equal lines", "Show all equal lines, or leave them out.", ("o",), "equal lines"),
     Command("changes.search", Scope.CHANGES, "Search", "Look for words in the difference.", ("slash",), "search"),
     Command("changes.next_match", Scope.CHANGES, "Next match", "Go to the next match.", ("m",), runs="changes_match(1)"),
     Command(
-        "changes.previous_match", Scope.CHANGES, "Match before", "Go to the match before.",
-        ("M",), runs="changes_match(-1)",
+        "changes.previous_match", Scope.CHANGES, "Match before", "Go to the match before.", ("M",), runs="changes_match(-1)",
     ),
     Command(
         "changes.restore", Scope.CHANGES, "Put file back", "Put the file back to what it was before the step; asks first.",
         ("r",), "put file back",
     ),
     Command(
-        "changes.restore_hunk", Scope.CHANGES, "Put hunk back", "Take only the change in view back; asks first.",
-        ("h",), "put hunk back",
+        "changes.restore_hunk", Scope.CHANGES, "Put hunk back", "Take only the change in view back; asks first.", ("h",),
+        "put hunk back",
     ),
     Command("restore.yes", Scope.RESTORE, "Yes", "Do what is shown.", ("y",), "yes, do this"),
     Command(
-        "restore.talk", Scope.RESTORE, "Conversation only", "Rewind the conversation and leave the files as they are.",
-        ("c",), "conversation only",
+        "restore.talk", Scope.RESTORE, "Conversation only", "Rewind the conversation and leave the files as they are.", ("c",),
+        "conversation only",
     ),
     Command(
-        "restore.look", Scope.RESTORE, "Look", "See all changes of the file that stands against it.",
-        ("d",), "see its changes",
+        "restore.look", Scope.RESTORE, "Look", "See all changes of the file that stands against it.", ("d",), "see its changes",
     ),
     Command("restore.no", Scope.RESTORE, "No", "Leave everything as it is.", ("n",), "no"),
     Command("viewer.search", Scope.VIEWER, "Search", "Look for words in the file.", ("slash",), "search"),
@@ -123,10 +115,7 @@ READING: tuple[Command, ...] = (
         "viewer.mark", Scope.VIEWER, "Mention", "Put the selected lines, or those in view, into the prompt as @path:10-20.",
         ("m",), "mention",
     ),
-    Command(
-        "viewer.wrap", Scope.VIEWER, "Wrap", "Wrap long lines, or cut them.",
-        ("w",), "wrap", runs="focused.toggle_wrap",
-    ),
+    Command("viewer.wrap", Scope.VIEWER, "Wrap", "Wrap long lines, or cut them.", ("w",), "wrap", runs="focused.toggle_wrap"),
     Command("viewer.copy", Scope.VIEWER, "Copy line", "Copy the line.", ("y",)),
     Command("viewer.left", Scope.VIEWER, "Left", "Scroll long lines.", ("left",), runs="focused.scroll_aside_left"),
     Command("viewer.right", Scope.VIEWER, "Right", "Scroll long lines.", ("right",), runs="focused.scroll_aside_right"),
@@ -137,64 +126,63 @@ PANES: tuple[Command, ...] = (
     Command("lines.up", Scope.MOVING, "Up", "Move up.", ("up", "k"), runs="focused.cursor_up"),
     Command("lines.down", Scope.MOVING, "Down", "Move down.", ("down", "j"), runs="focused.cursor_down"),
     Command(
-        "lines.page_up", Scope.MOVING, "Page up", "Move a page up (in the prompt too).",
-        ("pageup", "b"), runs="focused.page_up",
+        "lines.page_up", Scope.MOVING, "Page up", "Move a page up (in the prompt too).", ("pageup", "b"),
+        runs="focused.page_up",
     ),
     Command("lines.page_down", Scope.MOVING, "Page down", "Move a page down.", ("pagedown", "space"), runs="focused.page_down"),
     Command("lines.home", Scope.MOVING, "Beginning", "Go to the beginning.", ("home", "g"), runs="focused.home"),
     Command("lines.end", Scope.MOVING, "End", "Go to the end and follow it.", ("end", "G"), runs="focused.end"),
     Command(
-        "lines.select", Scope.LINES, "Open", "Fold or unfold, open a folder, show a file or a call.",
-        ("enter",), "open", runs="focused.select",
+        "lines.select", Scope.LINES, "Open", "Fold or unfold, open a folder, show a file or a call.", ("enter",), "open",
+        runs="focused.select",
     ),
     Command("lines.copy", Scope.LINES, "Copy", "Copy what the cursor is on.", ("y",), "copy"),
     Command(
-        "chat.next_turn", Scope.LINES, "Next turn", "Go to what you said next.",
-        ("right_curly_bracket",), runs="focused.next_turn",
+        "chat.next_turn", Scope.LINES, "Next turn", "Go to what you said next.", ("right_curly_bracket",),
+        runs="focused.next_turn",
     ),
     Command(
-        "chat.previous_turn", Scope.LINES, "Turn before", "Go to what you said before.",
-        ("left_curly_bracket",), runs="focused.previous_turn",
+        "chat.previous_turn", Scope.LINES, "Turn before", "Go to what you said before.", ("left_curly_bracket",),
+        runs="focused.previous_turn",
     ),
     Command("chat.next_call", Scope.LINES, "Next call", "Go to the next tool call.", ("c",), runs="focused.next_call"),
     Command(
-        "chat.previous_call", Scope.LINES, "Call before", "Go to the tool call before.",
-        ("C",), runs="focused.previous_call",
+        "chat.previous_call", Scope.LINES, "Call before", "Go to the tool call before.", ("C",), runs="focused.previous_call",
     ),
     Command("chat.next_error", Scope.LINES, "Next failure", "Go to the next failure.", ("e",), runs="focused.next_error"),
     Command(
-        "chat.previous_error", Scope.LINES, "Failure before", "Go to the failure before.",
-        ("E",), runs="focused.previous_error",
+        "chat.previous_error", Scope.LINES, "Failure before", "Go to the failure before.", ("E",),
+        runs="focused.previous_error",
     ),
     Command("files.open", Scope.FILES, "Open folder", "Open the folder.", ("right", "l"), runs="focused.expand"),
     Command("files.close", Scope.FILES, "Close folder", "Close the folder.", ("left", "h"), runs="focused.collapse"),
     Command(
-        "files.diff", Scope.FILES, "Difference", "Show how the session changed this file.",
-        ("d",), "diff", runs="screen.files_diff",
+        "files.diff", Scope.FILES, "Difference", "Show how the session changed this file.", ("d",), "diff",
+        runs="screen.files_diff",
     ),
     Command(
-        "files.filter", Scope.FILES, "Find a file", "Type a few characters of a path; enter opens, escape clears.",
-        ("slash",), "find", runs="screen.run_command('files.filter')",
+        "files.filter", Scope.FILES, "Find a file", "Type a few characters of a path; enter opens, escape clears.", ("slash",),
+        "find", runs="screen.run_command('files.filter')",
     ),
     Command(
-        "files.hidden", Scope.FILES, "Ignored files", "Show what ignore rules leave out, or hide it.",
-        ("full_stop", "alt+h"), "ignored", runs="screen.run_command('files.hidden')",
+        "files.hidden", Scope.FILES, "Ignored files", "Show what ignore rules leave out, or hide it.", ("full_stop", "alt+h"),
+        "ignored", runs="screen.run_command('files.hidden')",
     ),
     Command(
-        "files.mark", Scope.FILES, "Mention", "Put the file or folder into the prompt as @path.",
-        ("m",), "mention", runs="screen.run_command('files.mark')",
+        "files.mark", Scope.FILES, "Mention", "Put the file or folder into the prompt as @path.", ("m",), "mention",
+        runs="screen.run_command('files.mark')",
     ),
     Command(
-        "files.edit", Scope.FILES, "Edit", "Open the file in your editor (VISUAL or EDITOR).",
-        ("e",), "edit", runs="screen.run_command('files.edit')",
+        "files.edit", Scope.FILES, "Edit", "Open the file in your editor (VISUAL or EDITOR).", ("e",), "edit",
+        runs="screen.run_command('files.edit')",
     ),
     Command(
-        "log.filter", Scope.LOG, "Filter", "Narrow the log down: words, tool:shell, agent:root, state:failed.",
-        ("slash",), "filter", runs="screen.run_command('log.filter')",
+        "log.filter", Scope.LOG, "Filter", "Narrow the log down: words, tool:shell, agent:root, state:failed.", ("slash",),
+        "filter", runs="screen.run_command('log.filter')",
     ),
     Command(
-        "log.whole", Scope.LOG, "Whole call", "Read a call's arguments and all of its result.",
-        ("w",), "whole call", runs="screen.run_command('log.whole')",
+        "log.whole", Scope.LOG, "Whole call", "Read a call's arguments and all of its result.", ("w",), "whole call",
+        runs="screen.run_command('log.whole')",
     ),
     Command("asking.close", Scope.ASKING, "Close", "Clear what was typed and go back.", ("escape",), "clear", runs="give_up"),
     Command("asking.up", Scope.ASKING, "Row before", "Go to the row before.", ("up",), runs="step(-1)"),
@@ -208,24 +196,23 @@ def _step(name: str, title: str, text: str, *keys: str, hint: str = "") -> Comma
 
 CHAT: tuple[Command, ...] = (
     Command(
-        "chat.find_here", Scope.CHAT, "Search", "Search all of this session, folded parts included.",
-        ("slash",), "search", runs="screen.run_command('chat.find')",
+        "chat.find_here", Scope.CHAT, "Search", "Search all of this session, folded parts included.", ("slash",), "search",
+        runs="screen.run_command('chat.find')",
     ),
     Command(
-        "chat.copy_code", Scope.CHAT, "Copy code", "Copy the code fence at the cursor; once more, the next one.",
-        ("Y",), "copy code", runs="screen.run_command('chat.copy_code')",
+        "chat.copy_code", Scope.CHAT, "Copy code", "Copy the code fence at the cursor; once more, the next one.", ("Y",),
+        "copy code", runs="screen.run_command('chat.copy_code')",
     ),
     Command(
-        "chat.next_change", Scope.CHAT, "Next change", "Go to the next call that changed files.",
-        ("f",), runs="next_change",
+        "chat.next_change", Scope.CHAT, "Next change", "Go to the next call that changed files.", ("f",), runs="next_change",
     ),
     Command(
-        "chat.previous_change", Scope.CHAT, "Change before", "Go to the call before that changed files.",
-        ("F",), runs="previous_change",
+        "chat.previous_change", Scope.CHAT, "Change before", "Go to the call before that changed files.", ("F",),
+        runs="previous_change",
     ),
     Command(
-        "copying.start", Scope.LINES, "Copy mode", "Move a cursor over the text to select and copy some of it.",
-        ("v",), "select", runs="focused.start_copying",
+        "copying.start", Scope.LINES, "Copy mode", "Move a cursor over the text to select and copy some of it.", ("v",),
+        "select", runs="focused.start_copying",
     ),
     Command("changes.select", Scope.CHANGES, "Copy mode", "Select and copy text.", ("v",), runs="focused.start_copying"),
     Command("viewer.select", Scope.VIEWER, "Copy mode", "Select and copy text.", ("v",), runs="focused.start_copying"),
@@ -247,12 +234,11 @@ CHAT: tuple[Command, ...] = (
     _step("leave", "Leave", "Leave the copy mode.", "escape", hint="leave"),
     Command("finding.next", Scope.FINDING, "Next match", "Go to the next match.", ("n",), "next", runs="finding('next')"),
     Command(
-        "finding.previous", Scope.FINDING, "Match before", "Go to the match before.",
-        ("N",), "before", runs="finding('previous')",
+        "finding.previous", Scope.FINDING, "Match before", "Go to the match before.", ("N",), "before",
+        runs="finding('previous')",
     ),
     Command(
-        "finding.end", Scope.FINDING, "End search", "End the search and stay here.",
-        ("escape",), "end", runs="finding('end')",
+        "finding.end", Scope.FINDING, "End search", "End the search and stay here.", ("escape",), "end", runs="finding('end')",
     ),
     Command("searching.go", Scope.SEARCHING, "Go", "Go to the first match.", ("enter",), "go to a match", runs="submit"),
     Command("searching.close", Scope.SEARCHING, "End", "End the search.", ("escape",), "end", runs="close_search"),
@@ -262,8 +248,8 @@ CHAT: tuple[Command, ...] = (
 DIALOGS: tuple[Command, ...] = (
     Command("approve.once", Scope.APPROVAL, "Once", "Let it run this once.", ("y",), "once"),
     Command(
-        "approve.session", Scope.APPROVAL, "This session", "Let it run now and whenever this session asks the same.",
-        ("s",), "this session",
+        "approve.session", Scope.APPROVAL, "This session", "Let it run now and whenever this session asks the same.", ("s",),
+        "this session",
     ),
     Command(
         "approve.always", Scope.APPROVAL, "Always", "Let it run and keep a rule; asks which one and how far it reaches.",
@@ -273,8 +259,7 @@ DIALOGS: tuple[Command, ...] = (
     Command("approve.because", Scope.APPROVAL, "No, because", "Refuse it and tell the model why.", ("f",), "no, because…"),
     Command("approve.edit", Scope.APPROVAL, "Edit", "Change the command; only what you leave there runs.", ("e",), "edit"),
     Command(
-        "approve.why", Scope.APPROVAL, "Why", "Say why it asks and what each answer would grant.",
-        ("question_mark",), "why",
+        "approve.why", Scope.APPROVAL, "Why", "Say why it asks and what each answer would grant.", ("question_mark",), "why",
     ),
     Command(
         "approve.all", Scope.APPROVAL, "All of them", "Read everything that waits in this session and answer it at once.",
@@ -296,8 +281,8 @@ DIALOGS: tuple[Command, ...] = (
     Command("trust.look", Scope.TRUST, "Look", "Show a file that they come from.", ("v",), "look at the file"),
     Command("trust.list", Scope.TRUST, "Trusted", "See what of the folder is trusted by now.", ("l",), "what is trusted"),
     Command(
-        "trusted.revoke", Scope.TRUSTED, "Take back", "Trust nothing of this folder any more, after asking.",
-        ("d",), "take it back",
+        "trusted.revoke", Scope.TRUSTED, "Take back", "Trust nothing of this folder any more, after asking.", ("d",),
+        "take it back",
     ),
     Command("picker.open", Scope.PICKER, "Choose", "Choose the marked line.", ("enter",), "choose", is_first=True),
     Command("picker.up", Scope.PICKER, "Line before", "Mark the line before.", ("up",), is_first=True),
@@ -308,12 +293,12 @@ DIALOGS: tuple[Command, ...] = (
     Command("first.trust", Scope.FIRST_RUN, "Look", "See what the folder brings that waits for your word.", ("t",), "look"),
     Command("first.again", Scope.FIRST_RUN, "Look again", "Look for servers again.", ("r",), "look again"),
     Command(
-        "settings.change", Scope.SETTINGS, "Change", "Change the marked setting in your own config.toml.",
-        ("enter",), "change", is_first=True,
+        "settings.change", Scope.SETTINGS, "Change", "Change the marked setting in your own config.toml.", ("enter",), "change",
+        is_first=True,
     ),
     Command(
-        "settings.reset", Scope.SETTINGS, "Forget", "Take the marked setting out of your own config.toml.",
-        ("delete",), "back to what it was", is_first=True,
+        "settings.reset", Scope.SETTINGS, "Forget", "Take the marked setting out of your own config.toml.", ("delete",),
+        "back to what it was", is_first=True,
     ),
     Command("settings.up", Scope.SETTINGS, "Setting before", "Mark the setting before.", ("up",), is_first=True),
     Command("settings.down", Scope.SETTINGS, "Next setting", "Mark the next setting.", ("down",), is_first=True),
@@ -322,24 +307,23 @@ DIALOGS: tuple[Command, ...] = (
 
 LAYOUT: tuple[Command, ...] = (
     Command(
-        "layout.files", Scope.WORKBENCH, "Hide files", "Hide the files, or show them again (on a wide screen).",
-        ("alt+1",), is_first=True,
+        "layout.files", Scope.WORKBENCH, "Hide files", "Hide the files, or show them again (on a wide screen).", ("alt+1",),
+        is_first=True,
     ),
     Command(
-        "layout.plan", Scope.WORKBENCH, "Hide plan", "Hide the plan, or show it again (on a wide screen).",
-        ("alt+2",), is_first=True,
+        "layout.plan", Scope.WORKBENCH, "Hide plan", "Hide the plan, or show it again (on a wide screen).", ("alt+2",),
+        is_first=True,
     ),
     Command(
-        "layout.log", Scope.WORKBENCH, "Hide log", "Hide the log, or show it again (on a wide screen).",
-        ("alt+3",), is_first=True,
+        "layout.log", Scope.WORKBENCH, "Hide log", "Hide the log, or show it again (on a wide screen).", ("alt+3",),
+        is_first=True,
     ),
     Command(
         "layout.wider", Scope.WORKBENCH, "Wider", "Make the column in focus wider (the files from elsewhere).",
         ("alt+full_stop",), is_first=True,
     ),
     Command(
-        "layout.narrower", Scope.WORKBENCH, "Narrower", "Make the column in focus narrower.",
-        ("alt+comma",), is_first=True,
+        "layout.narrower", Scope.WORKBENCH, "Narrower", "Make the column in focus narrower.", ("alt+comma",), is_first=True,
     ),
     Command(
         "layout.taller", Scope.WORKBENCH, "Taller", "Give the plan more of its column, or the log while it has the focus.",
@@ -349,9 +333,7 @@ LAYOUT: tuple[Command, ...] = (
         "layout.lower", Scope.WORKBENCH, "Lower", "Give the plan less of its column, or the log while it has the focus.",
         ("alt+minus",), is_first=True,
     ),
-    Command(
-        "layout.reset", Scope.WORKBENCH, "Usual layout", "Show all panes at their usual sizes.",
-    ),
+    Command("layout.reset", Scope.WORKBENCH, "Usual layout", "Show all panes at their usual sizes."),
 )  # fmt: skip
 
 
@@ -374,10 +356,7 @@ SESSIONS: tuple[Command, ...] = (
     Command("sessions.down", Scope.SWITCHER, "Next session", "Mark the next line.", ("down", "j"), runs="sessions_move(1)"),
     Command("sessions.page_up", Scope.SWITCHER, "Page up", "Go a page up.", ("pageup",), runs="sessions_page(-1)"),
     Command("sessions.page_down", Scope.SWITCHER, "Page down", "Go a page down.", ("pagedown",), runs="sessions_page(1)"),
-    Command(
-        "sessions.first", Scope.SWITCHER, "First", "Go to the first session.",
-        ("home",), runs="sessions_move(-1000000)",
-    ),
+    Command("sessions.first", Scope.SWITCHER, "First", "Go to the first session.", ("home",), runs="sessions_move(-1000000)"),
     Command("sessions.last", Scope.SWITCHER, "Last", "Go to the last session.", ("end",), runs="sessions_move(1000000)"),
     Command("grid.open", Scope.GRID, "Open", "Go to the session.", ("enter",), "open"),
     Command("grid.answer", Scope.GRID, "Answer", "See what the session waits with and answer it.", ("a",), "answer"),
@@ -410,7 +389,7 @@ MODELS: tuple[Command, ...] = (
     Command("models.use", Scope.MODELS, "Use", "Use the marked model in this session.", ("enter",), "use"),
     Command("models.load", Scope.MODELS, "Load", "Load the marked model, with a window of your own or its.", ("l",), "load"),
     Command(
-        "models.unload", Scope.MODELS, "Unload", "Unload the marked model, or give up its loading or exam.", ("u",), "unload"
+        "models.unload", Scope.MODELS, "Unload", "Unload the marked model, or give up its loading or exam.", ("u",), "unload",
     ),
     Command(
         "models.exam", Scope.MODELS, "Examine", "Measure in a minute how the marked model calls tools best, and its speed.",
@@ -430,8 +409,8 @@ MODELS: tuple[Command, ...] = (
 PLANNING: tuple[Command, ...] = (
     Command("plan.approve", Scope.PLAN, "Approve", "Leave plan mode and let the plan be carried out.", ("y",), "approve"),
     Command(
-        "plan.grant", Scope.PLAN, "Approve and allow", "See which files and commands it names, allow them and approve.",
-        ("g",), "and allow…",
+        "plan.grant", Scope.PLAN, "Approve and allow", "See which files and commands it names, allow them and approve.", ("g",),
+        "and allow…",
     ),
     Command("plan.edit", Scope.PLAN, "Edit", "Change the plan in your editor (VISUAL or EDITOR).", ("e",), "edit"),
     Command("plan.revise", Scope.PLAN, "Change it", "Say what should be different; it is proposed again.", ("f",), "change…"),
@@ -453,15 +432,15 @@ SKILLS: tuple[Command, ...] = (
 
 WINDOW: tuple[Command, ...] = (
     Command(
-        "window.group", Scope.CONTEXT, "Group", "Show what is in the marked group, or hide it.",
-        ("enter",), "group", runs="grouped_fold",
+        "window.group", Scope.CONTEXT, "Group", "Show what is in the marked group, or hide it.", ("enter",), "group",
+        runs="grouped_fold",
     ),
     Command("window.fold", Scope.CONTEXT, "Fold", "Send only the beginning of the marked result.", ("f",), "fold"),
     Command("window.leave_out", Scope.CONTEXT, "Leave out", "Send a line in its place.", ("d",), "leave out"),
     Command("window.back", Scope.CONTEXT, "Bring back", "Send it whole again.", ("b",), "bring back"),
     Command("window.pin", Scope.CONTEXT, "Pin", "Never take it out to make room; once more, let it go.", ("p",), "pin"),
     Command(
-        "cache.group", Scope.CACHE, "Turn", "Show the requests of the marked turn, or hide them.",
-        ("enter",), "turn", runs="grouped_fold",
+        "cache.group", Scope.CACHE, "Turn", "Show the requests of the marked turn, or hide them.", ("enter",), "turn",
+        runs="grouped_fold",
     ),
 )  # fmt: skip

@@ -127,13 +127,13 @@ def _goes_to(workbench: Workbench, pane: str) -> Handler:
     return lambda _: workbench.go_to(pane)
 
 
-class Startup:
+class AppStartup:
     """Makes the workbench ready, opens the host and the first session, and keeps what looks on from then."""
 
     def __init__(self, app: LmtuiApp) -> None:
         self._app, self._workbench = app, app.workbench
-        self.notifier = TerminalNotifier(app.write_to_terminal, app.options.notify, os.environ)
-        self._gc_policy = GcPolicy(lambda: self.notifier.is_quiet)
+        notifier = app.notifier = TerminalNotifier(app.write_to_terminal, app.options.notify, os.environ)
+        self._gc_policy = GcPolicy(lambda: notifier.is_quiet)
         frame_s = SSH_FRAME_S if "SSH_CONNECTION" in os.environ else FRAME_S
         self._router = Router(
             lambda delay_s, callback: call_after(app, delay_s, callback),
@@ -213,7 +213,8 @@ class Startup:
         """Draw, notify and collect: something of a session is another."""
         if self._workbench.children and not self._app.is_leaving:
             self._workbench.draw()
-            self.notifier.look(self._router.views.values(), self._router.active)
+            if self._app.notifier is not None:
+                self._app.notifier.look(self._router.views.values(), self._router.active)
             self._gc_policy.look()
 
     def _ask_soon(self) -> None:

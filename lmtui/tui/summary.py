@@ -27,15 +27,15 @@ def live_summary(view: SessionView, known: SessionSummary | None, now: datetime)
         id=view.session.id,
         title=facts.title,
         state=live_state(facts),
-        model=facts.model,
+        model=facts.model.name,
         created=history[0].time if history else now,
-        updated=now if facts.is_running else (history[-1].time if history else now),
+        updated=now if facts.turn.is_running else (history[-1].time if history else now),
         changed_files=len(facts.changes),
         last_line=waits_for(facts) or facts.last_line,
         is_open=True,
         tokens=usage.prompt_tokens + usage.completion_tokens if usage is not None else 0,
         match=known.match if known is not None else "",
-        wakes=facts.wakes,
+        wakes=facts.turn.wakes,
     )
 
 
@@ -43,11 +43,11 @@ def live_state(facts: SessionState) -> str:
     """Return the state as a list names it."""
     if facts.waits:
         return "waits"
-    if facts.is_running:
+    if facts.turn.is_running:
         return "writing"
-    if facts.wakes is not None:
+    if facts.turn.wakes is not None:
         return TurnReason.WAITING.value
-    return facts.reason.value if facts.reason is not None else "new"
+    return facts.turn.reason.value if facts.turn.reason is not None else "new"
 
 
 def waits_for(facts: SessionState) -> str:
@@ -92,12 +92,12 @@ def activity_text(facts: SessionState, now: datetime) -> str:
         return f"waiting for you: {len(facts.approvals)}"
     if facts.waits:
         return f"a plan waits for you: {first_key(command('plan.ask'))}"
-    if not facts.is_running:
-        if facts.wakes is not None:
-            return f"⏲ wakes {moment_text(facts.wakes, now, LocalZone())}"
-        ending = _ENDINGS.get(facts.reason) if facts.reason else None
+    if not facts.turn.is_running:
+        if facts.turn.wakes is not None:
+            return f"⏲ wakes {moment_text(facts.turn.wakes, now, LocalZone())}"
+        ending = _ENDINGS.get(facts.turn.reason) if facts.turn.reason else None
         return f"idle · {ending}" if ending else "idle"
-    activity = facts.activity
+    activity = facts.turn.activity
     parts = [_doing_text(activity)]
     elapsed_s = max(0.0, (now - activity.since).total_seconds()) if activity.since else 0.0
     if activity.doing is ActivityKind.WRITING:
@@ -142,7 +142,9 @@ def usage_text(facts: SessionState) -> str:
     used = facts.usage.usage.prompt_tokens + facts.usage.usage.completion_tokens
     sign = "≈" if facts.usage.is_estimate else ""
     return (
-        f"{sign}{tokens_text(used)} of {window_text(facts.window_tokens)}" if facts.window_tokens else sign + tokens_text(used)
+        f"{sign}{tokens_text(used)} of {window_text(facts.model.window_tokens)}"
+        if facts.model.window_tokens
+        else sign + tokens_text(used)
     )
 
 
@@ -178,12 +180,12 @@ def header_parts(facts: SessionState | None, folder: Path, first_mode: str, pane
     mode_style = {"auto": "$warning", "plan": "$accent"}.get(mode, "$text-muted")
     if pane:
         name = facts.title or sanitize_line(folder.name)
-        left = [Part(shorten_middle(name, MAX_TITLE_CHARS), "bold", 0), Part(facts.model, "$text-muted", 4)]
+        left = [Part(shorten_middle(name, MAX_TITLE_CHARS), "bold", 0), Part(facts.model.name, "$text-muted", 4)]
         left += [Part(_short_sandbox(facts), sandbox_style(facts), 1), Part(mode, mode_style, 2)]
         tabs = " ".join(f"[{each}]" if each == pane else each for each in PANES)
         return left, [Part(tabs, "$text-muted", 3)]
     left = [Part("lmtui", "bold $accent", 3), Part(sanitize_line(folder_text(folder, Path.home())), "", 0)]
-    window = f"{window_text(facts.window_tokens)} window" if facts.window_tokens else ""
+    window = f"{window_text(facts.model.window_tokens)} window" if facts.model.window_tokens else ""
     right = [Part(_model_text(facts), "", 1), Part(window, "$text-muted", 4)]
     right += [Part(f"sandbox: {sandbox_text(facts)}", sandbox_style(facts), 0), Part(f"mode: {mode}", mode_style, 2)]
     return left, right
@@ -198,7 +200,7 @@ def _short_sandbox(facts: SessionState) -> str:
 
 
 def _model_text(facts: SessionState) -> str:
-    return facts.model or ("server's default" if facts.url else "no model yet")
+    return facts.model.name or ("server's default" if facts.model.url else "no model yet")
 
 
 def sandbox_style(facts: SessionState) -> str:
@@ -232,16 +234,16 @@ def _mark(facts: SessionState, *, is_active: bool) -> Part:
     title = shorten_middle(facts.title or "new", MAX_TITLE_CHARS)
     if facts.waits:
         return Part(f"◐ {title} (waits)", "$warning", 1)
-    sign = "●" if facts.is_running else "○"
+    sign = "●" if facts.turn.is_running else "○"
     return Part(f"{sign} {title}", "$accent" if is_active else "$text-muted", 5)
 
 
 def _activity_style(facts: SessionState) -> str:
     if facts.waits:
         return "bold $warning"
-    if not facts.is_running:
+    if not facts.turn.is_running:
         return "$text-muted"
-    return "$warning" if facts.activity.doing is ActivityKind.RETRYING else "$accent"
+    return "$warning" if facts.turn.activity.doing is ActivityKind.RETRYING else "$accent"
 
 
 def _key_part(command_id: str, rank: int) -> Part:
@@ -252,7 +254,7 @@ def _key_part(command_id: str, rank: int) -> Part:
 def status_text(facts: SessionState, session_id: str) -> str:
     """Return everything that `/status` tells, on one line."""
     sandbox = facts.sandbox.text if facts.sandbox and facts.sandbox.is_weaker else sandbox_text(facts)
-    parts = [facts.workspace, facts.model or "the server's own model", facts.url, f"sandbox {sandbox}"]
+    parts = [facts.workspace, facts.model.name or "the server's own model", facts.model.url, f"sandbox {sandbox}"]
     parts += [f"mode {facts.mode}", f"session {session_id}", usage_text(facts), facts.sandbox.reason if facts.sandbox else ""]
     return " · ".join(sanitize_line(part) for part in parts if part)
 

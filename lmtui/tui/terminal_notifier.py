@@ -75,7 +75,7 @@ class TerminalNotifier:
         """Compare with what was seen last: tell what is new, and bring the title in line."""
         for view in views:
             facts, before = view.facts, self._seen.get(view.session.id, _Seen())
-            now = _Seen(facts.is_running, frozenset(facts.approvals))
+            now = _Seen(facts.turn.is_running, frozenset(facts.approvals))
             if now != before:
                 self._seen[view.session.id] = now
                 text = _news(facts, before, now)
@@ -123,8 +123,8 @@ def title_text(facts: SessionState | None, waiting: int) -> str:
     """Return the window's title: what waits first, then what continues."""
     if facts is None:
         return "lmtui"
-    state = f"{waiting} waiting" if waiting else "working" if facts.is_running else ""
-    mode = "plan mode" if facts.planning.is_on else ""
+    state = f"{waiting} waiting" if waiting else "working" if facts.turn.is_running else ""
+    mode = "plan mode" if facts.work.planning.is_on else ""
     name = _short(facts.title, TITLE_CHARS)
     return " · ".join(part for part in (state, mode, name, "lmtui") if part)
 
@@ -137,8 +137,8 @@ def _news(facts: SessionState, before: _Seen, now: _Seen) -> str:
         return _short(f"{name} waits for you: {request.tool} {request.text.partition(chr(10))[0]}", TEXT_CHARS)
     if before.is_running and facts.waits and facts.proposal is not None:
         return _short(f"{name} waits for you: plan {facts.proposal.proposal.title}", TEXT_CHARS)
-    if before.is_running and not now.is_running and facts.reason in _ENDS:
-        return _short(f"{name}: {_ENDS[facts.reason]}" + (f", {facts.error}" if facts.error else ""), TEXT_CHARS)
+    if before.is_running and not now.is_running and facts.turn.reason in _ENDS:
+        return _short(f"{name}: {_ENDS[facts.turn.reason]}" + (f", {facts.turn.error}" if facts.turn.error else ""), TEXT_CHARS)
     return ""
 
 

@@ -58,7 +58,7 @@ def test_the_facts_are_those_of_a_replay_in_one_go() -> None:
     session.rename("a title")
     feed = SessionView(session, lambda: None)
     assert feed.facts.title == "a title"
-    assert feed.facts.model == "qwen2.5-coder:7b"
+    assert feed.facts.model.name == "qwen2.5-coder:7b"
     while not feed.load(0.01):
         pass
     short = SessionView(FakeSession(), lambda: None)

@@ -170,8 +170,8 @@ class PasteController:
     def _warn_if_blind(self) -> None:
         """Say so where the model in use is known to see no pictures; where nobody knows, they are sent."""
         active = self._workbench.active
-        if active is not None and active.facts.is_blind:
-            self._workbench.say(f"{active.facts.model} sees no pictures; choose another model before you send", "warning")
+        if active is not None and active.facts.model.is_blind:
+            self._workbench.say(f"{active.facts.model.name} sees no pictures; choose another model before you send", "warning")
 
     def _unfold(self, _: str) -> None:
         if not self._workbench.prompt.unfold():

@@ -299,7 +299,7 @@ class PlanController:
         active = self._workbench.active
         if active is not None:
             is_on = active.session.mode is Mode.PLAN
-            active.session.set_mode(active.facts.planning.before if is_on else Mode.PLAN)
+            active.session.set_mode(active.facts.work.planning.before if is_on else Mode.PLAN)
             words = f"plan mode is off: {active.session.mode}" if is_on else "plan mode: only reading, until you approve a plan"
             self._workbench.say(words)
 

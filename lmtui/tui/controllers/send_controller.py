@@ -46,9 +46,9 @@ class Sending:
             if active is not None and active.facts.is_queue_paused:
                 self._workbench.sessions.go_on(active)
             return
-        if event.images and active is not None and active.facts.is_blind:
+        if event.images and active is not None and active.facts.model.is_blind:
             self._workbench.prompt.put_before(event.typed.text)
-            self._workbench.say(f"{active.facts.model} sees no pictures: take them out, or choose another model", "error")
+            self._workbench.say(f"{active.facts.model.name} sees no pictures: take them out, or choose another model", "error")
             return
         self.on_sent(event.typed)
         self._unsent.append(event)

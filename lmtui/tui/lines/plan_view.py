@@ -118,15 +118,15 @@ class PlanView(RowView, can_focus=True, inherit_bindings=False):
 
     def _build(self) -> None:
         facts, width = self._facts, self.content_width - 1
-        plan = facts.plan
+        plan = facts.work.plan
         parts = [
             _listed("PLAN", plan.steps, "step", self._turned, width),
             _listed("TODO", plan.todos, "todo", self._turned, width),
             _task_rows(plan.task, self._turned, width) if plan.task is not None else [],
             [_counter_row(each, width) for each in plan.counters],
-            _agent_rows([*facts.agents.in_order()], width),
-            _job_rows(facts.jobs, self._zone, width),
-            _background_rows(facts.background, width),
+            _agent_rows([*facts.work.agents.in_order()], width),
+            _job_rows(facts.work.jobs, self._zone, width),
+            _background_rows(facts.work.background, width),
         ]
         rows: list[PlanRow] = []
         for part in parts:

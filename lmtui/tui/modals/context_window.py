@@ -37,7 +37,11 @@ TOOLS = "tools"
 def window_head(parts: Sequence[WindowPart], facts: SessionState) -> str:
     """Return how much of the window is used, in words."""
     total = sum(part.tokens for part in parts)
-    window = f" of {window_text(facts.window_tokens)}" if facts.window_tokens else "; the server does not say how large it is"
+    window = (
+        f" of {window_text(facts.model.window_tokens)}"
+        if facts.model.window_tokens
+        else "; the server does not say how large it is"
+    )
     usage = facts.usage
     if usage is None or usage.is_estimate:
         return f"about {tokens_text(total)} tokens{window}"
@@ -372,7 +376,7 @@ class WindowScreen(Grouped):
     def rows(self) -> Sequence[GroupRow]:
         """Return parts and messages as they are now."""
         self._parts = self._use.parts()
-        return window_rows(self._parts, self._facts.window_tokens, self._use.read_s)
+        return window_rows(self._parts, self._facts.model.window_tokens, self._use.read_s)
 
     def about(self, row: GroupRow) -> str:
         """Return what a change of the marked message would cost, before it is made."""

@@ -382,7 +382,7 @@ class ModelController:
         sessions = self._workbench.sessions
         if picked is None or sessions.host is None:
             return
-        if sessions.active is not None and is_same_server(sessions.active.facts.url, picked.url):
+        if sessions.active is not None and is_same_server(sessions.active.facts.model.url, picked.url):
             sessions.active.session.set_model(picked.model)
         else:
             _ = self._workbench.app.run_worker(self._use(sessions.host.servers, picked), group="model-use", exclusive=True)
@@ -409,7 +409,7 @@ class ModelController:
     def is_in_use(self, url: str, model: str) -> bool:
         """Tell whether the session on screen uses a model."""
         active = self._workbench.active
-        return active is not None and active.facts.model == model and is_same_server(active.facts.url, url)
+        return active is not None and active.facts.model.name == model and is_same_server(active.facts.model.url, url)
 
     def load(self, model: ModelId, window_tokens: int) -> None:
         """Begin to load a model."""
@@ -445,7 +445,7 @@ class ModelController:
         self._workers.pop(model, None)
         self._tell(text, is_error=error is not None)
         active = self._workbench.active
-        if error is None and active is not None and not active.facts.role and self.is_in_use(*model):
+        if error is None and active is not None and not active.facts.model.role and self.is_in_use(*model):
             active.session.set_model(model[1])  # the window that is served now is asked for again
 
     def _tell(self, text: str, *, is_error: bool) -> None:

@@ -186,7 +186,7 @@ class Workbench(Screen[None]):
             self._bars.status.show([Part(self._note, "$text-muted")], [])
         else:
             self._bars.status.show(*self.state.status_parts(active, self.sessions.views.values(), now, self._note))
-        is_busy = active is not None and active.facts.is_running and not active.facts.approvals
+        is_busy = active is not None and active.facts.turn.is_running and not active.facts.approvals
         self._bars.spinner.show(is_busy, now)
         if is_busy:
             self._ticker.resume()

@@ -78,7 +78,7 @@ class Panes(Columns):
             if shown.agent is not None:
                 shown.agent.display = each == session_id
         self.plan.show(view.facts)
-        self.files.show_changes(view.facts.changed_files)
+        self.files.show_changes(view.facts.work.changed_files)
 
     def mark_focus(self, focused: str) -> None:
         """Let the title of the pane in focus are out."""
