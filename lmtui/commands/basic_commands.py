@@ -17,9 +17,9 @@ async def show_help(context: CommandContext, _: str) -> OpenView:
         return [
             *(f"/{each.slash[0]} {each.argument}".rstrip() + f": {each.help}" for each in named),
             *await prompt_file_lines(context),
-            "!command runs a shell command of your own; with !! the model is not told of it",
-            "a line that ends in a backslash goes on in the next; three backticks begin and end many lines",
-            "ctrl+c stops the agent; twice it leaves",
+            "!command runs a shell command; !!command hides it from the model",
+            "a line that ends in a backslash continues on the next; three backticks begin and end several lines",
+            "ctrl+c stops the agent; press it again to quit",
         ]
 
     return OpenView("app.help", text=lines)
@@ -29,7 +29,7 @@ async def prompt_file_lines(context: CommandContext) -> list[str]:
     """Return the commands that are Markdown files or prompts of MCP servers."""
     lines = []
     for file in await asyncio.to_thread(context.host.extensions.prompts.found):
-        runs = "" if file.may_run else " (its commands wait for trust: `lmtui config trust`)"
+        runs = "" if file.may_run else " (its commands need trust: `lmtui config trust`)"
         words = sanitize_line(file.problem or file.description)
         lines.append(f"{sanitize_line(file.label)}: {words}{runs}, from {sanitize_line(file.source)}")
     return lines
@@ -42,34 +42,33 @@ async def leave(_context: CommandContext, _: str) -> Leave:
 
 BASIC: tuple[Command, ...] = (
     Command(
-        "app.palette", Scope.APP, "Everything", "Find any command by its name.", ("ctrl+p",), "everything", is_fixed=True,
+        "app.palette", Scope.APP, "Command palette", "Find and run any command.", ("ctrl+p",), "commands", is_fixed=True,
         is_first=True, runs="app.run_command('app.palette')",
     ),
     Command(
-        "app.help", Scope.APP, "Keys and commands", "Show every key and command.", ("f1", "question_mark"), "keys", ("help",),
-        is_fixed=True, runs="app.run_command('app.help')", handler=show_help, instead="`lmtui --help`",
+        "app.help", Scope.APP, "Help", "Show all keys and commands.", ("f1", "question_mark"), "help", ("help",), is_fixed=True,
+        runs="app.run_command('app.help')", handler=show_help, instead="`lmtui --help`",
     ),
     Command(
-        "app.stop", Scope.APP, "Stop or close", "Interrupt the agent, or close what is open.", ("escape",), "stop",
-        is_fixed=True,
+        "app.stop", Scope.APP, "Stop or close", "Stop the agent, or close what is open.", ("escape",), "stop", is_fixed=True,
     ),
-    Command("app.interrupt", Scope.APP, "Interrupt", "Interrupt the agent as escape does.", ("ctrl+c",), is_fixed=True),
+    Command("app.interrupt", Scope.APP, "Interrupt", "Stop the agent, as escape does.", ("ctrl+c",), is_fixed=True),
     Command(
-        "app.leave", Scope.APP, "Quit", "Leave; asks once when an agent works.", ("ctrl+q",), "quit", ("exit", "quit"),
+        "app.leave", Scope.APP, "Quit", "Quit lmtui; asks first if an agent is working.", ("ctrl+q",), "quit", ("exit", "quit"),
         is_fixed=True, is_first=True, handler=leave, instead="`lmtui` (or `lmtui --plain`)",
     ),
     Command(
-        "app.suspend", Scope.APP, "Sleep", "Give the terminal back to the shell; its `fg` wakes lmtui again.", ("ctrl+z",),
+        "app.suspend", Scope.APP, "Suspend", "Suspend lmtui and return to the shell; `fg` resumes it.", ("ctrl+z",),
         is_fixed=True, is_first=True,
     ),
-    Command("app.focus_next", Scope.APP, "Next pane", "Move to the next pane.", ("tab",), is_fixed=True),
-    Command("app.focus_previous", Scope.APP, "Previous pane", "Move to the pane before.", ("shift+tab",), is_fixed=True),
+    Command("app.focus_next", Scope.APP, "Next pane", "Focus the next pane.", ("tab",), is_fixed=True),
+    Command("app.focus_previous", Scope.APP, "Previous pane", "Focus the previous pane.", ("shift+tab",), is_fixed=True),
     Command(
-        "app.theme", Scope.APP, "Theme", "Choose the colours.", slash=("theme",), argument="[name]", values="themes",
+        "app.theme", Scope.APP, "Theme", "Choose a color theme.", slash=("theme",), argument="[name]", values="themes",
         runs="app.run_command('app.theme')",
     ),
     Command(
-        "app.mouse", Scope.APP, "Mouse on or off", "Leave the mouse to the terminal, which then selects text; or take it.",
+        "app.mouse", Scope.APP, "Toggle mouse", "Leave the mouse to the terminal for selecting text, or take it back.",
         ("alt+m",), "mouse", ("mouse",), is_first=True,
     ),
 )  # fmt: skip

@@ -76,7 +76,7 @@ async def use_skill(context: CommandContext, argument: str) -> Result:
         return skill_lines(await skills.found(), skills.promoted())
 
     if not name:
-        return OpenView("skills.show", text=lines, instead="the name of a skill behind it; `lmtui skills` lists them")
+        return OpenView("skills.show", text=lines, instead="`/skill NAME`; `lmtui skills` lists them")
     used = await skills.use(name)
     return Begin(lambda session: session.skills.begin(used, words))
 
@@ -89,7 +89,7 @@ async def promote(_context: CommandContext, argument: str) -> Begin:
 
 # -- MCP servers ----------------------------------------------------------------------------------------------------------
 
-_MCP_FORM = "Say /mcp, or /mcp yes|on|off|restart|tools NAME."
+_MCP_FORM = "Use /mcp, or /mcp yes|on|off|restart|tools NAME."
 
 
 async def control_servers(context: CommandContext, argument: str) -> Result:
@@ -102,7 +102,7 @@ async def control_servers(context: CommandContext, argument: str) -> Result:
 
     async def lines() -> Iterable[str]:
         found = [*map(server_line, servers.servers()), *map(sanitize_line, servers.problems())]
-        return found or ["no MCP servers are named here"]
+        return found or ["no MCP servers configured"]
 
     verb, _, name = argument.strip().partition(" ")
     if not verb:
@@ -121,7 +121,7 @@ async def control_servers(context: CommandContext, argument: str) -> Result:
         case "restart":
             servers.restart(server.name)
         case _:
-            raise UsageError(f"{verb!r} is nothing that can be done with a server", _MCP_FORM)
+            raise UsageError(f"{verb!r} is not an action of a server", _MCP_FORM)
     return Output((f"{sanitize_line(server.name)}: {verb.lower()}",))
 
 
@@ -144,7 +144,7 @@ async def show_jobs(context: CommandContext, _: str) -> OpenView:
 
     async def lines() -> Iterable[str]:
         read = await context.host.jobs.read()
-        return (*job_lines(read.records, context.now()), "`lmtui submit` and `lmtui jobs` in a shell change them")
+        return (*job_lines(read.records, context.now()), "change them with `lmtui submit` and `lmtui jobs` in a shell")
 
     return OpenView("jobs.show", text=lines)
 
@@ -163,7 +163,7 @@ async def add_job(context: CommandContext, text: str) -> Result:
     schedule, task = split_schedule(text)
     if task:
         return await add(task, schedule)
-    return Ask("NEW JOB: WHAT TO DO", ask_when, placeholder="a task, as you would type it")
+    return Ask("NEW JOB: TASK", ask_when, placeholder="a task, as you would type it")
 
 
 def split_schedule(text: str) -> tuple[str, str]:
@@ -181,7 +181,7 @@ async def control_background(context: CommandContext, words: str) -> Output:
     verb, _, identity = words.strip().partition(" ")
     found = [await background.stop(identity)] if verb == "stop" else background.commands()
     listed = tuple(f"{each.id}  {each.state}  {sanitize_line(each.command)}" for each in found)
-    return Output(listed or ("No command runs in the background. The model starts them.",))
+    return Output(listed or ("No commands running in the background.",))
 
 
 def job_lines(records: Sequence[JobRecord], now: datetime) -> Iterator[str]:
@@ -214,35 +214,37 @@ def when_text(job: JobRecord, now: datetime) -> str:
 
 GUIDANCE: tuple[Command, ...] = (
     Command(
-        "guidance.show", Scope.WORKBENCH, "Instructions", "See which AGENTS.md and the like are read, and what they cost.",
-        slash=("instructions",), handler=show_instructions, instead="`lmtui doctor`",
+        "guidance.show", Scope.WORKBENCH, "Instructions",
+        "Show which instruction files are read, such as AGENTS.md, and their size.", slash=("instructions",),
+        handler=show_instructions, instead="`lmtui doctor`",
     ),
     Command(
-        "guidance.persona", Scope.WORKBENCH, "Persona", "See who the agent is told to be.", slash=("soul",),
+        "guidance.persona", Scope.WORKBENCH, "Persona", "Show the persona that the agent is given.", slash=("soul",),
         handler=show_persona, instead=SCREEN,
     ),
     Command(
-        "guidance.draft", Scope.WORKBENCH, "Draft AGENTS.md", "Have the model draft an AGENTS.md from this folder.",
-        slash=("init",), argument="[what matters]", handler=draft_instructions, instead=SCREEN,
+        "guidance.draft", Scope.WORKBENCH, "Draft AGENTS.md", "Ask the model to draft an AGENTS.md for this folder.",
+        slash=("init",), argument="[focus]", handler=draft_instructions, instead=SCREEN,
     ),
     Command(
-        "prompts.show", Scope.WORKBENCH, "Commands of files", "Choose one of the slash commands that are Markdown files.",
-        slash=("commands",), handler=show_prompt_files, instead="`lmtui doctor`",
+        "prompts.show", Scope.WORKBENCH, "Markdown commands",
+        "List the slash commands that are Markdown files, and choose one.", slash=("commands",), handler=show_prompt_files,
+        instead="`lmtui doctor`",
     ),
 )  # fmt: skip
 
 
 JOBS: tuple[Command, ...] = (
     Command(
-        "jobs.show", Scope.WORKBENCH, "Jobs", "See what runs by itself and when; run, pause, remove it, open what came of it.",
+        "jobs.show", Scope.WORKBENCH, "Jobs", "List scheduled jobs; run, pause or remove one, or open its last session.",
         slash=("jobs",), handler=show_jobs, instead="`lmtui jobs`",
     ),
     Command(
-        "jobs.add", Scope.WORKBENCH, "New job", "Let a task run by itself: now, or at a time such as daily 09:00.",
-        slash=("submit",), argument="[daily 09:00: task]", handler=add_job, instead='`lmtui submit "TASK"`',
+        "jobs.add", Scope.WORKBENCH, "New job", "Schedule a task: now, or at a time such as daily 09:00.", slash=("submit",),
+        argument="[daily 09:00: task]", handler=add_job, instead='`lmtui submit "TASK"`',
     ),
     Command(
-        "background.show", Scope.WORKBENCH, "Background commands", "See the commands that run in the background, or stop one.",
+        "background.show", Scope.WORKBENCH, "Background commands", "List the commands running in the background, or stop one.",
         slash=("background",), argument="[stop b1]", handler=control_background, instead=SCREEN,
     ),
 )  # fmt: skip
@@ -250,19 +252,20 @@ JOBS: tuple[Command, ...] = (
 
 MCP: tuple[Command, ...] = (
     Command(
-        "mcp.show", Scope.WORKBENCH, "MCP servers", "See which servers run and where, their tools, what those cost.",
-        slash=("mcp",), argument="[yes|on|off|restart|tools NAME]", handler=control_servers, instead="`lmtui mcp`",
+        "mcp.show", Scope.WORKBENCH, "MCP servers", "List MCP servers with their state, tools and token cost.", slash=("mcp",),
+        argument="[yes|on|off|restart|tools NAME]", handler=control_servers, instead="`lmtui mcp`",
     ),
 )  # fmt: skip
 
 
 SKILLS: tuple[Command, ...] = (
     Command(
-        "skills.show", Scope.WORKBENCH, "Skills", "See which skills there are, or have one followed.",
-        slash=("skill", "skills"), argument="[name words]", values="skills", handler=use_skill,
+        "skills.show", Scope.WORKBENCH, "Skills", "List skills, or use one.", slash=("skill", "skills"), argument="[name text]",
+        values="skills", handler=use_skill,
     ),
     Command(
-        "skills.promote", Scope.WORKBENCH, "Promote", "Let a Python function become a tool of this folder, once you said yes.",
-        slash=("promote",), argument="FILE FUNCTION [name]", handler=promote, instead=SCREEN,
+        "skills.promote", Scope.WORKBENCH, "Promote function",
+        "Make a Python function a tool of this folder, after you approve it.", slash=("promote",),
+        argument="FILE FUNCTION [name]", handler=promote, instead=SCREEN,
     ),
 )  # fmt: skip

@@ -18,8 +18,8 @@ MAX_LISTED = 20
 MODE_NOTES: dict[str, str] = {
     Mode.MANUAL: "asks before everything",
     Mode.NORMAL: "reads freely, asks before changes and commands",
-    Mode.AUTO: "asks nothing; the sandbox is what protects you",
-    Mode.PLAN: "only reads, and plans",
+    Mode.AUTO: "asks nothing; only the sandbox protects you",
+    Mode.PLAN: "reads and plans only",
 }
 
 
@@ -31,11 +31,11 @@ async def list_sessions(context: CommandContext, words: str) -> OpenView:
         context.listed[:] = [each.id for each in found]
         current = context.active.id if context.active is not None else ""
         listed = [
-            f"{number}. {sanitize_line(each.title) or 'without a title'}: {each.state}, "
+            f"{number}. {sanitize_line(each.title) or 'untitled'}: {each.state}, "
             f"{pluralize(each.changed_files, 'file')} changed, id {each.id}{', this one' if each.id == current else ''}"
             for number, each in enumerate(found, 1)
         ]
-        return [*listed, "/resume and a number opens one" if found else "no sessions"]
+        return [*listed, "/resume NUMBER opens one" if found else "no sessions"]
 
     return OpenView("session.list", words, lines)
 
@@ -66,7 +66,7 @@ async def rename(context: CommandContext, title: str) -> Result:
         if not typed:
             return None
         session.rename(typed)
-        return Output((f"the title is {sanitize_line(typed)}",))
+        return Output((f"title: {sanitize_line(typed)}",))
 
     return await take(title) if title else Ask("Title of this session", take, title_of(session))
 
@@ -89,7 +89,7 @@ async def show_status(context: CommandContext, _: str) -> OpenView:
             f"session {session.id}",
             f"folder {sanitize_line(str(context.host.workspace))}",
             f"mode {session.mode.value}",
-            f"the next request holds about {pluralize(tokens, 'token')}",
+            f"next request about {pluralize(tokens, 'token')}",
         )
 
     return OpenView("session.status", text=lines)
@@ -110,23 +110,23 @@ async def choose_mode(context: CommandContext, name: str) -> Result:
 
 SESSIONS: tuple[Command, ...] = (
     Command(
-        "session.list", Scope.WORKBENCH, "Sessions", "See all sessions; open, search, rename, fork, export or delete one.",
-        ("f2",), "sessions", ("sessions",), "[words]", is_first=True, handler=list_sessions, instead="`lmtui sessions`",
+        "session.list", Scope.WORKBENCH, "Sessions", "List all sessions; open, search, rename, fork, export or delete one.",
+        ("f2",), "sessions", ("sessions",), "[text]", is_first=True, handler=list_sessions, instead="`lmtui sessions`",
     ),
     Command(
         "session.resume", Scope.WORKBENCH, "Resume", "Open an earlier session.", slash=("resume",), argument="[id]",
         handler=resume, instead='`lmtui resume ID "TEXT"`',
     ),
     Command(
-        "session.next_waiting", Scope.WORKBENCH, "Next that waits", "Go to the next session that waits for you.", ("f3",),
-        "next waiting", is_first=True,
+        "session.next_waiting", Scope.WORKBENCH, "Next waiting session", "Go to the next session that is waiting for you.",
+        ("f3",), "next waiting", is_first=True,
     ),
     Command(
-        "session.new", Scope.WORKBENCH, "New session", "Start afresh; the sessions so far stay in the list.", ("f4",), "",
+        "session.new", Scope.WORKBENCH, "New session", "Start a new session; earlier sessions stay in the list.", ("f4",), "",
         ("new", "clear"), is_first=True, handler=new_session, instead=SCREEN,
     ),
     Command(
-        "session.id", Scope.WORKBENCH, "Session id", "Show the id of this session.", slash=("session",), handler=show_id,
+        "session.id", Scope.WORKBENCH, "Session ID", "Show the ID of this session.", slash=("session",), handler=show_id,
         instead="`lmtui sessions`",
     ),
     Command(
@@ -134,11 +134,11 @@ SESSIONS: tuple[Command, ...] = (
         handler=rename, instead=SCREEN,
     ),
     Command(
-        "session.status", Scope.WORKBENCH, "Status", "Show folder, model, sandbox, mode and use of the window.",
+        "session.status", Scope.WORKBENCH, "Status", "Show the folder, model, sandbox, mode and context usage.",
         slash=("status",), handler=show_status, instead=SCREEN,
     ),
     Command(
-        "mode.choose", Scope.WORKBENCH, "Permission mode", "How much to ask: manual, normal, auto or plan.", ("f5",), "mode",
+        "mode.choose", Scope.WORKBENCH, "Permission mode", "Choose when to ask: manual, normal, auto or plan.", ("f5",), "mode",
         ("mode",), "LEVEL", is_first=True, values="modes", handler=choose_mode, instead="the option --mode NAME",
     ),
 )  # fmt: skip
@@ -146,28 +146,28 @@ SESSIONS: tuple[Command, ...] = (
 
 MORE_SESSIONS: tuple[Command, ...] = (
     Command(
-        "session.grid", Scope.WORKBENCH, "Sessions side by side", "See all open sessions live, a tile each.", ("alt+g",),
-        "grid", ("grid",), is_first=True,
+        "session.grid", Scope.WORKBENCH, "Session grid", "Show all open sessions side by side.", ("alt+g",), "grid", ("grid",),
+        is_first=True,
     ),
     Command(
         "session.next", Scope.WORKBENCH, "Next session", "Go to the next open session.", ("alt+right",), "", ("next",),
         is_first=True,
     ),
     Command(
-        "session.previous", Scope.WORKBENCH, "Session before", "Go to the open session before.", ("alt+left",), "",
+        "session.previous", Scope.WORKBENCH, "Previous session", "Go to the previous open session.", ("alt+left",), "",
         ("previous",), is_first=True,
     ),
     Command(
-        "session.mark", Scope.WORKBENCH, "Mark session", "Mark this session in all lists, or take the mark away.", ("alt+k",),
-        "mark", ("mark",), is_first=True,
+        "session.mark", Scope.WORKBENCH, "Mark session", "Mark or unmark this session in lists.", ("alt+k",), "mark", ("mark",),
+        is_first=True,
     ),
     Command(
-        "session.fork", Scope.WORKBENCH, "Fork", "Go on in a copy of this session, up to the message under the cursor.",
-        ("alt+f",), "fork", ("fork",), is_first=True,
+        "session.fork", Scope.WORKBENCH, "Fork session",
+        "Continue in a copy of this session, up to the message under the cursor.", ("alt+f",), "fork", ("fork",), is_first=True,
     ),
     Command(
-        "session.export", Scope.WORKBENCH, "Export", "Write this session to a file: md, html or jsonl.", slash=("export",),
-        argument="[md|html|jsonl]", instead="`lmtui export ID`",
+        "session.export", Scope.WORKBENCH, "Export session", "Write this session to a file: md, html or jsonl.",
+        slash=("export",), argument="[md|html|jsonl]", instead="`lmtui export ID`",
     ),
     Command("session.close", Scope.WORKBENCH, "Close session", "Close this session; it stays in the list.", slash=("close",)),
 )  # fmt: skip

@@ -49,7 +49,7 @@ async def show_plan(context: CommandContext, _: str, view: str = "pane.plan") ->
         events = (envelope.event for envelope in reversed(session.history()))
         changed = next((event for event in events if isinstance(event, PlanChanged)), None)
         if changed is None:
-            return ("no plan and no todos yet",)
+            return ("no plan and no to-dos yet",)
         items = (*changed.plan.steps, *changed.plan.todos)
         found = (f"{INDENT}{item.status.value.replace('_', ' ')}: {sanitize_line(item.text)}" for item in items)
         return (*plan_lines(changed), *found)
@@ -101,8 +101,8 @@ async def show_changes(context: CommandContext, path: str) -> OpenView:
     async def lines() -> Iterable[str]:
         total = await _changes(context).total()
         if not path:
-            return [changes_text([change]) for change in total] or ["nothing is changed"]
-        found = [line for change in total if change.path == path for line in quoted(change.diff or "no text")]
+            return [changes_text([change]) for change in total] or ["no changes"]
+        found = [line for change in total if change.path == path for line in quoted(change.diff or "no text diff")]
         return found or [f"this session did not change {sanitize_path(path)}", *(changes_text([change]) for change in total)]
 
     return OpenView("changes.show", path, lines)
@@ -111,7 +111,7 @@ async def show_changes(context: CommandContext, path: str) -> OpenView:
 def _count(typed: str) -> int:
     count = int(typed[:9]) if typed.isascii() and typed.isdigit() else 0
     if typed and not count:
-        raise UsageError(f"how many steps? {sanitize_line(typed)!r} is no number")
+        raise UsageError(f"not a number of steps: {sanitize_line(typed)!r}")
     return count or 1
 
 
@@ -139,7 +139,7 @@ async def choose_model(context: CommandContext, name: str) -> Result:
         for server in await context.host.servers.find():
             found.append(f"{sanitize_line(server.kind)} at {sanitize_line(server.url)}:")
             found += [f"{INDENT}{sanitize_line(model.name)}" for model in server.chat_models]
-        return [*found, "/model and a name takes another of the server in use"]
+        return [*found, "/model NAME switches to another model of the current server"]
 
     if not name or context.active is None:
         return OpenView("model.choose", text=lines)
@@ -167,16 +167,13 @@ async def show_budget(context: CommandContext, words: str) -> Output:
 
 
 PANES_AND_CHANGES: tuple[Command, ...] = (
+    Command("pane.files", Scope.WORKBENCH, "Files", "Go to the workspace files.", ("f6",), "files", ("files",), is_first=True),
     Command(
-        "pane.files", Scope.WORKBENCH, "Files", "Go to the files of the workspace.", ("f6",), "files", ("files",),
-        is_first=True,
-    ),
-    Command(
-        "pane.plan", Scope.WORKBENCH, "Plan and todos", "Go to the plan and the todos.", ("f7",), "plan", ("todo", "todos"),
+        "pane.plan", Scope.WORKBENCH, "Plan and to-dos", "Go to the plan and the to-dos.", ("f7",), "plan", ("todo", "todos"),
         is_first=True, handler=show_plan, instead=SCREEN,
     ),
     Command(
-        "pane.log", Scope.WORKBENCH, "Tool log", "Go to the log of tool calls.", ("f8",), "log", ("log",), is_first=True,
+        "pane.log", Scope.WORKBENCH, "Tool log", "Go to the tool log.", ("f8",), "log", ("log",), is_first=True,
         instead="`lmtui show --audit ID`",
     ),
     Command("pane.chat", Scope.WORKBENCH, "Chat", "Go to the conversation.", ("f9",), "chat", is_first=True),
@@ -185,72 +182,72 @@ PANES_AND_CHANGES: tuple[Command, ...] = (
         ("changes",), "[file]", is_first=True, handler=show_changes, instead="`git diff`, or files_changed of --output json",
     ),
     Command(
-        "undo.last", Scope.WORKBENCH, "Undo", "Take back what the last steps did to files; shows it first.", ("alt+u",), "undo",
-        ("undo",), "[n]", is_first=True, handler=undo, instead=SCREEN,
+        "undo.last", Scope.WORKBENCH, "Undo", "Undo the file changes of the last steps; shows a preview first.", ("alt+u",),
+        "undo", ("undo",), "[n]", is_first=True, handler=undo, instead=SCREEN,
     ),
     Command(
-        "undo.again", Scope.WORKBENCH, "Redo", "Do again what was taken back; shows it first.", ("alt+y",), "redo", ("redo",),
+        "undo.again", Scope.WORKBENCH, "Redo", "Redo what was undone; shows a preview first.", ("alt+y",), "redo", ("redo",),
         "[n]", is_first=True, handler=redo, instead=SCREEN,
     ),
     Command(
-        "undo.rewind", Scope.WORKBENCH, "Rewind", "Go back to before something you said, with the files or without.",
+        "undo.rewind", Scope.WORKBENCH, "Rewind", "Go back to before one of your messages, with or without the files.",
         ("alt+r",), "rewind", ("rewind",), is_first=True,
     ),
     Command(
-        "rules.show", Scope.WORKBENCH, "Permission rules", "See every rule, where it comes from, and revoke one.", ("f12",),
+        "rules.show", Scope.WORKBENCH, "Permission rules", "Show all rules and their sources; revoke a rule.", ("f12",),
         "rules", ("rules", "permissions"), is_first=True, instead="the options --allow and --deny",
     ),
     Command(
-        "trust.show", Scope.WORKBENCH, "Trust this folder",
-        "See what the folder brings that waits for your word, and what you trust; take it back.", ("alt+t",), "trust",
-        ("trust",), is_first=True, instead="`lmtui config trust`",
+        "trust.show", Scope.WORKBENCH, "Workspace trust",
+        "Review what this folder wants to enable, and what you trust; revoke trust.", ("alt+t",), "trust", ("trust",),
+        is_first=True, instead="`lmtui config trust`",
     ),
 )  # fmt: skip
 
 
 SCREEN_ONLY: tuple[Command, ...] = (
     Command(
-        "layout.zoom", Scope.WORKBENCH, "Zoom", "Let the pane in focus fill the screen, or end that.", ("alt+z",), "zoom",
-        ("zoom",), is_first=True,
+        "layout.zoom", Scope.WORKBENCH, "Zoom", "Maximize the focused pane, or restore it.", ("alt+z",), "zoom", ("zoom",),
+        is_first=True,
     ),
     Command(
-        "settings.show", Scope.WORKBENCH, "Settings", "See every setting with its source, and change it.", ("f11", "alt+o"),
-        "settings", ("settings", "config"), is_first=True, instead="`lmtui config`",
+        "settings.show", Scope.WORKBENCH, "Settings", "Show all settings with their sources, and change them.",
+        ("f11", "alt+o"), "settings", ("settings", "config"), is_first=True, instead="`lmtui config`",
     ),
     Command(
-        "perf.toggle", Scope.WORKBENCH, "Performance", "Show frames, stalls and bytes of this screen, or hide them.",
-        ("alt+p",), "", ("perf",), is_first=True,
+        "perf.toggle", Scope.WORKBENCH, "Performance", "Show or hide frames, stalls and bytes written.", ("alt+p",), "",
+        ("perf",), is_first=True,
     ),
     Command(
-        "files.find", Scope.WORKBENCH, "Find a file", "Find a file of the workspace by a few characters of its path.",
-        ("alt+l",), "find a file", ("find-file",), "WORDS", is_first=True,
+        "files.find", Scope.WORKBENCH, "Find file", "Find a workspace file by part of its path.", ("alt+l",), "find a file",
+        ("find-file",), "WORDS", is_first=True,
     ),
     Command(
-        "chat.find", Scope.WORKBENCH, "Search the conversation", "Search all of this session, folded parts included.",
-        ("ctrl+f",), "search", ("search", "find"), "WORDS", is_first=True, instead='`lmtui sessions --search "WORDS"`',
+        "chat.find", Scope.WORKBENCH, "Search conversation", "Search this session, including folded parts.", ("ctrl+f",),
+        "search", ("search", "find"), "WORDS", is_first=True, instead='`lmtui sessions --search "WORDS"`',
     ),
 )  # fmt: skip
 
 
 WINDOW: tuple[Command, ...] = (
     Command(
-        "window.show", Scope.WORKBENCH, "Context", "See what fills the model's window; fold, leave out or pin parts of it.",
+        "window.show", Scope.WORKBENCH, "Context", "Show what fills the context window; fold, leave out or pin parts.",
         ("alt+w",), "context", ("context",), is_first=True,
     ),
     Command(
-        "cache.show", Scope.WORKBENCH, "Cache", "See what of each prompt was reused, read again and new, and why.", ("alt+a",),
-        "", ("cache",), is_first=True,
+        "cache.show", Scope.WORKBENCH, "Cache", "Show which parts of each prompt were cached, reread or new, and why.",
+        ("alt+a",), "", ("cache",), is_first=True,
     ),
     Command(
-        "room.make", Scope.WORKBENCH, "Make room", "Sum up now what the model was sent; words behind it say what matters most.",
-        slash=("compact",), argument="[what matters]", handler=compact, instead=SCREEN,
+        "room.make", Scope.WORKBENCH, "Compact", "Summarize the conversation now; optional text says what to keep.",
+        slash=("compact",), argument="[what to keep]", handler=compact, instead=SCREEN,
     ),
     Command(
-        "budget.show", Scope.WORKBENCH, "Budget", "See or set what this session may spend, such as 3h 200 steps 1.5M tokens.",
+        "budget.show", Scope.WORKBENCH, "Budget", "Show or set the session budget, such as 3h 200 steps 1.5M tokens.",
         slash=("budget",), argument="[budget or off]", handler=show_budget, instead='the option --budget "WORDS"',
     ),
     Command(
-        "deep.begin", Scope.WORKBENCH, "Deep work", "Plan a task and carry it out under a budget, with a report at the end.",
+        "deep.begin", Scope.WORKBENCH, "Deep work", "Plan a task, carry it out within a budget, and report at the end.",
         slash=("deep",), argument="budget task", handler=work_deep, instead='`lmtui plan --approve --budget "WORDS" "TASK"`',
     ),
 )  # fmt: skip
@@ -258,16 +255,16 @@ WINDOW: tuple[Command, ...] = (
 
 PLAN_AND_MODEL: tuple[Command, ...] = (
     Command(
-        "plan.ask", Scope.WORKBENCH, "Plan first", "Plan a task in read-only mode; alone, show the plan that waits for you.",
+        "plan.ask", Scope.WORKBENCH, "Plan", "Plan a task in read-only mode; without a task, show the proposed plan.",
         ("alt+d",), "plan", ("plan",), "[task]", is_first=True, handler=plan_first, instead='`lmtui plan "TASK"`',
     ),
     Command(
-        "model.choose", Scope.WORKBENCH, "Model", "See the models of all servers; take one for this session, load or unload.",
+        "model.choose", Scope.WORKBENCH, "Model", "List the models of all servers; switch this session to one, load or unload.",
         ("alt+e",), "model", ("model", "models"), "[name]", is_first=True, values="models", handler=choose_model,
         instead="the option --model NAME, or `lmtui models`",
     ),
     Command(
-        "calls.show", Scope.WORKBENCH, "Form of calls", "Say in which form the model calls tools and why, or set it by hand.",
+        "calls.show", Scope.WORKBENCH, "Tool call format", "Show the format in which the model calls tools, or set it.",
         slash=("calls",), argument="[form]", values="calls", handler=show_calls, instead="the setting call_form",
     ),
 )  # fmt: skip

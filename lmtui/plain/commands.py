@@ -65,7 +65,9 @@ class PlainCommands:
                 plain.say(*lines)
             case OpenView(text=text, instead=instead):
                 way = f" or use {instead}" if instead else ""
-                missing = f"/{name} needs the full screen: run lmtui without --plain{way}; /help lists what can be done here"
+                missing = (
+                    f"/{name} needs the full screen: run lmtui without --plain{way}; /help lists the commands of plain mode"
+                )
                 plain.say(*plain.loop.wait(_awaited(text)) if text is not None else (missing,))
             case Begin(start=start):
                 plain.act(start)
@@ -94,7 +96,7 @@ class PlainCommands:
         plain = self._plain
         events = [envelope.event for envelope in plain.act(lambda session: session.history())]
         said = [event for event in events if isinstance(event, MessageAdded) and event.text.strip()]
-        title = plain.act(title_of) or "without a title"
+        title = plain.act(title_of) or "untitled"
         plain.say(f"session {plain.session.id}: {title}, {pluralize(len(said), 'message')}")
         if said:
             plain.say("you said last:" if said[-1].role is Role.USER else "lmtui answered last:", *quoted(said[-1].text))
@@ -103,19 +105,21 @@ class PlainCommands:
         plain = self._plain
         plan = plain.loop.wait(_awaited(asked.plan))
         if plan.conflicts:
-            plain.say(f"refused, because these changed since by another hand: {', '.join(map(sanitize_line, plan.conflicts))}")
+            plain.say(f"these files have changed since: {', '.join(map(sanitize_line, plan.conflicts))}")
             return
         plain.say(f"{plan.action} would do this: {changes_text(plan.changes) or 'nothing'}")
         if plan.unkept:
-            plain.say(f"these are replaced, and their current content is lost: {', '.join(map(sanitize_path, plan.unkept))}")
+            plain.say(f"these files are lost for good: {', '.join(map(sanitize_path, plan.unkept))}")
         if plan.left_out:
-            plain.say(f"not kept, so not put back: {', '.join(escape_invisible_line(each) for each in plan.left_out)}")
+            plain.say(
+                f"not in a checkpoint, so not restored: {', '.join(escape_invisible_line(each) for each in plan.left_out)}"
+            )
         plain.terminal.drop_typed()
         changes = plain.session.changes
         if changes is not None and plain.terminal.read("yes or no? ").strip().lower() in ("y", "yes"):
             plain.loop.wait(changes.apply(plan))
         else:
-            plain.say("nothing is changed")
+            plain.say("no changes made")
 
 
 async def _awaited(work: Callable[[], Awaitable[T]]) -> T:

@@ -68,7 +68,7 @@ def ask_for_trust(plain: PlainSession) -> None:
     waiting = plain.host.trust.waiting()
     if not waiting:
         return
-    plain.say("this folder brings settings of its own; they do not hold until you trust them:")
+    plain.say("this folder has its own settings; lmtui ignores them until you trust them:")
     for item in waiting:
         plain.say(f"  {sanitize_line(item.kind)} in {escape_invisible_line(item.source)}: {escape_invisible_line(item.text)}")
         if found := warning((item.text,)):
@@ -89,18 +89,18 @@ def ask_for_trust(plain: PlainSession) -> None:
         if typed:
             plain.host.trust.answer(waiting, is_trusted=typed in YES)
     except LmtuiError as error:
-        plain.say(f"error: {error.full_text()}", "they do not hold")
+        plain.say(f"error: {error.full_text()}", "not trusted; they are ignored")
     else:
-        plain.say("they hold from the next session on" if typed in YES else "they do not hold")
+        plain.say("trusted; they apply from the next session" if typed in YES else "not trusted; they are ignored")
 
 
 CHOICES = {
-    "y": ("yes", "approve it and let it be carried out"),
-    "g": ("grant", "approve it and allow what it names, after a list of that"),
-    "e": ("edit", "change it in your editor (VISUAL or EDITOR)"),
-    "f": ("change", "say what should be different; words may follow at once"),
-    "n": ("no", "drop it; plan mode stays on"),
-    "l": ("later", "leave it waiting; /plan asks again"),
+    "y": ("yes", "approve the plan and carry it out"),
+    "g": ("grant", "review the files and commands that it names, allow them and approve"),
+    "e": ("edit", "edit it in your editor (VISUAL or EDITOR)"),
+    "f": ("change", "request changes; text may follow the letter"),
+    "n": ("no", "reject it; plan mode stays on"),
+    "l": ("later", "leave it pending; /plan asks again"),
 }
 _LETTERS = " ".join(CHOICES)
 
@@ -133,7 +133,7 @@ def ask_plan(plain: PlainSession, edit: Editor | None = None) -> bool:
 
 
 def _show(plain: PlainSession, proposal: Proposal) -> None:
-    plain.say("a plan waits for your word:", *(f"  {line}" for line in proposal_lines(proposal)), "choices:")
+    plain.say("a plan is waiting for your approval:", *(f"  {line}" for line in proposal_lines(proposal)), "choices:")
     plain.say(*(f"  {letter} or {word}: {text}" for letter, (word, text) in CHOICES.items()))
     plain.terminal.drop_typed()  # what was typed before the question was there is no answer to it
 
@@ -164,18 +164,18 @@ def _answer(plain: PlainSession, asked: PlanProposed, proposal: Proposal, letter
                 plain.act(lambda session: session.plans.approve(asked.proposal_id, edited, rules=grants.rules))
                 return True
         case "f":
-            said = words or plain.terminal.read("what should be different? this goes to the model: ").strip()
+            said = words or plain.terminal.read("what should change? (sent to the model): ").strip()
             plain.act(lambda session: session.plans.revise(asked.proposal_id, said))
             return True
         case "n":
             plain.act(lambda session: session.plans.reject(asked.proposal_id))
-            plain.say("the plan is dropped; /mode and a name leaves plan mode")
+            plain.say("plan rejected; /mode NAME leaves plan mode")
             return False
         case "l":
-            plain.say("the plan waits; /plan asks again")
+            plain.say("plan left pending; /plan asks again")
             return False
         case _:
-            plain.say(f"one of these letters, or its word: {_LETTERS}")
+            plain.say(f"answer with one of these letters or its word: {_LETTERS}")
     return None
 
 
@@ -396,10 +396,10 @@ class Console:
 
     def _begin(self, start: PlainStart) -> None:
         host, loop = self._plain.host, self._plain.loop
-        self._terminal.say(f"lmtui, plain mode, in {sanitize_line(str(host.workspace))}. /help says what can be done.")
+        self._terminal.say(f"lmtui, plain mode, in {sanitize_line(str(host.workspace))}. /help lists the commands.")
         if start.is_demo:
             loop.wait(host.start_demo())
-            self._terminal.say(f"the model is a script; the tools and the files in {host.workspace} are real")
+            self._terminal.say(f"the model is scripted; the tools and the files in {host.workspace} are real")
         elif host.setup_note:
             ask_for_server(self._plain)
         elif silent := loop.wait(host.servers.silent_choice()):
@@ -437,7 +437,7 @@ class Console:
                 if is_leaving:
                     raise
                 text, is_leaving = "", True
-                self._terminal.say("\nctrl+c once more leaves")
+                self._terminal.say("\npress ctrl+c again to quit")
 
     def _typed(self) -> str:
         """Read what the user says: a line, lines that end in a backslash, or lines between two fences."""
@@ -461,7 +461,7 @@ class Console:
         if text.startswith("!"):
             command = text.lstrip("!").strip()
             if not command:
-                self._terminal.say("! runs a shell command; with !! the model is not told of it")
+                self._terminal.say("! runs a shell command; !! hides it from the model")
                 return
             self._plain.act(lambda session: session.waiting.run_command(command, is_told=not text.startswith("!!")))
         else:
@@ -496,7 +496,7 @@ class Console:
         self._stops += 1
         if self._stops > 1:
             raise KeyboardInterrupt
-        self._terminal.say("\nstopping; ctrl+c once more leaves")
+        self._terminal.say("\nstopping; press ctrl+c again to quit")
         self._plain.act(lambda session: session.interrupt())
 
     def _tell_waiting(self) -> None:
@@ -531,29 +531,29 @@ class Console:
             letter, words = chosen(request, typed)
             answer = direct_answer(request, letter, words) or self._ask_more(request, letter)
             if not letter:
-                self._terminal.say(f"one of these letters, or its word: {letters}")
+                self._terminal.say(f"answer with one of these letters or its word: {letters}")
         given = answer
         self._plain.act(lambda session: session.answer(request.approval_id, given))
 
     def _ask_more(self, request: ApprovalRequested, letter: str) -> Answer | None:
         match letter:
             case "f":
-                return Answer(Outcome.NO, feedback=self._terminal.read("why not? this goes to the model: ").strip())
+                return Answer(Outcome.NO, feedback=self._terminal.read("why not? (sent to the model): ").strip())
             case "a":
                 return self._ask_grant(request)
             case "e":
                 start = request.text if "\n" not in request.text and request.text.isprintable() else ""
-                edited = self._terminal.read("the command instead, empty goes back: ", start=start)
+                edited = self._terminal.read("edited command (empty to go back): ", start=start)
                 return Answer(Outcome.ONCE, edited=edited if edited != request.text else "") if edited.strip() else None
             case _:
                 return None
 
     def _ask_grant(self, request: ApprovalRequested) -> Answer | None:
         grants = grant_choices(request)
-        self._plain.say("which rule is kept?", *(f"  {number}. {grant}" for number, grant in enumerate(grants, 1)))
-        typed = self._terminal.read("its number, empty goes back: ").strip()
+        self._plain.say("add which rule?", *(f"  {number}. {grant}" for number, grant in enumerate(grants, 1)))
+        typed = self._terminal.read("number (empty to go back): ").strip()
         if not (typed.isdecimal() and 0 < int(typed) <= len(grants)):
-            self._terminal.say("no rule is kept")
+            self._terminal.say("no rule added")
             return None
         grant = grants[int(typed) - 1]
         return Answer(Outcome.ALWAYS, rule=grant.rule, scope=grant.scope)

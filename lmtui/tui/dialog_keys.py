@@ -5,46 +5,44 @@ from __future__ import annotations
 from lmtui.commands.command import Command, Scope
 
 HUNKS: tuple[Command, ...] = (
-    Command("hunks.yes", Scope.HUNKS, "This hunk", "Accept the hunk that is marked and go to the next.", ("y",), "this hunk"),
-    Command("hunks.all", Scope.HUNKS, "All", "Let the whole change happen this once.", ("Y",), "all", runs="approve_once"),
-    Command("hunks.no", Scope.HUNKS, "Not this", "Reject the hunk that is marked and go to the next.", ("n",), "not this"),
-    Command("hunks.none", Scope.HUNKS, "None", "Refuse the whole change.", ("N",), "none", runs="approve_no"),
+    Command("hunks.yes", Scope.HUNKS, "This hunk", "Accept the selected hunk and go to the next.", ("y",), "this hunk"),
+    Command("hunks.all", Scope.HUNKS, "All", "Allow the whole change this once.", ("Y",), "all", runs="approve_once"),
+    Command("hunks.no", Scope.HUNKS, "Not this", "Reject the selected hunk and go to the next.", ("n",), "not this"),
+    Command("hunks.none", Scope.HUNKS, "None", "Deny the whole change.", ("N",), "none", runs="approve_no"),
     Command(
-        "hunks.because", Scope.HUNKS, "No, because", "Refuse the whole change and tell the model why.", ("f",), "no, because…",
+        "hunks.because", Scope.HUNKS, "No, because", "Deny the whole change and tell the model why.", ("f",), "no, because…",
         runs="approve_because",
     ),
     Command("hunks.next", Scope.HUNKS, "Next hunk", "Go to the next hunk.", ("right_square_bracket",), "next hunk"),
     Command(
-        "hunks.mode", Scope.HUNKS, "Mode", "Say why the mode stays as it is while this is asked.", ("shift+tab",),
+        "hunks.mode", Scope.HUNKS, "Mode", "Explain why the mode cannot change during an approval.", ("shift+tab",),
         runs="approve_mode",
     ),
-    Command("hunks.previous", Scope.HUNKS, "Hunk before", "Go to the hunk before.", ("left_square_bracket",), "before"),
+    Command("hunks.previous", Scope.HUNKS, "Previous hunk", "Go to the previous hunk.", ("left_square_bracket",), "previous"),
     Command(
-        "hunks.done", Scope.HUNKS, "Apply", "Apply the accepted hunks; those without an answer are not applied.", ("enter",),
-        "apply",
+        "hunks.done", Scope.HUNKS, "Apply", "Apply the accepted hunks; unanswered hunks are not applied.", ("enter",), "apply",
     ),
     Command(
-        "hunks.split", Scope.HUNKS, "Side by side", "Side by side, or one column.", ("u",), "side by side",
-        runs="approve_split",
+        "hunks.split", Scope.HUNKS, "Side by side", "Toggle side-by-side view.", ("u",), "side by side", runs="approve_split",
     ),
     Command(
-        "hunks.session", Scope.HUNKS, "This session", "Let all of it happen now and whenever this session asks the same.",
+        "hunks.session", Scope.HUNKS, "This session", "Allow the whole change now and whenever this session asks for the same.",
         ("s",), "all this session", runs="approve_session",
     ),
     Command(
-        "hunks.always", Scope.HUNKS, "Always", "Let all of it happen and keep a rule; asks which one and how far it reaches.",
+        "hunks.always", Scope.HUNKS, "Always", "Allow the whole change and add a rule; asks which rule and where it applies.",
         ("a",), "always…", runs="approve_always",
     ),
     Command(
-        "hunks.why", Scope.HUNKS, "Why", "Say why it asks and what each answer would grant.", ("question_mark",), "why",
-        runs="approve_why",
+        "hunks.why", Scope.HUNKS, "Why", "Explain why this needs approval and what each answer allows.", ("question_mark",),
+        "why", runs="approve_why",
     ),
     Command(
-        "hunks.batch", Scope.HUNKS, "All that wait", "Read everything that waits in this session and answer it at once.",
+        "hunks.batch", Scope.HUNKS, "All pending", "Review all pending approvals of this session and answer them together.",
         ("w",), "all that wait…", runs="approve_all",
     ),
     Command(
-        "hunks.later", Scope.HUNKS, "Later", "Leave it waiting and look at something else.", ("l",), "later",
+        "hunks.later", Scope.HUNKS, "Later", "Leave it pending and look at something else.", ("l",), "later",
         runs="approve_later",
     ),
 )  # fmt: skip
@@ -52,7 +50,7 @@ HUNKS: tuple[Command, ...] = (
 
 READING: tuple[Command, ...] = (
     Command("reading.close", Scope.READING, "Back", "Go back to the question.", ("question_mark", "enter"), "back"),
-    Command("changes.open", Scope.CHANGES, "Read", "Go from the list to the difference.", ("enter",), "read"),
+    Command("changes.open", Scope.CHANGES, "Read", "Go from the list to the diff.", ("enter",), "read"),
     Command(
         "changes.steps", Scope.CHANGES, "By step", "Show what each step changed.", ("1",), "steps",
         runs="changes_view('steps')",
@@ -62,63 +60,62 @@ READING: tuple[Command, ...] = (
         runs="changes_view('turns')",
     ),
     Command(
-        "changes.session", Scope.CHANGES, "The whole session", "Show what the session changed in all.", ("3",), "session",
+        "changes.session", Scope.CHANGES, "Whole session", "Show all changes of the session.", ("3",), "session",
         runs="changes_view('session')",
     ),
     Command(
-        "changes.git", Scope.CHANGES, "Against git", "Show what differs from the last commit, untracked files too.", ("4",),
-        "git", runs="changes_view('git')",
+        "changes.git", Scope.CHANGES, "Compare with git",
+        "Show the difference from the last commit, including untracked files.", ("4",), "git", runs="changes_view('git')",
     ),
-    Command("changes.next", Scope.CHANGES, "Next", "Go to the next line of the list.", ("n",)),
-    Command("changes.previous", Scope.CHANGES, "Before", "Go to the line before.", ("p",)),
+    Command("changes.next", Scope.CHANGES, "Next", "Go to the next row of the list.", ("n",)),
+    Command("changes.previous", Scope.CHANGES, "Previous", "Go to the previous row.", ("p",)),
     Command("changes.next_hunk", Scope.CHANGES, "Next hunk", "Go to the next change.", ("right_square_bracket",), "next hunk"),
-    Command("changes.previous_hunk", Scope.CHANGES, "Hunk before", "Go to the change before.", ("left_square_bracket",)),
-    Command("changes.split", Scope.CHANGES, "Side by side", "Side by side, or one column.", ("u",), "side by side"),
-    Command("changes.by_file", Scope.CHANGES, "By file", "List the session by file or by step.", ("f",)),
+    Command("changes.previous_hunk", Scope.CHANGES, "Previous hunk", "Go to the previous change.", ("left_square_bracket",)),
+    Command("changes.split", Scope.CHANGES, "Side by side", "Toggle side-by-side view.", ("u",), "side by side"),
+    Command("changes.by_file", Scope.CHANGES, "By file", "Group the session by file or by step.", ("f",)),
     Command(
-        "changes.next_file", Scope.CHANGES, "Next file", "Go to the next file of the difference.", ("right_curly_bracket",),
+        "changes.next_file", Scope.CHANGES, "Next file", "Go to the next file of the diff.", ("right_curly_bracket",),
         runs="changes_file(1)",
     ),
     Command(
-        "changes.previous_file", Scope.CHANGES, "File before", "Go to the file before.", ("left_curly_bracket",),
+        "changes.previous_file", Scope.CHANGES, "Previous file", "Go to the previous file.", ("left_curly_bracket",),
         runs="changes_file(-1)",
     ),
-    Command("changes.fold", Scope.CHANGES, "Equal lines", "Show all equal lines, or leave them out.", ("o",), "equal lines"),
-    Command("changes.search", Scope.CHANGES, "Search", "Look for words in the difference.", ("slash",), "search"),
+    Command("changes.fold", Scope.CHANGES, "Unchanged lines", "Show or hide unchanged lines.", ("o",), "unchanged lines"),
+    Command("changes.search", Scope.CHANGES, "Search", "Search the diff.", ("slash",), "search"),
     Command("changes.next_match", Scope.CHANGES, "Next match", "Go to the next match.", ("m",), runs="changes_match(1)"),
     Command(
-        "changes.previous_match", Scope.CHANGES, "Match before", "Go to the match before.", ("M",), runs="changes_match(-1)",
+        "changes.previous_match", Scope.CHANGES, "Previous match", "Go to the previous match.", ("M",),
+        runs="changes_match(-1)",
     ),
     Command(
-        "changes.restore", Scope.CHANGES, "Put file back", "Put the file back to what it was before the step; asks first.",
-        ("r",), "put file back",
+        "changes.restore", Scope.CHANGES, "Restore file", "Restore the file to its state before the step; asks first.", ("r",),
+        "restore file",
     ),
     Command(
-        "changes.restore_hunk", Scope.CHANGES, "Put hunk back", "Take only the change in view back; asks first.", ("h",),
-        "put hunk back",
+        "changes.restore_hunk", Scope.CHANGES, "Restore hunk", "Revert only the current hunk; asks first.", ("h",),
+        "restore hunk",
     ),
-    Command("restore.yes", Scope.RESTORE, "Yes", "Do what is shown.", ("y",), "yes, do this"),
+    Command("restore.yes", Scope.RESTORE, "Yes", "Apply the preview.", ("y",), "yes, do this"),
     Command(
-        "restore.talk", Scope.RESTORE, "Conversation only", "Rewind the conversation and leave the files as they are.", ("c",),
+        "restore.talk", Scope.RESTORE, "Conversation only", "Rewind the conversation and keep the files.", ("c",),
         "conversation only",
     ),
-    Command(
-        "restore.look", Scope.RESTORE, "Look", "See all changes of the file that stands against it.", ("d",), "see its changes",
-    ),
-    Command("restore.no", Scope.RESTORE, "No", "Leave everything as it is.", ("n",), "no"),
-    Command("viewer.search", Scope.VIEWER, "Search", "Look for words in the file.", ("slash",), "search"),
+    Command("restore.look", Scope.RESTORE, "Show", "Show all changes of the conflicting file.", ("d",), "see its changes"),
+    Command("restore.no", Scope.RESTORE, "No", "Change nothing.", ("n",), "no"),
+    Command("viewer.search", Scope.VIEWER, "Search", "Search the file.", ("slash",), "search"),
     Command("viewer.next", Scope.VIEWER, "Next match", "Go to the next match.", ("n",), "next"),
-    Command("viewer.previous", Scope.VIEWER, "Match before", "Go to the match before.", ("N",)),
-    Command("viewer.line", Scope.VIEWER, "Go to line", "Go to a line by its number.", ("colon",), "line"),
-    Command("viewer.edit", Scope.VIEWER, "Edit", "Open the file in your own editor, at the line.", ("e",), "edit"),
+    Command("viewer.previous", Scope.VIEWER, "Previous match", "Go to the previous match.", ("N",)),
+    Command("viewer.line", Scope.VIEWER, "Go to line", "Go to a line by number.", ("colon",), "line"),
+    Command("viewer.edit", Scope.VIEWER, "Edit", "Open the file in your editor at this line.", ("e",), "edit"),
     Command(
-        "viewer.mark", Scope.VIEWER, "Mention", "Put the selected lines, or those in view, into the prompt as @path:10-20.",
-        ("m",), "mention",
+        "viewer.mark", Scope.VIEWER, "Mention", "Insert the selected or visible lines into the prompt as @path:10-20.", ("m",),
+        "mention",
     ),
-    Command("viewer.wrap", Scope.VIEWER, "Wrap", "Wrap long lines, or cut them.", ("w",), "wrap", runs="focused.toggle_wrap"),
+    Command("viewer.wrap", Scope.VIEWER, "Wrap", "Wrap or truncate long lines.", ("w",), "wrap", runs="focused.toggle_wrap"),
     Command("viewer.copy", Scope.VIEWER, "Copy line", "Copy the line.", ("y",)),
-    Command("viewer.left", Scope.VIEWER, "Left", "Scroll long lines.", ("left",), runs="focused.scroll_aside_left"),
-    Command("viewer.right", Scope.VIEWER, "Right", "Scroll long lines.", ("right",), runs="focused.scroll_aside_right"),
+    Command("viewer.left", Scope.VIEWER, "Left", "Scroll left.", ("left",), runs="focused.scroll_aside_left"),
+    Command("viewer.right", Scope.VIEWER, "Right", "Scroll right.", ("right",), runs="focused.scroll_aside_right"),
 )  # fmt: skip
 
 
@@ -130,46 +127,46 @@ PANES: tuple[Command, ...] = (
         runs="focused.page_up",
     ),
     Command("lines.page_down", Scope.MOVING, "Page down", "Move a page down.", ("pagedown", "space"), runs="focused.page_down"),
-    Command("lines.home", Scope.MOVING, "Beginning", "Go to the beginning.", ("home", "g"), runs="focused.home"),
-    Command("lines.end", Scope.MOVING, "End", "Go to the end and follow it.", ("end", "G"), runs="focused.end"),
+    Command("lines.home", Scope.MOVING, "Top", "Go to the top.", ("home", "g"), runs="focused.home"),
+    Command("lines.end", Scope.MOVING, "End", "Go to the end and follow new output.", ("end", "G"), runs="focused.end"),
     Command(
-        "lines.select", Scope.LINES, "Open", "Fold or unfold, open a folder, show a file or a call.", ("enter",), "open",
+        "lines.select", Scope.LINES, "Open", "Expand or collapse, or open a folder, file or call.", ("enter",), "open",
         runs="focused.select",
     ),
-    Command("lines.copy", Scope.LINES, "Copy", "Copy what the cursor is on.", ("y",), "copy"),
+    Command("lines.copy", Scope.LINES, "Copy", "Copy the item under the cursor.", ("y",), "copy"),
     Command(
-        "chat.next_turn", Scope.LINES, "Next turn", "Go to what you said next.", ("right_curly_bracket",),
+        "chat.next_turn", Scope.LINES, "Next turn", "Go to your next message.", ("right_curly_bracket",),
         runs="focused.next_turn",
     ),
     Command(
-        "chat.previous_turn", Scope.LINES, "Turn before", "Go to what you said before.", ("left_curly_bracket",),
+        "chat.previous_turn", Scope.LINES, "Previous turn", "Go to your previous message.", ("left_curly_bracket",),
         runs="focused.previous_turn",
     ),
     Command("chat.next_call", Scope.LINES, "Next call", "Go to the next tool call.", ("c",), runs="focused.next_call"),
     Command(
-        "chat.previous_call", Scope.LINES, "Call before", "Go to the tool call before.", ("C",), runs="focused.previous_call",
+        "chat.previous_call", Scope.LINES, "Previous call", "Go to the previous tool call.", ("C",),
+        runs="focused.previous_call",
     ),
     Command("chat.next_error", Scope.LINES, "Next failure", "Go to the next failure.", ("e",), runs="focused.next_error"),
     Command(
-        "chat.previous_error", Scope.LINES, "Failure before", "Go to the failure before.", ("E",),
+        "chat.previous_error", Scope.LINES, "Previous failure", "Go to the previous failure.", ("E",),
         runs="focused.previous_error",
     ),
     Command("files.open", Scope.FILES, "Open folder", "Open the folder.", ("right", "l"), runs="focused.expand"),
     Command("files.close", Scope.FILES, "Close folder", "Close the folder.", ("left", "h"), runs="focused.collapse"),
     Command(
-        "files.diff", Scope.FILES, "Difference", "Show how the session changed this file.", ("d",), "diff",
-        runs="screen.files_diff",
+        "files.diff", Scope.FILES, "Diff", "Show how this session changed the file.", ("d",), "diff", runs="screen.files_diff",
     ),
     Command(
-        "files.filter", Scope.FILES, "Find a file", "Type a few characters of a path; enter opens, escape clears.", ("slash",),
-        "find", runs="screen.run_command('files.filter')",
+        "files.filter", Scope.FILES, "Find file", "Type part of a path; enter opens, escape clears.", ("slash",), "find",
+        runs="screen.run_command('files.filter')",
     ),
     Command(
-        "files.hidden", Scope.FILES, "Ignored files", "Show what ignore rules leave out, or hide it.", ("full_stop", "alt+h"),
-        "ignored", runs="screen.run_command('files.hidden')",
+        "files.hidden", Scope.FILES, "Toggle ignored files", "Show or hide the files that ignore rules exclude.",
+        ("full_stop", "alt+h"), "ignored", runs="screen.run_command('files.hidden')",
     ),
     Command(
-        "files.mark", Scope.FILES, "Mention", "Put the file or folder into the prompt as @path.", ("m",), "mention",
+        "files.mark", Scope.FILES, "Mention", "Insert the file or folder into the prompt as @path.", ("m",), "mention",
         runs="screen.run_command('files.mark')",
     ),
     Command(
@@ -177,15 +174,15 @@ PANES: tuple[Command, ...] = (
         runs="screen.run_command('files.edit')",
     ),
     Command(
-        "log.filter", Scope.LOG, "Filter", "Narrow the log down: words, tool:shell, agent:root, state:failed.", ("slash",),
-        "filter", runs="screen.run_command('log.filter')",
+        "log.filter", Scope.LOG, "Filter", "Filter the log: text, tool:shell, agent:root, state:failed.", ("slash",), "filter",
+        runs="screen.run_command('log.filter')",
     ),
     Command(
-        "log.whole", Scope.LOG, "Whole call", "Read a call's arguments and all of its result.", ("w",), "whole call",
+        "log.whole", Scope.LOG, "Show call", "Show a call's arguments and its whole result.", ("w",), "whole call",
         runs="screen.run_command('log.whole')",
     ),
-    Command("asking.close", Scope.ASKING, "Close", "Clear what was typed and go back.", ("escape",), "clear", runs="give_up"),
-    Command("asking.up", Scope.ASKING, "Row before", "Go to the row before.", ("up",), runs="step(-1)"),
+    Command("asking.close", Scope.ASKING, "Close", "Clear the text and go back.", ("escape",), "clear", runs="give_up"),
+    Command("asking.up", Scope.ASKING, "Previous row", "Go to the previous row.", ("up",), runs="step(-1)"),
     Command("asking.down", Scope.ASKING, "Next row", "Go to the next row.", ("down",), runs="step(1)"),
 )  # fmt: skip
 
@@ -196,23 +193,23 @@ def _step(name: str, title: str, text: str, *keys: str, hint: str = "") -> Comma
 
 CHAT: tuple[Command, ...] = (
     Command(
-        "chat.find_here", Scope.CHAT, "Search", "Search all of this session, folded parts included.", ("slash",), "search",
+        "chat.find_here", Scope.CHAT, "Search", "Search this session, including folded parts.", ("slash",), "search",
         runs="screen.run_command('chat.find')",
     ),
     Command(
-        "chat.copy_code", Scope.CHAT, "Copy code", "Copy the code fence at the cursor; once more, the next one.", ("Y",),
+        "chat.copy_code", Scope.CHAT, "Copy code", "Copy the code block at the cursor; press again for the next one.", ("Y",),
         "copy code", runs="screen.run_command('chat.copy_code')",
     ),
     Command(
         "chat.next_change", Scope.CHAT, "Next change", "Go to the next call that changed files.", ("f",), runs="next_change",
     ),
     Command(
-        "chat.previous_change", Scope.CHAT, "Change before", "Go to the call before that changed files.", ("F",),
+        "chat.previous_change", Scope.CHAT, "Previous change", "Go to the previous call that changed files.", ("F",),
         runs="previous_change",
     ),
     Command(
-        "copying.start", Scope.LINES, "Copy mode", "Move a cursor over the text to select and copy some of it.", ("v",),
-        "select", runs="focused.start_copying",
+        "copying.start", Scope.LINES, "Copy mode", "Move a cursor to select and copy text.", ("v",), "select",
+        runs="focused.start_copying",
     ),
     Command("changes.select", Scope.CHANGES, "Copy mode", "Select and copy text.", ("v",), runs="focused.start_copying"),
     Command("viewer.select", Scope.VIEWER, "Copy mode", "Select and copy text.", ("v",), runs="focused.start_copying"),
@@ -220,227 +217,233 @@ CHAT: tuple[Command, ...] = (
     _step("right", "Right", "Move the cursor right.", "right", "l"),
     _step("up", "Up", "Move the cursor up.", "up", "k"),
     _step("down", "Down", "Move the cursor down.", "down", "j"),
-    _step("word", "Word", "Go to the next word.", "w"),
-    _step("word_back", "Word back", "Go to the word before.", "b"),
-    _step("line_start", "Line start", "Go to the beginning of the line.", "0", "home"),
+    _step("word", "Next word", "Go to the next word.", "w"),
+    _step("word_back", "Previous word", "Go to the previous word.", "b"),
+    _step("line_start", "Line start", "Go to the start of the line.", "0", "home"),
     _step("line_end", "Line end", "Go to the end of the line.", "dollar_sign", "end"),
-    _step("page_up", "Page up", "Go a page up.", "pageup"),
-    _step("page_down", "Page down", "Go a page down.", "pagedown", "space"),
+    _step("page_up", "Page up", "Move a page up.", "pageup"),
+    _step("page_down", "Page down", "Move a page down.", "pagedown", "space"),
     _step("first", "First line", "Go to the first line.", "g"),
     _step("last", "Last line", "Go to the last line.", "G"),
-    _step("mark", "Mark", "Select from here on; once more, select nothing.", "v", hint="mark"),
-    _step("lines", "Whole lines", "Select whole lines from here on.", "V", hint="lines"),
-    _step("copy", "Copy", "Copy what is selected, or this line, and leave.", "y", "enter", hint="copy"),
-    _step("leave", "Leave", "Leave the copy mode.", "escape", hint="leave"),
+    _step("mark", "Select", "Start a selection here, or clear it.", "v", hint="mark"),
+    _step("lines", "Select lines", "Select whole lines from here.", "V", hint="lines"),
+    _step("copy", "Copy", "Copy the selection, or this line, and leave copy mode.", "y", "enter", hint="copy"),
+    _step("leave", "Leave", "Leave copy mode.", "escape", hint="leave"),
     Command("finding.next", Scope.FINDING, "Next match", "Go to the next match.", ("n",), "next", runs="finding('next')"),
     Command(
-        "finding.previous", Scope.FINDING, "Match before", "Go to the match before.", ("N",), "before",
+        "finding.previous", Scope.FINDING, "Previous match", "Go to the previous match.", ("N",), "previous",
         runs="finding('previous')",
     ),
     Command(
         "finding.end", Scope.FINDING, "End search", "End the search and stay here.", ("escape",), "end", runs="finding('end')",
     ),
     Command("searching.go", Scope.SEARCHING, "Go", "Go to the first match.", ("enter",), "go to a match", runs="submit"),
-    Command("searching.close", Scope.SEARCHING, "End", "End the search.", ("escape",), "end", runs="close_search"),
+    Command("searching.close", Scope.SEARCHING, "Cancel", "Cancel the search.", ("escape",), "end", runs="close_search"),
 )  # fmt: skip
 
 
 DIALOGS: tuple[Command, ...] = (
-    Command("approve.once", Scope.APPROVAL, "Once", "Let it run this once.", ("y",), "once"),
+    Command("approve.once", Scope.APPROVAL, "Once", "Allow it this once.", ("y",), "once"),
     Command(
-        "approve.session", Scope.APPROVAL, "This session", "Let it run now and whenever this session asks the same.", ("s",),
+        "approve.session", Scope.APPROVAL, "This session", "Allow it now and whenever this session asks for the same.", ("s",),
         "this session",
     ),
     Command(
-        "approve.always", Scope.APPROVAL, "Always", "Let it run and keep a rule; asks which one and how far it reaches.",
-        ("a",), "always…",
+        "approve.always", Scope.APPROVAL, "Always", "Allow it and add a rule; asks which rule and where it applies.", ("a",),
+        "always…",
     ),
-    Command("approve.no", Scope.APPROVAL, "No", "Refuse it.", ("n",), "no"),
-    Command("approve.because", Scope.APPROVAL, "No, because", "Refuse it and tell the model why.", ("f",), "no, because…"),
-    Command("approve.edit", Scope.APPROVAL, "Edit", "Change the command; only what you leave there runs.", ("e",), "edit"),
+    Command("approve.no", Scope.APPROVAL, "No", "Deny it.", ("n",), "no"),
+    Command("approve.because", Scope.APPROVAL, "No, because", "Deny it and tell the model why.", ("f",), "no, because…"),
+    Command("approve.edit", Scope.APPROVAL, "Edit", "Edit the command; only the edited text runs.", ("e",), "edit"),
     Command(
-        "approve.why", Scope.APPROVAL, "Why", "Say why it asks and what each answer would grant.", ("question_mark",), "why",
+        "approve.why", Scope.APPROVAL, "Why", "Explain why this needs approval and what each answer allows.",
+        ("question_mark",), "why",
     ),
     Command(
-        "approve.all", Scope.APPROVAL, "All of them", "Read everything that waits in this session and answer it at once.",
+        "approve.all", Scope.APPROVAL, "All pending", "Review all pending approvals of this session and answer them together.",
         ("Y",), "all that wait…",
     ),
-    Command("approve.later", Scope.APPROVAL, "Later", "Leave it waiting and look at something else.", ("l",), "later"),
-    Command("approve.mode", Scope.APPROVAL, "Mode", "Say why the mode stays as it is while this is asked.", ("shift+tab",)),
-    Command("approve.split", Scope.APPROVAL, "Side by side", "Side by side, or one column.", ("u",), "side by side"),
+    Command("approve.later", Scope.APPROVAL, "Later", "Leave it pending and look at something else.", ("l",), "later"),
+    Command("approve.mode", Scope.APPROVAL, "Mode", "Explain why the mode cannot change during an approval.", ("shift+tab",)),
+    Command("approve.split", Scope.APPROVAL, "Side by side", "Toggle side-by-side view.", ("u",), "side by side"),
     *HUNKS,
-    Command("grant.choose", Scope.GRANT, "Grant", "Let it run and keep the marked rule.", ("enter",), "grant", is_first=True),
-    Command("edit.send", Scope.EDIT, "Run", "Run what stands there, this once.", ("enter",), "run this once", is_first=True),
-    Command("edit.newline", Scope.EDIT, "New line", "Begin another line.", ("ctrl+j",), "line", is_first=True),
-    Command("batch.once", Scope.BATCH, "All once", "Let all that is listed run this once.", ("y",), "yes to all, once"),
-    Command("batch.no", Scope.BATCH, "None", "Refuse all that is listed.", ("n",), "no to all"),
-    Command("rules.revoke", Scope.RULES, "Revoke", "Take the marked rule back, after asking.", ("d",), "revoke"),
-    Command("trust.yes", Scope.TRUST, "Trust", "Let these hold from now on.", ("t",), "trust these"),
-    Command("trust.no", Scope.TRUST, "Not now", "Go on without them.", ("n",), "not now"),
+    Command("grant.choose", Scope.GRANT, "Allow", "Allow it and add the selected rule.", ("enter",), "grant", is_first=True),
+    Command("edit.send", Scope.EDIT, "Run", "Run this text once.", ("enter",), "run this once", is_first=True),
+    Command("edit.newline", Scope.EDIT, "New line", "Insert a new line.", ("ctrl+j",), "line", is_first=True),
+    Command("batch.once", Scope.BATCH, "Allow all", "Allow everything in the list this once.", ("y",), "yes to all, once"),
+    Command("batch.no", Scope.BATCH, "Deny all", "Deny everything in the list.", ("n",), "no to all"),
+    Command("rules.revoke", Scope.RULES, "Revoke", "Revoke the selected rule; asks first.", ("d",), "revoke"),
+    Command("trust.yes", Scope.TRUST, "Trust", "Trust these from now on.", ("t",), "trust these"),
+    Command("trust.no", Scope.TRUST, "Not now", "Continue without them.", ("n",), "not now"),
     Command("trust.reach", Scope.TRUST, "Servers", "Choose where a server runs.", ("s",), "where a server runs…"),
-    Command("trust.look", Scope.TRUST, "Look", "Show a file that they come from.", ("v",), "look at the file"),
-    Command("trust.list", Scope.TRUST, "Trusted", "See what of the folder is trusted by now.", ("l",), "what is trusted"),
-    Command(
-        "trusted.revoke", Scope.TRUSTED, "Take back", "Trust nothing of this folder any more, after asking.", ("d",),
-        "take it back",
-    ),
-    Command("picker.open", Scope.PICKER, "Choose", "Choose the marked line.", ("enter",), "choose", is_first=True),
-    Command("picker.up", Scope.PICKER, "Line before", "Mark the line before.", ("up",), is_first=True),
-    Command("picker.down", Scope.PICKER, "Next line", "Mark the next line.", ("down",), is_first=True),
+    Command("trust.look", Scope.TRUST, "Show file", "Show a file that they come from.", ("v",), "look at the file"),
+    Command("trust.list", Scope.TRUST, "Trusted", "Show what is trusted in this folder.", ("l",), "what is trusted"),
+    Command("trusted.revoke", Scope.TRUSTED, "Revoke", "Revoke all trust in this folder; asks first.", ("d",), "revoke"),
+    Command("picker.open", Scope.PICKER, "Choose", "Choose the selected row.", ("enter",), "choose", is_first=True),
+    Command("picker.up", Scope.PICKER, "Previous row", "Select the previous row.", ("up",), is_first=True),
+    Command("picker.down", Scope.PICKER, "Next row", "Select the next row.", ("down",), is_first=True),
     Command("confirm.yes", Scope.CONFIRM, "Yes", "Do it.", ("y",), "yes"),
-    Command("confirm.no", Scope.CONFIRM, "No", "Leave everything as it is.", ("n",), "no"),
-    Command("first.start", Scope.FIRST_RUN, "Start", "Use the marked line.", ("enter",), "start"),
-    Command("first.trust", Scope.FIRST_RUN, "Look", "See what the folder brings that waits for your word.", ("t",), "look"),
-    Command("first.again", Scope.FIRST_RUN, "Look again", "Look for servers again.", ("r",), "look again"),
+    Command("confirm.no", Scope.CONFIRM, "No", "Change nothing.", ("n",), "no"),
+    Command("first.start", Scope.FIRST_RUN, "Start", "Use the selected model.", ("enter",), "start"),
+    Command("first.trust", Scope.FIRST_RUN, "Review", "Review what this folder wants to enable.", ("t",), "look"),
+    Command("first.again", Scope.FIRST_RUN, "Search again", "Search for servers again.", ("r",), "search again"),
     Command(
-        "settings.change", Scope.SETTINGS, "Change", "Change the marked setting in your own config.toml.", ("enter",), "change",
+        "settings.change", Scope.SETTINGS, "Change", "Change the selected setting in your config.toml.", ("enter",), "change",
         is_first=True,
     ),
     Command(
-        "settings.reset", Scope.SETTINGS, "Forget", "Take the marked setting out of your own config.toml.", ("delete",),
-        "back to what it was", is_first=True,
+        "settings.reset", Scope.SETTINGS, "Reset", "Remove the selected setting from your config.toml.", ("delete",), "reset",
+        is_first=True,
     ),
-    Command("settings.up", Scope.SETTINGS, "Setting before", "Mark the setting before.", ("up",), is_first=True),
-    Command("settings.down", Scope.SETTINGS, "Next setting", "Mark the next setting.", ("down",), is_first=True),
+    Command("settings.up", Scope.SETTINGS, "Previous setting", "Select the previous setting.", ("up",), is_first=True),
+    Command("settings.down", Scope.SETTINGS, "Next setting", "Select the next setting.", ("down",), is_first=True),
 )  # fmt: skip
 
 
 LAYOUT: tuple[Command, ...] = (
     Command(
-        "layout.files", Scope.WORKBENCH, "Hide files", "Hide the files, or show them again (on a wide screen).", ("alt+1",),
+        "layout.files", Scope.WORKBENCH, "Toggle files", "Hide or show the files (on a wide screen).", ("alt+1",),
         is_first=True,
     ),
     Command(
-        "layout.plan", Scope.WORKBENCH, "Hide plan", "Hide the plan, or show it again (on a wide screen).", ("alt+2",),
-        is_first=True,
+        "layout.plan", Scope.WORKBENCH, "Toggle plan", "Hide or show the plan (on a wide screen).", ("alt+2",), is_first=True,
     ),
+    Command("layout.log", Scope.WORKBENCH, "Toggle log", "Hide or show the log (on a wide screen).", ("alt+3",), is_first=True),
     Command(
-        "layout.log", Scope.WORKBENCH, "Hide log", "Hide the log, or show it again (on a wide screen).", ("alt+3",),
-        is_first=True,
-    ),
-    Command(
-        "layout.wider", Scope.WORKBENCH, "Wider", "Make the column in focus wider (the files from elsewhere).",
+        "layout.wider", Scope.WORKBENCH, "Widen column", "Make the focused column wider (from the conversation: the files).",
         ("alt+full_stop",), is_first=True,
     ),
     Command(
-        "layout.narrower", Scope.WORKBENCH, "Narrower", "Make the column in focus narrower.", ("alt+comma",), is_first=True,
+        "layout.narrower", Scope.WORKBENCH, "Narrow column", "Make the focused column narrower.", ("alt+comma",), is_first=True,
     ),
     Command(
-        "layout.taller", Scope.WORKBENCH, "Taller", "Give the plan more of its column, or the log while it has the focus.",
+        "layout.taller", Scope.WORKBENCH, "Make plan taller", "Give the plan more height, or the log while it is focused.",
         ("alt+equals_sign",), is_first=True,
     ),
     Command(
-        "layout.lower", Scope.WORKBENCH, "Lower", "Give the plan less of its column, or the log while it has the focus.",
+        "layout.lower", Scope.WORKBENCH, "Make plan shorter", "Give the plan less height, or the log while it is focused.",
         ("alt+minus",), is_first=True,
     ),
-    Command("layout.reset", Scope.WORKBENCH, "Usual layout", "Show all panes at their usual sizes."),
+    Command("layout.reset", Scope.WORKBENCH, "Reset layout", "Show all panes at their default sizes."),
 )  # fmt: skip
 
 
 def _session_row(name: str, title: str, text: str, key: str) -> Command:
-    return Command(f"sessions.{name}", Scope.SWITCHER, title, text, (key,), name, runs=f"sessions_session_row('{name}')")
+    return Command(f"sessions.{name}", Scope.SWITCHER, title, text, (key,), name, runs=f"change_session('{name}')")
 
 
 SESSIONS: tuple[Command, ...] = (
-    Command("sessions.open", Scope.SWITCHER, "Open", "Open the marked session.", ("enter",), "open"),
+    Command("sessions.open", Scope.SWITCHER, "Open", "Open the selected session.", ("enter",), "open"),
     Command("sessions.new", Scope.SWITCHER, "New", "Start a new session.", ("n",), "new"),
-    _session_row("fork", "Fork", "Copy the marked session; the original stays, and no file changes.", "f"),
-    _session_row("rename", "Rename", "Give the marked session a title.", "r"),
-    _session_row("mark", "Mark", "Mark the session in all lists, or take the mark away.", "m"),
-    _session_row("close", "Close", "Close the marked session; it stays in the list.", "c"),
-    _session_row("delete", "Delete", "Delete the marked session, after asking.", "d"),
-    _session_row("export", "Export", "Write the marked session to a file.", "x"),
-    Command("sessions.grid", Scope.SWITCHER, "Side by side", "See all open sessions live, a tile each.", ("g",), "grid"),
-    Command("sessions.search", Scope.SWITCHER, "Search", "Search in everything that was said.", ("slash",), "search"),
-    Command("sessions.up", Scope.SWITCHER, "Session before", "Mark the line before.", ("up", "k"), runs="sessions_move(-1)"),
-    Command("sessions.down", Scope.SWITCHER, "Next session", "Mark the next line.", ("down", "j"), runs="sessions_move(1)"),
-    Command("sessions.page_up", Scope.SWITCHER, "Page up", "Go a page up.", ("pageup",), runs="sessions_page(-1)"),
-    Command("sessions.page_down", Scope.SWITCHER, "Page down", "Go a page down.", ("pagedown",), runs="sessions_page(1)"),
+    _session_row("fork", "Fork", "Copy the selected session; no file changes.", "f"),
+    _session_row("rename", "Rename", "Rename the selected session.", "r"),
+    _session_row("mark", "Mark", "Mark or unmark the selected session in lists.", "m"),
+    _session_row("close", "Close", "Close the selected session; it stays in the list.", "c"),
+    _session_row("delete", "Delete", "Delete the selected session; asks first.", "d"),
+    _session_row("export", "Export", "Write the selected session to a file.", "x"),
+    Command("sessions.grid", Scope.SWITCHER, "Session grid", "Show all open sessions side by side.", ("g",), "grid"),
+    Command("sessions.search", Scope.SWITCHER, "Search", "Search the text of all sessions.", ("slash",), "search"),
+    Command(
+        "sessions.up", Scope.SWITCHER, "Previous session", "Select the previous session.", ("up", "k"),
+        runs="sessions_move(-1)",
+    ),
+    Command(
+        "sessions.down", Scope.SWITCHER, "Next session", "Select the next session.", ("down", "j"), runs="sessions_move(1)",
+    ),
+    Command("sessions.page_up", Scope.SWITCHER, "Page up", "Move a page up.", ("pageup",), runs="sessions_page(-1)"),
+    Command("sessions.page_down", Scope.SWITCHER, "Page down", "Move a page down.", ("pagedown",), runs="sessions_page(1)"),
     Command("sessions.first", Scope.SWITCHER, "First", "Go to the first session.", ("home",), runs="sessions_move(-1000000)"),
     Command("sessions.last", Scope.SWITCHER, "Last", "Go to the last session.", ("end",), runs="sessions_move(1000000)"),
     Command("grid.open", Scope.GRID, "Open", "Go to the session.", ("enter",), "open"),
-    Command("grid.answer", Scope.GRID, "Answer", "See what the session waits with and answer it.", ("a",), "answer"),
-    Command("grid.left", Scope.GRID, "Left", "Go to the tile on the left.", ("left", "h"), runs="grid_move(-1, 0)"),
-    Command("grid.right", Scope.GRID, "Right", "Go to the tile on the right.", ("right", "l"), runs="grid_move(1, 0)"),
-    Command("grid.up", Scope.GRID, "Up", "Go to the tile above.", ("up", "k"), runs="grid_move(0, -1)"),
-    Command("grid.down", Scope.GRID, "Down", "Go to the tile below.", ("down", "j"), runs="grid_move(0, 1)"),
+    Command("grid.answer", Scope.GRID, "Answer", "Answer what the session is waiting for.", ("a",), "answer"),
+    Command("grid.left", Scope.GRID, "Left", "Select the tile on the left.", ("left", "h"), runs="grid_move(-1, 0)"),
+    Command("grid.right", Scope.GRID, "Right", "Select the tile on the right.", ("right", "l"), runs="grid_move(1, 0)"),
+    Command("grid.up", Scope.GRID, "Up", "Select the tile above.", ("up", "k"), runs="grid_move(0, -1)"),
+    Command("grid.down", Scope.GRID, "Down", "Select the tile below.", ("down", "j"), runs="grid_move(0, 1)"),
 )  # fmt: skip
 
 
 JOBS: tuple[Command, ...] = (
-    Command("jobs.open", Scope.JOBS, "Open", "Open the session of the marked job's last run.", ("enter",), "open"),
-    Command("jobs.new", Scope.JOBS, "New", "Ask for a new job.", ("n",), "new"),
-    Command("jobs.run", Scope.JOBS, "Run now", "Run the marked job now, whatever its time.", ("r",), "run now"),
-    Command("jobs.pause", Scope.JOBS, "Pause", "Pause the marked job, or let it go on.", ("p",), "pause"),
-    Command("jobs.remove", Scope.JOBS, "Remove", "Remove the marked job, after asking.", ("d", "delete"), "remove"),
+    Command("jobs.open", Scope.JOBS, "Open", "Open the session of the job's last run.", ("enter",), "open"),
+    Command("jobs.new", Scope.JOBS, "New", "Create a job.", ("n",), "new"),
+    Command("jobs.run", Scope.JOBS, "Run now", "Run the selected job now.", ("r",), "run now"),
+    Command("jobs.pause", Scope.JOBS, "Pause", "Pause or resume the selected job.", ("p",), "pause"),
+    Command("jobs.remove", Scope.JOBS, "Remove", "Remove the selected job; asks first.", ("d", "delete"), "remove"),
 )  # fmt: skip
 
 
 MCP: tuple[Command, ...] = (
-    Command("mcp.tools", Scope.MCP, "Tools", "Read the tools of the marked server.", ("enter",), "tools"),
-    Command("mcp.accept", Scope.MCP, "Yes", "Let the marked server start, or take its changed tools.", ("y",), "yes"),
-    Command("mcp.switch", Scope.MCP, "On or off", "Switch the marked server on or off.", ("o",), "on/off"),
-    Command("mcp.restart", Scope.MCP, "Restart", "End the marked server and start it again.", ("r",), "restart"),
-    Command("mcp.log", Scope.MCP, "Log", "Read the end of what the marked server said beside its answers.", ("l",), "log"),
+    Command("mcp.tools", Scope.MCP, "Tools", "Show the tools of the selected server.", ("enter",), "tools"),
+    Command("mcp.accept", Scope.MCP, "Accept", "Let the selected server start, or accept its changed tools.", ("y",), "accept"),
+    Command("mcp.switch", Scope.MCP, "Toggle", "Enable or disable the selected server.", ("o",), "on/off"),
+    Command("mcp.restart", Scope.MCP, "Restart", "Restart the selected server.", ("r",), "restart"),
+    Command("mcp.log", Scope.MCP, "Log", "Show the end of the selected server's log.", ("l",), "log"),
 )  # fmt: skip
 
 
 MODELS: tuple[Command, ...] = (
-    Command("models.use", Scope.MODELS, "Use", "Use the marked model in this session.", ("enter",), "use"),
-    Command("models.load", Scope.MODELS, "Load", "Load the marked model, with a window of your own or its.", ("l",), "load"),
+    Command("models.use", Scope.MODELS, "Use", "Use the selected model in this session.", ("enter",), "use"),
     Command(
-        "models.unload", Scope.MODELS, "Unload", "Unload the marked model, or give up its loading or exam.", ("u",), "unload",
+        "models.load", Scope.MODELS, "Load", "Load the selected model, with a context size of your choice.", ("l",), "load",
     ),
     Command(
-        "models.exam", Scope.MODELS, "Examine", "Measure in a minute how the marked model calls tools best, and its speed.",
-        ("x",), "examine",
+        "models.unload", Scope.MODELS, "Unload", "Unload the selected model, or cancel its loading or exam.", ("u",), "unload",
     ),
-    Command("models.again", Scope.MODELS, "Look again", "Look for servers again.", ("r",), "look again"),
-    Command("models.filter", Scope.MODELS, "Find", "Narrow the list down by a few characters of a name.", ("slash",), "find"),
-    Command("models.up", Scope.MODELS, "Model before", "Mark the model before.", ("up", "k"), runs="models_move(-1)"),
-    Command("models.down", Scope.MODELS, "Next model", "Mark the next model.", ("down", "j"), runs="models_move(1)"),
-    Command("models.page_up", Scope.MODELS, "Page up", "Go ten lines up.", ("pageup",), runs="models_move(-10)"),
-    Command("models.page_down", Scope.MODELS, "Page down", "Go ten lines down.", ("pagedown",), runs="models_move(10)"),
+    Command(
+        "models.exam", Scope.MODELS, "Examine",
+        "Measure in about a minute how well and how fast the selected model calls tools.", ("x",), "examine",
+    ),
+    Command("models.again", Scope.MODELS, "Search again", "Search for servers again.", ("r",), "search again"),
+    Command("models.filter", Scope.MODELS, "Filter", "Filter the list by part of a name.", ("slash",), "filter"),
+    Command("models.up", Scope.MODELS, "Previous model", "Select the previous model.", ("up", "k"), runs="models_move(-1)"),
+    Command("models.down", Scope.MODELS, "Next model", "Select the next model.", ("down", "j"), runs="models_move(1)"),
+    Command("models.page_up", Scope.MODELS, "Page up", "Move ten rows up.", ("pageup",), runs="models_move(-10)"),
+    Command("models.page_down", Scope.MODELS, "Page down", "Move ten rows down.", ("pagedown",), runs="models_move(10)"),
     Command("models.first", Scope.MODELS, "First", "Go to the first model.", ("home",), runs="models_move(-1000000)"),
     Command("models.last", Scope.MODELS, "Last", "Go to the last model.", ("end",), runs="models_move(1000000)"),
 )  # fmt: skip
 
 
 PLANNING: tuple[Command, ...] = (
-    Command("plan.approve", Scope.PLAN, "Approve", "Leave plan mode and let the plan be carried out.", ("y",), "approve"),
+    Command("plan.approve", Scope.PLAN, "Approve", "Leave plan mode and carry out the plan.", ("y",), "approve"),
     Command(
-        "plan.grant", Scope.PLAN, "Approve and allow", "See which files and commands it names, allow them and approve.", ("g",),
-        "and allow…",
+        "plan.grant", Scope.PLAN, "Approve and allow",
+        "Review the files and commands that the plan names, allow them and approve.", ("g",), "and allow…",
     ),
-    Command("plan.edit", Scope.PLAN, "Edit", "Change the plan in your editor (VISUAL or EDITOR).", ("e",), "edit"),
-    Command("plan.revise", Scope.PLAN, "Change it", "Say what should be different; it is proposed again.", ("f",), "change…"),
-    Command("plan.reject", Scope.PLAN, "Reject", "Drop the plan; plan mode stays on.", ("n",), "reject"),
+    Command("plan.edit", Scope.PLAN, "Edit", "Edit the plan in your editor (VISUAL or EDITOR).", ("e",), "edit"),
     Command(
-        "grants.yes", Scope.PLAN_GRANTS, "Allow and approve", "Keep these rules for this session and carry the plan out.",
+        "plan.revise", Scope.PLAN, "Request changes", "Say what should change; the model proposes a new plan.", ("f",),
+        "change…",
+    ),
+    Command("plan.reject", Scope.PLAN, "Reject", "Reject the plan; plan mode stays on.", ("n",), "reject"),
+    Command(
+        "grants.yes", Scope.PLAN_GRANTS, "Allow and approve", "Add these rules for this session and carry out the plan.",
         ("y",), "allow these and approve",
     ),
-    Command("grants.no", Scope.PLAN_GRANTS, "Back", "Go back to the plan; nothing is allowed.", ("n",), "back"),
+    Command("grants.no", Scope.PLAN_GRANTS, "Back", "Go back to the plan without allowing anything.", ("n",), "back"),
 )  # fmt: skip
 
 
 SKILLS: tuple[Command, ...] = (
-    Command("skills.read", Scope.SKILLS, "Read", "Read the marked skill, or the marked tool's program.", ("enter",), "read"),
-    Command("skills.use", Scope.SKILLS, "Use", "Write the marked skill into the prompt, for your words to it.", ("u",), "use"),
-    Command("skills.remove", Scope.SKILLS, "Remove", "Forget the marked tool; files are not touched.", ("d",), "remove tool"),
+    Command(
+        "skills.read", Scope.SKILLS, "Read", "Read the selected skill, or the code of the selected tool.", ("enter",), "read",
+    ),
+    Command("skills.use", Scope.SKILLS, "Use", "Insert the selected skill into the prompt.", ("u",), "use"),
+    Command("skills.remove", Scope.SKILLS, "Remove", "Remove the selected tool; files are not changed.", ("d",), "remove tool"),
 )  # fmt: skip
 
 
 WINDOW: tuple[Command, ...] = (
     Command(
-        "window.group", Scope.CONTEXT, "Group", "Show what is in the marked group, or hide it.", ("enter",), "group",
+        "window.group", Scope.CONTEXT, "Expand group", "Expand or collapse the selected group.", ("enter",), "group",
         runs="grouped_fold",
     ),
-    Command("window.fold", Scope.CONTEXT, "Fold", "Send only the beginning of the marked result.", ("f",), "fold"),
-    Command("window.leave_out", Scope.CONTEXT, "Leave out", "Send a line in its place.", ("d",), "leave out"),
-    Command("window.back", Scope.CONTEXT, "Bring back", "Send it whole again.", ("b",), "bring back"),
-    Command("window.pin", Scope.CONTEXT, "Pin", "Never take it out to make room; once more, let it go.", ("p",), "pin"),
+    Command("window.fold", Scope.CONTEXT, "Fold", "Send only the beginning of the selected result.", ("f",), "fold"),
+    Command("window.leave_out", Scope.CONTEXT, "Leave out", "Send one line in its place.", ("d",), "leave out"),
+    Command("window.back", Scope.CONTEXT, "Restore", "Send the whole result again.", ("b",), "restore"),
+    Command("window.pin", Scope.CONTEXT, "Pin", "Pin or unpin; a pinned result is never compacted.", ("p",), "pin"),
     Command(
-        "cache.group", Scope.CACHE, "Turn", "Show the requests of the marked turn, or hide them.", ("enter",), "turn",
+        "cache.group", Scope.CACHE, "Expand turn", "Expand or collapse the requests of the selected turn.", ("enter",), "turn",
         runs="grouped_fold",
     ),
 )  # fmt: skip

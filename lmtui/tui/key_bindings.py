@@ -11,40 +11,42 @@ from lmtui.commands.command import KEY_NAMES, Command, CommandTable, Scope
 
 PROMPT: tuple[Command, ...] = (
     Command(
-        "prompt.send", Scope.PROMPT, "Send", "Send what is typed, or queue it behind the running turn.", ("enter",), "send",
+        "prompt.send", Scope.PROMPT, "Send", "Send the message, or queue it until the current turn ends.", ("enter",), "send",
     ),
-    Command("prompt.newline", Scope.PROMPT, "New line", "Begin another line.", ("ctrl+j", "shift+enter"), "line"),
-    Command("prompt.complete", Scope.PROMPT, "Complete", "Take the marked line of the list above the prompt.", ("tab",)),
+    Command("prompt.newline", Scope.PROMPT, "New line", "Insert a new line.", ("ctrl+j", "shift+enter"), "line"),
+    Command("prompt.complete", Scope.PROMPT, "Complete", "Accept the selected completion.", ("tab",)),
     Command(
-        "prompt.steer", Scope.PROMPT, "Say it now", "Send before the agent's next step instead of after its turn.", ("ctrl+s",),
-        "say now",
-    ),
-    Command(
-        "prompt.search", Scope.PROMPT, "Search history", "Find what you sent before; what is typed is looked for.", ("ctrl+r",),
-        "history",
-    ),
-    Command("prompt.undo", Scope.PROMPT, "Undo typing", "Take back what was typed last.", ("ctrl+underscore",), runs="undo"),
-    Command("prompt.redo", Scope.PROMPT, "Redo typing", "Type again what was taken back.", ("ctrl+y",), runs="redo"),
-    Command(
-        "prompt.take_back", Scope.WORKBENCH, "Take back", "Take the last queued text back into the prompt.", ("alt+up",),
-        "take back", is_first=True,
-    ),
-    Command("prompt.drop", Scope.WORKBENCH, "Drop", "Drop the last queued text.", ("alt+x",), "drop", is_first=True),
-    Command(
-        "prompt.unfold", Scope.WORKBENCH, "Unfold paste", "Put the text of a folded paste in place of its token.", ("alt+v",),
-        "unfold", is_first=True,
+        "prompt.steer", Scope.PROMPT, "Steer", "Send before the agent's next step instead of after its turn.", ("ctrl+s",),
+        "steer",
     ),
     Command(
-        "prompt.image", Scope.WORKBENCH, "Paste picture", "Put the picture in the clipboard into the prompt.", ("alt+i",),
-        "picture", is_first=True,
+        "prompt.search", Scope.PROMPT, "Search history", "Search earlier messages for what you typed.", ("ctrl+r",), "history",
+    ),
+    Command("prompt.undo", Scope.PROMPT, "Undo typing", "Undo the last edit.", ("ctrl+underscore",), runs="undo"),
+    Command("prompt.redo", Scope.PROMPT, "Redo typing", "Redo the last undone edit.", ("ctrl+y",), runs="redo"),
+    Command(
+        "prompt.take_back", Scope.WORKBENCH, "Edit queued message", "Move the last queued message back into the prompt.",
+        ("alt+up",), "take back", is_first=True,
     ),
     Command(
-        "prompt.editor", Scope.WORKBENCH, "Editor", "Write the prompt in your own editor.", ("ctrl+g",), "editor",
+        "prompt.drop", Scope.WORKBENCH, "Drop queued message", "Delete the last queued message.", ("alt+x",), "drop",
         is_first=True,
     ),
     Command(
-        "plan.toggle", Scope.PROMPT, "Plan mode on or off", "Only read and plan from the next call on, or go back.",
-        ("shift+tab",), "plan mode", runs="screen.run_command('plan.toggle')",
+        "prompt.unfold", Scope.WORKBENCH, "Unfold paste", "Replace a folded paste with its text.", ("alt+v",), "unfold",
+        is_first=True,
+    ),
+    Command(
+        "prompt.image", Scope.WORKBENCH, "Paste image", "Paste the image from the clipboard into the prompt.", ("alt+i",),
+        "image", is_first=True,
+    ),
+    Command(
+        "prompt.editor", Scope.WORKBENCH, "Open editor", "Edit the prompt in your editor (VISUAL or EDITOR).", ("ctrl+g",),
+        "editor", is_first=True,
+    ),
+    Command(
+        "plan.toggle", Scope.PROMPT, "Toggle plan mode", "Switch plan mode on or off, from the next tool call.", ("shift+tab",),
+        "plan mode", runs="screen.run_command('plan.toggle')",
     ),
 )  # fmt: skip
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lmtui.commands.command import Scope
 from lmtui.tui import themes
 from lmtui.tui.commands import key_of, of_scope
 from lmtui.tui.modals.picker import Confirm, Picker
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.screens.help import Help
+from lmtui.tui.terminal_app import ThemedApp
 from lmtui.tui.workbench_api import Handler
-
-if TYPE_CHECKING:
-    from lmtui.tui.app import LmtuiApp
 
 PALETTE_SCOPES = (Scope.WORKBENCH, Scope.CHANGES, Scope.RULES)
 
@@ -21,7 +17,7 @@ PALETTE_SCOPES = (Scope.WORKBENCH, Scope.CHANGES, Scope.RULES)
 class AppController:
     """Answers the commands that apply everywhere."""
 
-    def __init__(self, app: LmtuiApp) -> None:
+    def __init__(self, app: ThemedApp) -> None:
         self._app = app
 
     def handlers(self) -> dict[str, Handler]:
@@ -36,11 +32,9 @@ class AppController:
         """Ask before leaving while agents work; False where nothing is asked, or it was already."""
         if not running or isinstance(self._app.screen, Confirm):
             return False
-        count = "an agent works" if running == 1 else f"{running} agents work"
-        text = (
-            f"They stop; what was done is saved, and the session can be resumed.\n{key_of('app.leave')} once more leaves too."
-        )
-        confirm = Confirm(f"Leave while {count}?", text)
+        count = "an agent is working" if running == 1 else f"{running} agents are working"
+        text = f"Turns stop; their work is saved, and sessions can be resumed.\nPress {key_of('app.leave')} again to quit."
+        confirm = Confirm(f"Quit while {count}?", text)
         _ = self._app.push_screen(confirm, lambda is_sure: self._app.leave_now(0) if is_sure else None)
         return True
 
@@ -65,7 +59,7 @@ class AppController:
 
         found = of_scope(Scope.APP, self._here)
         choices = [Choice(each.action, each.title, f"{each.key_text:<10}  {each.help}") for each in found]
-        _ = app.push_screen(Picker("EVERYTHING", choices), run_chosen)
+        _ = app.push_screen(Picker("COMMANDS", choices), run_chosen)
 
     def _choose_theme(self, name: str) -> None:
         """Use a theme, and let one be chosen where none is named."""

@@ -62,7 +62,7 @@ class ApprovalController:
         router = self._workbench.sessions.router
         waiting = router.waiting()
         if not waiting:
-            self._workbench.say("no session waits for you")
+            self._workbench.say("no session is waiting for you")
             return
         if router.active not in waiting:
             router.show(waiting[0])
@@ -105,10 +105,10 @@ class ApprovalController:
             case Dismissed.TYPING:
                 self._postponed.add(approval_id)
                 self._behind_text.add(approval_id)
-                self._workbench.say(f"the question waits until this is sent, or taken back; {key} brings it back at once")
+                self._workbench.say(f"the approval stays pending until you send or clear this text; {key} shows it now")
             case Dismissed():
                 self._postponed.add(approval_id)
-                self._workbench.say(f"left waiting; {key} brings the question back")
+                self._workbench.say(f"left pending; {key} shows the approval again")
             case AllAnswered():
                 for each in result.approval_ids:
                     view.session.answer(each, result.answer)

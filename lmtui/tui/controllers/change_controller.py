@@ -80,7 +80,7 @@ class ChangeController:
     async def _choose_turn(self, active: SessionView, changes: Changes) -> None:
         turns = turns_of(active.session.history())
         if not turns:
-            self._workbench.say("nothing was said yet, so there is nothing to go back to")
+            self._workbench.say("no messages yet, so there is nothing to rewind to")
             return
         touched = {turn.id: sum(step.turn_id == turn.id for step in changes.steps()) for turn in turns}
         choices = [

@@ -29,10 +29,10 @@ from lmtui.tui.workbench_api import Handler, WorkbenchApi
 NEW = "new"
 SIGNS = {"running": ("●", "$accent"), "waiting": ("⏲", "$text"), "paused": ("–", "$text-muted"), "done": ("✓", "$success")}
 EMPTY = """\
-No jobs yet. A job is a task that runs by itself at its time, as long
-as lmtui is open in this folder or `lmtui scheduler` runs there.
+No jobs yet. A job is a task that runs at its scheduled time, while
+lmtui is open in this folder or `lmtui scheduler` is running there.
 
-n here asks for one. From the prompt:
+Press n to create one. From the prompt:
   /submit daily 09:00: read the logs
 and from a shell:
   lmtui submit "read the logs" --daily 09:00"""
@@ -136,7 +136,7 @@ class JobList(ModalScreen[str | None]):
         if job.last_session or job.session:
             _ = self.dismiss(job.last_session or job.session)
         else:
-            self._say("it has not run yet", "$text-muted")
+            self._say("not run yet", "$text-muted")
 
     def action_jobs_new(self) -> None:
         """Ask for a new job."""
@@ -150,7 +150,7 @@ class JobList(ModalScreen[str | None]):
         """Pause the marked job, or let it go on."""
         job = self._job()
         if job is not None:
-            self._do(*((self._jobs.pause, "paused") if job.is_enabled else (self._jobs.resume, "goes on")))
+            self._do(*((self._jobs.pause, "paused") if job.is_enabled else (self._jobs.resume, "resumed")))
 
     def action_jobs_remove(self) -> None:
         """Ask, then remove the marked job."""

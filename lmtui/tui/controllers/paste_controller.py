@@ -94,17 +94,17 @@ def clipboard_picture() -> Image | str:
     """Return the picture in the clipboard, or why there is none."""
     known = [each for each in _CLIPBOARD_COMMANDS if shutil.which(each[0])]
     if not known:
-        return "no program here reads pictures from the clipboard; install wl-clipboard, xclip or pngpaste"
+        return "cannot read images from the clipboard: install wl-clipboard, xclip or pngpaste"
     for each in known:
         try:
             ran = subprocess.run(each, capture_output=True, timeout=CLIPBOARD_TIMEOUT_S, check=False)
         except (OSError, subprocess.TimeoutExpired):
             continue
         if len(ran.stdout) > MAX_IMAGE_BYTES:
-            return f"the picture in the clipboard is larger than {MAX_IMAGE_BYTES // 1_000_000} MB"
+            return f"the image in the clipboard is larger than {MAX_IMAGE_BYTES // 1_000_000} MB"
         if media_type := sniff(ran.stdout):
             return Image("clipboard", media_type, ran.stdout)
-    return "there is no picture in the clipboard"
+    return "no image in the clipboard"
 
 
 def _read(path: Path, size: int) -> bytes:
@@ -171,11 +171,13 @@ class PasteController:
         """Say so where the model in use is known to see no pictures; where nobody knows, they are sent."""
         active = self._workbench.active
         if active is not None and active.facts.model.is_blind:
-            self._workbench.say(f"{active.facts.model.name} sees no pictures; choose another model before you send", "warning")
+            self._workbench.say(
+                f"{active.facts.model.name} cannot read images; choose another model before you send", "warning"
+            )
 
     def _unfold(self, _: str) -> None:
         if not self._workbench.prompt.unfold():
-            self._workbench.say("no folded paste here")
+            self._workbench.say("no folded paste under the cursor")
 
     async def _edit(self, _: str) -> None:
         """Let the user's editor write the prompt's text; what it does not save changes nothing."""

@@ -73,7 +73,7 @@ class PlanGrants(Consent[bool]):
 
     def notes(self) -> Content:
         """Return how that ends."""
-        return Content.styled("each to the letter, until this session ends or you revoke it in /rules", "$text-muted")
+        return Content.styled("exact matches only, until this session ends or you revoke them in /rules", "$text-muted")
 
     def choices(self) -> Sequence[Command]:
         """Return what can be answered."""
@@ -120,7 +120,7 @@ class PlanQuestion(Consent[PlanAnswer]):
         """Return what holds until then, or why what was written is no plan."""
         if self._problem:
             return Content.styled(sanitize(self._problem), "$error")
-        return Content.styled("plan mode: nothing is changed before you approve", "$text-muted")
+        return Content.styled("plan mode: nothing changes until you approve", "$text-muted")
 
     def choices(self) -> Sequence[Command]:
         """Return what can be answered."""
@@ -184,7 +184,7 @@ class PlanQuestion(Consent[PlanAnswer]):
 
     def action_plan_revise(self) -> None:
         """Ask what should be different."""
-        ask = AskText("What should be different?", placeholder="this goes to the model, which proposes again")
+        ask = AskText("What should change?", placeholder="sent to the model, which proposes a new plan")
 
         def answered(words: str | None) -> None:
             if words:
@@ -254,9 +254,9 @@ def grant_lines(grants: Grants, width: int) -> list[Line]:
     for rule in grants.rules:
         found += whole_text(escape_invisible(rule), width, "accent")
     if not grants.rules:
-        found += _texts("Nothing that the plan names can be allowed ahead.", width)
+        found += _texts("Nothing in this plan can be allowed in advance.", width)
     if grants.left_out:
-        found += [(), (("left out: these still ask, or stay forbidden", "muted"),)]
+        found += [(), (("not included: these still need approval, or stay denied", "muted"),)]
         for each in grants.left_out:
             found += indent(_texts(f"{each.name}: {each.why}", width - 2, "warn"), (("  ", ""),))
     return found
@@ -300,7 +300,7 @@ class PlanController:
         if active is not None:
             is_on = active.session.mode is Mode.PLAN
             active.session.set_mode(active.facts.work.planning.before if is_on else Mode.PLAN)
-            words = f"plan mode is off: {active.session.mode}" if is_on else "plan mode: only reading, until you approve a plan"
+            words = f"plan mode is off: {active.session.mode}" if is_on else "plan mode: read-only until you approve a plan"
             self._workbench.say(words)
 
     def _show(self, view: SessionView) -> None:
@@ -322,9 +322,9 @@ class PlanController:
                     plans.revise(proposal_id, answer.words)
                 case PlanVerb.REJECT:
                     plans.reject(proposal_id)
-                    self._workbench.say(f"the plan is dropped; {first_key(command('mode.choose'))} leaves plan mode")
+                    self._workbench.say(f"plan rejected; {first_key(command('mode.choose'))} leaves plan mode")
                 case _:
                     self._left.add((view.session.id, proposal_id))
-                    self._workbench.say(f"the plan waits; {first_key(command('plan.ask'))} brings it back")
+                    self._workbench.say(f"plan left pending; {first_key(command('plan.ask'))} shows it again")
         except ToolError as error:
             self._workbench.say(error.full_text(), "error")

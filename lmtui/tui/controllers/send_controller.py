@@ -48,7 +48,7 @@ class Sending:
             return
         if event.images and active is not None and active.facts.model.is_blind:
             self._workbench.prompt.put_before(event.typed.text)
-            self._workbench.say(f"{active.facts.model.name} sees no pictures: take them out, or choose another model", "error")
+            self._workbench.say(f"{active.facts.model.name} cannot read images: remove them, or choose another model", "error")
             return
         self.on_sent(event.typed)
         self._unsent.append(event)
@@ -75,7 +75,7 @@ class Sending:
         if shell_text:
             self._workbench.sessions.run_command(active, shell_text, is_told=is_told)
         else:
-            self._workbench.say("! runs a shell command; with !! the model is not told of it")
+            self._workbench.say("! runs a shell command; !! hides it from the model")
 
     def _take_back(self, _: str) -> None:
         text = self._last_waiting()
@@ -179,7 +179,7 @@ class DraftController:
             prompt.folds.load(found.pastes)
             prompt.history_texts.add(found.text)
             await self._write(lambda: store.add(found), "history")
-            self._workbench.say("what was not sent the last time is in the history")
+            self._workbench.say("your unsent text is in the history")
 
     def changed(self) -> None:
         """Take note that the text changed."""

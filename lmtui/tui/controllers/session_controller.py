@@ -89,7 +89,7 @@ class SessionController:
         workbench.sessions.parked |= {each.id: each for each in found if not each.is_elsewhere}
         gone = len(kept.ids) - len(found)
         lost = [f"“{_name(each)}” is open in another lmtui" for each in held]
-        lost += [f"{gone} of the sessions that were open {'is' if gone == 1 else 'are'} gone"] if gone else []
+        lost += [f"{gone} of the open sessions no longer {'exists' if gone == 1 else 'exist'}"] if gone else []
         if lost:
             workbench.say("; ".join(lost), "warning")
         return kept.active if kept.active in workbench.sessions.parked else max(workbench.sessions.parked, default="")
@@ -108,7 +108,7 @@ class SessionController:
             try:
                 await asyncio.to_thread(store.write, self._kept)
             except OSError as error:
-                self._workbench.say(f"which sessions are open could not be kept: {error.strerror}", "warning")
+                self._workbench.say(f"could not save the list of open sessions: {error.strerror}", "warning")
 
     # -- lists ----------------------------------------------------------------------------------------------------------
 
@@ -138,7 +138,7 @@ class SessionController:
         sessions = self._workbench.sessions
         order = sessions.order
         if len(order) < 2 or sessions.active is None:
-            self._workbench.say("no other session is open; f2 lists all of them")
+            self._workbench.say("no other session is open; f2 lists all sessions")
             return
         at = (order.index(sessions.active.session.id) + step) % len(order)
         await self._open(order[at])
@@ -213,7 +213,7 @@ class SessionController:
         if session_id := self._active_id:
             self.toggle_mark(session_id)
             is_marked = session_id in self._workbench.sessions.marks
-            self._workbench.say("marked; f2 shows it" if is_marked else "not marked any more")
+            self._workbench.say("marked; f2 shows it" if is_marked else "unmarked")
 
     async def _close_active(self) -> None:
         if session_id := self._active_id:
@@ -238,8 +238,8 @@ class SessionController:
     async def _fork_and_open(self, session_id: str, seq: int) -> None:
         new_id = await self.fork(session_id, seq)
         await self._open(new_id)
-        upto = "up to there" if seq else "all of it"
-        self._workbench.say(f"this is a fork ({upto}); the original stays, and no file was changed")
+        upto = "up to that message" if seq else "the whole session"
+        self._workbench.say(f"this is a fork ({upto}); the original and all files are unchanged")
 
     async def _export_active(self, form: str) -> None:
         if not (session_id := self._active_id):
@@ -253,9 +253,9 @@ class SessionController:
         if form:
             self._work(self._try(self.export(session_id, form)))
 
-    async def _try(self, deed: Coroutine[Any, Any, None]) -> None:
+    async def _try(self, change: Coroutine[Any, Any, None]) -> None:
         try:
-            await deed
+            await change
         except LmtuiError as error:
             self._workbench.say(error.full_text(), "error")
 
@@ -265,7 +265,7 @@ class SessionController:
 
 def message_choices(history: Sequence[Envelope]) -> list[Choice]:
     """Return the messages that a fork may end with, the newest first, and before them all of the session."""
-    found = [Choice("0", "all of it", "no file changes; the original stays")]
+    found = [Choice("0", "the whole session", "files and the original stay unchanged")]
     for envelope in reversed(history):
         event = envelope.event
         if isinstance(event, MessageAdded) and event.agent == ROOT and event.text.strip() and len(found) <= MOST_MESSAGES:

@@ -172,7 +172,7 @@ FORMS = (
 )
 
 
-class SessionDeeds(Protocol):
+class SessionActions(Protocol):
     """What the list can do to sessions; all raise `LmtuiError`."""
 
     async def rename(self, session_id: str, title: str) -> None:
@@ -203,9 +203,9 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
 
     SCOPE: ClassVar[Scope] = Scope.SWITCHER
 
-    def __init__(self, sessions: OpenSessions, deeds: SessionDeeds, *, now: Callable[[], datetime]) -> None:
+    def __init__(self, sessions: OpenSessions, actions: SessionActions, *, now: Callable[[], datetime]) -> None:
         super().__init__()
-        self._sessions, self._deeds, self._now = sessions, deeds, now
+        self._sessions, self._actions, self._now = sessions, actions, now
         self._found: dict[str, SessionSummary] = {}
         self._at = sessions.active.session.id if sessions.active is not None else ""
         self._ends: list[Callable[[], None]] = []
@@ -318,42 +318,42 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
         """Move the cursor by pages."""
         self._list.page(pages)
 
-    def action_sessions_deed(self, name: str) -> None:
+    def action_change_session(self, name: str) -> None:
         """Do something to the session under the cursor."""
         current = self._list.current
         if current is None:
             return
         if name == "mark":
-            self._deeds.toggle_mark(current.id)
+            self._actions.toggle_mark(current.id)
             self._draw()
             return
-        deeds = {"rename": self._rename, "delete": self._delete, "fork": self._fork, "export": self._export}
-        deed = deeds[name](current) if name in deeds else self._deeds.close(current.id)
-        self.run_worker(self._try(deed), group="deed")
+        changes = {"rename": self._rename, "delete": self._delete, "fork": self._fork, "export": self._export}
+        change = changes[name](current) if name in changes else self._actions.close(current.id)
+        self.run_worker(self._try(change), group="change")
 
     async def _rename(self, current: SessionSummary) -> None:
         title = await self.app.push_screen_wait(AskText("Title", value=sanitize_line(current.title)))
         if title:
-            await self._deeds.rename(current.id, title)
+            await self._actions.rename(current.id, title)
 
     async def _delete(self, current: SessionSummary) -> None:
         text = f"{sanitize_line(current.title) or current.id}\nIts log is deleted; files it changed stay as they are."
         if await self.app.push_screen_wait(Confirm("Delete this session?", text)):
-            await self._deeds.delete(current.id)
+            await self._actions.delete(current.id)
 
     async def _fork(self, current: SessionSummary) -> None:
-        self._at = await self._deeds.fork(current.id)
+        self._at = await self._actions.fork(current.id)
         self.notify("forked; the original stays, and no file was changed", markup=False)
 
     async def _export(self, current: SessionSummary) -> None:
         form = await self.app.push_screen_wait(Picker("EXPORT AS", FORMS))
         if form is not None:
-            await self._deeds.export(current.id, form)
+            await self._actions.export(current.id, form)
 
-    async def _try(self, deed: Awaitable[None]) -> None:
+    async def _try(self, change: Awaitable[None]) -> None:
         """Do it and list the sessions again; one that another lmtui holds is told, not fatal."""
         try:
-            await deed
+            await change
         except LmtuiError as error:
             self.app.notify(sanitize_line(error.full_text()), severity="error", markup=False)
         if self.is_running:
