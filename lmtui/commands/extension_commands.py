@@ -18,8 +18,6 @@ from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.skills import promote_call, skill_call, skill_lines
 from lmtui.core.times import LocalZone, moment_text, zone_of
 
-# -- instructions ---------------------------------------------------------------------------------------------------------
-
 
 async def show_instructions(context: CommandContext, _: str) -> Output:
     """Show which instructions are read."""
@@ -34,9 +32,6 @@ async def show_persona(context: CommandContext, _: str) -> Output:
 async def draft_instructions(_context: CommandContext, focus: str) -> Begin:
     """Have the model draft an AGENTS.md."""
     return Begin(lambda session: session.submit(init_task(focus)))
-
-
-# -- Markdown commands ----------------------------------------------------------------------------------------------------
 
 
 async def show_prompt_files(context: CommandContext, _: str) -> OpenView:
@@ -64,9 +59,6 @@ async def run_prompt_file(context: CommandContext, text: str) -> Begin:
     raise UsageError(f"no command /{sanitize_line(name)}", f"{near}  {AS_WORDS}".strip())
 
 
-# -- skills ---------------------------------------------------------------------------------------------------------------
-
-
 async def use_skill(context: CommandContext, argument: str) -> Result:
     """List the skills, or have one followed."""
     skills = context.host.extensions.skills
@@ -86,8 +78,6 @@ async def promote(_context: CommandContext, argument: str) -> Begin:
     path, function, name = promote_call(argument)
     return Begin(lambda session: session.skills.promote(path, function, name))
 
-
-# -- MCP servers ----------------------------------------------------------------------------------------------------------
 
 _MCP_FORM = "Use /mcp, or /mcp yes|on|off|restart|tools NAME."
 
@@ -132,8 +122,6 @@ def server_line(server: McpServer) -> str:
     problem = f": {server.problem}" if server.problem else ""
     return sanitize_line(f"{server.name}: {server.state}{tools}{place}{problem}")
 
-
-# -- jobs -----------------------------------------------------------------------------------------------------------------
 
 SCHEDULE_FORMS = "in 30m · at 09:00 · every 2h · daily 09:00 · hourly :05 · cron 0 9 * * mon-fri · startup · empty: now"
 _SCHEDULE_WORDS = ("in", "at", "every", "daily", "hourly", "cron", "startup")

@@ -25,9 +25,6 @@ def quoted(text: str) -> list[str]:
     return [f"{INDENT}{line}".rstrip() for line in sanitize(text).split("\n")]
 
 
-# -- plan -----------------------------------------------------------------------------------------------------------------
-
-
 def plan_lines(changed: PlanChanged) -> Iterator[str]:
     """Return where the plan and the todos are."""
     for name, items in (("plan", changed.plan.steps), ("todos", changed.plan.todos)):
@@ -71,9 +68,6 @@ async def work_deep(context: CommandContext, words: str) -> Begin:
     task = begin_deep(context.session.budget, words)
     context.session.set_mode(Mode.PLAN)
     return Begin(lambda session: session.submit(task))
-
-
-# -- changes --------------------------------------------------------------------------------------------------------------
 
 
 def more_and_fewer(added: int, removed: int) -> str:
@@ -126,9 +120,6 @@ async def redo(context: CommandContext, typed: str) -> ConfirmRestore:
     count, changes = _count(typed), _changes(context)
     what = "what was undone last" if count == 1 else f"the last {count} steps undone"
     return ConfirmRestore(lambda: changes.plan_redo(count), what)
-
-
-# -- model, window, budget ------------------------------------------------------------------------------------------------
 
 
 async def choose_model(context: CommandContext, name: str) -> Result:

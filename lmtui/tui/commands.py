@@ -8,23 +8,454 @@ from textual.binding import BindingType
 
 from lmtui.commands.command import Command, CommandTable, Scope
 from lmtui.commands.table import COMMANDS as SHARED
-from lmtui.tui.dialog_keys import (
-    CHAT,
-    DIALOGS,
-    JOBS,
-    LAYOUT,
-    MCP,
-    MODELS,
-    PANES,
-    PLANNING,
-    READING,
-    SESSIONS,
-    SKILLS,
-    WINDOW,
-)
 from lmtui.tui.key_bindings import PROMPT, bindings_of, first_key, hint_text
 
 __all__ = ["COMMANDS", "Command", "Scope", "bindings", "closing", "command", "first_key", "hint_text", "key_of", "of_scope"]
+
+HUNKS: tuple[Command, ...] = (
+    Command("hunks.yes", Scope.HUNKS, "This hunk", "Accept the selected hunk and go to the next.", ("y",), "this hunk"),
+    Command("hunks.all", Scope.HUNKS, "All", "Allow the whole change this once.", ("Y",), "all", runs="approve_once"),
+    Command("hunks.no", Scope.HUNKS, "Not this", "Reject the selected hunk and go to the next.", ("n",), "not this"),
+    Command("hunks.none", Scope.HUNKS, "None", "Deny the whole change.", ("N",), "none", runs="approve_no"),
+    Command(
+        "hunks.because", Scope.HUNKS, "No, because", "Deny the whole change and tell the model why.", ("f",), "no, because…",
+        runs="approve_because",
+    ),
+    Command("hunks.next", Scope.HUNKS, "Next hunk", "Go to the next hunk.", ("right_square_bracket",), "next hunk"),
+    Command(
+        "hunks.mode", Scope.HUNKS, "Mode", "Explain why the mode cannot change during an approval.", ("shift+tab",),
+        runs="approve_mode",
+    ),
+    Command("hunks.previous", Scope.HUNKS, "Previous hunk", "Go to the previous hunk.", ("left_square_bracket",), "previous"),
+    Command(
+        "hunks.done", Scope.HUNKS, "Apply", "Apply the accepted hunks; unanswered hunks are not applied.", ("enter",), "apply",
+    ),
+    Command(
+        "hunks.split", Scope.HUNKS, "Side by side", "Toggle side-by-side view.", ("u",), "side by side", runs="approve_split",
+    ),
+    Command(
+        "hunks.session", Scope.HUNKS, "This session", "Allow the whole change now and whenever this session asks for the same.",
+        ("s",), "all this session", runs="approve_session",
+    ),
+    Command(
+        "hunks.always", Scope.HUNKS, "Always", "Allow the whole change and add a rule; asks which rule and where it applies.",
+        ("a",), "always…", runs="approve_always",
+    ),
+    Command(
+        "hunks.why", Scope.HUNKS, "Why", "Explain why this needs approval and what each answer allows.", ("question_mark",),
+        "why", runs="approve_why",
+    ),
+    Command(
+        "hunks.batch", Scope.HUNKS, "All pending", "Review all pending approvals of this session and answer them together.",
+        ("w",), "all that wait…", runs="approve_all",
+    ),
+    Command(
+        "hunks.later", Scope.HUNKS, "Later", "Leave it pending and look at something else.", ("l",), "later",
+        runs="approve_later",
+    ),
+)  # fmt: skip
+
+
+READING: tuple[Command, ...] = (
+    Command("reading.close", Scope.READING, "Back", "Go back to the question.", ("question_mark", "enter"), "back"),
+    Command("changes.open", Scope.CHANGES, "Read", "Go from the list to the diff.", ("enter",), "read"),
+    Command(
+        "changes.steps", Scope.CHANGES, "By step", "Show what each step changed.", ("1",), "steps",
+        runs="changes_view('steps')",
+    ),
+    Command(
+        "changes.turns", Scope.CHANGES, "By turn", "Show what each turn changed.", ("2",), "turns",
+        runs="changes_view('turns')",
+    ),
+    Command(
+        "changes.session", Scope.CHANGES, "Whole session", "Show all changes of the session.", ("3",), "session",
+        runs="changes_view('session')",
+    ),
+    Command(
+        "changes.git", Scope.CHANGES, "Compare with git",
+        "Show the difference from the last commit, including untracked files.", ("4",), "git", runs="changes_view('git')",
+    ),
+    Command("changes.next", Scope.CHANGES, "Next", "Go to the next row of the list.", ("n",)),
+    Command("changes.previous", Scope.CHANGES, "Previous", "Go to the previous row.", ("p",)),
+    Command("changes.next_hunk", Scope.CHANGES, "Next hunk", "Go to the next change.", ("right_square_bracket",), "next hunk"),
+    Command("changes.previous_hunk", Scope.CHANGES, "Previous hunk", "Go to the previous change.", ("left_square_bracket",)),
+    Command("changes.split", Scope.CHANGES, "Side by side", "Toggle side-by-side view.", ("u",), "side by side"),
+    Command("changes.by_file", Scope.CHANGES, "By file", "Group the session by file or by step.", ("f",)),
+    Command(
+        "changes.next_file", Scope.CHANGES, "Next file", "Go to the next file of the diff.", ("right_curly_bracket",),
+        runs="changes_file(1)",
+    ),
+    Command(
+        "changes.previous_file", Scope.CHANGES, "Previous file", "Go to the previous file.", ("left_curly_bracket",),
+        runs="changes_file(-1)",
+    ),
+    Command("changes.fold", Scope.CHANGES, "Unchanged lines", "Show or hide unchanged lines.", ("o",), "unchanged lines"),
+    Command("changes.search", Scope.CHANGES, "Search", "Search the diff.", ("slash",), "search"),
+    Command("changes.next_match", Scope.CHANGES, "Next match", "Go to the next match.", ("m",), runs="changes_match(1)"),
+    Command(
+        "changes.previous_match", Scope.CHANGES, "Previous match", "Go to the previous match.", ("M",),
+        runs="changes_match(-1)",
+    ),
+    Command(
+        "changes.restore", Scope.CHANGES, "Restore file", "Restore the file to its state before the step; asks first.", ("r",),
+        "restore file",
+    ),
+    Command(
+        "changes.restore_hunk", Scope.CHANGES, "Restore hunk", "Revert only the current hunk; asks first.", ("h",),
+        "restore hunk",
+    ),
+    Command("restore.yes", Scope.RESTORE, "Yes", "Apply the preview.", ("y",), "yes, do this"),
+    Command(
+        "restore.talk", Scope.RESTORE, "Conversation only", "Rewind the conversation and keep the files.", ("c",),
+        "conversation only",
+    ),
+    Command("restore.look", Scope.RESTORE, "Show", "Show all changes of the conflicting file.", ("d",), "see its changes"),
+    Command("restore.no", Scope.RESTORE, "No", "Change nothing.", ("n",), "no"),
+    Command("viewer.search", Scope.VIEWER, "Search", "Search the file.", ("slash",), "search"),
+    Command("viewer.next", Scope.VIEWER, "Next match", "Go to the next match.", ("n",), "next"),
+    Command("viewer.previous", Scope.VIEWER, "Previous match", "Go to the previous match.", ("N",)),
+    Command("viewer.line", Scope.VIEWER, "Go to line", "Go to a line by number.", ("colon",), "line"),
+    Command("viewer.edit", Scope.VIEWER, "Edit", "Open the file in your editor at this line.", ("e",), "edit"),
+    Command(
+        "viewer.mark", Scope.VIEWER, "Mention", "Insert the selected or visible lines into the prompt as @path:10-20.", ("m",),
+        "mention",
+    ),
+    Command("viewer.wrap", Scope.VIEWER, "Wrap", "Wrap or truncate long lines.", ("w",), "wrap", runs="focused.toggle_wrap"),
+    Command("viewer.copy", Scope.VIEWER, "Copy line", "Copy the line.", ("y",)),
+    Command("viewer.left", Scope.VIEWER, "Left", "Scroll left.", ("left",), runs="focused.scroll_aside_left"),
+    Command("viewer.right", Scope.VIEWER, "Right", "Scroll right.", ("right",), runs="focused.scroll_aside_right"),
+)  # fmt: skip
+
+
+PANES: tuple[Command, ...] = (
+    Command("lines.up", Scope.MOVING, "Up", "Move up.", ("up", "k"), runs="focused.cursor_up"),
+    Command("lines.down", Scope.MOVING, "Down", "Move down.", ("down", "j"), runs="focused.cursor_down"),
+    Command(
+        "lines.page_up", Scope.MOVING, "Page up", "Move a page up (in the prompt too).", ("pageup", "b"),
+        runs="focused.page_up",
+    ),
+    Command("lines.page_down", Scope.MOVING, "Page down", "Move a page down.", ("pagedown", "space"), runs="focused.page_down"),
+    Command("lines.home", Scope.MOVING, "Top", "Go to the top.", ("home", "g"), runs="focused.home"),
+    Command("lines.end", Scope.MOVING, "End", "Go to the end and follow new output.", ("end", "G"), runs="focused.end"),
+    Command(
+        "lines.select", Scope.LINES, "Open", "Expand or collapse, or open a folder, file or call.", ("enter",), "open",
+        runs="focused.select",
+    ),
+    Command("lines.copy", Scope.LINES, "Copy", "Copy the item under the cursor.", ("y",), "copy"),
+    Command(
+        "chat.next_turn", Scope.LINES, "Next turn", "Go to your next message.", ("right_curly_bracket",),
+        runs="focused.next_turn",
+    ),
+    Command(
+        "chat.previous_turn", Scope.LINES, "Previous turn", "Go to your previous message.", ("left_curly_bracket",),
+        runs="focused.previous_turn",
+    ),
+    Command("chat.next_call", Scope.LINES, "Next call", "Go to the next tool call.", ("c",), runs="focused.next_call"),
+    Command(
+        "chat.previous_call", Scope.LINES, "Previous call", "Go to the previous tool call.", ("C",),
+        runs="focused.previous_call",
+    ),
+    Command("chat.next_error", Scope.LINES, "Next failure", "Go to the next failure.", ("e",), runs="focused.next_error"),
+    Command(
+        "chat.previous_error", Scope.LINES, "Previous failure", "Go to the previous failure.", ("E",),
+        runs="focused.previous_error",
+    ),
+    Command("files.open", Scope.FILES, "Open folder", "Open the folder.", ("right", "l"), runs="focused.expand"),
+    Command("files.close", Scope.FILES, "Close folder", "Close the folder.", ("left", "h"), runs="focused.collapse"),
+    Command(
+        "files.diff", Scope.FILES, "Diff", "Show how this session changed the file.", ("d",), "diff", runs="screen.files_diff",
+    ),
+    Command(
+        "files.filter", Scope.FILES, "Find file", "Type part of a path; enter opens, escape clears.", ("slash",), "find",
+        runs="screen.run_command('files.filter')",
+    ),
+    Command(
+        "files.hidden", Scope.FILES, "Toggle ignored files", "Show or hide the files that ignore rules exclude.",
+        ("full_stop", "alt+h"), "ignored", runs="screen.run_command('files.hidden')",
+    ),
+    Command(
+        "files.mark", Scope.FILES, "Mention", "Insert the file or folder into the prompt as @path.", ("m",), "mention",
+        runs="screen.run_command('files.mark')",
+    ),
+    Command(
+        "files.edit", Scope.FILES, "Edit", "Open the file in your editor (VISUAL or EDITOR).", ("e",), "edit",
+        runs="screen.run_command('files.edit')",
+    ),
+    Command(
+        "log.filter", Scope.LOG, "Filter", "Filter the log: text, tool:shell, agent:root, state:failed.", ("slash",), "filter",
+        runs="screen.run_command('log.filter')",
+    ),
+    Command(
+        "log.whole", Scope.LOG, "Show call", "Show a call's arguments and its whole result.", ("w",), "whole call",
+        runs="screen.run_command('log.whole')",
+    ),
+    Command("asking.close", Scope.ASKING, "Close", "Clear the text and go back.", ("escape",), "clear", runs="give_up"),
+    Command("asking.up", Scope.ASKING, "Previous row", "Go to the previous row.", ("up",), runs="step(-1)"),
+    Command("asking.down", Scope.ASKING, "Next row", "Go to the next row.", ("down",), runs="step(1)"),
+)  # fmt: skip
+
+
+def _step(name: str, title: str, text: str, *keys: str, hint: str = "") -> Command:
+    return Command(f"copying.{name}", Scope.COPYING, title, text, keys, hint, runs=f"copying('{name}')")
+
+
+CHAT: tuple[Command, ...] = (
+    Command(
+        "chat.find_here", Scope.CHAT, "Search", "Search this session, including folded parts.", ("slash",), "search",
+        runs="screen.run_command('chat.find')",
+    ),
+    Command(
+        "chat.copy_code", Scope.CHAT, "Copy code", "Copy the code block at the cursor; press again for the next one.", ("Y",),
+        "copy code", runs="screen.run_command('chat.copy_code')",
+    ),
+    Command(
+        "chat.next_change", Scope.CHAT, "Next change", "Go to the next call that changed files.", ("f",), runs="next_change",
+    ),
+    Command(
+        "chat.previous_change", Scope.CHAT, "Previous change", "Go to the previous call that changed files.", ("F",),
+        runs="previous_change",
+    ),
+    Command(
+        "copying.start", Scope.LINES, "Copy mode", "Move a cursor to select and copy text.", ("v",), "select",
+        runs="focused.start_copying",
+    ),
+    Command("changes.select", Scope.CHANGES, "Copy mode", "Select and copy text.", ("v",), runs="focused.start_copying"),
+    Command("viewer.select", Scope.VIEWER, "Copy mode", "Select and copy text.", ("v",), runs="focused.start_copying"),
+    _step("left", "Left", "Move the cursor left.", "left", "h"),
+    _step("right", "Right", "Move the cursor right.", "right", "l"),
+    _step("up", "Up", "Move the cursor up.", "up", "k"),
+    _step("down", "Down", "Move the cursor down.", "down", "j"),
+    _step("word", "Next word", "Go to the next word.", "w"),
+    _step("word_back", "Previous word", "Go to the previous word.", "b"),
+    _step("line_start", "Line start", "Go to the start of the line.", "0", "home"),
+    _step("line_end", "Line end", "Go to the end of the line.", "dollar_sign", "end"),
+    _step("page_up", "Page up", "Move a page up.", "pageup"),
+    _step("page_down", "Page down", "Move a page down.", "pagedown", "space"),
+    _step("first", "First line", "Go to the first line.", "g"),
+    _step("last", "Last line", "Go to the last line.", "G"),
+    _step("mark", "Select", "Start a selection here, or clear it.", "v", hint="mark"),
+    _step("lines", "Select lines", "Select whole lines from here.", "V", hint="lines"),
+    _step("copy", "Copy", "Copy the selection, or this line, and leave copy mode.", "y", "enter", hint="copy"),
+    _step("leave", "Leave", "Leave copy mode.", "escape", hint="leave"),
+    Command("finding.next", Scope.FINDING, "Next match", "Go to the next match.", ("n",), "next", runs="finding('next')"),
+    Command(
+        "finding.previous", Scope.FINDING, "Previous match", "Go to the previous match.", ("N",), "previous",
+        runs="finding('previous')",
+    ),
+    Command(
+        "finding.end", Scope.FINDING, "End search", "End the search and stay here.", ("escape",), "end", runs="finding('end')",
+    ),
+    Command("searching.go", Scope.SEARCHING, "Go", "Go to the first match.", ("enter",), "go to a match", runs="submit"),
+    Command("searching.close", Scope.SEARCHING, "Cancel", "Cancel the search.", ("escape",), "end", runs="close_search"),
+)  # fmt: skip
+
+
+DIALOGS: tuple[Command, ...] = (
+    Command("approve.once", Scope.APPROVAL, "Once", "Allow it this once.", ("y",), "once"),
+    Command(
+        "approve.session", Scope.APPROVAL, "This session", "Allow it now and whenever this session asks for the same.", ("s",),
+        "this session",
+    ),
+    Command(
+        "approve.always", Scope.APPROVAL, "Always", "Allow it and add a rule; asks which rule and where it applies.", ("a",),
+        "always…",
+    ),
+    Command("approve.no", Scope.APPROVAL, "No", "Deny it.", ("n",), "no"),
+    Command("approve.because", Scope.APPROVAL, "No, because", "Deny it and tell the model why.", ("f",), "no, because…"),
+    Command("approve.edit", Scope.APPROVAL, "Edit", "Edit the command; only the edited text runs.", ("e",), "edit"),
+    Command(
+        "approve.why", Scope.APPROVAL, "Why", "Explain why this needs approval and what each answer allows.",
+        ("question_mark",), "why",
+    ),
+    Command(
+        "approve.all", Scope.APPROVAL, "All pending", "Review all pending approvals of this session and answer them together.",
+        ("Y",), "all that wait…",
+    ),
+    Command("approve.later", Scope.APPROVAL, "Later", "Leave it pending and look at something else.", ("l",), "later"),
+    Command("approve.mode", Scope.APPROVAL, "Mode", "Explain why the mode cannot change during an approval.", ("shift+tab",)),
+    Command("approve.split", Scope.APPROVAL, "Side by side", "Toggle side-by-side view.", ("u",), "side by side"),
+    *HUNKS,
+    Command("grant.choose", Scope.GRANT, "Allow", "Allow it and add the selected rule.", ("enter",), "grant", is_first=True),
+    Command("edit.send", Scope.EDIT, "Run", "Run this text once.", ("enter",), "run this once", is_first=True),
+    Command("edit.newline", Scope.EDIT, "New line", "Insert a new line.", ("ctrl+j",), "line", is_first=True),
+    Command("batch.once", Scope.BATCH, "Allow all", "Allow everything in the list this once.", ("y",), "yes to all, once"),
+    Command("batch.no", Scope.BATCH, "Deny all", "Deny everything in the list.", ("n",), "no to all"),
+    Command("rules.revoke", Scope.RULES, "Revoke", "Revoke the selected rule; asks first.", ("d",), "revoke"),
+    Command("trust.yes", Scope.TRUST, "Trust", "Trust these from now on.", ("t",), "trust these"),
+    Command("trust.no", Scope.TRUST, "Not now", "Continue without them.", ("n",), "not now"),
+    Command("trust.reach", Scope.TRUST, "Servers", "Choose where a server runs.", ("s",), "where a server runs…"),
+    Command("trust.look", Scope.TRUST, "Show file", "Show a file that they come from.", ("v",), "look at the file"),
+    Command("trust.list", Scope.TRUST, "Trusted", "Show what is trusted in this folder.", ("l",), "what is trusted"),
+    Command("trusted.revoke", Scope.TRUSTED, "Revoke", "Revoke all trust in this folder; asks first.", ("d",), "revoke"),
+    Command("picker.open", Scope.PICKER, "Choose", "Choose the selected row.", ("enter",), "choose", is_first=True),
+    Command("picker.up", Scope.PICKER, "Previous row", "Select the previous row.", ("up",), is_first=True),
+    Command("picker.down", Scope.PICKER, "Next row", "Select the next row.", ("down",), is_first=True),
+    Command("confirm.yes", Scope.CONFIRM, "Yes", "Do it.", ("y",), "yes"),
+    Command("confirm.no", Scope.CONFIRM, "No", "Change nothing.", ("n",), "no"),
+    Command("first.start", Scope.FIRST_RUN, "Start", "Use the selected model.", ("enter",), "start"),
+    Command("first.trust", Scope.FIRST_RUN, "Review", "Review what this folder wants to enable.", ("t",), "look"),
+    Command("first.again", Scope.FIRST_RUN, "Search again", "Search for servers again.", ("r",), "search again"),
+    Command(
+        "settings.change", Scope.SETTINGS, "Change", "Change the selected setting in your config.toml.", ("enter",), "change",
+        is_first=True,
+    ),
+    Command(
+        "settings.reset", Scope.SETTINGS, "Reset", "Remove the selected setting from your config.toml.", ("delete",), "reset",
+        is_first=True,
+    ),
+    Command("settings.up", Scope.SETTINGS, "Previous setting", "Select the previous setting.", ("up",), is_first=True),
+    Command("settings.down", Scope.SETTINGS, "Next setting", "Select the next setting.", ("down",), is_first=True),
+)  # fmt: skip
+
+
+LAYOUT: tuple[Command, ...] = (
+    Command(
+        "layout.files", Scope.WORKBENCH, "Toggle files", "Hide or show the files (on a wide screen).", ("alt+1",),
+        is_first=True,
+    ),
+    Command(
+        "layout.plan", Scope.WORKBENCH, "Toggle plan", "Hide or show the plan (on a wide screen).", ("alt+2",), is_first=True,
+    ),
+    Command("layout.log", Scope.WORKBENCH, "Toggle log", "Hide or show the log (on a wide screen).", ("alt+3",), is_first=True),
+    Command(
+        "layout.wider", Scope.WORKBENCH, "Widen column", "Make the focused column wider (from the conversation: the files).",
+        ("alt+full_stop",), is_first=True,
+    ),
+    Command(
+        "layout.narrower", Scope.WORKBENCH, "Narrow column", "Make the focused column narrower.", ("alt+comma",), is_first=True,
+    ),
+    Command(
+        "layout.taller", Scope.WORKBENCH, "Make plan taller", "Give the plan more height, or the log while it is focused.",
+        ("alt+equals_sign",), is_first=True,
+    ),
+    Command(
+        "layout.lower", Scope.WORKBENCH, "Make plan shorter", "Give the plan less height, or the log while it is focused.",
+        ("alt+minus",), is_first=True,
+    ),
+    Command("layout.reset", Scope.WORKBENCH, "Reset layout", "Show all panes at their default sizes."),
+)  # fmt: skip
+
+
+def _session_row(name: str, title: str, text: str, key: str) -> Command:
+    return Command(f"sessions.{name}", Scope.SWITCHER, title, text, (key,), name, runs=f"change_session('{name}')")
+
+
+SESSIONS: tuple[Command, ...] = (
+    Command("sessions.open", Scope.SWITCHER, "Open", "Open the selected session.", ("enter",), "open"),
+    Command("sessions.new", Scope.SWITCHER, "New", "Start a new session.", ("n",), "new"),
+    _session_row("fork", "Fork", "Copy the selected session; no file changes.", "f"),
+    _session_row("rename", "Rename", "Rename the selected session.", "r"),
+    _session_row("mark", "Mark", "Mark or unmark the selected session in lists.", "m"),
+    _session_row("close", "Close", "Close the selected session; it stays in the list.", "c"),
+    _session_row("delete", "Delete", "Delete the selected session; asks first.", "d"),
+    _session_row("export", "Export", "Write the selected session to a file.", "x"),
+    Command("sessions.grid", Scope.SWITCHER, "Session grid", "Show all open sessions side by side.", ("g",), "grid"),
+    Command("sessions.search", Scope.SWITCHER, "Search", "Search the text of all sessions.", ("slash",), "search"),
+    Command(
+        "sessions.up", Scope.SWITCHER, "Previous session", "Select the previous session.", ("up", "k"),
+        runs="sessions_move(-1)",
+    ),
+    Command(
+        "sessions.down", Scope.SWITCHER, "Next session", "Select the next session.", ("down", "j"), runs="sessions_move(1)",
+    ),
+    Command("sessions.page_up", Scope.SWITCHER, "Page up", "Move a page up.", ("pageup",), runs="sessions_page(-1)"),
+    Command("sessions.page_down", Scope.SWITCHER, "Page down", "Move a page down.", ("pagedown",), runs="sessions_page(1)"),
+    Command("sessions.first", Scope.SWITCHER, "First", "Go to the first session.", ("home",), runs="sessions_move(-1000000)"),
+    Command("sessions.last", Scope.SWITCHER, "Last", "Go to the last session.", ("end",), runs="sessions_move(1000000)"),
+    Command("grid.open", Scope.GRID, "Open", "Go to the session.", ("enter",), "open"),
+    Command("grid.answer", Scope.GRID, "Answer", "Answer what the session is waiting for.", ("a",), "answer"),
+    Command("grid.left", Scope.GRID, "Left", "Select the tile on the left.", ("left", "h"), runs="grid_move(-1, 0)"),
+    Command("grid.right", Scope.GRID, "Right", "Select the tile on the right.", ("right", "l"), runs="grid_move(1, 0)"),
+    Command("grid.up", Scope.GRID, "Up", "Select the tile above.", ("up", "k"), runs="grid_move(0, -1)"),
+    Command("grid.down", Scope.GRID, "Down", "Select the tile below.", ("down", "j"), runs="grid_move(0, 1)"),
+)  # fmt: skip
+
+
+JOBS: tuple[Command, ...] = (
+    Command("jobs.open", Scope.JOBS, "Open", "Open the session of the job's last run.", ("enter",), "open"),
+    Command("jobs.new", Scope.JOBS, "New", "Create a job.", ("n",), "new"),
+    Command("jobs.run", Scope.JOBS, "Run now", "Run the selected job now.", ("r",), "run now"),
+    Command("jobs.pause", Scope.JOBS, "Pause", "Pause or resume the selected job.", ("p",), "pause"),
+    Command("jobs.remove", Scope.JOBS, "Remove", "Remove the selected job; asks first.", ("d", "delete"), "remove"),
+)  # fmt: skip
+
+
+MCP: tuple[Command, ...] = (
+    Command("mcp.tools", Scope.MCP, "Tools", "Show the tools of the selected server.", ("enter",), "tools"),
+    Command("mcp.accept", Scope.MCP, "Accept", "Let the selected server start, or accept its changed tools.", ("y",), "accept"),
+    Command("mcp.switch", Scope.MCP, "Toggle", "Enable or disable the selected server.", ("o",), "on/off"),
+    Command("mcp.restart", Scope.MCP, "Restart", "Restart the selected server.", ("r",), "restart"),
+    Command("mcp.log", Scope.MCP, "Log", "Show the end of the selected server's log.", ("l",), "log"),
+)  # fmt: skip
+
+
+MODELS: tuple[Command, ...] = (
+    Command("models.use", Scope.MODELS, "Use", "Use the selected model in this session.", ("enter",), "use"),
+    Command(
+        "models.load", Scope.MODELS, "Load", "Load the selected model, with a context size of your choice.", ("l",), "load",
+    ),
+    Command(
+        "models.unload", Scope.MODELS, "Unload", "Unload the selected model, or cancel its loading or exam.", ("u",), "unload",
+    ),
+    Command(
+        "models.exam", Scope.MODELS, "Examine",
+        "Measure in about a minute how well and how fast the selected model calls tools.", ("x",), "examine",
+    ),
+    Command("models.again", Scope.MODELS, "Search again", "Search for servers again.", ("r",), "search again"),
+    Command("models.filter", Scope.MODELS, "Filter", "Filter the list by part of a name.", ("slash",), "filter"),
+    Command("models.up", Scope.MODELS, "Previous model", "Select the previous model.", ("up", "k"), runs="models_move(-1)"),
+    Command("models.down", Scope.MODELS, "Next model", "Select the next model.", ("down", "j"), runs="models_move(1)"),
+    Command("models.page_up", Scope.MODELS, "Page up", "Move ten rows up.", ("pageup",), runs="models_move(-10)"),
+    Command("models.page_down", Scope.MODELS, "Page down", "Move ten rows down.", ("pagedown",), runs="models_move(10)"),
+    Command("models.first", Scope.MODELS, "First", "Go to the first model.", ("home",), runs="models_move(-1000000)"),
+    Command("models.last", Scope.MODELS, "Last", "Go to the last model.", ("end",), runs="models_move(1000000)"),
+)  # fmt: skip
+
+
+PLANNING: tuple[Command, ...] = (
+    Command("plan.approve", Scope.PLAN, "Approve", "Leave plan mode and carry out the plan.", ("y",), "approve"),
+    Command(
+        "plan.grant", Scope.PLAN, "Approve and allow",
+        "Review the files and commands that the plan names, allow them and approve.", ("g",), "and allow…",
+    ),
+    Command("plan.edit", Scope.PLAN, "Edit", "Edit the plan in your editor (VISUAL or EDITOR).", ("e",), "edit"),
+    Command(
+        "plan.revise", Scope.PLAN, "Request changes", "Say what should change; the model proposes a new plan.", ("f",),
+        "change…",
+    ),
+    Command("plan.reject", Scope.PLAN, "Reject", "Reject the plan; plan mode stays on.", ("n",), "reject"),
+    Command(
+        "grants.yes", Scope.PLAN_GRANTS, "Allow and approve", "Add these rules for this session and carry out the plan.",
+        ("y",), "allow these and approve",
+    ),
+    Command("grants.no", Scope.PLAN_GRANTS, "Back", "Go back to the plan without allowing anything.", ("n",), "back"),
+)  # fmt: skip
+
+
+SKILLS: tuple[Command, ...] = (
+    Command(
+        "skills.read", Scope.SKILLS, "Read", "Read the selected skill, or the code of the selected tool.", ("enter",), "read",
+    ),
+    Command("skills.use", Scope.SKILLS, "Use", "Insert the selected skill into the prompt.", ("u",), "use"),
+    Command("skills.remove", Scope.SKILLS, "Remove", "Remove the selected tool; files are not changed.", ("d",), "remove tool"),
+)  # fmt: skip
+
+
+WINDOW: tuple[Command, ...] = (
+    Command(
+        "window.group", Scope.CONTEXT, "Expand group", "Expand or collapse the selected group.", ("enter",), "group",
+        runs="grouped_fold",
+    ),
+    Command("window.fold", Scope.CONTEXT, "Fold", "Send only the beginning of the selected result.", ("f",), "fold"),
+    Command("window.leave_out", Scope.CONTEXT, "Leave out", "Send one line in its place.", ("d",), "leave out"),
+    Command("window.back", Scope.CONTEXT, "Restore", "Send the whole result again.", ("b",), "restore"),
+    Command("window.pin", Scope.CONTEXT, "Pin", "Pin or unpin; a pinned result is never compacted.", ("p",), "pin"),
+    Command(
+        "cache.group", Scope.CACHE, "Expand turn", "Expand or collapse the requests of the selected turn.", ("enter",), "turn",
+        runs="grouped_fold",
+    ),
+)  # fmt: skip
+
 
 TABLE = CommandTable((
     *(*SHARED.commands, *LAYOUT, *WINDOW, *PROMPT, *PANES, *CHAT, *READING, *PLANNING, *SESSIONS, *JOBS),

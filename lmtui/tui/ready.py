@@ -6,17 +6,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lmtui.paths import state_dir
-from lmtui.tui.controllers.app_controller import AppController
 from lmtui.tui.controllers.approval_controller import ApprovalController
 from lmtui.tui.controllers.change_controller import ChangeController
-from lmtui.tui.controllers.command_controller import CommandController
+from lmtui.tui.controllers.command_controller import AppController, CommandController
 from lmtui.tui.controllers.file_controller import FileController
 from lmtui.tui.controllers.job_controller import JobController
 from lmtui.tui.controllers.mcp_controller import McpController
 from lmtui.tui.controllers.pane_controller import ChatController, LayoutController, PaneController
 from lmtui.tui.controllers.plan_controller import PlanController
-from lmtui.tui.controllers.prompt_controller import PromptController
-from lmtui.tui.controllers.prompt_file_controller import PromptFileController
+from lmtui.tui.controllers.prompt_controller import PromptController, PromptFileController
 from lmtui.tui.controllers.send_controller import Sending
 from lmtui.tui.controllers.session_controller import SessionController
 from lmtui.tui.controllers.skill_controller import SkillController

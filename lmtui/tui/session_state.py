@@ -31,7 +31,7 @@ _STATES = {"done": "done", "partial": "partial", "limit": "partial"}
 
 
 @dataclass(slots=True)
-class Agent:
+class Subagent:
     """A sub-agent.  `state` is working, waits, done, partial or failed; `doing` its latest call, or its report at the end."""
 
     id: str
@@ -45,14 +45,14 @@ class Agents:
     """Every sub-agent of a session in the order in which they began."""
 
     def __init__(self) -> None:
-        self.by_id: dict[str, Agent] = {}
+        self.by_id: dict[str, Subagent] = {}
         self._asked: dict[str, str] = {}
 
     def apply(self, envelope: Envelope) -> bool:
         """Take in one event; True if something of an agent is another."""
         event = envelope.event
         if isinstance(event, AgentStarted):
-            self.by_id[event.agent] = Agent(event.agent, event.parent, sanitize_line(event.title))
+            self.by_id[event.agent] = Subagent(event.agent, event.parent, sanitize_line(event.title))
             return True
         if isinstance(event, events.ApprovalResolved):
             agent = self.by_id.get(self._asked.pop(event.approval_id, ""))
@@ -75,13 +75,13 @@ class Agents:
                 return False
         return True
 
-    def in_order(self) -> list[tuple[int, Agent]]:
+    def in_order(self) -> list[tuple[int, Subagent]]:
         """Return the agents, each behind its parent, with how deep it is (from 0)."""
-        children: dict[str, list[Agent]] = {}
+        children: dict[str, list[Subagent]] = {}
         for agent in self.by_id.values():
             parent = agent.parent if agent.parent in self.by_id and agent.parent != agent.id else ROOT
             children.setdefault(parent, []).append(agent)
-        found: list[tuple[int, Agent]] = []
+        found: list[tuple[int, Subagent]] = []
         seen: set[str] = set()
         stack = [(0, agent) for agent in reversed(children.get(ROOT, []))]
         while stack:
@@ -232,7 +232,7 @@ class Activity:
 
 
 @dataclass(slots=True)
-class ModelInUse:
+class SessionModel:
     """The model that a session asks, and its server.  `is_blind`: it is known to read no images."""
 
     name: str = ""
@@ -256,7 +256,7 @@ class ModelInUse:
 
 
 @dataclass(slots=True)
-class TurnState:
+class TurnProgress:
     """Whether a turn is under way, what it does, how the last one ended, and when a session that waits continues."""
 
     is_running: bool = False
@@ -363,8 +363,8 @@ class SessionState:
     queued: tuple[str, ...] = ()
     is_queue_paused: bool = False
     approvals: dict[str, events.ApprovalRequested] = field(default_factory=dict)
-    model: ModelInUse = field(default_factory=ModelInUse)
-    turn: TurnState = field(default_factory=TurnState)
+    model: SessionModel = field(default_factory=SessionModel)
+    turn: TurnProgress = field(default_factory=TurnProgress)
     work: SessionWork = field(default_factory=SessionWork)
 
     @property

@@ -21,8 +21,8 @@ from lmtui.tui.options import StartOptions
 from lmtui.tui.themes import filters_without_color
 
 if TYPE_CHECKING:
+    from lmtui.tui.startup import ThemeWatch
     from lmtui.tui.terminal_notifier import TerminalNotifier
-    from lmtui.tui.theme_watch import ThemeWatch
 
 
 class TerminalApp(App[int]):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from textual.app import App
 
-from lmtui.tui.widgets.say_line import SayLine, Tone
+from lmtui.tui.widgets.bars import SayLine, Tone
 
 if TYPE_CHECKING:
     from lmtui.tui.open_sessions import OpenSessions

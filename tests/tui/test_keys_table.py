@@ -8,7 +8,7 @@ from textual.dom import DOMNode
 
 from lmtui.tui.app import LmtuiApp
 from lmtui.tui.commands import COMMANDS, Command, Scope, command
-from lmtui.tui.controllers.app_controller import PALETTE_SCOPES
+from lmtui.tui.controllers.command_controller import PALETTE_SCOPES
 from lmtui.tui.modals.approval import Approval
 from lmtui.tui.options import StartOptions
 from lmtui.tui.widgets.bars import Verbs

@@ -17,7 +17,7 @@ from lmtui.core.workspace import BackgroundCommand
 from lmtui.tui.lines.row_view import RowView
 from lmtui.tui.lines.styled_text import Line, fit, indent, row, wrap
 from lmtui.tui.lines.surface import WidgetOptions
-from lmtui.tui.session_state import Agent, SessionState
+from lmtui.tui.session_state import SessionState, Subagent
 
 SIGNS = {
     TodoStatus.PENDING: ("○", "muted"),
@@ -212,7 +212,7 @@ def _counter_row(counter: Counter, width: int) -> PlanRow:
     return PlanRow(row(((" " + fit(name, max(6, int(width * _NAME_SHARE))), ""),), right, width), "", f"{name}: {numbers}")
 
 
-def _agent_rows(agents: list[tuple[int, Agent]], width: int) -> list[PlanRow]:
+def _agent_rows(agents: list[tuple[int, Subagent]], width: int) -> list[PlanRow]:
     if not agents:
         return []
     at_work = sum(agent.state in ("working", "waits") for _, agent in agents)

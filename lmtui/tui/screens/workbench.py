@@ -23,10 +23,9 @@ from lmtui.tui.controllers.send_controller import Sending
 from lmtui.tui.key_bindings import EARLY, hint_text
 from lmtui.tui.options import StartOptions
 from lmtui.tui.timing import STOP_AGAIN, SecondPress
-from lmtui.tui.widgets.bars import HEIGHTS, WIDE_CELLS, WIDTHS, Bar, Part, Spinner
+from lmtui.tui.widgets.bars import HEIGHTS, WIDE_CELLS, WIDTHS, Bar, Part, SayLine, Spinner, Tone
 from lmtui.tui.widgets.prompt import Prompt
 from lmtui.tui.widgets.prompt_row import PromptRow
-from lmtui.tui.widgets.say_line import SayLine, Tone
 from lmtui.tui.wording import folder_text
 
 if TYPE_CHECKING:
