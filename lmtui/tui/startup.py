@@ -91,7 +91,7 @@ class AppStartup:
         app, workbench = self._app, self._workbench
         starting = workbench.state
         await self._mount()
-        app.follow_theme_file(ThemeWatch)
+        app.follow_theme_file(ThemeWatch(app.use_theme).watch)
         if app.options.problems:
             workbench.say("\n".join(app.options.problems), "error")
         self._gc_policy.begin()

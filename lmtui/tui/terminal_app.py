@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual import events
@@ -21,7 +22,6 @@ from lmtui.tui.options import StartOptions
 from lmtui.tui.themes import filters_without_color
 
 if TYPE_CHECKING:
-    from lmtui.tui.startup import ThemeWatch
     from lmtui.tui.terminal_notifier import TerminalNotifier
 
 
@@ -143,14 +143,13 @@ class TerminalApp(App[int]):
 class ThemedApp(TerminalApp):
     """Holds one theme at a time; a broken one is said and changes nothing."""
 
-    _theme_watch: ThemeWatch | None = None
-
     def __init__(self, options: StartOptions, now: Callable[[], datetime]) -> None:
         self._first_theme: Theme | None
         self._first_theme, problem = _first_theme(options.theme)
         super().__init__()
         self.options, self.now = options, now
         self.is_leaving = False
+        self._watch_theme_file: Callable[[Path | None], None] = lambda _: None
         self.register_theme(self._first_theme)
         # The style sheet was made with its colours just now: nothing is to be made anew, as setting `theme` would.
         self.set_reactive(App.theme, self._first_theme.name)
@@ -185,20 +184,18 @@ class ThemedApp(TerminalApp):
         self._watch_own_file()
         self._leave_out_colors()
 
-    def follow_theme_file(self, make: Callable[[Callable[[str], None]], ThemeWatch]) -> None:
-        """From now on show the user's own theme again whenever it is saved; `make` makes what watches its file."""
-        self._theme_watch = make(self.use_theme)
+    def follow_theme_file(self, watch: Callable[[Path | None], None]) -> None:
+        """From now on show the user's own theme again whenever it is saved; `watch` is told its file, or None for no file."""
+        self._watch_theme_file = watch
         self._watch_own_file()
 
     def leave_theme_file(self) -> None:
         """Watch no file any more."""
-        if self._theme_watch is not None:
-            self._theme_watch.watch(None)
+        self._watch_theme_file(None)
 
     def _watch_own_file(self) -> None:
-        if self._theme_watch is not None:
-            file = themes.theme_files().get(self.theme)
-            self._theme_watch.watch(file if file is not None and file.parent != paths.themes_dir() else None)
+        file = themes.theme_files().get(self.theme)
+        self._watch_theme_file(file if file is not None and file.parent != paths.themes_dir() else None)
 
     def _leave_out_colors(self) -> None:
         if self.no_color:

@@ -49,7 +49,7 @@ async def test_a_skill_is_borrowed_with_the_words_behind_its_name() -> None:
     ("text", "said"),
     [
         ("/mcp", "/mcp needs a screen  Use `lmtui mcp`."),
-        ("/skill", "/skill needs a screen  Use the name of a skill behind it; `lmtui skills` lists them."),
+        ("/skill", "/skill needs a screen  Use `/skill NAME`; `lmtui skills` lists them."),
         ("/init", "/init needs a screen  Use `lmtui` (or `lmtui --plain`)."),
         ("/skill nothing", "no skill 'nothing'  There are others."),
         ("/reveiw x", "no command /reveiw  Did you mean /review?"),

@@ -24,11 +24,11 @@ from lmtui.tui.key_bindings import EARLY, hint_text
 from lmtui.tui.options import StartOptions
 from lmtui.tui.timing import STOP_AGAIN, SecondPress
 from lmtui.tui.widgets.bars import HEIGHTS, WIDE_CELLS, WIDTHS, Bar, Part, SayLine, Spinner, Tone
-from lmtui.tui.widgets.prompt import Prompt
-from lmtui.tui.widgets.prompt_row import PromptRow
+from lmtui.tui.widgets.prompt import Completions, Prompt
 from lmtui.tui.wording import folder_text
 
 if TYPE_CHECKING:
+    from lmtui.tui.controllers.prompt_controller import PromptController
     from lmtui.tui.lines.file_tree import FileTree
     from lmtui.tui.lines.tool_log import ToolLog
     from lmtui.tui.open_sessions import OpenSessions
@@ -56,6 +56,41 @@ class _Bars:
         self.header, self.hints, self.status = Bar(id="header"), Bar(id="hints"), Bar(id="status")
         self.queue = Static("", id="queue", markup=False)
         self.spinner = Spinner("", id="spinner", markup=False)
+
+
+class PromptRow(Horizontal):
+    """The sign and the prompt; the list of completions is above it, and is mounted by the screen."""
+
+    def __init__(self, prompt: Prompt) -> None:
+        super().__init__(id="prompt-row")
+        self._prompt = prompt
+        self.completions = Completions("", id="completions", markup=False)
+        self.controller: PromptController | None = None
+
+    def compose(self) -> ComposeResult:
+        """Lay out the row."""
+        yield Static("❯", id="prompt-sign", markup=False)
+        yield self._prompt
+
+    @on(Prompt.Completions)
+    def _show_completions(self, event: Prompt.Completions) -> None:
+        if self.completions.is_mounted:
+            self.completions.show(event.completing)
+
+    @on(Prompt.PathsWanted)
+    def _find_paths(self, event: Prompt.PathsWanted) -> None:
+        if self.controller is not None:
+            self.controller.paths_wanted(event.wanted)
+
+    @on(Prompt.Pasted)
+    async def _read_paste(self, event: Prompt.Pasted) -> None:
+        if self.controller is not None:
+            await self.controller.pasted(event.text)
+
+    @on(Prompt.Changed)
+    def _note_change(self) -> None:
+        if self.controller is not None:
+            self.controller.changed()
 
 
 class Workbench(Screen[None]):
