@@ -42,11 +42,11 @@ async def leave(_context: CommandContext, _: str) -> Leave:
 
 BASIC: tuple[Command, ...] = (
     Command(
-        "app.palette", Scope.APP, "Command palette", "Find and run any command.", ("ctrl+p",), "commands", is_fixed=True,
+        "app.palette", Scope.APP, "Command palette", "Find and run any command.", ("ctrl+p",), "everything", is_fixed=True,
         is_first=True, runs="app.run_command('app.palette')",
     ),
     Command(
-        "app.help", Scope.APP, "Help", "Show all keys and commands.", ("f1", "question_mark"), "help", ("help",), is_fixed=True,
+        "app.help", Scope.APP, "Help", "Show all keys and commands.", ("f1", "question_mark"), "keys", ("help",), is_fixed=True,
         runs="app.run_command('app.help')", handler=show_help, instead="`lmtui --help`",
     ),
     Command(

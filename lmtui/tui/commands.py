@@ -122,21 +122,24 @@ READING: tuple[Command, ...] = (
     ),
     Command("viewer.wrap", Scope.VIEWER, "Wrap", "Wrap or truncate long lines.", ("w",), "wrap", runs="focused.toggle_wrap"),
     Command("viewer.copy", Scope.VIEWER, "Copy line", "Copy the line.", ("y",)),
-    Command("viewer.left", Scope.VIEWER, "Left", "Scroll left.", ("left",), runs="focused.scroll_aside_left"),
-    Command("viewer.right", Scope.VIEWER, "Right", "Scroll right.", ("right",), runs="focused.scroll_aside_right"),
+    Command("viewer.left", Scope.VIEWER, "Left", "Scroll left.", ("left",), runs="focused.scroll_aside('left')"),
+    Command("viewer.right", Scope.VIEWER, "Right", "Scroll right.", ("right",), runs="focused.scroll_aside('right')"),
 )  # fmt: skip
 
 
 PANES: tuple[Command, ...] = (
-    Command("lines.up", Scope.MOVING, "Up", "Move up.", ("up", "k"), runs="focused.cursor_up"),
-    Command("lines.down", Scope.MOVING, "Down", "Move down.", ("down", "j"), runs="focused.cursor_down"),
+    Command("lines.up", Scope.MOVING, "Up", "Move up.", ("up", "k"), runs="focused.move('up')"),
+    Command("lines.down", Scope.MOVING, "Down", "Move down.", ("down", "j"), runs="focused.move('down')"),
     Command(
         "lines.page_up", Scope.MOVING, "Page up", "Move a page up (in the prompt too).", ("pageup", "b"),
-        runs="focused.page_up",
+        runs="focused.move('page_up')",
     ),
-    Command("lines.page_down", Scope.MOVING, "Page down", "Move a page down.", ("pagedown", "space"), runs="focused.page_down"),
-    Command("lines.home", Scope.MOVING, "Top", "Go to the top.", ("home", "g"), runs="focused.home"),
-    Command("lines.end", Scope.MOVING, "End", "Go to the end and follow new output.", ("end", "G"), runs="focused.end"),
+    Command(
+        "lines.page_down", Scope.MOVING, "Page down", "Move a page down.", ("pagedown", "space"),
+        runs="focused.move('page_down')",
+    ),
+    Command("lines.home", Scope.MOVING, "Top", "Go to the top.", ("home", "g"), runs="focused.move('home')"),
+    Command("lines.end", Scope.MOVING, "End", "Go to the end and follow new output.", ("end", "G"), runs="focused.move('end')"),
     Command(
         "lines.select", Scope.LINES, "Open", "Expand or collapse, or open a folder, file or call.", ("enter",), "open",
         runs="focused.select",
@@ -144,24 +147,24 @@ PANES: tuple[Command, ...] = (
     Command("lines.copy", Scope.LINES, "Copy", "Copy the item under the cursor.", ("y",), "copy"),
     Command(
         "chat.next_turn", Scope.LINES, "Next turn", "Go to your next message.", ("right_curly_bracket",),
-        runs="focused.next_turn",
+        runs="focused.jump('turn', 1)",
     ),
     Command(
         "chat.previous_turn", Scope.LINES, "Previous turn", "Go to your previous message.", ("left_curly_bracket",),
-        runs="focused.previous_turn",
+        runs="focused.jump('turn', -1)",
     ),
-    Command("chat.next_call", Scope.LINES, "Next call", "Go to the next tool call.", ("c",), runs="focused.next_call"),
+    Command("chat.next_call", Scope.LINES, "Next call", "Go to the next tool call.", ("c",), runs="focused.jump('call', 1)"),
     Command(
         "chat.previous_call", Scope.LINES, "Previous call", "Go to the previous tool call.", ("C",),
-        runs="focused.previous_call",
+        runs="focused.jump('call', -1)",
     ),
-    Command("chat.next_error", Scope.LINES, "Next failure", "Go to the next failure.", ("e",), runs="focused.next_error"),
+    Command("chat.next_error", Scope.LINES, "Next failure", "Go to the next failure.", ("e",), runs="focused.jump('error', 1)"),
     Command(
         "chat.previous_error", Scope.LINES, "Previous failure", "Go to the previous failure.", ("E",),
-        runs="focused.previous_error",
+        runs="focused.jump('error', -1)",
     ),
-    Command("files.open", Scope.FILES, "Open folder", "Open the folder.", ("right", "l"), runs="focused.expand"),
-    Command("files.close", Scope.FILES, "Close folder", "Close the folder.", ("left", "h"), runs="focused.collapse"),
+    Command("files.open", Scope.FILES, "Open folder", "Open the folder.", ("right", "l"), runs="focused.folder('open')"),
+    Command("files.close", Scope.FILES, "Close folder", "Close the folder.", ("left", "h"), runs="focused.folder('close')"),
     Command(
         "files.diff", Scope.FILES, "Diff", "Show how this session changed the file.", ("d",), "diff", runs="screen.files_diff",
     ),
@@ -209,18 +212,19 @@ CHAT: tuple[Command, ...] = (
         "copy code", runs="screen.run_command('chat.copy_code')",
     ),
     Command(
-        "chat.next_change", Scope.CHAT, "Next change", "Go to the next call that changed files.", ("f",), runs="next_change",
+        "chat.next_change", Scope.CHAT, "Next change", "Go to the next call that changed files.", ("f",),
+        runs="jump('change', 1)",
     ),
     Command(
         "chat.previous_change", Scope.CHAT, "Previous change", "Go to the previous call that changed files.", ("F",),
-        runs="previous_change",
+        runs="jump('change', -1)",
     ),
     Command(
         "copying.start", Scope.LINES, "Copy mode", "Move a cursor to select and copy text.", ("v",), "select",
-        runs="focused.start_copying",
+        runs="focused.copying('start')",
     ),
-    Command("changes.select", Scope.CHANGES, "Copy mode", "Select and copy text.", ("v",), runs="focused.start_copying"),
-    Command("viewer.select", Scope.VIEWER, "Copy mode", "Select and copy text.", ("v",), runs="focused.start_copying"),
+    Command("changes.select", Scope.CHANGES, "Copy mode", "Select and copy text.", ("v",), runs="focused.copying('start')"),
+    Command("viewer.select", Scope.VIEWER, "Copy mode", "Select and copy text.", ("v",), runs="focused.copying('start')"),
     _step("left", "Left", "Move the cursor left.", "left", "h"),
     _step("right", "Right", "Move the cursor right.", "right", "l"),
     _step("up", "Up", "Move the cursor up.", "up", "k"),

@@ -57,7 +57,7 @@ class TerminalApp(App[int]):
         self.screen.clear_selection()
         self.run_worker(self._copy(text), group="clipboard", exclusive=True)
 
-    def on_copying_surface_copied(self, event: object) -> None:
+    def on_virtual_line_view_copied(self, event: object) -> None:
         """Copy what was selected in a pane."""
         text = getattr(event, "text", "")
         if text.strip():

@@ -67,7 +67,7 @@ async def with_files(driver: Driver) -> None:
     play_work(driver.host.session)
     files.tell("", has_git_changed=True)
     shown = driver.app.workbench.query_one(FileTree)
-    await driver.until(lambda: any(row.path == "CHANGES.md" for row in shown.rows))
+    await driver.until(lambda: any(row.path == "CHANGES.md" for row in shown.source.rows))
     await driver.press("f6")
     await driver.settle()
 
@@ -97,7 +97,7 @@ async def viewer(driver: Driver) -> None:
     assert part is not None
     part.open_file("parser/lexer.py")
     await driver.until_screen("Viewer")
-    await driver.until(lambda: driver.app.screen.query_one(FileView).line_count > 0)
+    await driver.until(lambda: driver.app.screen.query_one(FileView).source.line_count > 0)
     await driver.press("slash", *"take")
     await driver.until(lambda: "1 of 2" in driver.text("#viewer-title"))
 

@@ -426,4 +426,4 @@ async def test_keys_go_to_the_prompt_where_nothing_has_the_focus() -> None:
 async def test_an_action_of_the_widget_in_focus_does_nothing_where_none_has_it() -> None:
     async with running() as driver:
         driver.app.screen.set_focus(None)
-        assert not await driver.app.run_action("focused.next_error", driver.app.screen)
+        assert not await driver.app.run_action("focused.jump('error', 1)", driver.app.screen)

@@ -20,7 +20,7 @@ def is_following(driver: Driver) -> bool:
     panes = driver.app.workbench.panes
     assert panes is not None
     assert panes.current is not None
-    return panes.current.transcript.is_following
+    return panes.current.transcript.scroller.is_following
 
 
 @pytest.mark.parametrize("size", [SMALL, WIDE])

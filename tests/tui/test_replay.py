@@ -99,14 +99,14 @@ async def test_a_reader_keeps_his_place_while_the_rest_loads_behind() -> None:
         assert feed is not None
         transcript = transcript_of(driver)
         await driver.until(lambda: transcript.size.height > 0 and len(transcript.document) > 0)
-        transcript.scroll_lines(-20)
+        transcript.scroller.move(-20)
         before = screen_lines(transcript)
         assert feed.is_loading
         await driver.until(lambda: not feed.is_loading)
         await driver.pilot.pause(0.1)
         assert len(transcript.document) > 6000
         assert screen_lines(transcript) == before
-        transcript.action_home()
+        transcript.action_move("home")
         await driver.settle()
         assert "question 0" in "\n".join(screen_lines(transcript))
         assert panes_log_rows(driver) == 3000
@@ -116,4 +116,4 @@ def panes_log_rows(driver: Driver) -> int:
     panes = driver.app.workbench.panes
     assert panes is not None
     assert panes.current is not None
-    return panes.current.log.line_total()
+    return panes.current.log.source.total()

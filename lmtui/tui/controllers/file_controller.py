@@ -57,7 +57,7 @@ class FileFilter(OnFiles):
             await self._workbench.panes.query_one("#files-pane").mount(self._line, before=tree)
         if self._workbench.pane != "files" and not tree.is_on_screen:
             self._workbench.go_to("files")
-        self._line.ask(self, "find a file", self._words, move=tree.move_cursor)
+        self._line.ask(self, "find a file", self._words, move=tree.cursor.move)
         if self._index is None:
             self._work(self._read_paths())
 
@@ -75,7 +75,7 @@ class FileFilter(OnFiles):
 
     def done(self, _: str) -> None:
         """Open the file that is marked."""
-        self._tree.choose()
+        self._tree.action_select()
 
     def given_up(self) -> None:
         """Show the tree again, at the file that was marked last."""
@@ -196,7 +196,7 @@ class FileController(OnFiles):
         try:
             entries = await files.list(path)
         except LmtuiError as error:
-            tree.drop_listing(path)
+            tree.set_listing(path, None)
             if not path:
                 self._workbench.say(error.full_text(), "warning")
             return
@@ -228,17 +228,17 @@ class FileController(OnFiles):
         self._workbench.say(f"{mention.strip()} is in the prompt")
 
     def _toggle_hidden(self) -> None:
-        is_shown = self._tree.action_toggle_hidden()
+        is_shown = self._tree.toggle_hidden()
         self._workbench.say(f"what ignore rules leave out is {'shown' if is_shown else 'hidden'}")
 
     def _mark(self) -> None:
-        if path := self._tree.current_path:
-            self.put_into_prompt(mention_text(f"{path}/" if self._tree.is_on_folder else path))
+        if (marked := self._tree.current) is not None:
+            self.put_into_prompt(mention_text(f"{marked.path}/" if marked.kind == "dir" else marked.path))
 
     async def _edit(self) -> None:
-        if self._files is None or self._tree.is_on_folder or not self._tree.current_path:
-            return
-        self._work(self._edit_file(self._tree.current_path))
+        marked = self._tree.current
+        if marked is not None and marked.kind != "dir":
+            self._work(self._edit_file(marked.path))
 
     async def _edit_file(self, path: str) -> None:
         if self._files is None:

@@ -21,7 +21,7 @@ from lmtui.core.errors import UsageError
 from lmtui.core.mcp import Field, Form, McpServer, McpServers, ServerState, changes_text, fields_of
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize, sanitize_line
 from lmtui.tui.commands import Scope, bindings, closing, command, first_key, of_scope
-from lmtui.tui.lines.line_view import whole_text
+from lmtui.tui.lines.page_view import whole_text
 from lmtui.tui.lines.styled_text import Line, fit, pad
 from lmtui.tui.modals.picker import AskText, Confirm, Picker, Reading
 from lmtui.tui.modals.results import Choice

@@ -15,8 +15,8 @@ from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.blocks import seconds
 from lmtui.tui.lines.calls import value_text
-from lmtui.tui.lines.find_view import FindView
-from lmtui.tui.lines.line_view import whole_text
+from lmtui.tui.lines.document_view import DocumentView
+from lmtui.tui.lines.page_view import whole_text
 from lmtui.tui.lines.styled_text import Line
 from lmtui.tui.lines.transcript import Transcript
 from lmtui.tui.modals.picker import Reading
@@ -39,13 +39,13 @@ class SearchLine(Input, inherit_bindings=True):
     def __init__(self) -> None:
         super().__init__(placeholder="search in the whole session", select_on_focus=False)
         self.cursor_blink = False
-        self._target: FindView | None = None
+        self._target: DocumentView | None = None
         self._before: Widget | None = None
 
-    def open_for(self, target: FindView, before: Widget | None) -> None:
+    def open_for(self, target: DocumentView, before: Widget | None) -> None:
         """Look for words in a pane; `before` gets the focus back where the search is given up."""
         self._target, self._before = target, before
-        self.value = target.finder.words if target.finder is not None else ""
+        self.value = target.search.words
         self.cursor_position = len(self.value)
         self.add_class("-open")
         self.focus()
@@ -58,7 +58,7 @@ class SearchLine(Input, inherit_bindings=True):
         """End the search and go back to where one came from."""
         self.close()
         if self._target is not None:
-            self._target.find("")
+            self._target.search.find("")
         if self._before is not None:
             self._before.focus()
 
@@ -66,19 +66,19 @@ class SearchLine(Input, inherit_bindings=True):
     def _typed(self, event: Input.Changed) -> None:
         event.stop()
         target = self._target
-        words = target.finder.words if target is not None and target.finder is not None else ""
+        words = target.search.words if target is not None else ""
         if target is not None and self.has_class("-open") and event.value != words:
-            target.find(event.value)
+            target.search.find(event.value)
 
     @on(Input.Submitted)
     def _chosen(self, event: Input.Submitted) -> None:
         event.stop()
-        if self._target is None or self._target.finder is None:
+        if self._target is None or not self._target.search.is_on:
             self.action_close_search()
             return
         self.close()
         self._target.focus()
-        self._target.go_to_match()
+        self._target.search.go()
 
 
 class ChatController:
@@ -106,8 +106,8 @@ class ChatController:
             self._workbench.go_to("chat")
         if words:
             transcript.focus()
-            transcript.find(words)
-            transcript.go_to_match()
+            transcript.search.find(words)
+            transcript.search.go()
             return
         if self._line.parent is None:
             await self._workbench.panes.query_one("#chat-pane").mount(self._line)
@@ -278,7 +278,7 @@ class PaneController:
         if self._filter.parent is None:
             await panes.log_pane.mount(self._filter, after=0)
         log = panes.current.log
-        self._filter.ask(self, "words  tool:  agent:  state:", move=log.move_cursor)
+        self._filter.ask(self, "words  tool:  agent:  state:", move=log.cursor.move)
 
     def typed(self, text: str) -> None:
         """Narrow the log down to what was typed."""

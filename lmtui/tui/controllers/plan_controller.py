@@ -24,7 +24,7 @@ from lmtui.core.proposals import STEP_RISKS, Proposal, from_text, to_text
 from lmtui.core.sanitize import escape_invisible, escape_invisible_line, pluralize, sanitize, sanitize_line
 from lmtui.tui.commands import Command, Scope, bindings, closing, command, first_key, of_scope
 from lmtui.tui.editor import open_editor
-from lmtui.tui.lines.line_view import PageView, whole_text
+from lmtui.tui.lines.page_view import PageView, whole_text
 from lmtui.tui.lines.styled_text import Line, indent, wrap
 from lmtui.tui.modals.approval_words import titled
 from lmtui.tui.modals.consent import Consent

@@ -27,7 +27,7 @@ from lmtui.core.skills import (
     tool_facts,
 )
 from lmtui.tui.commands import Scope, bindings, closing, of_scope
-from lmtui.tui.lines.line_view import whole_text
+from lmtui.tui.lines.page_view import whole_text
 from lmtui.tui.lines.styled_text import Line, fit, pad
 from lmtui.tui.modals.picker import Confirm, Reading
 from lmtui.tui.widgets.bars import Verbs

@@ -1,14 +1,17 @@
-"""A long document of blocks at one width: heights guessed until seen, lines drawn on sight and forgotten again."""
+"""A long document of blocks at one width: heights guessed until seen, lines drawn on sight and forgotten; words found in it."""
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 from math import inf
 from time import perf_counter
 
 from lmtui.tui.lines.blocks import Block
-from lmtui.tui.lines.styled_text import Line
+from lmtui.tui.lines.styled_text import Line, LineSource, plain
 
 _BUCKET = 256
 
@@ -94,12 +97,22 @@ _AT_ONCE = 2000
 _GUESSES_A_LOOK = 64
 
 
-class Document:
-    """Blocks and where they are.  All changes go through here, so that a view knows from where on to look again."""
+_GUTTER: Line = ((" ", ""),)
+
+
+class Document(LineSource):
+    """Blocks and where they are, behind a gutter of one cell.
+
+    All changes go through here, so that a view knows from where on to look again.  `changed` is called with the first line
+    of a block that turned out to be shorter than was guessed.
+    """
+
+    lead_cells = 1
 
     def __init__(self, width: int = 80) -> None:
         self.width = width
         self.blocks: list[Block] = []
+        self.changed: Callable[[int], None] = lambda _: None
         self._heights = HeightIndex()
         self._drawn: OrderedDict[Block, list[Line]] = OrderedDict()
         self._guesses: list[int] | None = None
@@ -109,10 +122,19 @@ class Document:
     def __len__(self) -> int:
         return len(self.blocks)
 
-    @property
     def total(self) -> int:
         """Return the height of all blocks, guessed where they were not seen."""
         return self._heights.total
+
+    def line(self, number: int) -> Line:
+        """Return a line of the block that is there."""
+        index, top = self.locate(number)
+        lines = self.lines(index)
+        if number - top >= len(lines):
+            self.changed(top)
+            return ()
+        content = lines[number - top]
+        return (*_GUTTER, *content) if content else ()
 
     def append(self, block: Block) -> None:
         """Add a block at the end."""
@@ -224,3 +246,121 @@ class Document:
     def _note_rewritten(self, index: int) -> None:
         if self._rewritten_from is None or index < self._rewritten_from:
             self._rewritten_from = index
+
+
+_BLOCKS_A_LOOK = 16
+_GAP = r"[\s│▌]+"
+
+Stretch = tuple[int, int, int]
+
+
+class Finder:
+    """Matches of some words, upper and lower case alike, in blocks that may still change."""
+
+    def __init__(self, blocks: Sequence[Block], words: str, start: int = 0) -> None:
+        self.words = words
+        self._blocks = blocks
+        self._wanted = words.lower()
+        parts = words.split()
+        self._first = parts[0].lower() if len(parts) > 1 else self._wanted
+        self._pattern = re.compile(_GAP.join(map(re.escape, parts)) if len(parts) > 1 else re.escape(words), re.IGNORECASE)
+        self._seen: Sequence[Line] = ()
+        self._found: list[list[Stretch]] = []
+        self._by_row: dict[int, list[Stretch]] = {}
+        self._start = start
+        self._later: list[int] = []
+        self._earlier: list[int] = []
+        self._later_at = start
+        self._earlier_at = 0
+        self._counts: dict[int, int] = {}
+        self.total = 0
+
+    @property
+    def is_done(self) -> bool:
+        """Tell whether every block was looked at."""
+        return self._later_at >= len(self._blocks) and self._earlier_at >= min(self._start, len(self._blocks))
+
+    def work(self, budget_s: float) -> bool:
+        """Look at blocks for about so long; True when all were looked at."""
+        end = perf_counter() + budget_s
+        while not self.is_done and perf_counter() < end:
+            for _ in range(_BLOCKS_A_LOOK):
+                if self._later_at < len(self._blocks):
+                    self._look(self._later_at, self._later)
+                    self._later_at += 1
+                elif self._earlier_at < min(self._start, len(self._blocks)):
+                    self._look(self._earlier_at, self._earlier)
+                    self._earlier_at += 1
+        return self.is_done
+
+    def forget_from(self, index: int) -> None:
+        """Look again at the blocks from here on: they changed, or new ones came."""
+        for found in (self._later, self._earlier):
+            while found and found[-1] >= index:
+                self.total -= self._counts.pop(found.pop())
+        self._earlier_at = min(self._earlier_at, index)
+        self._later_at = min(self._later_at, max(index, self._start))
+
+    def step(self, index: int, step: int) -> int | None:
+        """Return the next block with a match after (or, for a negative step, before) one, around the end; None without any."""
+        if not self._counts:
+            return None
+        if step > 0:
+            for found in (self._earlier, self._later):
+                at = bisect_left(found, index + 1)
+                if at < len(found):
+                    return found[at]
+            return (self._earlier or self._later)[0]
+        for found in (self._later, self._earlier):
+            at = bisect_left(found, index)
+            if at > 0:
+                return found[at - 1]
+        return (self._later or self._earlier)[-1]
+
+    def count_before(self, index: int) -> int:
+        """Return how many matches are in the blocks before one."""
+        return sum(self._counts[each] for found in (self._earlier, self._later) for each in found[: bisect_left(found, index)])
+
+    def count(self, index: int) -> int:
+        """Return how many matches a block has."""
+        return self._counts.get(index, 0)
+
+    def matches(self, lines: Sequence[Line]) -> list[list[Stretch]]:
+        """Return where matches are shown in the lines of a block, each in one stretch or, where it was wrapped, in several."""
+        if self._seen is not lines:
+            self._seen, self._found = lines, self._matches(lines)
+            self._by_row = {}
+            for number, stretches in enumerate(self._found):
+                for row, start, end in stretches:
+                    self._by_row.setdefault(row, []).append((number, start, end))
+        return self._found
+
+    def on_row(self, lines: Sequence[Line], row: int) -> list[Stretch]:
+        """Return the stretches of one line of a block, each with the number of its match in the place of the row."""
+        _ = self.matches(lines)
+        return self._by_row.get(row, [])
+
+    def _matches(self, lines: Sequence[Line]) -> list[list[Stretch]]:
+        texts = [plain(line) for line in lines]
+        starts = list(accumulate((len(text) + 1 for text in texts), initial=0))
+        found: list[list[Stretch]] = []
+        for match in self._pattern.finditer("\n".join(texts)):
+            stretches: list[Stretch] = []
+            row = bisect_right(starts, match.start()) - 1
+            while starts[row] < match.end():
+                start, end = max(0, match.start() - starts[row]), min(len(texts[row]), match.end() - starts[row])
+                if end > start:
+                    stretches.append((row, start, end))
+                row += 1
+            found.append(stretches)
+        return found
+
+    def _look(self, index: int, found: list[int]) -> None:
+        text = self._blocks[index].search_text()
+        count = text.lower().count(self._first)
+        if count and self._first != self._wanted:
+            count = sum(1 for _ in self._pattern.finditer(text))
+        if count:
+            self._counts[index] = count
+            self.total += count
+            found.append(index)

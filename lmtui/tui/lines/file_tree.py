@@ -14,9 +14,10 @@ from lmtui.core.sanitize import sanitize_path
 from lmtui.core.workspace import DirEntry, FileChangeKind, GitState
 from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.calls import CHANGE_SIGNS
-from lmtui.tui.lines.row_view import RowView
-from lmtui.tui.lines.styled_text import Line, Span, fit_middle, restyle, row
-from lmtui.tui.lines.surface import WidgetOptions
+from lmtui.tui.lines.frames import WidgetOptions
+from lmtui.tui.lines.line_view import VirtualLineView
+from lmtui.tui.lines.styled_text import Line, LineSource, Span, fit_middle, restyle, row
+from lmtui.tui.lines.table import RowCursor
 from lmtui.tui.path_index import positions
 from lmtui.tui.session_state import ChangedFiles
 
@@ -206,10 +207,70 @@ _OPEN, _CLOSED, _INDENT = "▾ ", "▸ ", "  "
 _MARK_CELLS = 4
 
 
-class FileTree(RowView, can_focus=True, inherit_bindings=False):
+class FileRows(LineSource):
+    """The rows of a file tree, or the files that were found by a few typed characters, with their marks."""
+
+    def __init__(self) -> None:
+        self.tree = TreeRows()
+        self.marks = TreeMarks()
+        self.found: list[DirEntry] | None = None
+        self._words = ""
+
+    @property
+    def rows(self) -> Sequence[DirEntry]:
+        """Return what is shown, row by row."""
+        return self.tree.rows if self.found is None else self.found
+
+    @property
+    def changed_count(self) -> int:
+        """Return how many files the agent has changed."""
+        return len(self.marks.agent.net)
+
+    def total(self) -> int:
+        """Return how many rows are shown."""
+        return len(self.rows)
+
+    def line(self, number: int) -> Line:
+        """Return a file or folder with its marks."""
+        return self._tree_row(self.rows[number]) if self.found is None else self._found_row(self.rows[number].path)
+
+    def show_found(self, words: str, paths: Sequence[str] | None) -> None:
+        """Show only these files, with what was typed marked in them; None shows the tree again."""
+        self._words = words
+        self.found = None if paths is None else [DirEntry(each, "file") for each in paths]
+
+    def _tree_row(self, own: DirEntry) -> Line:
+        is_dir = own.kind == "dir"
+        is_open = is_dir and self.tree.is_open(own.path)
+        indent = f"{_INDENT * own.path.count('/')}{'  ' if not is_dir else _OPEN if is_open else _CLOSED}"
+        sign = self.marks.git_sign(own.path)
+        name = sanitize_path(own.path.rpartition("/")[2]) + ("/" if is_dir else "")
+        name = fit_middle(name, max(6, self.width - 1 - len(indent) - _MARK_CELLS))
+        role = "muted" if self.tree.is_ignored(own.path) else ""
+        mark = self.marks.agent_sign(own.path, is_closed=is_dir and not is_open)
+        return row((sign, (indent, "muted"), (name, role)), mark, self.width)
+
+    def _found_row(self, path: str) -> Line:
+        shown = sanitize_path(path)
+        room = max(6, self.width - 2 - _MARK_CELLS)
+        text = fit_middle(shown, room)
+        line: Line = ((text, ""),)
+        if shown == path:  # else characters do not stand where they were found
+            cut = len(path) - len(text)
+            for at in positions(self._words, path):
+                place = at if text == path or at < (room - 1) // 3 else at - cut
+                if 0 <= place < len(text) and text[place] == path[at]:
+                    line = restyle(line, place, place + 1, "match")
+        mark = self.marks.agent_sign(path, is_closed=False)
+        return row((self.marks.git_sign(path), (" ", ""), *line), mark, self.width)
+
+
+class FileTree(VirtualLineView, can_focus=True, inherit_bindings=False):
     """A tree of files.  Give it every event of the session, so that changed files are marked."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.FILES)
+    source: FileRows
+    cursor: RowCursor
     empty_text = "The files of the workspace will be listed here."
 
     @dataclass
@@ -244,32 +305,21 @@ class FileTree(RowView, can_focus=True, inherit_bindings=False):
         is_step_end: bool = False
 
     def __init__(self, **options: Unpack[WidgetOptions]) -> None:
-        super().__init__(**options)
-        self._tree = TreeRows()
-        self._marks = TreeMarks()
-        self._found: list[DirEntry] | None = None
-        self._words = ""
+        super().__init__(FileRows(), **options)
+        self.cursor = RowCursor(self)
+        self._tree, self._marks = self.source.tree, self.source.marks
         self._asked: set[str] = set()
 
     @property
-    def changed_count(self) -> int:
-        """Return how many files the agent has changed."""
-        return len(self._marks.agent.net)
-
-    @property
-    def rows(self) -> Sequence[DirEntry]:
-        """Return what is shown, row by row."""
-        return self._tree.rows if self._found is None else self._found
+    def current(self) -> DirEntry | None:
+        """Return the file or folder under the cursor."""
+        rows = self.source.rows
+        return rows[self.cursor.row] if self.cursor.row < len(rows) else None
 
     @property
     def current_path(self) -> str:
         """Return the path under the cursor, empty where there is none."""
-        return self.rows[self.cursor].path if self.cursor < len(self.rows) else ""
-
-    @property
-    def is_on_folder(self) -> bool:
-        """Tell whether the cursor is on a folder."""
-        return self.cursor < len(self.rows) and self.rows[self.cursor].kind == "dir"
+        return self.current.path if self.current is not None else ""
 
     @property
     def open_folders(self) -> list[str]:
@@ -305,44 +355,29 @@ class FileTree(RowView, can_focus=True, inherit_bindings=False):
         ignored = {path for path, state in states.items() if state is GitState.IGNORED}
         self._keep_place(lambda: self._tree.set_ignored(ignored))
 
-    def set_listing(self, path: str, entries: Sequence[DirEntry]) -> None:
-        """Take what is in a folder, folders first; cursor and first row stay where they are."""
+    def set_listing(self, path: str, entries: Sequence[DirEntry] | None) -> None:
+        """Take what is in a folder, folders first, None where it is gone; cursor and first row stay where they are."""
         self._asked.discard(path)
-        self._keep_place(lambda: self._tree.set_listing(path, entries))
-
-    def drop_listing(self, path: str) -> None:
-        """Take note that a folder is gone or cannot be listed."""
-        self._asked.discard(path)
-        self._keep_place(lambda: self._tree.drop_listing(path))
+        if entries is None:
+            self._keep_place(lambda: self._tree.drop_listing(path))
+        else:
+            self._keep_place(lambda: self._tree.set_listing(path, entries))
 
     def show_found(self, words: str, paths: Sequence[str] | None) -> None:
         """Show only these files, best first, with what was typed marked in them; None shows the tree again."""
         path = self.current_path
-        self._words = words
-        self._found = None if paths is None else [DirEntry(each, "file") for each in paths]
+        self.source.show_found(words, paths)
         self.empty_text = "Nothing has these characters in this order." if words else FileTree.empty_text
-        self.cursor = max(0, self._tree.index(path)) if paths is None else 0
+        self.cursor.row = max(0, self._tree.index(path)) if paths is None else 0
+        self.cursor.is_always_shown = paths is not None
         self.redraw()
-        self.jump(max(0, self.cursor - self.size.height // 2))
+        self.jump(max(0, self.cursor.row - self.size.height // 2))
 
-    @property
-    def shows_cursor(self) -> bool:
-        """Tell whether the cursor is drawn: also while somebody types what to find."""
-        return self.has_focus or self._found is not None
-
-    def line_total(self) -> int:
-        """Return how many rows are shown."""
-        return len(self.rows)
-
-    def row_at(self, row: int) -> Line:
-        """Return a file or folder with its marks."""
-        return self._tree_row(self.rows[row]) if self._found is None else self._found_row(self.rows[row].path)
-
-    def choose(self) -> None:
+    def action_select(self) -> None:
         """Open or close the folder, or ask for the file to be shown."""
-        if self.cursor >= len(self.rows):
+        own = self.current
+        if own is None:
             return
-        own = self.rows[self.cursor]
         if own.kind != "dir":
             self.post_message(self.FileChosen(self, own.path))
         elif self._tree.is_open(own.path):
@@ -350,25 +385,24 @@ class FileTree(RowView, can_focus=True, inherit_bindings=False):
         else:
             self._open(own.path)
 
-    def action_expand(self) -> None:
-        """Open the folder, or go into an open one."""
-        if self.cursor < len(self.rows) and self.rows[self.cursor].kind == "dir":
-            path = self.current_path
-            if self._tree.is_open(path):
-                self.move_cursor(1)
+    def action_folder(self, step: str) -> None:
+        """Open the folder or go into an open one; close it or go to the one that the row is in."""
+        own = self.current
+        is_open = own is not None and self._tree.is_open(own.path)
+        if own is None:
+            return
+        if step == "open" and own.kind == "dir":
+            if is_open:
+                self.cursor.move(1)
             else:
-                self._open(path)
+                self._open(own.path)
+        elif step == "close" and self.source.found is None:
+            if is_open:
+                self._keep_place(lambda: self._tree.close(own.path))
+            elif self._tree.parent(self.cursor.row) >= 0:
+                self.cursor.put(self._tree.parent(self.cursor.row))
 
-    def action_collapse(self) -> None:
-        """Close the folder, or go to the one that the row is in."""
-        if self._found is None and self.cursor < len(self.rows):
-            path = self.current_path
-            if self._tree.is_open(path):
-                self._keep_place(lambda: self._tree.close(path))
-            elif self._tree.parent(self.cursor) >= 0:
-                self.put_cursor(self._tree.parent(self.cursor))
-
-    def action_toggle_hidden(self) -> bool:
+    def toggle_hidden(self) -> bool:
         """Show what ignore rules leave out, or do not; return which."""
         self._keep_place(lambda: self._tree.show_hidden(not self._tree.shows_hidden))
         return self._tree.shows_hidden
@@ -383,41 +417,17 @@ class FileTree(RowView, can_focus=True, inherit_bindings=False):
         self._keep_place(lambda: self._tree.open(path))
         self.ask(path)  # a listing from before is shown meanwhile
 
-    def _tree_row(self, own: DirEntry) -> Line:
-        is_dir = own.kind == "dir"
-        is_open = is_dir and self._tree.is_open(own.path)
-        indent = f"{_INDENT * own.path.count('/')}{'  ' if not is_dir else _OPEN if is_open else _CLOSED}"
-        sign = self._marks.git_sign(own.path)
-        name = sanitize_path(own.path.rpartition("/")[2]) + ("/" if is_dir else "")
-        name = fit_middle(name, max(6, self.content_width - 1 - len(indent) - _MARK_CELLS))
-        role = "muted" if self._tree.is_ignored(own.path) else ""
-        mark = self._marks.agent_sign(own.path, is_closed=is_dir and not is_open)
-        return row((sign, (indent, "muted"), (name, role)), mark, self.content_width)
-
-    def _found_row(self, path: str) -> Line:
-        shown = sanitize_path(path)
-        room = max(6, self.content_width - 2 - _MARK_CELLS)
-        text = fit_middle(shown, room)
-        line: Line = ((text, ""),)
-        if shown == path:  # else characters do not stand where they were found
-            cut = len(path) - len(text)
-            for at in positions(self._words, path):
-                place = at if text == path or at < (room - 1) // 3 else at - cut
-                if 0 <= place < len(text) and text[place] == path[at]:
-                    line = restyle(line, place, place + 1, "match")
-        mark = self._marks.agent_sign(path, is_closed=False)
-        return row((self._marks.git_sign(path), (" ", ""), *line), mark, self.content_width)
-
     def _keep_place(self, change: Callable[[], None]) -> None:
         """Change the rows; the cursor stays on its path, the first row that is seen stays at the top."""
-        if self._found is not None:
+        if self.source.found is not None:
             change()
             return
-        path, top = self.current_path, self.scroll_offset.y
-        first = self.rows[top].path if top and top < len(self.rows) else ""
+        rows, path, top = self._tree.rows, self.current_path, self.scroll_offset.y
+        first = rows[top].path if top and top < len(rows) else ""
         change()
-        index = self._tree.index(path, self.cursor) if path else -1
-        self.cursor = index if index >= 0 else max(0, min(self.cursor, len(self.rows) - 1))
+        index = self._tree.index(path, self.cursor.row) if path else -1
+        self.cursor.row = index if index >= 0 else self.cursor.row
+        self.cursor.clamp()
         self.touch(0)
         moved = self._tree.index(first, top) if first else -1
         if moved >= 0 and moved != top:

@@ -10,9 +10,10 @@ from typing import NamedTuple, Unpack
 from rich.cells import cell_len
 
 from lmtui.tui.lines.code import LONGEST_LINE, highlight, lexer_for_path, source_line
-from lmtui.tui.lines.line_view import LineView, Matches
-from lmtui.tui.lines.styled_text import Line, slice_line
-from lmtui.tui.lines.surface import WidgetOptions
+from lmtui.tui.lines.frames import WidgetOptions
+from lmtui.tui.lines.line_view import LineScroller, VirtualLineView
+from lmtui.tui.lines.selection import Matches
+from lmtui.tui.lines.styled_text import Line, LineSource, slice_line
 
 
 class Wrapping:
@@ -122,28 +123,24 @@ def _about_cells(raw: str) -> int:
 
 
 _SIDE_STEP = 16
+_MOST_CELLS = 1_000_000
 
 
-class FileLines(LineView, can_focus=True, inherit_bindings=False):
-    """A file's text.  `show` gives it; it reads nothing itself.  Lines are counted from 1 outside, from 0 inside."""
+class FileLines(LineSource):
+    """A file's text as rows, each behind its number, from column `left` on.  Lines count from 0, in `raw_line` from 1."""
 
-    DEFAULT_CSS = """
-    FileLines { overflow-x: auto; scrollbar-size-horizontal: 1; }
-    """
-    empty_text = "Choose a file in the tree to read it here."
-
-    def __init__(self, **options: Unpack[WidgetOptions]) -> None:
-        super().__init__(**options)
+    def __init__(self) -> None:
         self.text_shown = FileText("", "")
-        self._note = ""
         self.lead_cells = 6
-        self.line_gone_to = -1
+        self.left = 0
+        self.matches = Matches[Match]()
+        self._note = ""
         self._wrapping: Wrapping | None = None
 
-    def show(self, text: FileText | str, *, size_bytes: int = 0, is_cut: bool = False, keeps_place: bool = False) -> None:
-        """Show a file (or a message in its place); `is_cut`: it is larger than the text."""
+    def show(self, text: FileText | str, *, size_bytes: int, is_cut: bool) -> None:
+        """Show a file (or a message in its place), and look for nothing any more; `is_cut`: it is larger than the text."""
         self.text_shown = text if isinstance(text, FileText) else FileText("", text)
-        self.forget_matches()
+        self.matches.take("", ())
         self._note = ""
         if self.text_shown.is_binary:
             self._note = f"binary file, {size_bytes:,} bytes"
@@ -152,138 +149,62 @@ class FileLines(LineView, can_focus=True, inherit_bindings=False):
         elif is_cut:
             self._note = f"… cut here; the file has {size_bytes:,} bytes"
         self.lead_cells = max(4, len(str(self.line_count))) + 2
-        if self._wrapping is not None:
-            self._wrap()
-        if not keeps_place:
-            self.line_gone_to = -1
-            self.jump(0)
-            self.scroll_aside(0)
-        self.redraw()
+        self.wrap(is_wrapped=self.is_wrapped)
 
     @property
     def is_wrapped(self) -> bool:
         """Tell whether long lines are wrapped."""
         return self._wrapping is not None
 
+    def wrap(self, *, is_wrapped: bool) -> None:
+        """Wrap long lines at the width, or cut them."""
+        self._wrapping = Wrapping(self.text_shown.lines, self.width - self.lead_cells) if is_wrapped else None
+
+    def set_width(self, width: int) -> None:
+        """Wrap again."""
+        super().set_width(width)
+        self.wrap(is_wrapped=self.is_wrapped)
+
     @property
     def line_count(self) -> int:
         """Return how many lines the text has."""
         return len(self.text_shown.lines)
 
-    @property
-    def current_line(self) -> int:
-        """Return the line meant, from 1: where the copy mode is, or what was gone to, while it is seen; else the first seen."""
-        if self.copying is not None:
-            return self.line_of(self.copying.line) + 1
-        first, last = self.lines_in_view
-        gone_to = self.line_gone_to + 1
-        return gone_to if first <= gone_to <= last else first
-
-    @property
-    def lines_in_view(self) -> tuple[int, int]:
-        """Return the first and the last line that is seen, from 1."""
-        top = self.scroll_offset.y
-        return self.line_of(top) + 1, self.line_of(top + max(0, self.size.height - 1)) + 1
-
-    @property
-    def lines_meant(self) -> tuple[int, int]:
-        """Return the lines that are selected, in copy mode or by mouse, else those in view, from 1."""
-        if self.copying is not None:
-            mark = self.copying.mark[0] if self.copying.mark else self.copying.line
-            first, last = sorted((mark, self.copying.line))
-            return self.line_of(first) + 1, self.line_of(last) + 1
-        selection = self.text_selection
-        if selection is not None:
-            total = self.line_total()
-            first = selection.start.y if selection.start is not None else 0
-            last = selection.end.y if selection.end is not None else total
-            return self.line_of(first) + 1, self.line_of(last) + 1
-        return self.lines_in_view
-
-    def forget_matches(self) -> None:
-        """Look for nothing any more: the text is another."""
-
-    def marked(self, number: int, line: Line) -> Line:
-        """Return a line, or a part of it, with what was found in it marked."""
-        del number
-        return line
-
     def raw_line(self, number: int) -> str:
         """Return the text of a line, counted from 1."""
         return self.text_shown.lines[number - 1] if 0 < number <= self.line_count else ""
 
-    def line_total(self) -> int:
+    def total(self) -> int:
         """Return how many rows there are, a remark at the end included."""
         return (self._wrapping.total if self._wrapping is not None else self.line_count) + bool(self._note)
 
-    def virtual_width(self) -> int:
+    def scroll_width(self) -> int:
         """Return about the width of the longest line."""
-        longest = 0 if self._wrapping is not None else min(self.text_shown.longest, 1_000_000) + self.lead_cells + 1
-        return max(self.content_width, longest)
+        return 0 if self.is_wrapped else min(self.text_shown.longest, _MOST_CELLS) + self.lead_cells + 1
 
-    def line_at(self, line: int) -> Line:
+    def line(self, number: int) -> Line:
         """Return a row with its number, cut to the pane."""
-        if line >= self.line_total() - bool(self._note):
+        if number >= self.total() - bool(self._note):
             return ((f" {self._note}", "muted"),)
         digits = self.lead_cells
         if self._wrapping is not None:
-            number, start, end = self._wrapping.locate(line)
+            line, start, end = self._wrapping.locate(number)
         else:
-            number, start = line, self.scroll_offset.x
-            end = start + self.content_width - digits
-        head = f"{number + 1:>{digits - 1}} " if not start or self._wrapping is None else " " * digits
-        if self.text_shown.is_long(number):
-            part: Line = ((self.text_shown.part(number, start, end), ""),)
-            return ((head, "muted"), *self.marked(number, part))
-        return ((head, "muted"), *slice_line(self.marked(number, self.text_shown.line(number)), start, end))
+            line, start = number, self.left
+            end = start + self.width - digits
+        head = f"{line + 1:>{digits - 1}} " if not start or self._wrapping is None else " " * digits
+        here = self.matches.here
+        is_here = here is not None and here.line == line
+        if self.text_shown.is_long(line):
+            part: Line = ((self.text_shown.part(line, start, end), ""),)
+            return ((head, "muted"), *self.matches.marked(part, is_here=is_here))
+        return ((head, "muted"), *slice_line(self.matches.marked(self.text_shown.line(line), is_here=is_here), start, end))
 
-    def copied_line(self, line: int) -> str:
+    def text(self, number: int) -> str:
         """Return what is copied from a row: all of it, also what does not fit into the pane."""
-        if self._wrapping is not None or self.scroll_offset.x or line >= self.line_count:
-            return super().copied_line(line)
-        return " " * self.lead_cells + self.text_shown.part(line, 0, len(self.text_shown.lines[line]))
-
-    def width_changed(self) -> None:
-        """Wrap again."""
-        if self._wrapping is not None:
-            self._keep_line(self._wrap)
-
-    def watch_scroll_x(self, old_value: float, new_value: float) -> None:
-        """Draw the part of the lines that is in view."""
-        self.redraw()
-        super().watch_scroll_x(old_value, new_value)
-
-    def go_to_line(self, number: int, column: int = 0) -> None:
-        """Put a line, counted from 1, in the middle of the pane; of one that is wrapped, the row with a character of it."""
-        self.line_gone_to = max(0, min(self.line_count, number) - 1)
-        self.sync()
-        self.jump(self.row_of(self.line_gone_to, column) - self.size.height // 2)
-
-    def action_scroll_aside_left(self) -> None:
-        """Show what is further left."""
-        self.scroll_aside(self.scroll_offset.x - _SIDE_STEP)
-
-    def action_scroll_aside_right(self) -> None:
-        """Show what is further right."""
-        self.scroll_aside(self.scroll_offset.x + _SIDE_STEP)
-
-    def action_toggle_wrap(self) -> None:
-        """Wrap long lines, or cut them."""
-        if self._wrapping is None:
-            self._keep_line(self._wrap)
-            self.scroll_aside(0)
-        else:
-            self._keep_line(lambda: self._wrap(is_wrapped=False))
-
-    def _wrap(self, is_wrapped: bool = True) -> None:
-        self._wrapping = Wrapping(self.text_shown.lines, self.content_width - self.lead_cells) if is_wrapped else None
-
-    def _keep_line(self, change: Callable[[], None]) -> None:
-        line = self.line_of(self.scroll_offset.y)
-        change()
-        self.redraw()
-        self.sync()
-        self.jump(self.row_of(line))
+        if self._wrapping is not None or self.left or number >= self.line_count:
+            return super().text(number)
+        return " " * self.lead_cells + self.text_shown.part(number, 0, len(self.text_shown.lines[number]))
 
     def line_of(self, row: int) -> int:
         """Return the line, from 0, that a row belongs to."""
@@ -295,58 +216,126 @@ class FileLines(LineView, can_focus=True, inherit_bindings=False):
         """Return the row, from 0, that a character of a line (from 0, as it is shown) is in."""
         return line if self._wrapping is None else self._wrapping.row_of(line, column)
 
-    def scroll_aside(self, column: int) -> None:
-        """Show the lines from a column on."""
-        if self.is_running:
-            self.scroll_to(x=max(0, column), animate=False, immediate=True)
+
+class FileScroller(LineScroller):
+    """Keeps the first line at the top when lines are wrapped otherwise."""
+
+    def __init__(self, view: FileView) -> None:
+        super().__init__(view)
+        self._file = view
+
+    def take_width(self, width: int) -> None:
+        """Wrap again."""
+        self._file.keep_line(lambda: self._file.source.set_width(width))
 
 
-class FileView(FileLines, can_focus=True, inherit_bindings=False):
-    """A file's lines, and where words are in them."""
+class FileView(VirtualLineView, can_focus=True, inherit_bindings=False):
+    """Shows a file's lines and where words are in them.  `show` gives the text; it reads nothing itself."""
+
+    DEFAULT_CSS = """
+    FileView { overflow-x: auto; scrollbar-size-horizontal: 1; }
+    """
+    empty_text = "Choose a file in the tree to read it here."
+    source: FileLines
 
     def __init__(self, **options: Unpack[WidgetOptions]) -> None:
-        super().__init__(**options)
-        self._matches = Matches[Match]()
+        super().__init__(FileLines(), **options)
+        self.scroller = FileScroller(self)
+        self._line_gone_to = -1
 
-    def forget_matches(self) -> None:
-        """Look for nothing any more."""
-        self._matches.take("", ())
-
-    def search(self, words: str) -> list[Match]:
-        """Return where words are in the file; fit for a thread, changes nothing."""
-        return self.text_shown.find_all(words)
-
-    def show_matches(self, words: str, matches: Sequence[Match]) -> None:
-        """Mark what was found and go to the first match from the top of the pane on."""
-        self._matches.take(words, matches)
-        if matches:
-            self._go_to_match(bisect_left(matches, Match(self.line_of(self.scroll_offset.y), 0)))
+    def show(self, text: FileText | str, *, size_bytes: int = 0, is_cut: bool = False, keeps_place: bool = False) -> None:
+        """Show a file (or a message in its place); `is_cut`: it is larger than the text."""
+        self.source.show(text, size_bytes=size_bytes, is_cut=is_cut)
+        if not keeps_place:
+            self._line_gone_to = -1
+            self.jump(0)
+            self._scroll_aside(0)
         self.redraw()
 
     @property
-    def match_text(self) -> str:
-        """Return which match one is at, in words; empty where nothing is looked for."""
-        return self._matches.text
+    def current_line(self) -> int:
+        """Return the line meant, from 1: where the copy mode is, or what was gone to, while it is seen; else the first seen."""
+        if self.copy_mode.is_on:
+            return self.source.line_of(self.copy_mode.line) + 1
+        first, last = self.lines_in_view
+        return self._line_gone_to + 1 if first <= self._line_gone_to + 1 <= last else first
+
+    @property
+    def lines_in_view(self) -> tuple[int, int]:
+        """Return the first and the last line that is seen, from 1."""
+        top = self.scroll_offset.y
+        return self.source.line_of(top) + 1, self.source.line_of(top + max(0, self.size.height - 1)) + 1
+
+    @property
+    def lines_meant(self) -> tuple[int, int]:
+        """Return the lines that are selected, in copy mode or by mouse, else those in view, from 1."""
+        selection = self.text_selection
+        if self.copy_mode.is_on:
+            first, last = self.copy_mode.lines
+        elif selection is not None:
+            first = selection.start.y if selection.start is not None else 0
+            last = selection.end.y if selection.end is not None else self.source.total()
+        else:
+            return self.lines_in_view
+        return self.source.line_of(first) + 1, self.source.line_of(last) + 1
+
+    def watch_scroll_x(self, old_value: float, new_value: float) -> None:
+        """Draw the part of the lines that is in view."""
+        self.source.left = self.scroll_offset.x
+        self.redraw()
+        super().watch_scroll_x(old_value, new_value)
+
+    def go_to_line(self, number: int, column: int = 0) -> None:
+        """Put a line, counted from 1, in the middle of the pane; of one that is wrapped, the row with a character of it."""
+        self._line_gone_to = max(0, min(self.source.line_count, number) - 1)
+        self.sync()
+        self.jump(self.source.row_of(self._line_gone_to, column) - self.size.height // 2)
+
+    def action_scroll_aside(self, step: str) -> None:
+        """Show what is further left or right."""
+        self._scroll_aside(self.scroll_offset.x + (_SIDE_STEP if step == "right" else -_SIDE_STEP))
+
+    def action_toggle_wrap(self) -> None:
+        """Wrap long lines, or cut them."""
+        is_wrapped = not self.source.is_wrapped
+        self.keep_line(lambda: self.source.wrap(is_wrapped=is_wrapped))
+        if is_wrapped:
+            self._scroll_aside(0)
+
+    def keep_line(self, change: Callable[[], None]) -> None:
+        """Change the rows; the line at the top stays there."""
+        line = self.source.line_of(self.scroll_offset.y)
+        change()
+        self.redraw()
+        self.sync()
+        self.jump(self.source.row_of(line))
+
+    def show_matches(self, words: str, matches: Sequence[Match]) -> None:
+        """Mark what was found and go to the first match from the top of the pane on."""
+        self.source.matches.take(words, matches)
+        if matches:
+            self._go_to_match(bisect_left(matches, Match(self.source.line_of(self.scroll_offset.y), 0)))
+        self.redraw()
 
     def step_match(self, step: int) -> None:
         """Go to the next match, or the one before; round the end."""
-        if self._matches.places:
-            self._go_to_match(self._matches.at + step)
+        if self.source.matches.places:
+            self._go_to_match(self.source.matches.at + step)
             self.redraw()
 
     def _go_to_match(self, number: int) -> None:
-        line, raw_column = self._matches.go(number)
-        column = self.text_shown.shown_column(line, raw_column)
-        row, top = self.row_of(line, column), self.scroll_offset.y
+        source = self.source
+        line, raw_column = source.matches.go(number)
+        column = source.text_shown.shown_column(line, raw_column)
+        row, top = source.row_of(line, column), self.scroll_offset.y
         if not top <= row < top + self.size.height - 1:
             self.go_to_line(line + 1, column)
-        self.line_gone_to = line
-        room = self.content_width - self.lead_cells
+        self._line_gone_to = line
+        room = self.content_width - source.lead_cells
         left = self.scroll_offset.x
-        if not self.is_wrapped and not left <= column < left + room - len(self._matches.words):
-            self.scroll_aside(column - room // 2 if column >= room else 0)
+        if not source.is_wrapped and not left <= column < left + room - len(source.matches.words):
+            self._scroll_aside(column - room // 2 if column >= room else 0)
 
-    def marked(self, number: int, line: Line) -> Line:
-        """Return a line, or a part of it, with what was found in it marked."""
-        here = self._matches.here
-        return self._matches.marked(line, is_here=here is not None and here.line == number)
+    def _scroll_aside(self, column: int) -> None:
+        if self.is_running:
+            self.scroll_to(x=max(0, column), animate=False, immediate=True)

@@ -1,63 +1,277 @@
-"""The base of the line panes: scrolling, following, keys and the wheel over `surface` and `copying`.
+"""The one widget that shows lines, however many there are; what it shows is a `LineSource`.
 
-A pane follows its end while the reader is there and never moves a reader who is not.  Keys come from the app's table:
-the actions here are what they call.
+It draws the lines in view, keeps them, and repaints only those that changed, in frames that it asks for itself.  What it
+knows is in its parts: `strips` what is drawn, `frames` when, `scroller` where the reader is, `cursor` on what, `copy_mode`
+what is selected.  Keys come from the app's table: the actions here are what they call.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar, Unpack
+from collections.abc import Sequence
+from typing import ClassVar, Protocol, Unpack
 
-from textual import events
+from textual import events, on
 from textual.binding import BindingsMap
+from textual.geometry import Region, Size
 from textual.message import Message
+from textual.scroll_view import ScrollView
 from textual.selection import Selection
+from textual.strip import Strip
 
-from lmtui.core.sanitize import sanitize, sanitize_line, show_controls
-from lmtui.tui.commands import Scope, bindings, hint_text, of_scope
-from lmtui.tui.lines.styled_text import Line, indent, plain, restyle, wrap
-from lmtui.tui.lines.surface import LineSurface, WidgetOptions
+from lmtui.tui.commands import Scope, bindings
+from lmtui.tui.lines.frames import Frames, WidgetOptions
+from lmtui.tui.lines.selection import CopyMode
+from lmtui.tui.lines.styled_text import ROLES, STYLE_PREFIX, Line, LineSource, Palette, crop, plain, restyle, wrap
 
-_WORD = re.compile(r"\w+|[^\w\s]+")
-_MOST_COPIED_LINES = 200_000
-
-
-@dataclass
-class CopyMode:
-    """A cursor on a character of a line, and where the selection began."""
-
-    line: int
-    column: int = 0
-    mark: tuple[int, int] | None = None
-    is_linewise: bool = False
-
-    def span(self, line: int, size: int) -> tuple[int, int] | None:
-        """Return which characters of a line of so many are selected, the one under the cursor included."""
-        if self.mark is None:
-            return None
-        (first, start), (last, end) = sorted((self.mark, (self.line, self.column)))
-        if not first <= line <= last:
-            return None
-        if self.is_linewise:
-            return 0, size
-        return start if line == first else 0, min(size, end + 1) if line == last else size
-
-    def toggle_mark(self, *, is_linewise: bool) -> None:
-        """Begin a selection here, change its kind, or drop it."""
-        if self.mark is None:
-            self.mark = (self.line, self.column)
-        elif self.is_linewise == is_linewise:
-            self.mark = None
-        self.is_linewise = is_linewise
+_KEPT_STRIPS = 1500
+_WHEEL_LINES = 3
 
 
-class CopyingSurface(LineSurface, can_focus=True, inherit_bindings=False):
-    """Lines that can be selected.  `lead_cells` cells at the beginning of each line are not text and are never copied."""
+class Cursor(Protocol):
+    """What the keys move in a view."""
 
-    lead_cells: int = 0
+    def move(self, rows: int) -> None:
+        """Move by rows."""
+
+    def page(self, pages: int) -> None:
+        """Move by pages."""
+
+    def to_edge(self, *, is_end: bool) -> None:
+        """Go to the beginning or the end."""
+
+    def mark(self, line: int, content: Line) -> Line:
+        """Return a line as it is shown with the cursor."""
+
+    def click(self, line: int) -> None:
+        """Take a click on a line."""
+
+    def focus_changed(self) -> None:
+        """Show or hide the cursor."""
+
+
+class Overlay(Protocol):
+    """Marks that are drawn over lines for the moment, and a note on what the keys do meanwhile."""
+
+    @property
+    def is_on(self) -> bool:
+        """Tell whether there is something to mark."""
+
+    def dress(self, line: int, content: Line) -> Line:
+        """Return a line with its marks."""
+
+    def note(self) -> Line:
+        """Return the note."""
+
+
+class StripCache:
+    """The lines of a view that are drawn, and a note over the end of the last row."""
+
+    def __init__(self, view: VirtualLineView) -> None:
+        self._view = view
+        self._palette: Palette | None = None
+        self._kept: dict[int, tuple[Line, Strip]] = {}
+        self._stale_from: int | None = None
+        self._note: Line = ()
+
+    def strip(self, y: int) -> Strip:
+        """Return one row of the screen."""
+        view = self._view
+        line = y + view.scroll_offset.y
+        total = view.source.total()
+        if line >= total:
+            strip = self._beyond(y, total)
+        else:
+            kept = self._kept.get(line)
+            if kept is None:
+                if len(self._kept) > _KEPT_STRIPS:
+                    self._kept.clear()
+                kept = self._kept[line] = self._paint(line)
+            strip = kept[1]
+        return self._with_note(strip) if self._note and y == view.size.height - 1 else strip
+
+    def show_note(self, note: Line) -> None:
+        """Show a few words at the end of the last row, over whatever is there."""
+        if note != self._note:
+            self._note = note
+            self._refresh(self._view.size.height - 1)
+
+    def forget(self, line: int) -> None:
+        """Draw a line again, and nothing else."""
+        self._kept.pop(line, None)
+        self._view.refresh_line(line)
+
+    def clear(self) -> None:
+        """Forget every drawn line."""
+        self._kept.clear()
+
+    def restyle(self) -> None:
+        """Forget colours and drawn lines: the theme or the focus changed."""
+        self._palette = None
+        self._kept.clear()
+
+    def mark_stale(self, first: int) -> None:
+        """Note, for the next frame, that lines from here on may differ."""
+        self._stale_from = first if self._stale_from is None else min(self._stale_from, first)
+
+    def repaint_stale(self) -> None:
+        """Repaint the lines in view that differ."""
+        view, first = self._view, self._stale_from
+        if first is None:
+            return
+        self._stale_from = None
+        top = view.scroll_offset.y
+        bottom = top + view.size.height
+        total = view.source.total()
+        for line in [line for line in self._kept if line >= first]:
+            is_seen = top <= line < bottom
+            if not is_seen or line >= total or self._kept[line][0] != view.line_at(line):
+                del self._kept[line]
+                if is_seen:
+                    self._refresh(line - top)
+        missing = [line for line in range(max(first, top), min(total, bottom)) if line not in self._kept]
+        if missing:
+            self._refresh(missing[0] - top, missing[-1] - missing[0] + 1)
+
+    @property
+    def _styles(self) -> Palette:
+        if self._palette is None:
+            self._palette = Palette(self._view)
+        return self._palette
+
+    def _refresh(self, y: int, rows: int = 1) -> None:
+        if self._view.size:
+            self._view.refresh(Region(0, y, self._view.size.width, rows))
+
+    def _paint(self, line: int) -> tuple[Line, Strip]:
+        view = self._view
+        content = shown = view.line_at(line)
+        for overlay in view.overlays:
+            shown = overlay.dress(line, shown)
+        selection = view.text_selection
+        span = selection.get_span(line) if selection is not None else None
+        if span is not None:
+            shown = restyle(shown, span[0], len(plain(content)) if span[1] < 0 else span[1], "selected")
+        width = view.size.width
+        return content, self._styles.strip(shown, width).crop(0, width).apply_offsets(0, line)
+
+    def _beyond(self, y: int, total: int) -> Strip:
+        width = self._view.size.width
+        if total:
+            return Strip.blank(width, self._styles.base)
+        lines = wrap(((self._view.empty_text, "muted"),), max(10, width - 2))
+        line: Line = ((" ", ""), *lines[y]) if y < len(lines) else ()
+        return self._styles.strip(line, width).crop(0, width)
+
+    def _with_note(self, under: Strip) -> Strip:
+        width = self._view.content_width
+        note = self._styles.strip(crop((("  ", ""), *self._note, (" ", "")), width), 0)
+        return Strip.join([under.crop(0, width - note.cell_length), note, under.crop(width)])
+
+
+class LineScroller:
+    """Where the reader of a view is: it follows its end while he is there and never moves a reader who is not."""
+
+    def __init__(self, view: VirtualLineView) -> None:
+        self._view = view
+        self.is_following = False
+
+    def set_following(self, is_following: bool) -> None:
+        """Follow the end, or stop."""
+        self.is_following = is_following
+
+    def hold_still(self) -> None:
+        """Follow the end no more."""
+        self.set_following(False)
+
+    def move(self, lines: int) -> None:
+        """Scroll by some lines as the reader asked, at once."""
+        self._view.jump(self._view.scroll_offset.y + lines)
+        self.note_place()
+
+    def page(self, pages: int) -> None:
+        """Scroll by pages, a line kept."""
+        self.move(pages * max(1, self._view.size.height - 1))
+
+    def to_edge(self, *, is_end: bool) -> None:
+        """Go to the first or the last line."""
+        self._view.jump(self._view.max_scroll_y if is_end else 0)
+        self.note_place()
+
+    def note_place(self) -> None:
+        """Follow the end from now on if the reader is there, else stay."""
+        self.set_following(self._view.scroll_offset.y >= self._view.max_scroll_y)
+
+    def dragged(self) -> None:
+        """Take note that the reader moved the scroll bar."""
+        self.note_place()
+
+    def bring_into_view(self, line: int) -> int:
+        """Scroll so that a line is seen, and return where it is then."""
+        top = self._view.scroll_offset.y
+        seen = max(1, self._view.size.height - 1)
+        if not top <= line < top + seen:
+            self._view.jump(line if line < top else line - seen + 1)
+        return line
+
+    def take_width(self, width: int) -> None:
+        """Give the source another width."""
+        self._view.source.set_width(width)
+        self._view.redraw()
+
+    def settle(self) -> None:
+        """Make exact what is about to be seen; called before a frame."""
+
+    def restore(self) -> None:
+        """Scroll to where the reader is, once the scroll range fits the content."""
+        if self.is_following:
+            self._view.jump(self._view.max_scroll_y)
+
+    def note(self) -> Line:
+        """Return what the reader should know of his place."""
+        return ()
+
+
+class VirtualLineView(ScrollView, can_focus=True, inherit_bindings=False):
+    """Shows the lines of a source; `empty_text` is where there are none.  Call `touch` when the content changed."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {STYLE_PREFIX + role for role in ROLES}
+    DEFAULT_CSS = """
+    VirtualLineView {
+        height: 1fr; width: 1fr; overflow-y: scroll; overflow-x: hidden; scrollbar-size-vertical: 1;
+        scrollbar-background: $background; scrollbar-background-hover: $background;
+        scrollbar-background-active: $background; scrollbar-corner-color: $background;
+        scrollbar-color: $foreground 20%; scrollbar-color-hover: $foreground 40%; scrollbar-color-active: $accent;
+    }
+    VirtualLineView > .lines--muted { color: $text-muted; }
+    VirtualLineView > .lines--accent { color: $text-accent; }
+    VirtualLineView > .lines--good { color: $text-success; }
+    VirtualLineView > .lines--bad { color: $text-error; }
+    VirtualLineView > .lines--warn { color: $text-warning; }
+    VirtualLineView > .lines--strong { text-style: bold; }
+    VirtualLineView > .lines--em { text-style: italic; }
+    VirtualLineView > .lines--strike { text-style: strike; }
+    VirtualLineView > .lines--code { color: $text-secondary; }
+    VirtualLineView > .lines--link { color: $text-accent; text-style: underline; }
+    VirtualLineView > .lines--heading { color: $text-primary; text-style: bold; }
+    VirtualLineView > .lines--block { background: $panel; }
+    VirtualLineView > .lines--keyword { color: $text-primary; }
+    VirtualLineView > .lines--string { color: $text-success; }
+    VirtualLineView > .lines--comment { color: $text-muted; text-style: italic; }
+    VirtualLineView > .lines--number { color: $text-warning; }
+    VirtualLineView > .lines--function { color: $text-accent; }
+    VirtualLineView > .lines--type { color: $text-secondary; }
+    VirtualLineView > .lines--added { background: $added-ground; }
+    VirtualLineView > .lines--removed { background: $removed-ground; }
+    VirtualLineView > .lines--added-word { background: $added-word-ground; color: $text; }
+    VirtualLineView > .lines--removed-word { background: $removed-word-ground; color: $text; }
+    VirtualLineView > .lines--match { background: $match-ground; color: $text; }
+    VirtualLineView > .lines--cursor { background: $cursor-ground; }
+    VirtualLineView > .lines--selected { background: $selection; }
+    VirtualLineView > .lines--caret { text-style: reverse; }
+    """
+
+    empty_text: str = "nothing here yet"
+    hop: int = 1
 
     class Copied(Message):
         """Some text was asked to be copied; the copy mode is left."""
@@ -66,353 +280,174 @@ class CopyingSurface(LineSurface, can_focus=True, inherit_bindings=False):
             super().__init__()
             self.text = text
 
-    def __init__(self, **options: Unpack[WidgetOptions]) -> None:
+    def __init__(self, source: LineSource, **options: Unpack[WidgetOptions]) -> None:
         super().__init__(**options)
-        self.copying: CopyMode | None = None
+        self.source = source
+        self.content_width = 80
+        self.strips = StripCache(self)
+        self.frames = Frames(self, self._draw)
+        self.scroller = LineScroller(self)
+        self.cursor: Cursor | None = None
+        self.copy_mode = CopyMode(source)
+        self.overlays: Sequence[Overlay] = (self.copy_mode,)
         self._bindings = BindingsMap.merge([BindingsMap(bindings(Scope.COPYING)), self._bindings])
+
+    # -- drawing --------------------------------------------------------------------------------------------------------
+
+    def line_at(self, line: int) -> Line:
+        """Return one line as it is shown, marks of the moment aside."""
+        if line >= self.source.total():
+            return ()
+        content = self.source.line(line)
+        return content if self.cursor is None else self.cursor.mark(line, content)
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one row of the screen."""
+        return self.strips.strip(y)
+
+    def notify_style_update(self) -> None:
+        """Forget colours and drawn lines: the theme or the focus changed."""
+        super().notify_style_update()
+        self.strips.restyle()
+
+    def touch(self, first_line: int | None = None) -> None:
+        """Ask for a frame; lines from `first_line` on may differ (none given: only the number of lines does)."""
+        if first_line is not None:
+            self.strips.mark_stale(first_line)
+        self.frames.request()
+
+    def hold_frames(self, *, is_held: bool) -> None:
+        """Draw nothing while a lot comes in, and then all of it in one frame."""
+        self.frames.hold(is_held=is_held)
+        if not is_held:
+            self.touch(0)
+
+    def redraw(self) -> None:
+        """Forget every drawn line and draw again (theme, width, filter)."""
+        self.strips.clear()
+        self.touch()
+        self.refresh()
+
+    def _draw(self) -> None:
+        if self.size:
+            self._take_width()
+            self.scroller.settle()
+            self.sync()
+
+    def sync(self) -> None:
+        """Bring the scroll range in line with the content, the reader to his place, and repaint what differs."""
+        hop = max(1, min(self.hop, self.size.height // 4))
+        size = Size(max(self.content_width, self.source.scroll_width()), -(-self.source.total() // hop) * hop)
+        if size != self.virtual_size:
+            self.virtual_size = size
+        self.scroller.restore()
+        self.strips.repaint_stale()
+        self.show_note()
+
+    def show_note(self) -> None:
+        """Say what the keys do, or what came in, where there is something to say."""
+        over = next((each for each in reversed(self.overlays) if each.is_on), None)
+        self.strips.show_note(self.scroller.note() if over is None else over.note())
+
+    def on_show(self) -> None:
+        """Catch up with what came in while the pane was hidden."""
+        self.touch()
+
+    def on_resize(self) -> None:
+        """Take up the width and keep the place."""
+        self._take_width()
+        self.strips.clear()
+        if self.size:
+            self.scroller.settle()
+            self.sync()
+
+    def _take_width(self) -> None:
+        """Follow the width; a pane mounted together with its parents is not told of its first one."""
+        width = self.scrollable_content_region.width or self.size.width
+        if width and width != self.content_width:
+            self.content_width = width
+            self.strips.clear()
+            self.scroller.take_width(width)
+
+    def jump(self, line: int) -> None:
+        """Put a line at the top of the pane, at once (one that is not on a screen yet begins at its top)."""
+        if self.is_running:
+            self.scroll_to(y=max(0, line), animate=False, immediate=True)
+
+    # -- keys and mouse -------------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Let the keys of the copy mode count while it is on."""
         if action == "copying":
-            return self.copying is not None
+            return self.copy_mode.is_on or parameters == ("start",)
         return super().check_action(action, parameters)
 
-    def action_start_copying(self) -> None:
-        """Put a cursor on the text; it starts in the last line that is seen."""
-        if not self.line_total():
-            return
-        last = min(self.scroll_offset.y + self.size.height, self.line_total()) - 2
-        self.copying = CopyMode(max(self.scroll_offset.y, last), self.lead_cells)
-        self.hold_still()
-        self.note_line()
+    def action_move(self, step: str) -> None:
+        """Move the cursor (scroll, where there is none)."""
+        target = self.cursor or self.scroller
+        match step:
+            case "up" | "down":
+                target.move(-1 if step == "up" else 1)
+            case "page_up" | "page_down":
+                target.page(-1 if step == "page_up" else 1)
+            case _:
+                target.to_edge(is_end=step == "end")
 
-    def hold_still(self) -> None:
-        """Stop following the end: the cursor is somewhere."""
-
-    def note_line(self) -> None:
-        """Say, or say no more, what the keys do."""
-        keys = hint_text(of_scope(Scope.COPYING))
-        self.show_note((("copy mode  ", "accent"), (keys, "muted")) if self.copying is not None else ())
+    def action_select(self) -> None:
+        """Act on what the cursor is on."""
 
     def action_copying(self, step: str) -> None:
-        """Do one of the steps of the copy mode."""
-        mode = self.copying
-        if mode is None:
-            return
+        """Begin the copy mode in the last line that is seen, or do one of its steps."""
+        mode, top, height = self.copy_mode, self.scroll_offset.y, self.size.height
         match step:
+            case "start":
+                if self.source.total():
+                    mode.start(max(top, min(top + height, self.source.total()) - 2))
+                    self.scroller.hold_still()
             case "leave":
-                self.leave_copying()
+                mode.is_on = False
             case "copy":
-                text = self.copied_text(mode)
-                self.leave_copying()
-                self.post_message(self.Copied(text))
+                mode.is_on = False
+                self.post_message(self.Copied(mode.copied_text()))
             case "mark" | "lines":
                 mode.toggle_mark(is_linewise=step == "lines")
-                self.redraw()
             case _:
-                self._move(mode, step)
-
-    def leave_copying(self) -> None:
-        """Put the cursor away."""
-        self.copying = None
-        self.note_line()
+                mode.move(step, max(1, height - 2))
+                mode.line = self.scroller.bring_into_view(mode.line)
+        self.show_note()
         self.redraw()
-
-    def copied_text(self, mode: CopyMode) -> str:
-        """Return what is selected; the line of the cursor where nothing is."""
-        first, last = sorted((mode.mark[0] if mode.mark else mode.line, mode.line))
-        parts: list[str] = []
-        for line in range(first, min(last + 1, first + _MOST_COPIED_LINES)):
-            text = self.copied_line(line)
-            start, end = mode.span(line, len(text)) or (0, len(text))
-            parts.append(text[max(start, self.lead_cells) : end].rstrip())
-        return "\n".join(parts)
-
-    def dressed(self, line: int, content: Line) -> Line:
-        """Return a line with what is selected in it, and with the cursor."""
-        mode = self.copying
-        if mode is None:
-            return super().dressed(line, content)
-        size = len(plain(content))
-        span = mode.span(line, size)
-        if span is not None:
-            content = restyle(content, max(span[0], self.lead_cells), span[1], "selected")
-        if line == mode.line:
-            if mode.column >= size:
-                content = (*content, (" " * (mode.column + 1 - size), ""))
-            content = restyle(content, mode.column, mode.column + 1, "caret")
-        return content
-
-    def _move(self, mode: CopyMode, step: str) -> None:
-        text = self.copied_line(mode.line)
-        page = max(1, self.size.height - 2)
-        lines = {"up": -1, "down": 1, "page_up": -page, "page_down": page}
-        last = self.line_total() - 1
-        match step:
-            case "left":
-                mode.column = max(self.lead_cells, min(mode.column, len(text)) - 1)
-            case "right":
-                mode.column = min(mode.column + 1, max(self.lead_cells, len(text) - 1))
-            case "line_start":
-                mode.column = self.lead_cells
-            case "line_end":
-                mode.column = max(self.lead_cells, len(text) - 1)
-            case "word" | "word_back":
-                self._move_by_word(mode, is_back=step == "word_back")
-            case _:
-                target = 0 if step == "first" else last if step == "last" else mode.line + lines[step]
-                mode.line = max(0, min(last, target))
-        mode.line = self.bring_into_view(mode.line)
-        self.redraw()
-
-    def _move_by_word(self, mode: CopyMode, *, is_back: bool) -> None:
-        starts = [match.start() for match in _WORD.finditer(self.copied_line(mode.line), self.lead_cells)]
-        found = [at for at in starts if (at < mode.column if is_back else at > mode.column)]
-        if found:
-            mode.column = found[-1] if is_back else found[0]
-        elif is_back and mode.line > 0:
-            mode.line -= 1
-            mode.column = max(self.lead_cells, len(self.copied_line(mode.line)) - 1)
-        elif not is_back and mode.line < self.line_total() - 1:
-            mode.line, mode.column = mode.line + 1, self.lead_cells
-
-    def bring_into_view(self, line: int) -> int:
-        """Scroll so that a line is seen, and return where it is then."""
-        top = self.scroll_offset.y
-        seen = max(1, self.size.height - 1)
-        if not top <= line < top + seen:
-            self.jump(line if line < top else line - seen + 1)
-        return line
-
-    # -- the mouse ------------------------------------------------------------------------------------------------------
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """Return the text that the mouse selected."""
-        total = self.line_total()
-        if not total:
-            return None
-        first = selection.start.y if selection.start is not None else 0
-        last = min(total - 1, selection.end.y) if selection.end is not None else total - 1
-        parts: list[str] = []
-        for line in range(first, min(last + 1, first + _MOST_COPIED_LINES)):
-            text = self.copied_line(line)
-            start = selection.start.x if selection.start is not None and line == first else 0
-            end = selection.end.x if selection.end is not None and line == selection.end.y else len(text)
-            parts.append(text[max(start, self.lead_cells) : end].rstrip())
-        return "\n".join(parts), "\n"
+        return (self.copy_mode.mouse_text(selection), "\n") if self.source.total() else None
 
     def selection_updated(self, selection: Selection | None) -> None:
         """Draw the selection."""
         super().selection_updated(selection)
         self.redraw()
 
-
-_MAX_MARKED = 64
-
-Place = TypeVar("Place")
-
-
-class Matches(Generic[Place]):
-    """The places of some words, in order; `at` is the number of the one that was gone to, -1 for none."""
-
-    def __init__(self) -> None:
-        self.words = ""
-        self.places: Sequence[Place] = ()
-        self.at = -1
-
-    def take(self, words: str, places: Sequence[Place]) -> None:
-        """Know these from now on; blank words are none."""
-        self.words, self.places, self.at = (words, places, -1) if words.strip() else ("", (), -1)
-
-    @property
-    def here(self) -> Place | None:
-        """Return the place that was gone to."""
-        return self.places[self.at] if 0 <= self.at < len(self.places) else None
-
-    @property
-    def text(self) -> str:
-        """Return which match one is at, in words; empty where nothing is looked for."""
-        if not self.words:
-            return ""
-        return f"{self.at + 1:,} of {len(self.places):,}" if self.places else "not found"
-
-    def go(self, number: int) -> Place:
-        """Go to a match by its number, round the end, and return its place."""
-        self.at = number % len(self.places)
-        return self.places[self.at]
-
-    def marked(self, line: Line, *, is_here: bool) -> Line:
-        """Return a line with the words marked in it, those that were gone to more than the others."""
-        wanted = self.words.casefold()
-        text = plain(line).casefold() if wanted else ""
-        at = text.find(wanted) if wanted else -1
-        for _ in range(_MAX_MARKED):
-            if at < 0:
-                break
-            line = restyle(line, at, at + len(wanted), "match strong" if is_here else "match")
-            at = text.find(wanted, at + len(wanted))
-        return line
-
-
-_WHEEL_LINES = 3
-
-
-class LineView(CopyingSurface, can_focus=True, inherit_bindings=False):
-    """A pane of lines that can be scrolled, followed and read out."""
-
-    class FollowChanged(Message):
-        """The pane began or stopped to follow its end."""
-
-        def __init__(self, view: LineView, *, is_following: bool) -> None:
-            super().__init__()
-            self.view = view
-            self.is_following = is_following
-
-        @property
-        def control(self) -> LineView:
-            """Return the pane."""
-            return self.view
-
-    def scroll_lines(self, lines: int) -> None:
-        """Scroll by some lines as the reader asked, at once."""
-        self.jump(self.scroll_offset.y + lines)
-        self.note_place()
-
-    def note_place(self) -> None:
-        """Follow the end from now on if the reader is there, else stay."""
-        self.set_following(self.scroll_offset.y >= self.max_scroll_y)
-
-    def set_following(self, is_following: bool) -> None:
-        """Follow the end, or stop."""
-        if is_following != self.is_following:
-            self.is_following = is_following
-            self.post_message(self.FollowChanged(self, is_following=is_following))
-
-    def hold_still(self) -> None:
-        """Follow the end no more."""
-        self.set_following(False)
-
-    def move_cursor(self, rows: int) -> None:
-        """Move the cursor by rows (scroll, where there is none)."""
-        self.scroll_lines(rows)
-
-    def move_to_edge(self, is_end: bool) -> None:
-        """Go to the first or the last line."""
-        self.jump(self.max_scroll_y if is_end else 0)
-        self.note_place()
-
-    def choose(self) -> None:
-        """Act on what the cursor is on."""
-
-    def action_cursor_up(self) -> None:
-        """Go one row up."""
-        self.move_cursor(-1)
-
-    def action_cursor_down(self) -> None:
-        """Go one row down."""
-        self.move_cursor(1)
-
-    def action_page_up(self) -> None:
-        """Scroll one page up, a line kept."""
-        self.scroll_lines(-max(1, self.size.height - 1))
-
-    def action_page_down(self) -> None:
-        """Scroll one page down, a line kept."""
-        self.scroll_lines(max(1, self.size.height - 1))
-
-    def action_home(self) -> None:
-        """Go to the beginning."""
-        self.move_to_edge(is_end=False)
-
-    def action_end(self) -> None:
-        """Go to the end and follow it."""
-        self.move_to_edge(is_end=True)
-
-    def action_select(self) -> None:
-        """Act on what the cursor is on."""
-        self.choose()
-
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Scroll up by the wheel."""
-        self._wheel(event, -_WHEEL_LINES)
-
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Scroll down by the wheel."""
-        self._wheel(event, _WHEEL_LINES)
-
-    def _wheel(self, event: events.MouseEvent, lines: int) -> None:
-        if event.ctrl or event.shift:
-            return
-        event.stop()
-        event.prevent_default()
-        self.scroll_lines(lines)
-
-    def scrolled_by_bar(self) -> None:
-        """Take note that the reader moved the scroll bar."""
-        self.note_place()
+    @on(events.MouseScrollUp)
+    @on(events.MouseScrollDown)
+    def _wheel(self, event: events.MouseEvent) -> None:
+        if not event.ctrl and not event.shift:
+            event.stop()
+            event.prevent_default()
+            self.scroller.move(-_WHEEL_LINES if isinstance(event, events.MouseScrollUp) else _WHEEL_LINES)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Redraw at the new place."""
         super().watch_scroll_y(old_value, new_value)
         if self.is_vertical_scrollbar_grabbed:
-            self.scrolled_by_bar()
+            self.scroller.dragged()
 
+    @on(events.Focus)
+    @on(events.Blur)
+    def _focus_changed(self) -> None:
+        if self.cursor is not None:
+            self.cursor.focus_changed()
 
-HIDDEN = re.compile(r"<U\+[0-9A-F]{4,6}>")
-_GOES_ON: Line = (("↪ ", "muted"),)
-
-
-class PageView(LineView, can_focus=True, inherit_bindings=False):
-    """Shows what a function from a width to lines makes."""
-
-    empty_text = ""
-
-    def __init__(self, make: Callable[[int], list[Line]], **options: Unpack[WidgetOptions]) -> None:
-        super().__init__(**options)
-        self._make = make
-        self._lines: list[Line] = []
-        self._made_width = 0
-
-    def show(self, make: Callable[[int], list[Line]]) -> None:
-        """Show something else."""
-        self._make, self._made_width = make, 0
-        self.redraw()
-
-    def line_total(self) -> int:
-        """Return how many lines the text takes at this width."""
-        return len(self._made())
-
-    def line_at(self, line: int) -> Line:
-        """Return one line."""
-        lines = self._made()
-        return lines[line] if line < len(lines) else ()
-
-    def width_changed(self) -> None:
-        """Wrap again."""
-        self.redraw()
-
-    def _made(self) -> list[Line]:
-        if self._made_width != self.content_width:
-            self._lines = self._make(self.content_width)
-            self._made_width = self.content_width
-        return self._lines
-
-
-def whole_text(text: str, width: int, role: str = "") -> list[Line]:
-    """Return a text, all of it: hidden characters named and marked, a line that continues behind its own sign."""
-    found: list[Line] = []
-    for source in sanitize(show_controls(text)).split("\n"):
-        line: Line = ((source.expandtabs(4), role),) if source else ()
-        for hidden in HIDDEN.finditer(source.expandtabs(4)):
-            line = restyle(line, hidden.start(), hidden.end(), "warn strong")
-        first, *rest = wrap(line, max(8, width - 2))
-        found += [first, *indent(rest, _GOES_ON)]
-    return found
-
-
-def paragraphs(texts: list[str], width: int) -> list[Line]:
-    """Return texts one below the other, each wrapped, with a blank line between them."""
-    found: list[Line] = []
-    for text in texts:
-        found += [*([()] if found else []), *wrap(((sanitize_line(text), ""),), max(8, width - 1))]
-    return found
+    def on_click(self, event: events.Click) -> None:
+        """Let the cursor take a click on a line, unless text was selected."""
+        line = event.y + self.scroll_offset.y
+        if self.cursor is not None and self.text_selection is None and 0 <= line < self.source.total():
+            self.cursor.click(line)

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Unpack
-
-from textual.message import Message
 
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import LoadProgress, ServedModel, ServerFound, abilities, size_text
-from lmtui.tui.lines.row_view import RowView
 from lmtui.tui.lines.styled_text import Line, fit, pad
-from lmtui.tui.lines.surface import WidgetOptions
 from lmtui.tui.wording import window_text
 
 LOADED, LOADING, UNLOADED, IN_USE = "●", "◐", "○", "▸"
@@ -38,67 +33,9 @@ class ModelRow:
         return self.server.url, self.model.name if self.model else ""
 
 
-class ModelList(RowView, can_focus=True, inherit_bindings=False):
-    """Shows servers and models; the cursor is on models only, and stays on its model when the list is read again."""
-
-    empty_text = "looking for model servers …"
-
-    class Chosen(Message):
-        """The model under the cursor is wanted."""
-
-    def __init__(self, **options: Unpack[WidgetOptions]) -> None:
-        super().__init__(**options)
-        self.rows: Sequence[ModelRow] = ()
-        self.progress: Mapping[tuple[str, str], LoadProgress] = {}
-
-    @property
-    def current(self) -> ModelRow | None:
-        """Return the model under the cursor."""
-        found = self.rows[self.cursor] if self.cursor < len(self.rows) else None
-        return found if found is not None and found.model is not None else None
-
-    @property
-    def shows_cursor(self) -> bool:
-        """Tell that the cursor is always drawn: what is typed into the filter acts on it too."""
-        return self.current is not None
-
-    def show(self, rows: Sequence[ModelRow], at: tuple[str, str] | None = None) -> None:
-        """Show rows, with the cursor on the model `at`, else where it was, else on the one in use or the first."""
-        in_use = next((row.id for row in rows if row.is_in_use), None)
-        wanted = at or (self.current.id if self.current is not None else in_use)
-        self.rows = rows
-        models = [index for index, row in enumerate(rows) if row.model is not None]
-        self.cursor = next((index for index in models if rows[index].id == wanted), models[0] if models else 0)
-        self.redraw()
-        if self.size and self.is_running:
-            self.call_after_refresh(self.put_cursor, self.cursor)
-
-    def put_cursor(self, row: int) -> None:
-        """Put the cursor on a model, past the servers' own lines in the direction that it goes."""
-        models = [index for index, each in enumerate(self.rows) if each.model is not None]
-        after = [index for index in models if index >= row]
-        before = [index for index in models if index <= row]
-        found = (after or before[-1:]) if row >= self.cursor else (before[-1:] or after)
-        if found:
-            super().put_cursor(found[0])
-            if found[0] == models[0]:
-                self.jump(0)
-
-    def line_total(self) -> int:
-        """Return how many lines there are."""
-        return len(self.rows)
-
-    def row_at(self, row: int) -> Line:
-        """Return a server's line or a model's."""
-        each = self.rows[row]
-        if each.model is None:
-            return server_row(each.server, self.content_width)
-        return model_row(each, self.content_width, self.progress.get(each.id))
-
-    def choose(self) -> None:
-        """Tell that the row was acted on."""
-        if self.current is not None:
-            self.post_message(self.Chosen())
+def list_row(row: ModelRow, width: int, progress: Mapping[tuple[str, str], LoadProgress]) -> Line:
+    """Return a server's line or a model's."""
+    return server_row(row.server, width) if row.model is None else model_row(row, width, progress.get(row.id))
 
 
 def server_row(server: ServerFound, width: int) -> Line:

@@ -14,9 +14,10 @@ from lmtui.core.plan import Counter, PlanStep, TaskState, Todo, TodoStatus
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.task_state import in_tree
 from lmtui.core.workspace import BackgroundCommand
-from lmtui.tui.lines.row_view import RowView
-from lmtui.tui.lines.styled_text import Line, fit, indent, row, wrap
-from lmtui.tui.lines.surface import WidgetOptions
+from lmtui.tui.lines.frames import WidgetOptions
+from lmtui.tui.lines.line_view import VirtualLineView
+from lmtui.tui.lines.styled_text import Line, LineSource, fit, indent, row, wrap
+from lmtui.tui.lines.table import RowCursor
 from lmtui.tui.session_state import SessionState, Subagent
 
 SIGNS = {
@@ -50,79 +51,36 @@ class PlanRow:
     agent: str = ""
 
 
-class PlanView(RowView, can_focus=True, inherit_bindings=False):
-    """Shows them from a session's facts.  `open_agent` is called with the agent that was chosen."""
+class PlanRows(LineSource):
+    """Plan, todos, counters, sub-agents and jobs as rows; `turned` names those that are folded or unfolded by choice."""
 
-    empty_text = "What the agent means to do stands here once it writes todos."
-
-    def __init__(self, zone: tzinfo | None = None, **options: Unpack[WidgetOptions]) -> None:
-        super().__init__(**options)
-        self.open_agent: Callable[[str], None] = lambda _: None
+    def __init__(self, zone: tzinfo | None) -> None:
+        self.facts = SessionState()
+        self.turned: set[str] = set()
+        self.rows: list[PlanRow] = []
         self._zone = zone
-        self._facts = SessionState()
-        self._turned: set[str] = set()
-        self._rows: list[PlanRow] = []
 
-    def apply(self, envelope: Envelope) -> None:
-        """Draw again where one of the parts is another; the facts know it already."""
-        event = envelope.event
-        is_ours = isinstance(event, _SHOWN)
-        if is_ours or envelope.event.agent != events.ROOT:
-            self._build()
-
-    def show(self, facts: SessionState) -> None:
-        """Draw a session's parts."""
-        if facts is not self._facts:
-            self._facts = facts
-            self._turned.clear()
-            self.cursor = 0
-        self._build()
-
-    def line_total(self) -> int:
+    def total(self) -> int:
         """Return how many rows there are."""
-        return len(self._rows)
+        return len(self.rows)
 
-    def row_at(self, row: int) -> Line:
+    def line(self, number: int) -> Line:
         """Return a row."""
-        return self._rows[row].line
+        return self.rows[number].line
 
-    def width_changed(self) -> None:
-        """Lay out again."""
-        self._build()
+    def set_width(self, width: int) -> None:
+        """Lay out for a width."""
+        super().set_width(width)
+        self.build()
 
-    def move_cursor(self, rows: int) -> None:
-        """Move the cursor to the next row that something can be done with, by one; headings and blank rows are passed over."""
-        step = 1 if rows > 0 else -1
-        target = self.cursor + rows
-        while 0 <= target < len(self._rows) and not self._rows[target].text:
-            target += step
-        if 0 <= target < len(self._rows):
-            self.put_cursor(target)
-        else:
-            self.scroll_lines(step)
-
-    def choose(self) -> None:
-        """Open an agent's conversation, or unfold what the cursor is on; from a heading, what is below it."""
-        if self.cursor < len(self._rows) and not self._rows[self.cursor].text:
-            self.move_cursor(1)
-        chosen = self._rows[self.cursor] if self.cursor < len(self._rows) else None
-        if chosen is not None and chosen.agent:
-            self.open_agent(chosen.agent)
-        elif chosen is not None and chosen.key:
-            self._turned ^= {chosen.key}
-            self._build()
-
-    def copy_text(self) -> str:
-        """Return what the cursor is on, whole."""
-        return self._rows[self.cursor].text if self.cursor < len(self._rows) else ""
-
-    def _build(self) -> None:
-        facts, width = self._facts, self.content_width - 1
+    def build(self) -> None:
+        """Make the rows of what there is now."""
+        facts, width = self.facts, self.width - 1
         plan = facts.work.plan
         parts = [
-            _listed("PLAN", plan.steps, "step", self._turned, width),
-            _listed("TODO", plan.todos, "todo", self._turned, width),
-            _task_rows(plan.task, self._turned, width) if plan.task is not None else [],
+            _listed("PLAN", plan.steps, "step", self.turned, width),
+            _listed("TODO", plan.todos, "todo", self.turned, width),
+            _task_rows(plan.task, self.turned, width) if plan.task is not None else [],
             [_counter_row(each, width) for each in plan.counters],
             _agent_rows([*facts.work.agents.in_order()], width),
             _job_rows(facts.work.jobs, self._zone, width),
@@ -132,8 +90,77 @@ class PlanView(RowView, can_focus=True, inherit_bindings=False):
         for part in parts:
             if part:
                 rows += [PlanRow(()), *part] if rows else part
-        self._rows = rows
-        self.cursor = max(0, min(self.cursor, len(rows) - 1))
+        self.rows = rows
+
+
+class PlanCursor(RowCursor):
+    """A cursor that passes over headings and blank rows when it is moved, and scrolls where nothing is left to go to."""
+
+    def __init__(self, view: PlanView) -> None:
+        super().__init__(view)
+        self._rows = view.source
+
+    @property
+    def current(self) -> PlanRow:
+        """Return the row under the cursor; an empty one where there is none."""
+        rows = self._rows.rows
+        return rows[self.row] if self.row < len(rows) else PlanRow(())
+
+    def move(self, rows: int) -> None:
+        """Move to the next row that something can be done with."""
+        step = 1 if rows > 0 else -1
+        target = self.row + rows
+        while 0 <= target < self._rows.total() and not self._rows.rows[target].text:
+            target += step
+        if 0 <= target < self._rows.total():
+            self.put(target)
+        else:
+            self._view.scroller.move(step)
+
+
+class PlanView(VirtualLineView, can_focus=True, inherit_bindings=False):
+    """Shows them from a session's facts.  `open_agent` is called with the agent that was chosen."""
+
+    empty_text = "What the agent means to do stands here once it writes todos."
+    source: PlanRows
+    cursor: PlanCursor
+
+    def __init__(self, zone: tzinfo | None = None, **options: Unpack[WidgetOptions]) -> None:
+        super().__init__(PlanRows(zone), **options)
+        self.cursor = PlanCursor(self)
+        self.open_agent: Callable[[str], None] = lambda _: None
+
+    def apply(self, envelope: Envelope) -> None:
+        """Draw again where one of the parts is another; the facts know it already."""
+        if isinstance(envelope.event, _SHOWN) or envelope.event.agent != events.ROOT:
+            self._build()
+
+    def show(self, facts: SessionState) -> None:
+        """Draw a session's parts."""
+        if facts is not self.source.facts:
+            self.source.facts = facts
+            self.source.turned.clear()
+            self.cursor.row = 0
+        self._build()
+
+    def action_select(self) -> None:
+        """Open an agent's conversation, or unfold what the cursor is on; from a heading, what is below it."""
+        if not self.cursor.current.text:
+            self.cursor.move(1)
+        chosen = self.cursor.current
+        if chosen.agent:
+            self.open_agent(chosen.agent)
+        elif chosen.key:
+            self.source.turned ^= {chosen.key}
+            self._build()
+
+    def copy_text(self) -> str:
+        """Return what the cursor is on, whole."""
+        return self.cursor.current.text
+
+    def _build(self) -> None:
+        self.source.build()
+        self.cursor.clamp()
         self.redraw()
 
 

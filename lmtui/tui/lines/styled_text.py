@@ -7,6 +7,7 @@ Widths are terminal cells.  Texts are expected to be clean already; nothing here
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from urllib.parse import quote
 
@@ -45,6 +46,36 @@ _NARROWEST = 2
 def plain(line: Line) -> str:
     """Return the text of a line."""
     return "".join(text for text, _ in line)
+
+
+class LineSource:
+    """What a line view shows, however much it is; only lines that come into view are asked for.
+
+    `lead_cells` cells at the beginning of each line are not text and are never copied.
+    """
+
+    lead_cells = 0
+    width = 80
+
+    @abstractmethod
+    def total(self) -> int:
+        """Return how many lines there are."""
+
+    @abstractmethod
+    def line(self, number: int) -> Line:
+        """Return one line, at most as wide as the pane."""
+
+    def set_width(self, width: int) -> None:
+        """Take up the width of the pane in cells."""
+        self.width = width
+
+    def text(self, number: int) -> str:
+        """Return the text that a selection takes from a line, with its lead."""
+        return plain(self.line(number))
+
+    def scroll_width(self) -> int:
+        """Return the width that can be scrolled over."""
+        return self.width
 
 
 def width_of(line: Line) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from time import thread_time
@@ -30,9 +31,10 @@ from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.blocks import seconds
 from lmtui.tui.lines.calls import CallState
-from lmtui.tui.lines.row_view import RowView
-from lmtui.tui.lines.styled_text import Line, fit, fit_middle, pad
-from lmtui.tui.lines.surface import WidgetOptions
+from lmtui.tui.lines.frames import WidgetOptions
+from lmtui.tui.lines.line_view import VirtualLineView
+from lmtui.tui.lines.styled_text import Line, LineSource, fit, fit_middle, pad
+from lmtui.tui.lines.table import RowCursor
 from lmtui.tui.timing import call_after
 
 STATE_WORDS = ("running", "waiting", "ok", "failed", "stopped", "undone")
@@ -112,30 +114,12 @@ def short_time(elapsed_ms: int) -> str:
     return f"{elapsed_ms / 1000:.1f}s" if 100 <= elapsed_ms < 1000 else seconds(elapsed_ms / 1000).replace(" ", "")
 
 
-class ToolLog(RowView, can_focus=True, inherit_bindings=False):
-    """Shows the tool calls of a session.  Give it every event."""
+class LogRows(LineSource):
+    """The tool calls of a session as rows, those that fit a filter.  `changed` is called with the first row that differs."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.LOG)
-
-    empty_text = "Every tool call of every agent will be listed here."
-
-    @dataclass
-    class Opened(Message):
-        """The user wants to see a call."""
-
-        log: ToolLog
-        call_id: str
-        agent: str = ROOT
-
-        @property
-        def control(self) -> ToolLog:
-            """Return the log."""
-            return self.log
-
-    def __init__(self, zone: tzinfo | None = None, **options: Unpack[WidgetOptions]) -> None:
-        super().__init__(**options)
-        self.is_following = True
+    def __init__(self, zone: tzinfo | None, changed: Callable[[int], None]) -> None:
         self._zone = zone
+        self._changed = changed
         self._entries: list[LogEntry] = []
         self._rows: dict[str, int] = {}
         self._open: dict[str, str] = {}
@@ -145,7 +129,6 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
         self._filter = LogFilter()
         self._shown: list[int] = []
         self._scanned = 0
-        self._is_scanning = False
 
     def apply(self, envelope: Envelope) -> None:
         """Take one event."""
@@ -174,43 +157,66 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
                     del self._open[call_id]
                     self._set_state(call_id, CallState.STOPPED)
 
-    # -- the filter -----------------------------------------------------------------------------------------------------
-
-    def narrow(self, text: str) -> None:
-        """Show only what fits (see `log_filter`), all of it for an empty text; a long log is looked through in slices."""
-        wanted = read_filter(text)
-        if wanted != self._filter:
+    def narrow(self, wanted: LogFilter) -> bool:
+        """Show only what fits, as far as `scan` has looked; False where the filter is what it was."""
+        is_other = wanted != self._filter
+        if is_other:
             self._filter, self._shown, self._scanned = wanted, [], 0
-            self.cursor = 0
-            self.empty_text = ToolLog.empty_text if wanted.is_empty else "No call fits the filter."
-            self._scan()
-            self.cursor = max(0, self.line_total() - 1) if self.is_following else 0
-            self.redraw()
+        return is_other
 
     @property
     def counts(self) -> tuple[int, int]:
         """Return how many calls are shown, and how many there are."""
-        return self.line_total(), len(self._entries)
+        return self.total(), len(self._entries)
 
     @property
     def is_narrowed(self) -> bool:
         """Tell whether a filter is in force."""
         return not self._filter.is_empty
 
-    def _scan(self) -> None:
-        self._is_scanning = False
-        if self._filter.is_empty:
-            return
-        end = thread_time() + _SLICE_S
+    @property
+    def is_scanned(self) -> bool:
+        """Tell whether every call was looked at with the filter."""
+        return self._filter.is_empty or self._scanned >= len(self._entries)
+
+    def scan(self, budget_s: float) -> None:
+        """Look for calls that fit the filter for about so long."""
+        end = thread_time() + budget_s
         entries, total = self._entries, len(self._entries)
-        while self._scanned < total and thread_time() < end:
+        while not self.is_scanned and thread_time() < end:
             last = min(total, self._scanned + _ENTRIES_A_LOOK)
             self._shown += [at for at in range(self._scanned, last) if self._fits(entries[at])]
             self._scanned = last
-        self.touch()
-        if self._scanned < total and self.is_running:
-            self._is_scanning = True
-            call_after(self, _PAUSE_S, self._scan)
+
+    def total(self) -> int:
+        """Return how many calls are shown."""
+        return len(self._entries) if self._filter.is_empty else len(self._shown)
+
+    def entry(self, row: int) -> LogEntry:
+        """Return the call of a row."""
+        return self._entries[row if self._filter.is_empty else self._shown[row]]
+
+    def line(self, number: int) -> Line:
+        """Return a call: time, agent, tool, what on, who decided (where there is room), state, duration."""
+        entry = self.entry(number)
+        sign, role = entry.state.value
+        elapsed = short_time(entry.elapsed_ms) if entry.elapsed_ms >= 0 else ""
+        agent = pad(fit(entry.agent, self._agent_width), self._agent_width)
+        lead = f"{entry.time.astimezone(self._zone):%H:%M} " if self.width >= _TIGHT_WIDTH else ""
+        spare = self.width - len(lead) - self._agent_width - _TIME_COLUMN - 5 - _TITLE_ROOM
+        tool_width = min(_WIDEST_TOOL, max(_TOOL_COLUMN, spare))
+        tool = pad(fit(entry.tool, tool_width), tool_width)
+        decided = _DECISION_COLUMN if self.width >= _DECISION_WIDTH else 0
+        room = self.width - len(lead) - self._agent_width - tool_width - _TIME_COLUMN - 5 - decided
+        title = pad(fit_middle(entry.title, max(4, room)), max(4, room))
+        return (
+            (f" {lead}", "muted"),
+            (f"{agent} {tool} ", "muted"),
+            (title, ""),
+            (f" {fit(entry.decision, decided - 1):<{decided - 1}}" if decided else "", _decision_role(entry.decision)),
+            (f" {sign}", role),
+            (f"{elapsed:>{_TIME_COLUMN}}", "muted"),
+        )
 
     def _fits(self, entry: LogEntry) -> bool:
         return self._filter.fits(entry.tool, entry.agent, entry.title, state_word(entry.state))
@@ -226,7 +232,7 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
                 del self._shown[place]
             else:
                 self._shown.insert(place, index)
-            self.redraw()
+            self._changed(0)
 
     def _row_of(self, index: int) -> int:
         """Return in which row a call is, -1 for none."""
@@ -234,52 +240,6 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
             return index
         place = bisect_left(self._shown, index)
         return place if place < len(self._shown) and self._shown[place] == index else -1
-
-    # -- rows -----------------------------------------------------------------------------------------------------------
-
-    @property
-    def current(self) -> LogEntry | None:
-        """Return the call under the cursor."""
-        if self.cursor >= self.line_total():
-            return None
-        return self._entries[self.cursor if self._filter.is_empty else self._shown[self.cursor]]
-
-    def line_total(self) -> int:
-        """Return how many calls are shown."""
-        return len(self._entries) if self._filter.is_empty else len(self._shown)
-
-    def row_at(self, row: int) -> Line:
-        """Return a call: time, agent, tool, what on, who decided (where there is room), state, duration."""
-        entry = self._entries[row if self._filter.is_empty else self._shown[row]]
-        sign, role = entry.state.value
-        elapsed = short_time(entry.elapsed_ms) if entry.elapsed_ms >= 0 else ""
-        agent = pad(fit(entry.agent, self._agent_width), self._agent_width)
-        lead = f"{entry.time.astimezone(self._zone):%H:%M} " if self.content_width >= _TIGHT_WIDTH else ""
-        spare = self.content_width - len(lead) - self._agent_width - _TIME_COLUMN - 5 - _TITLE_ROOM
-        tool_width = min(_WIDEST_TOOL, max(_TOOL_COLUMN, spare))
-        tool = pad(fit(entry.tool, tool_width), tool_width)
-        decided = _DECISION_COLUMN if self.content_width >= _DECISION_WIDTH else 0
-        room = self.content_width - len(lead) - self._agent_width - tool_width - _TIME_COLUMN - 5 - decided
-        title = pad(fit_middle(entry.title, max(4, room)), max(4, room))
-        return (
-            (f" {lead}", "muted"),
-            (f"{agent} {tool} ", "muted"),
-            (title, ""),
-            (f" {fit(entry.decision, decided - 1):<{decided - 1}}" if decided else "", _decision_role(entry.decision)),
-            (f" {sign}", role),
-            (f"{elapsed:>{_TIME_COLUMN}}", "muted"),
-        )
-
-    def choose(self) -> None:
-        """Ask for the call under the cursor to be shown."""
-        entry = self.current
-        if entry is not None:
-            self.post_message(self.Opened(self, entry.call_id, entry.agent))
-
-    def copy_text(self) -> str:
-        """Return the call under the cursor in words."""
-        entry = self.current
-        return f"{entry.agent} {entry.tool} {entry.title}" if entry is not None else ""
 
     def _start(self, time: datetime, event: ToolCallStarted) -> None:
         agent, tool, title = sanitize_line(event.agent), sanitize_line(event.tool), sanitize_path(event.title)
@@ -290,14 +250,8 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
         self._entries.append(LogEntry(event.call_id, time, agent, tool, title))
         if self._agent_width < len(agent) <= _WIDEST_AGENT:
             self._agent_width = len(agent)
-            self.redraw()
-        self._show_last()
-
-    def _show_last(self) -> None:
-        if self._filter.is_empty:
-            self.touch(len(self._entries) - 1)
-        elif not self._is_scanning:
-            self._scan()
+            self._changed(0)
+        self._changed(len(self._entries) - 1)
 
     def _add_hook(self, envelope: Envelope, event: HookRan) -> None:
         """Add a line for a hook: it has ended already."""
@@ -317,7 +271,7 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
             decision=decision,
         )
         self._entries.append(entry)
-        self._show_last()
+        self._changed(len(self._entries) - 1)
 
     def _decide(self, call_id: str, decision: str) -> None:
         index = self._rows.get(call_id)
@@ -344,7 +298,75 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
             self._fit_again(row)
             shown = self._row_of(row)
             if shown >= 0:
-                self.repaint_row(shown)
+                self._changed(shown)
+
+
+class ToolLog(VirtualLineView, can_focus=True, inherit_bindings=False):
+    """Shows the tool calls of a session.  Give it every event."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.LOG)
+
+    empty_text = "Every tool call of every agent will be listed here."
+    source: LogRows
+    cursor: RowCursor
+
+    @dataclass
+    class Opened(Message):
+        """The user wants to see a call."""
+
+        log: ToolLog
+        call_id: str
+        agent: str = ROOT
+
+        @property
+        def control(self) -> ToolLog:
+            """Return the log."""
+            return self.log
+
+    def __init__(self, zone: tzinfo | None = None, **options: Unpack[WidgetOptions]) -> None:
+        super().__init__(LogRows(zone, self.touch), **options)
+        self.cursor = RowCursor(self)
+        self.scroller.is_following = True
+        self._is_scanning = False
+
+    def apply(self, envelope: Envelope) -> None:
+        """Take one event."""
+        self.source.apply(envelope)
+        if not self._is_scanning and not self.source.is_scanned:
+            self._scan()
+
+    def narrow(self, text: str) -> None:
+        """Show only what fits (see `read_filter`), all of it for an empty text; a long log is looked through in slices."""
+        wanted = read_filter(text)
+        if self.source.narrow(wanted):
+            self.empty_text = ToolLog.empty_text if wanted.is_empty else "No call fits the filter."
+            self._scan()
+            self.cursor.row = max(0, self.source.total() - 1) if self.scroller.is_following else 0
+            self.redraw()
+
+    def _scan(self) -> None:
+        self._is_scanning = False
+        self.source.scan(_SLICE_S)
+        self.touch()
+        if not self.source.is_scanned and self.is_running:
+            self._is_scanning = True
+            call_after(self, _PAUSE_S, self._scan)
+
+    @property
+    def current(self) -> LogEntry | None:
+        """Return the call under the cursor."""
+        return self.source.entry(self.cursor.row) if self.cursor.row < self.source.total() else None
+
+    def action_select(self) -> None:
+        """Ask for the call under the cursor to be shown."""
+        entry = self.current
+        if entry is not None:
+            self.post_message(self.Opened(self, entry.call_id, entry.agent))
+
+    def copy_text(self) -> str:
+        """Return the call under the cursor in words."""
+        entry = self.current
+        return f"{entry.agent} {entry.tool} {entry.title}" if entry is not None else ""
 
 
 def state_word(state: CallState) -> str:

@@ -22,7 +22,9 @@ from lmtui.core.sanitize import escape_invisible_line
 from lmtui.core.sessions import Answer
 from lmtui.tui.commands import Command, Scope, bindings, closing, command, first_key, of_scope
 from lmtui.tui.lines.diff_view import DiffView, split_word
-from lmtui.tui.lines.line_view import LineView, PageView
+from lmtui.tui.lines.line_view import VirtualLineView
+from lmtui.tui.lines.page_view import PageView
+from lmtui.tui.lines.patch import parse_patch
 from lmtui.tui.lines.styled_text import Line
 from lmtui.tui.modals import approval_words as words
 from lmtui.tui.modals.approval_words import SCOPE_MEANINGS, SCOPE_WORDS, Grant, request_lines
@@ -42,7 +44,7 @@ class TypingOn(Consent[Answer | AllAnswered | Dismissed | None]):
 
     was_typing = False
 
-    def __init__(self, body: LineView, now: Callable[[], datetime]) -> None:
+    def __init__(self, body: VirtualLineView, now: Callable[[], datetime]) -> None:
         super().__init__(body, now)
         self._stop = SecondPress()
 
@@ -257,14 +259,14 @@ class Approval(TypingOn):
         self._facts, self._now = facts, now
         self._draft = request.text
 
-    def make_body(self, request: ApprovalRequested) -> LineView:
+    def make_body(self, request: ApprovalRequested) -> VirtualLineView:
         """Return what shows the request: a change line by line, or the text."""
         return DiffView() if words.has_difference(request) else PageView(lambda width: words.body_lines(request, width))
 
     def on_mount(self) -> None:
         """Show the change."""
         if isinstance(self.body, DiffView):
-            self.body.show_diff(self.request.diff, self.request.path)
+            self.body.show_patches(parse_patch(self.request.diff, self.request.path))
         super().on_mount()
 
     def headline(self, width: int) -> Content:
@@ -287,14 +289,14 @@ class Approval(TypingOn):
             left_out |= {"approve.session", "approve.always"}
         if len(self._facts.approvals) < 2:
             left_out |= {"approve.all", "hunks.batch"}
-        if not (isinstance(self.body, DiffView) and self.body.can_split):
+        if not (isinstance(self.body, DiffView) and self.body.source.can_split):
             left_out |= {"approve.split", "hunks.split"}
         found = [self.worded(each) for each in of_scope(self.SCOPE) if each.id not in left_out]
         return [*found, closing("stop the turn")]
 
     def worded(self, each: Command) -> Command:
         """Return a choice with the word for what it would do now."""
-        is_split = isinstance(self.body, DiffView) and self.body.is_split
+        is_split = isinstance(self.body, DiffView) and self.body.source.is_split
         return replace(each, hint=split_word(is_split=is_split)) if each.id.endswith(".split") else each
 
     @on(DiffView.LaidOut)
@@ -304,7 +306,7 @@ class Approval(TypingOn):
     def action_approve_split(self) -> None:
         """Show the change side by side, or in one column."""
         if isinstance(self.body, DiffView):
-            self.body.action_toggle_split()
+            self.body.toggle_split()
             self.call_after_refresh(self.draw)
 
     def action_approve_once(self) -> None:

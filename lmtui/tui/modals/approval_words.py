@@ -11,7 +11,7 @@ from lmtui.core.look_alikes import approval_warning
 from lmtui.core.permissions.rules import FileEffect, GrantScope, facts_of
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize_line
 from lmtui.tui.commands import command, first_key
-from lmtui.tui.lines.line_view import whole_text
+from lmtui.tui.lines.page_view import whole_text
 from lmtui.tui.lines.patch import MINUS, digits_of, parse_patch, unified_lines
 from lmtui.tui.lines.styled_text import Line
 from lmtui.tui.session_state import SessionState

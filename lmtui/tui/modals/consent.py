@@ -16,7 +16,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from lmtui.tui.commands import Command
-from lmtui.tui.lines.line_view import LineView
+from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.timing import call_after
 from lmtui.tui.widgets.bars import HEIGHTS, Verbs, verbs_cells
 
@@ -61,7 +61,7 @@ class Consent(ModalScreen[Result]):
     GUARDED: ClassVar[tuple[str, ...]] = ()
     type_on: Callable[[str], None] | None = None
 
-    def __init__(self, body: LineView, now: Callable[[], datetime]) -> None:
+    def __init__(self, body: VirtualLineView, now: Callable[[], datetime]) -> None:
         super().__init__()
         self._held: events.Key | None = None
         self._is_held_early = False
@@ -251,7 +251,7 @@ class Consent(ModalScreen[Result]):
         rest = [child for child in box.children if child.display and child is not self.body and child is not self._more]
         used = box.gutter.height + sum(child.outer_size.height + child.styles.margin.height for child in rest)
         room = self.size.height - used - self.body.styles.margin.height - (0 if self.is_tight else SPARE_ROWS)
-        lines = self.body.line_total()
+        lines = self.body.source.total()
         self._more.display = is_long = self.needs_reading() and lines > room
         if is_long:
             room -= 1 + self._more.styles.margin.height
@@ -265,7 +265,7 @@ class Consent(ModalScreen[Result]):
 
     def _note_end(self) -> None:
         body = self.body
-        lines = body.line_total()
+        lines = body.source.total()
         if self.is_fitted and body.size.height and lines and body.scroll_y + body.size.height >= lines:
             self._has_seen_end = True
 

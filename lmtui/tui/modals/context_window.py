@@ -22,8 +22,8 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Session
 from lmtui.core.window import WindowItem, WindowPart
 from lmtui.tui.commands import Scope, bindings, closing, of_scope
-from lmtui.tui.lines.row_view import GroupedList, GroupRow
 from lmtui.tui.lines.styled_text import Line, fit, pad, plain
+from lmtui.tui.lines.table import GroupedTable, GroupRow, Table
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.widgets.bars import HEIGHTS, Verbs
 from lmtui.tui.wording import tokens_text, window_text
@@ -284,7 +284,7 @@ class Grouped(ModalScreen[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.rows_list = GroupedList()
+        self.rows_list = GroupedTable()
         self._head = Static("", classes="grouped-head", markup=False)
         self._columns = Static("", classes="grouped-columns", markup=False)
         self._about = Static("", classes="grouped-about", markup=False)
@@ -335,14 +335,14 @@ class Grouped(ModalScreen[None]):
         self.rows_list.styles.height = max(1, min(room, len(rows)))
         self._columns.update(Content.styled(plain(self.columns(self.rows_list.content_width - 2)), "$text-muted"))
 
-    @on(GroupedList.Marked)
+    @on(Table.Marked)
     def _describe(self) -> None:
         current = self.rows_list.current
         self._about.update(Content.styled(self.about(current) if current else "", "$text-muted"))
 
     def action_grouped_fold(self) -> None:
         """Fold the marked group, or unfold it."""
-        self.rows_list.choose()
+        self.rows_list.action_select()
 
     def action_close_or_stop(self) -> None:
         """Close."""

@@ -15,7 +15,7 @@ from lmtui.core.events import ApprovalRequested, Outcome
 from lmtui.core.sessions import Answer
 from lmtui.tui.commands import Command, Scope, bindings
 from lmtui.tui.lines.diff_view import DiffView
-from lmtui.tui.lines.line_view import LineView
+from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.patch import parse_patch
 from lmtui.tui.modals import approval_words as words
 from lmtui.tui.modals.approval import Approval
@@ -47,14 +47,14 @@ class HunkApproval(Approval, inherit_bindings=False):
         self._diff = DiffView(heading=self._heading)
         super().__init__(request, facts, now=now)
 
-    def make_body(self, request: ApprovalRequested) -> LineView:
+    def make_body(self, request: ApprovalRequested) -> VirtualLineView:
         """Return the change with a heading above each hunk."""
         del request
         return self._diff
 
     def headline(self, width: int) -> Content:
         """Return who asks for what, and which hunk is marked."""
-        place = f"hunk {self._diff.current_hunk} of {self.request.hunks}"
+        place = f"hunk {self._diff.scroller.current_hunk} of {self.request.hunks}"
         return words.titled(words.question(self.request), place, "$text-muted", width)
 
     def notes(self) -> Content:
@@ -88,7 +88,7 @@ class HunkApproval(Approval, inherit_bindings=False):
 
     @on(DiffView.HunkChanged)
     def _at_another_hunk(self) -> None:
-        self._diff.relabel()
+        self._diff.lay_out()
         self.draw()
 
     def action_hunks_yes(self) -> None:
@@ -116,7 +116,7 @@ class HunkApproval(Approval, inherit_bindings=False):
 
     @property
     def _current(self) -> int:
-        return self._diff.current_hunk - 1
+        return self._diff.scroller.current_hunk - 1
 
     @property
     def _accepted(self) -> tuple[int, ...]:
@@ -133,7 +133,7 @@ class HunkApproval(Approval, inherit_bindings=False):
         if not self.is_fitted or not diff.size.height:
             return
         top, bottom = diff.scroll_offset.y, diff.scroll_offset.y + diff.size.height
-        self._seen |= {number for number, end in enumerate(diff.rows.hunk_ends) if top < end <= bottom}
+        self._seen |= {number for number, end in enumerate(diff.source.layout.hunk_ends) if top < end <= bottom}
 
     def _decide(self, *, is_accepted: bool) -> None:
         self._decided[self._current] = is_accepted
@@ -146,8 +146,8 @@ class HunkApproval(Approval, inherit_bindings=False):
         self.restart_dead_time()
 
     def _go_to(self, hunk: int) -> None:
-        self._diff.go_to_hunk(hunk)
-        self._diff.relabel()
+        self._diff.scroller.go_to_hunk(hunk)
+        self._diff.lay_out()
         self.draw()
 
     def _send(self) -> None:

@@ -32,8 +32,9 @@ from lmtui.core.servers import (
     profile_facts,
 )
 from lmtui.tui.commands import Scope, bindings, closing, of_scope
-from lmtui.tui.lines.model_list import ModelList, ModelRow, head_row
+from lmtui.tui.lines.model_list import ModelRow, head_row, list_row
 from lmtui.tui.lines.styled_text import plain
+from lmtui.tui.lines.table import Table
 from lmtui.tui.modals.picker import AskText
 from lmtui.tui.path_index import FuzzyPaths
 from lmtui.tui.widgets.bars import HEIGHTS, Verbs
@@ -179,7 +180,13 @@ class Models(ModalScreen[ModelPicked | None]):
         self._filter.display = False
         self._title = Static("MODELS", classes="box-title", markup=False)
         self._head = Static("", id="models-head", markup=False)
-        self._list = ModelList()
+        self._list = Table[ModelRow](
+            lambda row, width: list_row(row, width, deeds.loads.progress),
+            lambda row: row.id,
+            can_mark=lambda row: row.model is not None,
+        )
+        self._list.cursor.is_always_shown = True  # what is typed into the filter acts on it too
+        self._list.empty_text = "looking for model servers …"
         self._state = Static("", id="models-state", markup=False)
         self._verbs = Verbs()
         self._news: Content | None = None
@@ -198,7 +205,6 @@ class Models(ModalScreen[ModelPicked | None]):
         """Look for servers."""
         self._list.focus()
         self._verbs.show([*of_scope(Scope.MODELS), closing()])
-        self._list.progress = self._deeds.loads.progress
         self._deeds.loads.changed = self._progressed
         self.action_models_again()
 
@@ -221,7 +227,7 @@ class Models(ModalScreen[ModelPicked | None]):
         rows = self._rows()
         if self._filter.value.strip() and self._servers:
             self._list.empty_text = "no model has these characters"
-        self._list.show(rows)
+        self._list.show(rows, self._wanted(rows))
         self._list.styles.height = max(1, min(self.size.height - FRAME_ROWS - self._verbs.size.height + 2, len(rows)))
         self._head.update(Content.styled(plain(head_row(self._list.content_width)), "$text-muted"))
         count = sum(1 for row in rows if row.model is not None)
@@ -239,6 +245,14 @@ class Models(ModalScreen[ModelPicked | None]):
                 rows.append(ModelRow(server))
             rows += [ModelRow(server, model, self._deeds.is_in_use(server.url, model.name)) for model in models]
         return rows
+
+    def _wanted(self, rows: Sequence[ModelRow]) -> ModelId | None:
+        """Return which model is to be marked: the one that is, else the one in use, else the first."""
+        models = [row for row in rows if row.model is not None]
+        marked = self._list.current
+        wanted = marked.id if marked is not None else next((row.id for row in models if row.is_in_use), None)
+        first = models[0].id if models else None
+        return wanted if any(row.id == wanted for row in models) else first
 
     def _progressed(self) -> None:
         self._list.redraw()
@@ -265,7 +279,7 @@ class Models(ModalScreen[ModelPicked | None]):
 
     # -- what can be done -----------------------------------------------------------------------------------------------
 
-    @on(ModelList.Chosen)
+    @on(Table.Chosen)
     def action_models_use(self) -> None:
         """Take the marked model."""
         if self._list.current is not None:
@@ -331,7 +345,7 @@ class Models(ModalScreen[ModelPicked | None]):
 
     def action_models_move(self, rows: int) -> None:
         """Move the cursor; far is to the first or the last model."""
-        self._list.put_cursor(self._list.cursor + rows)
+        self._list.cursor.move(rows)
         self._news = None
         self._describe()
 

@@ -17,7 +17,7 @@ from textual.widgets.option_list import Option
 
 from lmtui.core.sanitize import sanitize_line
 from lmtui.tui.commands import Scope, bindings, closing, hint_text, of_scope
-from lmtui.tui.lines.line_view import PageView, paragraphs
+from lmtui.tui.lines.page_view import PageView, paragraphs
 from lmtui.tui.lines.styled_text import Line, pad
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.widgets.bars import Verbs
@@ -116,7 +116,7 @@ class Reading(ModalScreen[None]):
         self.call_after_refresh(self._fit)
 
     def _fit(self) -> None:
-        self._page.styles.height = max(1, min(self.size.height - FRAME_ROWS, self._page.line_total()))
+        self._page.styles.height = max(1, min(self.size.height - FRAME_ROWS, self._page.source.total()))
 
     def action_reading_close(self) -> None:
         """Go back."""

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import datetime
-from typing import ClassVar, Protocol, Unpack
+from typing import ClassVar, Protocol
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
@@ -23,9 +22,8 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import LocalZone, moment_text
 from lmtui.tui.commands import Scope, bindings, closing, of_scope
-from lmtui.tui.lines.row_view import RowView
 from lmtui.tui.lines.styled_text import Line, fit, pad, plain, restyle
-from lmtui.tui.lines.surface import WidgetOptions
+from lmtui.tui.lines.table import Table
 from lmtui.tui.modals.picker import AskText, Confirm, Picker
 from lmtui.tui.modals.results import Choice, GridWanted, Picked
 from lmtui.tui.open_sessions import OpenSessions
@@ -59,61 +57,6 @@ _TIGHT_WIDTH = 60
 _ENDS: Line = ((f"{'age':>{_AGE_CELLS}}{'files':>{_FILES_CELLS}}{'tokens':>{_TOKENS_CELLS}}", "muted"),)
 
 
-class SessionList(RowView, can_focus=True, inherit_bindings=False):
-    """Shows sessions; the cursor stays on its session whatever comes before it."""
-
-    empty_text = "no session yet"
-
-    class Chosen(Message):
-        """The session under the cursor is wanted."""
-
-    def __init__(self, now: Callable[[], datetime], marks: Collection[str], **options: Unpack[WidgetOptions]) -> None:
-        super().__init__(**options)
-        self._now, self._marks = now, marks
-        self._words: list[str] = []
-        self.rows: Sequence[SessionSummary] = ()
-
-    @property
-    def current(self) -> SessionSummary | None:
-        """Return the session under the cursor."""
-        return self.rows[self.cursor] if self.cursor < len(self.rows) else None
-
-    @property
-    def shows_cursor(self) -> bool:
-        """Tell that the cursor is always drawn: what is typed into the search acts on it too."""
-        return True
-
-    def show(self, rows: Sequence[SessionSummary], words: str = "", at: str = "") -> None:
-        """Show rows, with the cursor on the session `at` (else where it was); `words` are marked in what was found."""
-        wanted = at or (self.current.id if self.current is not None else "")
-        self.rows, self._words = rows, words.casefold().split()
-        place = next((index for index, row in enumerate(rows) if row.id == wanted), min(self.cursor, len(rows) - 1))
-        self.cursor = max(0, place)
-        self.redraw()
-        if self.size and self.is_running:
-            self.call_after_refresh(self.put_cursor, self.cursor)
-
-    def line_total(self) -> int:
-        """Return how many sessions there are."""
-        return len(self.rows)
-
-    def row_at(self, row: int) -> Line:
-        """Return a row, with the words that were searched marked."""
-        summary = self.rows[row]
-        found = session_row(summary, self._now(), self.content_width, is_marked=summary.id in self._marks)
-        text = "".join(part for part, _ in found).casefold()
-        for word in self._words if summary.match else ():
-            at = text.find(word)
-            if at >= 0:
-                found = restyle(found, at, at + len(word), "match")
-        return found
-
-    def choose(self) -> None:
-        """Tell that the row was acted on."""
-        if self.rows:
-            self.post_message(self.Chosen())
-
-
 def columns(width: int) -> tuple[int, int, int]:
     """Return how wide title, model and last line are; where there is little room, only the title is there."""
     rest = max(_LEAST_TITLE, width - _SIGNS_CELLS - _AGE_CELLS - _FILES_CELLS - _TOKENS_CELLS - 2)
@@ -130,6 +73,16 @@ def head_row(width: int, *, is_search: bool = False) -> Line:
         return ((f"{'':4}{'title':<{title}} {fit('found in', model + last + 1):<{model + last + 1}}", "muted"), *_ENDS)
     names = f"{'':4}{'title':<{title}} {fit('model', model):<{model}} {fit('last line', last):<{last}}"
     return ((names, "muted"), *_ENDS)
+
+
+def marked_row(line: Line, words: Sequence[str]) -> Line:
+    """Return a row with the words that were searched marked."""
+    text = plain(line).casefold()
+    for word in words:
+        at = text.find(word)
+        if at >= 0:
+            line = restyle(line, at, at + len(word), "match")
+    return line
 
 
 def session_row(summary: SessionSummary, now: datetime, width: int, *, is_marked: bool = False) -> Line:
@@ -210,12 +163,14 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
         self._at = sessions.active.session.id if sessions.active is not None else ""
         self._ends: list[Callable[[], None]] = []
         self._is_due = False
+        self._words: list[str] = []
         self._search = Input(placeholder="search in everything that was said", compact=True, id="switcher-search")
         self._search.cursor_blink = False
         self._search.display = False
         self._title = Static("SESSIONS", classes="box-title", markup=False)
         self._head = Static("", id="switcher-head", markup=False)
-        self._list = SessionList(now, sessions.marks)
+        self._list = Table(self._row, lambda row: row.id)
+        self._list.cursor.is_always_shown = True  # what is typed into the search acts on it too
         self._verbs = Verbs()
 
     def compose(self) -> ComposeResult:
@@ -264,6 +219,10 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
         except LmtuiError as error:
             self.notify(sanitize_line(error.full_text()), severity="error", markup=False)
 
+    def _row(self, summary: SessionSummary, width: int) -> Line:
+        row = session_row(summary, self._now(), width, is_marked=summary.id in self._sessions.marks)
+        return marked_row(row, self._words) if summary.match else row
+
     def _happened(self) -> None:
         if not self._is_due:
             self._is_due = True
@@ -274,7 +233,8 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
         sessions, words = self._sessions, self._search.value.strip()
         rows = in_order(self._found.values(), sessions.views, sessions.parked, self._now())
         self._list.empty_text = ("nothing found" if words else "no session yet") if is_done else "reading …"
-        self._list.show(rows, words, self._at)
+        self._words = words.casefold().split()
+        self._list.show(rows, self._at or None)
         self._at = self._at if not is_done else ""
         self._list.styles.height = max(1, min(self.size.height - FRAME_ROWS - self._verbs.size.height + 2, len(rows)))
         self._head.update(Content.styled(plain(head_row(self._list.content_width, is_search=bool(words))), "$text-muted"))
@@ -291,7 +251,7 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
 
     # -- what can be done -----------------------------------------------------------------------------------------------
 
-    @on(SessionList.Chosen)
+    @on(Table.Chosen)
     def action_sessions_open(self) -> None:
         """Open the marked session."""
         if self._list.current is not None:
@@ -312,11 +272,11 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
 
     def action_sessions_move(self, rows: int) -> None:
         """Move the cursor; far is to the first or the last row."""
-        self._list.put_cursor(self._list.cursor + rows)
+        self._list.cursor.move(rows)
 
     def action_sessions_page(self, pages: int) -> None:
         """Move the cursor by pages."""
-        self._list.page(pages)
+        self._list.cursor.page(pages)
 
     def action_change_session(self, name: str) -> None:
         """Do something to the session under the cursor."""

@@ -22,7 +22,7 @@ from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize_line
 from lmtui.core.sessions import SessionHost
 from lmtui.core.trust import TrustItem, kinds_text, part_by_time
 from lmtui.tui.commands import Command, Scope, bindings, closing, command, first_key, of_scope
-from lmtui.tui.lines.line_view import PageView, whole_text
+from lmtui.tui.lines.page_view import PageView, whole_text
 from lmtui.tui.lines.styled_text import Line, fit, pad
 from lmtui.tui.modals.approval_words import titled
 from lmtui.tui.modals.consent import Consent
@@ -95,7 +95,7 @@ class Trusted(ModalScreen[bool]):
         self.call_after_refresh(self._fit)
 
     def _fit(self) -> None:
-        self._page.styles.height = max(1, min(self.size.height - FRAME_ROWS, self._page.line_total()))
+        self._page.styles.height = max(1, min(self.size.height - FRAME_ROWS, self._page.source.total()))
 
     def action_trusted_revoke(self) -> None:
         """Ask, then take all of it back."""
@@ -215,7 +215,7 @@ class TrustQuestion(Consent[bool | None]):
             self._error = sanitize_line(error.full_text())
         self._items = _open_items(self._host)
         self._page.show(lambda width: item_lines(self._items, width))
-        self._page.move_to_edge(is_end=False)  # what changed may stand above
+        self._page.scroller.to_edge(is_end=False)  # what changed may stand above
         self._has_seen_end = False
         self._fit_later()
 

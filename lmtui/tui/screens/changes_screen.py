@@ -7,14 +7,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from enum import Enum
-from typing import ClassVar, Unpack
+from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.content import Content
-from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
 
@@ -29,9 +28,8 @@ from lmtui.tui.commands import Scope, bindings, closing, of_scope
 from lmtui.tui.lines.calls import CHANGE_SIGNS, CallState
 from lmtui.tui.lines.diff_view import DiffView, split_word
 from lmtui.tui.lines.patch import MINUS, Hunk, patches_of
-from lmtui.tui.lines.row_view import RowView
 from lmtui.tui.lines.styled_text import Line, fit, fit_middle, pad, row
-from lmtui.tui.lines.surface import WidgetOptions
+from lmtui.tui.lines.table import Table
 from lmtui.tui.widgets.ask_line import AskLine
 from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Part, Verbs
 
@@ -106,58 +104,6 @@ def rows_by_turn(turns: Iterable[tuple[Turn, Sequence[FileChange]]]) -> list[Ste
             by_path = sorted(changes, key=lambda change: change.path)
             found += [StepRow((change,), change.path, None, is_inside=True, turn_id=turn.id) for change in by_path]
     return found
-
-
-class StepList(RowView, can_focus=True, inherit_bindings=False):
-    """Shows rows and tells which one the cursor is on."""
-
-    empty_text = "No file was changed."
-
-    @dataclass
-    class Marked(Message):
-        """The cursor came to a row; `is_chosen` if it was acted on."""
-
-        rows: StepList
-        is_chosen: bool = False
-
-        @property
-        def control(self) -> StepList:
-            """Return the list."""
-            return self.rows
-
-    def __init__(self, zone: tzinfo | None = None, **options: Unpack[WidgetOptions]) -> None:
-        super().__init__(**options)
-        self._zone = zone
-        self.rows: Sequence[StepRow] = ()
-
-    @property
-    def current(self) -> StepRow | None:
-        """Return the row under the cursor."""
-        return self.rows[self.cursor] if self.cursor < len(self.rows) else None
-
-    def show(self, rows: Sequence[StepRow]) -> None:
-        """Show rows; the cursor stays where it is if it can."""
-        self.rows = rows
-        self.cursor = max(0, min(self.cursor, len(rows) - 1))
-        self.redraw()
-        self.post_message(self.Marked(self))
-
-    def line_total(self) -> int:
-        """Return how many rows there are."""
-        return len(self.rows)
-
-    def row_at(self, row: int) -> Line:
-        """Return a row."""
-        return row_line(self.rows[row], self.content_width, self._zone)
-
-    def put_cursor(self, row: int) -> None:
-        """Move the cursor and tell."""
-        super().put_cursor(row)
-        self.post_message(self.Marked(self))
-
-    def choose(self) -> None:
-        """Tell that the row was acted on."""
-        self.post_message(self.Marked(self, is_chosen=True))
 
 
 def row_line(found: StepRow, width: int, zone: tzinfo | None = None) -> Line:
@@ -282,15 +228,15 @@ class DiffScreen(Screen[None]):
 
     def action_changes_next_hunk(self) -> None:
         """Go to the next change of the difference."""
-        self.diff.action_next_hunk()
+        self.diff.scroller.go_to_hunk(self.diff.scroller.hunk + 1)
 
     def action_changes_previous_hunk(self) -> None:
         """Go to the change before."""
-        self.diff.action_previous_hunk()
+        self.diff.scroller.go_to_hunk(self.diff.scroller.hunk - 1)
 
     def action_changes_file(self, step: int) -> None:
         """Go to the next file of the difference, or the one before."""
-        self.diff.step_file(step)
+        self.diff.scroller.step_file(step)
 
     def action_changes_search(self) -> None:
         """Ask what to look for in the difference."""
@@ -319,7 +265,7 @@ class DiffScreen(Screen[None]):
 
     def action_changes_split(self) -> None:
         """Show side by side, or one column."""
-        self.diff.action_toggle_split()
+        self.diff.toggle_split()
 
 
 _NO_TEXT = "No text to compare: the file is binary, empty or too large."
@@ -345,7 +291,8 @@ class ChangesScreen(DiffScreen):
         self._changes = sources.changes
         self._view = view or (ChangeView.SESSION if sources.changes is None else ChangeView.STEPS)
         self._head = Bar(id="changes-head")
-        self._list = StepList(id="changes-list")
+        self._list = Table(row_line, id="changes-list")
+        self._list.empty_text = "No file was changed."
         self._note = Static("", id="changes-note", markup=False)
         self._verbs = Verbs(id="changes-verbs")
         self._counts = ""
@@ -372,7 +319,7 @@ class ChangesScreen(DiffScreen):
         view = ChangeView[name.upper()]
         if self._changes is not None or view in (ChangeView.SESSION, ChangeView.GIT):
             self._view = view
-            self._list.cursor = 0
+            self._list.cursor.row = 0
             self._say("")
             self._show_verbs()
             self._load()
@@ -383,11 +330,11 @@ class ChangesScreen(DiffScreen):
 
     def action_changes_next(self) -> None:
         """Go to the next row."""
-        self._list.move_cursor(1)
+        self._list.cursor.move(1)
 
     def action_changes_previous(self) -> None:
         """Go to the row before."""
-        self._list.move_cursor(-1)
+        self._list.cursor.move(-1)
 
     def action_changes_fold(self) -> None:
         """Show all equal lines, or leave them out."""
@@ -395,7 +342,7 @@ class ChangesScreen(DiffScreen):
 
     async def _fold(self) -> None:
         row, files = self._list.current, self._sources.files
-        if self.diff.has_folds or row is None or files is None or self._view not in (ChangeView.SESSION, ChangeView.GIT):
+        if self.diff.source.has_folds or row is None or files is None or self._view not in (ChangeView.SESSION, ChangeView.GIT):
             self.diff.toggle_folds()
             return
         try:
@@ -403,7 +350,7 @@ class ChangesScreen(DiffScreen):
         except LmtuiError:
             content = None
         lines = content.data.decode("utf-8", "replace").split("\n") if content is not None else []
-        if self.diff.fill_in(lines):
+        if self.diff.source.fill_in(lines):
             self.diff.toggle_folds()
         else:
             self._say("the lines between cannot be shown: the file is another by now")
@@ -418,7 +365,7 @@ class ChangesScreen(DiffScreen):
 
     def action_changes_restore_hunk(self) -> None:
         """Ask whether the change in view is taken back."""
-        self._put_back(self.diff.current_hunk - 1)
+        self._put_back(self.diff.scroller.current_hunk - 1)
 
     def action_close_or_stop(self) -> None:
         """Close."""
@@ -468,14 +415,14 @@ class ChangesScreen(DiffScreen):
         added, removed = sum(each.added_lines for each in total), sum(each.removed_lines for each in total)
         self._counts = f"{pluralize(len(total), 'file')}  +{added} {MINUS}{removed} {view.value[1]}"
         if self._path:
-            self._list.cursor = next((at for at, row in enumerate(listed.rows) if row.path == self._path), 0)
+            self._list.cursor.row = next((at for at, row in enumerate(listed.rows) if row.path == self._path), 0)
             self._path = ""
         self._list.show(listed.rows)
         self.draw_head()
 
     def draw_head(self) -> None:
         """Say what is shown, how much, and which match one is at."""
-        found = self.diff.match_text
+        found = self.diff.source.matches.text
         right = [Part(found, "$accent" if found[:1].isdigit() else "$warning")] if found else []
         left = [Part("CHANGES", "bold"), Part(self._view.value[0], "$text-muted", 2)]
         self._head.show(left, [*right, Part(self._counts, "$text-muted", 1)])
@@ -483,7 +430,7 @@ class ChangesScreen(DiffScreen):
     @on(DiffView.LaidOut)
     def _show_verbs(self) -> None:
         left_out = RESTORING | STEPWISE if self._changes is None else RESTORING if self._view is ChangeView.GIT else frozenset()
-        word = split_word(is_split=self.diff.is_split)
+        word = split_word(is_split=self.diff.source.is_split)
         shown = [
             replace(each, hint=word) if each.id == "changes.split" else each
             for each in of_scope(Scope.CHANGES)
@@ -491,13 +438,15 @@ class ChangesScreen(DiffScreen):
         ]
         self._verbs.show([*shown, closing()])
 
-    @on(StepList.Marked)
-    def _marked(self, event: StepList.Marked) -> None:
+    @on(Table.Marked)
+    def _marked(self) -> None:
         row = self._list.current
         self.diff.empty_text = _NO_TEXT if row is not None else "There is nothing to compare."
         self.diff.show_patches(patches_of(row.changes) if row is not None else ())
-        if event.is_chosen:
-            self.diff.focus()
+
+    @on(Table.Chosen)
+    def _chosen(self) -> None:
+        self.diff.focus()
 
     def _say(self, text: str, style: str = "$warning") -> None:
         self._note.display = bool(text)

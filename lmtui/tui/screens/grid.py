@@ -19,9 +19,9 @@ from lmtui.core.events import ROOT, Envelope
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.sessions import SessionSummary
 from lmtui.tui.commands import Scope, bindings, closing, of_scope
-from lmtui.tui.lines.line_view import LineView
-from lmtui.tui.lines.styled_text import Line, crop, fill, fit, fit_middle, row, width_of
-from lmtui.tui.lines.surface import WidgetOptions
+from lmtui.tui.lines.frames import WidgetOptions
+from lmtui.tui.lines.line_view import VirtualLineView
+from lmtui.tui.lines.styled_text import Line, LineSource, crop, fill, fit, fit_middle, row, width_of
 from lmtui.tui.modals.results import Picked
 from lmtui.tui.modals.switcher import MARK, STATES
 from lmtui.tui.open_sessions import OpenSessions
@@ -48,92 +48,43 @@ class Tile:
     is_active: bool = False
 
 
-class Tiles(LineView, can_focus=True, inherit_bindings=False):
-    """Shows tiles; the cursor is on one of them."""
+class TileLines(LineSource):
+    """Tiles side by side and below each other, as lines; `cursor` is on one of them, `height` the rows there is room for."""
 
-    empty_text = "no session is open"
-
-    class Chosen(Message):
-        """The tile under the cursor is wanted."""
-
-    def __init__(self, **options: Unpack[WidgetOptions]) -> None:
-        super().__init__(**options)
+    def __init__(self) -> None:
         self.tiles: Sequence[Tile] = ()
         self.cursor = 0
-
-    @property
-    def current(self) -> Tile | None:
-        """Return the tile under the cursor."""
-        return self.tiles[self.cursor] if self.cursor < len(self.tiles) else None
+        self.height = 0
 
     @property
     def across(self) -> int:
         """Return how many tiles are side by side: about as many as below each other."""
-        return max(1, min(math.ceil(math.sqrt(len(self.tiles))), self.content_width // _LEAST_CELLS))
+        return max(1, min(math.ceil(math.sqrt(len(self.tiles))), self.width // _LEAST_CELLS))
 
     @property
     def rows_each(self) -> int:
         """Return how many rows a tile takes, the blank one below it included: as many as there is room for all."""
         bands = -(-len(self.tiles) // self.across) if self.tiles else 1
-        return max(_LEAST_ROWS, min(_MOST_ROWS, self.size.height // bands))
+        return max(_LEAST_ROWS, min(_MOST_ROWS, self.height // bands))
 
-    def show(self, tiles: Sequence[Tile], at: str = "") -> None:
-        """Show tiles; the cursor stays on its own, or goes to `at`."""
-        wanted = at or (self.current.id if self.current is not None else "")
-        if list(tiles) == list(self.tiles) and not at:
-            return
-        self.tiles = tiles
-        self.cursor = next((index for index, tile in enumerate(tiles) if tile.id == wanted), 0)
-        self.redraw()
-        if at:
-            self.call_after_refresh(self._reveal)
-
-    def move(self, across: int, down: int) -> None:
-        """Move the cursor by tiles."""
-        target = self.cursor + across + down * self.across
-        if 0 <= target < len(self.tiles):
-            self.cursor = target
-            self._reveal()
-            self.redraw()
-
-    def choose(self) -> None:
-        """Tell that the tile is wanted."""
-        if self.tiles:
-            self.post_message(self.Chosen())
-
-    def line_total(self) -> int:
+    def total(self) -> int:
         """Return how many lines all tiles take."""
         return -(-len(self.tiles) // self.across) * self.rows_each if self.tiles else 0
 
-    def line_at(self, line: int) -> Line:
+    def line(self, number: int) -> Line:
         """Return a line across the tiles that are side by side."""
-        band, at = divmod(line, self.rows_each)
+        band, at = divmod(number, self.rows_each)
         across = self.across
-        cells = self.content_width // across
+        cells = self.width // across
         found: Line = ()
         for index in range(band * across, min(len(self.tiles), (band + 1) * across)):
             part = self._part(index, at, cells - 2)
             found = (*found, *part, (" " * max(0, cells - width_of(part)), ""))
         return found
 
-    def width_changed(self) -> None:
-        """Lay out again."""
-        self.redraw()
-
-    def on_click(self, event: events.Click) -> None:
-        """Put the cursor on a tile; on the one that has it, open it."""
-        band = (event.y + self.scroll_offset.y) // self.rows_each
-        index = band * self.across + min(self.across - 1, event.x // max(1, self.content_width // self.across))
-        if 0 <= index < len(self.tiles):
-            if index == self.cursor:
-                self.choose()
-            self.cursor = index
-            self.redraw()
-
-    def _reveal(self) -> None:
-        top = self.cursor // self.across * self.rows_each
-        if top < self.scroll_offset.y or top + self.rows_each > self.scroll_offset.y + self.size.height:
-            self.jump(top)
+    def index_at(self, column: int, line: int) -> int:
+        """Return which tile is at a cell of a line."""
+        return line // self.rows_each * self.across + min(self.across - 1, column // max(1, self.width // self.across))
 
     def _part(self, index: int, at: int, width: int) -> Line:
         tile = self.tiles[index]
@@ -154,6 +105,68 @@ class Tiles(LineView, can_focus=True, inherit_bindings=False):
         shown = tile.lines[-(self.rows_each - 1 - _HEAD_ROWS) :]
         text = shown[at - _HEAD_ROWS] if at - _HEAD_ROWS < len(shown) else ""
         return (*lead, *crop(((text, "muted" if tile.state != "writing" else ""),), room))
+
+
+class Tiles(VirtualLineView, can_focus=True, inherit_bindings=False):
+    """Shows tiles; the cursor is on one of them."""
+
+    empty_text = "no session is open"
+    source: TileLines
+
+    class Chosen(Message):
+        """The tile under the cursor is wanted."""
+
+    def __init__(self, **options: Unpack[WidgetOptions]) -> None:
+        super().__init__(TileLines(), **options)
+
+    @property
+    def current(self) -> Tile | None:
+        """Return the tile under the cursor."""
+        source = self.source
+        return source.tiles[source.cursor] if source.cursor < len(source.tiles) else None
+
+    def show(self, tiles: Sequence[Tile], at: str = "") -> None:
+        """Show tiles; the cursor stays on its own, or goes to `at`."""
+        wanted = at or (self.current.id if self.current is not None else "")
+        if list(tiles) == list(self.source.tiles) and not at:
+            return
+        self.source.tiles = tiles
+        self.source.cursor = next((index for index, tile in enumerate(tiles) if tile.id == wanted), 0)
+        self.redraw()
+        if at:
+            self.call_after_refresh(self._reveal)
+
+    def move(self, across: int, down: int) -> None:
+        """Move the cursor by tiles."""
+        target = self.source.cursor + across + down * self.source.across
+        if 0 <= target < len(self.source.tiles):
+            self.source.cursor = target
+            self._reveal()
+            self.redraw()
+
+    def action_select(self) -> None:
+        """Tell that the tile is wanted."""
+        if self.source.tiles:
+            self.post_message(self.Chosen())
+
+    def on_resize(self) -> None:
+        """Take up the height too."""
+        self.source.height = self.size.height
+
+    def on_click(self, event: events.Click) -> None:
+        """Put the cursor on a tile; on the one that has it, open it."""
+        index = self.source.index_at(event.x, event.y + self.scroll_offset.y)
+        if 0 <= index < len(self.source.tiles):
+            if index == self.source.cursor:
+                self.action_select()
+            self.source.cursor = index
+            self.redraw()
+
+    def _reveal(self) -> None:
+        rows = self.source.rows_each
+        top = self.source.cursor // self.source.across * rows
+        if top < self.scroll_offset.y or top + rows > self.scroll_offset.y + self.size.height:
+            self.jump(top)
 
 
 LIVE_S = 0.25

@@ -21,7 +21,7 @@ from lmtui.core.sessions import SessionHost
 from lmtui.tui.commands import Scope, bindings, closing, hint_text, of_scope
 from lmtui.tui.editor import open_editor
 from lmtui.tui.lines.file_view import FileText, FileView
-from lmtui.tui.lines.line_view import PageView
+from lmtui.tui.lines.page_view import PageView
 from lmtui.tui.lines.styled_text import Line
 from lmtui.tui.timing import LatestOnly
 from lmtui.tui.widgets.ask_line import AskLine
@@ -128,7 +128,7 @@ class Viewer(Screen[None]):
     def action_viewer_line(self) -> None:
         """Ask which line to go to."""
         self._asks_for_line = True
-        self._ask.ask(self, f"line, 1 to {self._file.line_count:,}")
+        self._ask.ask(self, f"line, 1 to {self._file.source.line_count:,}")
 
     def action_viewer_next(self) -> None:
         """Go to the next match."""
@@ -141,7 +141,7 @@ class Viewer(Screen[None]):
     def action_viewer_copy(self) -> None:
         """Copy the line."""
         number = self._file.current_line
-        self.app.copy_to_clipboard(self._file.raw_line(number))
+        self.app.copy_to_clipboard(self._file.source.raw_line(number))
         self._say(f"line {number:,} copied")
 
     def action_viewer_mark(self) -> None:
@@ -182,7 +182,7 @@ class Viewer(Screen[None]):
         self._draw_title()
 
     async def _search(self, text: str) -> None:
-        matches = await asyncio.to_thread(self._file.search, text) if text.strip() else []
+        matches = await asyncio.to_thread(self._file.source.text_shown.find_all, text) if text.strip() else []
         if not self._searches.is_stale:
             self._file.show_matches(text if text.strip() else "", matches)
             self._draw_title()
@@ -235,8 +235,8 @@ class Viewer(Screen[None]):
 
     def _draw_title(self) -> None:
         file = self._file
-        counts = f"{file.line_count:,} lines · {self._size_bytes:,} bytes" if self._size_bytes else ""
-        found = file.match_text
+        counts = f"{file.source.line_count:,} lines · {self._size_bytes:,} bytes" if self._size_bytes else ""
+        found = file.source.matches.text
         right = [Part(found, "$accent" if found[:1].isdigit() else "$warning")] if found else []
         note = self._note or self._lasting_note
         right += [Part(sanitize_line(note), "$accent", 1)] if note else []

@@ -40,8 +40,8 @@ class Panes(Columns):
     Panes { height: 1fr; }
     Panes .pane { background: $surface; height: 1fr; padding: 1 1 0 1; }
     Panes .pane Bar { padding: 0; }
-    Panes .pane LineSurface { scrollbar-background: $surface; scrollbar-background-hover: $surface; }
-    Panes LineSurface { background: transparent; }
+    Panes .pane VirtualLineView { scrollbar-background: $surface; scrollbar-background-hover: $surface; }
+    Panes VirtualLineView { background: transparent; }
     """
 
     def __init__(self) -> None:
@@ -89,14 +89,14 @@ class Panes(Columns):
 
     def draw_titles(self) -> None:
         """Draw the panes' first lines."""
-        changed = self.files.changed_count
+        changed = self.files.source.changed_count
         self.show_files_note(Part(f"{changed} changed" if changed else "", "$text-muted", 1))
         self._draw_log_title()
 
     def _draw_log_title(self) -> None:
         log = self.current.log if self.current is not None else None
-        notes = ["{:,} of {:,}".format(*log.counts)] if log is not None and log.is_narrowed else []
-        notes += ["follow"] if log is not None and log.is_following else []
+        notes = ["{:,} of {:,}".format(*log.source.counts)] if log is not None and log.source.is_narrowed else []
+        notes += ["follow"] if log is not None and log.scroller.is_following else []
         self._log_title.show([Part("LOG", self._style_of("log"))], [Part(" · ".join(notes), "$text-muted", 1)])
 
     def show_files_note(self, note: Part) -> None:
@@ -133,12 +133,12 @@ class Panes(Columns):
         """Scroll the conversation by pages."""
         if self.current is not None:
             transcript = self.current.transcript
-            transcript.scroll_lines(pages * max(1, transcript.size.height - 1))
+            transcript.scroller.page(pages)
 
     def follow_chat(self) -> None:
         """Follow the end of the conversation until the user scrolls up again."""
-        if self.current is not None and self.current.transcript.copying is None:
-            self.current.transcript.set_following(is_following=True)
+        if self.current is not None and not self.current.transcript.copy_mode.is_on:
+            self.current.transcript.scroller.set_following(True)
             self.current.transcript.touch()
 
     def copied_text(self) -> str:

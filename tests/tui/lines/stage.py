@@ -11,7 +11,7 @@ from textual.binding import BindingType
 from textual.pilot import Pilot
 
 from lmtui.core.events import Envelope, Event
-from lmtui.tui.lines.line_view import LineView
+from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.themes import default_variables
 from tests.tui.quiet import quiet
 
@@ -22,18 +22,18 @@ class Stage(App[None]):
     """Shows one pane; the keys are the test's own, as the app's table would give them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        ("up", "focused.cursor_up"),
-        ("down", "focused.cursor_down"),
-        ("pageup", "focused.page_up"),
-        ("pagedown", "focused.page_down"),
-        ("home", "focused.home"),
-        ("end", "focused.end"),
+        ("up", "focused.move('up')"),
+        ("down", "focused.move('down')"),
+        ("pageup", "focused.move('page_up')"),
+        ("pagedown", "focused.move('page_down')"),
+        ("home", "focused.move('home')"),
+        ("end", "focused.move('end')"),
         ("enter", "focused.select"),
-        ("left", "focused.collapse"),
-        ("right", "focused.expand"),
+        ("left", "focused.folder('close')"),
+        ("right", "focused.folder('open')"),
     ]
 
-    def __init__(self, view: LineView) -> None:
+    def __init__(self, view: VirtualLineView) -> None:
         super().__init__()
         self.view = view
         self.frames = 0
@@ -51,7 +51,7 @@ class Stage(App[None]):
         self.frames += 1
 
 
-def screen_lines(view: LineView) -> list[str]:
+def screen_lines(view: VirtualLineView) -> list[str]:
     """Return the rows of the pane as they are on the screen."""
     return [view.render_line(y).text[: view.content_width].rstrip() for y in range(view.size.height)]
 

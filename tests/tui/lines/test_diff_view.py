@@ -30,7 +30,7 @@ diff --git a/parser/lexer.py b/parser/lexer.py
 async def test_a_narrow_pane_shows_one_column_with_signs() -> None:
     view = DiffView(split_from=90)
     async with Stage(view).run_test(size=(50, 12)) as pilot:
-        view.show_diff(DIFF)
+        view.show_patches(parse_patch(DIFF))
         await settled(pilot)
         assert screen_lines(view)[:9] == [
             "    ⋯ 40 equal lines   class Lexer",
@@ -43,15 +43,15 @@ async def test_a_narrow_pane_shows_one_column_with_signs() -> None:
             " 90  91   end",
             " 91     − gone",
         ]
-        assert (view.hunk_count, view.counts) == (2, (2, 2))
+        assert (view.scroller.hunk_count, view.source.counts) == (2, (2, 2))
 
 
 async def test_a_wide_pane_shows_the_sides_beside_each_other() -> None:
     view = DiffView(split_from=60)
     async with Stage(view).run_test(size=(72, 12)) as pilot:
-        view.show_diff(DIFF)
+        view.show_patches(parse_patch(DIFF))
         await settled(pilot)
-        assert view.is_split
+        assert view.source.is_split
         assert [tuple(part.rstrip() for part in line.split("│")) for line in screen_lines(view)[1:5]] == [
             (" 41   def skip(self):", " 41   def skip(self):"),
             (" 42 −     while self.peek(2):", " 42 +     depth = 1"),
@@ -60,13 +60,13 @@ async def test_a_wide_pane_shows_the_sides_beside_each_other() -> None:
         ]
         await pilot.resize_terminal(50, 12)
         await settled(pilot)
-        assert not view.is_split
+        assert not view.source.is_split
 
 
 async def test_added_and_removed_lines_have_grounds_of_their_own() -> None:
     view = DiffView(split_from=90)
     async with Stage(view).run_test(size=(50, 12)) as pilot:
-        view.show_diff(DIFF)
+        view.show_patches(parse_patch(DIFF))
         await settled(pilot)
         grounds = [{segment.style.bgcolor for segment in view.render_line(y) if segment.style} for y in (1, 2, 3)]
         assert len(grounds[0]) == 1
@@ -79,30 +79,30 @@ async def test_hunks_are_gone_to_and_reported() -> None:
         hunks: tuple[int, ...] = ()
 
         def on_diff_view_hunk_changed(self, message: DiffView.HunkChanged) -> None:
-            self.hunks = (*self.hunks, message.hunk)
+            self.hunks = (*self.hunks, message.view.scroller.current_hunk)
 
     view = DiffView()
     stage = Hearing(view)
     old = [f"line {number}" for number in range(200)]
     new = [f"LINE {number}" if number in (20, 90, 160) else f"line {number}" for number in range(200)]
     async with stage.run_test(size=(60, 8)) as pilot:
-        view.show_texts([("a.txt", "\n".join(old), "\n".join(new))])
+        view.show_patches((patch_of_texts("a.txt", "\n".join(old), "\n".join(new)),))
         await settled(pilot)
         for wanted in ("LINE 90", "LINE 160"):
-            view.action_next_hunk()
+            view.scroller.go_to_hunk(view.scroller.hunk + 1)
             await settled(pilot)
             assert any(wanted in line for line in screen_lines(view))
-        view.action_previous_hunk()
+        view.scroller.go_to_hunk(view.scroller.hunk - 1)
         await settled(pilot)
         assert stage.hunks == (2, 3, 2)
-        assert view.current_hunk == 2
+        assert view.scroller.current_hunk == 2
 
 
 async def test_equal_lines_open_by_key_and_click() -> None:
     view = DiffView()
     old = "\n".join(f"line {number}" for number in range(30))
     async with Stage(view).run_test(size=(60, 40)) as pilot:
-        view.show_texts([("a.txt", old, old.replace("line 20", "changed"))])
+        view.show_patches((patch_of_texts("a.txt", old, old.replace("line 20", "changed")),))
         await settled(pilot)
         assert screen_lines(view)[0].strip() == "⋯ 17 equal lines"
         await pilot.press("enter")
@@ -117,7 +117,7 @@ async def test_equal_lines_open_by_key_and_click() -> None:
 async def test_long_and_hostile_lines_are_folded_never_cut() -> None:
     view = DiffView()
     async with Stage(view).run_test(size=(40, 20)) as pilot:
-        view.show_texts([("a.txt", "", "x" * 100 + "\u202e\x1b[2J\x07end\n")])
+        view.show_patches((patch_of_texts("a.txt", "", "x" * 100 + "\u202e\x1b[2J\x07end\n"),))
         await settled(pilot)
         text = "".join(line[10:] for line in screen_lines(view))
         assert text.replace(" ", "") == "x" * 100 + "<U+202E>\u241b[2J\u2407end"
@@ -128,7 +128,7 @@ async def test_an_empty_diff_says_so() -> None:
     async with Stage(view).run_test(size=(40, 5)) as pilot:
         await settled(pilot)
         assert screen_lines(view)[0] == " No changes."
-        view.show_texts([("a.txt", "same", "same")])
+        view.show_patches((patch_of_texts("a.txt", "same", "same"),))
         await settled(pilot)
         assert screen_lines(view)[0] == "a.txt  no difference"
 
@@ -201,11 +201,11 @@ def test_a_path_given_beside_a_diff_cannot_steer_the_terminal() -> None:
 async def test_blanks_are_looked_for_neither_at_once_nor_at_another_width() -> None:
     view = DiffView()
     async with Stage(view).run_test(size=(60, 12)) as pilot:
-        view.show_diff(DIFF)
+        view.show_patches(parse_patch(DIFF))
         await settled(pilot)
         view.search("  ")
-        view.action_toggle_split()
+        view.toggle_split()
         view.step_match(1)
-        assert view.match_text == ""
+        assert view.source.matches.text == ""
         view.search("depth")
-        assert view.match_text == "1 of 2"
+        assert view.source.matches.text == "1 of 2"

@@ -92,7 +92,7 @@ async def test_changed_files_are_marked_and_new_ones_asked_for() -> None:
         changed(tree, **{"parser/new.py": FileChangeKind.MODIFIED})
         await settled(pilot)
         assert screen_lines(tree)[4].split() == ["new.py", "A"]
-        assert tree.changed_count == 3
+        assert tree.source.changed_count == 3
 
 
 async def test_what_was_found_stands_in_place_of_the_tree_with_its_characters_marked() -> None:
@@ -103,7 +103,7 @@ async def test_what_was_found_stands_in_place_of_the_tree_with_its_characters_ma
         tree.show_found("lex", ["parser/lexer.py", "tests/test_lexer.py"])
         await settled(pilot)
         assert screen_lines(tree)[:3] == ["  parser/lexer.py", "  tests/test_lexer.py", ""]
-        assert "".join(text for text, role in tree.row_at(0) if "match" in role) == "lex"
+        assert "".join(text for text, role in tree.source.line(0) if "match" in role) == "lex"
         await pilot.press("down", "enter")
         await settled(pilot)
         assert stage.chosen == ["tests/test_lexer.py"]
@@ -126,10 +126,10 @@ async def test_git_and_the_agent_have_columns_of_their_own() -> None:
         assert [line.split() for line in screen_lines(tree)[:4]] == [
             ["·▸", "parser/", "•"], ["?▸", "tests/"], ["R", "README.md"], ["pyproject.toml"],
         ]  # fmt: skip
-        tree.action_expand()
+        tree.action_folder("open")
         await settled(pilot)
-        tree.put_cursor(4)
-        tree.action_expand()
+        tree.cursor.put(4)
+        tree.action_folder("open")
         await settled(pilot)
         assert screen_lines(tree)[2].split() == ["M", "lexer.py", "A"]
         assert screen_lines(tree)[5].split() == ["?", "test_lexer.py"]
@@ -143,13 +143,13 @@ async def test_ignored_files_are_hidden_until_they_are_asked_for() -> None:
         tree.set_git({"tests": GitState.IGNORED, "parser/tokens.py": GitState.IGNORED})
         await settled(pilot)
         assert screen_lines(tree)[:3] == [" ▸ parser/", "   README.md", "   pyproject.toml"]
-        tree.action_toggle_hidden()
-        tree.put_cursor(1)
-        tree.action_expand()
+        tree.toggle_hidden()
+        tree.cursor.put(1)
+        tree.action_folder("open")
         await settled(pilot)
         assert screen_lines(tree)[1:3] == [" ▾ tests/", "     test_lexer.py"]
-        assert tree.row_at(2)[2] == ("test_lexer.py", "muted")
-        tree.action_toggle_hidden()
+        assert tree.source.line(2)[2] == ("test_lexer.py", "muted")
+        tree.toggle_hidden()
         await settled(pilot)
         assert screen_lines(tree)[1] == "   README.md"
 
@@ -176,7 +176,7 @@ async def test_a_folder_that_is_gone_takes_its_rows_with_it() -> None:
         await settled(pilot)
         await pilot.press("enter")
         await settled(pilot)
-        tree.drop_listing("parser")
+        tree.set_listing("parser", None)
         await settled(pilot)
         assert screen_lines(tree)[:2] == [" ▸ parser/", " ▸ tests/"]
         assert tree.open_folders == [""]

@@ -33,17 +33,17 @@ async def test_matches_are_counted_and_gone_to_round_the_end() -> None:
     async with Stage(view).run_test(size=(40, 6)) as pilot:
         view.show("\n".join(f"line {number}" + (" needle" if number % 30 == 7 else "") for number in range(100)))
         await settled(pilot)
-        view.show_matches("NEEDLE", view.search("NEEDLE"))
+        view.show_matches("NEEDLE", view.source.text_shown.find_all("NEEDLE"))
         for number, wanted in enumerate(("line 7 ", "line 37 ", "line 67 ", "line 97 ", "line 7 ")):
             await settled(pilot)
             assert any(wanted in line for line in screen_lines(view))
-            assert view.match_text == f"{number % 4 + 1} of 4"
+            assert view.source.matches.text == f"{number % 4 + 1} of 4"
             view.step_match(1)
         view.step_match(-1)
-        assert view.match_text == "1 of 4"
-        assert view.search("nothing like it") == []
+        assert view.source.matches.text == "1 of 4"
+        assert view.source.text_shown.find_all("nothing like it") == []
         view.show_matches("nothing like it", ())
-        assert view.match_text == "not found"
+        assert view.source.matches.text == "not found"
 
 
 async def test_a_match_far_to_the_right_is_scrolled_to() -> None:
@@ -51,7 +51,7 @@ async def test_a_match_far_to_the_right_is_scrolled_to() -> None:
     async with Stage(view).run_test(size=(40, 6)) as pilot:
         view.show("x" * 500_000 + "needle" + "x" * 500_000)
         await settled(pilot)
-        found = view.search("needle")
+        found = view.source.text_shown.find_all("needle")
         assert found == [Match(0, 500_000)]
         view.show_matches("needle", found)
         await settled(pilot)
@@ -64,7 +64,7 @@ async def test_a_match_deep_in_a_wrapped_line_is_scrolled_to() -> None:
         view.show("x" * 9_000 + "needle" + "x" * 9_000 + "needle")
         view.action_toggle_wrap()
         await settled(pilot)
-        view.show_matches("needle", view.search("needle"))
+        view.show_matches("needle", view.source.text_shown.find_all("needle"))
         for _ in range(3):
             await settled(pilot)
             assert any("needle" in line for line in screen_lines(view))
@@ -76,7 +76,7 @@ async def test_a_match_behind_tabs_and_the_end_of_its_line_can_be_seen() -> None
     async with Stage(view).run_test(size=(40, 6)) as pilot:
         view.show("\t" * 10 + "needle end")
         await settled(pilot)
-        view.show_matches("needle", view.search("needle"))
+        view.show_matches("needle", view.source.text_shown.find_all("needle"))
         await settled(pilot)
         assert "needle end" in screen_lines(view)[0]
 
@@ -122,7 +122,7 @@ async def test_a_megabyte_in_one_line_wraps_to_its_last_character() -> None:
         view.show("x" * 999_990 + "THE END!")
         view.action_toggle_wrap()
         await settled(pilot)
-        view.action_end()
+        view.action_move("end")
         await settled(pilot)
         assert screen_lines(view)[-1].endswith("THE END!")
         assert view.lines_in_view == (1, 1)
@@ -134,7 +134,7 @@ async def test_the_lines_meant_are_those_in_view_or_those_of_the_copy_mode() -> 
         view.show("\n".join(map(str, range(1, 101))))
         await settled(pilot)
         assert view.lines_meant == (1, 6)
-        view.action_start_copying()
+        view.action_copying("start")
         view.action_copying("lines")
         view.action_copying("up")
         view.action_copying("up")

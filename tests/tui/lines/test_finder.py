@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.events import Level
 from lmtui.tui.lines.blocks import NoticeBlock
-from lmtui.tui.lines.find_view import Finder
+from lmtui.tui.lines.document import Finder
 
 TEXTS = st.lists(st.text("ab", max_size=6), min_size=1, max_size=20)
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lmtui.tui.lines.surface import FrameGate
+from lmtui.tui.lines.frames import FrameGate
 
 
 class Clock:

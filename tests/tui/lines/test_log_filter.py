@@ -40,11 +40,11 @@ async def test_a_filter_shows_what_fits_now_and_what_comes_to_fit_it() -> None:
         fill(log, [started("a", "one.py"), started("b", "two.py"), started("c", "three.py", agent="docs")])
         log.narrow("state:failed")
         await settled(pilot)
-        assert log.counts == (0, 3)
+        assert log.source.counts == (0, 3)
         assert "No call fits" in screen_lines(log)[0]
         fill(log, [ToolCallFinished(call_id="b", tool="read", ok=False, result="", elapsed_ms=1, decision="no")])
         await settled(pilot)
-        assert log.counts == (1, 3)
+        assert log.source.counts == (1, 3)
         assert screen_lines(log)[0].split()[-3:] == ["no", "✗", "1ms"]
         log.narrow("agent:docs")
         fill(log, [started("d", "four.py", agent="docs"), started("e", "five.py")])
@@ -54,7 +54,7 @@ async def test_a_filter_shows_what_fits_now_and_what_comes_to_fit_it() -> None:
         assert stage.opened == ["d"]
         log.narrow("")
         await settled(pilot)
-        assert log.counts == (5, 5)
+        assert log.source.counts == (5, 5)
 
 
 async def test_a_long_log_is_looked_through_in_slices() -> None:
@@ -63,9 +63,9 @@ async def test_a_long_log_is_looked_through_in_slices() -> None:
         for envelope in envelopes(started(str(at), f"file{at}.py") for at in range(60_000)):
             log.apply(envelope)
         log.narrow("file59999")
-        first = log.counts[0]
+        first = log.source.counts[0]
         for _ in range(200):
             await pilot.pause(0.02)
-            if log.counts[0]:
+            if log.source.counts[0]:
                 break
-        assert (first, log.counts) == (0, (1, 60_000))
+        assert (first, log.source.counts) == (0, (1, 60_000))

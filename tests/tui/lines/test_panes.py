@@ -11,11 +11,13 @@ import pytest
 from lmtui.core.events import FilesChanged, MessageAdded, ToolCallFinished, ToolCallStarted
 from lmtui.core.messages import Role
 from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind
+from lmtui.tui.commands import Scope, of_scope
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.file_tree import FileTree
 from lmtui.tui.lines.file_view import FileText, FileView
-from lmtui.tui.lines.line_view import LineView
+from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.markdown import warm_up
+from lmtui.tui.lines.patch import parse_patch
 from lmtui.tui.lines.tool_log import ToolLog
 from lmtui.tui.lines.transcript import Transcript
 from tests.tui.lines.stage import Stage, envelopes, screen_lines, settled
@@ -28,7 +30,7 @@ EVENTS = [
 ]
 
 
-def filled_panes() -> list[LineView]:
+def filled_panes() -> list[VirtualLineView]:
     transcript, log, tree, file, diff = Transcript(zone=UTC), ToolLog(zone=UTC), FileTree(), FileView(), DiffView()
     for envelope in envelopes(EVENTS):
         transcript.apply(envelope)
@@ -36,7 +38,7 @@ def filled_panes() -> list[LineView]:
         tree.apply(envelope)
     tree.set_listing("", [DirEntry("needle", "file")])
     file.show(FileText("a.txt", b"needle\n"))
-    diff.show_texts([("a.txt", "", "needle\n")])
+    diff.show_patches(parse_patch("@@ -0,0 +1 @@\n+needle\n", "a.txt"))
     return [transcript, log, tree, file, diff]
 
 
@@ -53,16 +55,14 @@ async def test_every_action_works_on_an_empty_and_on_a_filled_pane(number: int) 
     for view in ([Transcript(), ToolLog(), FileTree(), FileView(), DiffView()][number], filled_panes()[number]):
         async with Stage(view).run_test(size=(80, 24)) as pilot:
             await settled(pilot)
-            for action in [name for name in dir(view) if name.startswith("action_") and name in OWN_ACTIONS]:
-                await view.run_action(action.removeprefix("action_"))
+            for action in ACTIONS:
+                await view.run_action(action)
                 await settled(pilot)
             assert len(screen_lines(view)) == view.size.height
 
 
-OWN_ACTIONS = {
-    name for kind in (Transcript, ToolLog, FileTree, FileView, DiffView) for base in kind.__mro__ if "lmtui" in base.__module__
-    for name in vars(base)
-}  # fmt: skip
+SCOPES = (Scope.MOVING, Scope.LINES, Scope.FILES, Scope.COPYING, Scope.FINDING, Scope.VIEWER)
+ACTIONS = [each.action.removeprefix("focused.") for each in of_scope(*SCOPES) if not each.action.startswith("screen.")]
 
 
 @pytest.mark.parametrize("number", range(5))

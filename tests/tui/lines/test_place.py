@@ -46,14 +46,14 @@ def do(transcript: Transcript, act: str, number: int) -> None:
             for each in envelopes(call(1000 + number)):
                 apply(each)
         case "fold":
-            transcript.toggle(number % 10)
+            transcript.cursor.toggle(number % 10)
         case "theme":
             transcript.app.theme = "textual-light" if number % 2 else "textual-dark"
         case "search":
-            transcript.find("words")
+            transcript.search.find("words")
         case "copy":
-            transcript.action_start_copying()
-            transcript.leave_copying()
+            transcript.action_copying("start")
+            transcript.action_copying("leave")
 
 
 async def moved(acts: list[str], up: int) -> tuple[list[str], list[str]]:
@@ -62,7 +62,7 @@ async def moved(acts: list[str], up: int) -> tuple[list[str], list[str]]:
         for each in envelopes([TurnStarted(turn_id="t"), *talk(30)]):
             transcript.apply(each)
         await settled(pilot)
-        transcript.scroll_lines(-up)
+        transcript.scroller.move(-up)
         await settled(pilot)
         before = screen_lines(transcript)
         for number, act in enumerate(acts):
@@ -84,13 +84,13 @@ async def test_a_resize_leaves_the_block_at_the_top_where_it_is() -> None:
         for each in envelopes(talk(30)):
             transcript.apply(each)
         await settled(pilot)
-        transcript.scroll_lines(-70)
+        transcript.scroller.move(-70)
         await settled(pilot)
-        block = transcript.at_top()[0]
+        block = transcript.scroller.at_top()[0]
         for width in (90, 41, 60):
             await pilot.resize_terminal(width, 14)
             await settled(pilot)
-            assert transcript.at_top()[0] == block
+            assert transcript.scroller.at_top()[0] == block
 
 
 async def test_what_came_in_below_is_counted_until_it_is_seen() -> None:
@@ -99,14 +99,14 @@ async def test_what_came_in_below_is_counted_until_it_is_seen() -> None:
         for each in envelopes(talk(10)):
             transcript.apply(each)
         await settled(pilot)
-        transcript.scroll_lines(-30)
+        transcript.scroller.move(-30)
         await settled(pilot)
         assert "new below" not in screen_lines(transcript)[-1]
         for each in envelopes(talk(2)):
             transcript.apply(each)
         await settled(pilot)
         assert "new below  end" in screen_lines(transcript)[-1]
-        transcript.action_end()
+        transcript.action_move("end")
         await settled(pilot)
         assert "new below" not in screen_lines(transcript)[-1]
 

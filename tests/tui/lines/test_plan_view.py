@@ -118,7 +118,7 @@ async def test_a_thousand_todos_are_two_widgets_less_than_one_for_each() -> None
         before = len(pilot.app.query("*"))
         view.show(facts_after(PlanChanged(plan=Plan(todos=tuple(Todo(at, f"todo {at}") for at in range(1000))))))
         await settled(pilot)
-        assert view.line_total() == 1001
+        assert view.source.total() == 1001
         assert len(pilot.app.query("*")) == before
 
 

@@ -98,7 +98,7 @@ async def test_a_hundred_thousand_calls_cost_no_widgets() -> None:
         before = len(pilot.app.query("*"))
         fill(log, [started(str(number)) for number in range(100_000)])
         await settled(pilot)
-        assert log.line_total() == 100_000
+        assert log.source.total() == 100_000
         assert len(pilot.app.query("*")) == before
 
 

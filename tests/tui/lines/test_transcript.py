@@ -15,8 +15,8 @@ from lmtui.core.events import (
     TurnStarted,
 )
 from lmtui.core.messages import Role
-from lmtui.tui.lines.block_view import BlockView
 from lmtui.tui.lines.blocks import Block
+from lmtui.tui.lines.document_view import DocumentView
 from lmtui.tui.lines.styled_text import Line
 from lmtui.tui.lines.transcript import Transcript
 from tests.tui.lines.stage import Stage, envelopes, screen_lines, settled
@@ -61,7 +61,7 @@ async def test_it_follows_its_end_while_the_reader_is_there() -> None:
     async with Stage(transcript).run_test(size=(60, 12)) as pilot:
         filled(transcript, talk(30))
         await settled(pilot)
-        assert transcript.is_following
+        assert transcript.scroller.is_following
         assert screen_lines(transcript)[-1].startswith("   d")
         filled(transcript, [TextDelta(text=f"line {number}\n\n") for number in range(20)])
         await settled(pilot)
@@ -73,7 +73,7 @@ async def test_a_reader_who_scrolled_up_is_never_moved() -> None:
     async with Stage(transcript).run_test(size=(60, 12)) as pilot:
         filled(transcript, [TurnStarted(turn_id="t"), *talk(30)])
         await settled(pilot)
-        transcript.scroll_lines(-40)
+        transcript.scroller.move(-40)
         await settled(pilot)
         before = screen_lines(transcript)
         filled(transcript, [TextDelta(text="more\n\n") for _ in range(40)])
@@ -84,7 +84,7 @@ async def test_a_reader_who_scrolled_up_is_never_moved() -> None:
         assert "new below" in screen_lines(transcript)[-1]
         await pilot.press("end")
         await settled(pilot)
-        assert transcript.is_following
+        assert transcript.scroller.is_following
         assert "more" in screen_lines(transcript)[-1]
 
 
@@ -99,7 +99,7 @@ async def test_scrolling_up_moves_by_exactly_that_many_lines(step: int) -> None:
         at = len(everything) - 12
         assert seen == everything[at:]
         for _ in range(3):
-            transcript.scroll_lines(step)
+            transcript.scroller.move(step)
             await settled(pilot)
             at += step
             assert screen_lines(transcript) == everything[at : at + 12]
@@ -167,15 +167,15 @@ async def test_jumps_go_to_turns_calls_and_errors() -> None:
     async with Stage(transcript).run_test(size=(60, 12)) as pilot:
         filled(transcript, talk(12))
         await settled(pilot)
-        transcript.action_previous_error()
+        transcript.action_jump("error", -1)
         assert transcript.copy_text().startswith("run c10")
-        transcript.action_previous_error()
+        transcript.action_jump("error", -1)
         assert transcript.copy_text().startswith("run c5")
-        transcript.action_next_turn()
+        transcript.action_jump("turn", 1)
         assert transcript.copy_text() == "question 6"
-        transcript.action_next_call()
+        transcript.action_jump("call", 1)
         assert transcript.copy_text().startswith("run c6")
-        transcript.action_previous_turn()
+        transcript.action_jump("turn", -1)
         assert transcript.copy_text() == "question 6"
 
 
@@ -228,7 +228,7 @@ async def test_only_blocks_in_view_are_drawn() -> None:
         assert sum(block.drawn for block in blocks) < 60
 
 
-class CountingView(BlockView):
+class CountingView(DocumentView):
     pass
 
 

@@ -184,7 +184,7 @@ async def test_a_few_characters_narrow_the_list_down() -> None:
         await driver.press("slash", *"gema")
         await driver.until(lambda: "MODELS  1" in driver.text())
         assert GEMMA.name in driver.text()
-        assert "Ollama" not in driver.text("ModelList")
+        assert "Ollama" not in driver.text("#models-box Table")
         await driver.press("escape")
         await driver.until(lambda: "MODELS  7" in driver.text())
 

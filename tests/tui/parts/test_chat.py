@@ -47,7 +47,7 @@ async def test_a_search_finds_what_is_folded_and_folds_it_again() -> None:
         await driver.until(lambda: "secret thought 3" in driver.text())
         assert "1 of 1" in driver.text()
         await driver.press("escape")
-        assert transcript.finder is None
+        assert transcript.search.finder is None
         assert "secret thought 3" not in driver.text()
         assert "question 3" in driver.text()
 
@@ -55,7 +55,7 @@ async def test_a_search_finds_what_is_folded_and_folds_it_again() -> None:
 async def test_matches_are_counted_and_gone_to_both_ways() -> None:
     async with running() as driver:
         await with_talk(driver)
-        transcript_of(driver).action_home()
+        transcript_of(driver).action_move("home")
         await driver.type("/search needle 1")
         await driver.until(lambda: "1 of 11" in driver.text())
         await driver.press("n")
@@ -68,13 +68,13 @@ async def test_the_search_line_marks_while_it_is_typed_and_enter_goes_there() ->
     async with running(size=SMALL) as driver:
         transcript = await with_talk(driver)
         await driver.press("ctrl+f", *"needle 7")
-        await driver.until(lambda: transcript.finder is not None and transcript.finder.total == 1)
-        assert transcript.is_following
+        await driver.until(lambda: transcript.search.finder is not None and transcript.search.finder.total == 1)
+        assert transcript.scroller.is_following
         await driver.press("enter")
         await driver.until(lambda: "needle 7" in driver.text())
         assert transcript.has_focus
         await driver.press("slash", "escape")
-        assert transcript.finder is None
+        assert transcript.search.finder is None
 
 
 async def test_a_search_that_is_given_up_leaves_the_focus_where_it_was() -> None:
@@ -92,7 +92,7 @@ async def test_what_comes_in_is_searched_too() -> None:
         await driver.type("/search needle")
         await driver.until(lambda: "of 3" in driver.text())
         driver.host.session.begin_turn("one more needle")
-        await driver.until(lambda: transcript.finder is not None and transcript.finder.total == 4)
+        await driver.until(lambda: transcript.search.finder is not None and transcript.search.finder.total == 4)
 
 
 async def test_code_is_copied_fence_by_fence() -> None:
@@ -117,7 +117,7 @@ async def test_the_copy_mode_copies_what_is_marked_and_is_left() -> None:
         await driver.settle()
         assert transcript.scroll_offset == before
         await driver.press("V", "up", "up", "y")
-        assert transcript.copying is None
+        assert not transcript.copy_mode.is_on
         assert driver.app.clipboard.count("\n") == 2
         assert "line three" in driver.app.clipboard
         assert not driver.app.clipboard.startswith(" ")
@@ -128,16 +128,16 @@ async def test_the_copy_mode_moves_by_word_line_and_page() -> None:
         transcript = await with_talk(driver)
         transcript.focus()
         await driver.press("v", "g", "w", "w")
-        mode = transcript.copying
-        assert mode is not None
+        mode = transcript.copy_mode
+        assert mode.is_on
         assert (mode.line, transcript.scroll_offset.y) == (0, 0)
         await driver.press("j", "0", "v", "w", "dollar_sign", "y")
         assert driver.app.clipboard == "question 0"
         await driver.press("v", "g", "pagedown")
-        assert transcript.copying is not None
-        assert transcript.copying.line > 10
+        assert mode.is_on
+        assert mode.line > 10
         await driver.press("escape")
-        assert transcript.copying is None
+        assert not transcript.copy_mode.is_on
 
 
 async def test_ctrl_c_copies_a_selection_once_and_then_interrupts() -> None:
@@ -160,11 +160,11 @@ async def test_ctrl_c_copies_a_selection_once_and_then_interrupts() -> None:
 async def test_a_selection_by_the_mouse_goes_on_while_the_pane_scrolls() -> None:
     async with running() as driver:
         transcript = await with_talk(driver)
-        transcript.action_home()
+        transcript.action_move("home")
         await driver.settle()
         await driver.pilot.mouse_down(transcript, offset=(1, 0))
         await driver.pilot.hover(transcript, offset=(10, 3))
-        transcript.scroll_lines(30)
+        transcript.scroller.move(30)
         await driver.settle()
         await driver.pilot.hover(transcript, offset=(10, 5))
         await driver.pilot.mouse_up(transcript, offset=(10, 5))

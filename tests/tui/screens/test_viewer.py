@@ -13,7 +13,7 @@ async def viewing(driver: Driver, name: str = "long.txt") -> FileView:
     part.open_file(name)
     await driver.until_screen("Viewer")
     view = driver.app.screen.query_one(FileView)
-    await driver.until(lambda: view.line_count > 0)
+    await driver.until(lambda: view.source.line_count > 0)
     await driver.settle()
     return view
 

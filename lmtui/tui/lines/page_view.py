@@ -1,0 +1,74 @@
+"""Pages of text: lines that a function makes for a width."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Unpack
+
+from lmtui.core.sanitize import sanitize, sanitize_line, show_controls
+from lmtui.tui.lines.frames import WidgetOptions
+from lmtui.tui.lines.line_view import VirtualLineView
+from lmtui.tui.lines.styled_text import Line, LineSource, indent, restyle, wrap
+
+
+class Page(LineSource):
+    """What a function from a width to lines makes."""
+
+    def __init__(self, make: Callable[[int], list[Line]]) -> None:
+        self._make = make
+        self._lines: list[Line] = []
+        self._made_width = 0
+
+    def total(self) -> int:
+        """Return how many lines the text takes at this width."""
+        return len(self._made())
+
+    def line(self, number: int) -> Line:
+        """Return one line."""
+        return self._made()[number]
+
+    def _made(self) -> list[Line]:
+        if self._made_width != self.width:
+            self._lines = self._make(self.width)
+            self._made_width = self.width
+        return self._lines
+
+
+class PageView(VirtualLineView, can_focus=True, inherit_bindings=False):
+    """Shows what a function from a width to lines makes."""
+
+    empty_text = ""
+
+    def __init__(self, make: Callable[[int], list[Line]], **options: Unpack[WidgetOptions]) -> None:
+        super().__init__(Page(make), **options)
+
+    def show(self, make: Callable[[int], list[Line]]) -> None:
+        """Show something else."""
+        self.source = self.copy_mode.source = Page(make)
+        self.source.set_width(self.content_width)
+        self.redraw()
+
+
+_HIDDEN = re.compile(r"<U\+[0-9A-F]{4,6}>")
+_CONTINUED: Line = (("↪ ", "muted"),)
+
+
+def whole_text(text: str, width: int, role: str = "") -> list[Line]:
+    """Return a text, all of it: hidden characters named and marked, a line that continues behind its own sign."""
+    found: list[Line] = []
+    for source in sanitize(show_controls(text)).split("\n"):
+        line: Line = ((source.expandtabs(4), role),) if source else ()
+        for hidden in _HIDDEN.finditer(source.expandtabs(4)):
+            line = restyle(line, hidden.start(), hidden.end(), "warn strong")
+        first, *rest = wrap(line, max(8, width - 2))
+        found += [first, *indent(rest, _CONTINUED)]
+    return found
+
+
+def paragraphs(texts: list[str], width: int) -> list[Line]:
+    """Return texts one below the other, each wrapped, with a blank line between them."""
+    found: list[Line] = []
+    for text in texts:
+        found += [*([()] if found else []), *wrap(((sanitize_line(text), ""),), max(8, width - 1))]
+    return found

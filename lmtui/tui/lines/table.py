@@ -1,0 +1,205 @@
+"""Tables: rows of one line each, with a cursor on a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar, Unpack
+
+from textual.message import Message
+
+from lmtui.tui.lines.frames import WidgetOptions
+from lmtui.tui.lines.line_view import VirtualLineView
+from lmtui.tui.lines.styled_text import Line, LineSource, fill
+
+
+class RowCursor:
+    """A cursor on a row of a view, drawn while the view has the focus or `is_always_shown`.
+
+    `moved` is called once it was put somewhere; `can_mark` tells the rows that it can be on.
+    """
+
+    def __init__(
+        self,
+        view: VirtualLineView,
+        moved: Callable[[], object] = lambda: None,
+        can_mark: Callable[[int], bool] = lambda _: True,
+    ) -> None:
+        self.row = 0
+        self.is_always_shown = False
+        self._view = view
+        self._moved = moved
+        self._can_mark = can_mark
+
+    def move(self, rows: int) -> None:
+        """Move and be seen."""
+        self.put(self.row + rows)
+
+    def page(self, pages: int) -> None:
+        """Move by pages."""
+        self.put(self.row + pages * max(1, self._view.size.height - 1))
+
+    def to_edge(self, *, is_end: bool) -> None:
+        """Go to the first or the last row; the last is followed."""
+        self.put(self._view.source.total() - 1 if is_end else 0)
+
+    def put(self, row: int) -> None:
+        """Go to a row, or past those that it cannot be on in the direction that it goes, and bring it into view."""
+        last = self._view.source.total() - 1
+        if last < 0:
+            return
+        row = max(0, min(last, row))
+        ahead, back = range(row, last + 1), range(row, -1, -1)
+        ways = (ahead, back) if row >= self.row else (back, ahead)
+        found = next((each for way in ways for each in way if self._can_mark(each)), -1)
+        if found < 0:
+            return
+        before, self.row = self.row, found
+        self.reveal()
+        self._view.strips.forget(before)
+        self._view.strips.forget(found)
+        self._moved()
+
+    def clamp(self) -> None:
+        """Stay on a row that is there, whatever was taken away."""
+        self.row = max(0, min(self.row, self._view.source.total() - 1))
+
+    def reveal(self) -> None:
+        """Bring the row into view, the rows before the first one too that it can be on."""
+        view = self._view
+        is_first = not any(self._can_mark(row) for row in range(self.row))
+        top = view.scroll_offset.y
+        height = max(1, view.size.height)
+        if is_first or self.row < top:
+            view.jump(0 if is_first else self.row)
+        elif self.row >= top + height:
+            view.jump(self.row - height + 1)
+        view.scroller.note_place()
+
+    def mark(self, line: int, content: Line) -> Line:
+        """Return a row; the cursor's on its own ground."""
+        is_here = line == self.row and (self._view.has_focus or self.is_always_shown) and self._can_mark(line)
+        return fill(content, self._view.content_width, "cursor") if is_here else content
+
+    def click(self, line: int) -> None:
+        """Go to a row and act on it."""
+        self.put(line)
+        self._view.action_select()
+
+    def focus_changed(self) -> None:
+        """Show or hide the cursor."""
+        self._view.strips.forget(self.row)
+
+
+Row = TypeVar("Row")
+
+
+class TableRows(LineSource, Generic[Row]):
+    """The rows of a table; `draw` makes a line of one for a width."""
+
+    def __init__(self, draw: Callable[[Row, int], Line]) -> None:
+        self.rows: Sequence[Row] = ()
+        self._draw = draw
+
+    def total(self) -> int:
+        """Return how many rows there are."""
+        return len(self.rows)
+
+    def line(self, number: int) -> Line:
+        """Return one row."""
+        return self._draw(self.rows[number], self.width)
+
+
+class Table(VirtualLineView, Generic[Row], can_focus=True, inherit_bindings=False):
+    """Shows rows, which `draw` makes lines of, with a cursor that can be on those that `can_mark` tells.
+
+    When other rows are shown it stays on the row with the same `key`; without a key, in its place.
+    """
+
+    source: TableRows[Row]
+    cursor: RowCursor
+
+    class Marked(Message):
+        """The cursor came to a row, or the rows changed."""
+
+    class Chosen(Message):
+        """The row under the cursor is wanted."""
+
+    def __init__(
+        self,
+        draw: Callable[[Row, int], Line],
+        key: Callable[[Row], object] | None = None,
+        *,
+        can_mark: Callable[[Row], bool] = lambda _: True,
+        **options: Unpack[WidgetOptions],
+    ) -> None:
+        super().__init__(TableRows(draw), **options)
+        self._key, self._can_mark = key, can_mark
+        self.cursor = RowCursor(self, lambda: self.post_message(self.Marked()), lambda row: can_mark(self.rows[row]))
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """Return the rows that are shown."""
+        return self.source.rows
+
+    @property
+    def current(self) -> Row | None:
+        """Return the row under the cursor."""
+        row = self.rows[self.cursor.row] if self.cursor.row < len(self.rows) else None
+        return row if row is not None and self._can_mark(row) else None
+
+    def show(self, rows: Sequence[Row], at: object = None) -> None:
+        """Show rows, with the cursor on the one with the key `at`; else it stays on its row, or in its place."""
+        current, key = self.current, self._key
+        wanted = at if at is not None or current is None or key is None else key(current)
+        self.source.rows = rows
+        self.cursor.clamp()
+        if key is not None and wanted is not None:
+            found = (index for index, row in enumerate(rows) if self._can_mark(row) and key(row) == wanted)
+            self.cursor.row = next(found, self.cursor.row)
+        self.redraw()
+        self.post_message(self.Marked())
+        if self.size and self.is_running:
+            self.call_after_refresh(self.cursor.reveal)
+
+    def action_select(self) -> None:
+        """Tell that the row is wanted."""
+        if self.current is not None:
+            self.post_message(self.Chosen())
+
+
+OPEN, SHUT = "▾ ", "▸ "
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """One row: `make` draws it for a width.  `key` is empty for a group's own line and else unique in its group."""
+
+    group: str
+    key: str
+    make: Callable[[int], Line]
+
+
+class GroupedTable(Table[GroupRow], can_focus=True, inherit_bindings=False):
+    """Shows groups of rows; choosing a row folds its group or unfolds it."""
+
+    def __init__(self, **options: Unpack[WidgetOptions]) -> None:
+        super().__init__(self._line, lambda row: (row.group, row.key), **options)
+        self._all: Sequence[GroupRow] = ()
+        self.shut: set[str] = set()
+
+    def show(self, rows: Sequence[GroupRow], at: object = None) -> None:
+        """Show the rows of the groups that are not folded."""
+        self._all = rows
+        super().show([row for row in rows if not row.key or row.group not in self.shut], at)
+
+    def action_select(self) -> None:
+        """Fold the group under the cursor, or unfold it."""
+        current = self.current
+        if current is not None:
+            self.shut ^= {current.group}
+            self.show(self._all, (current.group, ""))
+
+    def _line(self, row: GroupRow, width: int) -> Line:
+        sign = "  " if row.key else SHUT if row.group in self.shut else OPEN
+        return ((sign, "muted"), *row.make(width - len(OPEN)))
