@@ -59,6 +59,11 @@ class Scope(StrEnum):
     VIEWER = "file and difference"
 
 
+_ANSWERS = frozenset(
+    {Scope.APPROVAL, Scope.HUNKS, Scope.BATCH, Scope.PLAN, Scope.PLAN_GRANTS, Scope.RESTORE, Scope.TRUST}
+)  # what a question asks; its dialog has one action for all of them
+
+
 @dataclass(frozen=True, slots=True)
 class Output:
     """Lines for the user; those that have a title fill a page of the full screen, the others are a notice."""
@@ -164,6 +169,8 @@ class Command:
         """Return Textual's name of the action."""
         if self.runs:
             return self.runs
+        if self.scope in _ANSWERS:
+            return f"answer('{self.id}')"
         match self.scope:
             case Scope.WORKBENCH:
                 return f"run_command('{self.id}')"

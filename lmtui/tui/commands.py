@@ -14,45 +14,36 @@ __all__ = ["COMMANDS", "Command", "Scope", "bindings", "closing", "command", "fi
 
 HUNKS: tuple[Command, ...] = (
     Command("hunks.yes", Scope.HUNKS, "This hunk", "Accept the selected hunk and go to the next.", ("y",), "this hunk"),
-    Command("hunks.all", Scope.HUNKS, "All", "Allow the whole change this once.", ("Y",), "all", runs="approve_once"),
+    Command("hunks.all", Scope.HUNKS, "All", "Allow the whole change this once.", ("Y",), "all"),
     Command("hunks.no", Scope.HUNKS, "Not this", "Reject the selected hunk and go to the next.", ("n",), "not this"),
-    Command("hunks.none", Scope.HUNKS, "None", "Deny the whole change.", ("N",), "none", runs="approve_no"),
+    Command("hunks.none", Scope.HUNKS, "None", "Deny the whole change.", ("N",), "none"),
     Command(
         "hunks.because", Scope.HUNKS, "No, because", "Deny the whole change and tell the model why.", ("f",), "no, because…",
-        runs="approve_because",
     ),
     Command("hunks.next", Scope.HUNKS, "Next hunk", "Go to the next hunk.", ("right_square_bracket",), "next hunk"),
-    Command(
-        "hunks.mode", Scope.HUNKS, "Mode", "Explain why the mode cannot change during an approval.", ("shift+tab",),
-        runs="approve_mode",
-    ),
+    Command("hunks.mode", Scope.HUNKS, "Mode", "Explain why the mode cannot change during an approval.", ("shift+tab",)),
     Command("hunks.previous", Scope.HUNKS, "Previous hunk", "Go to the previous hunk.", ("left_square_bracket",), "previous"),
     Command(
         "hunks.done", Scope.HUNKS, "Apply", "Apply the accepted hunks; unanswered hunks are not applied.", ("enter",), "apply",
     ),
-    Command(
-        "hunks.split", Scope.HUNKS, "Side by side", "Toggle side-by-side view.", ("u",), "side by side", runs="approve_split",
-    ),
+    Command("hunks.split", Scope.HUNKS, "Side by side", "Toggle side-by-side view.", ("u",), "side by side"),
     Command(
         "hunks.session", Scope.HUNKS, "This session", "Allow the whole change now and whenever this session asks for the same.",
-        ("s",), "all this session", runs="approve_session",
+        ("s",), "all this session",
     ),
     Command(
         "hunks.always", Scope.HUNKS, "Always", "Allow the whole change and add a rule; asks which rule and where it applies.",
-        ("a",), "always…", runs="approve_always",
+        ("a",), "always…",
     ),
     Command(
         "hunks.why", Scope.HUNKS, "Why", "Explain why this needs approval and what each answer allows.", ("question_mark",),
-        "why", runs="approve_why",
+        "why",
     ),
     Command(
         "hunks.batch", Scope.HUNKS, "All pending", "Review all pending approvals of this session and answer them together.",
-        ("w",), "all that wait…", runs="approve_all",
+        ("w",), "all that wait…",
     ),
-    Command(
-        "hunks.later", Scope.HUNKS, "Later", "Leave it pending and look at something else.", ("l",), "later",
-        runs="approve_later",
-    ),
+    Command("hunks.later", Scope.HUNKS, "Later", "Leave it pending and look at something else.", ("l",), "later"),
 )  # fmt: skip
 
 
@@ -75,10 +66,16 @@ READING: tuple[Command, ...] = (
         "changes.git", Scope.CHANGES, "Compare with git",
         "Show the difference from the last commit, including untracked files.", ("4",), "git", runs="changes_view('git')",
     ),
-    Command("changes.next", Scope.CHANGES, "Next", "Go to the next row of the list.", ("n",)),
-    Command("changes.previous", Scope.CHANGES, "Previous", "Go to the previous row.", ("p",)),
-    Command("changes.next_hunk", Scope.CHANGES, "Next hunk", "Go to the next change.", ("right_square_bracket",), "next hunk"),
-    Command("changes.previous_hunk", Scope.CHANGES, "Previous hunk", "Go to the previous change.", ("left_square_bracket",)),
+    Command("changes.next", Scope.CHANGES, "Next", "Go to the next row of the list.", ("n",), runs="changes_move(1)"),
+    Command("changes.previous", Scope.CHANGES, "Previous", "Go to the previous row.", ("p",), runs="changes_move(-1)"),
+    Command(
+        "changes.next_hunk", Scope.CHANGES, "Next hunk", "Go to the next change.", ("right_square_bracket",), "next hunk",
+        runs="changes_hunk(1)",
+    ),
+    Command(
+        "changes.previous_hunk", Scope.CHANGES, "Previous hunk", "Go to the previous change.", ("left_square_bracket",),
+        runs="changes_hunk(-1)",
+    ),
     Command("changes.split", Scope.CHANGES, "Side by side", "Toggle side-by-side view.", ("u",), "side by side"),
     Command("changes.by_file", Scope.CHANGES, "By file", "Group the session by file or by step.", ("f",)),
     Command(

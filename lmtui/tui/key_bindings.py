@@ -1,4 +1,4 @@
-"""The keys that the first frame needs, those of the prompt and of the app, and how keys are bound and shown."""
+"""What the first frame needs: the options, the keys of the prompt and of the app, and how keys are bound and shown."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from lmtui.core.sessions import SessionHost
 from lmtui.tui.commands import bindings
 from lmtui.tui.keymap import rebind
 from lmtui.tui.modals.results import Chosen
-from lmtui.tui.modals.trust_question import TrustQuestion
+from lmtui.tui.modals.trust_question import trust_dialog
 from lmtui.tui.open_sessions import OpenSessions
 from lmtui.tui.perf_overlay import GcPolicy, PerfOverlay
 from lmtui.tui.ready import Ready, connect
@@ -176,7 +176,7 @@ class AppStartup:
                 workbench.say("the model is scripted; tools and sandbox are real; press enter to start")
         if await asyncio.to_thread(host.trust.waiting):
             workbench.set_note("waiting for you to review this folder")
-            _ = await app.push_screen_wait(TrustQuestion(host, now=app.now))
+            _ = await app.push_screen_wait(trust_dialog(host, now=app.now))
 
     async def _open_first_session(self, ready: Ready) -> None:
         options, workbench, opened = self._app.options, self._workbench, ready.session_controller

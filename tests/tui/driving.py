@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 from textual.widget import Widget
 
 from lmtui.tui.app import LmtuiApp
+from lmtui.tui.modals.consent import ConsentDialog
 from lmtui.tui.options import StartOptions
 from tests.tui.fakes import FakeClock, FakeHost
 
@@ -64,9 +65,15 @@ class Driver:
         self.app.workbench.prompt.replace_text(text)
         await self.press("enter")
 
+    @property
+    def screen_name(self) -> str:
+        """Return the name of the class of the screen on top; of a dialog, that of its question."""
+        screen = self.app.screen
+        return type(screen.question if isinstance(screen, ConsentDialog) else screen).__name__
+
     async def until_screen(self, name: str) -> None:
-        """Wait until a screen of this class is on top."""
-        await self.until(lambda: type(self.app.screen).__name__ == name)
+        """Wait until a screen, or a question, of this class is on top."""
+        await self.until(lambda: self.screen_name == name)
         await self.settle()
 
     def text(self, selector: str = "") -> str:

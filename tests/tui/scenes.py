@@ -11,7 +11,7 @@ from lmtui.core.permissions.decide import SOURCES, Effect, GrantScope, Rule
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.trust import TrustItem
 from lmtui.core.workspace import FileChange, FileChangeKind
-from lmtui.tui.modals.approval import Approval
+from lmtui.tui.modals.consent import ConsentDialog
 from tests.tui import scenes_around, scenes_calls, scenes_chat, scenes_window
 from tests.tui.driving import Driver
 from tests.tui.fake_changes import FakeChanges
@@ -189,7 +189,7 @@ async def live_approval(driver: Driver) -> None:
     await driver.until_screen("Approval")
     driver.host.clock.forward(1)
     approval = driver.app.screen
-    assert isinstance(approval, Approval)
+    assert isinstance(approval, ConsentDialog)
     await driver.until(lambda: approval.shows_live)
 
 

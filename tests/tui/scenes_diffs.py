@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lmtui.core.workspace import FileChange, FileChangeKind
+from lmtui.tui.modals.consent import question_of
 from lmtui.tui.modals.hunks import HunkApproval
 from tests.tui.driving import Driver
 from tests.tui.fake_changes import FakeChanges
@@ -44,9 +45,9 @@ async def hunks_approval(driver: Driver) -> None:
     driver.host.clock.forward(1)
     await driver.press("y")
     driver.host.clock.forward(1)
-    screen = driver.app.screen
-    assert isinstance(screen, HunkApproval)
-    await driver.until(lambda: "hunks.yes" not in screen.dimmed())
+    question = question_of(driver.app.screen, HunkApproval)
+    assert question is not None
+    await driver.until(lambda: "hunks.yes" not in question.dimmed())
     await driver.pilot.pause(0.4)
 
 

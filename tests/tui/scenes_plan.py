@@ -5,7 +5,7 @@ from __future__ import annotations
 from lmtui.core.agent_events import PlanProposed
 from lmtui.core.plan import PlanStep
 from lmtui.core.proposals import Proposal
-from lmtui.tui.modals.consent import Consent
+from lmtui.tui.modals.consent import ConsentDialog
 from tests.tui.driving import Driver
 
 PROPOSAL = Proposal(
@@ -58,7 +58,7 @@ async def plan_read(driver: Driver) -> None:
     await plan_question(driver)
     await driver.press("end")
     question = driver.app.screen
-    assert isinstance(question, Consent)
+    assert isinstance(question, ConsentDialog)
     await driver.until(lambda: question.shows_live)
 
 
@@ -88,9 +88,9 @@ async def plan_approved(driver: Driver) -> None:
 async def live(driver: Driver) -> None:
     """Let the moment go by in which no answer counts."""
     question = driver.app.screen
-    assert isinstance(question, Consent)
+    assert isinstance(question, ConsentDialog)
     driver.host.clock.forward(1)
-    await driver.until(lambda: question.is_fitted and question.is_awake)
+    await driver.until(lambda: question.fit.is_done and question.is_awake)
     question.draw()
     await driver.settle()
     await driver.pilot.pause(0.4)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from lmtui.core.sessions import Answer
 from lmtui.tui.commands import key_of
-from lmtui.tui.modals.approval import Approval, Batch, CommandEdit, GrantChoice
+from lmtui.tui.modals.approval import Batch, CommandEdit, GrantChoice, RequestQuestion, request_asked
+from lmtui.tui.modals.consent import question_of
 from lmtui.tui.modals.hunks import approval_of
 from lmtui.tui.modals.picker import AskText, Reading
 from lmtui.tui.modals.results import AllAnswered, Dismissed
 from lmtui.tui.router import SessionView
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
-_OVER_AN_APPROVAL = (AskText, Batch, CommandEdit, GrantChoice, Reading)
+_OVER_AN_APPROVAL = (AskText, CommandEdit, GrantChoice, Reading)
 
 
 class ApprovalController:
@@ -27,8 +28,9 @@ class ApprovalController:
         return {"session.next_waiting": lambda _: self._next_waiting()}
 
     @property
-    def _shown(self) -> Approval | None:
-        return next((each for each in self._workbench.app.screen_stack if isinstance(each, Approval)), None)
+    def _shown(self) -> RequestQuestion | None:
+        found = map(request_asked, self._workbench.app.screen_stack)
+        return next((each for each in found if each is not None), None)
 
     @property
     def is_asked(self) -> bool:
@@ -78,7 +80,7 @@ class ApprovalController:
         if open_ids and not self._is_typing():
             request = view.facts.approvals[open_ids[0]]
             shown = approval_of(request, view.facts, now=self._workbench.now)
-            shown.type_on, shown.was_typing = self._workbench.type_on, bool(self._workbench.typed_text)
+            shown.letters.type_on, shown.letters.was_typing = self._workbench.type_on, bool(self._workbench.typed_text)
             _ = self._workbench.app.push_screen(shown, lambda result: self._decide(view, request.approval_id, result))
 
     def _sync_shown(self) -> bool:
@@ -87,10 +89,10 @@ class ApprovalController:
         if shown is None:
             return False
         if any(shown.request.approval_id in view.facts.approvals for view in self._workbench.sessions.views.values()):
-            shown.draw()
-        elif top is shown:
-            _ = shown.dismiss(None)
-        elif isinstance(top, _OVER_AN_APPROVAL):
+            shown.dialog.draw()
+        elif top is shown.dialog:
+            _ = shown.dialog.dismiss(None)
+        elif isinstance(top, _OVER_AN_APPROVAL) or question_of(top, Batch) is not None:
             _ = top.dismiss(None)
             self._workbench.call_after_refresh(self.sync)
         return True

@@ -12,7 +12,7 @@ from lmtui.tui.lines.styled_text import fit
 from lmtui.tui.modals.picker import Picker
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.modals.rule_list import Rules
-from lmtui.tui.modals.undo import RestoreQuestion
+from lmtui.tui.modals.undo import restore_dialog
 from lmtui.tui.router import SessionView
 from lmtui.tui.screens.changes_screen import ChangeSources, ChangesScreen, ChangeView, turns_of
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
@@ -55,7 +55,7 @@ class ChangeController:
             if not (planned.changes or planned.calls or planned.conflicts or planned.turn_id):
                 self._tell("nothing would change")
                 return False
-            way = await self._workbench.app.push_screen_wait(RestoreQuestion(planned, what, now=self._workbench.now))
+            way = await self._workbench.app.push_screen_wait(restore_dialog(planned, what, now=self._workbench.now))
             if way == "look":
                 self.show(planned.conflicts[0], is_whole=True)
             if way not in ("all", "talk"):

@@ -7,23 +7,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import ClassVar
 
-from textual import on
-from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
-from textual.widgets import OptionList, Static
-from textual.widgets.option_list import Option
 
 from lmtui.core.errors import LmtuiError
 from lmtui.core.jobs import JobRecord, Jobs
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.times import LocalZone, moment_text
-from lmtui.tui.commands import Scope, bindings, closing, of_scope
+from lmtui.tui.commands import Command, Scope, bindings, command, of_scope
 from lmtui.tui.lines.styled_text import fit, pad
+from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import Confirm
-from lmtui.tui.widgets.bars import Verbs
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 NEW = "new"
@@ -40,44 +34,25 @@ _WHEN_CELLS = 16
 _BAD = ("error", "failed", "given up", "blocked", "limit", "stopped")
 
 
-class JobList(ModalScreen[str | None]):
+class JobList(ListDialog[JobRecord, str | None]):
     """Lists the jobs; the result is the session to open, or `NEW`."""
 
-    CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.JOBS), *bindings(Scope.APP)]
-
-    SCOPE: ClassVar[Scope] = Scope.JOBS
+    NAME, HEADING, SCOPE = "jobs", "JOBS", Scope.JOBS
 
     def __init__(self, jobs: Jobs, now: Callable[[], datetime], confirm: Callable[[str, str], Confirm] = Confirm) -> None:
         super().__init__()
         self._jobs, self._now, self._confirm = jobs, now, confirm
-        self._records: list[JobRecord] = []
-        self._options = OptionList(compact=True, markup=False)
-        self._state = Static("", id="jobs-state", markup=False)
-        self._verbs = Verbs()
         self._unfollow: Callable[[], None] = lambda: None
-
-    def compose(self) -> ComposeResult:
-        """Lay out the list."""
-        with Vertical(classes="box wide", id="jobs-box"):
-            yield Static("JOBS", classes="box-title", markup=False)
-            yield self._options
-            yield self._state
-            yield self._verbs
 
     def on_mount(self) -> None:
         """List the jobs, and again whenever they change."""
-        self._options.focus()
         self._unfollow = self._jobs.follow_changes(self._show)
         self._read()
 
     def on_unmount(self) -> None:
         """Stop listening."""
         self._unfollow()
-
-    def on_resize(self) -> None:
-        """Lay the columns out for the width."""
-        self.call_after_refresh(self._fill)
 
     def _read(self, said: str = "") -> None:
         self.run_worker(self._read_again(said), group="jobs-read", exclusive=True)
@@ -86,57 +61,42 @@ class JobList(ModalScreen[str | None]):
         try:
             read = await self._jobs.read()
         except LmtuiError as error:
-            self._say(error.full_text(), "$error")
+            self.say(error.full_text(), "$error")
             return
         self._show(read.records)
         if said:
-            self._say(said, "$warning")
+            self.say(said, "$warning")
 
     def _show(self, records: Sequence[JobRecord]) -> None:
-        self._records = sorted(records, key=lambda job: (job.state == "done", job.due is None, job.due or job.created))
-        self._fill()
+        self.show(sorted(records, key=lambda job: (job.state == "done", job.due is None, job.due or job.created)))
 
-    def _fill(self) -> None:
-        options = self._options
-        marked = self._current
-        width = max(30, options.content_size.width)
-        options.clear_options()
-        options.add_options([Option(job_line(job, self._now(), width), id=job.id) for job in self._records])
-        options.display = bool(self._records)
-        ids = [job.id for job in self._records]
-        options.highlighted = (ids.index(marked) if marked in ids else 0) if ids else None
-        few = [each for each in of_scope(Scope.JOBS) if each.id == "jobs.new"]
-        self._verbs.show([*(of_scope(Scope.JOBS) if ids else few), closing()])
-        if not ids:
-            self._say(EMPTY, "$text-muted")
+    def key(self, row: JobRecord) -> str:
+        """Return the job's id."""
+        return row.id
 
-    @property
-    def _current(self) -> str:
-        marked = self._options.highlighted
-        return (self._options.get_option_at_index(marked).id or "") if marked is not None else ""
+    def line(self, row: JobRecord, width: int) -> Content:
+        """Return a job in aligned columns."""
+        return job_line(row, self._now(), width)
 
-    def _job(self) -> JobRecord | None:
-        return next((job for job in self._records if job.id == self._current), None)
+    def about(self, row: JobRecord | None) -> tuple[str, Sequence[Command]]:
+        """Return all there is to know of a job; without any, only a new one can be made."""
+        if row is None:
+            return EMPTY, [command("jobs.new")]
+        return whole_text(row, self._now()), of_scope(Scope.JOBS)
 
-    @on(OptionList.OptionHighlighted)
-    def _tell(self, _: OptionList.OptionHighlighted) -> None:
-        job = self._job()
-        if job is not None:
-            self._say(whole_text(job, self._now()), "$text-muted")
-
-    @on(OptionList.OptionSelected)
-    def _selected(self, _: OptionList.OptionSelected) -> None:
+    def act(self) -> None:
+        """Open the marked job's last session."""
         self.action_jobs_open()
 
     def action_jobs_open(self) -> None:
         """Open the session of the marked job's last run."""
-        job = self._job()
+        job = self.current
         if job is None:
             return
         if job.last_session or job.session:
             _ = self.dismiss(job.last_session or job.session)
         else:
-            self._say("not run yet", "$text-muted")
+            self.say("not run yet", "$text-muted")
 
     def action_jobs_new(self) -> None:
         """Ask for a new job."""
@@ -148,19 +108,15 @@ class JobList(ModalScreen[str | None]):
 
     def action_jobs_pause(self) -> None:
         """Pause the marked job, or let it go on."""
-        job = self._job()
+        job = self.current
         if job is not None:
             self._do(*((self._jobs.pause, "paused") if job.is_enabled else (self._jobs.resume, "resumed")))
 
     def action_jobs_remove(self) -> None:
         """Ask, then remove the marked job."""
-        job = self._job()
+        job = self.current
         if job is not None:
             self.run_worker(self._ask(job), group="jobs", exclusive=True)
-
-    def action_close_or_stop(self) -> None:
-        """Close."""
-        _ = self.dismiss(None)
 
     async def _ask(self, job: JobRecord) -> None:
         text = f"{sanitize_line(job.title)}\nIts sessions stay."
@@ -168,7 +124,7 @@ class JobList(ModalScreen[str | None]):
             self._do(self._jobs.remove, "removed", job)
 
     def _do(self, change: Callable[[str], Awaitable[JobRecord]], word: str, job: JobRecord | None = None) -> None:
-        job = job or self._job()
+        job = job or self.current
         if job is not None:
             self.run_worker(self._change(change, word, job), group="jobs", exclusive=True)
 
@@ -176,12 +132,9 @@ class JobList(ModalScreen[str | None]):
         try:
             _ = await change(job.id)
         except LmtuiError as error:
-            self._say(error.full_text(), "$error")
+            self.say(error.full_text(), "$error")
             return
         self._read(f"{word}: {sanitize_line(job.title)}")
-
-    def _say(self, text: str, style: str) -> None:
-        self._state.update(Content.styled(text, style))
 
 
 def when_text(job: JobRecord, now: datetime) -> str:

@@ -8,24 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from textual import on
-from textual.app import App, ComposeResult
+from textual.app import App
 from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
-from textual.widgets import OptionList, Static
-from textual.widgets.option_list import Option
 
 from lmtui.core.errors import UsageError
 from lmtui.core.mcp import Field, Form, McpServer, McpServers, ServerState, changes_text, fields_of
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize, sanitize_line
-from lmtui.tui.commands import Scope, bindings, closing, command, first_key, of_scope
+from lmtui.tui.commands import Command, Scope, bindings, command, first_key, of_scope
 from lmtui.tui.lines.page_view import whole_text
 from lmtui.tui.lines.styled_text import Line, fit, pad
+from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import AskText, Confirm, Picker, Reading
 from lmtui.tui.modals.results import Choice
-from lmtui.tui.widgets.bars import Verbs
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 _DONE = "\0done"
@@ -232,118 +227,81 @@ this folder, or in your own mcp.json:
 ASKED_ABOUT = (ServerState.WAITING, ServerState.REFUSED, ServerState.CHANGED, ServerState.LOGIN)
 
 
-class McpList(ModalScreen[None]):
+class McpList(ListDialog[McpServer, None]):
     """Lists the servers."""
 
-    CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.MCP), *bindings(Scope.APP)]
-
-    SCOPE: ClassVar[Scope] = Scope.MCP
+    NAME, HEADING, SCOPE = "mcp", "MCP SERVERS", Scope.MCP
 
     def __init__(self, servers: McpServers, confirm: Callable[[str, str], Confirm] = Confirm) -> None:
         super().__init__()
         self._servers, self._confirm = servers, confirm
-        self._shown: Sequence[McpServer] = ()
-        self._options = OptionList(compact=True, markup=False)
-        self._state = Static("", id="mcp-state", markup=False)
-        self._verbs = Verbs()
         self._leave: Callable[[], None] = lambda: None
-
-    def compose(self) -> ComposeResult:
-        """Lay out the list."""
-        with Vertical(classes="box wide", id="mcp-box"):
-            yield Static("MCP SERVERS", classes="box-title", markup=False)
-            yield self._options
-            yield self._state
-            yield self._verbs
 
     def on_mount(self) -> None:
         """List the servers, and again whenever one changes."""
-        self._options.focus()
-        self._leave = self._servers.listen(self._fill_soon)
-        self._fill()
+        self._leave = self._servers.listen(self._read_soon)
+        self._read()
 
     def on_unmount(self) -> None:
         """Stop listening."""
         self._leave()
 
-    def on_resize(self) -> None:
-        """Lay the columns out for the width."""
-        self.call_after_refresh(self._fill)
+    def _read_soon(self) -> None:
+        _ = self.call_later(self._read)
 
-    def _fill_soon(self) -> None:
-        _ = self.call_later(self._fill)
+    def _read(self) -> None:
+        self.show(self._servers.servers())
 
-    def _fill(self) -> None:
-        options, marked = self._options, self._current
-        self._shown = self._servers.servers()
-        width = max(30, options.content_size.width)
-        options.clear_options()
-        options.add_options([Option(server_line(server, width), id=server.name) for server in self._shown])
-        options.display = bool(self._shown)
-        names = [server.name for server in self._shown]
-        options.highlighted = (names.index(marked) if marked in names else 0) if names else None
-        self._tell()
+    def key(self, row: McpServer) -> str:
+        """Return the server's name."""
+        return row.name
 
-    @property
-    def _current(self) -> str:
-        marked = self._options.highlighted
-        return (self._options.get_option_at_index(marked).id or "") if marked is not None else ""
+    def line(self, row: McpServer, width: int) -> Content:
+        """Return a server in aligned columns."""
+        return server_line(row, width)
 
-    def _server(self) -> McpServer | None:
-        return next((server for server in self._shown if server.name == self._current), None)
+    def about(self, row: McpServer | None) -> tuple[str, Sequence[Command]]:
+        """Return what there is to know of a server, and what can be done with it."""
+        problems = [sanitize_line(each) for each in self._servers.problems()]
+        text = "\n".join([about(row) if row is not None else EMPTY, *problems])
+        waits = row is not None and row.state in ASKED_ABOUT
+        return text, [each for each in of_scope(Scope.MCP) if row is not None and (waits or each.id != "mcp.accept")]
 
-    @on(OptionList.OptionHighlighted)
-    def _marked(self, _: OptionList.OptionHighlighted) -> None:
-        self._tell()
-
-    @on(OptionList.OptionSelected)
-    def _selected(self, _: OptionList.OptionSelected) -> None:
+    def act(self) -> None:
+        """Read the tools of the marked server."""
         self.action_mcp_tools()
-
-    def _tell(self) -> None:
-        """Say what there is to know of the marked server, and what can be done with it."""
-        server, problems = self._server(), [sanitize_line(each) for each in self._servers.problems()]
-        text = "\n".join([*([about(server)] if server is not None else [EMPTY]), *problems])
-        self._state.update(Content.styled(text, "$text-muted"))
-        waits = server is not None and server.state in ASKED_ABOUT
-        verbs = [each for each in of_scope(Scope.MCP) if server is not None and (waits or each.id != "mcp.accept")]
-        self._verbs.show([*verbs, closing()])
 
     def action_mcp_tools(self) -> None:
         """Read the tools of the marked server."""
-        server = self._server()
+        server = self.current
         if server is not None:
             title = f"TOOLS OF {sanitize_line(server.name)}"
             _ = self.app.push_screen(Reading(title, lambda width: tool_lines(server, width)))
 
     def action_mcp_accept(self) -> None:
         """Ask, then let the marked server start or take its changed tools."""
-        server = self._server()
+        server = self.current
         if server is not None and server.state in ASKED_ABOUT:
             self.run_worker(self._ask(server), group="mcp", exclusive=True)
 
     def action_mcp_switch(self) -> None:
         """Switch the marked server on or off."""
-        server = self._server()
+        server = self.current
         if server is not None:
             self._servers.enable(server.name, is_on=server.state is ServerState.OFF)
 
     def action_mcp_restart(self) -> None:
         """Start the marked server again."""
-        server = self._server()
+        server = self.current
         if server is not None:
             self._servers.restart(server.name)
 
     def action_mcp_log(self) -> None:
         """Read the end of the marked server's log."""
-        server = self._server()
+        server = self.current
         if server is not None:
             self.run_worker(self._show_log(server.name), group="mcp-log", exclusive=True)
-
-    def action_close_or_stop(self) -> None:
-        """Close."""
-        _ = self.dismiss(None)
 
     async def _ask(self, server: McpServer) -> None:
         if server.state is ServerState.CHANGED:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar
 
-from textual.binding import BindingType
 from textual.content import Content
 
 from lmtui.core.agent_events import PlanProposed
@@ -22,12 +21,12 @@ from lmtui.core.plan import PlanStep
 from lmtui.core.plan_mode import Grants
 from lmtui.core.proposals import STEP_RISKS, Proposal, from_text, to_text
 from lmtui.core.sanitize import escape_invisible, escape_invisible_line, pluralize, sanitize, sanitize_line
-from lmtui.tui.commands import Command, Scope, bindings, closing, command, first_key, of_scope
+from lmtui.tui.commands import Command, Scope, closing, command, first_key, of_scope
 from lmtui.tui.editor import open_editor
 from lmtui.tui.lines.page_view import PageView, whole_text
 from lmtui.tui.lines.styled_text import Line, indent, wrap
 from lmtui.tui.modals.approval_words import titled
-from lmtui.tui.modals.consent import Consent
+from lmtui.tui.modals.consent import ConsentDialog, Question, question_of
 from lmtui.tui.modals.picker import AskText
 from lmtui.tui.router import SessionView
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
@@ -55,15 +54,14 @@ class PlanAnswer:
     words: str = ""
 
 
-class PlanGrants(Consent[bool]):
+class PlanGrants(Question[bool]):
     """Lists what a plan would be allowed, and what of it stays asked about."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.PLAN_GRANTS), *bindings(Scope.APP), *bindings(Scope.MOVING)]
-    SCOPE: ClassVar[Scope] = Scope.PLAN_GRANTS
-    GUARDED: ClassVar[tuple[str, ...]] = ("grants.yes",)
+    scope: ClassVar[Scope] = Scope.PLAN_GRANTS
+    guarded: ClassVar[tuple[str, ...]] = ("grants.yes",)
 
-    def __init__(self, grants: Grants, now: Callable[[], datetime]) -> None:
-        super().__init__(PageView(lambda width: grant_lines(grants, width)), now)
+    def __init__(self, grants: Grants) -> None:
+        super().__init__(PageView(lambda width: grant_lines(grants, width)))
         self._grants = grants
 
     def headline(self, width: int) -> Content:
@@ -77,33 +75,31 @@ class PlanGrants(Consent[bool]):
 
     def choices(self) -> Sequence[Command]:
         """Return what can be answered."""
-        found = of_scope(self.SCOPE) if self._grants.rules else ()
+        found = of_scope(self.scope) if self._grants.rules else ()
         return [*found, closing("back")]
 
-    def action_grants_yes(self) -> None:
-        """Allow it."""
-        if self.is_live and self._grants.rules:
-            _ = self.dismiss(result=True)
+    def handlers(self) -> Mapping[str, Callable[[], object]]:
+        """Return what each answer does: allow it, or go back."""
+        return {"grants.yes": self._allow, "grants.no": self.close}
 
-    def action_grants_no(self) -> None:
+    def close(self) -> None:
         """Go back."""
-        _ = self.dismiss(result=False)
+        _ = self.dialog.dismiss(result=False)
 
-    def action_close_or_stop(self) -> None:
-        """Go back."""
-        _ = self.dismiss(result=False)
+    def _allow(self) -> None:
+        if self.dialog.is_live and self._grants.rules:
+            _ = self.dialog.dismiss(result=True)
 
 
-class PlanQuestion(Consent[PlanAnswer]):
+class PlanQuestion(Question[PlanAnswer]):
     """Shows a plan and asks what is to become of it.  `grants_of` tells what a plan would be allowed."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.PLAN), *bindings(Scope.APP), *bindings(Scope.MOVING)]
-    SCOPE: ClassVar[Scope] = Scope.PLAN
-    GUARDED: ClassVar[tuple[str, ...]] = ("plan.approve", "plan.grant")
+    scope: ClassVar[Scope] = Scope.PLAN
+    guarded: ClassVar[tuple[str, ...]] = ("plan.approve", "plan.grant")
 
-    def __init__(self, asked: PlanProposed, grants_of: Callable[[Proposal], Grants], *, now: Callable[[], datetime]) -> None:
+    def __init__(self, asked: PlanProposed, grants_of: Callable[[Proposal], Grants], now: Callable[[], datetime]) -> None:
         self._page = PageView(lambda width: plan_lines(self._proposal, width))
-        super().__init__(self._page, now)
+        super().__init__(self._page)
         self.asked = asked
         self._proposal = asked.proposal
         self._grants_of = grants_of
@@ -124,38 +120,53 @@ class PlanQuestion(Consent[PlanAnswer]):
 
     def choices(self) -> Sequence[Command]:
         """Return what can be answered."""
-        return [*of_scope(self.SCOPE), closing("later")]
+        return [*of_scope(self.scope), closing("later")]
 
     @property
     def _edited(self) -> Proposal | None:
         return self._proposal if self._proposal != self.asked.proposal else None
 
-    def action_plan_approve(self) -> None:
-        """Approve it; nothing is allowed beyond what the mode allows."""
-        if self.is_live:
-            _ = self.dismiss(PlanAnswer(PlanVerb.APPROVE, self._edited))
+    def handlers(self) -> Mapping[str, Callable[[], object]]:
+        """Return what each answer does; a no needs no dead time, as nothing runs."""
+        return {
+            "plan.approve": self._approve,
+            "plan.grant": self._list_grants,
+            "plan.edit": lambda: self.dialog.run_worker(self._edit(), group="edit-plan", exclusive=True),
+            "plan.revise": self._revise,
+            "plan.reject": lambda: self.dialog.dismiss(PlanAnswer(PlanVerb.REJECT)),
+        }
 
-    def action_plan_grant(self) -> None:
+    def close(self) -> None:
+        """Leave it waiting."""
+        _ = self.dialog.dismiss(PlanAnswer(PlanVerb.LATER))
+
+    def leave_to_type(self) -> None:
+        """Make room for words."""
+        self.close()
+
+    def _approve(self) -> None:
+        """Approve it; nothing is allowed beyond what the mode allows."""
+        if self.dialog.is_live:
+            _ = self.dialog.dismiss(PlanAnswer(PlanVerb.APPROVE, self._edited))
+
+    def _list_grants(self) -> None:
         """List what would be allowed."""
-        if self.is_live:
+        if self.dialog.is_live:
             grants = self._grants_of(self._proposal)
 
             def answered(is_sure: bool | None) -> None:
                 if is_sure:
-                    _ = self.dismiss(PlanAnswer(PlanVerb.APPROVE, self._edited, grants.rules))
+                    _ = self.dialog.dismiss(PlanAnswer(PlanVerb.APPROVE, self._edited, grants.rules))
 
-            _ = self.app.push_screen(PlanGrants(grants, self._now), answered)
-
-    def action_plan_edit(self) -> None:
-        """Open it in the user's editor; what is written there stays until it is a plan."""
-        self.run_worker(self._edit(), group="edit-plan", exclusive=True)
+            _ = self.dialog.app.push_screen(ConsentDialog(PlanGrants(grants), self._now), answered)
 
     async def _edit(self) -> None:
+        """Open it in the user's editor; what is written there stays until it is a plan."""
         lead = "".join(f"# {line}\n" for line in self._problem.splitlines())
         before = self._draft or to_text(self._proposal)
         written = await self._written(lead + before)
         if written is None:
-            self.draw()
+            self.dialog.draw()
             return
         self._draft = "\n".join(line for line in written.split("\n") if not lead or f"{line}\n" not in lead)
         try:
@@ -163,15 +174,15 @@ class PlanQuestion(Consent[PlanAnswer]):
         except UsageError as error:
             self._problem = f"{error}; edit it again, nothing is lost"
         self._page.show(lambda width: plan_lines(self._proposal, width))
-        self.restart_dead_time()
-        self.draw()
+        self.dialog.restart_delay()
+        self.dialog.draw()
 
     async def _written(self, text: str) -> str | None:
         """Return what the editor made of a text, None where it did not end well."""
         with tempfile.TemporaryDirectory(prefix="lmtui-plan-") as folder:
             path = Path(folder) / "plan.txt"
             await asyncio.to_thread(path.write_text, text, encoding="utf-8")
-            if not await open_editor(self.app, path, say=self._say):
+            if not await open_editor(self.dialog.app, path, say=self._say):
                 return None
             try:
                 return await asyncio.to_thread(path.read_text, encoding="utf-8")
@@ -182,27 +193,15 @@ class PlanQuestion(Consent[PlanAnswer]):
     def _say(self, text: str) -> None:
         self._problem = text
 
-    def action_plan_revise(self) -> None:
+    def _revise(self) -> None:
         """Ask what should be different."""
         ask = AskText("What should change?", placeholder="sent to the model, which proposes a new plan")
 
         def answered(words: str | None) -> None:
             if words:
-                _ = self.dismiss(PlanAnswer(PlanVerb.REVISE, words=words))
+                _ = self.dialog.dismiss(PlanAnswer(PlanVerb.REVISE, words=words))
 
-        _ = self.app.push_screen(ask, answered)
-
-    def action_plan_reject(self) -> None:
-        """Drop it; this needs no dead time, as nothing runs."""
-        _ = self.dismiss(PlanAnswer(PlanVerb.REJECT))
-
-    def leave_to_type(self) -> None:
-        """Make room for words."""
-        self.action_close_or_stop()
-
-    def action_close_or_stop(self) -> None:
-        """Leave it waiting."""
-        _ = self.dismiss(PlanAnswer(PlanVerb.LATER))
+        _ = self.dialog.app.push_screen(ask, answered)
 
 
 def plan_lines(proposal: Proposal, width: int) -> list[Line]:
@@ -276,12 +275,12 @@ class PlanController:
     def sync(self) -> None:
         """Bring up the plan of the session on screen, or put one away that is answered."""
         active, app = self._workbench.active, self._workbench.app
-        shown = next((each for each in app.screen_stack if isinstance(each, PlanQuestion)), None)
+        shown = next((found for each in app.screen_stack if (found := question_of(each, PlanQuestion)) is not None), None)
         if shown is not None:
             views = self._workbench.sessions.views.values()
             is_open = any(shown.asked is view.facts.proposal for view in views)
-            if not is_open and app.screen is shown:
-                _ = shown.dismiss(PlanAnswer(PlanVerb.LATER))
+            if not is_open and app.screen is shown.dialog:
+                _ = shown.dialog.dismiss(PlanAnswer(PlanVerb.LATER))
             return
         if active is None or len(app.screen_stack) > 1 or active.facts.approvals or active.facts.proposal is None:
             return
@@ -307,8 +306,9 @@ class PlanController:
         asked = view.facts.proposal
         if asked is None:
             return
-        question = PlanQuestion(asked, view.session.plans.grants, now=self._workbench.now)
-        question.type_on = self._workbench.type_on
+        now = self._workbench.now
+        question = ConsentDialog(PlanQuestion(asked, view.session.plans.grants, now), now)
+        question.letters.type_on = self._workbench.type_on
         _ = self._workbench.app.push_screen(question, lambda answer: self._decide(view, asked.proposal_id, answer))
 
     def _decide(self, view: SessionView, proposal_id: str, answer: PlanAnswer | None) -> None:

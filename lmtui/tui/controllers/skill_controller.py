@@ -6,14 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from textual import on
-from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
-from textual.widgets import OptionList, Static
-from textual.widgets.option_list import Option
 
 from lmtui.core.errors import ToolError
 from lmtui.core.sanitize import sanitize, sanitize_line
@@ -26,11 +20,11 @@ from lmtui.core.skills import (
     skill_state,
     tool_facts,
 )
-from lmtui.tui.commands import Scope, bindings, closing, of_scope
+from lmtui.tui.commands import Command, Scope, bindings, of_scope
 from lmtui.tui.lines.page_view import whole_text
 from lmtui.tui.lines.styled_text import Line, fit, pad
+from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import Confirm, Reading
-from lmtui.tui.widgets.bars import Verbs
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 SIGNS = {
@@ -43,96 +37,60 @@ SIGNS = {
 _NAME_CELLS, _SOURCE_CELLS = 24, 12
 
 
-class SkillList(ModalScreen[str | None]):
+class SkillList(ListDialog[Skill | PromotedTool, str | None]):
     """Lists the skills; the result is the name of one that is to be used."""
 
-    CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.SKILLS), *bindings(Scope.APP)]
-
-    SCOPE: ClassVar[Scope] = Scope.SKILLS
+    NAME, HEADING, SCOPE = "skills", "SKILLS", Scope.SKILLS
 
     def __init__(self, skills: Skills, confirm: Callable[[str, str], Confirm] = Confirm) -> None:
         super().__init__()
         self._skills, self._confirm = skills, confirm
-        self._shown: Sequence[Skill | PromotedTool] = ()
-        self._options = OptionList(compact=True, markup=False)
-        self._state = Static("", id="skills-state", markup=False)
-        self._verbs = Verbs()
-
-    def compose(self) -> ComposeResult:
-        """Lay out the list."""
-        with Vertical(classes="box wide", id="skills-box"):
-            yield Static("SKILLS", classes="box-title", markup=False)
-            yield self._options
-            yield self._state
-            yield self._verbs
 
     def on_mount(self) -> None:
         """Look for the skills."""
-        self._options.focus()
         self.run_worker(self._look(), group="skills", exclusive=True)
-
-    def on_resize(self) -> None:
-        """Lay the columns out for the width."""
-        self.call_after_refresh(self._fill)
 
     async def _look(self) -> None:
         tools = await asyncio.to_thread(self._skills.promoted)
-        self._shown = [*await self._skills.found(), *tools]
-        self._fill()
+        self.show([*await self._skills.found(), *tools])
 
-    def _fill(self) -> None:
-        options, marked = self._options, self._options.highlighted or 0
-        width = max(30, options.content_size.width)
-        options.clear_options()
-        options.add_options([Option(_line(each, width)) for each in self._shown])
-        options.highlighted = min(marked, len(self._shown) - 1) if self._shown else None
-        self._tell()
+    def key(self, row: Skill | PromotedTool) -> str:
+        """Return the name, and whether it is a skill's or a tool's."""
+        return f"{type(row).__name__} {row.name}"
 
-    @property
-    def _current(self) -> Skill | PromotedTool | None:
-        marked = self._options.highlighted
-        return self._shown[marked] if marked is not None and marked < len(self._shown) else None
+    def line(self, row: Skill | PromotedTool, width: int) -> Content:
+        """Return one in aligned columns."""
+        return _line(row, width)
 
-    @on(OptionList.OptionHighlighted)
-    def _marked(self, _: OptionList.OptionHighlighted) -> None:
-        self._tell()
-
-    @on(OptionList.OptionSelected)
-    def _selected(self, _: OptionList.OptionSelected) -> None:
-        self.action_skills_read()
-
-    def _tell(self) -> None:
-        """Say what there is to know of the marked one, and what can be done with it."""
-        each = self._current
-        facts = skill_facts(each) if isinstance(each, Skill) else tool_facts(each) if each is not None else ("Looking …",)
-        self._state.update(Content.styled("\n".join(facts), "$text-muted"))
+    def about(self, row: Skill | PromotedTool | None) -> tuple[str, Sequence[Command]]:
+        """Return what there is to know of one, and what can be done with it."""
+        facts = skill_facts(row) if isinstance(row, Skill) else tool_facts(row) if row is not None else ("Looking …",)
         left_out = {
-            "skills.use": not (isinstance(each, Skill) and each.state is SkillState.READY),
-            "skills.remove": not isinstance(each, PromotedTool),
+            "skills.use": not (isinstance(row, Skill) and row.state is SkillState.READY),
+            "skills.remove": not isinstance(row, PromotedTool),
         }
-        verbs = [verb for verb in of_scope(Scope.SKILLS) if each is not None and not left_out.get(verb.id)]
-        self._verbs.show([*verbs, closing()])
+        return "\n".join(facts), [verb for verb in of_scope(Scope.SKILLS) if row is not None and not left_out.get(verb.id)]
+
+    def act(self) -> None:
+        """Read the marked one."""
+        self.action_skills_read()
 
     def action_skills_read(self) -> None:
         """Read the marked one."""
-        if self._current is not None:
-            self.run_worker(self._read(self._current), group="skills", exclusive=True)
+        if self.current is not None:
+            self.run_worker(self._read(self.current), group="skills", exclusive=True)
 
     def action_skills_use(self) -> None:
         """Close, and use the marked skill."""
-        each = self._current
+        each = self.current
         if isinstance(each, Skill) and each.state is SkillState.READY:
             _ = self.dismiss(each.name)
 
     def action_skills_remove(self) -> None:
         """Ask, then forget the marked tool."""
-        if isinstance(self._current, PromotedTool):
-            self.run_worker(self._remove(self._current), group="skills", exclusive=True)
-
-    def action_close_or_stop(self) -> None:
-        """Close."""
-        _ = self.dismiss(None)
+        if isinstance(self.current, PromotedTool):
+            self.run_worker(self._remove(self.current), group="skills", exclusive=True)
 
     async def _read(self, each: Skill | PromotedTool) -> None:
         if isinstance(each, PromotedTool):

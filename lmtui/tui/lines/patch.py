@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import overload
 
-from lmtui.core.line_diff import Span, compare, hunks_of, split_lines
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.lines.code import source_line
@@ -196,20 +195,6 @@ def patches_of(changes: Iterable[FileChange]) -> tuple[FilePatch, ...]:
     return tuple(found)
 
 
-def patch_of_texts(path: str, old: str, new: str) -> FilePatch:
-    """Compare two texts; fit for a thread, where they are large."""
-    before, after = split_lines(old), split_lines(new)
-    hunks: list[Hunk] = []
-    seen = seen_new = 0
-    for group in hunks_of(compare(before, after)):
-        start = group[0].old_start
-        skipped = TextLines(" ", before, seen, start, old=seen + 1, new=seen_new + 1)
-        hunks.append(Hunk(tuple(_run_of_span(span, before, after) for span in group), "", start - seen, skipped))
-        seen, seen_new = group[-1].old_end, group[-1].new_end
-    rest = TextLines(" ", before, seen, len(before) if hunks else seen, old=seen + 1, new=seen_new + 1)
-    return FilePatch(path, tuple(hunks), "" if hunks else "no difference", rest)
-
-
 def with_context(file: FilePatch, lines: Sequence[str]) -> FilePatch | None:
     """Return a patch with the equal lines between its hunks, taken from the new text; None where that is another text."""
     hunks: list[Hunk] = []
@@ -301,17 +286,3 @@ def _path_of(line: str) -> str:
     if name == "/dev/null":
         return ""
     return sanitize_path(name[2:] if name.startswith(("a/", "b/")) else name)
-
-
-def _run_of_span(span: Span, before: list[str], after: list[str]) -> Run:
-    if span.is_equal:
-        return Run(NONE, TextLines(" ", before, span.old_start, span.old_end, old=span.old_start + 1, new=span.new_start + 1))
-    return Run(
-        TextLines("-", before, span.old_start, span.old_end, old=span.old_start + 1, new=0, note=_note(before, span.old_end)),
-        TextLines("+", after, span.new_start, span.new_end, old=0, new=span.new_start + 1, note=_note(after, span.new_end)),
-    )
-
-
-def _note(lines: list[str], end: int) -> str:
-    """Return what is said of the line before `end`."""
-    return NO_END if 0 < end == len(lines) and not lines[-1].endswith("\n") else ""

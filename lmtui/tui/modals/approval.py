@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from time import monotonic
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
 from textual.widgets import OptionList, Static, TextArea
 from textual.widgets.option_list import Option
 
@@ -28,59 +28,12 @@ from lmtui.tui.lines.patch import parse_patch
 from lmtui.tui.lines.styled_text import Line
 from lmtui.tui.modals import approval_words as words
 from lmtui.tui.modals.approval_words import SCOPE_MEANINGS, SCOPE_WORDS, Grant, request_lines
-from lmtui.tui.modals.consent import Consent, InputDelay
+from lmtui.tui.modals.consent import ConsentDialog, InputDelay, Question
 from lmtui.tui.modals.picker import AskText, Reading
 from lmtui.tui.modals.results import AllAnswered, Dismissed
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.timing import STOP_AGAIN, SecondPress
 from lmtui.tui.widgets.bars import Verbs
-
-
-class TypingOn(Consent[Answer | AllAnswered | Dismissed | None]):
-    """A question over the prompt.
-
-    `was_typing`: the user was typing when the question came up, so the first keys belong to that text.
-    """
-
-    was_typing = False
-
-    def __init__(self, body: VirtualLineView, now: Callable[[], datetime]) -> None:
-        super().__init__(body, now)
-        self._stop = SecondPress()
-
-    def leave_with(self, left: Dismissed) -> None:
-        """Close it without an answer."""
-        _ = self.dismiss(left)
-
-    def leave_to_type(self) -> None:
-        """Make room for words."""
-        self.leave_with(Dismissed.TYPING)
-
-    def action_approve_later(self) -> None:
-        """Leave it waiting."""
-        self.leave_with(Dismissed.LATER)
-
-    def action_close_or_stop(self) -> None:
-        """Interrupt the turn on the second request: the first may have been meant for what was open before."""
-        if self._stop.take(monotonic()):
-            self.leave_with(Dismissed.STOP)
-        else:
-            self.app.notify(STOP_AGAIN, markup=False, timeout=SecondPress.WITHIN_S)
-
-    async def takes_key(self, event: events.Key) -> bool:
-        """Take also a letter that was typed into the prompt when the question came."""
-        is_late = self.was_typing and not self.is_awake and not self._is_left
-        if is_late and self.type_on is not None and event.is_printable and event.character:
-            self.type_on(event.character)
-            self.restart_dead_time()
-            return True
-        return await super().takes_key(event)
-
-    def on_paste(self, event: events.Paste) -> None:
-        """Pass on what is pasted."""
-        if self.type_on is not None and event.text:
-            event.stop()
-            self._type(event.text)
 
 
 class CommandEdit(ModalScreen[str | None]):
@@ -196,17 +149,15 @@ def _line(grant: Grant) -> Content:
     )
 
 
-class Batch(Consent[AllAnswered | None]):
+class Batch(Question[AllAnswered | None]):
     """Lists requests as they were when it was opened; what comes later is not answered by it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.BATCH), *bindings(Scope.APP), *bindings(Scope.MOVING)]
+    scope: ClassVar[Scope] = Scope.BATCH
+    guarded: ClassVar[tuple[str, ...]] = ("batch.once",)
 
-    SCOPE: ClassVar[Scope] = Scope.BATCH
-    GUARDED: ClassVar[tuple[str, ...]] = ("batch.once",)
-
-    def __init__(self, requests: Sequence[ApprovalRequested], facts: SessionState, *, now: Callable[[], datetime]) -> None:
+    def __init__(self, requests: Sequence[ApprovalRequested], facts: SessionState) -> None:
+        super().__init__(PageView(self._lines))
         self._requests, self._facts = tuple(requests), facts
-        super().__init__(PageView(self._lines), now)
 
     def _lines(self, width: int) -> list[Line]:
         found: list[Line] = []
@@ -227,47 +178,71 @@ class Batch(Consent[AllAnswered | None]):
         """Return the answers to all of them."""
         return [*of_scope(Scope.BATCH), closing("back")]
 
-    def action_batch_once(self) -> None:
-        """Let all of them happen once."""
-        if self.is_live:
-            _ = self.dismiss(AllAnswered(self._ids, Answer(Outcome.ONCE)))
+    def handlers(self) -> Mapping[str, Callable[[], object]]:
+        """Return the answers to all of them: once, and no."""
+        return {"batch.once": self._allow, "batch.no": lambda: self._answer(Outcome.NO)}
 
-    def action_batch_no(self) -> None:
-        """Refuse all of them."""
-        _ = self.dismiss(AllAnswered(self._ids, Answer(Outcome.NO)))
-
-    def action_close_or_stop(self) -> None:
+    def close(self) -> None:
         """Go back to the one question."""
-        _ = self.dismiss(None)
+        _ = self.dialog.dismiss(None)
 
-    @property
-    def _ids(self) -> tuple[str, ...]:
-        return tuple(request.approval_id for request in self._requests)
+    def _allow(self) -> None:
+        if self.dialog.is_live:
+            self._answer(Outcome.ONCE)
+
+    def _answer(self, outcome: Outcome) -> None:
+        ids = tuple(request.approval_id for request in self._requests)
+        _ = self.dialog.dismiss(AllAnswered(ids, Answer(outcome)))
 
 
-class Approval(TypingOn):
+Decided = Answer | AllAnswered | Dismissed | None
+
+
+class RequestQuestion(Question[Decided]):
+    """A question about one request, over the prompt: text that is typed or pasted goes there."""
+
+    def __init__(self, request: ApprovalRequested, body: VirtualLineView) -> None:
+        super().__init__(body)
+        self.request = request
+        self._stop = SecondPress()
+
+    def close(self) -> None:
+        """Interrupt the turn on the second request: the first may have been meant for what was open before."""
+        if self._stop.take(monotonic()):
+            _ = self.dialog.dismiss(Dismissed.STOP)
+        else:
+            self.dialog.app.notify(STOP_AGAIN, markup=False, timeout=SecondPress.WITHIN_S)
+
+    def leave_to_type(self) -> None:
+        """Make room for words."""
+        _ = self.dialog.dismiss(Dismissed.TYPING)
+
+    def paste(self, text: str) -> bool:
+        """Pass a pasted text on to the prompt."""
+        is_taken = bool(text) and self.dialog.letters.type_on is not None
+        if is_taken:
+            self.dialog.letters.type(text)
+        return is_taken
+
+
+class Approval(RequestQuestion):
     """Shows one request and the others that wait next to it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.APPROVAL), *bindings(Scope.APP), *bindings(Scope.MOVING)]
+    scope: ClassVar[Scope] = Scope.APPROVAL
+    guarded: ClassVar[tuple[str, ...]] = ("approve.once", "approve.session", "approve.always", "approve.edit")
 
-    SCOPE: ClassVar[Scope] = Scope.APPROVAL
-    GUARDED: ClassVar[tuple[str, ...]] = ("approve.once", "approve.session", "approve.always", "approve.edit")
-
-    def __init__(self, request: ApprovalRequested, facts: SessionState, *, now: Callable[[], datetime]) -> None:
-        super().__init__(self.make_body(request), now)
-        self.request = request
+    def __init__(
+        self, request: ApprovalRequested, facts: SessionState, now: Callable[[], datetime], diff: DiffView | None = None
+    ) -> None:
+        self._diff = diff if diff is not None or not words.has_difference(request) else DiffView()
+        super().__init__(request, self._diff or PageView(lambda width: words.body_lines(request, width)))
         self._facts, self._now = facts, now
         self._draft = request.text
 
-    def make_body(self, request: ApprovalRequested) -> VirtualLineView:
-        """Return what shows the request: a change line by line, or the text."""
-        return DiffView() if words.has_difference(request) else PageView(lambda width: words.body_lines(request, width))
-
-    def on_mount(self) -> None:
+    def begin(self) -> None:
         """Show the change."""
-        if isinstance(self.body, DiffView):
-            self.body.show_patches(parse_patch(self.request.diff, self.request.path))
-        super().on_mount()
+        if self._diff is not None:
+            self._diff.show_patches(parse_patch(self.request.diff, self.request.path))
 
     def headline(self, width: int) -> Content:
         """Return who asks for what, which of several it is, and where it would run."""
@@ -282,98 +257,111 @@ class Approval(TypingOn):
 
     def choices(self) -> Sequence[Command]:
         """Return what can be answered to this request."""
-        left_out = {"approve.mode", "hunks.mode"}  # a key that people know, and no answer
+        left_out = self.left_out()
+        return [
+            *(worded(each, self._diff) for each in of_scope(self.scope) if each.id not in left_out),
+            closing("stop the turn"),
+        ]
+
+    def left_out(self) -> set[str]:
+        """Return the ids of the answers that mean nothing here; those of the dialog that asks hunk by hunk too."""
+        found = {"approve.mode", "hunks.mode"}  # a key that people know, and no answer
         if self.request.tool != words.SHELL:
-            left_out.add("approve.edit")
+            found.add("approve.edit")
         if not self.request.suggested_rule:
-            left_out |= {"approve.session", "approve.always"}
+            found |= {"approve.session", "approve.always", "hunks.session", "hunks.always"}
         if len(self._facts.approvals) < 2:
-            left_out |= {"approve.all", "hunks.batch"}
-        if not (isinstance(self.body, DiffView) and self.body.source.can_split):
-            left_out |= {"approve.split", "hunks.split"}
-        found = [self.worded(each) for each in of_scope(self.SCOPE) if each.id not in left_out]
-        return [*found, closing("stop the turn")]
+            found |= {"approve.all", "hunks.batch"}
+        if self._diff is None or not self._diff.source.can_split:
+            found |= {"approve.split", "hunks.split"}
+        return found
 
-    def worded(self, each: Command) -> Command:
-        """Return a choice with the word for what it would do now."""
-        is_split = isinstance(self.body, DiffView) and self.body.source.is_split
-        return replace(each, hint=split_word(is_split=is_split)) if each.id.endswith(".split") else each
+    def handlers(self) -> Mapping[str, Callable[[], object]]:
+        """Return what each answer does."""
+        return {
+            "approve.once": lambda: self._answer(Answer(Outcome.ONCE)),
+            "approve.session": self._allow_in_session,
+            "approve.always": self._choose_rule,
+            "approve.no": lambda: self.dialog.dismiss(Answer(Outcome.NO)),  # needs no dead time, as nothing runs
+            "approve.because": self._refuse_with_reason,
+            "approve.edit": self._edit,
+            "approve.why": self._explain,
+            "approve.all": self._show_all,
+            "approve.later": lambda: self.dialog.dismiss(Dismissed.LATER),
+            "approve.mode": self._explain_mode,
+            "approve.split": self._toggle_split,
+        }
 
-    @on(DiffView.LaidOut)
-    def _reword(self) -> None:
-        self.draw()
+    def _toggle_split(self) -> None:
+        if self._diff is not None:
+            self._diff.toggle_split()
+            self.dialog.call_after_refresh(self.dialog.draw)
 
-    def action_approve_split(self) -> None:
-        """Show the change side by side, or in one column."""
-        if isinstance(self.body, DiffView):
-            self.body.toggle_split()
-            self.call_after_refresh(self.draw)
-
-    def action_approve_once(self) -> None:
-        """Let it run this once."""
-        self._answer(Answer(Outcome.ONCE))
-
-    def action_approve_session(self) -> None:
-        """Let it run, and the same again in this session."""
+    def _allow_in_session(self) -> None:
         if self.request.suggested_rule:
             self._answer(Answer(Outcome.SESSION, rule=self.request.suggested_rule))
 
-    def action_approve_always(self) -> None:
-        """Ask which rule is to be kept, and for where."""
+    def _choose_rule(self) -> None:
         found = words.grants(self.request)
-        if found and self.is_live:
-            _ = self.app.push_screen(GrantChoice(found, self._now), self._granted)
+        if found and self.dialog.is_live:
+            _ = self.dialog.app.push_screen(GrantChoice(found, self._now), self._granted)
 
     def _granted(self, grant: words.Grant | None) -> None:
         if grant is not None:
-            _ = self.dismiss(Answer(Outcome.ALWAYS, rule=grant.rule, scope=grant.scope))
+            _ = self.dialog.dismiss(Answer(Outcome.ALWAYS, rule=grant.rule, scope=grant.scope))
 
-    def action_approve_edit(self) -> None:
+    def _edit(self) -> None:
         """Let the command be changed; what was written stays while the question is open."""
-        if self.request.tool == words.SHELL and self.is_live:
-            _ = self.app.push_screen(CommandEdit(self._draft, self._keep_draft, self._now), self._edited)
+        if self.request.tool == words.SHELL and self.dialog.is_live:
+            _ = self.dialog.app.push_screen(CommandEdit(self._draft, self._keep_draft, self._now), self._edited)
 
     def _keep_draft(self, text: str) -> None:
         self._draft = text
 
     def _edited(self, text: str | None) -> None:
         if text is not None:
-            _ = self.dismiss(Answer(Outcome.ONCE, edited=text if text != self.request.text else ""))
+            _ = self.dialog.dismiss(Answer(Outcome.ONCE, edited=text if text != self.request.text else ""))
 
-    def action_approve_why(self) -> None:
-        """Say why it asks."""
+    def _explain(self) -> None:
         found = words.explanation(self.request, self._facts)
-        _ = self.app.push_screen(Reading("WHY IT ASKS", found))
+        _ = self.dialog.app.push_screen(Reading("WHY IT ASKS", found))
 
-    def action_approve_all(self) -> None:
+    def _show_all(self) -> None:
         """Show everything that waits, to be answered at once."""
         requests = list(self._facts.approvals.values())
         if len(requests) > 1:
-            _ = self.app.push_screen(Batch(requests, self._facts, now=self._now), self._leave_with)
+            _ = self.dialog.app.push_screen(ConsentDialog(Batch(requests, self._facts), self._now), self._leave_with)
 
     def _leave_with(self, answered: Answer | AllAnswered | None) -> None:
         if answered is not None:
-            _ = self.dismiss(answered)
+            _ = self.dialog.dismiss(answered)
 
-    def action_approve_mode(self) -> None:
+    def _explain_mode(self) -> None:
         """Say why the key for plan mode does nothing here."""
         key = first_key(command("plan.toggle"))
         text = f"the mode stays {self._facts.mode or 'as it is'} until this is answered; then {key} changes it"
-        self.app.notify(text, markup=False)
+        self.dialog.app.notify(text, markup=False)
 
-    def action_approve_no(self) -> None:
-        """Refuse; this needs no dead time, as nothing runs."""
-        _ = self.dismiss(Answer(Outcome.NO))
-
-    def action_approve_because(self) -> None:
-        """Ask for the reason of a no."""
+    def _refuse_with_reason(self) -> None:
         ask = AskText("No, because …", placeholder="why not? this goes to the model")
 
         def refuse(reason: str | None) -> None:
             self._leave_with(Answer(Outcome.NO, feedback=reason) if reason is not None else None)
 
-        _ = self.app.push_screen(ask, refuse)
+        _ = self.dialog.app.push_screen(ask, refuse)
 
     def _answer(self, answer: Answer) -> None:
-        if self.is_live:
-            _ = self.dismiss(answer)
+        if self.dialog.is_live:
+            _ = self.dialog.dismiss(answer)
+
+
+def worded(each: Command, diff: DiffView | None) -> Command:
+    """Return a choice with the word for what it would do now."""
+    is_split = diff is not None and diff.source.is_split
+    return replace(each, hint=split_word(is_split=is_split)) if each.id.endswith(".split") else each
+
+
+def request_asked(screen: Screen[Any]) -> RequestQuestion | None:
+    """Return the question about a request that a screen asks, None for another screen."""
+    question = screen.question if isinstance(screen, ConsentDialog) else None
+    return question if isinstance(question, RequestQuestion) else None

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from textual import on
-from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
-from textual.widgets import OptionList, Static
-from textual.widgets.option_list import Option
 
 from lmtui.core.errors import LmtuiError
 from lmtui.core.permissions.rules import SOURCES, Rule
-from lmtui.core.sanitize import escape_invisible_line, sanitize, sanitize_line
+from lmtui.core.sanitize import escape_invisible_line, sanitize_line
 from lmtui.core.sessions import Session
 from lmtui.core.workspace import Files
-from lmtui.tui.commands import Scope, bindings, closing, command, first_key, of_scope
+from lmtui.tui.commands import Command, Scope, bindings, command, first_key, of_scope
 from lmtui.tui.lines.styled_text import fit_middle, pad
+from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import Confirm
-from lmtui.tui.widgets.bars import Verbs
 
 GROUPS = {
     "deny": ("DENY", "$error", "never happens"),
@@ -42,81 +36,58 @@ Rules come from three places:
 Deny comes before ask, ask before allow, all of them before the mode."""
 
 
-class Rules(ModalScreen[None]):
+class Rules(ListDialog[Rule | str, None]):
     """Lists the rules of a session by what they say."""
 
-    CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.RULES), *bindings(Scope.APP)]
-
-    SCOPE: ClassVar[Scope] = Scope.RULES
+    NAME, HEADING, SCOPE = "rules", "RULES", Scope.RULES
 
     def __init__(
         self, session: Session, confirm: Callable[[str, str], Confirm] = Confirm, *, files: Files | None = None
     ) -> None:
         super().__init__()
         self._session, self._confirm, self._files = session, confirm, files
-        self._rules: list[Rule] = []
         self._unmatched: frozenset[Rule] = frozenset()
-        self._options = OptionList(compact=True, markup=False)
-        self._state = Static("", id="rules-state", markup=False)
-        self._verbs = Verbs()
-
-    def compose(self) -> ComposeResult:
-        """Lay out the list."""
-        with Vertical(classes="box wide", id="rules-box"):
-            yield Static("RULES", classes="box-title", markup=False)
-            yield self._options
-            yield self._state
-            yield self._verbs
 
     def on_mount(self) -> None:
         """List the rules."""
-        self._options.focus()
-        self.call_after_refresh(self._fill)
+        self.call_after_refresh(self._read)
         if self._files is not None and self._session.rules:
             self.run_worker(self._look_for_files(self._files), group="unmatched", exclusive=True)
 
     async def _look_for_files(self, files: Files) -> None:
         self._unmatched = frozenset(await files.unmatched(self._session.rules))
         if self._unmatched and self.is_attached:
-            self._fill()
+            self._read()
 
-    def on_resize(self) -> None:
-        """Lay the columns out for the width."""
-        self.call_after_refresh(self._fill)
+    def _read(self) -> None:
+        rows: list[Rule | str] = []
+        for effect in GROUPS:
+            rules = [rule for rule in self._session.rules if rule.effect == effect]
+            rows += [effect, *rules] if rules else []
+        self.show(rows)
 
-    def _fill(self) -> None:
-        options, marked = self._options, self._options.highlighted
-        width = max(30, options.content_size.width)
-        self._rules = [rule for effect in GROUPS for rule in self._session.rules if rule.effect == effect]
-        options.clear_options()
-        seen = ""
-        for index, rule in enumerate(self._rules):
-            if rule.effect != seen:
-                seen = rule.effect
-                options.add_option(Option(_heading(seen, is_first=not index), disabled=True))
-            options.add_option(Option(rule_line(rule, width, is_unmatched=rule in self._unmatched), id=str(index)))
-        options.display = bool(self._rules)
-        self._verbs.show([*(of_scope(Scope.RULES) if self._rules else ()), closing()])
-        if self._rules:
-            first = next(at for at in range(options.option_count) if not options.get_option_at_index(at).disabled)
-            options.highlighted = min(max(marked or 0, first), options.option_count - 1)
-        else:
-            self._say(EMPTY, "$text-muted")
+    def key(self, row: Rule | str) -> str:
+        """Return what a rule says and where it is from."""
+        return "" if isinstance(row, str) else f"{row.effect} {row} {row.source}"
 
-    @on(OptionList.OptionHighlighted)
-    def _show_whole(self, event: OptionList.OptionHighlighted) -> None:
-        rule = self._rules[int(event.option_id)] if event.option_id else None
-        if rule is not None:
-            note = f"  ·  {_UNMATCHED}" if rule in self._unmatched else ""
-            self._say(f"{escape_invisible_line(str(rule))}  ·  {sanitize_line(rule.source)}{note}", "$text-muted")
+    def line(self, row: Rule | str, width: int) -> Content:
+        """Return a rule, or the heading of those with the same effect."""
+        if isinstance(row, str):
+            return _heading(row, is_first=row == self.rows[0])
+        return rule_line(row, width, is_unmatched=row in self._unmatched)
+
+    def about(self, row: Rule | str | None) -> tuple[str, Sequence[Command]]:
+        """Return a rule whole."""
+        if row is None or isinstance(row, str):
+            return EMPTY, ()
+        note = f"  ·  {_UNMATCHED}" if row in self._unmatched else ""
+        return f"{escape_invisible_line(str(row))}  ·  {sanitize_line(row.source)}{note}", of_scope(Scope.RULES)
 
     def action_rules_revoke(self) -> None:
         """Ask, then revoke the marked rule."""
-        marked = self._options.highlighted
-        option_id = self._options.get_option_at_index(marked).id if marked is not None else None
-        if option_id is not None:
-            self.run_worker(self._ask(self._rules[int(option_id)]), group="rules", exclusive=True)
+        if isinstance(self.current, Rule):
+            self.run_worker(self._ask(self.current), group="rules", exclusive=True)
 
     async def _ask(self, rule: Rule) -> None:
         text = f"{escape_invisible_line(str(rule))}  ({sanitize_line(rule.source)})\n{after_words(rule)}"
@@ -125,17 +96,10 @@ class Rules(ModalScreen[None]):
         try:
             self._session.revoke(rule)
         except LmtuiError as error:
-            self._say(error.full_text(), "$error")
+            self.say(error.full_text(), "$error")
             return
-        self._fill()
-        self._say(f"revoked: {escape_invisible_line(str(rule))}.  {after_words(rule)}", "$warning")
-
-    def action_close_or_stop(self) -> None:
-        """Close."""
-        _ = self.dismiss(None)
-
-    def _say(self, text: str, style: str) -> None:
-        self._state.update(Content.styled(sanitize(text), style))
+        self._read()
+        self.say(f"revoked: {escape_invisible_line(str(rule))}.  {after_words(rule)}", "$warning")
 
 
 def after_words(rule: Rule) -> str:

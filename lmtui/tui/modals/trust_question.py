@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
@@ -25,7 +25,7 @@ from lmtui.tui.commands import Command, Scope, bindings, closing, command, first
 from lmtui.tui.lines.page_view import PageView, whole_text
 from lmtui.tui.lines.styled_text import Line, fit, pad
 from lmtui.tui.modals.approval_words import titled
-from lmtui.tui.modals.consent import Consent
+from lmtui.tui.modals.consent import ConsentDialog, Question
 from lmtui.tui.modals.picker import Confirm, Picker
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.screens.viewer import Viewer
@@ -124,27 +124,24 @@ NOTE = (
 )
 
 
-class TrustQuestion(Consent[bool | None]):
+class TrustQuestion(Question[bool | None]):
     """Lists what waits.  The result is None where it was left without an answer."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.TRUST), *bindings(Scope.APP), *bindings(Scope.MOVING)]
+    scope: ClassVar[Scope] = Scope.TRUST
+    guarded: ClassVar[tuple[str, ...]] = ("trust.yes",)
 
-    SCOPE: ClassVar[Scope] = Scope.TRUST
-    GUARDED: ClassVar[tuple[str, ...]] = ("trust.yes",)
-
-    def __init__(self, host: SessionHost, *, now: Callable[[], datetime]) -> None:
+    def __init__(self, host: SessionHost) -> None:
         self._items = _open_items(host)
         self._page = PageView(lambda width: item_lines(self._items, width))
-        super().__init__(self._page, now)
+        super().__init__(self._page)
         self._host = host
         self._error = ""
         self._is_asked_again = not host.trust.waiting()
         self._has_trusted = bool(host.trust.trusted())
 
-    def on_mount(self) -> None:
+    def begin(self) -> None:
         """Look now and then whether another lmtui was answered meanwhile."""
-        super().on_mount()
-        self.run_worker(self._watch(), group="trust-look")
+        self.dialog.run_worker(self._watch(), group="trust-look")
 
     async def _watch(self) -> None:
         trust = self._host.trust
@@ -153,11 +150,11 @@ class TrustQuestion(Consent[bool | None]):
             if await asyncio.to_thread(trust.refused if self._is_asked_again else trust.waiting):  # it reads the folder
                 continue
             is_trusted = trust.answered_elsewhere()  # takes the answer up: that is the loop's to do
-            if is_trusted is None or (self._is_asked_again and not is_trusted) or self.app.screen is not self:
+            if is_trusted is None or (self._is_asked_again and not is_trusted) or self.dialog.app.screen is not self.dialog:
                 continue
             said = "this folder is trusted" if is_trusted else "this folder is not trusted"
-            self.app.notify(f"{said}: another lmtui was answered", markup=False)
-            _ = self.dismiss(is_trusted)
+            self.dialog.app.notify(f"{said}: another lmtui was answered", markup=False)
+            _ = self.dialog.dismiss(is_trusted)
             return
 
     def headline(self, width: int) -> Content:
@@ -175,39 +172,48 @@ class TrustQuestion(Consent[bool | None]):
         found = [each for each in of_scope(Scope.TRUST) if not is_left_out.get(each.id)]
         return [*found, closing("ask again later")]
 
-    def action_trust_yes(self) -> None:
-        """Trust what is listed."""
-        if self.answer_counts():
-            self._answer(is_trusted=True)
+    def handlers(self) -> Mapping[str, Callable[[], object]]:
+        """Return what each answer does."""
+        return {
+            "trust.yes": self._trust,
+            "trust.no": lambda: self._answer(is_trusted=False),
+            "trust.reach": self._ask_reach,
+            "trust.list": self._list_trusted,
+            "trust.look": self._look,
+        }
 
-    def action_trust_no(self) -> None:
-        """Go on without it."""
-        self._answer(is_trusted=False)
+    def close(self) -> None:
+        """Leave it open: the question comes again."""
+        _ = self.dialog.dismiss(None)
+
+    def _trust(self) -> None:
+        if self.dialog.answer_counts():
+            self._answer(is_trusted=True)
 
     def _answer(self, *, is_trusted: bool) -> None:
         try:
             self._host.trust.answer(self._items, is_trusted=is_trusted)
         except LmtuiError as error:
             self._error = sanitize_line(error.full_text())
-            self.draw()
+            self.dialog.draw()
             return
-        _ = self.dismiss(is_trusted)
+        _ = self.dialog.dismiss(is_trusted)
 
-    def action_trust_reach(self) -> None:
+    def _ask_reach(self) -> None:
         """Let the user choose where a server runs, whatever its entry says."""
         if any(item.server for item in self._items):
-            self.run_worker(self._choose_reach(), group="trust-reach", exclusive=True)
+            self.dialog.run_worker(self._choose_reach(), group="trust-reach", exclusive=True)
 
     async def _choose_reach(self) -> None:
         servers = [item for item in self._items if item.server]
         choices = [Choice(item.server, sanitize_line(item.server), sanitize_line(item.text)) for item in servers]
         is_one = len(choices) == 1
-        name = servers[0].server if is_one else await self.app.push_screen_wait(Picker("WHICH SERVER?", choices))
+        name = servers[0].server if is_one else await self.dialog.app.push_screen_wait(Picker("WHICH SERVER?", choices))
         if not name:
             return
         ways = [Choice(reach.name, str(reach)) for reach in Reach]
         title = f"WHERE DOES {sanitize_line(name)} RUN?"
-        if (way := await self.app.push_screen_wait(Picker(title, ways, note="kept for you alone"))) is None:
+        if (way := await self.dialog.app.push_screen_wait(Picker(title, ways, note="kept for you alone"))) is None:
             return
         try:
             self._host.extensions.mcp.choose_reach(name, Reach[way])
@@ -216,20 +222,19 @@ class TrustQuestion(Consent[bool | None]):
         self._items = _open_items(self._host)
         self._page.show(lambda width: item_lines(self._items, width))
         self._page.scroller.to_edge(is_end=False)  # what changed may stand above
-        self._has_seen_end = False
-        self._fit_later()
+        self.dialog.read_again()
 
-    def action_trust_list(self) -> None:
+    def _list_trusted(self) -> None:
         """Show what is trusted by now."""
         if self._has_trusted:
-            _ = self.app.push_screen(Trusted(self._host), self._taken_back)
+            _ = self.dialog.app.push_screen(Trusted(self._host), self._taken_back)
 
     def _taken_back(self, is_done: bool | None) -> None:
         if is_done:
             self._error = "Taken back: close this and look again (/trust)."
-            self.draw()
+            self.dialog.draw()
 
-    def action_trust_look(self) -> None:
+    def _look(self) -> None:
         """Show the file that they come from, or let one be chosen."""
         sources = list(dict.fromkeys(item.source for item in self._items))
         if len(sources) == 1:
@@ -237,14 +242,15 @@ class TrustQuestion(Consent[bool | None]):
             return
         choices = [Choice(str(number), sanitize_line(source)) for number, source in enumerate(sources)]
         picker = Picker("LOOK AT", choices)
-        _ = self.app.push_screen(picker, lambda number: self._show(sources[int(number)]) if number is not None else None)
+        _ = self.dialog.app.push_screen(picker, lambda number: self._show(sources[int(number)]) if number is not None else None)
 
     def _show(self, source: str) -> None:
-        _ = self.app.push_screen(Viewer(self._host, source))
+        _ = self.dialog.app.push_screen(Viewer(self._host, source))
 
-    def action_close_or_stop(self) -> None:
-        """Leave it open: the question comes again."""
-        _ = self.dismiss(None)
+
+def trust_dialog(host: SessionHost, *, now: Callable[[], datetime]) -> ConsentDialog[bool | None]:
+    """Return the dialog that asks about what waits."""
+    return ConsentDialog(TrustQuestion(host), now)
 
 
 def _open_items(host: SessionHost) -> tuple[TrustItem, ...]:
@@ -270,7 +276,7 @@ class TrustController:
         items = tuple(host.trust.waiting() or host.trust.refused())
         trusted = host.trust.trusted()
         if items:
-            question = TrustQuestion(host, now=self._workbench.now)
+            question = trust_dialog(host, now=self._workbench.now)
             _ = self._workbench.app.push_screen(question, lambda answer: self._answered(items, answer))
         elif trusted:
             _ = self._workbench.app.push_screen(Trusted(host), self._taken_back)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
 
-from textual.binding import BindingType
 from textual.content import Content
 
 from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
 from lmtui.core.sessions import Restoration
-from lmtui.tui.commands import Command, Scope, bindings, closing, command
+from lmtui.tui.commands import Command, Scope, closing, command
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.patch import MINUS, patches_of
 from lmtui.tui.modals.approval_words import titled
-from lmtui.tui.modals.consent import Consent
+from lmtui.tui.modals.consent import ConsentDialog, Question
 
 _MOST_NAMES = 6
 _TITLES = {"undo": "Undo", "redo": "Do again", "restore": "Put back", "rewind": "Rewind to before this turn"}
@@ -31,28 +30,25 @@ class Way(StrEnum):
     LOOK = "look"
 
 
-class RestoreQuestion(Consent[Way | None]):
-    """Shows a plan.  One with conflicts cannot be agreed to; a rewind may leave the files as they are."""
+class RestoreQuestion(Question[Way | None]):
+    """Shows a plan.  One with conflicts cannot be agreed to; a rewind may leave the files as they are.
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.RESTORE), *bindings(Scope.APP), *bindings(Scope.MOVING)]
+    A yes needs no reading: what was undone can be done again.
+    """
 
-    SCOPE: ClassVar[Scope] = Scope.RESTORE
-    GUARDED: ClassVar[tuple[str, ...]] = ("restore.yes", "restore.talk")
+    scope: ClassVar[Scope] = Scope.RESTORE
+    guarded: ClassVar[tuple[str, ...]] = ("restore.yes", "restore.talk")
+    needs_reading: ClassVar[bool] = False
 
-    def __init__(self, plan: Restoration, what: str, *, now: Callable[[], datetime]) -> None:
+    def __init__(self, plan: Restoration, what: str) -> None:
         self._diff = DiffView()
-        super().__init__(self._diff, now)
+        super().__init__(self._diff)
         self._plan, self._what = plan, what
         self._diff.empty_text = _NO_FILES
 
-    def on_mount(self) -> None:
+    def begin(self) -> None:
         """Show what would change."""
         self._diff.show_patches(patches_of(self._plan.changes))
-        super().on_mount()
-
-    def needs_reading(self) -> bool:
-        """Tell that a yes needs no scrolling: what was undone can be done again."""
-        return False
 
     def headline(self, width: int) -> Content:
         """Return what would be done, and how much of it."""
@@ -87,32 +83,28 @@ class RestoreQuestion(Consent[Way | None]):
             found.append(command("restore.talk"))
         return [*found, command("restore.no"), closing()] if found else [closing()]
 
-    def action_restore_yes(self) -> None:
-        """Do all of it."""
-        if self.is_live and not self._plan.conflicts:
-            _ = self.dismiss(Way.ALL)
+    def handlers(self) -> Mapping[str, Callable[[], object]]:
+        """Return what each answer does: all of it, the conversation only, a look at what changed since, nothing."""
+        dialog, has_conflicts = self.dialog, bool(self._plan.conflicts)
+        return {
+            "restore.yes": lambda: dialog.is_live and not has_conflicts and dialog.dismiss(Way.ALL),
+            "restore.talk": lambda: dialog.is_live and self._is_rewind and dialog.dismiss(Way.TALK),
+            "restore.look": lambda: has_conflicts and dialog.dismiss(Way.LOOK),
+            "restore.no": self.close,
+        }
 
-    def action_restore_talk(self) -> None:
-        """Rewind the conversation only."""
-        if self.is_live and self._is_rewind:
-            _ = self.dismiss(Way.TALK)
-
-    def action_restore_look(self) -> None:
-        """Look at what was changed since."""
-        if self._plan.conflicts:
-            _ = self.dismiss(Way.LOOK)
-
-    def action_restore_no(self) -> None:
+    def close(self) -> None:
         """Leave everything as it is."""
-        _ = self.dismiss(None)
-
-    def action_close_or_stop(self) -> None:
-        """Leave everything as it is."""
-        _ = self.dismiss(None)
+        _ = self.dialog.dismiss(None)
 
     @property
     def _is_rewind(self) -> bool:
         return self._plan.action == "rewind"
+
+
+def restore_dialog(plan: Restoration, what: str, *, now: Callable[[], datetime]) -> ConsentDialog[Way | None]:
+    """Return the dialog that asks whether a plan is carried out."""
+    return ConsentDialog(RestoreQuestion(plan, what), now)
 
 
 def _names(paths: Sequence[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
@@ -215,59 +214,6 @@ def _changed(hunk: Hunk) -> list[tuple[str, str]]:
     return [(line.sign, line.text) for line in hunk.lines if line.sign != " "]
 
 
-class DiffScreen(Screen[None]):
-    """Answers the keys that are about the difference."""
-
-    def __init__(self, diff: DiffView, ask_line: AskLine) -> None:
-        super().__init__()
-        self.diff, self.ask_line = diff, ask_line
-
-    @abstractmethod
-    def draw_head(self) -> None:
-        """Say which match one is at."""
-
-    def action_changes_next_hunk(self) -> None:
-        """Go to the next change of the difference."""
-        self.diff.scroller.go_to_hunk(self.diff.scroller.hunk + 1)
-
-    def action_changes_previous_hunk(self) -> None:
-        """Go to the change before."""
-        self.diff.scroller.go_to_hunk(self.diff.scroller.hunk - 1)
-
-    def action_changes_file(self, step: int) -> None:
-        """Go to the next file of the difference, or the one before."""
-        self.diff.scroller.step_file(step)
-
-    def action_changes_search(self) -> None:
-        """Ask what to look for in the difference."""
-        self.ask_line.ask(self, "search in this difference", move=self.action_changes_match)
-
-    def action_changes_match(self, step: int) -> None:
-        """Go to the next match, or the one before."""
-        self.diff.step_match(step)
-        self.draw_head()
-
-    def typed(self, text: str) -> None:
-        """Look for what was typed."""
-        self.diff.search(text)
-        self.draw_head()
-
-    def done(self, text: str) -> None:
-        """Stay at the match."""
-        del text
-        self.ask_line.close()
-        self.diff.focus()
-
-    def given_up(self) -> None:
-        """Look for nothing any more."""
-        self.typed("")
-        self.diff.focus()
-
-    def action_changes_split(self) -> None:
-        """Show side by side, or one column."""
-        self.diff.toggle_split()
-
-
 _NO_TEXT = "No text to compare: the file is binary, empty or too large."
 RESTORING = frozenset({"changes.restore", "changes.restore_hunk"})
 STEPWISE = frozenset({"changes.steps", "changes.turns"})
@@ -275,7 +221,7 @@ STEPWISE = frozenset({"changes.steps", "changes.turns"})
 Restore = Callable[[Awaitable[Restoration], str], Awaitable[bool]]
 
 
-class ChangesScreen(DiffScreen):
+class ChangesScreen(Screen[None]):
     """Lists changes.  `restore` asks about a plan and applies it; `path` is where the cursor is at first."""
 
     CSS_PATH = "../dialogs.tcss"
@@ -286,7 +232,8 @@ class ChangesScreen(DiffScreen):
     SCOPE: ClassVar[Scope] = Scope.CHANGES
 
     def __init__(self, sources: ChangeSources, restore: Restore, path: str = "", view: ChangeView | None = None) -> None:
-        super().__init__(DiffView(id="changes-diff"), AskLine("changes-ask"))
+        super().__init__()
+        self.diff, self.ask_line = DiffView(id="changes-diff"), AskLine("changes-ask")
         self._sources, self._restore, self._path = sources, restore, path
         self._changes = sources.changes
         self._view = view or (ChangeView.SESSION if sources.changes is None else ChangeView.STEPS)
@@ -328,13 +275,46 @@ class ChangesScreen(DiffScreen):
         """List the session's changes the other way."""
         self.action_changes_view("steps" if self._view is ChangeView.SESSION else "session")
 
-    def action_changes_next(self) -> None:
-        """Go to the next row."""
-        self._list.cursor.move(1)
+    def action_changes_move(self, rows: int) -> None:
+        """Move in the list."""
+        self._list.cursor.move(rows)
 
-    def action_changes_previous(self) -> None:
-        """Go to the row before."""
-        self._list.cursor.move(-1)
+    def action_changes_hunk(self, step: int) -> None:
+        """Go to the next change of the difference, or the one before."""
+        self.diff.scroller.go_to_hunk(self.diff.scroller.hunk + step)
+
+    def action_changes_file(self, step: int) -> None:
+        """Go to the next file of the difference, or the one before."""
+        self.diff.scroller.step_file(step)
+
+    def action_changes_search(self) -> None:
+        """Ask what to look for in the difference."""
+        self.ask_line.ask(self, "search in this difference", move=self.action_changes_match)
+
+    def action_changes_match(self, step: int) -> None:
+        """Go to the next match, or the one before."""
+        self.diff.step_match(step)
+        self.draw_head()
+
+    def typed(self, text: str) -> None:
+        """Look for what was typed."""
+        self.diff.search(text)
+        self.draw_head()
+
+    def done(self, text: str) -> None:
+        """Stay at the match."""
+        del text
+        self.ask_line.close()
+        self.diff.focus()
+
+    def given_up(self) -> None:
+        """Look for nothing any more."""
+        self.typed("")
+        self.diff.focus()
+
+    def action_changes_split(self) -> None:
+        """Show side by side, or one column."""
+        self.diff.toggle_split()
 
     def action_changes_fold(self) -> None:
         """Show all equal lines, or leave them out."""

@@ -25,7 +25,7 @@ from lmtui.tui.commands import Scope, bindings, command, first_key, of_scope
 from lmtui.tui.lines.model_list import short_address
 from lmtui.tui.lines.styled_text import fit
 from lmtui.tui.modals.results import Chosen
-from lmtui.tui.modals.trust_question import TrustQuestion
+from lmtui.tui.modals.trust_question import trust_dialog
 from lmtui.tui.widgets.bars import HEIGHTS, Verbs
 from lmtui.tui.wording import folder_text
 
@@ -110,7 +110,7 @@ class FirstRun(Screen[Chosen]):
     def action_first_trust(self) -> None:
         """Show what the folder brings."""
         if self._host.trust.waiting():
-            question = TrustQuestion(self._host, now=self._now)
+            question = trust_dialog(self._host, now=self._now)
             _ = self.app.push_screen(question, self._trust_answered)
 
     def _trust_answered(self, _: bool | None) -> None:

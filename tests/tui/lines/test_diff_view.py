@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from difflib import unified_diff
 from unicodedata import category
 
 from hypothesis import example, given, settings
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 
 from lmtui.tui.lines.diff_layout import changed_ranges
 from lmtui.tui.lines.diff_view import DiffView
-from lmtui.tui.lines.patch import FilePatch, parse_patch, patch_of_texts
+from lmtui.tui.lines.patch import FilePatch, parse_patch, with_context
 from tests.tui.lines.stage import Stage, screen_lines, settled
 
 DIFF = """\
@@ -86,7 +87,7 @@ async def test_hunks_are_gone_to_and_reported() -> None:
     old = [f"line {number}" for number in range(200)]
     new = [f"LINE {number}" if number in (20, 90, 160) else f"line {number}" for number in range(200)]
     async with stage.run_test(size=(60, 8)) as pilot:
-        view.show_patches((patch_of_texts("a.txt", "\n".join(old), "\n".join(new)),))
+        view.show_patches((patch_of("a.txt", old, new),))
         await settled(pilot)
         for wanted in ("LINE 90", "LINE 160"):
             view.scroller.go_to_hunk(view.scroller.hunk + 1)
@@ -100,9 +101,9 @@ async def test_hunks_are_gone_to_and_reported() -> None:
 
 async def test_equal_lines_open_by_key_and_click() -> None:
     view = DiffView()
-    old = "\n".join(f"line {number}" for number in range(30))
+    old = [f"line {number}" for number in range(30)]
     async with Stage(view).run_test(size=(60, 40)) as pilot:
-        view.show_patches((patch_of_texts("a.txt", old, old.replace("line 20", "changed")),))
+        view.show_patches((patch_of("a.txt", old, [*old[:20], "changed", *old[21:]]),))
         await settled(pilot)
         assert screen_lines(view)[0].strip() == "⋯ 17 equal lines"
         await pilot.press("enter")
@@ -117,7 +118,7 @@ async def test_equal_lines_open_by_key_and_click() -> None:
 async def test_long_and_hostile_lines_are_folded_never_cut() -> None:
     view = DiffView()
     async with Stage(view).run_test(size=(40, 20)) as pilot:
-        view.show_patches((patch_of_texts("a.txt", "", "x" * 100 + "\u202e\x1b[2J\x07end\n"),))
+        view.show_patches((patch_of("a.txt", [], ["x" * 100 + "\u202e\x1b[2J\x07end"]),))
         await settled(pilot)
         text = "".join(line[10:] for line in screen_lines(view))
         assert text.replace(" ", "") == "x" * 100 + "<U+202E>\u241b[2J\u2407end"
@@ -128,9 +129,6 @@ async def test_an_empty_diff_says_so() -> None:
     async with Stage(view).run_test(size=(40, 5)) as pilot:
         await settled(pilot)
         assert screen_lines(view)[0] == " No changes."
-        view.show_patches((patch_of_texts("a.txt", "same", "same"),))
-        await settled(pilot)
-        assert screen_lines(view)[0] == "a.txt  no difference"
 
 
 def test_several_files_and_binaries_are_read() -> None:
@@ -143,6 +141,13 @@ def test_several_files_and_binaries_are_read() -> None:
 LINES = st.lists(st.sampled_from(["a", "b", "", "  c", "d|e", "-x", "+y", "@@"]), max_size=25)
 
 
+def patch_of(path: str, old: list[str], new: list[str]) -> FilePatch:
+    (file,) = parse_patch("\n".join(unified_diff(old, new, lineterm="")), path)
+    whole = with_context(file, [*new, ""])
+    assert whole is not None
+    return whole
+
+
 def sides(file: FilePatch) -> tuple[list[str], list[str]]:
     lines = [line for hunk in file.hunks for line in (*hunk.before, *hunk.lines)] + [*file.after]
     return [line.text for line in lines if line.sign != "+"], [line.text for line in lines if line.sign != "-"]
@@ -151,10 +156,9 @@ def sides(file: FilePatch) -> tuple[list[str], list[str]]:
 @settings(deadline=None)
 @given(LINES, LINES)
 def test_a_patch_holds_both_texts_whole(old: list[str], new: list[str]) -> None:
-    file = patch_of_texts("x", "\n".join(old), "\n".join(new))
     before, after = "\n".join(old).splitlines(), "\n".join(new).splitlines()
     if before != after:
-        assert sides(file) == (before, after)
+        assert sides(patch_of("x", before, after)) == (before, after)
 
 
 @settings(deadline=None)

@@ -108,7 +108,7 @@ async def test_always_works_only_after_the_end_was_seen() -> None:
         await ask(driver, LONG)
         for key in ("a", "e", "s", "y"):
             await driver.press(key)
-        assert type(driver.app.screen).__name__ == "Approval"
+        assert driver.screen_name == "Approval"
         assert driver.host.session.answers == {}
 
 
@@ -191,7 +191,7 @@ async def test_only_commands_can_be_edited() -> None:
         await ask(driver, "edit", tool="edit", diff=DIFF, path="a.py")
         assert "e edit" not in driver.text()
         await driver.press("e")
-        assert type(driver.app.screen).__name__ == "Approval"
+        assert driver.screen_name == "Approval"
 
 
 async def test_why_explains_in_words_and_the_dead_time_begins_anew_after_it() -> None:
@@ -214,7 +214,7 @@ async def test_an_approval_resolved_elsewhere_takes_what_stands_over_it_along(ke
     async with running() as driver:
         await ask_three(driver)
         await driver.press(key)
-        assert type(driver.app.screen).__name__ != "Approval"
+        assert driver.screen_name != "Approval"
         driver.host.session.end_turn(TurnReason.INTERRUPTED)
         await driver.until_screen("Workbench")
 
@@ -361,7 +361,7 @@ async def test_the_key_for_plan_mode_says_why_the_mode_stays_while_a_question_is
         mode = driver.host.session.mode
         await driver.press("shift+tab")
         assert ["until this is answered" in each.message for each in driver.app._notifications] == [True]
-        assert type(driver.app.screen).__name__ == "Approval"
+        assert driver.screen_name == "Approval"
         assert driver.host.session.mode is mode
 
 

@@ -4,7 +4,6 @@ import pytest
 
 from lmtui.core.events import Outcome
 from lmtui.core.sessions import Answer
-from lmtui.tui.modals.hunks import HunkApproval
 from tests.tui.driving import SMALL, WIDE, Driver, running
 from tests.tui.scenes_diffs import CHANGE, HUNKS
 
@@ -12,7 +11,7 @@ from tests.tui.scenes_diffs import CHANGE, HUNKS
 async def ask(driver: Driver, diff: str = CHANGE, hunks: int = HUNKS) -> None:
     await driver.type("go")
     driver.host.session.ask("a1", "edit", tool="edit", diff=diff, path="parser/lexer.py", hunks=hunks)
-    await driver.until(lambda: isinstance(driver.app.screen, HunkApproval) or hunks < 2)
+    await driver.until(lambda: driver.screen_name == "HunkApproval" or hunks < 2)
     await driver.settle()
     driver.host.clock.forward(1)
 
@@ -141,4 +140,4 @@ async def test_the_key_for_plan_mode_says_why_the_mode_stays() -> None:
         await ask(driver)
         await press(driver, "shift+tab")
         assert ["until this is answered" in each.message for each in driver.app._notifications] == [True]
-        assert isinstance(driver.app.screen, HunkApproval)
+        assert driver.screen_name == "HunkApproval"

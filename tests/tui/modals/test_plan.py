@@ -10,7 +10,7 @@ from lmtui.core.agent_events import PlanDecided, PlanProposed
 from lmtui.core.permissions.decide import Mode
 from lmtui.core.plan import PlanStep
 from lmtui.core.proposals import Proposal
-from lmtui.tui.controllers.plan_controller import PlanQuestion, plan_lines
+from lmtui.tui.controllers.plan_controller import plan_lines
 from lmtui.tui.options import StartOptions
 from tests.tui.driving import SMALL, WIDE, Driver, running
 from tests.tui.fakes import FakeClock, FakeHost, FakeSession
@@ -133,8 +133,7 @@ async def test_an_edited_plan_is_shown_and_approved_as_it_was_changed(tmp_path: 
     monkeypatch.setenv("VISUAL", editor(tmp_path, 'sed -i "s/^step 1: .*/step 1: Only count/" "$1"'))
     async with running(size=WIDE) as driver:
         await plan_read(driver)
-        question = driver.app.screen
-        assert isinstance(question, PlanQuestion)
+        assert driver.screen_name == "PlanQuestion"
         monkeypatch.setattr(driver.app, "suspend", NoTerminal)
         await driver.press("e")
         await driver.until(lambda: "changed by you" in driver.text())
@@ -159,7 +158,7 @@ else touch {counter}; sed -i 's/after: 1$/after: 9/' "$1"; fi"""
         await driver.until(lambda: "after names '9', which is not a step" in driver.text())
         assert driver.host.session.plans.answers == []
         await driver.press("e")
-        await driver.until(lambda: "nothing is changed before you approve" in driver.text())
+        await driver.until(lambda: "nothing changes until you approve" in driver.text())
         second = (tmp_path / "second").read_text()
         assert second.startswith("# line ")
         assert "after: 9" in second
@@ -203,4 +202,4 @@ async def test_a_sentence_over_a_plan_goes_to_the_prompt_and_answers_nothing(wor
         await driver.until(lambda: driver.app.workbench.prompt.text == words)
         assert driver.host.session.plans.answers == []
         assert driver.app.screen is driver.app.workbench
-        assert "the plan waits" in driver.text()
+        assert "plan left pending" in driver.text()

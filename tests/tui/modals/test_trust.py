@@ -56,7 +56,7 @@ async def test_enter_and_space_trust_nothing() -> None:
         await at_question(driver)
         await driver.press("enter", "space")
         assert driver.host.trust.is_trusted is None
-        assert type(driver.app.screen).__name__ == "TrustQuestion"
+        assert driver.screen_name == "TrustQuestion"
 
 
 async def test_a_long_list_is_trusted_only_after_its_end_was_seen() -> None:
@@ -182,9 +182,9 @@ async def test_what_was_refused_and_is_looked_at_again_stays_until_it_is_trusted
         await at_question(driver)
         looks = host.trust.looks
         await driver.until(lambda: host.trust.looks > looks + 1)
-        assert type(driver.app.screen).__name__ == "TrustQuestion"
+        assert driver.screen_name == "TrustQuestion"
         host.trust.elsewhere = True
-        await driver.until(lambda: type(driver.app.screen).__name__ != "TrustQuestion")
+        await driver.until(lambda: driver.screen_name != "TrustQuestion")
 
 
 BROUGHT = (
@@ -257,7 +257,7 @@ async def test_without_anything_trusted_the_question_offers_no_list_of_it() -> N
         await at_question(driver)
         assert "what is trusted" not in driver.text()
         await driver.press("l")
-        assert type(driver.app.screen).__name__ == "TrustQuestion"
+        assert driver.screen_name == "TrustQuestion"
 
 
 async def test_where_a_server_runs_is_chosen_and_what_is_listed_then_is_trusted() -> None:
@@ -306,4 +306,4 @@ async def test_nothing_is_chosen_where_no_server_is_asked_about() -> None:
         await at_question(driver)
         assert "where a server runs" not in driver.text()
         await driver.press("s")
-        assert type(driver.app.screen).__name__ == "TrustQuestion"
+        assert driver.screen_name == "TrustQuestion"
