@@ -17,11 +17,11 @@ from pathlib import Path
 import psutil
 
 from benchmarks.report import Figure
-from lmtui.app.job_serving import new_record
 from lmtui.core.jobs import JobRecord
+from lmtui.features.jobs.job_table import JobFile
+from lmtui.features.jobs.service import new_record
 from lmtui.models.demo_scripts import Scenario, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
-from lmtui.store.job_table import JobFile
 
 JOBS, SCHEDULERS = 100, 3
 WAKES, APART_S = 10, 3.0

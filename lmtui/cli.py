@@ -11,18 +11,17 @@ import io
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lmtui.app.settings_trust import read_trust
+from lmtui.command_line import EXIT_USAGE, Parser, feature_flags
 from lmtui.config import Loaded, load_config, setting_flags
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
 from lmtui.headless.inputs import check_screen, wants_plain
 from lmtui.headless.parsers import (
-    EXIT_USAGE,
-    Parser,
     app_parser,
     completion_parser,
     config_parser,
@@ -30,22 +29,18 @@ from lmtui.headless.parsers import (
     doctor_parser,
     export_parser,
     help_parser,
-    jobs_parser,
-    mcp_parser,
     models_parser,
     plan_parser,
     resume_parser,
     run_parser,
     sandbox_parser,
-    scheduler_parser,
     script,
     serve_parser,
     sessions_parser,
     show_parser,
-    skills_parser,
-    submit_parser,
 )
 from lmtui.paths import config_dir
+from lmtui.registry import Subcommand, features, load
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import AnswerForm, SessionHost
@@ -154,7 +149,7 @@ def _open(arguments: argparse.Namespace) -> int:
 
 _SETTING_FLAGS = (
     "url", "model", "api_key", "mode", "sandbox", "network", "max_iterations", "temperature", "seed", "timeout_s", "theme",
-    "sub_agents", "mcp", "hooks", "append_system_prompt", "budget",
+    "sub_agents", "budget", *(str(options["dest"]) for options in feature_flags().values()),
 )  # fmt: skip
 
 
@@ -275,7 +270,10 @@ def passed_on(arguments: argparse.Namespace) -> list[str]:
         flag = f"--{name.replace('_', '-')}"
         values = value if isinstance(value, list) else [] if value is None else [value]
         passed += [f"{flag}={each}" for each in values]
-    passed += [f"--no-{name.replace('_', '-')}" for name in _SWITCHED_OFF if getattr(arguments, name) == "off"]
+    switches: dict[str, Mapping[str, Any]] = {"--no-sub-agents": {"dest": "sub_agents", "const": "off"}}
+    for flag, options in (switches | feature_flags()).items():
+        value = getattr(arguments, options["dest"])
+        passed += [] if value is None else [flag] if "const" in options else [f"{flag}={value}"]
     return passed
 
 
@@ -283,7 +281,7 @@ def _run(arguments: argparse.Namespace) -> int:
     text, piped = _task_and_input(arguments.task)
     session_id = ""
     if arguments.goes_on or arguments.resume:
-        from lmtui.headless.subcommands import which_session
+        from lmtui.headless.run import which_session
 
         session_id = which_session(_reader(arguments)[0], arguments.resume or "", "")[0]
     return _headless(arguments, text, session_id, piped)
@@ -318,9 +316,8 @@ def _task_of(arguments: argparse.Namespace) -> str:
 
 
 def _headless(arguments: argparse.Namespace, text: str, session_id: str = "", piped: str = "") -> int:
-    from lmtui.headless import subcommands
+    from lmtui.headless import run as headless
     from lmtui.headless.inputs import read_pictures
-    from lmtui.headless.run import HeadlessTask
 
     workspace, loaded = _settings(arguments)
     if arguments.output != "text" and isinstance(sys.stdout, io.TextIOWrapper):
@@ -329,7 +326,7 @@ def _headless(arguments: argparse.Namespace, text: str, session_id: str = "", pi
     approves, allows_named = getattr(arguments, "approve", False), getattr(arguments, "allow_named", False)
     told = {"approves": approves, "allows_named": allows_named, "is_words": arguments.is_words}
     schema_file, answer_file = getattr(arguments, "output_schema", None), getattr(arguments, "output_last_message", None)
-    wanted = HeadlessTask(
+    wanted = headless.HeadlessTask(
         text,
         session_id,
         arguments.output,
@@ -341,22 +338,22 @@ def _headless(arguments: argparse.Namespace, text: str, session_id: str = "", pi
         **told,
     )
     plans_first = getattr(arguments, "plans_first", False)
-    return asyncio.run(subcommands.task(workspace, loaded, wanted, _model_file(arguments), plans_first=plans_first))
+    return asyncio.run(headless.task(workspace, loaded, wanted, _model_file(arguments), plans_first=plans_first))
 
 
 def _schema(file: str | None) -> AnswerForm | None:
     if not file:
         return None
-    from lmtui.app.answers import read_schema
+    from lmtui.json_schema import read_schema
 
     return read_schema(Path(file))
 
 
 def _resume(arguments: argparse.Namespace) -> int:
-    from lmtui.headless import subcommands
+    from lmtui.headless import run as headless
 
     workspace, _ = _settings(arguments)
-    session_id, text = subcommands.which_session(workspace, arguments.id or "", arguments.text or "")
+    session_id, text = headless.which_session(workspace, arguments.id or "", arguments.text or "")
     if sys.stdin.isatty() and sys.stdout.isatty() and arguments.output == "text" and not arguments.approve:
         return _app(arguments, session_id, text)
     return _headless(arguments, text, session_id)
@@ -371,14 +368,13 @@ def _demo(arguments: argparse.Namespace) -> int:
         arguments.workspace = str(keep)
     if not arguments.headless and sys.stdin.isatty() and sys.stdout.isatty():
         return _app(arguments, task=_demo_task(arguments), is_demo=True)
-    from lmtui.headless import subcommands
-    from lmtui.headless.run import HeadlessTask
+    from lmtui.headless import run as headless
 
     _, loaded = _settings(arguments)
-    wanted = HeadlessTask(
+    wanted = headless.HeadlessTask(
         _demo_task(arguments), "", arguments.output, approves=arguments.approve, allows_named=arguments.allow_named
     )
-    return asyncio.run(subcommands.demo(loaded.config, keep, wanted, plans_first=arguments.plans_first))
+    return asyncio.run(headless.demo(loaded.config, keep, wanted, plans_first=arguments.plans_first))
 
 
 def _demo_task(arguments: argparse.Namespace) -> str:
@@ -398,15 +394,16 @@ def _print_report(name: str, arguments: argparse.Namespace) -> int:
     return asyncio.run(listings.REPORTS[name](workspace, loaded, arguments))
 
 
-def _job(name: str) -> Callable[[argparse.Namespace], int]:
-    return partial(_run_job_command, name)
+def _feature_parser(subcommand: Subcommand) -> Parser:
+    parser: Parser = load(f"{subcommand.place}_parser")()
+    return parser
 
 
-def _run_job_command(name: str, arguments: argparse.Namespace) -> int:
-    from lmtui.headless import job_commands
+def _feature_command(subcommand: Subcommand, arguments: argparse.Namespace) -> int:
+    from lmtui.app.host import run_feature_command
 
     workspace, loaded = _settings(arguments)
-    return asyncio.run(job_commands.COMMANDS[name](workspace, loaded, arguments))
+    return asyncio.run(run_feature_command(load(subcommand.place), workspace, loaded.config, arguments))
 
 
 def _help(arguments: argparse.Namespace) -> int:
@@ -423,9 +420,8 @@ def _completion(arguments: argparse.Namespace) -> int:
 
 _PASSED_ON = (
     "url", "model", "mode", "sandbox", "network", "max_iterations", "temperature", "seed", "timeout_s", "allow", "deny",
-    "budget", "append_system_prompt", "add_dir", "config",
+    "budget", "add_dir", "config",
 )  # fmt: skip
-_SWITCHED_OFF = ("sub_agents", "mcp", "hooks")  # by flags that begin with --no-
 _COMMANDS: dict[str, tuple[Callable[[], Parser], Callable[[argparse.Namespace], int]]] = {
     "": (app_parser, _open),
     "run": (run_parser, _run),
@@ -433,18 +429,16 @@ _COMMANDS: dict[str, tuple[Callable[[], Parser], Callable[[argparse.Namespace], 
     "resume": (resume_parser, _resume),
     "demo": (demo_parser, _demo),
     "serve": (serve_parser, _serve),
-    "submit": (submit_parser, _job("submit")),
-    "jobs": (jobs_parser, _job("jobs")),
-    "scheduler": (scheduler_parser, _job("scheduler")),
     "sessions": (sessions_parser, _report("sessions")),
     "show": (show_parser, _report("show")),
     "export": (export_parser, _report("export")),
     "models": (models_parser, _report("models")),
     "doctor": (doctor_parser, _report("doctor")),
     "sandbox": (sandbox_parser, _report("sandbox")),
-    "mcp": (mcp_parser, _report("mcp")),
-    "skills": (skills_parser, _report("skills")),
     "config": (config_parser, _report("config")),
     "help": (help_parser, _help),
     "completion": (completion_parser, _completion),
 }
+for _feature in features():
+    for _each in _feature.subcommands:
+        _COMMANDS[_each.name] = (partial(_feature_parser, _each), partial(_feature_command, _each))

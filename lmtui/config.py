@@ -24,6 +24,7 @@ from lmtui.core.roles import parse_roles
 from lmtui.core.trust import TrustItem
 from lmtui.paths import config_dir, workspace_dir
 from lmtui.plain_files import NotPlain, read_plain
+from lmtui.registry import FEATURES
 
 MODES = tuple(str(mode) for mode in Mode)
 SANDBOXES = ("auto", "docker", "podman", "bubblewrap", "landlock", "process")
@@ -46,10 +47,15 @@ def _setting(
     at_least: float = -math.inf,
     at_most: float = math.inf,
     is_secret: bool = False,
+    feature: str = "",
 ) -> Any:
-    """Declare a setting: its default, a line of help, the names it has in the environment, and what it may be."""
+    """Declare a setting: its default, a line of help, the names it has in the environment, and what it may be.
+
+    One of a feature is a setting only as long as the feature is there.
+    """
     metadata = {
         "doc": doc, "env": env, "choices": choices, "at_least": at_least, "at_most": at_most, "is_secret": is_secret,
+        "feature": feature,
     }  # fmt: skip
     return field(default=default, metadata=metadata)
 
@@ -123,9 +129,11 @@ class Config:
     sub_agents: str = _setting(
         "on", "whether the model may hand parts of its work to sub-agents", "ENABLE_SUB_AGENTS", choices=("on", "off")
     )
-    mcp: str = _setting("on", "whether MCP servers are started", "ENABLE_MCP", choices=("on", "off"))
-    hooks: str = _setting("on", "whether hooks run", "ENABLE_HOOKS", choices=("on", "off"))
-    append_system_prompt: str = _setting("", "extra instructions for the model, added to those of the folder")
+    mcp: str = _setting("on", "whether MCP servers are started", "ENABLE_MCP", choices=("on", "off"), feature="mcp")
+    hooks: str = _setting("on", "whether hooks run", "ENABLE_HOOKS", choices=("on", "off"), feature="hooks")
+    append_system_prompt: str = _setting(
+        "", "extra instructions for the model, added to those of the folder", feature="instructions"
+    )
     agent_max_depth: int = _setting(3, "how many levels of sub-agents are allowed", "AGENT_MAX_DEPTH", at_least=0, at_most=5)
     agent_max_iterations: int = _setting(60, "requests that one sub-agent may make", "AGENT_MAX_ITERATIONS", at_least=1)
     agent_max_tokens: int = _setting(0, "tokens that one sub-agent may use; 0: no limit", "SUB_AGENT_MAX_TOKENS", at_least=0)
@@ -163,9 +171,11 @@ class Config:
     command_tmp_mb: int = _setting(0, "size of the private /tmp in MB; 0: a quarter of the memory, at most 4096", at_least=0)
     command_file_mb: int = _setting(4096, "largest file that a command may write, in MB", at_least=1)
     image: str = _setting("lmtui-sandbox:3", "Docker image of the sandbox", "LMTUI_IMAGE")
-    scheduler_interval_s: float = _setting(60.0, "maximum seconds between job checks", "SCHEDULER_POLL_INTERVAL", at_least=1)
+    scheduler_interval_s: float = _setting(
+        60.0, "maximum seconds between job checks", "SCHEDULER_POLL_INTERVAL", at_least=1, feature="jobs"
+    )
     inbox: str = _setting(
-        "off", "create jobs from task files that other programs write to .lmagent/inbox", choices=("off", "on")
+        "off", "create jobs from task files that other programs write to .lmagent/inbox", choices=("off", "on"), feature="jobs"
     )
     notify: str = _setting(
         "auto",
@@ -174,6 +184,11 @@ class Config:
         choices=NOTIFY_WAYS,
     )
     theme: str = _setting("", "color theme; empty: the default theme", "LMTUI_THEME")
+
+    @property
+    def has_sub_agents(self) -> bool:
+        """Tell whether the model may send sub-agents."""
+        return self.sub_agents == "on" and self.agent_max_depth > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +206,7 @@ class Loaded:
     digest: str = ""
 
 
-SETTINGS = {each.name: each for each in fields(Config)}
+SETTINGS = {each.name: each for each in fields(Config) if each.metadata["feature"] in ("", *FEATURES)}
 _HARMLESS = frozenset({
     "theme", "temperature", "top_p", "repeat_penalty", "seed", "max_tokens", "call_form", "tools", "vision", "deny", "ask",
 })  # fmt: skip
@@ -298,7 +313,7 @@ def _own_files(workspace: Path, ignored: list[str]) -> Iterator[tuple[str, dict[
     named in `ignored` and stops nothing.
     """
     yield ".lmagent/config.toml", _from_toml(workspace_dir(workspace) / "config.toml")
-    if (workspace_dir(workspace) / "inbox").is_dir():
+    if "inbox" in SETTINGS and (workspace_dir(workspace) / "inbox").is_dir():
         yield ".lmagent/inbox", {"inbox": "on"}  # a folder that has one wants its tasks run: that waits for the user's word
     pairs = _dotenv(workspace)
     found: dict[str, Any] = {}

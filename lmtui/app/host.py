@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -17,14 +19,12 @@ from lmtui import __version__
 from lmtui.app.archive import SessionArchive
 from lmtui.app.connection import ModelConnection
 from lmtui.app.demo import Demo, fresh_folder, start_demo, start_repository
-from lmtui.app.extensions import CompositeTrust, SessionExtensions, hooks_of, own_instructions
+from lmtui.app.extensions import CompositeTrust, IdleWorkspace, WorkspaceFeatures
 from lmtui.app.folder_rules import kept_problems, known_rules, rules_in_force
-from lmtui.app.job_list import SessionWaits, WorkspaceJobs
-from lmtui.app.job_runs import JobHost
 from lmtui.app.key_protection import key_redactor
 from lmtui.app.model_servers import Servers, is_one_model
 from lmtui.app.process import protect_process
-from lmtui.app.sandboxes import has_agents, interpreter_of, limits_of, open_sandbox, team_of, tools_of, web_of
+from lmtui.app.sandboxes import interpreter_of, limits_of, open_sandbox, team_of, tools_of
 from lmtui.app.settings import UserSettings
 from lmtui.app.settings_trust import FolderTrust
 from lmtui.app.workspace_files import WorkspaceFiles
@@ -43,15 +43,17 @@ from lmtui.core.events import (
     RuleRevoked,
     SessionOpened,
 )
-from lmtui.core.hooks import NoHooks
+from lmtui.core.instruction_values import InstructionSource
+from lmtui.core.jobs import Jobs
 from lmtui.core.messages import ToolCallFormat
 from lmtui.core.permissions.decide import Effect, GrantScope, Mode
-from lmtui.core.ports import FeatureServices, Policy, SessionLog
+from lmtui.core.ports import Policy, SessionLog
 from lmtui.core.roles import parse_roles
 from lmtui.core.sanitize import Redactor
-from lmtui.core.sessions import Archive, SettingsControls
+from lmtui.core.sessions import Archive, Extensions, SettingsControls
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, ModelOptions, SessionParts
+from lmtui.features.service import CommandCall
 from lmtui.models.demo_scripts import AGENTS_DEMO_TASK, DEMO_MODEL, DEMO_RULES, DEMO_TASK, PLAN_DEMO_TASK
 from lmtui.models.tokens import TokenCounts
 from lmtui.paths import state_dir
@@ -112,44 +114,6 @@ def write_log_file(redactor: Redactor) -> None:
     logger.addHandler(handler)
 
 
-class HostJobs(WorkspaceJobs):
-    """Jobs that are told to the sessions that are open; what goes wrong is a notice in each of them.
-
-    Args:
-        sessions: returns those that are open.
-    """
-
-    def __init__(self, host: JobHost, sessions: Callable[[], Iterable[EngineSession]]) -> None:
-        super().__init__(host, self._emit, self._notice)
-        self._sessions = sessions
-        self._waits = SessionWaits(self, host.workspace)
-
-    def follow(self, session: EngineSession, *, is_ours: bool) -> None:
-        """Show a session that opens the jobs, and let what it waits for wake it."""
-        if self.known:
-            session.emit(self.told())
-        if is_ours:
-            self._waits.follow(session)
-
-    async def begin(self) -> None:
-        """Find the waits whose wakes a kill left unwritten."""
-        await self._waits.recover()
-
-    async def close(self) -> None:
-        """Write down what is waited for, and let go of the table."""
-        await self.stop()
-        await self._waits.settle()
-        await super().close()
-
-    def _emit(self, event: Event) -> None:
-        for session in self._sessions():
-            if not session.is_closed:
-                session.emit(event)
-
-    def _notice(self, text: str) -> None:
-        self._emit(Notice(level=Level.WARNING, text=text))
-
-
 class KeptGrants:
     """Listens to the sessions of one workspace.
 
@@ -193,7 +157,7 @@ class KeptGrants:
                     asyncio.get_running_loop().call_soon(other.revoke, rule)
 
 
-__all__ = ["AGENTS_DEMO_TASK", "DEMO_TASK", "PLAN_DEMO_TASK", "Runtime", "encode_event", "open_runtime"]
+__all__ = ["AGENTS_DEMO_TASK", "DEMO_TASK", "PLAN_DEMO_TASK", "Runtime", "encode_event", "open_runtime", "run_feature_command"]
 
 _DEMO_WORDS_PER_S = 30.0
 
@@ -215,6 +179,23 @@ def open_runtime(
     return Runtime(workspace, config, is_attended=is_attended, is_mode_forced=is_mode_forced)
 
 
+async def run_feature_command(
+    run: Callable[[CommandCall], Awaitable[int]], workspace: Path, config: Config, arguments: argparse.Namespace
+) -> int:
+    """Run the subcommand of a feature and return the exit code."""
+
+    @asynccontextmanager
+    async def open_host() -> AsyncIterator[Runtime]:
+        runtime = open_runtime(workspace, config, is_attended=False, writes_log=True)
+        try:
+            yield runtime
+        finally:
+            await runtime.close()
+
+    async with aclosing(IdleWorkspace(workspace, config)) as idle:
+        return await run(CommandCall(idle, arguments, open_host))
+
+
 def encode_event(envelope: Envelope) -> str:
     """Return an event as one line of JSON, the form of the log and of `--output stream-json`."""
     return encode(envelope)
@@ -232,12 +213,12 @@ class Runtime:
 
     def __init__(self, workspace: Path, config: Config, *, is_attended: bool, is_mode_forced: bool = False) -> None:
         self.config = config
-        self._is_attended = is_attended
+        self.is_attended = is_attended
         self._is_mode_forced = is_mode_forced
         rules_in_force(config, workspace)  # a rule that cannot be read is told at once
         _ = whole_budget(config.budget) if config.budget else None
         self._connection = ModelConnection(config)
-        self._count_tokens = TokenCounts()
+        self.count_tokens = TokenCounts()
         self._profiles = ProfileStore()
         self.servers = Servers(self._connection, lambda: is_one_model(self.config), profiles=self._profiles)
         self._sandbox: WorkspaceSandbox | None = None
@@ -256,7 +237,7 @@ class Runtime:
     def ask_trust(self, loaded: Loaded, reload: Callable[[], Loaded]) -> None:
         """Let front ends ask whether the folder's own settings hold, and change the user's; `reload` reads them again."""
         own = FolderTrust(self._workspace, loaded, reload, self._use_config)
-        self.trust = CompositeTrust(own, self.extensions.trust)
+        self.trust = CompositeTrust(own, self._features.trust)
         self.settings = UserSettings(loaded, reload, self._use_config)
 
     def _use_config(self, config: Config) -> None:
@@ -279,6 +260,26 @@ class Runtime:
     def setup_note(self) -> str:
         """Return why no session can be opened yet, else an empty string."""
         return "" if self._connection.is_chosen else "No model server is chosen yet."
+
+    @property
+    def extensions(self) -> Extensions:
+        """Return what the workspace and its user bring."""
+        return self._features.extensions
+
+    @property
+    def guide(self) -> InstructionSource:
+        """Return who reads the instructions and the persona."""
+        return self._features.extensions.guide
+
+    @property
+    def jobs(self) -> Jobs:
+        """Return what runs by itself."""
+        return self._features.extensions.jobs
+
+    @property
+    def sessions(self) -> Sequence[EngineSession]:
+        """Return the sessions that are open."""
+        return list(self._sessions.values())
 
     async def sandbox(self) -> WorkspaceSandbox:
         """Return the workspace's sandbox, of the folder and the settings as they are; it starts when it is first used."""
@@ -304,12 +305,16 @@ class Runtime:
     async def new_session(self, policy: Policy | None = None) -> EngineSession:
         """Open a fresh session; with a policy its rules join those of the settings.  It says whether a user is there."""
         session_id = new_session_id(datetime.now(UTC))
-        await self.extensions.prepare()
+        await self._prepare()
         session = EngineSession(self._parts(session_id, await self.sandbox(), self._store.create, policy))
         session.emit(SessionOpened(workspace=str(self._workspace), version=__version__))
         for event in (*self._first_events(), *self._plan_mode()):
             session.emit(event)
         return self._keep(session)
+
+    async def _prepare(self) -> None:
+        for each in self._features:
+            await each.prepare()
 
     def _first_events(self) -> tuple[Event, ...]:
         model = ModelChanged(model=self._connection.model, url=self._connection.provider().url)
@@ -331,7 +336,7 @@ class Runtime:
         """
         path = self._store.path(session_id)
         sandbox = await self.sandbox()
-        await self.extensions.prepare()
+        await self._prepare()
         if self.is_open(path.stem):
             return self._given(path.stem, policy)
         loaded = await asyncio.to_thread(load, path)
@@ -353,7 +358,7 @@ class Runtime:
 
     def unattended(self) -> Sequence[str]:
         """Return the rules that would have allowed what was refused because nobody was there."""
-        return [rule for session in self._sessions.values() for rule in session.unattended]
+        return [rule for session in self.sessions for rule in session.unattended]
 
     def take_server_of(self, session_id: str) -> None:
         """Use the server that a session of ours used last, where the settings name none."""
@@ -389,7 +394,7 @@ class Runtime:
         self._connection.use(demo.server.url, DEMO_MODEL)
         sandbox = await self.sandbox()
         status = await sandbox.status()
-        if status.asks_each_command and not self._is_attended:
+        if status.asks_each_command and not self.is_attended:
             self.config = replace(self.config, allow=(*self.config.allow, *DEMO_RULES))
         lacks = ""
         if not status.has_shell and self.config.sandbox == "auto":
@@ -401,17 +406,18 @@ class Runtime:
 
     def _given(self, session_id: str, policy: Policy | None) -> EngineSession:
         session = self._sessions[session_id]
-        if self.jobs.runs.let_go(session_id) and policy is None and self._is_attended:
+        if any(each.let_go(session_id) for each in self._features) and policy is None and self.is_attended:
             session.sleep.attend()
         return session
 
     async def close(self) -> None:
         """Close every session, the sandbox, the connections and the demo."""
         self.files.close()
-        await self.jobs.stop()
+        for each in self._features:
+            await each.stop()
         await self._close_sessions()
-        await self.jobs.close()
-        await self.extensions.close()
+        for each in self._features:
+            await each.close()
         for sandbox in [*self._retired, *([self._sandbox] if self._sandbox else [])]:
             await sandbox.close()
         self._sandbox = None
@@ -426,23 +432,25 @@ class Runtime:
         self, session_id: str, sandbox: WorkspaceSandbox, open_log: Callable[[str], SessionLog], policy: Policy | None
     ) -> SessionParts:
         config = self.config
-        policy = policy or Policy(is_attended=self._is_attended)
+        policy = policy or Policy(is_attended=self.is_attended)
+        given = self._features.equip(session_id, tools_of(config, self._workspace), sandbox)
         return SessionParts(
             id=session_id,
             provider=self._connection.provider(),
-            toolbox=self.extensions.toolbox(session_id, tools_of(config, self._workspace)),
-            team=team_of(config, self._workspace, session_id, self._connection, self.extensions),
+            toolbox=given.toolbox,
+            team=team_of(
+                config,
+                self._workspace,
+                session_id,
+                self._connection,
+                add_tools=self._features.child_toolbox,
+                definitions=self._features.extensions.agents,
+            ),
             sandbox=sandbox.for_session(),
             checkpoints=sandbox.checkpoints,
             images=self._store.images(session_id),
-            features=FeatureServices(
-                interpreter_of(config, sandbox),
-                web_of(config),
-                self.guide,
-                self.extensions.skills,
-                hooks_of(self._workspace, session_id, sandbox) if config.hooks == "on" else NoHooks(),
-            ),
-            redactor=self._connection.redactor.also(self.extensions.secrets()),
+            features=replace(given.features, interpreter=interpreter_of(config, sandbox)),
+            redactor=self._connection.redactor.also(value for each in self._features for value in each.secrets()),
             policy=replace(
                 policy,
                 mode=Mode(config.mode),
@@ -455,7 +463,7 @@ class Runtime:
                 call_form=None if config.call_form == "auto" else ToolCallFormat(config.call_form),
                 tools=config.tools,
                 vision=None if config.vision == "auto" else config.vision == "true",
-                count_tokens=self._count_tokens,
+                count_tokens=self.count_tokens,
                 compact_at=config.compact_at,
                 asks_for_summaries=config.summaries == "on",
             ),
@@ -469,36 +477,27 @@ class Runtime:
         self._sessions[session.id] = session
         session.when_closed.append(partial(self._sessions.pop, session.id, None))
         self._grants.follow(session)
-        self.extensions.follow(session)
-        self.jobs.follow(session, is_ours=self._store.is_ours(session.id))
+        for each in self._features:
+            each.follow(session, is_ours=self._store.is_ours(session.id))
         for problem in kept_problems(self._workspace):
             session.emit(Notice(level=Level.WARNING, text=problem))
-        session.prepare(is_eager=self._is_attended)
+        session.prepare(is_eager=self.is_attended)
         return session
 
     def _settle_in(self, folder: Path) -> None:
         """Make what belongs to a folder alone; its own settings are asked about where `ask_trust` says so."""
         self._workspace, self._store = folder, SessionStore(folder)
         self.archive: Archive = SessionArchive(self._store, self._sessions, self._first_events, self._start_folder)
-        self.jobs = HostJobs(self, lambda: list(self._sessions.values()))
-        self._grants = KeptGrants(folder, lambda: list(self._sessions.values()))
-        self.extensions = SessionExtensions(
-            folder,
-            self.sandbox,
-            self._count_tokens,
-            is_attended=self._is_attended,
-            is_on=self.config.mcp == "on",
-            has_agents=has_agents(self.config),
-            instructions=own_instructions(self.config),
-        )
-        self.guide, self.trust = self.extensions.guide, CompositeTrust(self.extensions.trust)
+        self._grants = KeptGrants(folder, lambda: self.sessions)
+        self._features = WorkspaceFeatures(self)
+        self.trust = CompositeTrust(self._features.trust)
 
     async def _use_workspace(self, folder: Path) -> None:
         if self._sandbox is not None:  # whoever still looks into the old folder gets an answer
             self._retired.append(self._sandbox)
             self._sandbox = None
-        await self.jobs.close()
-        await self.extensions.close()
+        for each in self._features:
+            await each.close()
         self._settle_in(folder)
 
     async def _close_sessions(self) -> None:

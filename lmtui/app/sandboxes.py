@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from lmtui.app.connection import ModelConnection
-from lmtui.app.extensions import SessionExtensions
 from lmtui.app.folder_rules import rules_in_force
 from lmtui.app.process import drop_path_entries_below
 from lmtui.config import Config
@@ -17,11 +16,9 @@ from lmtui.core.hosts import SHOWN_TOOLS
 from lmtui.core.permissions.rules import Effect
 from lmtui.core.ports import Limits, Toolbox
 from lmtui.core.programs import GuardedLauncher, Interpreter
-from lmtui.core.subagents import ChildKind
-from lmtui.core.web_pages import Web
+from lmtui.core.subagents import AgentDefinitions, ChildKind
 from lmtui.core.workspace import CommandLimits
 from lmtui.engine.subagent_runs import TeamParts
-from lmtui.features.web_tools.fetcher import WebClient, to_markdown
 from lmtui.sandbox.interpreter_client import LaneInterpreter
 from lmtui.sandbox.project_tools import can_show
 from lmtui.sandbox.select import select_sandbox
@@ -69,32 +66,33 @@ def command_limits(config: Config) -> CommandLimits:
     )
 
 
-def has_agents(config: Config) -> bool:
-    """Tell whether the model may send sub-agents."""
-    return config.sub_agents == "on" and config.agent_max_depth > 0
-
-
 def tools_of(config: Config, workspace: Path) -> ToolRegistry:
     """Return the tools of the root agent."""
     root, limits = str(workspace), command_limits(config)
-    return ToolRegistry(root, limits=limits) if has_agents(config) else tools_without_agents(root, limits)
+    return ToolRegistry(root, limits=limits) if config.has_sub_agents else tools_without_agents(root, limits)
 
 
 def team_of(
-    config: Config, workspace: Path, session_id: str, connection: ModelConnection, extensions: SessionExtensions
+    config: Config,
+    workspace: Path,
+    session_id: str,
+    connection: ModelConnection,
+    *,
+    add_tools: Callable[[ToolRegistry, ChildKind], Toolbox],
+    definitions: AgentDefinitions,
 ) -> TeamParts:
-    """Return what the sub-agents of a session are made of; `extensions` bring tools and definitions."""
+    """Return what the sub-agents of a session are made of; `add_tools` returns their tools with those of features."""
 
     def toolbox(kind: ChildKind, *, can_send: bool) -> Toolbox:
         own = child_tools(str(workspace), kind, can_send=can_send, limits=command_limits(config))
-        return extensions.for_child(own, kind)
+        return add_tools(own, kind)
 
     return TeamParts(
         toolbox=toolbox,
         limits=child_limits(config),
         parallel=connection.slot_count,
-        max_depth=config.agent_max_depth if has_agents(config) else 0,
-        definitions=extensions.agents,
+        max_depth=config.agent_max_depth if config.has_sub_agents else 0,
+        definitions=definitions,
         papers=AgentPapers(workspace, session_id, is_kept=config.keep_agents == "on"),
     )
 
@@ -143,8 +141,3 @@ def interpreter_of(config: Config, sandbox: WorkspaceSandbox) -> Interpreter:
 
     hosts = {"on": ("*",), "proxy": config.network_hosts}.get(config.network, ())
     return LaneInterpreter(launcher, hosts)
-
-
-def web_of(config: Config) -> Web:
-    """Return the way to the web: what commands may not reach is not fetched either."""
-    return WebClient(config.network, config.network_hosts, to_markdown)

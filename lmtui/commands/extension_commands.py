@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Iterable
 
 from lmtui.commands.basic_commands import prompt_file_lines
 from lmtui.commands.command import Ask, Begin, Command, CommandContext, OpenView, Output, Result, Scope
 from lmtui.commands.session_commands import SCREEN
 from lmtui.core.errors import UsageError
 from lmtui.core.instruction_values import WHOLE_CHARS, guidance_lines, init_task, persona_lines
-from lmtui.core.jobs import JobRecord, NewJob, shown_schedule
+from lmtui.core.jobs import NewJob, job_lines
 from lmtui.core.mcp import McpServer, ServerState
 from lmtui.core.prompt_text import AS_WORDS, nearest
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.skills import promote_call, skill_call, skill_lines
-from lmtui.core.times import LocalZone, moment_text, zone_of
+from lmtui.core.times import LocalZone, moment_text
 
 
 async def show_instructions(context: CommandContext, _: str) -> Output:
@@ -170,34 +169,6 @@ async def control_background(context: CommandContext, words: str) -> Output:
     found = [await background.stop(identity)] if verb == "stop" else background.commands()
     listed = tuple(f"{each.id}  {each.state}  {sanitize_line(each.command)}" for each in found)
     return Output(listed or ("No commands running in the background.",))
-
-
-def job_lines(records: Sequence[JobRecord], now: datetime) -> Iterator[str]:
-    """Yield the jobs as a person reads them, those that come next first, then those that are done."""
-    if not records:
-        yield 'no jobs; `lmtui submit "TASK" --daily 09:00` adds one'
-    for job in sorted(records, key=lambda each: (each.state == "done", each.due is None, each.due or each.created)):
-        last = f"  last: {sanitize_line(job.last_outcome)}" if job.last_outcome else ""
-        where = f" in {job.last_session}" if job.last_session else ""
-        runs = f"  {pluralize(job.runs, 'run')}" if job.runs else ""
-        runs += f"  tried {pluralize(job.tries, 'time')}" if job.tries else ""
-        is_again = job.schedule not in ("once", "") and job.due is not None and job.lease is None and job.is_enabled
-        again = f"  ({sanitize_line(job.schedule)})" if is_again else ""
-        yield f"{job.id}  {job.state:<8} {when_text(job, now):<18} {sanitize_line(job.title)}{again}{runs}{last}{where}"
-
-
-def when_text(job: JobRecord, now: datetime) -> str:
-    """Return when a job runs next, or what is said in place of it."""
-    zone = zone_of("")
-    if job.lease is not None:
-        return f"since {moment_text(job.last_run, now, zone)}" if job.last_run is not None else ""
-    if job.next_time is None or not job.is_enabled:
-        return shown_schedule(job)
-    if job.tries:
-        return f"again {moment_text(job.next_time, now, zone)}"
-    if job.schedule == "once" and job.next_time <= now:
-        return "now"
-    return moment_text(job.next_time, now, zone)
 
 
 GUIDANCE: tuple[Command, ...] = (

@@ -1,4 +1,4 @@
-"""What happens to agents next to the root agent, and which jobs wait; see `core.events` for what holds of all events."""
+"""What happens to agents next to the root agent; see `core.events` for what holds of all events."""
 
 from __future__ import annotations
 
@@ -157,16 +157,6 @@ class AgentFinished(Event):
     elapsed_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingJob:
-    """A task that waits for its time.  `schedule` says when in words, `next_time` (UTC) is None where it is paused."""
-
-    id: str
-    title: str
-    schedule: str = ""
-    next_time: datetime | None = None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackgroundChanged(Event):
     """A background command started or ended; `commands` are all of the session.  Shown, not stored: they end with it."""
@@ -174,12 +164,3 @@ class BackgroundChanged(Event):
     kind: ClassVar[str] = "background_changed"
     durable: ClassVar[bool] = False
     commands: tuple[BackgroundCommand, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobsChanged(Event):
-    """The jobs of the workspace are others; `jobs` are all of them.  Shown, not stored: the scheduler keeps them."""
-
-    kind: ClassVar[str] = "jobs_changed"
-    durable: ClassVar[bool] = False
-    jobs: tuple[WaitingJob, ...] = ()

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import ClassVar, Protocol
+
+from lmtui.core.errors import JobsError
+from lmtui.core.events import Event
+from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.times import moment_text, zone_of
 
 MAX_TEXT_CHARS = 100_000
 MAX_TITLE_CHARS = 80
@@ -102,17 +107,6 @@ class JobRecord:
         return replace(self, mode=other.mode, allow=other.allow, deny=other.deny)
 
 
-def shown_schedule(job: JobRecord) -> str:
-    """Return a job's schedule for a person, or what continues with it."""
-    if job.lease is not None:
-        return "running"
-    if job.tries:
-        return "waits for the server"
-    if job.kind is JobKind.WAKE:
-        return "wakes a session"
-    return job.schedule + (f" {job.zone}" if job.zone else "")
-
-
 @dataclass(frozen=True, slots=True)
 class JobsRead:
     """What the table holds; `foreign` counts those that this user's lmtui did not write here, which are nobody's jobs.
@@ -151,6 +145,25 @@ class JobTable(Protocol):
 
     def close(self) -> None:
         """Let go of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingJob:
+    """A task that waits for its time.  `schedule` says when in words, `next_time` (UTC) is None where it is paused."""
+
+    id: str
+    title: str
+    schedule: str = ""
+    next_time: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsChanged(Event):
+    """The jobs of the workspace are others; `jobs` are all of them.  Shown, not stored: the scheduler keeps them."""
+
+    kind: ClassVar[str] = "jobs_changed"
+    durable: ClassVar[bool] = False
+    jobs: tuple[WaitingJob, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,3 +222,74 @@ class Jobs(Protocol):
         `interval_s` is how long it relies on being told of changes (0: the setting).  Cancelled, what runs is stopped and
         saved, and run again by whoever comes next.
         """
+
+
+class NoJobs:
+    """Has none, and takes none."""
+
+    known: Sequence[JobRecord] = ()
+
+    async def read(self) -> JobsRead:
+        """Return none."""
+        return JobsRead()
+
+    async def add(self, wanted: NewJob) -> JobRecord:
+        """Say so."""
+        raise JobsError(f"nothing here can run {wanted.text[:60]!r} later")
+
+    async def run_now(self, job_id: str) -> JobRecord:
+        """Say so."""
+        raise JobsError(f"no job {job_id[:60]!r} here")
+
+    pause = resume = remove = run_now
+
+    def follow_changes(self, listener: Callable[[Sequence[JobRecord]], None]) -> Callable[[], None]:
+        """Never call it."""
+        del listener
+        return lambda: None
+
+    def is_scheduled(self) -> bool:
+        """Tell that nobody runs any."""
+        return False
+
+    async def serve(self, *, until_empty: bool = False, interval_s: float = 0.0) -> None:
+        """Run none."""
+
+
+def shown_schedule(job: JobRecord) -> str:
+    """Return a job's schedule for a person, or what continues with it."""
+    if job.lease is not None:
+        return "running"
+    if job.tries:
+        return "waits for the server"
+    if job.kind is JobKind.WAKE:
+        return "wakes a session"
+    return job.schedule + (f" {job.zone}" if job.zone else "")
+
+
+def job_lines(records: Sequence[JobRecord], now: datetime) -> Iterator[str]:
+    """Yield the jobs as a person reads them, those that come next first, then those that are done."""
+    if not records:
+        yield 'no jobs; `lmtui submit "TASK" --daily 09:00` adds one'
+    for job in sorted(records, key=lambda each: (each.state == "done", each.due is None, each.due or each.created)):
+        last = f"  last: {sanitize_line(job.last_outcome)}" if job.last_outcome else ""
+        where = f" in {job.last_session}" if job.last_session else ""
+        runs = f"  {pluralize(job.runs, 'run')}" if job.runs else ""
+        runs += f"  tried {pluralize(job.tries, 'time')}" if job.tries else ""
+        is_again = job.schedule not in ("once", "") and job.due is not None and job.lease is None and job.is_enabled
+        again = f"  ({sanitize_line(job.schedule)})" if is_again else ""
+        yield f"{job.id}  {job.state:<8} {when_text(job, now):<18} {sanitize_line(job.title)}{again}{runs}{last}{where}"
+
+
+def when_text(job: JobRecord, now: datetime) -> str:
+    """Return when a job runs next, or what is said in place of it."""
+    zone = zone_of("")
+    if job.lease is not None:
+        return f"since {moment_text(job.last_run, now, zone)}" if job.last_run is not None else ""
+    if job.next_time is None or not job.is_enabled:
+        return shown_schedule(job)
+    if job.tries:
+        return f"again {moment_text(job.next_time, now, zone)}"
+    if job.schedule == "once" and job.next_time <= now:
+        return "now"
+    return moment_text(job.next_time, now, zone)

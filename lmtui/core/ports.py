@@ -13,7 +13,7 @@ from typing import Protocol
 from lmtui.core.errors import ToolError
 from lmtui.core.events import Envelope
 from lmtui.core.hooks import Hooks, NoHooks
-from lmtui.core.hosts import ToolGate
+from lmtui.core.hosts import NoWeb, ToolGate, Web
 from lmtui.core.instruction_values import InstructionSource, NoInstructions
 from lmtui.core.messages import Image, ImageRef, ModelRequest, StreamChunk, ToolSet, ToolSpec
 from lmtui.core.permissions.decide import Access, Mode, Rule, Verdict
@@ -24,7 +24,6 @@ from lmtui.core.proposals import Proposal
 from lmtui.core.servers import ServedModel
 from lmtui.core.skills import NoSkills, SkillReader, SkillUse
 from lmtui.core.subagents import Children, Report
-from lmtui.core.web_pages import NoWeb, Web
 from lmtui.core.workspace import (
     BackgroundCommands,
     CommandLimits,

@@ -240,6 +240,19 @@ class PromptFiles(Protocol):
         """
 
 
+class NoPromptFiles:
+    """Has none."""
+
+    def found(self) -> Sequence[PromptFile]:
+        """Return none."""
+        return ()
+
+    async def read(self, text: str) -> FilledPrompt | None:
+        """Find none."""
+        del text
+        return None
+
+
 class PromptsInUse(Protocol):
     """The way of such a command into a session."""
 

@@ -167,6 +167,18 @@ class NoSkills:
         """Say so."""
         raise ToolError(f"{tool.name} cannot be promoted here")
 
+    async def found(self) -> Sequence[Skill]:
+        """Return none."""
+        return ()
+
+    def promoted(self) -> Sequence[PromotedTool]:
+        """Return none."""
+        return ()
+
+    def remove(self, name: str) -> bool:
+        """Find none."""
+        return not name
+
 
 _PROMOTE_FORM = "Write /promote FILE FUNCTION [NAME]."
 

@@ -11,7 +11,7 @@ from typing import Any
 from lmtui.core.errors import ToolError
 from lmtui.core.lenient_json import fit_values
 
-_CHECKER = "lmtui.features.call_schema"  # JSON Schema takes a while to load
+_CHECKER = "lmtui.json_schema"  # JSON Schema takes a while to load
 
 
 def read_arguments(tool: str, text: str) -> dict[str, object]:

@@ -16,12 +16,11 @@ from pathlib import Path
 from lmtui.app import transcript_export
 from lmtui.app.checks import backend_reports, make_image, make_project_image, project_image_source, workspace_problem
 from lmtui.app.exam_runs import examine_named
-from lmtui.app.extensions import read_skill, read_skills
 from lmtui.app.host import open_runtime
 from lmtui.app.reports import find_models, granted_rules, list_sessions, rules_file, session_events, session_log, silent_address
 from lmtui.config import SETTINGS, Config, Loaded, shown
 from lmtui.core.agent_events import PlanDecided, PlanOutcome
-from lmtui.core.errors import SandboxError, ToolError, UsageError
+from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -37,11 +36,10 @@ from lmtui.core.events import (
 )
 from lmtui.core.hosts import COMMAND_QUESTIONS
 from lmtui.core.ports import Sandbox
-from lmtui.core.sanitize import escape_invisible, sanitize, sanitize_line
+from lmtui.core.sanitize import escape_invisible, sanitize_line
 from lmtui.core.servers import ExamState, Grade, ServedModel, ServerFound, abilities, size_text, state_text, window_words
-from lmtui.core.skills import PromotedTool, Skill, SkillState, skill_facts, skill_state, tool_facts
 from lmtui.core.times import moment_text, zone_of
-from lmtui.headless import doctor, mcp_report, trust_report
+from lmtui.headless import doctor, trust_report
 from lmtui.paths import config_dir, workspace_dir
 
 NOTHING = (
@@ -75,80 +73,6 @@ def as_table(servers: Sequence[ServerFound], *, silent: str = "") -> Iterator[st
 def _cells(model: ServedModel) -> tuple[str, ...]:
     name = sanitize_line(model.name).ljust(_LEAST_NAME)
     return name, state_text(model), window_words(model), sanitize_line(model.quantisation), size_text(model.size_bytes)
-
-
-SIGNS = {
-    SkillState.READY: "✓",
-    SkillState.BROKEN: "✗",
-    SkillState.HIDDEN: "–",
-    SkillState.REFUSED: "–",
-    SkillState.WAITING: "!",
-}
-
-
-async def skills_report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
-    """Print every skill, or one of them; 1 where one is broken."""
-    del loaded  # no setting is about skills
-    if arguments.action == "show":
-        return await _sandbox_show(workspace, arguments)
-    skills, tools, (_, told) = await read_skills(workspace)
-    if arguments.json:
-        found = {"skills": [skill_json(each) for each in skills], "tools": [_tool_json(each) for each in tools], "tokens": told}
-        print(json.dumps(found, indent=2, ensure_ascii=False))
-    else:
-        _print(skills, tools, told)
-    return 1 if any(skill.state is SkillState.BROKEN for skill in skills) else 0
-
-
-def skill_json(skill: Skill) -> dict[str, object]:
-    """Return a skill as one JSON object."""
-    return {
-        "name": skill.name,
-        "description": skill.description,
-        "state": skill.state.name.lower(),
-        "source": skill.source.name.lower(),
-        "place": skill.place,
-        "tokens": skill.tokens,
-        "body_tokens": skill.body_tokens,
-        "allowed_tools": skill.allowed,
-        "problem": skill.problem,
-        "warnings": skill.warnings,
-    }
-
-
-def _tool_json(tool: PromotedTool) -> dict[str, object]:
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        "function": tool.function,
-        "origin": tool.origin,
-        "parameters": tool.parameters,
-        "tokens": tool.tokens,
-        "problem": tool.problem,
-    }
-
-
-def _print(skills: list[Skill], tools: list[PromotedTool], told: int) -> None:
-    for skill in skills:
-        print(f"{SIGNS[skill.state]} {skill.name:<24} {skill.source!s:<12} {skill_state(skill)}")
-        for line in skill_facts(skill):
-            print(f"    {line}")
-    for tool in tools:
-        print(f"{'✗' if tool.problem else '✓'} {tool.name:<24} {'tool':<12} {tool.tokens:,} tokens")
-        for line in tool_facts(tool):
-            print(f"    {line}")
-    print(f"What the model is told about skills before one is read: {told:,} tokens.")
-
-
-async def _sandbox_show(workspace: Path, arguments: argparse.Namespace) -> int:
-    if not arguments.name:
-        raise UsageError("which skill?", "Write `lmtui skills show NAME`; `lmtui skills` lists them.")
-    try:
-        text = await read_skill(workspace, arguments.name)
-    except ToolError as error:
-        raise UsageError(str(error), error.hint) from error
-    print(json.dumps({"name": arguments.name, "text": text}, ensure_ascii=False) if arguments.json else sanitize(text))
-    return 0
 
 
 _SIGNS = {Grade.GOOD: "✓", Grade.WEAK: "!", Grade.FAILED: "✗", Grade.SKIPPED: "-"}
@@ -535,7 +459,5 @@ REPORTS: dict[str, Report] = {
     "models": _models,
     "doctor": doctor.report,
     "sandbox": sandbox_report,
-    "mcp": mcp_report.report,
-    "skills": skills_report,
     "config": _config,
 }

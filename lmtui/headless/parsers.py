@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import difflib
 import shlex
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NoReturn
 
 from lmtui import __version__
-from lmtui.config import MODES, NETWORKS, SANDBOXES
+from lmtui.command_line import Parser, add_common, make_parser, with_report
+from lmtui.config import SANDBOXES
 from lmtui.core.errors import UsageError
 from lmtui.paths import docs_dir
+from lmtui.registry import features
 
 _MOST_FOUND = 8
 
@@ -134,8 +134,7 @@ def _kind(action: argparse.Action) -> str:
     return "-d" if action.metavar in _FOLDERS else "-f" if action.metavar in _FILES else ""
 
 
-EXIT_USAGE = 64
-EPILOG = """commands:
+_HEAD = """commands:
   lmtui [DIR]                 the full-screen app on a folder (default: WORKSPACE, else the current one)
   lmtui run ["TASK"]          one task without a screen; what is piped in joins it
   lmtui plan "TASK"           plan first: the agent only reads, you approve, then it does it
@@ -143,66 +142,17 @@ EPILOG = """commands:
   lmtui demo [--headless]     the whole program on a scripted model: no model needed, real tools, real sandbox
   lmtui serve [DIR]           the full-screen app in a browser on this machine
   lmtui --plain [DIR]         line by line, for screen readers and dumb terminals (or set ACCESSIBLE=1)
-  lmtui submit "TASK" [--at|--every|--daily|--hourly|--cron|--startup]   a task for later, see also jobs | scheduler
-  lmtui sessions | show ID | export ID --format md|html|jsonl
-  lmtui models | mcp list|add|get|remove|set | skills list|show NAME | doctor | sandbox check|explain|image|shell
+"""
+_TAIL = """  lmtui sessions | show ID | export ID --format md|html|jsonl
+  lmtui models | doctor | sandbox check|explain|image|shell
   lmtui config show|path|trust | help TOPIC | completion bash|zsh|fish
 `lmtui COMMAND --help` tells more of each."""
 
 
-class Parser(argparse.ArgumentParser):
-    """A parser whose mistakes end with exit code 64, as the contract says.  `behind` names what takes all words behind `--`."""
-
-    behind = ""
-
-    def takes(self, option: str) -> bool:
-        """Tell whether this is an option of the command."""
-        return option in self._option_string_actions
-
-    def wants_value(self, option: str) -> bool:
-        """Tell whether a value follows an option."""
-        action = self._option_string_actions.get(option)
-        return action is not None and action.nargs != 0
-
-    def error(self, message: str) -> NoReturn:
-        """Say what is wrong and how it is used, and end."""
-        self.print_usage(sys.stderr)
-        hint = f"  {self.epilog}" if self.behind else ""
-        self.exit(EXIT_USAGE, f"{self.prog}: {message}{hint}\n")
-
-
-def _parser(name: str, doc: str, example: str) -> Parser:
-    return Parser(
-        prog=f"lmtui {name}".strip(),
-        description=doc,
-        epilog=f"example: {example}" if name else EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-
-
-def _add_common(parser: Parser) -> None:
-    add = parser.add_argument
-    add("--workspace", metavar="DIR", help="the folder that the agent works in")
-    add("--url", help="the model server: a root, a /v1 or a full /v1/chat/completions address")
-    add("--model", metavar="NAME")
-    add("--api-key", metavar="KEY", help="API key; prefer LLM_API_KEY, because other users can see arguments")
-    add("--mode", choices=MODES, help="when to ask before a tool runs (default: normal)")
-    add("--sandbox", choices=SANDBOXES, help="where commands run (default: auto)")
-    add("--network", choices=NETWORKS, help="network for commands (default: off)")
-    add("--max-iterations", type=int, metavar="N", help="maximum number of requests in one turn")
-    add("--temperature", type=float, metavar="X")
-    add("--seed", type=int, metavar="N")
-    add("--timeout-s", type=float, metavar="N", help="time limit of the task in seconds")
-    add("--allow", action="append", metavar="RULE", help="allow what matches, for example 'Shell(git status*)'")
-    add("--deny", action="append", metavar="RULE", help="forbid what matches, for example 'Write(secrets/**)'")
-    add("--budget", metavar="WORDS", help="budget of a new session, for example '3h 200 steps 1.5M tokens'")
-    add("--no-sub-agents", action="store_const", const="off", dest="sub_agents", help="disable sub-agents")
-    add("--no-mcp", action="store_const", const="off", dest="mcp", help="start no MCP servers")
-    add("--no-hooks", action="store_const", const="off", dest="hooks", help="run no hooks")
-    add("--append-system-prompt", metavar="TEXT", help="extra instructions for the model, added to those of the folder")
-    add("--add-dir", action="append", metavar="DIR", help="another folder that the agent may read; DIR:rw allows changes")
-    add("-c", "--config", action="append", metavar="KEY=VALUE", help="set any setting, for example -c command_timeout_s=300")
+def overview() -> str:
+    """Return what `lmtui --help` says of the commands."""
+    lines = [" | ".join(each.usage for each in feature.subcommands) for feature in features() if feature.subcommands]
+    return _HEAD + "".join(f"  lmtui {line}\n" for line in lines) + _TAIL
 
 
 def _add_gguf(parser: Parser) -> None:
@@ -218,12 +168,12 @@ def _add_output(parser: Parser) -> None:
 
 def app_parser() -> Parser:
     """Return the parser of `lmtui`."""
-    parser = _parser("", "A workbench for agents on your own models.", "")
+    parser = make_parser("", "A workbench for agents on your own models.", overview())
     parser.add_argument("dir", nargs="?", metavar="DIR")
     parser.add_argument("--version", action="version", version=f"lmtui {__version__}")
     parser.add_argument("--theme", metavar="NAME")
     parser.add_argument("--plain", action="store_true", help="line by line, for screen readers: lmtui --plain ~/src/parser")
-    _add_common(parser)
+    add_common(parser)
     _add_gguf(parser)
     _add_image(parser)
     return parser
@@ -237,7 +187,7 @@ def _add_image(parser: Parser) -> None:
 
 def run_parser() -> Parser:
     """Return the parser of `lmtui run`."""
-    parser = _parser("run", "Run one task without a screen.", 'lmtui run --mode auto "add a test for parse()"')
+    parser = make_parser("run", "Run one task without a screen.", 'lmtui run --mode auto "add a test for parse()"')
     add = parser.add_argument
     add("task", nargs="?", metavar="TASK", help="what to do; standard input is added to it, or is the task (also with -)")
     which = parser.add_mutually_exclusive_group()
@@ -246,7 +196,7 @@ def run_parser() -> Parser:
     add("--output-schema", metavar="FILE", help="JSON Schema that the answer must match")
     add("--output-last-message", metavar="FILE", help="also write the answer to this file")
     add("--ephemeral", action="store_true", help="do not save the session")
-    _add_common(parser)
+    add_common(parser)
     _add_gguf(parser)
     _add_image(parser)
     _add_output(parser)
@@ -256,10 +206,10 @@ def run_parser() -> Parser:
 def plan_parser() -> Parser:
     """Return the parser of `lmtui plan`."""
     text = "Plan first: the agent only reads and proposes a plan; you approve it, change it or say no."
-    parser = _parser("plan", text, 'lmtui plan "split the parser into two modules"')
+    parser = make_parser("plan", text, 'lmtui plan "split the parser into two modules"')
     parser.add_argument("task", metavar="TASK", help="what to plan and then do; - reads it from standard input")
     _add_approve(parser)
-    _add_common(parser)
+    add_common(parser)
     _add_gguf(parser)
     _add_image(parser)
     _add_output(parser)
@@ -275,11 +225,11 @@ def _add_approve(parser: Parser) -> None:
 
 def resume_parser() -> Parser:
     """Return the parser of `lmtui resume`."""
-    parser = _parser("resume", "Continue a session, full screen on a terminal.", 'lmtui resume 3fa2b1 "now the docs"')
+    parser = make_parser("resume", "Continue a session, full screen on a terminal.", 'lmtui resume 3fa2b1 "now the docs"')
     parser.add_argument("id", nargs="?", metavar="ID", help="an id or the end of one (default: the newest)")
     parser.add_argument("text", nargs="?", metavar="TEXT")
     _add_approve(parser)
-    _add_common(parser)
+    add_common(parser)
     _add_gguf(parser)
     _add_image(parser)
     _add_output(parser)
@@ -288,116 +238,78 @@ def resume_parser() -> Parser:
 
 def demo_parser() -> Parser:
     """Return the parser of `lmtui demo`."""
-    parser = _parser("demo", "The whole program on a built-in scripted model server.", "lmtui demo --headless --keep /tmp/demo")
+    parser = make_parser(
+        "demo", "The whole program on a built-in scripted model server.", "lmtui demo --headless --keep /tmp/demo"
+    )
     parser.add_argument("--headless", action="store_true", help="run without the full screen")
     parser.add_argument("--keep", metavar="DIR", help="work in this folder (or --workspace DIR)")
     parser.add_argument("--plan", dest="plans_first", action="store_true", help="a task that is planned first")
     parser.add_argument("--agents", action="store_true", help="a task that sub-agents do")
     _add_approve(parser)
-    _add_common(parser)
+    add_common(parser)
     _add_output(parser)
-    return parser
-
-
-def submit_parser() -> Parser:
-    """Return the parser of `lmtui submit`."""
-    parser = _parser(
-        "submit", "Add a task that runs by itself, now or at its time.", 'lmtui submit "run all tests" --daily 02:30'
-    )
-    add = parser.add_argument
-    add("task", metavar="TASK", help="what to do; - reads it from standard input")
-    add("--at", metavar="TIME", help="once: 2026-05-01T09:00 (Z, +02:00 for other zones), 09:00, 'in 30m'")
-    add("--every", metavar="SPAN", help="repeat: 90s, 30m, 2h, 1d")
-    add("--daily", metavar="HH:MM", help="every day")
-    add("--hourly", metavar=":MM", help="every hour")
-    add("--cron", metavar="FIELDS", help='five fields: "0 9 * * mon-fri"')
-    add("--startup", action="store_true", help="whenever a scheduler starts here")
-    add("--zone", metavar="NAME", help="the time zone of these times, such as Europe/Berlin (default: this machine's)")
-    add("--missed", choices=("run", "skip"), default="run", help="missed runs: run late or skip")
-    add("--mode", choices=MODES, help="permission mode; anything that needs approval is denied")
-    add("--allow", action="append", metavar="RULE", help="allow what matches, for this job")
-    add("--deny", action="append", metavar="RULE", help="forbid what matches, for this job")
-    add("--name", metavar="TITLE", help="title of the job and of its sessions")
-    add("--session", metavar="ID", help="reuse this session for every run (default: a new one)")
-    return _with_report(parser)
-
-
-def jobs_parser() -> Parser:
-    """Return the parser of `lmtui jobs`."""
-    parser = _parser("jobs", "List the jobs of a workspace, or change one.", "lmtui jobs pause 3fa2b1c0")
-    parser.add_argument("action", nargs="?", choices=("list", "run", "pause", "resume", "remove"), default="list")
-    parser.add_argument("id", nargs="?", metavar="ID", help="a job's id, a unique end of it, or its title")
-    return _with_report(parser)
-
-
-def scheduler_parser() -> Parser:
-    """Return the parser of `lmtui scheduler`."""
-    parser = _parser("scheduler", "Run jobs at their time, without a screen, until it is stopped.", "lmtui scheduler --once")
-    parser.add_argument("--once", action="store_true", help="run what is due now, then end")
-    parser.add_argument("--interval-s", type=float, metavar="N", help="check jobs at least every N seconds")
-    _add_common(parser)
     return parser
 
 
 def serve_parser() -> Parser:
     """Return the parser of `lmtui serve`."""
-    parser = _parser("serve", "The full-screen app in a browser; each tab has its own screen.", "lmtui serve ~/src/parser")
+    parser = make_parser("serve", "The full-screen app in a browser; each tab has its own screen.", "lmtui serve ~/src/parser")
     parser.add_argument("dir", nargs="?", metavar="DIR")
     parser.add_argument("--host", default="127.0.0.1", help="address to serve on; any address except loopback needs a PIN")
     parser.add_argument("--port", type=int, default=8000, metavar="N")
     parser.add_argument("--pin", action="store_true", help="ask for a PIN that browsers must enter (default: a one-time link)")
     parser.add_argument("--pin-file", default="", metavar="PATH", help="read the PIN from a file that only you can read")
-    _add_common(parser)
+    add_common(parser)
     return parser
 
 
 def sessions_parser() -> Parser:
     """Return the parser of `lmtui sessions`."""
-    parser = _parser("sessions", "List the sessions of a workspace.", 'lmtui sessions --search "slugify test"')
+    parser = make_parser("sessions", "List the sessions of a workspace.", 'lmtui sessions --search "slugify test"')
     parser.add_argument("--search", default="", metavar="WORDS", help="only sessions whose text contains all these words")
     parser.add_argument("--limit", type=int, default=20, metavar="N")
-    return _with_report(parser)
+    return with_report(parser)
 
 
 def show_parser() -> Parser:
     """Return the parser of `lmtui show`."""
-    parser = _parser("show", "Print a session's transcript.", "lmtui show 3fa2b1")
+    parser = make_parser("show", "Print a session's transcript.", "lmtui show 3fa2b1")
     parser.add_argument("id", metavar="ID")
     parser.add_argument("--audit", action="store_true", help="every decision and execution: who, what, which rule, how long")
-    return _with_report(parser)
+    return with_report(parser)
 
 
 def export_parser() -> Parser:
     """Return the parser of `lmtui export`."""
-    parser = _parser("export", "Write a session to standard output.", "lmtui export 3fa2b1 --format html > session.html")
+    parser = make_parser("export", "Write a session to standard output.", "lmtui export 3fa2b1 --format html > session.html")
     parser.add_argument("id", metavar="ID")
     parser.add_argument("--format", choices=("md", "html", "jsonl"), default="md")
-    return _with_report(parser, has_json=False)
+    return with_report(parser, has_json=False)
 
 
 def models_parser() -> Parser:
     """Return the parser of `lmtui models`."""
     doc = "Show the model servers that answer and their models, or examine one: how it calls tools best, how fast it is."
-    parser = _parser("models", doc, "lmtui models --exam qwen2.5-coder:7b")
+    parser = make_parser("models", doc, "lmtui models --exam qwen2.5-coder:7b")
     parser.add_argument(
         "--exam", metavar="NAME", help="measure this model (or the only one whose name contains NAME) and save the result"
     )
     parser.add_argument("--quick", action="store_true", help="exam: fewer tasks, without probing the window")
     parser.add_argument("--url")
     parser.add_argument("--api-key", metavar="KEY")
-    return _with_report(parser)
+    return with_report(parser)
 
 
 def doctor_parser() -> Parser:
     """Return the parser of `lmtui doctor`."""
-    parser = _parser("doctor", "Check everything lmtui needs; each row says what to do.", "lmtui doctor")
+    parser = make_parser("doctor", "Check everything lmtui needs; each row says what to do.", "lmtui doctor")
     parser.add_argument("--offline", action="store_true", help="do not start MCP servers or contact model servers")
-    return _with_report(parser)
+    return with_report(parser)
 
 
 def sandbox_parser() -> Parser:
     """Return the parser of `lmtui sandbox`."""
-    parser = _parser("sandbox", "What isolates commands on this machine.", "lmtui sandbox check")
+    parser = make_parser("sandbox", "What isolates commands on this machine.", "lmtui sandbox check")
     parser.add_argument("action", nargs="?", choices=("check", "explain", "image", "shell"), default="check")
     parser.add_argument("--from", dest="source", default="", metavar="NAME", help="image: pull this one instead of building")
     parser.add_argument(
@@ -406,40 +318,12 @@ def sandbox_parser() -> Parser:
     parser.add_argument("--yes", action="store_true", help="image --project: build without asking")
     parser.add_argument("--cache", default="", metavar="FILE", help="image: save it to this archive, or load it from there")
     parser.add_argument("--sandbox", choices=SANDBOXES, help="explain, shell: which one")
-    return _with_report(parser)
-
-
-def mcp_parser() -> Parser:
-    """Return the parser of `lmtui mcp`."""
-    doc = "List the MCP servers that are named here, started to see their tools, or change your own."
-    parser = _parser("mcp", doc, "lmtui mcp add time -- uvx mcp-server-time")
-    add = parser.add_argument
-    add("action", nargs="?", choices=("list", "login", "add", "get", "remove", "set"), default="list")
-    add("name", nargs="?", metavar="NAME", help="the server")
-    parser.behind = "server"
-    parser.set_defaults(server=[])
-    add("--url", dest="server_url", metavar="URL", help="add: the address of a server; a program follows --")
-    add("--env", action="append", metavar="NAME=VALUE", help="add: a variable for the program; ${NAME} inserts yours")
-    add("--header", action="append", metavar="NAME=VALUE", help="add: a header for the address")
-    add("--network", dest="server_network", metavar="HOSTS", help="add, set: on, off, or hosts with commas between them")
-    add("--where", choices=("sandbox", "host"), help="set: in the sandbox, or on this machine without one")
-    add("--reset", action="store_true", help="set: back to the server's entry")
-    parser.add_argument("--sandbox", choices=SANDBOXES, help="where the servers run (default: like commands)")
-    return _with_report(parser)
-
-
-def skills_parser() -> Parser:
-    """Return the parser of `lmtui skills`."""
-    doc = "List the skills of a folder and your own, with their prices in tokens, or print one as the model reads it."
-    parser = _parser("skills", doc, "lmtui skills show find-bug")
-    parser.add_argument("action", nargs="?", choices=("list", "show"), default="list")
-    parser.add_argument("name", nargs="?", metavar="NAME", help="show: which one")
-    return _with_report(parser)
+    return with_report(parser)
 
 
 def help_parser() -> Parser:
     """Return the parser of `lmtui help`."""
-    parser = _parser("help", "Show a page of the docs, or list them.", "lmtui help sandbox")
+    parser = make_parser("help", "Show a page of the docs, or list them.", "lmtui help sandbox")
     parser.add_argument("topic", nargs="?", default="", metavar="TOPIC", help="a page, or a word to search for in all pages")
     return parser
 
@@ -447,14 +331,14 @@ def help_parser() -> Parser:
 def completion_parser() -> Parser:
     """Return the parser of `lmtui completion`."""
     doc = "Print what completes lmtui's commands and options in a shell."
-    parser = _parser("completion", doc, 'eval "$(lmtui completion bash)"')
+    parser = make_parser("completion", doc, 'eval "$(lmtui completion bash)"')
     parser.add_argument("shell", choices=SHELLS)
     return parser
 
 
 def config_parser() -> Parser:
     """Return the parser of `lmtui config`."""
-    parser = _parser(
+    parser = make_parser(
         "config",
         "Each setting, its value and where it came from; the files; and what a folder brings that waits for your yes (trust).",
         "lmtui config trust --list",
@@ -463,11 +347,4 @@ def config_parser() -> Parser:
     parser.add_argument("--yes", action="store_true", help="trust: answer the question with yes")
     parser.add_argument("--list", action="store_true", help="trust: what is trusted, here and in other folders")
     parser.add_argument("--revoke", nargs="?", const="", metavar="DIR", help="trust: revoke it, here or in DIR")
-    return _with_report(parser)
-
-
-def _with_report(parser: Parser, *, has_json: bool = True) -> Parser:
-    parser.add_argument("--workspace", metavar="DIR")
-    if has_json:
-        parser.add_argument("--json", action="store_true", help="one JSON value instead of text")
-    return parser
+    return with_report(parser)

@@ -6,11 +6,10 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from lmtui.app.extensions import CompositeTrust, folder_problems, revoke_trust, servers_trust, trusted_folders
-from lmtui.app.mcp_report import set_reach
+from lmtui.app.extensions import CompositeTrust, WorkspaceFeatures, idle_features
 from lmtui.app.settings_trust import FolderTrust
 from lmtui.config import Loaded
 from lmtui.core.errors import LmtuiError
@@ -53,17 +52,18 @@ EXIT_BLOCKED = 3
 
 def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
     """Show what the folder brings and ask once whether it holds; or list what is trusted, or take it back."""
-    trust = CompositeTrust(FolderTrust(workspace, loaded, lambda: loaded, lambda _: None), servers_trust(workspace))
+    features = idle_features(workspace)
+    trust = CompositeTrust(FolderTrust(workspace, loaded, lambda: loaded, lambda _: None), features.trust)
     if arguments.revoke is not None:
         return _revoke(Path(os.path.realpath(Path(arguments.revoke).expanduser())) if arguments.revoke else workspace)
     if arguments.list:
-        return _list(workspace, trust.trusted(), is_json=arguments.json)
-    return _ask(workspace, trust, is_yes=arguments.yes)
+        return _list(workspace, trust.trusted(), features.trusted_folders(), is_json=arguments.json)
+    return _ask(workspace, trust, features, is_yes=arguments.yes)
 
 
-def _ask(workspace: Path, trust: CompositeTrust, *, is_yes: bool) -> int:
+def _ask(workspace: Path, trust: CompositeTrust, features: WorkspaceFeatures, *, is_yes: bool) -> int:
     """Show what waits or was refused and ask; 1 where nothing could be read, 3 where nobody is there to answer."""
-    problems = folder_problems(workspace)
+    problems = features.problems()
     for problem in problems:
         print(f"✗ {sanitize_line(problem)}")
     trusted, items = trust.trusted(), tuple(trust.waiting() or trust.refused())
@@ -80,8 +80,8 @@ def _ask(workspace: Path, trust: CompositeTrust, *, is_yes: bool) -> int:
         return EXIT_BLOCKED
     typed = "y" if is_yes else input(f"Trust all of this as it is now? [y/N{offer(items)}] ").strip().lower()
     if typed == KEY and offer(items):
-        choose_reach(items, lambda name, reach: set_reach(workspace, name, reach), input, print)
-        return _ask(workspace, trust, is_yes=False)
+        choose_reach(items, features.extensions.mcp.choose_reach, input, print)
+        return _ask(workspace, trust, features, is_yes=False)
     is_trusted = typed in ("y", "yes")
     trust.answer(items, is_trusted=is_trusted)
     print(_holds(items) if is_trusted else "None of this holds.")
@@ -95,13 +95,13 @@ def _holds(items: Sequence[TrustItem]) -> str:
     return "  ".join([*parts, *([f"From the next session on: {kinds_text(later)}."] if later else [])])
 
 
-def _list(workspace: Path, trusted: Sequence[TrustItem], *, is_json: bool) -> int:
+def _list(workspace: Path, trusted: Sequence[TrustItem], folders: Mapping[str, tuple[str, ...]], *, is_json: bool) -> int:
     """Print what is trusted here, and the other folders in which something is."""
-    others = {folder: kinds for folder, kinds in trusted_folders().items() if folder != str(workspace)}
+    others = {folder: kinds for folder, kinds in folders.items() if folder != str(workspace)}
     if is_json:
         items = [{"kind": each.kind, "source": each.source, "text": each.text} for each in trusted]
-        folders = [{"folder": folder, "kinds": list(kinds)} for folder, kinds in others.items()]
-        print(json.dumps({"folder": str(workspace), "trusted": items, "others": folders}, indent=2, ensure_ascii=False))
+        found = [{"folder": folder, "kinds": list(kinds)} for folder, kinds in others.items()]
+        print(json.dumps({"folder": str(workspace), "trusted": items, "others": found}, indent=2, ensure_ascii=False))
         return 0
     print(f"{workspace}: {kinds_text(trusted) or 'nothing is trusted'}")
     _print_items(trusted)
@@ -115,7 +115,7 @@ def _list(workspace: Path, trusted: Sequence[TrustItem], *, is_json: bool) -> in
 
 
 def _revoke(folder: Path) -> int:
-    if not revoke_trust(folder):
+    if not idle_features(folder).revoke_trust():
         print(f"Nothing that {folder} brings was trusted; `lmtui config trust --list` names the folders where something is.")
         return 0
     print(f"Nothing that {folder} brings is trusted any more: its servers end, and sessions opened from now on do without it.")

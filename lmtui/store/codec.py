@@ -5,22 +5,39 @@ A line is one object: `seq`, `time` (UTC, ISO 8601 with Z), `session`, `kind`, a
 
 from __future__ import annotations
 
+import importlib
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from types import ModuleType
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from lmtui.core import agent_events, budgets, events, instruction_values, model_events
 from lmtui.core.errors import SessionFileError
-from lmtui.core.event_types import EVENT_TYPES
 from lmtui.core.events import Envelope, Event
 from lmtui.core.times import FIRST_YEAR, LAST_YEAR
+from lmtui.registry import features
 
+
+def _events_of(module: ModuleType) -> Iterator[type[Event]]:
+    for each in vars(module).values():
+        if isinstance(each, type) and issubclass(each, Event) and each.kind and each.__module__ == module.__name__:
+            yield each
+
+
+_OF_FEATURES = (importlib.import_module(name) for feature in features() for name in feature.events)
+EVENT_TYPES: tuple[type[Event], ...] = tuple(
+    each
+    for module in (events, agent_events, model_events, budgets, instruction_values, *_OF_FEATURES)
+    for each in _events_of(module)
+)
 _BY_KIND = {event_type.kind: event_type for event_type in EVENT_TYPES}
 
 
 class UnknownKind(SessionFileError):
-    """A line holds an event that this version does not know (a newer lmtui wrote it)."""
+    """A line holds an event that this version does not know (one of a newer lmtui, or of a feature that is gone)."""
 
 
 def encode(envelope: Envelope) -> str:

@@ -379,7 +379,7 @@ def load(path: Path) -> LoadedLog:
                 ) from error
             problems.append(f"line {number} of {path.name} cannot be read and is left out")
     if unknown:
-        problems.append(f"{unknown} events of {path.name} were written by a newer lmtui and are left out")
+        problems.append(f"{unknown} events of {path.name} are left out: a newer lmtui wrote them, or a feature that is gone")
     if events and not isinstance(events[0].event, SessionOpened):
         raise SessionFileError(f"{path} is not a session of lmtui: it does not begin with session_opened")
     return LoadedLog(tuple(events), tuple(problems))

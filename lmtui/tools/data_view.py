@@ -12,7 +12,7 @@ from lmtui.core.messages import MAX_IMAGE_BYTES, Image, sniff
 from lmtui.core.permissions.decide import Access
 from lmtui.core.ports import ToolContext, ToolResult
 from lmtui.core.sanitize import sanitize_line
-from lmtui.tools.tool import Arguments, Tool, WorkspacePath, always, argument, path_argument
+from lmtui.tools.tool import Arguments, Told, Tool, WorkspacePath, always, argument, path_argument
 
 _FORMATS = "JPEG, PNG, GIF and WebP"
 
@@ -136,4 +136,5 @@ DATA_VIEW = Tool(
     subject=lambda arguments: arguments.path,
     title=lambda arguments: arguments.path,
     aliases=("view_data", "csv_head", "read_csv", "data_head", "dataframe", "table_view"),
+    told=Told.SELDOM,
 )

@@ -17,7 +17,7 @@ from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
 from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind, FileContent, GrepMatch
 from lmtui.tools.text import TextFile, binary_kind, decode, describe_change, diff_lines, hunk_count, lines_of
-from lmtui.tools.tool import Arguments, Tool, WorkspacePath, always, argument, path_argument
+from lmtui.tools.tool import Arguments, Told, Tool, WorkspacePath, always, argument, path_argument
 
 _MAX_FILES = 200
 _MAX_MATCHES = 200
@@ -447,4 +447,5 @@ MKDIR = Tool(
     subject=lambda arguments: arguments.path,
     title=lambda arguments: arguments.path,
     aliases=("make_directory", "create_directory", "create_folder"),
+    told=Told.NEVER,
 )

@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
 
 from lmtui.core.errors import ToolError
+from lmtui.core.lenient_json import fit_values
 from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.core.permissions.decide import Access
 from lmtui.core.ports import PreparedCall
 from lmtui.core.subagents import ChildKind
 from lmtui.core.workspace import CommandLimits
+from lmtui.registry import features, load
 from lmtui.tools import (
     data_view,
     delegation,
     edit_file,
-    fetch,
     file_tools,
     git_tools,
     shell,
-    skill,
     task_state_tools,
     todo_tools,
-    wait,
 )
-from lmtui.tools.arguments import check, read_object, signature, unknown_arguments
-from lmtui.tools.tool import Call, Tool
+from lmtui.tools.tool import Call, Told, Tool
 
 ALL_TOOLS: tuple[Tool[Any], ...] = (
     file_tools.READ,
@@ -55,16 +56,12 @@ ALL_TOOLS: tuple[Tool[Any], ...] = (
     task_state_tools.TASK_STATE_GET,
     todo_tools.TODO_SET,
     todo_tools.MANAGE_TASKS,
-    wait.GET_TIME,
-    wait.WAIT,
     delegation.DELEGATE,
     delegation.EXPLORE,
     delegation.DECOMPOSE,
     shell.PYTHON,
-    fetch.FETCH,
     data_view.DATA_VIEW,
-    skill.SKILL,
-    skill.PROMOTE,
+    *(load(place) for feature in features() for place in feature.tools),
     data_view.LOOK,
 )
 _SENDERS = (delegation.DELEGATE, delegation.EXPLORE, delegation.DECOMPOSE)
@@ -90,13 +87,6 @@ _WORKERS: tuple[Tool[Any], ...] = (
     todo_tools.TODO_UPDATE,
     todo_tools.TODO_LIST,
 )
-_UNTOLD = frozenset({  # another one does the same; taken all the same
-    "mkdir", "todo_complete", "todo_list", "task_state_get", "task_reconcile", "task_todo_set", "manage_tasks",
-    "promote_skill",  # told by a skill that names it
-})  # fmt: skip
-SELDOM = frozenset({  # told where the settings or a skill ask for them, taken all the same
-    "python", "fetch", "data_view", "skill", "background",
-})  # fmt: skip
 LEAN_TOOLS: dict[str, tuple[str, ...]] = {
     "read": ("path", "offset"),
     "write": ("path", "content"),
@@ -180,8 +170,9 @@ class ToolRegistry:
     def __init__(self, root: str = "", tools: Sequence[Tool[Any]] = ALL_TOOLS, limits: CommandLimits = CommandLimits()) -> None:
         self._roots = (root.rstrip("/"),) if root.rstrip("/") else ()
         self._tools = tuple(tools)
-        told = tuple(_with_limits(tool.spec(), limits) for tool in self._tools if tool.name not in _UNTOLD)
-        specs = tuple(spec for spec in told if spec.name not in SELDOM)
+        told = tuple(_with_limits(tool.spec(), limits) for tool in self._tools if tool.told is not Told.NEVER)
+        seldom = {tool.name for tool in self._tools if tool.told is Told.SELDOM}
+        specs = tuple(spec for spec in told if spec.name not in seldom)
         sets = {ToolSet.FULL: specs, ToolSet.ALL: told}
         sets |= {ToolSet.LEAN: _lean(specs, LEAN_TOOLS), ToolSet.LONG: _lean(specs, LONG_TOOLS)}
         self._specs = {(name, True): few for name, few in sets.items()}
@@ -224,3 +215,191 @@ class ToolRegistry:
     def _nearest(self, name: str) -> str:
         close = difflib.get_close_matches(name.lower(), self._by_name, n=1, cutoff=0.75)
         return f"; did you mean {self._by_name[close[0]].name}?" if close else ""
+
+
+M = TypeVar("M", bound=BaseModel)
+
+# what models add to any call: words about it, what they expect of it, leftovers of its schema.  None changes what it means
+_DESCRIPTIVE = frozenset({
+    "description", "reason", "reasoning", "explanation", "thought", "thoughts", "thinking", "rationale", "purpose", "comment",
+    "intent", "instruction", "justification", "requires_approval", "security_risk", "task_progress",
+    "output", "result", "required", "properties", "type", "strict",
+})  # fmt: skip
+
+
+def read_object(tool: str, text: str) -> dict[str, object]:
+    """Return the arguments as an object.
+
+    Raw line breaks inside strings and arguments wrapped in a string once more are taken; nothing is guessed.
+
+    Raises:
+        ToolError: they are not one whole JSON object, are nested too deep, or a path, pattern or command in them holds a NUL.
+    """
+    try:
+        value = json.loads(text or "{}", strict=False)
+        if isinstance(value, str):
+            value = json.loads(value, strict=False)
+    except (ValueError, RecursionError) as error:
+        where = getattr(error, "pos", len(text))
+        is_cut = where >= len(text.rstrip()) - 1 or "Unterminated" in str(error)
+        what = "end too early" if is_cut else f"are not JSON (at character {where})"
+        raise ToolError(
+            f"{tool} was not run: its arguments {what}.", "Send the whole call again, with complete JSON."
+        ) from error
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ToolError(f"{tool} was not run: its arguments must be one JSON object.")
+    given = fit_values(tool, value)
+    for key, each in given.items():
+        _refuse_nul(tool, key, each)
+    return given
+
+
+_FREE_TEXT = frozenset({"content", "contents", "file_text", "text", "search", "replace", "old_string", "new_string"})
+
+
+def _refuse_nul(tool: str, key: str, value: object) -> None:
+    """Refuse a path, pattern or command that holds a NUL.
+
+    Raises:
+        ToolError: one does.
+    """
+    if isinstance(value, str) and "\0" in value and key not in _FREE_TEXT:
+        raise ToolError(f"{tool} was not run: {key} holds a NUL character.")
+    if isinstance(value, list):
+        for each in value:
+            _refuse_nul(tool, key, each)
+    if isinstance(value, dict):
+        for name, each in value.items():
+            _refuse_nul(tool, name, each)
+
+
+def check(tool: str, model: type[M], value: dict[str, object], roots: tuple[str, ...] = ()) -> M:
+    """Return checked arguments; paths may begin with one of `roots`.
+
+    Numbers, booleans and lists may come as text.  `unknown_arguments` reports those that the tool does not know.
+
+    Raises:
+        ToolError: one is missing or of the wrong type; the text names each and says what the tool takes.
+    """
+    given, _ = _under_own_names(model, value)
+    try:
+        return model.model_validate(given, context=roots)
+    except ValidationError as error:
+        mended = _mended(given, error)
+        if mended is not None:
+            return check(tool, model, fit_values(tool, mended), roots)
+        problems = "; ".join(_problem(model, each["loc"], each["type"], each["msg"], each["input"]) for each in error.errors())
+        raise ToolError(f"{tool} was not run: {problems}.", f"It takes: {signature(model)}.") from error
+
+
+def unknown_arguments(model: type[BaseModel], value: Mapping[str, object]) -> dict[str, bool]:
+    """Return the names of the arguments without effect, and whether each may have been meant to change what the call does.
+
+    Those inside lists and objects are reported as `items.name`.  A second name for an argument that was given with another
+    value is one of them; nulls are not.
+    """
+    found: dict[str, bool] = {}
+    for name, each in _unknown(model, value):
+        is_meant = name.rpartition(".")[2].lower() not in _DESCRIPTIVE and each not in ("", [], {}, False)
+        found[name] = found.get(name, False) or is_meant
+    return found
+
+
+def _unknown(model: type[BaseModel], value: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    if model.model_config.get("extra") == "allow":
+        return
+    given, unknown = _under_own_names(model, value)
+    yield from ((name, value[name]) for name in unknown)
+    for name, each in given.items():
+        inner = _inner_model(model.model_fields[name].annotation)
+        items = _structure(each, list) if isinstance(each, str) else each
+        items = items if isinstance(items, list) else [items]
+        if inner is not None:
+            objects = (item for item in items if isinstance(item, Mapping))
+            yield from ((f"{name}.{key}", inside) for item in objects for key, inside in _unknown(inner, item))
+
+
+def _inner_model(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for each in get_args(annotation) if (found := _inner_model(each)) is not None), None)
+
+
+def _under_own_names(model: type[BaseModel], value: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:
+    """Return what is given of each argument by its own name, and the names under which nothing was taken."""
+    own = {_folded(alias): name for name, field in model.model_fields.items() for alias in (name, *_aliases(field))}
+    given: dict[str, object] = {}
+    unknown: list[str] = []
+    for name, each in sorted(value.items(), key=lambda pair: pair[0] not in model.model_fields):
+        known = own.get(_folded(name), "")
+        if each is None:
+            continue
+        if known and given.setdefault(known, each) == each:
+            continue
+        unknown.append(name)
+    if model.model_config.get("extra") == "allow":
+        given |= {name: value[name] for name in unknown}
+    return given, unknown
+
+
+def _aliases(field: Any) -> tuple[str, ...]:
+    return tuple(map(str, getattr(field.validation_alias, "choices", ())))
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
+
+
+_STRUCTURES = {"list_type": list, "tuple_type": list, "dict_type": dict, "model_type": dict}
+
+
+def _mended(given: dict[str, object], error: ValidationError) -> dict[str, object] | None:
+    """Return the arguments with those that only came in the wrong type put right, None where none can be."""
+    mended = dict(given)
+    for each in error.errors():
+        name, wanted = str(each["loc"][0]) if each["loc"] else "", _STRUCTURES.get(each["type"])
+        if wanted is None or len(each["loc"]) != 1 or name not in mended:
+            continue
+        value = mended[name]
+        mended[name] = _structure(value, wanted) if isinstance(value, str) else value
+    return mended if mended != given else None
+
+
+def _structure(text: str, kind: type) -> object:
+    """Return the list or object that a text holds, the text where it holds none."""
+    try:
+        value = json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return text
+    return value if isinstance(value, kind) else text
+
+
+def signature(model: type[BaseModel]) -> str:
+    """Return the arguments of a tool in a line: `path (text), offset (integer, optional)`."""
+    properties = model.model_json_schema(by_alias=False).get("properties", {})
+    parts = []
+    for name, field in model.model_fields.items():
+        kind = _kind(properties.get(name, {}))
+        parts.append(f"{name} ({kind})" if field.is_required() else f"{name} ({kind}, optional)")
+    return ", ".join(parts) or "no arguments"
+
+
+def _kind(schema: dict[str, object]) -> str:
+    choices = schema.get("anyOf")
+    kinds = [choice.get("type") for choice in choices] if isinstance(choices, list) else [schema.get("type")]
+    kind = next((str(each) for each in kinds if each and each != "null"), "text")
+    return "text" if kind == "string" else kind
+
+
+def _problem(model: type[BaseModel], place: tuple[int | str, ...], kind: str, message: str, given: object) -> str:
+    name = _own_name(model, str(place[0])) if place else "the arguments"
+    if kind == "missing":
+        return f"{name} is missing"
+    shown = json.dumps(given, ensure_ascii=False, default=str)[:60]
+    return f"{name} is wrong ({message[:1].lower()}{message[1:]}; got {shown})"
+
+
+def _own_name(model: type[BaseModel], given: str) -> str:
+    return next((name for name, field in model.model_fields.items() if given in (name, *_aliases(field))), given)

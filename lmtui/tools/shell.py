@@ -14,7 +14,7 @@ from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.programs import CodeResult
 from lmtui.core.workspace import BackgroundCommand, CommandLimits, ExecResult, FileChange, FileChangeKind
 from lmtui.paths import MOUNT_POINT
-from lmtui.tools.tool import Arguments, Tool, always, argument, below_root
+from lmtui.tools.tool import Arguments, Told, Tool, always, argument, below_root
 
 MIN_TIMEOUT_S, MAX_TIMEOUT_S = 1, 600
 _CODE_TITLE_CHARS = 120
@@ -74,6 +74,7 @@ PYTHON = Tool(
     title=lambda arguments: " ".join(arguments.code.split())[:_CODE_TITLE_CHARS] or "reset",
     preview=_code_preview,
     aliases=("python_exec", "run_python", "execute_python", "pyexe", "ipython", "repl", "python_repl", "code_interpreter"),
+    told=Told.SELDOM,
 )
 
 
@@ -131,6 +132,7 @@ BACKGROUND = Tool(
     title=lambda arguments: f"{arguments.action} {arguments.id} {' '.join(arguments.input.split())}".strip()[:_TITLE_CHARS],
     preview=_background_preview,
     aliases=("bash_output", "task_output", "process"),
+    told=Told.SELDOM,
 )
 
 

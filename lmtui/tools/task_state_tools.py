@@ -23,7 +23,7 @@ from lmtui.core.task_state import (
     shown,
     task_lines,
 )
-from lmtui.tools.tool import Arguments, Tool, always, argument
+from lmtui.tools.tool import Arguments, Told, Tool, always, argument
 
 _MOST_FILES = 10_000  # as far as one answer of the sandbox holds their names
 _BEGIN = "no task state yet; task_state_update begins one, for example with a pattern such as docs/*.md"
@@ -210,6 +210,7 @@ TASK_STATE_GET = Tool(
     subject=lambda _: "",
     title=lambda _: "",
     aliases=("get_task_state", "task_state", "task_get"),
+    told=Told.NEVER,
 )
 TASK_RECONCILE = Tool(
     name="task_reconcile",
@@ -220,4 +221,5 @@ TASK_RECONCILE = Tool(
     subject=lambda arguments: arguments.pattern,
     title=lambda arguments: arguments.pattern,
     aliases=("reconcile_task", "reconcile"),
+    told=Told.NEVER,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, ValidationInfo
@@ -61,6 +62,14 @@ def below_root(path: str, info: ValidationInfo) -> str:
 WorkspacePath = Annotated[str, AfterValidator(below_root)]
 
 
+class Told(Enum):
+    """When the model is told of a tool: always, where the settings or a skill ask for it, or never (another does the same)."""
+
+    ALWAYS = auto()
+    SELDOM = auto()
+    NEVER = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Tool(Generic[A]):
     """One tool.
@@ -72,6 +81,7 @@ class Tool(Generic[A]):
         title: the arguments in a few words, for one line.
         preview: what an approval shows; by default the title.
         aliases: names that other programs use; accepted, never listed.
+        told: when the model is told of it; it can be called all the same.
         read: reads the arguments, where they may be written more freely than as one whole JSON object.
     """
 
@@ -85,6 +95,7 @@ class Tool(Generic[A]):
     preview: Callable[[A, ToolContext], Awaitable[Preview]] | None = None
     aliases: tuple[str, ...] = ()
     read: Callable[[str], dict[str, object]] | None = None
+    told: Told = Told.ALWAYS
 
     def spec(self) -> ToolSpec:
         """Return what the model is told."""

@@ -12,13 +12,12 @@ from lmtui.core.agent_events import (
     AgentFinished,
     AgentStarted,
     BackgroundChanged,
-    JobsChanged,
     PlanDecided,
     PlanProposed,
-    WaitingJob,
     WaitSet,
 )
 from lmtui.core.events import ROOT, Envelope, FilesChanged, FilesRestored, TurnReason, step_id
+from lmtui.core.jobs import JobsChanged, WaitingJob
 from lmtui.core.messages import Role
 from lmtui.core.model_events import VisionChanged
 from lmtui.core.plan import Plan

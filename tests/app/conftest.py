@@ -14,6 +14,7 @@ from lmtui.app.host import Runtime, open_runtime
 from lmtui.config import Config
 from lmtui.core.events import Event, ModelChanged
 from lmtui.core.sessions import Session
+from lmtui.features.jobs.service import WorkspaceJobs
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 
@@ -31,6 +32,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def workspace(tmp_path: Path) -> Path:
     (tmp_path / "work").mkdir()
     return tmp_path / "work"
+
+
+def jobs_of(runtime: Runtime) -> WorkspaceJobs:
+    assert isinstance(runtime.jobs, WorkspaceJobs)
+    return runtime.jobs
 
 
 Serve = Callable[..., Awaitable[ScriptedServer]]

@@ -25,7 +25,7 @@ from lmtui.core.messages import Image, Role
 from lmtui.engine.session import EngineSession
 from lmtui.models.demo_scripts import ScriptedTurn
 from lmtui.store.session_logs import SessionStore
-from tests.app.conftest import DONE, WRITE, Open, Serve, run
+from tests.app.conftest import DONE, WRITE, Open, Serve, jobs_of, run
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
@@ -186,5 +186,5 @@ async def test_a_fork_waits_for_nothing_and_the_original_still_does(open_one: Op
     await session.close()
     states = {each.id: (each.state, each.wakes is not None) for each in runtime.archive.sessions()}
     assert states == {session.id: ("waiting", True), new_id: ("done", False)}
-    await runtime.jobs.close()
+    await jobs_of(runtime).close()
     assert [job.session for job in (await runtime.jobs.read()).records] == [session.id]

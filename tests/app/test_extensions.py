@@ -311,12 +311,12 @@ async def test_a_folders_server_starts_only_after_a_yes_and_another_command_asks
     first = open_one(url)
     await first.new_session()
     assert the_server(first).state is ServerState.WAITING
-    (item,) = first.extensions.trust.waiting()
+    (item,) = first.trust.waiting()
     assert (item.kind, item.source) == ("MCP server", str(workspace / ".mcp.json"))
     assert "paper: python3 paper_server.py" in item.text
-    say(first.extensions.trust, is_trusted=True)
+    say(first.trust, is_trusted=True)
     await reach(first, ServerState.READY)
-    assert not first.extensions.trust.waiting()
+    assert not first.trust.waiting()
     await first.close()
     second = open_one(url)
     await second.new_session()
@@ -326,9 +326,9 @@ async def test_a_folders_server_starts_only_after_a_yes_and_another_command_asks
     third = open_one(url)
     await third.new_session()
     assert the_server(third).state is ServerState.WAITING
-    say(third.extensions.trust, is_trusted=False)
+    say(third.trust, is_trusted=False)
     assert the_server(third).state is ServerState.REFUSED
-    assert [each.text for each in third.extensions.trust.refused()] == ["paper: python3 paper_server.py tools=1"]
+    assert [each.text for each in third.trust.refused()] == ["paper: python3 paper_server.py tools=1"]
 
 
 async def test_a_yes_that_is_taken_back_ends_the_server(workspace: Path, home: Path, open_one: Open, serve: Serve) -> None:
@@ -336,14 +336,14 @@ async def test_a_yes_that_is_taken_back_ends_the_server(workspace: Path, home: P
     (workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"paper": paper()}}))
     runtime = open_one((await serve(DONE)).url)
     await runtime.new_session()
-    say(runtime.extensions.trust, is_trusted=True)
+    say(runtime.trust, is_trusted=True)
     await reach(runtime, ServerState.READY)
-    assert [item.kind for item in runtime.extensions.trust.trusted()] == ["MCP server"]
-    runtime.extensions.trust.revoke()
+    assert [item.kind for item in runtime.trust.trusted()] == ["MCP server"]
+    runtime.trust.revoke()
     await reach(runtime, ServerState.WAITING)
     assert the_server(runtime).tools == ()
     await reach(runtime, ServerState.READY, "own")
-    assert not runtime.extensions.trust.trusted()
+    assert not runtime.trust.trusted()
 
 
 async def test_what_differs_of_the_tools_is_told_until_it_is_taken(
@@ -385,7 +385,7 @@ async def test_the_users_own_server_outside_the_sandbox_is_asked_about_once(
     runtime = open_one((await serve(DONE)).url)
     await runtime.new_session()
     assert the_server(runtime).state is ServerState.WAITING
-    assert "outside the sandbox" in runtime.extensions.trust.waiting()[0].text
+    assert "outside the sandbox" in runtime.trust.waiting()[0].text
     runtime.extensions.mcp.accept("paper")
     assert (await reach(runtime, ServerState.READY)).place == "this machine, no sandbox"
 

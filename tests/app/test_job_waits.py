@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from lmtui.app.host import Runtime
-from lmtui.app.job_serving import new_record
 from lmtui.app.reports import list_sessions
 from lmtui.core.agent_events import WaitSet
 from lmtui.core.jobs import JobKind, JobRecord
 from lmtui.engine.session import EngineSession
+from lmtui.features.jobs.job_table import JobFile
+from lmtui.features.jobs.service import new_record
 from lmtui.models.demo_scripts import ScriptedTurn
-from lmtui.store.job_table import JobFile
 from lmtui.store.summaries import OpenWaits
-from tests.app.conftest import DONE, Open, Serve, run
+from tests.app.conftest import DONE, Open, Serve, jobs_of, run
 
 # A look at the server that is cancelled while it connects may leave its socket to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -56,7 +56,7 @@ async def test_a_wait_whose_wake_was_never_written_gets_it_when_a_scheduler_star
     await one_pass(next_life)
     reopened = await next_life.open_session(session.id)
     assert reopened.sleep.wait is not None
-    await next_life.jobs.close()
+    await jobs_of(next_life).close()
     assert len(await wakes(next_life)) == 1
 
 
@@ -70,7 +70,7 @@ async def test_a_lost_wait_that_is_due_goes_on_at_once(workspace: Path, open_one
             while list_sessions(workspace)[0].state != "done":
                 await asyncio.sleep(0.02)
     finally:
-        await next_life.jobs.stop()
+        await jobs_of(next_life).stop()
     assert task.cancelled()
     assert len(server.requests) == 2
 

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from lmtui.app.host import Runtime
-from lmtui.app.job_serving import new_record
 from lmtui.app.reports import list_sessions, session_events
-from lmtui.core.agent_events import JobsChanged
 from lmtui.core.errors import JobsError, UsageError
 from lmtui.core.events import ModeChanged, Notice, ToolCallFinished, TurnEnded
-from lmtui.core.jobs import JobKind, JobRecord, NewJob
+from lmtui.core.jobs import JobKind, JobRecord, JobsChanged, NewJob
 from lmtui.core.permissions.rules import Mode
 from lmtui.engine.session import EngineSession
+from lmtui.features.jobs.service import new_record
+from lmtui.features.jobs.service import told as jobs_event
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from lmtui.paths import inbox_dir
-from tests.app.conftest import DONE, WRITE, Open, Serve, run
+from tests.app.conftest import DONE, WRITE, Open, Serve, jobs_of, run
 
 # A look at the server that is cancelled while it connects may leave its socket to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -41,7 +41,7 @@ async def serve_until(runtime: Runtime, is_so: Callable[[], bool]) -> None:
                 assert not task.done(), task
                 await asyncio.sleep(0.01)
     finally:
-        await runtime.jobs.stop()
+        await jobs_of(runtime).stop()
 
 
 async def the_job(runtime: Runtime, number: int = 0) -> JobRecord:
@@ -158,7 +158,7 @@ async def test_a_run_that_loses_its_server_goes_on_in_its_session_when_it_is_bac
     await run_without_server(session, "hello")
     await session.close()
     begun = replace(new_record("hello", ""), due=datetime.now(UTC), begun_session=session.id, begun_seq=3, tries=1)
-    await away.jobs.put(begun)
+    await jobs_of(away).put(begun)
     again = await serve(DONE)
     await one_pass(open_one(again.url))
     job = await the_job(away)
@@ -219,7 +219,7 @@ async def test_words_of_the_user_end_the_wait_and_nothing_wakes_it(open_one: Ope
     session = await runtime.new_session()
     await run(session)
     await run(session, "never mind")
-    await runtime.jobs.close()
+    await jobs_of(runtime).close()
     job = await the_job(runtime)
     assert (job.due, job.state) == (None, "done")
     assert "went on before" in job.last_outcome
@@ -256,7 +256,7 @@ async def begun_and_over(runtime: Runtime, turn: str = "go on", **fields: Any) -
     await run(session, turn)
     await session.close()
     record = replace(new_record("go on", ""), due=datetime.now(UTC), begun_session=session.id, begun_seq=seq, attempts=1)
-    await runtime.jobs.put(replace(record, **fields))
+    await jobs_of(runtime).put(replace(record, **fields))
     return session
 
 
@@ -311,7 +311,7 @@ async def test_a_job_with_a_policy_waits_until_its_session_is_closed(
     await one_pass(runtime)
     job = await the_job(runtime)
     assert (job.runs, job.attempts, job.lease) == (0, 0, None)
-    assert (await runtime.jobs.runs.run(job, _nothing)).is_busy
+    assert (await jobs_of(runtime).runs.run(job, _nothing)).is_busy
     await session.close()
     await one_pass(runtime)
     assert (await the_job(runtime)).last_outcome == "done"
@@ -358,7 +358,7 @@ async def test_the_inbox_of_a_trusted_folder_makes_jobs_and_of_another_none(
     (inbox_dir(workspace) / "a.task").write_text("hello from a script")
     careful = open_one(server.url)
     told: list[str] = []
-    careful.jobs.on_problem = told.append
+    jobs_of(careful).on_problem = told.append
     await one_pass(careful)
     assert (await careful.jobs.read()).records == ()
     assert len(told) == 1
@@ -391,7 +391,7 @@ async def test_open_sessions_are_told_of_the_jobs_also_those_that_open_later(ope
     await runtime.jobs.add(NewJob(text="later", schedule="daily 03:00"))
     await one_pass(runtime)
     assert [job.title for job in seen[-1].jobs] == ["later"]
-    assert [job.title for job in runtime.jobs.told().jobs] == ["later"]
+    assert [job.title for job in jobs_event(runtime.jobs.known).jobs] == ["later"]
 
 
 async def test_a_session_that_the_user_opens_while_its_job_runs_stays_open(open_one: Open, serve: Serve) -> None:
@@ -425,7 +425,7 @@ async def test_a_session_that_waits_is_woken_by_the_lmtui_that_has_it_open(open_
         assert (await the_job(other)).lease is None
         await serve_until(holder, lambda: len(server.requests) == 2)
     finally:
-        await other.jobs.stop()
+        await jobs_of(other).stop()
     assert other_serving.cancelled()
     assert next(each.event.status for each in session.history() if isinstance(each.event, TurnEnded)) == "waiting"
 
@@ -443,7 +443,7 @@ async def test_a_session_that_the_user_opens_while_its_job_opens_it_is_the_users
     async def began(*_: object) -> None:
         assert not policy
 
-    running = asyncio.ensure_future(runtime.jobs.runs.run(job, began))
+    running = asyncio.ensure_future(jobs_of(runtime).runs.run(job, began))
     mine = await runtime.open_session(session.id)
     end = await running
     assert end.is_busy is bool(policy)

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
-from lmtui.app.extensions import read_skills
 from lmtui.core.mcp import McpServer, ServerState
 from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.engine.context import system_prompt
 from lmtui.features.mcp.toolbox import search_spec
+from lmtui.features.skills.service import shelf_of
 from lmtui.models.request_encoding import wire_tool
 from lmtui.models.tokens import count_tokens
 from lmtui.tools.registry import ToolRegistry
@@ -22,9 +23,9 @@ def price(specs: tuple[ToolSpec, ...], encoding: str, text: str = "") -> int:
 
 
 @pytest.mark.parametrize("encoding", ["o200k_base", "cl100k_base"])
-async def test_all_that_people_bring_costs_little_as_long_as_it_is_not_used(workspace: object, encoding: str) -> None:
+async def test_all_that_people_bring_costs_little_as_long_as_it_is_not_used(workspace: Path, encoding: str) -> None:
     registry = ToolRegistry()
-    _, _, (skills, _) = await read_skills(workspace)  # type: ignore[arg-type]
+    skills, _ = await shelf_of(workspace, count_tokens).told()
     full = registry.specs(ToolSet.FULL)
     skill = next(spec for spec in registry.specs(ToolSet.ALL) if spec.name == "skill")  # told as soon as there are skills
     bare = price(full, encoding)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.app.extensions import read_skills, shelf_of
 from lmtui.core.events import ApprovalRequested, Envelope, Event, MessageAdded, Outcome, ToolCallFinished
 from lmtui.core.messages import Role, ToolSet
 from lmtui.core.ports import Policy
 from lmtui.core.sessions import Answer
 from lmtui.core.skills import SkillUsed
+from lmtui.features.skills.service import shelf_of
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from lmtui.models.request_encoding import wire_tool
 from lmtui.models.scripted_server import ScriptedServer
@@ -58,7 +58,8 @@ def told(server: ScriptedServer, request: int = -1) -> list[str]:
 
 @pytest.mark.parametrize("encoding", ["o200k_base", "cl100k_base"])
 async def test_all_that_ship_and_the_tool_that_reads_them_cost_little(workspace: Path, encoding: str) -> None:
-    skills, _, (text, _) = await read_skills(workspace)
+    shelf = shelf_of(workspace, count_tokens)
+    skills, (text, _) = await shelf.found(), await shelf.told()
     assert [skill.name for skill in skills] == [
         "document",
         "find-bug",

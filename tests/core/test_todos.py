@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from lmtui.core.errors import ToolError
 from lmtui.core.plan import Plan, Todo, TodoStatus, check_order, cycle_of, needs
-from lmtui.core.todos import MAX_TEXT_CHARS, MAX_TODOS, TodoChange, add_todo, change_todo, drop_todo, set_todos, update_todo
+from lmtui.tools.todo_tools import (
+    MAX_TEXT_CHARS,
+    MAX_TODOS,
+    TodoChange,
+    add_todo,
+    change_todo,
+    drop_todo,
+    set_todos,
+    update_todo,
+)
 
 DONE, PENDING, BEGUN = TodoStatus.COMPLETED, TodoStatus.PENDING, TodoStatus.IN_PROGRESS
 

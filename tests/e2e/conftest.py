@@ -48,11 +48,12 @@ class Program:
         return kept | {"LMTUI_HOME": str(self.home), "PYTHONPATH": str(ROOT), "TERM": "xterm-256color"} | self.environ
 
     async def start(self, *arguments: str, launcher: tuple[str, ...] = ()) -> asyncio.subprocess.Process:
+        return await self.start_python("-m", "lmtui", *arguments, launcher=launcher)
+
+    async def start_python(self, *arguments: str, launcher: tuple[str, ...] = ()) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
             *launcher,
             sys.executable,
-            "-m",
-            "lmtui",
             *arguments,
             cwd=self.workspace,
             env=self.full_environ(),

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.app.job_serving import new_record
 from lmtui.core.jobs import JobRecord
+from lmtui.features.jobs.job_table import JobFile
+from lmtui.features.jobs.service import new_record
 from lmtui.models.demo_scripts import Scenario, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
-from lmtui.store.job_table import JobFile
 
 JOBS = 12
 PATIENCE_S = 90.0

@@ -9,7 +9,7 @@ from lmtui.core.messages import ToolSet
 from lmtui.core.skills import SkillState
 from lmtui.core.window import bytes_by_four
 from lmtui.features.instructions.instruction_files import InstructionFiles
-from lmtui.features.skills.subagent_files import AgentFiles, AgentToolbox, SkillsGuide
+from lmtui.features.skills.service import AgentFiles, AgentToolbox, SkillsGuide
 from lmtui.tools.registry import ToolRegistry
 from tests.trusting import say
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lmtui.features.call_arguments import fitted
-from lmtui.features.call_schema import problems
+from lmtui.json_schema import problems
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.errors import ConfigError
 from lmtui.features.mcp.mcp_config import ServerEntry, ServerFiles, checked_entry, expand, read_servers
-from lmtui.headless.mcp_report import WAIT_S
+from lmtui.features.mcp.service import WAIT_S
 
 
 @pytest.fixture(autouse=True)

@@ -13,9 +13,8 @@ from lmtui.core.events import Envelope, TurnStarted
 from lmtui.core.messages import ToolSet
 from lmtui.core.skills import PromotedTool
 from lmtui.core.window import bytes_by_four
-from lmtui.features.skills.promoted import PromotedTools
-from lmtui.features.skills.promotion import check
-from lmtui.features.skills.service import SkillToolbox
+from lmtui.features.skills.promoted import PromotedTools, check
+from lmtui.features.skills.shelf import SkillToolbox
 from lmtui.tools.registry import ToolRegistry
 
 FORM_FEED = "\x0c"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.prompt_text import PromptFile
-from lmtui.features.instructions.instruction_files import read_front
+from lmtui.features.front_matter import read_front
 from lmtui.features.slash_commands.prompt_files import MarkdownPrompts, commands_trust
 from lmtui.tools.registry import ToolRegistry
 from tests.trusting import say

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.features.skills.allowed_tools import allowed_rules
+from lmtui.features.front_matter import allowed_rules
 from lmtui.features.skills.reader import MAX_DESCRIPTION_CHARS, BrokenSkill, read_skill
 from lmtui.tools.registry import ToolRegistry
 

@@ -10,9 +10,9 @@ from lmtui.core.instruction_values import SKILLS, Instructions
 from lmtui.core.skills import Skill, SkillSource, SkillState
 from lmtui.core.window import bytes_by_four
 from lmtui.features.instructions.instruction_files import InstructionFiles
-from lmtui.features.skills.service import MOST_BODY_TOKENS, MOST_TOLD_TOKENS, SkillShelf
+from lmtui.features.skills.service import SkillsGuide
+from lmtui.features.skills.shelf import MOST_BODY_TOKENS, MOST_TOLD_TOKENS, SkillShelf
 from lmtui.features.skills.skill_folders import MAX_SKILL_BYTES, SkillsTrust
-from lmtui.features.skills.subagent_files import SkillsGuide
 from lmtui.tools.registry import ToolRegistry
 from tests.trusting import say
 

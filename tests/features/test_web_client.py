@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import ToolError
-from lmtui.core.web_pages import Page, read_address
+from lmtui.core.hosts import Page, read_address
 from lmtui.features.web_tools.fetcher import MAX_BYTES, WebClient, to_markdown
 from lmtui.features.web_tools.request import HttpAnswer
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.app.extensions import servers_trust
+from lmtui.app.extensions import idle_features
 from lmtui.cli import run
 from tests.trusting import say
 
@@ -28,7 +28,7 @@ def test_what_people_bring_holds_in_the_demo_once_it_is_trusted(tmp_path: Path, 
     hook = {"type": "command", "command": 'echo \'{"decision": "block", "reason": "no commits today"}\''}
     hooks = {"PreToolUse": [{"matcher": "git_commit", "hooks": [hook]}]}
     (folder / ".lmagent" / "hooks.json").write_text(json.dumps({"hooks": hooks}))
-    say(servers_trust(folder), is_trusted=True)
+    say(idle_features(folder).trust, is_trusted=True)
     assert run(["demo", "--headless", "--workspace", str(folder)]) == 2  # the commit stays open, and that is said
     assert "no commits today" in capsys.readouterr().err
     assert (folder / "slugs" / "__init__.py").exists()

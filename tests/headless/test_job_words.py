@@ -3,8 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from lmtui.commands.extension_commands import job_lines, when_text
-from lmtui.core.jobs import JobRecord, Lease
+from lmtui.core.jobs import JobRecord, Lease, job_lines, when_text
 
 NOW = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
 JOB = JobRecord(id="ab12", text="read the logs", title="Logs", created=NOW, due=NOW + timedelta(hours=1))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.app.extensions import trusted_folders
+from lmtui.app.extensions import idle_features
 from lmtui.config import load_config
 from lmtui.headless.trust_report import EXIT_BLOCKED, report
 from lmtui.store.rule_store import read_trust
@@ -59,10 +59,12 @@ def test_everything_is_shown_trusted_listed_and_taken_back(folder: Folder) -> No
     assert "From now on: 1 MCP server, 1 skill, 1 sub-agent.  From the next session on: 1 setting, 1 hook." in folder.said()
     assert folder.trust() == 0
     assert "All of this is trusted; `lmtui config trust --revoke` takes it back." in folder.said()
-    assert trusted_folders() == {str(folder.path): ("settings", "MCP servers", "hooks", "skills", "sub-agents")}
+    assert idle_features(folder.path).trusted_folders() == {
+        str(folder.path): ("settings", "MCP servers", "hooks", "skills", "sub-agents")
+    }
     assert folder.trust(revoke="") == 0
     assert "Nothing that" in folder.said()
-    assert trusted_folders() == {}
+    assert idle_features(folder.path).trusted_folders() == {}
     assert folder.trust() == EXIT_BLOCKED
 
 
@@ -93,7 +95,7 @@ def test_another_folder_is_taken_back_by_its_path_though_it_is_gone(
     other.trust(yes=True)
     (other.path / ".mcp.json").unlink()
     folder.trust(revoke=str(other.path))
-    assert trusted_folders() == {}
+    assert idle_features(folder.path).trusted_folders() == {}
     (other.path / ".mcp.json").write_text(json.dumps(SERVERS))
     assert other.trust() == EXIT_BLOCKED
 

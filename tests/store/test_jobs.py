@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from lmtui.core.errors import JobsError
 from lmtui.core.jobs import JobKind, JobRecord, Lease, Missed
+from lmtui.features.jobs.job_table import NAMES, JobFile, Presence, Signer, key_file, to_row
 from lmtui.paths import workspace_dir
-from lmtui.store.job_table import NAMES, JobFile, Presence, Signer, key_file, to_row
 
 NOW = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
 

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from lmtui.core.event_types import EVENT_TYPES
-from lmtui.store.codec import decode, encode
+from lmtui.store.codec import EVENT_TYPES, decode, encode
 from tests.fakes import FakeProvider, Rig, answer
 
 RECORDED = Path(__file__).parent / "recorded"

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import SessionFileError
-from lmtui.core.event_types import EVENT_TYPES
 from lmtui.core.events import Envelope, MessageAdded, SessionOpened, SessionRenamed, TurnEnded, TurnReason, TurnStarted
 from lmtui.core.messages import Role, ToolCall, Usage
-from lmtui.store.codec import decode, encode
+from lmtui.store.codec import EVENT_TYPES, decode, encode
 from lmtui.store.session_logs import SessionStore, load, new_session_id
 from lmtui.store.summaries import summaries
 

@@ -6,8 +6,7 @@ import pytest
 
 from lmtui.core.errors import ToolError
 from lmtui.core.ports import PreparedCall
-from lmtui.tools.arguments import check, read_object
-from lmtui.tools.registry import ToolRegistry
+from lmtui.tools.registry import ToolRegistry, check, read_object
 from lmtui.tools.tool import Arguments, argument, path_argument
 from tests.tools.test_files import Bench
 

@@ -6,10 +6,9 @@ from dataclasses import replace
 import pytest
 
 from lmtui.core.errors import ToolError
-from lmtui.core.hosts import HostApproval
+from lmtui.core.hosts import HostApproval, Page, PageAddress
 from lmtui.core.permissions.decide import Access, Effect, Mode, Verdict, decide_all, parse_rule
 from lmtui.core.ports import FeatureServices, ToolResult
-from lmtui.core.web_pages import Page, PageAddress
 from lmtui.tools.registry import ToolRegistry
 from tests.tools.test_files import Bench
 

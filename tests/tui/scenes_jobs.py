@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from lmtui.core.agent_events import JobsChanged, WaitingJob
-from lmtui.core.jobs import JobKind, JobRecord, Lease
+from lmtui.core.jobs import JobKind, JobRecord, JobsChanged, Lease, WaitingJob
 from tests.tui.driving import Driver
 from tests.tui.fakes import START, play_work
 

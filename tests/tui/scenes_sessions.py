@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from lmtui.core import events
-from lmtui.core.agent_events import AgentFinished, AgentStarted, JobsChanged, WaitingJob
+from lmtui.core.agent_events import AgentFinished, AgentStarted
+from lmtui.core.jobs import JobsChanged, WaitingJob
 from lmtui.core.messages import Role
 from lmtui.core.plan import Counter, Plan, PlanStep, Todo, TodoStatus
 from tests.tui.driving import Driver

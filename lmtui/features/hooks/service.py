@@ -18,13 +18,15 @@ from pathlib import Path
 
 import psutil
 
+from lmtui.command_line import FAILURE, OK, TRUST_HINT, WARNING, CheckRow
 from lmtui.core.errors import SandboxError
 from lmtui.core.hooks import HookCall, HookEvent, HookVerdict
 from lmtui.core.permissions.decide import Mode, Verdict
 from lmtui.core.permissions.shell_grammar import outline, unquoted, word_set
 from lmtui.core.programs import Launch, Launcher, Served
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.trust import TrustItem
-from lmtui.features.folder_consent import FolderConsent, FolderContent
+from lmtui.features.folder_consent import FolderConsent, FolderContent, folders_with_yes
 from lmtui.features.hooks.hook_answers import HookResult, together
 from lmtui.features.hooks.hook_config import (
     HookEntry,
@@ -37,7 +39,11 @@ from lmtui.features.hooks.hook_config import (
     payload,
     read_hooks,
 )
+from lmtui.features.service import FeatureHost, SessionServices, WorkspaceExtensions, WorkspaceFeature
+from lmtui.paths import sessions_dir
 from lmtui.plain_files import find_program
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from lmtui.tools.registry import ToolRegistry
 
 MAX_OUTPUT_BYTES, MAX_ERROR_BYTES = 1_048_576, 65_536
 _MOST_READ_BYTES = 16_777_216
@@ -404,3 +410,49 @@ def _left_out(files: HookFiles) -> tuple[str, ...]:
     count, names = len(files.folders), ", ".join(dict.fromkeys(entry.source for entry in files.folders))
     words = ("1 hook", "it", "it is") if count == 1 else (f"{count} hooks", "them", "they are")
     return (_UNTRUSTED.format(count=words[0], files=names, it=words[1], it_is=words[2]),)
+
+
+class HooksService(WorkspaceFeature):
+    """Gives each session the hooks that the files name when it is opened."""
+
+    def __init__(self, host: FeatureHost, extensions: WorkspaceExtensions) -> None:
+        super().__init__(host, extensions)
+        self.trust = (hooks_trust(host.workspace),)
+
+    def equip(self, session: SessionServices, sandbox: WorkspaceSandbox) -> None:
+        """Read the files.  Blocks (three small files)."""
+        if self.host.config.hooks != "on":
+            return
+        workspace = self.host.workspace
+
+        async def lane() -> HookRunner:
+            status = await sandbox.status()
+            return HookRunner(sandbox.launcher if status.has_shell else None, status.folder or str(workspace))
+
+        log = sessions_dir(workspace) / f"{session.session_id}.jsonl"
+        around = HookEnvironment(session.session_id, str(log), str(workspace))
+        found = SessionHooks(workspace, around, lane, os.environ, tools=ToolRegistry().names())
+        if found.problems() or found.has_any:
+            session.features = replace(session.features, hooks=found)
+
+    def problems(self) -> Sequence[str]:
+        """Return what of the files cannot be read."""
+        return read_hooks(self.host.workspace).problems
+
+    def trusted_folders(self) -> Mapping[str, Sequence[str]]:
+        """Return the folders whose hooks run."""
+        return {"hooks": folders_with_yes("hooks")}
+
+    async def check(self, *, is_offline: bool) -> Sequence[CheckRow]:
+        """Name each hook, and what is broken of them."""
+        del is_offline
+        files = await asyncio.to_thread(read_hooks, self.host.workspace)
+        is_trusted = hooks_trust(self.host.workspace).holds(files.digest)
+        problems = (*files.problems, *odd_matchers(files.entries, ToolRegistry().names()))
+        rows = [
+            CheckRow("hooks", OK, f"{each.words}, from {each.source}")
+            if each.is_own or is_trusted
+            else CheckRow("hooks", WARNING, f"waits for your yes: {each.words}, from {each.source}", TRUST_HINT)
+            for each in files.entries
+        ]
+        return rows + [CheckRow("hooks", FAILURE if files.is_unsafe else WARNING, sanitize_line(each)) for each in problems]

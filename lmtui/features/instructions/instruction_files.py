@@ -12,55 +12,26 @@ import asyncio
 import os
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lmtui.core.instruction_values import INSTRUCTIONS, PERSONA, PROFILE, GuidanceSource, Instructions, without_tags
-from lmtui.core.sanitize import sanitize
+from lmtui.command_line import NONE, OK, WARNING, CheckRow
+from lmtui.config import Config
+from lmtui.core.instruction_values import (
+    INSTRUCTIONS,
+    PERSONA,
+    PROFILE,
+    WHOLE_CHARS,
+    GuidanceSource,
+    Instructions,
+    without_tags,
+)
+from lmtui.core.sanitize import sanitize, sanitize_line
+from lmtui.features.front_matter import read_front
+from lmtui.features.service import FeatureHost, WorkspaceExtensions, WorkspaceFeature
+from lmtui.paths import config_dir
 from lmtui.plain_files import NotPlain, list_plain, owner_of, read_plain
-
-_FENCE = "---"
-
-
-@dataclass(frozen=True, slots=True)
-class FrontLines:
-    """What is before the text, keys in small letters, and the text behind it; `problem` where the front has no end."""
-
-    fields: dict[str, str]
-    body: str
-    problem: str = ""
-
-
-def read_front(text: str) -> FrontLines:
-    """Split a text; without a first line of `---` all of it is body."""
-    lines = text.split("\n")
-    if lines[0].rstrip() != _FENCE:
-        return FrontLines({}, text.strip())
-    end = next((number for number, line in enumerate(lines[1:], 1) if line.rstrip() == _FENCE), 0)
-    if not end:
-        return FrontLines({}, text.strip(), "its front matter has no end, a second line of ---")
-    fields: dict[str, str] = {}
-    key = ""
-    for line in lines[1:end]:
-        if line[:1] in (" ", "\t", "-") and key:
-            is_item = line.lstrip().startswith("-")
-            more = _plain(line.strip().removeprefix("-").strip())
-            fields[key] = f"{fields[key]}{', ' if is_item else ' '}{more}".strip(", ")
-            continue
-        name, colon, value = line.partition(":")
-        if colon and name.strip() and not line.startswith("#"):
-            key = name.strip().lower()
-            fields[key] = _plain(value.strip())
-    return FrontLines(fields, "\n".join(lines[end + 1 :]).strip())
-
-
-def _plain(value: str) -> str:
-    """Return a value without the quotes around it, or the signs of a text over several lines."""
-    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
-        return value[1:-1]
-    return "" if value in (">", "|", ">-", "|-") else value
-
 
 NAMES = ("AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md", "GEMINI.md", ".github/copilot-instructions.md", ".cursorrules")
 LOCAL_NAME = "CLAUDE.local.md"
@@ -80,6 +51,8 @@ _UNREAD = (
     ".claude/output-styles", ".claude-plugin", ".codex", ".opencode", "opencode.json", ".aider.conf.yml",
     ".windsurfrules", ".clinerules", ".continue", ".gemini/settings.json", ".cursor/mcp.json", ".vscode/mcp.json",
 )  # fmt: skip
+_UNREAD_HINT = "Of other agents; `lmtui help coming-from` says what is read."
+_PLAIN_HINT = "Put a plain file in its place: links are not followed."
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _IMPORT = re.compile(r"(?:^|(?<=\s))@(\.{0,2}/?[\w][\w./-]*\.\w+)")
 _ABOUT_RULE = "Rules for {about} are in {name}: read it before you work on that."
@@ -271,3 +244,35 @@ def _first(place: _Place, problems: list[str]) -> _FoundFile | None:
         if text:
             return _FoundFile(place.kind, shown, text, is_longer=len(data) > _MAX_BYTES)
     return None
+
+
+class InstructionsService(WorkspaceFeature):
+    """Reads the files for the sessions of a workspace."""
+
+    def __init__(self, host: FeatureHost, extensions: WorkspaceExtensions) -> None:
+        super().__init__(host, extensions)
+        self._files = InstructionFiles(host.workspace, config_dir(), host.count_tokens, own_instructions(host.config))
+        extensions.guide = self._files
+
+    async def check(self, *, is_offline: bool) -> Sequence[CheckRow]:
+        """Return what is read, and what is not."""
+        del is_offline
+        found = await self._files.read(WHOLE_CHARS)
+        names = ", ".join(f"{sanitize_line(source.name)} {source.tokens:,} tokens" for source in found.sources)
+        none = "none; AGENTS.md in this folder would be read"
+        rows = [CheckRow("instructions", OK, names) if names else CheckRow("instructions", NONE, none)]
+        if unread := await asyncio.to_thread(unread_files, self.host.workspace):
+            rows.append(CheckRow("not read", NONE, ", ".join(unread), _UNREAD_HINT))
+        return rows + [CheckRow("instructions", WARNING, sanitize_line(problem), _PLAIN_HINT) for problem in found.problems]
+
+
+def own_instructions(config: Config) -> str:
+    """Return the user's own instructions, and which folders there are next to the workspace."""
+    folders = [
+        f"- {Path(each.removesuffix(':rw')).expanduser().resolve()} ({'writable' if each.endswith(':rw') else 'read-only'})"
+        for each in config.add_dirs
+    ]
+    about = (
+        "You may also use these folders, by their whole paths in tools and commands:\n" + "\n".join(folders) if folders else ""
+    )
+    return "\n\n".join(each for each in (config.append_system_prompt, about) if each)

@@ -6,7 +6,6 @@ looked at again where room is made, as everything is read again then.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 import re
@@ -22,12 +21,11 @@ from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.core.model_events import Compacted
 from lmtui.core.permissions.decide import Access
 from lmtui.core.ports import OutputSink, PreparedCall, Preview, Toolbox, ToolContext, ToolResult
-from lmtui.core.prompt_text import FilledPrompt, PromptFile, TextPart, find_prompt, slash_call
+from lmtui.core.prompt_text import FilledPrompt, PromptFile, PromptFiles, TextPart, slash_call
 from lmtui.core.sanitize import sanitize_line
 from lmtui.features.call_arguments import check_arguments, fitted, read_arguments
 from lmtui.features.mcp.server_pool import McpRoom
 from lmtui.features.mcp.tool_names import argument_hint, server_key, typed_arguments
-from lmtui.features.slash_commands.prompt_files import MarkdownPrompts
 
 _TITLE_CHARS = 80
 
@@ -222,7 +220,7 @@ class AllPrompts:
         is_on: servers are started.
     """
 
-    def __init__(self, files: MarkdownPrompts, room: McpRoom, *, is_on: bool) -> None:
+    def __init__(self, files: PromptFiles, room: McpRoom, *, is_on: bool) -> None:
         self._files, self._room, self._is_on = files, room, is_on
 
     def found(self) -> Sequence[PromptFile]:
@@ -244,7 +242,7 @@ class AllPrompts:
             prompt = next((prompt for prompt in self._room.prompts() if prompt.name == name), None)
             if prompt is not None:
                 return await self._filled(prompt, text.strip(), words)
-        return find_prompt(await asyncio.to_thread(self._files.found), text)
+        return await self._files.read(text)
 
     async def _filled(self, prompt: McpPrompt, typed: str, words: str) -> FilledPrompt:
         said = await self._room.get_prompt(prompt, typed_arguments(prompt, words))

@@ -14,7 +14,7 @@ import yaml
 
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.subagents import AgentDefinition
-from lmtui.features.skills.allowed_tools import allowed_rules
+from lmtui.features.front_matter import allowed_rules
 
 MAX_NAME_CHARS, MAX_DESCRIPTION_CHARS = 64, 1024
 _MAX_FRONT_CHARS = 16_384

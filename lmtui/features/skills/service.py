@@ -1,4 +1,4 @@
-"""The skills of a workspace and its user: which there are, what the model is told about them, what one says when it is read."""
+"""The skills, promoted tools and sub-agents of a workspace and its user, for sessions and for who only asks."""
 
 from __future__ import annotations
 
@@ -6,326 +6,304 @@ import asyncio
 import difflib
 import hashlib
 import importlib
-import itertools
-import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
 from pathlib import Path
 
+from lmtui.command_line import FAILURE, NONE, OK, TRUST_HINT, WARNING, CheckRow
 from lmtui.core.errors import ToolError
-from lmtui.core.events import Envelope, TurnStarted
-from lmtui.core.instruction_values import without_tags
+from lmtui.core.instruction_values import SKILLS, GuidanceSource, Instructions, InstructionSource
 from lmtui.core.messages import ToolSet, ToolSpec
-from lmtui.core.model_events import Compacted
 from lmtui.core.ports import PreparedCall, TokenCounter, Toolbox
-from lmtui.core.sanitize import sanitize, sanitize_line
-from lmtui.core.skills import PROMOTED, PromotedTool, Skill, SkillSource, SkillState, SkillUse
-from lmtui.features.call_arguments import fitted, read_arguments
-from lmtui.features.skills.allowed_tools import allowed_rules
-from lmtui.features.skills.promoted import PromotedCall, PromotedTools
-from lmtui.features.skills.skill_folders import (
-    MAX_SKILL_BYTES,
-    RawSkill,
-    files_beside,
-    places,
-    read_answers,
-    read_beside,
-    skills_in,
-)
-from lmtui.plain_files import NotPlain
+from lmtui.core.sanitize import sanitize_line
+from lmtui.core.skills import PROMOTE_TOOL, Skill, SkillSource, SkillState
+from lmtui.core.subagents import AgentDefinition
+from lmtui.core.trust import TrustItem
+from lmtui.engine.session import EngineSession
+from lmtui.features.folder_consent import FolderConsent, FolderContent, folders_with_yes
+from lmtui.features.service import FeatureHost, SessionServices, WorkspaceExtensions, WorkspaceFeature
+from lmtui.features.skills import skill_folders
+from lmtui.features.skills.shelf import LEAST_TOLD_TOKENS, MOST_TOLD_TOKENS, SkillShelf, SkillToolbox, list_text
+from lmtui.features.skills.skill_folders import SkillFolder
+from lmtui.paths import config_dir
+from lmtui.plain_files import NotPlain, list_plain, read_plain
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from lmtui.tools.registry import ALL_TOOLS, ToolRegistry
+from lmtui.tools.tool import Told
 
-SKILL = "skill"
-_MOST_TOLD_TOKENS = 1_000
-
-
-class SkillToolbox:
-    """Implements `core.ports.Toolbox` over another; in a small set of tools nothing of skills is told."""
-
-    def __init__(self, base: Toolbox, tools: PromotedTools) -> None:
-        self._base, self._tools = base, tools
-        self._is_begun = False
-        self._settled: tuple[ToolSpec, ...] | None = None
-
-    def follow(self, envelope: Envelope) -> None:
-        """Take note of an event of the session."""
-        match envelope.event:
-            case TurnStarted():
-                self._is_begun = True
-            case Compacted():
-                self._settled = None
-            case _:
-                pass
-
-    def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
-        """Return what the model is told about the tools."""
-        base = self._base.specs(tools, sees=sees)
-        if tools not in (ToolSet.FULL, ToolSet.ALL):
-            return base
-        told = self._settled if self._settled is not None else self._promoted()
-        if self._is_begun:
-            self._settled = told
-        every = self._base.specs(ToolSet.ALL, sees=sees) if tools is ToolSet.FULL else ()
-        return (*base, *(spec for spec in every if spec.name == SKILL), *told)
-
-    def prepare(self, name: str, arguments: str) -> PreparedCall:
-        """Check one call; see `core.ports.Toolbox.prepare`."""
-        wanted = name.strip().lower().replace("-", "_")
-        if not wanted.startswith(PROMOTED):
-            return self._base.prepare(name, arguments)
-        tool = self._tools.named(wanted)
-        return PromotedCall(tool, fitted(read_arguments(tool.name, arguments), tool.parameters))
-
-    def _promoted(self) -> tuple[ToolSpec, ...]:
-        """Return the promoted tools as far as there is room; the others are called all the same."""
-        told: list[ToolSpec] = []
-        room = _MOST_TOLD_TOKENS
-        for tool in self._tools.all():
-            room -= tool.tokens if not tool.problem else 0
-            if not tool.problem and room >= 0:
-                told.append(ToolSpec(tool.name, tool.description, tool.parameters))
-        return tuple(told)
+_AGENT_FORM = "It begins with ---, name: and description: lines, and --- again; its instructions follow."
+_HELD_BACK = ((SkillState.WAITING, WARNING, TRUST_HINT), (SkillState.REFUSED, NONE, ""))
 
 
-LEAST_TOLD_TOKENS, MOST_TOLD_TOKENS, MOST_BODY_TOKENS = 300, 3_000, 5_000
+def shelf_of(workspace: Path, count_tokens: TokenCounter) -> SkillShelf:
+    """Return the skills of a workspace and its user."""
+    return SkillShelf(workspace, config_dir(), count_tokens, ToolRegistry().canonical, _form_of)
+
+
+def _form_of(name: str) -> str:
+    """Return how a tool is called that a model is seldom told of."""
+    tool = next((tool for tool in ALL_TOOLS if tool.name == name), None)
+    if tool is None or name == "skill" or (tool.told is not Told.SELDOM and name != PROMOTE_TOOL):
+        return ""
+    spec = tool.spec()
+    return f"There is a tool {spec.name}: {spec.description} Its arguments: {json.dumps(spec.parameters)}"
+
+
+class SkillsService(WorkspaceFeature):
+    """Gives sessions the skills, what the model is told about them, and the tools that they bring."""
+
+    def __init__(self, host: FeatureHost, extensions: WorkspaceExtensions) -> None:
+        super().__init__(host, extensions)
+        workspace, count_tokens = host.workspace, host.count_tokens
+        self._agents = AgentFiles(workspace, config_dir(), count_tokens, ToolRegistry().canonical)
+        self._shelf = shelf_of(workspace, count_tokens)
+        self.trust = (skill_folders.SkillsTrust(workspace), self._agents.trust)
+        extensions.skills, extensions.agents = self._shelf, self._agents
+        told_agents = self._agents if host.config.has_sub_agents else None
+        extensions.guide = SkillsGuide(extensions.guide, self._shelf.told, told_agents)
+        self._toolboxes: dict[str, SkillToolbox] = {}
+
+    async def prepare(self) -> None:
+        """Read the promoted tools."""
+        _ = await asyncio.to_thread(self._shelf.promoted)
+
+    def equip(self, session: SessionServices, sandbox: WorkspaceSandbox) -> None:
+        """Add the promoted tools, and the sub-agents by their names."""
+        del sandbox
+        toolbox = SkillToolbox(AgentToolbox(session.toolbox, self._agents), self._shelf.tools)
+        session.toolbox = self._toolboxes[session.session_id] = toolbox
+
+    def follow(self, session: EngineSession, *, is_ours: bool) -> None:
+        """Let its tools know how far its conversation is."""
+        del is_ours
+        toolbox = self._toolboxes.pop(session.id, None)
+        if toolbox is not None:
+            _ = session.subscribe(toolbox.follow)
+
+    def trusted_folders(self) -> Mapping[str, Sequence[str]]:
+        """Return the folders whose skills or sub-agents may be used."""
+        return {"skills": skill_folders.folders_with_yes(), "sub-agents": folders_with_yes("agents")}
+
+    async def check(self, *, is_offline: bool) -> Sequence[CheckRow]:
+        """Tell how many there are and what they cost; what is broken, or wrong in part, has its own row."""
+        del is_offline
+        return [*await self._skill_rows(), *await self._agent_rows()]
+
+    async def _skill_rows(self) -> list[CheckRow]:
+        skills, (_, tokens) = await self._shelf.found(), await self._shelf.told()
+        tools = self._shelf.promoted()
+        working = {
+            "ready": _names(skills, SkillState.READY),
+            "promoted tools": [tool.name for tool in tools if not tool.problem],
+        }
+        told = ", ".join(f"{len(names)} {kind}" for kind, names in working.items() if names)
+        text = f"{told}; {tokens:,} tokens in each request"
+        rows = [CheckRow("skills", OK, text) if told else CheckRow("skills", NONE, "none")]
+        for state, mark, hint in (*_HELD_BACK, (SkillState.HIDDEN, NONE, "")):
+            if names := _names(skills, state):
+                rows.append(CheckRow("skills", mark, f"{state}: {', '.join(names)}", hint))
+        rows += [CheckRow("skills", FAILURE, skill.problem) for skill in skills if skill.state is SkillState.BROKEN]
+        rows += [
+            CheckRow("skills", WARNING, f"{skill.place}: {'; '.join(skill.warnings)}") for skill in skills if skill.warnings
+        ]
+        return rows + [CheckRow("skills", FAILURE, f"{tool.name}: {tool.problem}") for tool in tools if tool.problem]
+
+    async def _agent_rows(self) -> list[CheckRow]:
+        """Name the sub-agents that are defined; nothing where there are none."""
+        found, (_, tokens) = await self._agents.found(), await self._agents.told(MOST_TOLD_TOKENS // 2)
+        names = {state: ", ".join(each.name for each in found if each.state is state) for state in SkillState}
+        ready = names[SkillState.READY]
+        rows = [CheckRow("sub-agents", OK, f"{ready}; {tokens:,} tokens in each request")] if ready else []
+        rows += [
+            CheckRow("sub-agents", mark, f"{state}: {names[state]}", hint) for state, mark, hint in _HELD_BACK if names[state]
+        ]
+        for each in found:
+            if each.state is SkillState.HIDDEN:
+                rows.append(CheckRow("sub-agents", NONE, f"{each.place} is hidden: {each.problem}"))
+            elif each.problem:
+                rows.append(CheckRow("sub-agents", WARNING, each.problem, _AGENT_FORM))
+            if each.warnings:
+                rows.append(CheckRow("sub-agents", WARNING, f"{each.place}: {'; '.join(each.warnings)}"))
+        return rows
+
+
+def _names(skills: Sequence[Skill], state: SkillState) -> list[str]:
+    return [sanitize_line(skill.name) for skill in skills if skill.state is state]
+
+
+KIND = "sub-agent"
+FOLDERS = (".lmagent/agents", ".claude/agents")
 _READER = "lmtui.features.skills.reader"
-_PROMOTER = "lmtui.features.skills.promotion"
-_DESCRIPTION_CHARS = (1_024, 500, 250, 100)  # as much of each as there is room for in the list
-_HEAD = "Skills; read one that fits with `skill` before you begin:"
-_MORE = "and {count} more: call `skill` without a name"
-_TRUST = "Only the user's yes lets it be read: `lmtui config trust`, or /trust on the screen."
-_WAYS_OUT = {SkillState.WAITING: _TRUST, SkillState.REFUSED: _TRUST}
+_MAX_BYTES, _MOST_FILES = 262_144, 200
+_SHOWN_CHARS = 120
+_HEAD = "Sub-agents with instructions of their own; name one that fits as `agent` in `delegate`, or in a task of `decompose`:"
+_MORE = "and {count} more: a name that there is not lists them all"
+_ARGUMENT = {"type": "string", "description": "a sub-agent of the list"}
+_TRUST = "Only the user's yes lets it be used: `lmtui config trust`, or /trust on the screen."
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    skill: Skill
-    raw: RawSkill
-    body: str = ""
-
-
-class SkillShelf:
-    """Implements `core.skills.Skills`.
+class AgentFiles:
+    """Implements `core.agent_definitions.AgentDefinitions` over the files of a workspace and its user.
 
     Args:
         workspace: the folder in work.
         settings: the user's folder for settings.
         count_tokens: prices what the model is told.
         canonical: returns our name of a tool, raises `ToolError` where there is none.
-        form_of: returns how a tool is called that the model is not told of by itself, an empty text for others.
     """
 
-    def __init__(
-        self,
-        workspace: Path,
-        settings: Path,
-        count_tokens: TokenCounter,
-        canonical: Callable[[str], str],
-        form_of: Callable[[str], str],
-    ) -> None:
-        self._workspace = workspace
-        self._places = places(workspace, settings, Path.home())
-        self._count_tokens, self._canonical, self._form_of = count_tokens, canonical, form_of
-        self._read: dict[tuple[str, str], _Found] = {}
-        self.tools = PromotedTools(workspace, count_tokens)
+    def __init__(self, workspace: Path, settings: Path, count_tokens: TokenCounter, canonical: Callable[[str], str]) -> None:
+        self._places = [
+            *(SkillFolder(SkillSource.FOLDER, workspace, folder, folder) for folder in FOLDERS),
+            SkillFolder(SkillSource.USER, settings / "agents", "", str(settings / "agents")),
+            SkillFolder(SkillSource.USER, Path.home() / FOLDERS[1], "", f"~/{FOLDERS[1]}"),
+        ]
+        self._count_tokens = count_tokens
+        self._parsed = lru_cache(_MOST_FILES)(partial(_parsed, canonical))
+        self.trust = FolderConsent(workspace, "agents", lambda: self._brought(self._of_folder()))
+        self.has_any = False
+        self.problems: tuple[str, ...] = ()
 
-    async def found(self) -> Sequence[Skill]:
-        """Return every skill that is there now, by name."""
-        return [each.skill for each in await asyncio.to_thread(self._look)]
+    async def found(self) -> Sequence[AgentDefinition]:
+        """Return every definition that is there now, by name; what is broken, hidden or waits too."""
+        return await asyncio.to_thread(self._look)
 
-    async def told(self, most_tokens: int = LEAST_TOLD_TOKENS) -> tuple[str, int]:
-        """Return what the model is told about the skills in so many tokens, and what that costs."""
-        ready = [(skill.name, skill.description) for skill in await self.found() if skill.tokens]
+    async def told(self, most_tokens: int) -> tuple[str, int]:
+        """Return what the model is told about them in so many tokens, and what that costs; `has_any` is up to date then."""
+        found = await self.found()
+        ready = [(each.name, each.description) for each in found if each.state is SkillState.READY]
+        self.has_any = bool(ready)
+        self.problems = tuple(each.problem for each in found if each.state is SkillState.BROKEN)
         return list_text(_HEAD, _MORE, ready, most_tokens, self._count_tokens)
 
-    async def listing(self) -> str:
-        """Return every skill that can be read, a line each."""
-        ready = [_line(skill.name, skill.description) for skill in await self.found() if skill.state is SkillState.READY]
-        tools = await asyncio.to_thread(self.promoted)
-        ready += [f"- {tool.name} (a tool): {tool.description}" for tool in tools if not tool.problem]
-        return "\n".join(ready) or "No skills found."
-
-    async def use(self, name: str) -> SkillUse:
-        """Return a skill to be followed.
-
-        Raises:
-            ToolError: there is none of that name, or it may not be read.
-        """
-        found = await asyncio.to_thread(self._named, name)
-        skill = found.skill
-        text = await asyncio.to_thread(self._text, found)
-        return SkillUse(skill.name, text, skill.source, skill.allowed)
-
-    async def read_file(self, name: str, file: str) -> str:
-        """Return a file next to a skill's own, as text.
-
-        Raises:
-            ToolError: it is not there, or not in the skill's folder.
-        """
-        found = await asyncio.to_thread(self._named, name)
-        try:
-            data = await asyncio.to_thread(read_beside, found.raw.place, found.raw.folder, file, MAX_SKILL_BYTES + 1)
-        except (NotPlain, OSError) as error:
-            raise ToolError(f"{file[:100]} of skill {found.skill.name} cannot be read: {error}") from error
-        if data is None:
-            there = ", ".join(await asyncio.to_thread(files_beside, found.raw.place, found.raw.folder)) or "none"
-            raise ToolError(f"skill {found.skill.name} has no file {file[:100]!r}", f"Its files: {sanitize_line(there)}.")
-        if b"\0" in data:
-            raise ToolError(f"{file[:100]} of skill {found.skill.name} is not text")
-        cut = f"\n[cut here: this is its first {MAX_SKILL_BYTES:,} bytes]" if len(data) > MAX_SKILL_BYTES else ""
-        return sanitize(data[:MAX_SKILL_BYTES].decode("utf-8", "replace")) + cut
-
-    def check(self, path: str, text: str, function: str, name: str) -> PromotedTool:
-        """Return what a function of a file would be as a tool."""
-        drafted: PromotedTool = importlib.import_module(_PROMOTER).check(path, text, function, name)
-        return self.tools.priced(drafted)
-
-    def promote(self, tool: PromotedTool) -> None:
-        """Keep a tool that the user said yes to."""
-        self.tools.keep(tool)
-
-    def promoted(self) -> Sequence[PromotedTool]:
-        """Return the tools that were promoted here, by name."""
-        return self.tools.all()
-
-    def remove(self, name: str) -> bool:
-        """Forget a promoted tool."""
-        return self.tools.remove(name)
-
-    def _look(self) -> list[_Found]:
-        answers = read_answers(self._workspace)
-        found: list[_Found] = []
-        first: dict[str, Skill] = {}
-        read: dict[tuple[str, str], _Found] = {}
-        for raw in (raw for place in self._places for raw in skills_in(place)):
-            each = self._one(raw, read)
-            if each.skill.state is SkillState.READY and raw.place.source is SkillSource.FOLDER:
-                each = replace(each, skill=replace(each.skill, state=answers.state_of(raw)))
-            if each.skill.state is SkillState.READY:
-                before = first.setdefault(each.skill.name, each.skill)
-                if before is not each.skill:
-                    problem = f"the one in {before.place} goes before it"
-                    each = replace(each, skill=replace(each.skill, state=SkillState.HIDDEN, problem=problem))
-            if each.skill.state is not SkillState.READY:
-                each = replace(each, skill=replace(each.skill, tokens=0))
-            found.append(each)
-        self._read = read
-        return sorted(found, key=lambda each: (each.skill.name, tuple(SkillSource).index(each.skill.source)))
-
-    def _one(self, raw: RawSkill, read: dict[tuple[str, str], _Found]) -> _Found:
-        """Return a skill as its file has it; what was read before and is the same is not read again."""
-        if raw.data is None:
-            return _Found(_broken(raw, raw.problem), raw)
-        key = (raw.shown, hashlib.sha256(raw.data).hexdigest())
-        found = read[key] = self._read.get(key) or self._fresh(raw, raw.data)
-        return found
-
-    def _fresh(self, raw: RawSkill, data: bytes) -> _Found:
-        reader = importlib.import_module(_READER)
-        try:
-            file = reader.read_skill(data, raw.folder)
-        except reader.BrokenSkill as error:
-            return _Found(_broken(raw, f"line {error.line}: {error}"), raw)
-        allowed, wrong = allowed_rules(file.allowed, self._canonical) if file.allowed is not None else (None, ())
-        skill = Skill(
-            file.name,
-            file.description,
-            raw.place.source,
-            raw.shown,
-            body_tokens=self._count_tokens(file.body),
-            allowed=allowed,
-            warnings=(*file.warnings, *wrong),
+    async def named(self, name: str) -> AgentDefinition:
+        """Return a definition; see `core.agent_definitions.AgentDefinitions.named`."""
+        found, wanted = await self.found(), _key(name)
+        named = sorted(
+            (each for each in found if _key(each.name) == wanted), key=lambda each: each.state is not SkillState.READY
         )
-        return _Found(replace(skill, tokens=self._count_tokens(f"{_line(skill.name, skill.description)}\n")), raw, file.body)
-
-    def _named(self, name: str) -> _Found:
-        wanted = _key(name)
-        found = self._look()
-        named = [each for each in found if _key(each.skill.name) == wanted]
-        ready = next((each for each in named if each.skill.state is SkillState.READY), None)
-        if ready is not None:
-            return ready
+        if named and named[0].state is SkillState.READY:
+            return named[0]
+        names = [each.name for each in found if each.state is SkillState.READY]
+        there = f"There are: {', '.join(names)}." if names else "There are none."
         if named:
-            skill = named[0].skill
-            raise ToolError(
-                f"skill {skill.name} ({skill.place}) cannot be used: {', '.join(filter(None, (skill.state, skill.problem)))}",
-                _WAYS_OUT.get(skill.state, "The user can look: /skill, or `lmtui skills`."),
-            )
-        names = [each.skill.name for each in found if each.skill.state is SkillState.READY]
+            why = named[0].problem or f"{named[0].place} {named[0].state}"
+            raise ToolError(f"the sub-agent {named[0].name} cannot be used: {why}", f"{_TRUST} {there}")
         close = difflib.get_close_matches(wanted, names, n=1)
-        hint = f"Did you mean {close[0]}?" if close else f"There are: {', '.join(names[:40])}."
-        raise ToolError(f"no skill {name[:60]!r}", hint)
+        raise ToolError(f"no sub-agent {name[:60]!r}", f"Did you mean {close[0]}? {there}" if close else there)
 
-    def _text(self, found: _Found) -> str:
-        """Return what the model gets of a skill: its words, its files, and the tools that it names."""
-        skill, raw = found.skill, found.raw
-        body, cut = self._fitting(without_tags(found.body))
-        parts = [f'<skill name="{skill.name}">\n{body}\n</skill>']
-        if cut:
-            parts.append(f"[cut here: {cut:,} more characters; `skill` with file SKILL.md gives all of it]")
-        if files := files_beside(raw.place, raw.folder):
-            where = f" They lie in {raw.place.below}/{raw.folder}." if _is_reachable(raw) else ""
-            parts.append(f"Files of it, read with `skill` and file: {sanitize_line(', '.join(files))}.{where}")
-        parts += self._forms(skill, found.body)
-        if skill.allowed is not None:
-            parts.append(f"Until this turn ends only these tools may be called: {', '.join(skill.allowed) or 'none'}.")
-        return "\n".join(parts)
+    def _look(self) -> list[AgentDefinition]:
+        own = self._of_folder()  # once: what is trusted is what is used
+        brought = self._brought(own)
+        is_trusted = not brought.digest or self.trust.holds(brought.digest)
+        state = SkillState.READY if is_trusted else SkillState.REFUSED if self.trust.refused() else SkillState.WAITING
+        found = [replace(each, state=state) if each.state is SkillState.READY else each for each, _ in own]
+        found += [each for place in self._places if place.source is SkillSource.USER for each, _ in self._in(place)]
+        first: dict[str, AgentDefinition] = {}
+        for number, each in enumerate(found):
+            if each.state is SkillState.READY and (before := first.setdefault(_key(each.name), each)) is not each:
+                found[number] = replace(each, state=SkillState.HIDDEN, problem=f"the one in {before.place} goes before it")
+        return sorted(found, key=lambda each: each.name)
 
-    def _fitting(self, body: str) -> tuple[str, int]:
-        """Return as much of a body as is told, and how many characters are left out."""
-        room = len(body)
-        while (tokens := self._count_tokens(body[:room])) > MOST_BODY_TOKENS:
-            room = min(room - 1, int(room * MOST_BODY_TOKENS / tokens))
-        return (body, 0) if room == len(body) else (body[:room].rstrip(), len(body) - room)
+    def _of_folder(self) -> list[tuple[AgentDefinition, bytes]]:
+        return [each for place in self._places if place.source is SkillSource.FOLDER for each in self._in(place)]
 
-    def _forms(self, skill: Skill, body: str) -> Iterable[str]:
-        """Yield how the tools are called that the skill names and the model is not told of by itself."""
-        named = [rule.partition("(")[0].lower() for rule in skill.allowed or () if not rule.startswith(PROMOTED)]
-        for name in dict.fromkeys((*named, *re.findall(r"`([a-z_]+)`", body))):
-            if form := self._form_of(name):
-                yield form
+    def _in(self, place: SkillFolder) -> Iterator[tuple[AgentDefinition, bytes]]:
+        """Yield what the Markdown files of a place define, each with its bytes.  Blocks; no link in a place is followed."""
+        names = [name for name, kind in list_plain(place.root, place.below) if kind != "folder" and name.endswith(".md")]
+        for name in names[:_MOST_FILES]:
+            shown = sanitize_line(f"{place.shown}/{name}")
+            try:
+                data = read_plain(place.root, "/".join(filter(None, (place.below, name))), _MAX_BYTES + 1) or b""
+            except NotPlain as error:
+                yield _broken(name, shown, f"it was not read: {error}"), b""
+                continue
+            if len(data) > _MAX_BYTES:
+                yield _broken(name, shown, f"it has more than {_MAX_BYTES:,} bytes"), b""
+                continue
+            yield self._parsed(data, name, shown), data
 
-
-def list_text(
-    head: str, more: str, items: Sequence[tuple[str, str]], most_tokens: int, count_tokens: TokenCounter
-) -> tuple[str, int]:
-    """Return a list of names and descriptions in at most so many tokens, and what it costs; `more` counts what is left out."""
-    if not items:
-        return "", 0
-    lines: list[str] = []
-    for chars in _DESCRIPTION_CHARS:
-        lines = [_line(*item, chars) for item in items]
-        text = "\n".join((head, *lines))
-        if (tokens := count_tokens(text)) <= most_tokens:
-            return text, tokens
-    sums = itertools.accumulate(count_tokens(f"{line}\n") for line in lines)
-    most = sum(each <= most_tokens for each in sums)  # about: a text has not the tokens of its lines to the last one
-    for count in range(most, -1, -1):
-        rest = [more.format(count=len(lines) - count)] if count < len(lines) else []
-        text = "\n".join((head, *lines[:count], *rest))
-        tokens = count_tokens(text)
-        if tokens <= most_tokens:
-            return text, tokens
-    return "", 0
+    def _brought(self, own: Sequence[tuple[AgentDefinition, bytes]]) -> FolderContent:
+        whole = [(each, data) for each, data in own if each.state is SkillState.READY]
+        items = tuple(
+            TrustItem(KIND, each.place, sanitize_line(f"{each.name}: {each.description[:_SHOWN_CHARS]}")) for each, _ in whole
+        )
+        marks = (f"{each.place}\0{hashlib.sha256(data).hexdigest()}" for each, data in whole)
+        return FolderContent(
+            items, hashlib.sha256("\0".join(marks).encode("utf-8", "surrogatepass")).hexdigest() if whole else ""
+        )
 
 
-def _broken(raw: RawSkill, why: str) -> Skill:
-    hint = "It begins with ---, name: and description: lines, and --- again."
-    problem = f"{raw.shown}: {why}.  {hint}" if raw.data is not None else f"{raw.shown}: {why}"
-    return Skill(sanitize_line(raw.folder), "", raw.place.source, raw.shown, SkillState.BROKEN, problem=problem)
+class AgentToolbox:
+    """Implements `core.ports.Toolbox` over another: `delegate` has an argument more while there are definitions."""
+
+    def __init__(self, base: Toolbox, agents: AgentFiles) -> None:
+        self._base, self._agents = base, agents
+
+    def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
+        """Return what the model is told about the tools; in a small set nothing of definitions."""
+        specs = self._base.specs(tools, sees=sees)
+        is_told = self._agents.has_any and tools in (ToolSet.FULL, ToolSet.ALL)
+        return tuple(_with_agent(spec) if spec.name == "delegate" else spec for spec in specs) if is_told else specs
+
+    def prepare(self, name: str, arguments: str) -> PreparedCall:
+        """Check one call; see `core.ports.Toolbox.prepare`."""
+        return self._base.prepare(name, arguments)
 
 
-def _line(name: str, description: str, most_chars: int = _DESCRIPTION_CHARS[-1]) -> str:
-    """Return a skill or a sub-agent as the model is told about it."""
-    words = without_tags(description)
-    if len(words) > most_chars:
-        words = f"{words[:most_chars].rsplit(' ', 1)[0]}…"
-    return f"- {name}: {words}"
+def _with_agent(spec: ToolSpec) -> ToolSpec:
+    properties = spec.parameters["properties"]
+    assert isinstance(properties, dict)
+    return replace(spec, parameters={**spec.parameters, "properties": {**properties, "agent": _ARGUMENT}})
 
 
-def _is_reachable(raw: RawSkill) -> bool:
-    """Tell whether commands in the sandbox can read a skill's folder."""
-    return raw.place.source is SkillSource.FOLDER and not raw.place.below.startswith(".lmagent")
+def _parsed(canonical: Callable[[str], str], data: bytes, name: str, shown: str) -> AgentDefinition:
+    reader = importlib.import_module(_READER)
+    try:
+        found: AgentDefinition = reader.read_agent(data, name.removesuffix(".md"), shown, canonical)
+    except reader.BrokenSkill as error:
+        return _broken(name, shown, f"line {error.line}: {error}")
+    return found
+
+
+def _broken(name: str, shown: str, why: str) -> AgentDefinition:
+    return AgentDefinition(
+        sanitize_line(name.removesuffix(".md")), "", shown, state=SkillState.BROKEN, problem=f"{shown}: {why}"
+    )
 
 
 def _key(name: str) -> str:
-    return name.strip().lstrip("/").lower().replace("_", "-").replace(" ", "-")
+    return name.strip().lower().replace("_", "-").replace(" ", "-")
+
+
+# A third of what instructions get, which are counted in characters: a twentieth of the window.
+AGENTS = "sub-agents"
+_TOKENS_PER_CHAR = 1 / 3 / 3.5
+
+
+class SkillsGuide:
+    """Implements `core.guidance.InstructionSource` over another.
+
+    `told` returns the list of skills in at most so many tokens, and its price; `agents`, if any, have half of that room.
+    """
+
+    def __init__(
+        self, base: InstructionSource, told: Callable[[int], Awaitable[tuple[str, int]]], agents: AgentFiles | None = None
+    ) -> None:
+        self._base, self._told, self._agents = base, told, agents
+
+    async def read(self, limit_chars: int) -> Instructions:
+        """Return what is there now."""
+        most_tokens = max(LEAST_TOLD_TOKENS, min(MOST_TOLD_TOKENS, int(limit_chars * _TOKENS_PER_CHAR)))
+        agents, price = await self._agents.told(most_tokens // 2) if self._agents is not None else ("", 0)
+        skills, tokens = await self._told(most_tokens - price)
+        found = await self._base.read(limit_chars)
+        lists = [(name, cost) for name, text, cost in (("skills", skills, tokens), (AGENTS, agents, price)) if text]
+        return replace(
+            found,
+            skills="\n\n".join(filter(None, (skills, agents))),
+            sources=(*found.sources, *(GuidanceSource(SKILLS, *each) for each in lists)),
+            problems=(*found.problems, *(self._agents.problems if self._agents is not None else ())),
+        )

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from lmtui.command_line import OK, TRUST_HINT, WARNING, CheckRow
 from lmtui.commands.table import COMMANDS
-from lmtui.core.prompt_text import PromptFile
+from lmtui.core.prompt_text import FilledPrompt, PromptFile, find_prompt
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.trust import TrustItem
-from lmtui.features.folder_consent import FolderConsent, FolderContent
-from lmtui.features.instructions.instruction_files import read_front
-from lmtui.features.skills.allowed_tools import allowed_rules
+from lmtui.features.folder_consent import FolderConsent, FolderContent, folders_with_yes
+from lmtui.features.front_matter import allowed_rules, read_front
+from lmtui.features.service import FeatureHost, WorkspaceExtensions, WorkspaceFeature
 from lmtui.paths import config_dir
 from lmtui.plain_files import NotPlain, is_plain_folder, list_plain, read_plain
+from lmtui.tools.registry import ToolRegistry
 
 FOLDER_PLACES = (".lmagent/commands", ".claude/commands")
 OWN_PLACE = "commands"
@@ -26,7 +29,7 @@ _SHOWN_CHARS = 120
 
 
 class MarkdownPrompts:
-    """The commands of files; those of servers join them in `mcp_prompts`.
+    """Implements `core.prompt_text.PromptFiles` over files.
 
     Args:
         workspace: the folder.
@@ -51,6 +54,10 @@ class MarkdownPrompts:
             else:
                 known[file.name] = file if file.is_own or is_trusted or not file.commands else replace(file, may_run=False)
         return sorted((*known.values(), *hidden), key=lambda file: (file.name, bool(file.problem)))
+
+    async def read(self, text: str) -> FilledPrompt | None:
+        """Return the prompt that a typed text calls up; see `core.prompt_text.PromptFiles.read`."""
+        return find_prompt(await asyncio.to_thread(self.found), text)
 
     def _checked(self, raw: PromptFile) -> PromptFile:
         if raw.problem:
@@ -149,3 +156,28 @@ def _read(root: Path, path: str, place: str, *, is_own: bool) -> PromptFile:
         problem="" if front.body else "it says nothing",
         warnings=(front.problem,) if front.problem else (),
     )
+
+
+class PromptFilesService(WorkspaceFeature):
+    """The commands of a workspace's files and its user's."""
+
+    def __init__(self, host: FeatureHost, extensions: WorkspaceExtensions) -> None:
+        super().__init__(host, extensions)
+        self._prompts = extensions.prompts = MarkdownPrompts(host.workspace, ToolRegistry().canonical)
+        self.trust = (commands_trust(host.workspace),)
+
+    def trusted_folders(self) -> Mapping[str, Sequence[str]]:
+        """Return the folders whose commands may be run."""
+        return {"commands": folders_with_yes("commands")}
+
+    async def check(self, *, is_offline: bool) -> Sequence[CheckRow]:
+        """Name the commands, and what is wrong with them."""
+        del is_offline
+        prompts = await asyncio.to_thread(self._prompts.found)
+        usable = ", ".join(f"/{file.name}" for file in prompts if not file.problem)
+        rows = [CheckRow("commands", OK, usable)] if usable else []
+        for file in prompts:
+            rows += [CheckRow("commands", WARNING, f"{file.source}: {why}") for why in (file.problem, *file.warnings) if why]
+            waits = CheckRow("commands", WARNING, f"waits for your yes: what {file.source} runs", TRUST_HINT)
+            rows += [] if file.may_run else [waits]
+        return rows

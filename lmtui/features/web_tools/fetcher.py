@@ -14,14 +14,16 @@ import os
 import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 from lmtui.core.errors import ToolError
-from lmtui.core.hosts import HostApproval, is_covered, is_public
+from lmtui.core.hosts import HostApproval, Page, PageAddress, is_covered, is_public, read_address
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.web_pages import Page, PageAddress, read_address
+from lmtui.features.service import SessionServices, WorkspaceFeature
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
 if TYPE_CHECKING:
     from lmtui.features.web_tools.request import HttpAnswer
@@ -243,3 +245,14 @@ def _known(encoding: str) -> str:
 async def _look_up(host: str, port: int) -> list[str]:
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(each[4][0]) for each in found]
+
+
+class WebService(WorkspaceFeature):
+    """Gives each session its way to the web."""
+
+    def equip(self, session: SessionServices, sandbox: WorkspaceSandbox) -> None:
+        """Let it fetch what commands may reach."""
+        del sandbox
+        config = self.host.config
+        web = WebClient(config.network, config.network_hosts, to_markdown)
+        session.features = replace(session.features, web=web)

@@ -193,21 +193,11 @@ class DiffView(VirtualLineView, can_focus=True, inherit_bindings=False):
 
         view: DiffView
 
-        @property
-        def control(self) -> DiffView:
-            """Return the diff."""
-            return self.view
-
     @dataclass
     class HunkChanged(Message):
         """The reader came to another hunk."""
 
         view: DiffView
-
-        @property
-        def control(self) -> DiffView:
-            """Return the diff."""
-            return self.view
 
     def __init__(
         self, split_from: int = SPLIT_FROM_WIDTH, *, heading: Heading | None = None, **options: Unpack[WidgetOptions]

@@ -280,22 +280,12 @@ class FileTree(VirtualLineView, can_focus=True, inherit_bindings=False):
         tree: FileTree
         path: str
 
-        @property
-        def control(self) -> FileTree:
-            """Return the tree."""
-            return self.tree
-
     @dataclass
     class FileChosen(Message):
         """The user wants to see a file."""
 
         tree: FileTree
         path: str
-
-        @property
-        def control(self) -> FileTree:
-            """Return the tree."""
-            return self.tree
 
     @dataclass
     class StatesWanted(Message):

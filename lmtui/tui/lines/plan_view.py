@@ -8,8 +8,9 @@ from datetime import datetime, tzinfo
 from typing import Unpack
 
 from lmtui.core import events
-from lmtui.core.agent_events import BackgroundChanged, JobsChanged, WaitingJob
+from lmtui.core.agent_events import BackgroundChanged
 from lmtui.core.events import Envelope
+from lmtui.core.jobs import JobsChanged, WaitingJob
 from lmtui.core.plan import Counter, PlanStep, TaskState, Todo, TodoStatus
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.task_state import in_tree

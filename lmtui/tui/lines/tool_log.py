@@ -318,11 +318,6 @@ class ToolLog(VirtualLineView, can_focus=True, inherit_bindings=False):
         call_id: str
         agent: str = ROOT
 
-        @property
-        def control(self) -> ToolLog:
-            """Return the log."""
-            return self.log
-
     def __init__(self, zone: tzinfo | None = None, **options: Unpack[WidgetOptions]) -> None:
         super().__init__(LogRows(zone, self.touch), **options)
         self.cursor = RowCursor(self)

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmtui.core.event_types import EVENT_TYPES
 from lmtui.core.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -48,6 +47,7 @@ from lmtui.core.events import (
 from lmtui.core.messages import ImageRef, Role, Usage
 from lmtui.core.plan import Plan
 from lmtui.core.workspace import FileChange, FileChangeKind
+from lmtui.store.codec import EVENT_TYPES
 from lmtui.tui.lines.blocks import UserBlock
 from lmtui.tui.lines.document import Document
 from lmtui.tui.lines.styled_text import plain

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from lmtui.core.agent_events import AgentFinished, AgentStarted, JobsChanged, WaitingJob
+from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.events import Event, PlanChanged
+from lmtui.core.jobs import JobsChanged, WaitingJob
 from lmtui.core.plan import Counter, Plan, PlanStep, TaskState, Todo, TodoStatus
 from lmtui.store.codec import decode, encode
 from lmtui.tui.lines.plan_view import PlanView

@@ -8,7 +8,7 @@ from lmtui.core.errors import ToolError
 from lmtui.core.permissions.decide import Access
 from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.skills import PROMOTE_TOOL, PromotedTool
-from lmtui.tools.tool import Arguments, Tool, WorkspacePath, always, argument, path_argument
+from lmtui.tools.tool import Arguments, Told, Tool, WorkspacePath, always, argument, path_argument
 
 _MAX_SOURCE_BYTES = 262_144
 
@@ -82,6 +82,7 @@ SKILL = Tool(
     subject=lambda arguments: arguments.name,
     title=lambda arguments: f"{arguments.name} {arguments.file}".strip(),
     aliases=("use_skill", "read_skill", "skill_run", "skill_list", "load_skill", "activate_skill"),
+    told=Told.SELDOM,
 )
 PROMOTE = Tool(
     name=PROMOTE_TOOL,
@@ -93,4 +94,5 @@ PROMOTE = Tool(
     title=lambda arguments: f"{arguments.function_name} of {arguments.path}",
     preview=_preview,
     aliases=("promote", "promote_tool"),
+    told=Told.NEVER,
 )

@@ -8,19 +8,41 @@ import json
 import sys
 from pathlib import Path
 
-from lmtui.app.mcp_report import Login, ServersSeen, add_server, entry_of, look_at_servers, reach_of, remove_server, set_choice
-from lmtui.config import Loaded
+from lmtui.command_line import Parser, make_parser, with_report
+from lmtui.config import SANDBOXES
 from lmtui.core.errors import UsageError
-from lmtui.core.mcp import McpServer, ServerState, changes_text
-from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.mcp import McpServer, ServerState
+from lmtui.core.sanitize import sanitize_line
+from lmtui.features.mcp.mcp_config import add_server, entry_of, read_servers, remove_server
+from lmtui.features.mcp.server_trust import Memory, set_choice
+from lmtui.features.mcp.service import BROKEN, WAIT_S, Login, ServersSeen, look_at_servers, state_words
+from lmtui.features.service import CommandCall
 
-WAIT_S = 122.0  # the limit of a start that fetches (npx, uvx), and a little more, so that what it failed of is known
-BROKEN = (ServerState.FAILED, ServerState.ENDED, ServerState.STARTING)
 _SIGNS = {ServerState.READY: "✓", ServerState.OFF: "–", ServerState.REFUSED: "–"}
 
 
-async def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
+def mcp_parser() -> Parser:
+    """Return the parser of `lmtui mcp`."""
+    doc = "List the MCP servers that are named here, started to see their tools, or change your own."
+    parser = make_parser("mcp", doc, "lmtui mcp add time -- uvx mcp-server-time")
+    add = parser.add_argument
+    add("action", nargs="?", choices=("list", "login", "add", "get", "remove", "set"), default="list")
+    add("name", nargs="?", metavar="NAME", help="the server")
+    parser.behind = "server"
+    parser.set_defaults(server=[])
+    add("--url", dest="server_url", metavar="URL", help="add: the address of a server; a program follows --")
+    add("--env", action="append", metavar="NAME=VALUE", help="add: a variable for the program; ${NAME} inserts yours")
+    add("--header", action="append", metavar="NAME=VALUE", help="add: a header for the address")
+    add("--network", dest="server_network", metavar="HOSTS", help="add, set: on, off, or hosts with commas between them")
+    add("--where", choices=("sandbox", "host"), help="set: in the sandbox, or on this machine without one")
+    add("--reset", action="store_true", help="set: back to the server's entry")
+    parser.add_argument("--sandbox", choices=SANDBOXES, help="where the servers run (default: like commands)")
+    return with_report(parser)
+
+
+async def mcp(call: CommandCall) -> int:
     """Print every server; 0 all that are switched on work, 1 one does not, or a file cannot be read."""
+    arguments, workspace = call.arguments, call.workspace.workspace
     if arguments.action in ("add", "get", "remove", "set"):
         return await asyncio.to_thread(_change, workspace, arguments)
     login = None
@@ -28,7 +50,7 @@ async def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace)
         if not arguments.name:
             raise UsageError("no server is named", "Write: lmtui mcp login NAME")
         login = Login(arguments.name, _says_yes)
-    seen = await look_at_servers(workspace, loaded.config, WAIT_S, login)
+    seen = await look_at_servers(call.workspace, WAIT_S, login)
     if login is not None:
         return _told_of_login(seen, login.name)
     if arguments.json:
@@ -46,7 +68,7 @@ def _change(workspace: Path, arguments: argparse.Namespace) -> int:
         raise UsageError("no server is named", f"Write: lmtui mcp {arguments.action} NAME")
     if arguments.action == "get":
         file, entry = entry_of(name, workspace)
-        reach = {key: {"value": value, "from": source} for key, (value, source) in reach_of(name, workspace).items()}
+        reach = {key: {"value": value, "from": source} for key, (value, source) in _reach_of(name, workspace).items()}
         print(json.dumps({"file": str(file), "name": name, "entry": entry, **reach}, indent=2, ensure_ascii=False))
     elif arguments.action == "set":
         _choose(workspace, arguments)
@@ -55,6 +77,12 @@ def _change(workspace: Path, arguments: argparse.Namespace) -> int:
     else:
         print(f"{sanitize_line(name)} is in {add_server(name, _entry(arguments))}; `lmtui mcp list` tries it.")
     return 0
+
+
+def _reach_of(name: str, workspace: Path) -> dict[str, tuple[str, str]]:
+    """Return where a server runs and what it reaches, each with who says so; empty for an address or a broken entry."""
+    written = next((entry for entry in read_servers(workspace).entries if entry.name == name), None)
+    return Memory(workspace, written).entry.reach if written is not None else {}
 
 
 def _entry(arguments: argparse.Namespace) -> dict[str, object]:
@@ -129,17 +157,6 @@ def as_json(server: McpServer) -> dict[str, object]:
         "brings": server.brings,
         "tools": [{"name": tool.name, "description": tool.description, "tokens": tool.tokens} for tool in server.tools],
     }
-
-
-def state_words(server: McpServer) -> str:
-    """Return where a server is, and why."""
-    if server.state is ServerState.READY:
-        brings = f", {server.brings}" if server.brings else ""
-        return f"{pluralize(len(server.tools), 'tool')}, {pluralize(server.tokens, 'token')}{brings}, {server.place}"
-    if server.state is ServerState.STARTING:
-        return f"no answer within {WAIT_S:.0f} s"
-    why = server.problem or changes_text(server.changes)
-    return sanitize_line(f"{server.state}{f': {why}' if why else ''}")
 
 
 def _print(seen: ServersSeen) -> None:

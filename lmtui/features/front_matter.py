@@ -1,14 +1,57 @@
-"""The words of `allowed-tools` as rules: `Read Grep Bash(git:*)` and `Read, Bash(git add *)` are both met in the wild."""
+"""The front of a Markdown file that a user or a folder brings: its fields, and what they allow.  Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from lmtui.core.errors import ToolError, UsageError
 from lmtui.core.permissions.rules import MCP, Effect, Rule, checked, parse_rule
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.skills import PROMOTED
+
+_FENCE = "---"
+
+
+@dataclass(frozen=True, slots=True)
+class FrontLines:
+    """What is before the text, keys in small letters, and the text behind it; `problem` where the front has no end."""
+
+    fields: dict[str, str]
+    body: str
+    problem: str = ""
+
+
+def read_front(text: str) -> FrontLines:
+    """Split a text; without a first line of `---` all of it is body."""
+    lines = text.split("\n")
+    if lines[0].rstrip() != _FENCE:
+        return FrontLines({}, text.strip())
+    end = next((number for number, line in enumerate(lines[1:], 1) if line.rstrip() == _FENCE), 0)
+    if not end:
+        return FrontLines({}, text.strip(), "its front matter has no end, a second line of ---")
+    fields: dict[str, str] = {}
+    key = ""
+    for line in lines[1:end]:
+        if line[:1] in (" ", "\t", "-") and key:
+            is_item = line.lstrip().startswith("-")
+            more = _plain(line.strip().removeprefix("-").strip())
+            fields[key] = f"{fields[key]}{', ' if is_item else ' '}{more}".strip(", ")
+            continue
+        name, colon, value = line.partition(":")
+        if colon and name.strip() and not line.startswith("#"):
+            key = name.strip().lower()
+            fields[key] = _plain(value.strip())
+    return FrontLines(fields, "\n".join(lines[end + 1 :]).strip())
+
+
+def _plain(value: str) -> str:
+    """Return a value without the quotes around it, or the signs of a text over several lines."""
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
+        return value[1:-1]
+    return "" if value in (">", "|", ">-", "|-") else value
+
 
 _WORD = re.compile(r"(?<![^\s,])[^\s,()]+(?:\([^()]*\))?(?![^\s,])")
 _KNOWN_ELSEWHERE = {

@@ -9,24 +9,47 @@ import dataclasses
 import json
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
-from lmtui.app.host import Runtime, open_runtime
-from lmtui.app.job_list import problems
-from lmtui.commands.extension_commands import job_lines, when_text
-from lmtui.config import Loaded
+from lmtui.command_line import Parser, add_common, make_parser, with_report
+from lmtui.config import MODES
 from lmtui.core.errors import UsageError
-from lmtui.core.jobs import JobRecord, Missed, NewJob
+from lmtui.core.jobs import JobRecord, Missed, NewJob, job_lines, when_text
 from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.features.jobs.service import WorkspaceJobs, problems
+from lmtui.features.service import CommandCall, FeatureHost
 
 EXIT_INTERRUPTED = 130
 _SCHEDULES = ("at", "every", "daily", "hourly", "cron")
 
 
-async def submit(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
+def submit_parser() -> Parser:
+    """Return the parser of `lmtui submit`."""
+    parser = make_parser(
+        "submit", "Add a task that runs by itself, now or at its time.", 'lmtui submit "run all tests" --daily 02:30'
+    )
+    add = parser.add_argument
+    add("task", metavar="TASK", help="what to do; - reads it from standard input")
+    add("--at", metavar="TIME", help="once: 2026-05-01T09:00 (Z, +02:00 for other zones), 09:00, 'in 30m'")
+    add("--every", metavar="SPAN", help="repeat: 90s, 30m, 2h, 1d")
+    add("--daily", metavar="HH:MM", help="every day")
+    add("--hourly", metavar=":MM", help="every hour")
+    add("--cron", metavar="FIELDS", help='five fields: "0 9 * * mon-fri"')
+    add("--startup", action="store_true", help="whenever a scheduler starts here")
+    add("--zone", metavar="NAME", help="the time zone of these times, such as Europe/Berlin (default: this machine's)")
+    add("--missed", choices=("run", "skip"), default="run", help="missed runs: run late or skip")
+    add("--mode", choices=MODES, help="permission mode; anything that needs approval is denied")
+    add("--allow", action="append", metavar="RULE", help="allow what matches, for this job")
+    add("--deny", action="append", metavar="RULE", help="forbid what matches, for this job")
+    add("--name", metavar="TITLE", help="title of the job and of its sessions")
+    add("--session", metavar="ID", help="reuse this session for every run (default: a new one)")
+    return with_report(parser)
+
+
+async def submit(call: CommandCall) -> int:
     """Add a job."""
+    arguments = call.arguments
     text = sys.stdin.read() if arguments.task == "-" else arguments.task
     wanted = NewJob(
         text=text,
@@ -39,9 +62,9 @@ async def submit(workspace: Path, loaded: Loaded, arguments: argparse.Namespace)
         deny=tuple(arguments.deny or ()),
         missed=Missed(arguments.missed),
     )
-    async with _opened(workspace, loaded) as runtime:
-        record = await runtime.jobs.add(wanted)
-        is_scheduled = await asyncio.to_thread(runtime.jobs.is_scheduled)
+    async with call.open_host() as host:
+        record = await host.jobs.add(wanted)
+        is_scheduled = await asyncio.to_thread(host.jobs.is_scheduled)
     if arguments.json:
         _print_json([record])
     else:
@@ -64,22 +87,31 @@ def schedule_of(arguments: argparse.Namespace) -> str:
     return given[0] if given else ""
 
 
-async def jobs(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
+def jobs_parser() -> Parser:
+    """Return the parser of `lmtui jobs`."""
+    parser = make_parser("jobs", "List the jobs of a workspace, or change one.", "lmtui jobs pause 3fa2b1c0")
+    parser.add_argument("action", nargs="?", choices=("list", "run", "pause", "resume", "remove"), default="list")
+    parser.add_argument("id", nargs="?", metavar="ID", help="a job's id, a unique end of it, or its title")
+    return with_report(parser)
+
+
+async def jobs(call: CommandCall) -> int:
     """List the jobs, or change one."""
-    async with _opened(workspace, loaded) as runtime:
+    arguments = call.arguments
+    async with call.open_host() as host:
         if arguments.action != "list":
             if not arguments.id:
                 raise UsageError(f"which job shall be {_DONE[arguments.action]}?", "`lmtui jobs` lists them with their ids.")
             change = {
-                "run": runtime.jobs.run_now,
-                "pause": runtime.jobs.pause,
-                "resume": runtime.jobs.resume,
-                "remove": runtime.jobs.remove,
+                "run": host.jobs.run_now,
+                "pause": host.jobs.pause,
+                "resume": host.jobs.resume,
+                "remove": host.jobs.remove,
             }[arguments.action]
             record = await change(arguments.id)
             print(f"{_DONE[arguments.action]}: {record.id}  {record.title}", file=sys.stderr)
             return 0
-        read = await runtime.jobs.read()
+        read = await host.jobs.read()
     for problem in problems(read):
         print(problem, file=sys.stderr)
     if arguments.json:
@@ -93,24 +125,33 @@ async def jobs(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -
 _DONE = {"run": "due now", "pause": "paused", "resume": "resumed", "remove": "removed"}
 
 
-async def scheduler(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
+def scheduler_parser() -> Parser:
+    """Return the parser of `lmtui scheduler`."""
+    parser = make_parser("scheduler", "Run jobs at their time, without a screen, until stopped.", "lmtui scheduler --once")
+    parser.add_argument("--once", action="store_true", help="run what is due now, then end")
+    parser.add_argument("--interval-s", type=float, metavar="N", help="check jobs at least every N seconds")
+    add_common(parser)
+    return parser
+
+
+async def scheduler(call: CommandCall) -> int:
     """Run what is due until it is stopped, or with `--once` what is due now."""
-    async with _opened(workspace, loaded) as runtime:
-        runtime.jobs.on_problem = lambda text: print(f"lmtui: {sanitize_line(text)}", file=sys.stderr, flush=True)
-        teller = _Teller((await runtime.jobs.read()).records)
-        _ = runtime.jobs.follow_changes(teller.take)
+    arguments = call.arguments
+    async with call.open_host() as host:
+        jobs = _jobs_of(host)
+        jobs.on_problem = lambda text: print(f"lmtui: {sanitize_line(text)}", file=sys.stderr, flush=True)
+        teller = _Teller((await jobs.read()).records)
+        _ = jobs.follow_changes(teller.take)
         with _stopping() as stopped:
-            serving = asyncio.ensure_future(
-                runtime.jobs.serve(until_empty=arguments.once, interval_s=arguments.interval_s or 0.0)
-            )
+            serving = asyncio.ensure_future(jobs.serve(until_empty=arguments.once, interval_s=arguments.interval_s or 0.0))
             stop = asyncio.ensure_future(stopped.wait())
             await asyncio.wait({serving, stop}, return_when=asyncio.FIRST_COMPLETED)
             is_stopped = not serving.done()
-            await runtime.jobs.stop()
+            await jobs.stop()
             stop.cancel()
         if not is_stopped:
             serving.result()
-        print(teller.end_words((await runtime.jobs.read()).records, is_stopped=is_stopped), file=sys.stderr, flush=True)
+        print(teller.end_words((await jobs.read()).records, is_stopped=is_stopped), file=sys.stderr, flush=True)
     return EXIT_INTERRUPTED if is_stopped else 0
 
 
@@ -167,13 +208,9 @@ def _stopping() -> Iterator[asyncio.Event]:
             loop.remove_signal_handler(number)
 
 
-@contextlib.asynccontextmanager
-async def _opened(workspace: Path, loaded: Loaded) -> AsyncIterator[Runtime]:
-    runtime = open_runtime(workspace, loaded.config, is_attended=False, writes_log=True)
-    try:
-        yield runtime
-    finally:
-        await runtime.close()
+def _jobs_of(host: FeatureHost) -> WorkspaceJobs:
+    assert isinstance(host.jobs, WorkspaceJobs)
+    return host.jobs
 
 
 def _print_json(records: Sequence[JobRecord]) -> None:
@@ -183,6 +220,3 @@ def _print_json(records: Sequence[JobRecord]) -> None:
 
 def _json_value(value: object) -> str:
     return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else str(value)
-
-
-COMMANDS = {"submit": submit, "jobs": jobs, "scheduler": scheduler}

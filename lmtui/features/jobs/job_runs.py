@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
-from typing import Protocol
 
-from lmtui.config import Config
 from lmtui.core.errors import Fault, LmtuiError, ProviderError
 from lmtui.core.events import ROOT, Envelope, MessageAdded, ModeChanged, TurnEnded, TurnReason
 from lmtui.core.jobs import JobKind, JobRecord
@@ -15,6 +12,7 @@ from lmtui.core.permissions.rules import Effect, Mode, Rule, parse_rule
 from lmtui.core.ports import Policy
 from lmtui.engine.session import EngineSession
 from lmtui.features.jobs.scheduler import Began, RunEnd
+from lmtui.features.service import FeatureHost
 from lmtui.store.session_logs import SessionStore
 
 _GO_ON = "lmtui was stopped while you worked on this. Look at what is done already, then go on with the task."
@@ -22,49 +20,10 @@ _SERVER_IS_BACK = "The model server was away for a while. Look at what is done a
 _AWAY = frozenset({Fault.UNREACHABLE, Fault.LOADING, Fault.BUSY})
 
 
-class JobServers(Protocol):
-    """What a run asks of the model servers."""
-
-    async def silent(self) -> str:
-        """Return the address in use where nothing answers there, else an empty string."""
-
-
-class JobHost(Protocol):
-    """What a run needs of the host."""
-
-    config: Config
-
-    @property
-    def servers(self) -> JobServers:
-        """Return what is asked whether a model server is there."""
-
-    @property
-    def workspace(self) -> Path:
-        """Return the folder."""
-
-    async def new_session(self, policy: Policy | None = None) -> EngineSession:
-        """Open a fresh session with its own policy."""
-
-    async def open_session(self, session_id: str, policy: Policy | None = None) -> EngineSession:
-        """Open an earlier session with its own policy."""
-
-    def is_open(self, session_id: str) -> bool:
-        """Tell whether this process has a session open."""
-
-    def take_server_of(self, session_id: str) -> None:
-        """Use the server that a session used last, where none is named."""
-
-    async def choose_server(self) -> str:
-        """Take the first server found, where none was chosen."""
-
-    async def require_sandbox(self) -> None:
-        """Start the sandbox that the settings name."""
-
-
 class JobRuns:
     """Runs jobs on a host; `running` are the jobs under way by the session they run in."""
 
-    def __init__(self, host: JobHost) -> None:
+    def __init__(self, host: FeatureHost) -> None:
         self._host = host
         self._own: set[str] = set()
         self.running: dict[str, JobRecord] = {}

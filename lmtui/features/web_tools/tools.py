@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Literal
 
 from lmtui.core.errors import ToolError
+from lmtui.core.hosts import Page, read_address
 from lmtui.core.messages import Image, sniff
 from lmtui.core.permissions.decide import Access
 from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.sanitize import sanitize, sanitize_line
-from lmtui.core.web_pages import Page, read_address
-from lmtui.tools.tool import Arguments, Tool, argument
+from lmtui.tools.tool import Arguments, Told, Tool, argument
 
 SHOWN_CHARS = 20_000
 
@@ -86,4 +86,5 @@ FETCH = Tool(
     title=lambda arguments: sanitize_line(arguments.url),
     preview=_preview,
     aliases=("web_fetch", "webfetch", "fetch_url", "http_get", "browse", "open_url", "read_url"),
+    told=Told.SELDOM,
 )

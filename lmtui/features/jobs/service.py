@@ -1,0 +1,504 @@
+"""The jobs of a workspace: added, listed, changed, run while this process lives, and told to whoever listens."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import os
+import secrets
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+
+from lmtui.core.agent_events import WaitSet
+from lmtui.core.errors import JobsError, UsageError
+from lmtui.core.events import ROOT, Envelope, Event, Level, Notice, TurnStarted
+from lmtui.core.jobs import (
+    MAX_TEXT_CHARS,
+    MAX_TITLE_CHARS,
+    JobKind,
+    JobRecord,
+    JobsChanged,
+    JobsRead,
+    NewJob,
+    WaitingJob,
+    shown_schedule,
+)
+from lmtui.core.permissions.rules import Mode
+from lmtui.core.sanitize import sanitize_line
+from lmtui.core.times import as_utc, zone_of
+from lmtui.engine.session import EngineSession
+from lmtui.features.jobs.inbox_folder import InboxFolder
+from lmtui.features.jobs.job_runs import JobRuns, job_policy
+from lmtui.features.jobs.job_table import JobFile, Presence
+from lmtui.features.jobs.leases import Owner
+from lmtui.features.jobs.scheduler import Parts, Scheduler
+from lmtui.features.jobs.schedules import first_time, read_schedule, schedule_text
+from lmtui.features.service import FeatureHost, WorkspaceExtensions, WorkspaceFeature
+from lmtui.paths import inbox_dir
+from lmtui.store.session_logs import SessionStore
+from lmtui.store.summaries import OpenWaits, open_wait
+
+
+def told(records: Sequence[JobRecord]) -> JobsChanged:
+    """Return the jobs as the plan panel shows them: those that run or will."""
+    shown = [each for each in records if each.lease or each.due]
+    return JobsChanged(jobs=tuple(WaitingJob(each.id, each.title, shown_schedule(each), shown_time(each)) for each in shown))
+
+
+def shown_time(job: JobRecord) -> datetime | None:
+    """Return the time that is next to a job, None where it is paused."""
+    return job.last_run if job.lease is not None else job.next_time if job.is_enabled else None
+
+
+def problems(read: JobsRead) -> list[str]:
+    """Return what the user is told about a table: jobs that are not theirs, a file that was put aside."""
+    return [
+        *([foreign_text(read.foreign)] if read.foreign else []),
+        *([f"the jobs in .lmagent/index.db could not be read; the file is now {read.set_aside}"] if read.set_aside else []),
+    ]
+
+
+def foreign_text(count: int) -> str:
+    """Return what the user is told about jobs that are not theirs."""
+    what, verbs = ("1 job", ("was", "does")) if count == 1 else (f"{count} jobs", ("were", "do"))
+    return f"{what} in .lmagent/index.db {verbs[0]} not added by your lmtui in this folder, and {verbs[1]} not run"
+
+
+class WorkspaceJobs(WorkspaceFeature):
+    """Implements `core.jobs.Jobs`; what changes and what goes wrong is told to the sessions that are open.
+
+    `on_problem` gets a line for the user.
+    """
+
+    def __init__(self, host: FeatureHost, extensions: WorkspaceExtensions) -> None:
+        super().__init__(host, extensions)
+        extensions.jobs = self
+        self.runs = JobRuns(host)
+        self.on_problem: Callable[[str], None] = self._notice
+        self._table = JobFile(host.workspace)
+        self._waits = SessionWaits(self, host.workspace)
+        self._scheduler: Scheduler | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._listeners: list[Callable[[Sequence[JobRecord]], None]] = []
+        self.known: Sequence[JobRecord] = ()
+        self._problems: list[str] = []
+
+    def follow(self, session: EngineSession, *, is_ours: bool) -> None:
+        """Show a session that opens the jobs, and let what it waits for wake it."""
+        if self.known:
+            session.emit(told(self.known))
+        if is_ours:
+            self._waits.follow(session)
+
+    def let_go(self, session_id: str) -> bool:
+        """Give a session that a job works in to the user."""
+        return self.runs.let_go(session_id)
+
+    def is_scheduled(self) -> bool:
+        """Tell whether a scheduler, this process's or another's, runs what is due.  Blocks (disk)."""
+        return Presence(self.host.workspace).is_anyone()
+
+    async def read(self) -> JobsRead:
+        """Return all jobs, oldest first."""
+        return await asyncio.to_thread(self._table.read)
+
+    async def add(self, wanted: NewJob) -> JobRecord:
+        """Add a job and return it."""
+        record = await asyncio.to_thread(checked_job, wanted, self.host.workspace)
+        _ = await self.put(record)
+        return record
+
+    async def put(self, record: JobRecord) -> bool:
+        """Add a job as it is; False where one of its source is there already."""
+        is_new = await asyncio.to_thread(self._table.add, record)
+        self._wake()
+        return is_new
+
+    async def run_now(self, job_id: str) -> JobRecord:
+        """Make a job due now, whatever its schedule."""
+        now = datetime.now(UTC)
+        return await self._change_one(
+            job_id, lambda job: replace(job, due=now, is_enabled=True, attempts=0, tries=0, again=None)
+        )
+
+    async def pause(self, job_id: str) -> JobRecord:
+        """Let a job run no more until it is resumed."""
+        return await self._change_one(job_id, lambda job: replace(job, is_enabled=False))
+
+    async def resume(self, job_id: str) -> JobRecord:
+        """Let a paused job run again at its next time; times that passed meanwhile do not count."""
+        return await self._change_one(job_id, resumed)
+
+    async def remove(self, job_id: str) -> JobRecord:
+        """Remove a job; of a wait a mark stays, so that it is not made again when its session is opened."""
+        record = find_job((await self.read()).records, job_id)
+        if record.kind is JobKind.WAKE:
+            return await self._change_one(record.id, lambda job: replace(job, due=None, last_outcome="removed"))
+        _ = await asyncio.to_thread(self._table.remove, record.id)
+        self._wake()
+        return record
+
+    async def change(self, change: Callable[[Sequence[JobRecord]], Iterable[JobRecord]]) -> None:
+        """Change the table in one transaction."""
+        if await asyncio.to_thread(self._table.change, change):
+            self._wake()
+
+    def follow_changes(self, listener: Callable[[Sequence[JobRecord]], None]) -> Callable[[], None]:
+        """Call `listener` with all jobs whenever they change."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    async def serve(self, *, until_empty: bool = False, interval_s: float = 0.0) -> None:
+        """Run what is due until this is cancelled, or with `until_empty` until nothing is any more.
+
+        Raises:
+            JobsError: this process does that already.
+        """
+        if self._task is not None:
+            raise JobsError("this process runs jobs already")
+        self._task = asyncio.current_task()
+        presence = Presence(self.host.workspace)
+        entering = asyncio.ensure_future(asyncio.to_thread(presence.enter))
+        try:
+            is_first = await asyncio.shield(entering)
+            await self._waits.recover()
+            self._scheduler = self._make_scheduler(interval_s)
+            await self._scheduler.work(until_empty=until_empty, is_first=is_first)
+        finally:
+            self._scheduler = self._task = None
+            await asyncio.wait({entering})  # who is cancelled while it enters has to leave as well
+            presence.leave()
+
+    async def stop(self) -> None:
+        """Stop running jobs; what ran is run again by whoever comes next."""
+        task = self._task
+        if task is not None and task is not asyncio.current_task():
+            task.cancel()
+            await asyncio.wait({task})
+
+    async def close(self) -> None:
+        """Write down what is waited for, and let go of the table."""
+        await self.stop()
+        await self._waits.settle()
+        await asyncio.to_thread(self._table.close)
+
+    def _emit(self, event: Event) -> None:
+        for session in self.host.sessions:
+            if not session.is_closed:
+                session.emit(event)
+
+    def _notice(self, text: str) -> None:
+        self._emit(Notice(level=Level.WARNING, text=text))
+
+    def _wake(self) -> None:
+        """Look at the table now."""
+        if self._scheduler is not None:
+            self._scheduler.wake()
+
+    def _make_scheduler(self, interval_s: float) -> Scheduler:
+        clock, loop = SystemClock(), asyncio.get_running_loop()
+
+        def say(text: str) -> None:
+            self.on_problem(text)
+
+        def say_soon(text: str) -> None:
+            _ = loop.call_soon_threadsafe(say, text)
+
+        parts = Parts(
+            table=self._table,
+            run=self.runs.run,
+            clock=clock,
+            me=this_process(),
+            is_alive=is_alive,
+            new_token=lambda: secrets.token_hex(8),
+            may_take=self.runs.may_take,
+            inbox=InboxFolder(
+                inbox_dir(self.host.workspace),
+                self._add_from_inbox,
+                lambda: self.host.config.inbox == "on",
+                say_soon,
+                clock.mono_s,
+            ),
+            on_change=self._changed,
+            on_problem=say,
+            interval_s=lambda: interval_s or self.host.config.scheduler_interval_s,
+        )
+        return Scheduler(parts)
+
+    def _add_from_inbox(self, text: str, source: str) -> None:
+        _ = self._table.add(replace(new_record(text, ""), due=datetime.now(UTC), source=source))
+
+    def _changed(self, read: JobsRead) -> None:
+        self.known = read.records
+        found = problems(read)
+        for problem in found:
+            if problem not in self._problems:
+                self.on_problem(problem)
+        self._problems = found
+        self._emit(told(read.records))
+        for listener in tuple(self._listeners):
+            listener(read.records)
+
+    async def _change_one(self, job_id: str, change: Callable[[JobRecord], JobRecord]) -> JobRecord:
+        def work(records: Sequence[JobRecord]) -> list[JobRecord]:
+            return [change(find_job(records, job_id))]
+
+        changed = await asyncio.to_thread(self._table.change, work)
+        if not changed:
+            raise _no_job(job_id)
+        self._wake()
+        return changed[0]
+
+
+def find_job(records: Sequence[JobRecord], wanted: str) -> JobRecord:
+    """Return the job of an id, or of a unique end of one, or of a title.
+
+    Raises:
+        JobsError: none or several match.
+    """
+    wanted = wanted.strip()
+    exact = [each for each in records if wanted in (each.id, each.title)]
+    found = exact or [each for each in records if wanted and each.id.endswith(wanted)]
+    if len(found) != 1:
+        raise _no_job(wanted, is_several=bool(found))
+    return found[0]
+
+
+def _no_job(wanted: str, *, is_several: bool = False) -> JobsError:
+    what = "several jobs are" if is_several else "no job is"
+    return JobsError(f"{what} called {wanted[:60]!r} here", "`lmtui jobs` lists them.")
+
+
+class SessionWaits:
+    """Keeps the jobs in line with what the open sessions wait for.
+
+    Args:
+        jobs: where the jobs are.
+        workspace: where the sessions are.
+    """
+
+    def __init__(self, jobs: WorkspaceJobs, workspace: Path) -> None:
+        self._jobs = jobs
+        self._open_waits = OpenWaits(workspace)
+        self._waiting: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._order = asyncio.Lock()
+
+    def follow(self, session: EngineSession) -> None:
+        """Watch a session of ours; one that waits already has its job, or gets it."""
+        session.subscribe(lambda envelope: self._take(session, envelope))
+        last = open_wait(reversed(session.history())) if session.sleep.wait is not None else None
+        if last is not None:
+            self._take(session, last)
+
+    async def recover(self) -> None:
+        """Give the sessions that wait and that nobody has open their jobs, where a kill came before those were written."""
+        try:
+            found = await asyncio.to_thread(self._open_waits.look)
+            records = (await self._jobs.read()).records if found else ()
+            for wait in found:
+                record = wake_job(wait.session_id, wait.event, wait.seq)
+                begun = (each for each in records if each.begun_session == wait.session_id and each.begun_seq < wait.seq)
+                running = next(begun, None)
+                _ = await self._jobs.put(record.with_policy_of(running) if running is not None else record)
+            await asyncio.to_thread(self._open_waits.remember)
+        except JobsError as error:
+            self._jobs.on_problem(error.full_text())
+
+    async def settle(self) -> None:
+        """Wait until all is written."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _take(self, session: EngineSession, envelope: Envelope) -> None:
+        event = envelope.event
+        if event.agent != ROOT:
+            return
+        if isinstance(event, WaitSet):
+            self._waiting.add(session.id)
+            running = self._jobs.runs.running.get(session.id)
+            record = wake_job(session.id, event, envelope.seq)
+            self._spawn(self._set(record.with_policy_of(running) if running is not None else record))
+        elif isinstance(event, TurnStarted) and session.id in self._waiting:
+            self._waiting.discard(session.id)
+            self._spawn(self._over(session.id))
+
+    async def _set(self, record: JobRecord) -> None:
+        _ = await self._jobs.put(record)
+
+    async def _over(self, session_id: str) -> None:
+        def end(records: Sequence[JobRecord]) -> Iterator[JobRecord]:
+            for each in records:
+                if each.kind is JobKind.WAKE and each.session == session_id and each.due is not None and each.lease is None:
+                    yield replace(each, due=None, last_outcome="over: the session went on before")
+
+        await self._jobs.change(end)
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(self._in_order(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _in_order(self, work: Coroutine[None, None, None]) -> None:
+        async with self._order:
+            try:
+                await work
+            except JobsError as error:
+                self._jobs.on_problem(error.full_text())
+
+
+def wake_job(session_id: str, event: WaitSet, seq: int) -> JobRecord:
+    """Return the job that wakes a session, one for each wait: its source names the session and the event's place in the log."""
+    until = as_utc(event.until)
+    why = sanitize_line(event.why) or "a wait is over"
+    return JobRecord(
+        id=secrets.token_hex(4),
+        text=why,
+        title=why[:MAX_TITLE_CHARS],
+        created=datetime.now(UTC),
+        kind=JobKind.WAKE,
+        schedule=f"at {until.isoformat(timespec='seconds').replace('+00:00', 'Z')}",
+        due=until,
+        session=session_id,
+        source=f"wait {session_id} {seq}",
+    )
+
+
+def new_record(text: str, title: str) -> JobRecord:
+    """Return a job that is due as soon as it is put into the table with a time.
+
+    Raises:
+        UsageError: the text is empty, too long, or no text.
+    """
+    if not text.strip() or len(text) > MAX_TEXT_CHARS:
+        raise UsageError("a job needs a text" if not text.strip() else f"a job's text has {MAX_TEXT_CHARS} characters at most")
+    for each in (text, title):
+        _check_text(each)
+    name = sanitize_line(title.strip() or text.strip().partition("\n")[0])[:MAX_TITLE_CHARS]
+    return JobRecord(id=secrets.token_hex(4), text=text, title=name, created=datetime.now(UTC))
+
+
+def checked_job(wanted: NewJob, workspace: Path) -> JobRecord:
+    """Return the record of a job that can be; blocks (disk).
+
+    Raises:
+        UsageError: its text, schedule, zone, mode, rules or session cannot be.
+    """
+    for each in (wanted.schedule, wanted.zone, wanted.session, *wanted.allow, *wanted.deny):
+        _check_text(each)
+    now = datetime.now(UTC)
+    zone = zone_of(wanted.zone)
+    schedule = read_schedule(wanted.schedule or "once", now, zone)
+    due = first_time(schedule, now, zone)
+    if due is not None and (now - due).total_seconds() > 1:
+        raise UsageError(f"{wanted.schedule} is over", "Name a time to come.")
+    if wanted.mode and wanted.mode not in tuple(Mode):
+        raise UsageError(f"{wanted.mode!r} is not a mode", f"There are {', '.join(Mode)}.")
+    record = replace(
+        new_record(wanted.text, wanted.title),
+        schedule=schedule_text(schedule),
+        zone=wanted.zone,
+        due=due,
+        session=_own_session(wanted.session, workspace) if wanted.session else "",
+        mode=wanted.mode,
+        allow=wanted.allow,
+        deny=wanted.deny,
+        missed=wanted.missed,
+    )
+    _ = job_policy(record)
+    return record
+
+
+def resumed(job: JobRecord) -> JobRecord:
+    """Return a paused job as one that runs again at its next time; times that passed meanwhile do not count."""
+    now = datetime.now(UTC)
+    zone = zone_of(job.zone)
+    due = job.due
+    if due is not None and due < now:
+        later = first_time(read_schedule(job.schedule, now, zone), now, zone)
+        due = later if later is not None and later > now else now
+    return replace(job, is_enabled=True, attempts=0, tries=0, again=None, due=due)
+
+
+def _own_session(wanted: str, workspace: Path) -> str:
+    store = SessionStore(workspace)
+    session = store.path(wanted).stem
+    if not store.is_ours(session):
+        raise UsageError(f"session {session} was not made by your lmtui", "Let the job have a fresh one.")
+    return session
+
+
+def _check_text(text: str) -> None:
+    """Refuse what is not text: bytes that are not UTF-8 come from a command line as lone surrogates."""
+    try:
+        _ = text.encode()
+    except UnicodeEncodeError as error:
+        shown = text.encode("utf-8", "backslashreplace").decode()[:60]
+        raise UsageError(f"{shown!r} is not text: character {error.start + 1} is half of one", "Write it in UTF-8.") from error
+
+
+@functools.cache
+def this_process() -> Owner:
+    """Return this process, its machine's boot and its process namespace among it."""
+    return Owner(_machine(), os.getpid(), process_started(os.getpid()) or 0.0)
+
+
+def is_alive(pid: int, started: float) -> bool:
+    """Tell whether a process of this machine that began at a time is still there; in doubt it is."""
+    now = process_started(pid)
+    return now is not None and (started == 0.0 or abs(now - started) < 1.0)
+
+
+def process_started(pid: int) -> float | None:
+    """Return when a process began, in a measure that a clock that is set does not change; None where it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        return None if fields[0] in (b"Z", b"X") else float(fields[19])  # proc(5): state and starttime, fields 3 and 22
+    except FileNotFoundError:
+        if Path("/proc/self/stat").exists():
+            return None
+    except (OSError, IndexError, ValueError):
+        return 0.0
+    return _started_elsewhere(pid)
+
+
+def _started_elsewhere(pid: int) -> float | None:
+    """Do the same on a system without `/proc`."""
+    try:
+        return float(psutil.Process(pid).create_time())
+    except psutil.NoSuchProcess:
+        return None
+    except psutil.Error:
+        return 0.0
+
+
+def _machine() -> str:
+    parts = [os.uname().nodename]
+    with contextlib.suppress(OSError):
+        parts = [Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()]
+    with contextlib.suppress(OSError):
+        parts.append(str(Path("/proc/self/ns/pid").readlink()))
+    return " ".join(parts)
+
+
+class SystemClock:
+    """The clocks of this machine; implements `features.jobs.scheduler.Clock`."""
+
+    def wall(self) -> datetime:
+        """Return the time in UTC."""
+        return datetime.now(UTC)
+
+    def mono_s(self) -> float:
+        """Return seconds on the clock that only goes forward."""
+        return time.monotonic()
+
+    async def sleep(self, seconds: float, wake: asyncio.Event) -> None:
+        """Wait so long, or until `wake` is set."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(wake.wait(), seconds)

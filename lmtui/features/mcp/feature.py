@@ -1,0 +1,11 @@
+"""MCP servers: their tools, resources and prompts."""
+
+from __future__ import annotations
+
+from lmtui.registry import Feature, Subcommand
+
+FEATURE = Feature(
+    service="lmtui.features.mcp.service:McpService",
+    flags={"--no-mcp": {"dest": "mcp", "action": "store_const", "const": "off", "help": "start no MCP servers"}},
+    subcommands=(Subcommand("mcp list|login|add|get|remove|set", "lmtui.features.mcp.subcommands:mcp"),),
+)

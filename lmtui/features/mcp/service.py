@@ -1,0 +1,241 @@
+"""The MCP servers of a workspace: for its sessions, and for who only asks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmtui.command_line import FAILURE, NONE, OK, TRUST_HINT, WARNING, CheckRow
+from lmtui.core.errors import UsageError
+from lmtui.core.events import Envelope, Level, Notice, TurnStarted
+from lmtui.core.mcp import McpServer, McpServers, ServerState, changes_text
+from lmtui.core.ports import Toolbox
+from lmtui.core.programs import GuardedLauncher
+from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.subagents import ChildKind
+from lmtui.engine.session import EngineSession
+from lmtui.features.mcp import server_trust
+from lmtui.features.mcp.mcp_config import config_files, read_servers
+from lmtui.features.mcp.server_pool import McpRoom
+from lmtui.features.mcp.server_trust import Memory, ServersTrust, resting_state
+from lmtui.features.mcp.toolbox import AllPrompts, McpToolbox
+from lmtui.features.service import FeatureHost, SessionServices, Workspace, WorkspaceExtensions, WorkspaceFeature
+from lmtui.sandbox.host_paths import check_workspace
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from lmtui.tools.registry import ToolRegistry
+
+WAIT_S = 122.0  # the limit of a start that fetches (npx, uvx), and a little more, so that what it failed of is known
+BROKEN = (ServerState.FAILED, ServerState.ENDED, ServerState.STARTING)
+_FIRST_MEETING_S = 10.0
+_LOGIN_S = 600.0
+_MARKS = {ServerState.READY: OK, ServerState.OFF: NONE, ServerState.REFUSED: NONE}
+_ENTRY = "docs/mcp.md lists the keys of an entry; `lmtui mcp list` names its tools."
+_TOLD = {
+    ServerState.FAILED: "MCP server {name} does not run: {problem}  {hint}",
+    ServerState.CHANGED: "MCP server {name} offers other tools than you accepted ({changes}): held back until you take them. "
+    "`lmtui mcp list` shows what differs, y in /mcp takes them.",
+    ServerState.WAITING: "MCP server {name} waits for your yes: `lmtui config trust`.",
+    ServerState.LOGIN: "MCP server {name} waits for your login: `lmtui mcp login {name}`.",
+}
+
+
+class ServerNotes:
+    """Says once of each server why a session has to do without it.
+
+    Args:
+        servers: the servers of the workspace.
+        session: where it is said.
+    """
+
+    def __init__(self, servers: McpServers, session: EngineSession) -> None:
+        self._servers = servers
+        self._session = session
+        self._told: dict[str, ServerState] = {}
+
+    def follow(self) -> None:
+        """Say it from the first turn on: before that nobody reads what is said."""
+        leave: list[Callable[[], None]] = []
+
+        def begin(envelope: Envelope) -> None:
+            if isinstance(envelope.event, TurnStarted):
+                leave.pop()()
+                self._session.when_closed.append(self._servers.listen(self._look))
+                _ = asyncio.get_running_loop().call_soon(self._look)
+
+        leave.append(self._session.subscribe(begin))
+
+    def _look(self) -> None:
+        for server in self._servers.servers():
+            if self._told.get(server.name) is server.state or self._session.is_closed:
+                continue
+            self._told[server.name] = server.state
+            if words := _TOLD.get(server.state):
+                text = words.format(
+                    name=sanitize_line(server.name),
+                    problem=sanitize_line(server.problem),
+                    hint=sanitize_line(server.hint),
+                    changes=changes_text(server.changes),
+                )
+                self._session.emit(Notice(level=Level.WARNING, text=text.strip()))
+
+
+def _room_of(workspace: Workspace) -> McpRoom:
+    async def launcher() -> GuardedLauncher | None:
+        return (await workspace.sandbox()).launcher
+
+    return McpRoom(workspace.workspace, launcher, os.environ, workspace.count_tokens)
+
+
+class McpService(WorkspaceFeature):
+    """Gives sessions the tools and prompts of servers.
+
+    Nothing starts before the first session is opened, and nothing here waits for a server, but for the one case that it says.
+    """
+
+    def __init__(self, host: FeatureHost, extensions: WorkspaceExtensions) -> None:
+        super().__init__(host, extensions)
+        self._room = extensions.mcp = _room_of(host)
+        self._is_on = host.config.mcp == "on"
+        extensions.prompts = AllPrompts(extensions.prompts, self._room, is_on=self._is_on)
+        self.trust = (ServersTrust(host.workspace, self._room.look_again),)
+        self._toolboxes: dict[str, McpToolbox] = {}
+
+    async def prepare(self) -> None:
+        """Start the servers, and wait for what a session cannot begin without.
+
+        A server that ran before is told about from memory and waited for when it is called.  One that is met for the first
+        time has no tools to tell of yet: where nobody is there to see it come, the session waits for it a while.
+        """
+        if not self._is_on:
+            return
+        await self._room.loaded()
+        if not self.host.is_attended and self._room.is_unknown():
+            await self._room.settle(_FIRST_MEETING_S)
+
+    def equip(self, session: SessionServices, sandbox: WorkspaceSandbox) -> None:
+        """Add the tools of servers."""
+        del sandbox
+        toolbox = McpToolbox(session.toolbox, self._room, session.own.has)
+        session.toolbox = self._toolboxes[session.session_id] = toolbox
+
+    def child_toolbox(self, toolbox: Toolbox, own: ToolRegistry, kind: ChildKind) -> Toolbox:
+        """Add the tools of servers to a sub-agent that works; one that explores changes nothing."""
+        return toolbox if kind is ChildKind.EXPLORE else McpToolbox(toolbox, self._room, own.has, is_begun=True)
+
+    def follow(self, session: EngineSession, *, is_ours: bool) -> None:
+        """Let a session's tools know how far its conversation is; where nobody is there, say why it has no server."""
+        del is_ours
+        toolbox = self._toolboxes.pop(session.id, None)
+        if toolbox is not None:
+            toolbox.begin_with(session.history())
+            _ = session.subscribe(toolbox.follow)
+        if not self.host.is_attended:
+            ServerNotes(self._room, session).follow()
+
+    def secrets(self) -> Sequence[str]:
+        """Return the values in entries of servers that look like secrets, as far as the files are read."""
+        return self._room.secrets()
+
+    async def close(self) -> None:
+        """End every server."""
+        await self._room.close()
+
+    def problems(self) -> Sequence[str]:
+        """Return what of the files cannot be read."""
+        return read_servers(self.host.workspace).problems
+
+    def trusted_folders(self) -> Mapping[str, Sequence[str]]:
+        """Return the folders whose servers may start."""
+        return {"MCP servers": server_trust.folders_with_yes()}
+
+    async def check(self, *, is_offline: bool) -> Sequence[CheckRow]:
+        """Start each server and see its tools, or tell only what the files name."""
+        if is_offline:
+            return _named_rows(self.host.workspace)
+        try:
+            check_workspace(self.host.workspace)
+        except UsageError:
+            return ()  # none can be tried in a folder that cannot be a workspace
+        seen = await look_at_servers(self.host, WAIT_S)
+        rows = [CheckRow("mcp", FAILURE, sanitize_line(problem)) for problem in seen.problems]
+        for server in seen.servers:
+            state = FAILURE if server.state in BROKEN else _MARKS.get(server.state, WARNING)
+            hint = TRUST_HINT if server.state is ServerState.WAITING else server.hint if state == FAILURE else ""
+            rows.append(CheckRow("mcp", state, f"{sanitize_line(server.name)}: {state_words(server)}", hint))
+            rows += _warnings(server.name, server.warnings)
+        return rows
+
+
+def _named_rows(workspace: Path) -> list[CheckRow]:
+    """Tell what the files name; nothing is started.  Blocks (small files)."""
+    files = read_servers(workspace)
+    rows = [CheckRow("mcp", FAILURE, sanitize_line(problem)) for problem in files.problems]
+    for memory in (Memory(workspace, entry) for entry in files.entries):
+        entry = memory.entry
+        rests = resting_state(entry, memory.known)
+        text = f"{sanitize_line(entry.name)}: {rests or 'configured'}, not started (--offline): {entry.words}"
+        is_waiting = rests is ServerState.WAITING
+        rows.append(CheckRow("mcp", WARNING if is_waiting else NONE, text, TRUST_HINT if is_waiting else ""))
+        rows += _warnings(entry.name, entry.warnings)
+    return rows
+
+
+def _warnings(name: str, warnings: Sequence[str]) -> list[CheckRow]:
+    return [CheckRow("mcp", WARNING, f"{sanitize_line(name)}: {sanitize_line(each)}", _ENTRY) for each in warnings]
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Which server is to be logged in to, and who says yes to the address that the browser then opens."""
+
+    name: str
+    says_yes: Callable[[str], Awaitable[bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class ServersSeen:
+    """What was seen: the servers as they were after a while, what of the files cannot be read, and which files there may be."""
+
+    servers: Sequence[McpServer]
+    problems: Sequence[str]
+    files: Sequence[Path]
+
+
+async def look_at_servers(workspace: Workspace, limit_s: float, login: Login | None = None) -> ServersSeen:
+    """Start the servers that may start, wait at most so long, and end them.
+
+    With a `login` the server of that name is logged in to, if it waits for that and the user says yes to the address.
+    """
+    room = _room_of(workspace)
+    try:
+        await room.settle(limit_s)
+        if login is not None:
+            await _log_in(room, login)
+        return ServersSeen(
+            tuple(room.servers()), tuple(room.problems()), [path for path, _ in config_files(workspace.workspace)]
+        )
+    finally:
+        await room.close()
+
+
+async def _log_in(room: McpRoom, login: Login) -> None:
+    """Let the user log in in their browser; takes as long as they do, at most ten minutes."""
+    waiting = next((each for each in room.servers() if each.name == login.name and each.state is ServerState.LOGIN), None)
+    if waiting is None or not await login.says_yes(waiting.problem):
+        return
+    room.accept(login.name)
+    await room.settle(_LOGIN_S)
+
+
+def state_words(server: McpServer) -> str:
+    """Return where a server is, and why."""
+    if server.state is ServerState.READY:
+        brings = f", {server.brings}" if server.brings else ""
+        return f"{pluralize(len(server.tools), 'tool')}, {pluralize(server.tokens, 'token')}{brings}, {server.place}"
+    if server.state is ServerState.STARTING:
+        return f"no answer within {WAIT_S:.0f} s"
+    why = server.problem or changes_text(server.changes)
+    return sanitize_line(f"{server.state}{f': {why}' if why else ''}")

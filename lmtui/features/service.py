@@ -1,0 +1,180 @@
+"""What a feature does for a workspace and its sessions, and what it may ask of the host.  The order is that of the registry."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from lmtui.command_line import CheckRow
+from lmtui.config import Config
+from lmtui.core.instruction_values import InstructionSource, NoInstructions
+from lmtui.core.jobs import Jobs, NoJobs
+from lmtui.core.mcp import McpServers, NoMcpServers
+from lmtui.core.ports import FeatureServices, Policy, TokenCounter, Toolbox
+from lmtui.core.prompt_text import NoPromptFiles, PromptFiles
+from lmtui.core.skills import NoSkills, Skills
+from lmtui.core.subagents import AgentDefinitions, ChildKind, NoAgentDefinitions
+from lmtui.core.trust import Trust
+from lmtui.engine.session import EngineSession
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from lmtui.tools.registry import ToolRegistry
+
+
+class Workspace(Protocol):
+    """A folder with its settings and its sandbox."""
+
+    config: Config
+
+    @property
+    def workspace(self) -> Path:
+        """Return the folder."""
+
+    @property
+    def is_attended(self) -> bool:
+        """Tell whether somebody is there to answer."""
+
+    @property
+    def count_tokens(self) -> TokenCounter:
+        """Return what prices a text."""
+
+    async def sandbox(self) -> WorkspaceSandbox:
+        """Return the sandbox; it starts when it is first used."""
+
+
+class ModelAnswers(Protocol):
+    """What is asked of the model servers."""
+
+    async def silent(self) -> str:
+        """Return the address in use where nothing answers there, else an empty string."""
+
+
+class FeatureHost(Workspace, Protocol):
+    """The host of a workspace's sessions."""
+
+    @property
+    def sessions(self) -> Iterable[EngineSession]:
+        """Return the sessions that are open."""
+
+    @property
+    def servers(self) -> ModelAnswers:
+        """Return what is asked whether a model server is there."""
+
+    @property
+    def jobs(self) -> Jobs:
+        """Return what runs by itself."""
+
+    async def new_session(self, policy: Policy | None = None) -> EngineSession:
+        """Open a fresh session with its own policy."""
+
+    async def open_session(self, session_id: str, policy: Policy | None = None) -> EngineSession:
+        """Open an earlier session with its own policy."""
+
+    def is_open(self, session_id: str) -> bool:
+        """Tell whether this process has a session open."""
+
+    def take_server_of(self, session_id: str) -> None:
+        """Use the server that a session used last, where none is named."""
+
+    async def choose_server(self) -> str:
+        """Take the first server found, where none was chosen."""
+
+    async def require_sandbox(self) -> None:
+        """Start the sandbox that the settings name."""
+
+
+@dataclass(slots=True)
+class WorkspaceExtensions:
+    """Implements `core.sessions.Extensions`; a feature puts what it brings in the place of nothing.
+
+    `guide` reads the instructions, `agents` are the sub-agents that are defined, `prompts` the slash commands of files and
+    servers.
+    """
+
+    guide: InstructionSource = field(default_factory=NoInstructions)
+    skills: Skills = field(default_factory=NoSkills)
+    agents: AgentDefinitions = field(default_factory=NoAgentDefinitions)
+    prompts: PromptFiles = field(default_factory=NoPromptFiles)
+    mcp: McpServers = field(default_factory=NoMcpServers)
+    jobs: Jobs = field(default_factory=NoJobs)
+
+
+@dataclass(slots=True)
+class SessionServices:
+    """What one session gets: `toolbox` begins with its `own` tools, and each feature may put its own around it."""
+
+    session_id: str
+    own: ToolRegistry
+    toolbox: Toolbox
+    features: FeatureServices
+
+
+class WorkspaceFeature:
+    """A feature in one workspace; what it does not bring, it leaves as it is.
+
+    Args:
+        host: of the workspace; for who only asks, one without sessions (`Workspace`).
+        extensions: where it puts what it brings; what features before it brought is there.
+
+    `trust` is what the folder brings by it that waits for the user's word, by kind.
+    """
+
+    trust: Sequence[Trust] = ()
+
+    def __init__(self, host: FeatureHost, extensions: WorkspaceExtensions) -> None:
+        self.host = host
+        del extensions
+
+    async def prepare(self) -> None:
+        """Do what has to be done before a session is opened."""
+
+    def equip(self, session: SessionServices, sandbox: WorkspaceSandbox) -> None:
+        """Give a session that is about to be opened what it brings."""
+
+    def child_toolbox(self, toolbox: Toolbox, own: ToolRegistry, kind: ChildKind) -> Toolbox:
+        """Return the tools of a sub-agent, those that it adds among them."""
+        del own, kind
+        return toolbox
+
+    def follow(self, session: EngineSession, *, is_ours: bool) -> None:
+        """Listen to a session that was opened."""
+
+    def let_go(self, session_id: str) -> bool:
+        """Give a session that it works in to the user, who opens it; tell whether it did."""
+        del session_id
+        return False
+
+    def secrets(self) -> Sequence[str]:
+        """Return values that no log and no model may get."""
+        return ()
+
+    async def stop(self) -> None:
+        """Stop what it does in sessions, which are closed then."""
+
+    async def close(self) -> None:
+        """End everything."""
+
+    def problems(self) -> Sequence[str]:
+        """Return what of its files cannot be read, so that nobody can be asked about it.  Blocks."""
+        return ()
+
+    def trusted_folders(self) -> Mapping[str, Iterable[str]]:
+        """Return the folders of which something was trusted, by the kind of what.  Blocks."""
+        return {}
+
+    async def check(self, *, is_offline: bool) -> Sequence[CheckRow]:
+        """Return its rows of `lmtui doctor`."""
+        del is_offline
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class CommandCall:
+    """A subcommand that was called: `open_host` opens the host of the workspace, which ends with its context."""
+
+    workspace: Workspace
+    arguments: argparse.Namespace
+    open_host: Callable[[], AbstractAsyncContextManager[FeatureHost]]

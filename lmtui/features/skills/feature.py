@@ -1,0 +1,12 @@
+"""Skills, tools that the user promoted, and sub-agents that files define."""
+
+from __future__ import annotations
+
+from lmtui.registry import Feature, Subcommand
+
+FEATURE = Feature(
+    service="lmtui.features.skills.service:SkillsService",
+    events=("lmtui.core.skills",),
+    tools=("lmtui.features.skills.tools:SKILL", "lmtui.features.skills.tools:PROMOTE"),
+    subcommands=(Subcommand("skills list|show NAME", "lmtui.features.skills.subcommands:skills"),),
+)

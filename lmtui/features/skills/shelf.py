@@ -1,0 +1,330 @@
+"""The skills of a workspace and its user: which there are, what the model is told about them, what one says when it is read."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import hashlib
+import importlib
+import itertools
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lmtui.core.errors import ToolError
+from lmtui.core.events import Envelope, TurnStarted
+from lmtui.core.instruction_values import without_tags
+from lmtui.core.messages import ToolSet, ToolSpec
+from lmtui.core.model_events import Compacted
+from lmtui.core.ports import PreparedCall, TokenCounter, Toolbox
+from lmtui.core.sanitize import sanitize, sanitize_line
+from lmtui.core.skills import PROMOTED, PromotedTool, Skill, SkillSource, SkillState, SkillUse
+from lmtui.features.call_arguments import fitted, read_arguments
+from lmtui.features.front_matter import allowed_rules
+from lmtui.features.skills import promoted
+from lmtui.features.skills.promoted import PromotedCall, PromotedTools
+from lmtui.features.skills.skill_folders import (
+    MAX_SKILL_BYTES,
+    RawSkill,
+    files_beside,
+    places,
+    read_answers,
+    read_beside,
+    skills_in,
+)
+from lmtui.plain_files import NotPlain
+
+SKILL = "skill"
+_MOST_TOLD_TOKENS = 1_000
+
+
+class SkillToolbox:
+    """Implements `core.ports.Toolbox` over another; in a small set of tools nothing of skills is told."""
+
+    def __init__(self, base: Toolbox, tools: PromotedTools) -> None:
+        self._base, self._tools = base, tools
+        self._is_begun = False
+        self._settled: tuple[ToolSpec, ...] | None = None
+
+    def follow(self, envelope: Envelope) -> None:
+        """Take note of an event of the session."""
+        match envelope.event:
+            case TurnStarted():
+                self._is_begun = True
+            case Compacted():
+                self._settled = None
+            case _:
+                pass
+
+    def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
+        """Return what the model is told about the tools."""
+        base = self._base.specs(tools, sees=sees)
+        if tools not in (ToolSet.FULL, ToolSet.ALL):
+            return base
+        told = self._settled if self._settled is not None else self._promoted()
+        if self._is_begun:
+            self._settled = told
+        every = self._base.specs(ToolSet.ALL, sees=sees) if tools is ToolSet.FULL else ()
+        return (*base, *(spec for spec in every if spec.name == SKILL), *told)
+
+    def prepare(self, name: str, arguments: str) -> PreparedCall:
+        """Check one call; see `core.ports.Toolbox.prepare`."""
+        wanted = name.strip().lower().replace("-", "_")
+        if not wanted.startswith(PROMOTED):
+            return self._base.prepare(name, arguments)
+        tool = self._tools.named(wanted)
+        return PromotedCall(tool, fitted(read_arguments(tool.name, arguments), tool.parameters))
+
+    def _promoted(self) -> tuple[ToolSpec, ...]:
+        """Return the promoted tools as far as there is room; the others are called all the same."""
+        told: list[ToolSpec] = []
+        room = _MOST_TOLD_TOKENS
+        for tool in self._tools.all():
+            room -= tool.tokens if not tool.problem else 0
+            if not tool.problem and room >= 0:
+                told.append(ToolSpec(tool.name, tool.description, tool.parameters))
+        return tuple(told)
+
+
+LEAST_TOLD_TOKENS, MOST_TOLD_TOKENS, MOST_BODY_TOKENS = 300, 3_000, 5_000
+_READER = "lmtui.features.skills.reader"
+_DESCRIPTION_CHARS = (1_024, 500, 250, 100)  # as much of each as there is room for in the list
+_HEAD = "Skills; read one that fits with `skill` before you begin:"
+_MORE = "and {count} more: call `skill` without a name"
+_TRUST = "Only the user's yes lets it be read: `lmtui config trust`, or /trust on the screen."
+_WAYS_OUT = {SkillState.WAITING: _TRUST, SkillState.REFUSED: _TRUST}
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    skill: Skill
+    raw: RawSkill
+    body: str = ""
+
+
+class SkillShelf:
+    """Implements `core.skills.Skills`.
+
+    Args:
+        workspace: the folder in work.
+        settings: the user's folder for settings.
+        count_tokens: prices what the model is told.
+        canonical: returns our name of a tool, raises `ToolError` where there is none.
+        form_of: returns how a tool is called that the model is not told of by itself, an empty text for others.
+    """
+
+    def __init__(
+        self,
+        workspace: Path,
+        settings: Path,
+        count_tokens: TokenCounter,
+        canonical: Callable[[str], str],
+        form_of: Callable[[str], str],
+    ) -> None:
+        self._workspace = workspace
+        self._places = places(workspace, settings, Path.home())
+        self._count_tokens, self._canonical, self._form_of = count_tokens, canonical, form_of
+        self._read: dict[tuple[str, str], _Found] = {}
+        self.tools = PromotedTools(workspace, count_tokens)
+
+    async def found(self) -> Sequence[Skill]:
+        """Return every skill that is there now, by name."""
+        return [each.skill for each in await asyncio.to_thread(self._look)]
+
+    async def told(self, most_tokens: int = LEAST_TOLD_TOKENS) -> tuple[str, int]:
+        """Return what the model is told about the skills in so many tokens, and what that costs."""
+        ready = [(skill.name, skill.description) for skill in await self.found() if skill.tokens]
+        return list_text(_HEAD, _MORE, ready, most_tokens, self._count_tokens)
+
+    async def listing(self) -> str:
+        """Return every skill that can be read, a line each."""
+        ready = [_line(skill.name, skill.description) for skill in await self.found() if skill.state is SkillState.READY]
+        tools = await asyncio.to_thread(self.promoted)
+        ready += [f"- {tool.name} (a tool): {tool.description}" for tool in tools if not tool.problem]
+        return "\n".join(ready) or "No skills found."
+
+    async def use(self, name: str) -> SkillUse:
+        """Return a skill to be followed.
+
+        Raises:
+            ToolError: there is none of that name, or it may not be read.
+        """
+        found = await asyncio.to_thread(self._named, name)
+        skill = found.skill
+        text = await asyncio.to_thread(self._text, found)
+        return SkillUse(skill.name, text, skill.source, skill.allowed)
+
+    async def read_file(self, name: str, file: str) -> str:
+        """Return a file next to a skill's own, as text.
+
+        Raises:
+            ToolError: it is not there, or not in the skill's folder.
+        """
+        found = await asyncio.to_thread(self._named, name)
+        try:
+            data = await asyncio.to_thread(read_beside, found.raw.place, found.raw.folder, file, MAX_SKILL_BYTES + 1)
+        except (NotPlain, OSError) as error:
+            raise ToolError(f"{file[:100]} of skill {found.skill.name} cannot be read: {error}") from error
+        if data is None:
+            there = ", ".join(await asyncio.to_thread(files_beside, found.raw.place, found.raw.folder)) or "none"
+            raise ToolError(f"skill {found.skill.name} has no file {file[:100]!r}", f"Its files: {sanitize_line(there)}.")
+        if b"\0" in data:
+            raise ToolError(f"{file[:100]} of skill {found.skill.name} is not text")
+        cut = f"\n[cut here: this is its first {MAX_SKILL_BYTES:,} bytes]" if len(data) > MAX_SKILL_BYTES else ""
+        return sanitize(data[:MAX_SKILL_BYTES].decode("utf-8", "replace")) + cut
+
+    def check(self, path: str, text: str, function: str, name: str) -> PromotedTool:
+        """Return what a function of a file would be as a tool."""
+        return self.tools.priced(promoted.check(path, text, function, name))
+
+    def promote(self, tool: PromotedTool) -> None:
+        """Keep a tool that the user said yes to."""
+        self.tools.keep(tool)
+
+    def promoted(self) -> Sequence[PromotedTool]:
+        """Return the tools that were promoted here, by name."""
+        return self.tools.all()
+
+    def remove(self, name: str) -> bool:
+        """Forget a promoted tool."""
+        return self.tools.remove(name)
+
+    def _look(self) -> list[_Found]:
+        answers = read_answers(self._workspace)
+        found: list[_Found] = []
+        first: dict[str, Skill] = {}
+        read: dict[tuple[str, str], _Found] = {}
+        for raw in (raw for place in self._places for raw in skills_in(place)):
+            each = self._one(raw, read)
+            if each.skill.state is SkillState.READY and raw.place.source is SkillSource.FOLDER:
+                each = replace(each, skill=replace(each.skill, state=answers.state_of(raw)))
+            if each.skill.state is SkillState.READY:
+                before = first.setdefault(each.skill.name, each.skill)
+                if before is not each.skill:
+                    problem = f"the one in {before.place} goes before it"
+                    each = replace(each, skill=replace(each.skill, state=SkillState.HIDDEN, problem=problem))
+            if each.skill.state is not SkillState.READY:
+                each = replace(each, skill=replace(each.skill, tokens=0))
+            found.append(each)
+        self._read = read
+        return sorted(found, key=lambda each: (each.skill.name, tuple(SkillSource).index(each.skill.source)))
+
+    def _one(self, raw: RawSkill, read: dict[tuple[str, str], _Found]) -> _Found:
+        """Return a skill as its file has it; what was read before and is the same is not read again."""
+        if raw.data is None:
+            return _Found(_broken(raw, raw.problem), raw)
+        key = (raw.shown, hashlib.sha256(raw.data).hexdigest())
+        found = read[key] = self._read.get(key) or self._fresh(raw, raw.data)
+        return found
+
+    def _fresh(self, raw: RawSkill, data: bytes) -> _Found:
+        reader = importlib.import_module(_READER)
+        try:
+            file = reader.read_skill(data, raw.folder)
+        except reader.BrokenSkill as error:
+            return _Found(_broken(raw, f"line {error.line}: {error}"), raw)
+        allowed, wrong = allowed_rules(file.allowed, self._canonical) if file.allowed is not None else (None, ())
+        skill = Skill(
+            file.name,
+            file.description,
+            raw.place.source,
+            raw.shown,
+            body_tokens=self._count_tokens(file.body),
+            allowed=allowed,
+            warnings=(*file.warnings, *wrong),
+        )
+        return _Found(replace(skill, tokens=self._count_tokens(f"{_line(skill.name, skill.description)}\n")), raw, file.body)
+
+    def _named(self, name: str) -> _Found:
+        wanted = _key(name)
+        found = self._look()
+        named = [each for each in found if _key(each.skill.name) == wanted]
+        ready = next((each for each in named if each.skill.state is SkillState.READY), None)
+        if ready is not None:
+            return ready
+        if named:
+            skill = named[0].skill
+            raise ToolError(
+                f"skill {skill.name} ({skill.place}) cannot be used: {', '.join(filter(None, (skill.state, skill.problem)))}",
+                _WAYS_OUT.get(skill.state, "The user can look: /skill, or `lmtui skills`."),
+            )
+        names = [each.skill.name for each in found if each.skill.state is SkillState.READY]
+        close = difflib.get_close_matches(wanted, names, n=1)
+        hint = f"Did you mean {close[0]}?" if close else f"There are: {', '.join(names[:40])}."
+        raise ToolError(f"no skill {name[:60]!r}", hint)
+
+    def _text(self, found: _Found) -> str:
+        """Return what the model gets of a skill: its words, its files, and the tools that it names."""
+        skill, raw = found.skill, found.raw
+        body, cut = self._fitting(without_tags(found.body))
+        parts = [f'<skill name="{skill.name}">\n{body}\n</skill>']
+        if cut:
+            parts.append(f"[cut here: {cut:,} more characters; `skill` with file SKILL.md gives all of it]")
+        if files := files_beside(raw.place, raw.folder):
+            where = f" They lie in {raw.place.below}/{raw.folder}." if _is_reachable(raw) else ""
+            parts.append(f"Files of it, read with `skill` and file: {sanitize_line(', '.join(files))}.{where}")
+        parts += self._forms(skill, found.body)
+        if skill.allowed is not None:
+            parts.append(f"Until this turn ends only these tools may be called: {', '.join(skill.allowed) or 'none'}.")
+        return "\n".join(parts)
+
+    def _fitting(self, body: str) -> tuple[str, int]:
+        """Return as much of a body as is told, and how many characters are left out."""
+        room = len(body)
+        while (tokens := self._count_tokens(body[:room])) > MOST_BODY_TOKENS:
+            room = min(room - 1, int(room * MOST_BODY_TOKENS / tokens))
+        return (body, 0) if room == len(body) else (body[:room].rstrip(), len(body) - room)
+
+    def _forms(self, skill: Skill, body: str) -> Iterable[str]:
+        """Yield how the tools are called that the skill names and the model is not told of by itself."""
+        named = [rule.partition("(")[0].lower() for rule in skill.allowed or () if not rule.startswith(PROMOTED)]
+        for name in dict.fromkeys((*named, *re.findall(r"`([a-z_]+)`", body))):
+            if form := self._form_of(name):
+                yield form
+
+
+def list_text(
+    head: str, more: str, items: Sequence[tuple[str, str]], most_tokens: int, count_tokens: TokenCounter
+) -> tuple[str, int]:
+    """Return a list of names and descriptions in at most so many tokens, and what it costs; `more` counts what is left out."""
+    if not items:
+        return "", 0
+    lines: list[str] = []
+    for chars in _DESCRIPTION_CHARS:
+        lines = [_line(*item, chars) for item in items]
+        text = "\n".join((head, *lines))
+        if (tokens := count_tokens(text)) <= most_tokens:
+            return text, tokens
+    sums = itertools.accumulate(count_tokens(f"{line}\n") for line in lines)
+    most = sum(each <= most_tokens for each in sums)  # about: a text has not the tokens of its lines to the last one
+    for count in range(most, -1, -1):
+        rest = [more.format(count=len(lines) - count)] if count < len(lines) else []
+        text = "\n".join((head, *lines[:count], *rest))
+        tokens = count_tokens(text)
+        if tokens <= most_tokens:
+            return text, tokens
+    return "", 0
+
+
+def _broken(raw: RawSkill, why: str) -> Skill:
+    hint = "It begins with ---, name: and description: lines, and --- again."
+    problem = f"{raw.shown}: {why}.  {hint}" if raw.data is not None else f"{raw.shown}: {why}"
+    return Skill(sanitize_line(raw.folder), "", raw.place.source, raw.shown, SkillState.BROKEN, problem=problem)
+
+
+def _line(name: str, description: str, most_chars: int = _DESCRIPTION_CHARS[-1]) -> str:
+    """Return a skill or a sub-agent as the model is told about it."""
+    words = without_tags(description)
+    if len(words) > most_chars:
+        words = f"{words[:most_chars].rsplit(' ', 1)[0]}…"
+    return f"- {name}: {words}"
+
+
+def _is_reachable(raw: RawSkill) -> bool:
+    """Tell whether commands in the sandbox can read a skill's folder."""
+    return raw.place.source is SkillSource.FOLDER and not raw.place.below.startswith(".lmagent")
+
+
+def _key(name: str) -> str:
+    return name.strip().lstrip("/").lower().replace("_", "-").replace(" ", "-")

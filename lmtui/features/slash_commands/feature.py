@@ -1,0 +1,7 @@
+"""Slash commands that are Markdown files."""
+
+from __future__ import annotations
+
+from lmtui.registry import Feature
+
+FEATURE = Feature(service="lmtui.features.slash_commands.prompt_files:PromptFilesService")

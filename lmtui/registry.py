@@ -1,0 +1,64 @@
+"""The features of lmtui, one line each.  Without its line and its folder a feature is gone, and the program does without it.
+
+What a feature brings is said in `lmtui/features/NAME/feature.py`, as places (`module:name`) that are imported when they are
+needed: nothing below `lmtui.features` imports a feature, and none imports another.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+FEATURES = (
+    "instructions",
+    "skills",
+    "slash_commands",
+    "hooks",
+    "mcp",
+    "web_tools",
+    "jobs",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Subcommand:
+    """`lmtui NAME …`, as `lmtui --help` has it, and the place of what it does; that of its parser ends in `_parser`."""
+
+    usage: str
+    place: str
+
+    @property
+    def name(self) -> str:
+        """Return the name."""
+        return self.usage.partition(" ")[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feature:
+    """What a feature brings.
+
+    `service` is the class of its `features.service.WorkspaceFeature`.  `flags` are those of the command line for its settings,
+    as argparse takes them; the settings themselves are in `lmtui/config.py`, with the feature's name.  `events` are the
+    modules of the types that are in a log because of it, `tools` what it adds for the model.
+    """
+
+    service: str
+    flags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    events: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    subcommands: tuple[Subcommand, ...] = ()
+
+
+@functools.cache
+def features() -> tuple[Feature, ...]:
+    """Return what each feature brings, in their order: what is behind may use what those before it give to a session."""
+    return tuple(load(f"lmtui.features.{name}.feature:FEATURE") for name in FEATURES)
+
+
+def load(place: str) -> Any:  # Any: the caller says what it takes
+    """Import what a place names."""
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
