@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lmtui.tui.commands import COMMANDS, Command, Scope
-from lmtui.tui.table.command import KEY_NAMES
+from lmtui.commands.command import KEY_NAMES, Command, Scope
+from lmtui.tui.commands import COMMANDS
 
 PAGE = Path(__file__).with_name("keys.md")
 HEAD = """\

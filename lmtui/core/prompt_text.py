@@ -148,14 +148,6 @@ class _Filling:
         return self._words[place] if place < len(self._words) else ""
 
 
-OWN_NAMES = frozenset({
-    "background", "budget", "cache", "calls", "changes", "clear", "close", "commands", "compact", "config", "context", "deep",
-    "exit", "export", "files", "find", "find-file", "fork", "grid", "help", "init", "instructions", "jobs", "log",
-    "mark", "mcp", "mode", "model", "models", "mouse", "new", "next", "perf", "permissions", "plan", "previous",
-    "promote", "quit", "redo", "rename", "resume", "rewind", "rules", "search", "session", "sessions", "settings",
-    "skill", "skills", "soul", "status", "submit", "theme", "todo", "todos", "trust", "undo", "zoom",
-})  # fmt: skip
-"""No file can take one of them."""
 AS_WORDS = "A blank in front of it sends it to the model as words."
 
 

@@ -18,6 +18,9 @@ from typing import TextIO
 from lmtui.app.demo import fresh_folder
 from lmtui.app.host import Runtime, encode_event, open_runtime
 from lmtui.app.reports import list_sessions, session_log
+from lmtui.commands.command import Begin, CommandContext, OpenView, Output
+from lmtui.commands.session_commands import SCREEN
+from lmtui.commands.table import COMMANDS, run_typed
 from lmtui.config import Config, Loaded
 from lmtui.core.agent_events import PlanProposed, WaitSet
 from lmtui.core.errors import ConfigError, LmtuiError, SessionFileError, UsageError
@@ -42,10 +45,9 @@ from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan_mode import grant_lines, proposal_lines
 from lmtui.core.prompt_text import AS_WORDS, slash_call
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line, sanitize_path
-from lmtui.core.sessions import AnswerForm, Session
+from lmtui.core.sessions import AnswerForm, Session, SessionHost
 from lmtui.core.times import LocalZone, moment_text
 from lmtui.headless.inputs import joined
-from lmtui.headless.typed_commands import Begin, read_task
 
 EXIT_NEEDS_APPROVAL = 3
 NO_PLAN = "no plan came: the model only answered in words, and nothing was changed; ask again, or try another model"
@@ -120,6 +122,30 @@ class HeadlessTask:
         return self.schema.told(text) if self.schema is not None else text
 
 
+async def read_task(host: SessionHost, text: str, images: tuple[Image, ...]) -> Begin | Output:
+    """Return what gives a session its task, or what a command says without one.
+
+    Raises:
+        UsageError: it is a slash command that is not there, or one that needs a screen.
+    """
+    call = COMMANDS.parse(text) if text.startswith("/") else None
+    if call is None:
+        return Begin(lambda session: session.submit(text, images=images))
+    name = sanitize_line(call.name)
+    if images:
+        raise UsageError(f"no picture goes along with /{name}", "Leave it out, or say what to do in words.")
+    result, instead = None, call.command.instead if call.command is not None else ""
+    if not instead:
+        try:
+            result = await run_typed(CommandContext(host, None, COMMANDS), text)
+        except LmtuiError as error:
+            raise UsageError(str(error), error.hint) from error
+    if isinstance(result, Begin | Output):
+        return result
+    instead = result.instead if isinstance(result, OpenView) else instead
+    raise UsageError(f"/{name} needs a screen", f"Use {instead or SCREEN}.  {AS_WORDS}")
+
+
 async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: TextIO) -> int:
     """Run one task to its end and return the exit code.  The runtime stays open; the caller closes it."""
     session: Session | None = None
@@ -129,7 +155,11 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
             raise UsageError(f"/{call[0]} takes no standard input and no schema", f"Say in words what to do.  {AS_WORDS}")
         begin = _begin(task)
     else:
-        begin = await read_task(runtime.extensions, task.text, task.images)
+        begun = await read_task(runtime, task.text, task.images)
+        if isinstance(begun, Output):
+            print(*map(sanitize, begun.lines), sep="\n", file=out)
+            return 0
+        begin = begun
     try:
         if task.session_id:
             runtime.take_server_of(task.session_id)
@@ -216,7 +246,7 @@ async def _turns(session: Session, task: HeadlessTask, begin: Begin, reporter: R
     unsubscribe = session.subscribe(reporter.take)
     try:
         if task.text or session.plans.open is None:
-            begin(session)
+            begin.start(session)
             await session.wait_idle()
         if task.approves and approve_open(session, allows_named=task.allows_named, err=err):
             await session.wait_idle()
@@ -234,7 +264,7 @@ def _said_at_opening(history: Sequence[Envelope]) -> Iterator[Envelope]:
 
 def _begin(task: HeadlessTask) -> Begin:
     """Return what gives a session words, or lets it go on."""
-    return lambda session: session.submit(task.words, typed=task.text or "Go on.", images=task.images)
+    return Begin(lambda session: session.submit(task.words, typed=task.text or "Go on.", images=task.images))
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
+from lmtui.commands.work_commands import INDENT
 from lmtui.core.agent_events import PlanProposed
 from lmtui.core.errors import LmtuiError, ToolError, UsageError
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Envelope, Outcome, SandboxSelected
@@ -26,116 +27,115 @@ from lmtui.core.sanitize import escape_invisible, escape_invisible_line, plurali
 from lmtui.core.sessions import Answer, SessionHost
 from lmtui.headless.trust_report import KEY, choose_reach, offer
 from lmtui.paths import state_dir
-from lmtui.plain.commands import Commands, LeaveCommand
-from lmtui.plain.event_printer import INDENT
+from lmtui.plain.commands import LeaveCommand, PlainCommands
 from lmtui.plain.plain_session import LineTerminal, LoopThread, PlainSession, Terminal
 
 YES = ("y", "yes")
 
 
-def ask_for_server(desk: PlainSession, silent: str = "") -> None:
+def ask_for_server(plain: PlainSession, silent: str = "") -> None:
     """Let the user choose a model: a running one, an address, the demo, or `silent` (the stored server, if it does not answer).
 
     Raises:
         EOFError: the user leaves.
     """
-    note = f"no answer from {sanitize_line(silent)}, the server that you chose last" if silent else desk.host.setup_note
-    desk.say(note, "looking for model servers on the usual ports")
-    found = [(server, model.name) for server in desk.room.wait(desk.host.servers.find()) for model in server.chat_models]
+    note = f"no answer from {sanitize_line(silent)}, the server that you chose last" if silent else plain.host.setup_note
+    plain.say(note, "looking for model servers on the usual ports")
+    found = [(server, model.name) for server in plain.loop.wait(plain.host.servers.find()) for model in server.chat_models]
     for number, (server, name) in enumerate(found, 1):
-        desk.say(f"{number}. {sanitize_line(name)}, {sanitize_line(server.kind)} at {sanitize_line(server.url)}")
+        plain.say(f"{number}. {sanitize_line(name)}, {sanitize_line(server.kind)} at {sanitize_line(server.url)}")
     if not found:
-        desk.say("no model server answers here")
+        plain.say("no model server answers here")
     while True:
         keep = ", or enter to keep that server" if silent else ""
-        typed = desk.terminal.read(f"a number, an address such as http://127.0.0.1:8080, or demo{keep}: ").strip()
+        typed = plain.terminal.read(f"a number, an address such as http://127.0.0.1:8080, or demo{keep}: ").strip()
         if silent and not typed:
             return None
         try:
             if typed.isdecimal() and 0 < int(typed) <= len(found):
                 server, name = found[int(typed) - 1]
-                return desk.room.wait(desk.host.servers.use(server.url, name))
+                return plain.loop.wait(plain.host.servers.use(server.url, name))
             if typed == "demo":
-                return desk.room.wait(desk.host.start_demo())
+                return plain.loop.wait(plain.host.start_demo())
             if "." in typed or ":" in typed:
-                return desk.room.wait(desk.host.servers.use(typed, ""))
+                return plain.loop.wait(plain.host.servers.use(typed, ""))
         except LmtuiError as error:
-            desk.say(f"error: {error.full_text()}")
+            plain.say(f"error: {error.full_text()}")
 
 
-def ask_for_trust(desk: PlainSession) -> None:
+def ask_for_trust(plain: PlainSession) -> None:
     """Ask whether what the folder brings holds; an empty answer leaves it open."""
-    waiting = desk.host.trust.waiting()
+    waiting = plain.host.trust.waiting()
     if not waiting:
         return
-    desk.say("this folder brings settings of its own; they do not hold until you trust them:")
+    plain.say("this folder has its own settings; lmtui ignores them until you trust them:")
     for item in waiting:
-        desk.say(f"  {sanitize_line(item.kind)} in {escape_invisible_line(item.source)}: {escape_invisible_line(item.text)}")
+        plain.say(f"  {sanitize_line(item.kind)} in {escape_invisible_line(item.source)}: {escape_invisible_line(item.text)}")
         if found := warning((item.text,)):
-            desk.say(f"  {found}")
-    desk.terminal.drop_typed()
-    typed = desk.terminal.read(f"trust all of these, yes or no{offer(waiting)}? ").strip().lower()
+            plain.say(f"  {found}")
+    plain.terminal.drop_typed()
+    typed = plain.terminal.read(f"trust all of these, yes or no{offer(waiting)}? ").strip().lower()
     if typed == KEY and offer(waiting):
-        servers = desk.host.extensions.mcp
+        servers = plain.host.extensions.mcp
         choose_reach(
             waiting,
-            lambda name, reach: desk.room.do(lambda: servers.choose_reach(name, reach)),
-            desk.terminal.read,
-            desk.say,
+            lambda name, reach: plain.loop.do(lambda: servers.choose_reach(name, reach)),
+            plain.terminal.read,
+            plain.say,
         )
-        ask_for_trust(desk)
+        ask_for_trust(plain)
         return
     try:
         if typed:
-            desk.host.trust.answer(waiting, is_trusted=typed in YES)
+            plain.host.trust.answer(waiting, is_trusted=typed in YES)
     except LmtuiError as error:
-        desk.say(f"error: {error.full_text()}", "they do not hold")
+        plain.say(f"error: {error.full_text()}", "not trusted; they are ignored")
     else:
-        desk.say("they hold from the next session on" if typed in YES else "they do not hold")
+        plain.say("trusted; they apply from the next session" if typed in YES else "not trusted; they are ignored")
 
 
 CHOICES = {
-    "y": ("yes", "approve it and let it be carried out"),
-    "g": ("grant", "approve it and allow what it names, after a list of that"),
-    "e": ("edit", "change it in your editor (VISUAL or EDITOR)"),
-    "f": ("change", "say what should be different; words may follow at once"),
-    "n": ("no", "drop it; plan mode stays on"),
-    "l": ("later", "leave it waiting; /plan asks again"),
+    "y": ("yes", "approve the plan and carry it out"),
+    "g": ("grant", "review the files and commands that it names, allow them and approve"),
+    "e": ("edit", "edit it in your editor (VISUAL or EDITOR)"),
+    "f": ("change", "request changes; text may follow the letter"),
+    "n": ("no", "reject it; plan mode stays on"),
+    "l": ("later", "leave it pending; /plan asks again"),
 }
 _LETTERS = " ".join(CHOICES)
 
 Editor = Callable[[str], str | None]
 
 
-def ask_plan(desk: PlainSession, edit: Editor | None = None) -> bool:
+def ask_plan(plain: PlainSession, edit: Editor | None = None) -> bool:
     """Ask about the plan that waits, if one does; True where the session continues by the answer.
 
     `edit` returns what an editor made of a text, None where there is none.
     """
-    asked = desk.act(lambda session: session.plans.open)
+    asked = plain.act(lambda session: session.plans.open)
     if asked is None:
         return False
     proposal = asked.proposal
-    _show(desk, proposal)
+    _show(plain, proposal)
     while True:
-        letter, words = _chosen(desk.terminal.read(f"your answer ({_LETTERS}): "))
+        letter, words = _chosen(plain.terminal.read(f"your answer ({_LETTERS}): "))
         if letter == "e":
-            proposal = _edited(desk, proposal, edit or _in_editor)
-            _show(desk, proposal)
+            proposal = _edited(plain, proposal, edit or _in_editor)
+            _show(plain, proposal)
             continue
         try:
-            done = _answer(desk, asked, proposal, letter, words)
+            done = _answer(plain, asked, proposal, letter, words)
         except ToolError as error:
-            desk.say(f"error: {error.full_text()}")
+            plain.say(f"error: {error.full_text()}")
             continue
         if done is not None:
             return done
 
 
-def _show(desk: PlainSession, proposal: Proposal) -> None:
-    desk.say("a plan waits for your word:", *(f"  {line}" for line in proposal_lines(proposal)), "choices:")
-    desk.say(*(f"  {letter} or {word}: {text}" for letter, (word, text) in CHOICES.items()))
-    desk.terminal.drop_typed()  # what was typed before the question was there is no answer to it
+def _show(plain: PlainSession, proposal: Proposal) -> None:
+    plain.say("a plan is waiting for your approval:", *(f"  {line}" for line in proposal_lines(proposal)), "choices:")
+    plain.say(*(f"  {letter} or {word}: {text}" for letter, (word, text) in CHOICES.items()))
+    plain.terminal.drop_typed()  # what was typed before the question was there is no answer to it
 
 
 def _chosen(typed: str) -> tuple[str, str]:
@@ -145,51 +145,54 @@ def _chosen(typed: str) -> tuple[str, str]:
     return (found, words.strip()) if not words or found == "f" else ("", "")
 
 
-def _answer(desk: PlainSession, asked: PlanProposed, proposal: Proposal, letter: str, words: str) -> bool | None:
+def _answer(plain: PlainSession, asked: PlanProposed, proposal: Proposal, letter: str, words: str) -> bool | None:
     """Give an answer; True or False where the question is done, None where it continues."""
     edited = proposal if proposal != asked.proposal else None
 
     match letter:
         case "y":
-            desk.act(lambda session: session.plans.approve(asked.proposal_id, edited))
+            plain.act(lambda session: session.plans.approve(asked.proposal_id, edited))
             return True
         case "g":
-            grants = desk.act(lambda session: session.plans.grants(proposal))
-            desk.say(*grant_lines(grants) if grants.rules or grants.left_out else ("nothing that it names can be allowed",))
-            desk.terminal.drop_typed()
-            if desk.terminal.read("approve it with these rules, for this session? yes or no: ").strip().lower() in ("y", "yes"):
-                desk.act(lambda session: session.plans.approve(asked.proposal_id, edited, rules=grants.rules))
+            grants = plain.act(lambda session: session.plans.grants(proposal))
+            plain.say(*grant_lines(grants) if grants.rules or grants.left_out else ("nothing that it names can be allowed",))
+            plain.terminal.drop_typed()
+            if plain.terminal.read("approve it with these rules, for this session? yes or no: ").strip().lower() in (
+                "y",
+                "yes",
+            ):
+                plain.act(lambda session: session.plans.approve(asked.proposal_id, edited, rules=grants.rules))
                 return True
         case "f":
-            said = words or desk.terminal.read("what should be different? this goes to the model: ").strip()
-            desk.act(lambda session: session.plans.revise(asked.proposal_id, said))
+            said = words or plain.terminal.read("what should change? (sent to the model): ").strip()
+            plain.act(lambda session: session.plans.revise(asked.proposal_id, said))
             return True
         case "n":
-            desk.act(lambda session: session.plans.reject(asked.proposal_id))
-            desk.say("the plan is dropped; /mode and a name leaves plan mode")
+            plain.act(lambda session: session.plans.reject(asked.proposal_id))
+            plain.say("plan rejected; /mode NAME leaves plan mode")
             return False
         case "l":
-            desk.say("the plan waits; /plan asks again")
+            plain.say("plan left pending; /plan asks again")
             return False
         case _:
-            desk.say(f"one of these letters, or its word: {_LETTERS}")
+            plain.say(f"answer with one of these letters or its word: {_LETTERS}")
     return None
 
 
-def _edited(desk: PlainSession, proposal: Proposal, edit: Editor) -> Proposal:
+def _edited(plain: PlainSession, proposal: Proposal, edit: Editor) -> Proposal:
     """Return the plan as the user changed it; what is not a plan is opened again, with the reason."""
     text = to_text(proposal)
     while True:
         written = edit(text)
         if written is None:
-            desk.say("no editor, or it did not end well: set VISUAL or EDITOR; the plan stays as it was")
+            plain.say("no editor, or it did not end well: set VISUAL or EDITOR; the plan stays as it was")
             return proposal
         try:
             return from_text(written)
         except UsageError as error:
             text = written
-            desk.say(f"error: {error}")
-            if desk.terminal.read("edit it again? yes or no, which drops the changes: ").strip().lower() not in ("y", "yes"):
+            plain.say(f"error: {error}")
+            if plain.terminal.read("edit it again? yes or no, which drops the changes: ").strip().lower() not in ("y", "yes"):
                 return proposal
 
 
@@ -368,15 +371,15 @@ class Console:
 
     def run(self, open_host: Callable[[], SessionHost], start: PlainStart) -> int:
         """Open the host, talk until the user leaves, close everything, and return the exit code."""
-        room = LoopThread()
+        loop = LoopThread()
         host: SessionHost | None = None
         serving: Future[None] | None = None
         try:
-            host = room.do(open_host)
-            self._desk = PlainSession(room, host, self._terminal)
-            self._commands = Commands(self._desk)
+            host = loop.do(open_host)
+            self._plain = PlainSession(loop, host, self._terminal)
+            self._commands = PlainCommands(self._plain)
             self._begin(start)
-            serving = room.start(host.jobs.serve())
+            serving = loop.start(host.jobs.serve())
             if start.session_id:
                 self._follow()
             return self._talk(start.task)
@@ -388,21 +391,21 @@ class Console:
             if serving is not None:
                 _ = serving.cancel()
             if host is not None:
-                room.wait(host.close())
-            room.close()
+                loop.wait(host.close())
+            loop.close()
 
     def _begin(self, start: PlainStart) -> None:
-        host, room = self._desk.host, self._desk.room
-        self._terminal.say(f"lmtui, plain mode, in {sanitize_line(str(host.workspace))}. /help says what can be done.")
+        host, loop = self._plain.host, self._plain.loop
+        self._terminal.say(f"lmtui, plain mode, in {sanitize_line(str(host.workspace))}. /help lists the commands.")
         if start.is_demo:
-            room.wait(host.start_demo())
-            self._terminal.say(f"the model is a script; the tools and the files in {host.workspace} are real")
+            loop.wait(host.start_demo())
+            self._terminal.say(f"the model is scripted; the tools and the files in {host.workspace} are real")
         elif host.setup_note:
-            ask_for_server(self._desk)
-        elif silent := room.wait(host.servers.silent_choice()):
-            ask_for_server(self._desk, silent)
-        ask_for_trust(self._desk)
-        self._desk.open(start.session_id)
+            ask_for_server(self._plain)
+        elif silent := loop.wait(host.servers.silent_choice()):
+            ask_for_server(self._plain, silent)
+        ask_for_trust(self._plain)
+        self._plain.open(start.session_id)
         if start.session_id:
             self._commands.tell_where_it_stands()
         self._settle()
@@ -412,7 +415,7 @@ class Console:
         until = time.monotonic() + self._settle_s
         while (left := until - time.monotonic()) > 0:
             try:
-                envelope = self._desk.inbox.get(timeout=left)
+                envelope = self._plain.inbox.get(timeout=left)
             except queue.Empty:
                 return
             if envelope is not None:
@@ -434,7 +437,7 @@ class Console:
                 if is_leaving:
                     raise
                 text, is_leaving = "", True
-                self._terminal.say("\nctrl+c once more leaves")
+                self._terminal.say("\npress ctrl+c again to quit")
 
     def _typed(self) -> str:
         """Read what the user says: a line, lines that end in a backslash, or lines between two fences."""
@@ -458,18 +461,18 @@ class Console:
         if text.startswith("!"):
             command = text.lstrip("!").strip()
             if not command:
-                self._terminal.say("! runs a shell command; with !! the model is not told of it")
+                self._terminal.say("! runs a shell command; !! hides it from the model")
                 return
-            self._desk.act(lambda session: session.waiting.run_command(command, is_told=not text.startswith("!!")))
+            self._plain.act(lambda session: session.waiting.run_command(command, is_told=not text.startswith("!!")))
         else:
-            self._desk.act(lambda session: session.submit(text))
+            self._plain.act(lambda session: session.submit(text))
         self._follow()
 
     def _follow(self) -> None:
         """Tell what happens until the session rests, and ask about the plan that it ends with."""
         self._follow_turn()
-        while (asked := self._desk.act(lambda session: session.plans.open)) is not None and asked is not self._left:
-            if ask_plan(self._desk):
+        while (asked := self._plain.act(lambda session: session.plans.open)) is not None and asked is not self._left:
+            if ask_plan(self._plain):
                 self._follow_turn()
             else:
                 self._left = asked
@@ -477,11 +480,11 @@ class Console:
     def _follow_turn(self) -> None:
         """Tell what happens until the session rests; ctrl+c stops it, a second one leaves."""
         self._stops = 0
-        rest = self._desk.room.start(self._desk.session.wait_idle())
-        rest.add_done_callback(lambda _: self._desk.inbox.put(None))
-        while not (rest.done() and self._desk.inbox.empty()):
+        rest = self._plain.loop.start(self._plain.session.wait_idle())
+        rest.add_done_callback(lambda _: self._plain.inbox.put(None))
+        while not (rest.done() and self._plain.inbox.empty()):
             try:
-                envelope = self._desk.inbox.get(timeout=LOOK_S)
+                envelope = self._plain.inbox.get(timeout=LOOK_S)
                 if envelope is not None:
                     self._tell(envelope)
             except queue.Empty:
@@ -493,17 +496,17 @@ class Console:
         self._stops += 1
         if self._stops > 1:
             raise KeyboardInterrupt
-        self._terminal.say("\nstopping; ctrl+c once more leaves")
-        self._desk.act(lambda session: session.interrupt())
+        self._terminal.say("\nstopping; press ctrl+c again to quit")
+        self._plain.act(lambda session: session.interrupt())
 
     def _tell_waiting(self) -> None:
-        while not self._desk.inbox.empty():
-            envelope = self._desk.inbox.get()
+        while not self._plain.inbox.empty():
+            envelope = self._plain.inbox.get()
             if envelope is not None:
                 self._tell(envelope)
 
     def _tell(self, envelope: Envelope) -> None:
-        self._desk.say(*self._desk.teller.tell(envelope))
+        self._plain.say(*self._plain.teller.tell(envelope))
         match envelope.event:
             case ApprovalRequested() as request if not self._stops:
                 self._ask(request)
@@ -516,41 +519,41 @@ class Console:
 
     def _ask(self, request: ApprovalRequested) -> None:
         answer = None
-        self._desk.say(*approval_lines(request), "choices:", *choice_lines(request))
+        self._plain.say(*approval_lines(request), "choices:", *choice_lines(request))
         letters = " ".join(each.letter for each in choices_of(request))
         self._terminal.drop_typed()  # what was typed before the question was there is no answer to it
         while answer is None:
             try:
                 typed = self._terminal.read(f"your answer ({letters}): ")
             except EOFError:
-                self._desk.act(lambda session: session.answer(request.approval_id, Answer(Outcome.NO)))
+                self._plain.act(lambda session: session.answer(request.approval_id, Answer(Outcome.NO)))
                 raise
             letter, words = chosen(request, typed)
             answer = direct_answer(request, letter, words) or self._ask_more(request, letter)
             if not letter:
-                self._terminal.say(f"one of these letters, or its word: {letters}")
+                self._terminal.say(f"answer with one of these letters or its word: {letters}")
         given = answer
-        self._desk.act(lambda session: session.answer(request.approval_id, given))
+        self._plain.act(lambda session: session.answer(request.approval_id, given))
 
     def _ask_more(self, request: ApprovalRequested, letter: str) -> Answer | None:
         match letter:
             case "f":
-                return Answer(Outcome.NO, feedback=self._terminal.read("why not? this goes to the model: ").strip())
+                return Answer(Outcome.NO, feedback=self._terminal.read("why not? (sent to the model): ").strip())
             case "a":
                 return self._ask_grant(request)
             case "e":
                 start = request.text if "\n" not in request.text and request.text.isprintable() else ""
-                edited = self._terminal.read("the command instead, empty goes back: ", start=start)
+                edited = self._terminal.read("edited command (empty to go back): ", start=start)
                 return Answer(Outcome.ONCE, edited=edited if edited != request.text else "") if edited.strip() else None
             case _:
                 return None
 
     def _ask_grant(self, request: ApprovalRequested) -> Answer | None:
         grants = grant_choices(request)
-        self._desk.say("which rule is kept?", *(f"  {number}. {grant}" for number, grant in enumerate(grants, 1)))
-        typed = self._terminal.read("its number, empty goes back: ").strip()
+        self._plain.say("add which rule?", *(f"  {number}. {grant}" for number, grant in enumerate(grants, 1)))
+        typed = self._terminal.read("number (empty to go back): ").strip()
         if not (typed.isdecimal() and 0 < int(typed) <= len(grants)):
-            self._terminal.say("no rule is kept")
+            self._terminal.say("no rule added")
             return None
         grant = grants[int(typed) - 1]
         return Answer(Outcome.ALWAYS, rule=grant.rule, scope=grant.scope)

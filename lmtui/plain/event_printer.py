@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 
+from lmtui.commands.work_commands import changes_text, more_and_fewer, plan_lines, quoted
 from lmtui.core.budgets import ReportWritten
 from lmtui.core.event_text import model_words
 from lmtui.core.events import (
@@ -33,14 +34,10 @@ from lmtui.core.events import (
     TurnStarted,
 )
 from lmtui.core.messages import Role
-from lmtui.core.plan import TodoStatus
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line, sanitize_path
 from lmtui.core.sessions import answer_words
-from lmtui.core.task_state import done_words
-from lmtui.core.workspace import FileChange
 
 PATIENCE_S = 10.0
-INDENT = "  "
 MAX_RESULT_LINES = 40
 MAX_FAILURE_LINES = 5
 _SENTENCE_END = re.compile(r"\n|(?<=[.!?:])\s(?=\S)")
@@ -237,34 +234,9 @@ def end_text(end: TurnEnded, calls: int) -> str:
     return f"turn finished: {', '.join(parts)}"
 
 
-def plan_lines(changed: PlanChanged) -> Iterator[str]:
-    """Return where the plan and the todos are."""
-    for name, items in (("plan", changed.plan.steps), ("todos", changed.plan.todos)):
-        if items:
-            now = next((item.text for item in items if item.status is TodoStatus.IN_PROGRESS), "")
-            yield f"{name}: {done_words(items)}" + (f", now: {sanitize_line(now)}" if now else "")
-    task = changed.plan.task
-    if task is not None:
-        total = f" of {task.total_count:,}" if task.total_count else ""
-        left = f", {task.remaining_count:,} left" if task.remaining_count else ""
-        yield f"task: {task.processed_count:,}{total} processed{left}"
-
-
-def changes_text(changes: Sequence[FileChange]) -> str:
-    """Return files and what happened to each, in words."""
-    return "; ".join(
-        f"{sanitize_path(change.path)} {change.kind.value}, {_more_and_fewer(change.added_lines, change.removed_lines)}"
-        for change in changes
-    )
-
-
 def in_words(summary: str) -> str:
     """Return a summary such as `+9 −2` as it should be read aloud."""
-    return re.sub(r"\+(\d+) [−-](\d+)", lambda found: _more_and_fewer(int(found[1]), int(found[2])), summary)
-
-
-def _more_and_fewer(added: int, removed: int) -> str:
-    return f"{pluralize(added, 'line')} more, {removed} fewer"
+    return re.sub(r"\+(\d+) [−-](\d+)", lambda found: more_and_fewer(int(found[1]), int(found[2])), summary)
 
 
 def duration(elapsed_ms: int) -> str:
@@ -279,11 +251,6 @@ def duration(elapsed_ms: int) -> str:
 
 def _call_text(call: ToolCallStarted) -> str:
     return f"{sanitize_line(call.tool)} {sanitize_path(call.title)}".strip()
-
-
-def quoted(text: str) -> list[str]:
-    """Return what somebody else wrote as lines: indented, so that it cannot pass for what lmtui says itself."""
-    return [f"{INDENT}{line}".rstrip() for line in sanitize(text).split("\n")]
 
 
 def _said(text: str) -> Iterator[str]:

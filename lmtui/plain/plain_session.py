@@ -126,8 +126,8 @@ class LoopThread:
 class PlainSession:
     """One open session and what came of it so far; `inbox` holds events that are not told yet, None to look again."""
 
-    def __init__(self, room: LoopThread, host: SessionHost, terminal: Terminal) -> None:
-        self.room, self.host, self.terminal = room, host, terminal
+    def __init__(self, loop: LoopThread, host: SessionHost, terminal: Terminal) -> None:
+        self.loop, self.host, self.terminal = loop, host, terminal
         self.inbox: queue.SimpleQueue[Envelope | None] = queue.SimpleQueue()
         self.teller = EventPrinter()
         self._session: Session | None = None
@@ -150,13 +150,13 @@ class PlainSession:
         Raises:
             LmtuiError: it cannot be opened; what was in front stays.
         """
-        session = self.room.wait(self.host.open_session(session_id) if session_id else self.host.new_session())
-        self.room.do(self._unsubscribe)
+        session = self.loop.wait(self.host.open_session(session_id) if session_id else self.host.new_session())
+        self.loop.do(self._unsubscribe)
         self.teller = EventPrinter()
         self._session = session
-        self._unsubscribe = self.room.do(lambda: session.subscribe(self.inbox.put))
+        self._unsubscribe = self.loop.do(lambda: session.subscribe(self.inbox.put))
 
     def act(self, action: Callable[[Session], T]) -> T:
         """Call something on the session, where its loop is."""
         session = self.session
-        return self.room.do(lambda: action(session))
+        return self.loop.do(lambda: action(session))

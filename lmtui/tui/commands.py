@@ -1,388 +1,483 @@
-"""The one table of commands.  Bindings, palette, slash commands, hints and the help screen are all made from it."""
+"""All commands of the full screen: those of every front end, and the keys of its panes and dialogs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
-from lmtui.tui.table.command import KEY_NAMES, Command, Scope, SlashCall
-from lmtui.tui.table.dialogs import CHAT, DIALOGS, PANES, PROMPT, READING
+from lmtui.commands.command import Command, CommandTable, Scope
+from lmtui.commands.table import COMMANDS as SHARED
+from lmtui.tui.key_bindings import PROMPT, bindings_of, first_key, hint_text
 
-EVERYWHERE: tuple[Command, ...] = (
+__all__ = ["COMMANDS", "Command", "Scope", "bindings", "closing", "command", "first_key", "hint_text", "key_of", "of_scope"]
+
+HUNKS: tuple[Command, ...] = (
+    Command("hunks.yes", Scope.HUNKS, "This hunk", "Accept the selected hunk and go to the next.", ("y",), "this hunk"),
+    Command("hunks.all", Scope.HUNKS, "All", "Allow the whole change this once.", ("Y",), "all"),
+    Command("hunks.no", Scope.HUNKS, "Not this", "Reject the selected hunk and go to the next.", ("n",), "not this"),
+    Command("hunks.none", Scope.HUNKS, "None", "Deny the whole change.", ("N",), "none"),
     Command(
-        "app.palette", Scope.APP, "Everything", "Find any command by its name.",
-        ("ctrl+p",), "everything", is_fixed=True, is_first=True,
+        "hunks.because", Scope.HUNKS, "No, because", "Deny the whole change and tell the model why.", ("f",), "no, because…",
+    ),
+    Command("hunks.next", Scope.HUNKS, "Next hunk", "Go to the next hunk.", ("right_square_bracket",), "next hunk"),
+    Command("hunks.mode", Scope.HUNKS, "Mode", "Explain why the mode cannot change during an approval.", ("shift+tab",)),
+    Command("hunks.previous", Scope.HUNKS, "Previous hunk", "Go to the previous hunk.", ("left_square_bracket",), "previous"),
+    Command(
+        "hunks.done", Scope.HUNKS, "Apply", "Apply the accepted hunks; unanswered hunks are not applied.", ("enter",), "apply",
+    ),
+    Command("hunks.split", Scope.HUNKS, "Side by side", "Toggle side-by-side view.", ("u",), "side by side"),
+    Command(
+        "hunks.session", Scope.HUNKS, "This session", "Allow the whole change now and whenever this session asks for the same.",
+        ("s",), "all this session",
     ),
     Command(
-        "app.help", Scope.APP, "Keys and commands", "Show every key and command.",
-        ("f1", "question_mark"), "keys", ("help",), is_fixed=True,
+        "hunks.always", Scope.HUNKS, "Always", "Allow the whole change and add a rule; asks which rule and where it applies.",
+        ("a",), "always…",
     ),
     Command(
-        "app.stop", Scope.APP, "Stop or close", "Interrupt the agent, or close what is open.",
-        ("escape",), "stop", is_fixed=True,
-    ),
-    Command("app.interrupt", Scope.APP, "Interrupt", "Interrupt the agent as escape does.", ("ctrl+c",), is_fixed=True),
-    Command(
-        "app.leave", Scope.APP, "Quit", "Leave; asks once when an agent works.", ("ctrl+q",), "quit", ("exit", "quit"),
-        is_fixed=True, is_first=True,
+        "hunks.why", Scope.HUNKS, "Why", "Explain why this needs approval and what each answer allows.", ("question_mark",),
+        "why",
     ),
     Command(
-        "app.suspend", Scope.APP, "Sleep", "Give the terminal back to the shell; its `fg` wakes lmtui again.",
-        ("ctrl+z",), is_fixed=True, is_first=True,
+        "hunks.batch", Scope.HUNKS, "All pending", "Review all pending approvals of this session and answer them together.",
+        ("w",), "all that wait…",
     ),
-    Command("app.focus_next", Scope.APP, "Next pane", "Move to the next pane.", ("tab",), is_fixed=True),
-    Command("app.focus_previous", Scope.APP, "Previous pane", "Move to the pane before.", ("shift+tab",), is_fixed=True),
-    Command("app.theme", Scope.APP, "Theme", "Choose the colours.", (), "", ("theme",), "[name]", values="themes"),
-    Command(
-        "session.list", Scope.WORKBENCH, "Sessions", "See all sessions; open, search, rename, fork, export or delete one.",
-        ("f2",), "sessions", ("sessions", "resume"), is_first=True, runs="call('session.list')",
-    ),
-    Command(
-        "session.next_waiting", Scope.WORKBENCH, "Next that waits", "Go to the next session that waits for you.",
-        ("f3",), "next waiting", is_first=True,
-    ),
-    Command(
-        "session.new", Scope.WORKBENCH, "New session", "Start afresh; the sessions so far stay in the list.",
-        ("f4",), "", ("new", "clear"), is_first=True,
-    ),
-    Command("session.id", Scope.WORKBENCH, "Session id", "Show the id of this session.", (), "", ("session",)),
-    Command("session.rename", Scope.WORKBENCH, "Rename session", "Give this session a title.", (), "", ("rename",), "TITLE"),
-    Command(
-        "session.status", Scope.WORKBENCH, "Status", "Show folder, model, sandbox, mode and use of the window.",
-        (), "", ("status",),
-    ),
-    Command(
-        "mode.choose", Scope.WORKBENCH, "Permission mode", "How much to ask: manual, normal, auto or plan.",
-        ("f5",), "mode", ("mode",), "LEVEL", is_first=True, values="modes",
-    ),
-    Command(
-        "pane.files", Scope.WORKBENCH, "Files", "Go to the files of the workspace.",
-        ("f6",), "files", ("files",), is_first=True,
-    ),
-    Command(
-        "pane.plan", Scope.WORKBENCH, "Plan and todos", "Go to the plan and the todos.",
-        ("f7",), "plan", ("todo", "todos"), is_first=True,
-    ),
-    Command("pane.log", Scope.WORKBENCH, "Tool log", "Go to the log of tool calls.", ("f8",), "log", ("log",), is_first=True),
-    Command("pane.chat", Scope.WORKBENCH, "Chat", "Go to the conversation.", ("f9",), "chat", is_first=True),
-    Command(
-        "changes.show", Scope.WORKBENCH, "Changes", "Show what this session changed, file by file.",
-        ("f10",), "changes", ("changes",), is_first=True,
-    ),
-    Command(
-        "undo.last", Scope.WORKBENCH, "Undo", "Take back what the last steps did to files; shows it first.",
-        ("alt+u",), "undo", ("undo",), "[n]", is_first=True,
-    ),
-    Command(
-        "undo.again", Scope.WORKBENCH, "Redo", "Do again what was taken back; shows it first.",
-        ("alt+y",), "redo", ("redo",), "[n]", is_first=True,
-    ),
-    Command(
-        "undo.rewind", Scope.WORKBENCH, "Rewind", "Go back to before something you said, with the files or without.",
-        ("alt+r",), "rewind", ("rewind",), is_first=True,
-    ),
-    Command(
-        "rules.show", Scope.WORKBENCH, "Permission rules", "See every rule, where it comes from, and revoke one.",
-        ("f12",), "rules", ("rules", "permissions"), is_first=True,
-    ),
-    Command(
-        "trust.show", Scope.WORKBENCH, "Trust this folder",
-        "See what the folder brings that waits for your word, and what you trust; take it back.",
-        ("alt+t",), "trust", ("trust",), is_first=True, runs="call('trust.show')",
-    ),
+    Command("hunks.later", Scope.HUNKS, "Later", "Leave it pending and look at something else.", ("l",), "later"),
 )  # fmt: skip
 
 
-def _deed(name: str, title: str, text: str, key: str) -> Command:
-    return Command(f"sessions.{name}", Scope.SWITCHER, title, text, (key,), name, runs=f"sessions_deed('{name}')")
+READING: tuple[Command, ...] = (
+    Command("reading.close", Scope.READING, "Back", "Go back to the question.", ("question_mark", "enter"), "back"),
+    Command("changes.open", Scope.CHANGES, "Read", "Go from the list to the diff.", ("enter",), "read"),
+    Command(
+        "changes.steps", Scope.CHANGES, "By step", "Show what each step changed.", ("1",), "steps",
+        runs="changes_view('steps')",
+    ),
+    Command(
+        "changes.turns", Scope.CHANGES, "By turn", "Show what each turn changed.", ("2",), "turns",
+        runs="changes_view('turns')",
+    ),
+    Command(
+        "changes.session", Scope.CHANGES, "Whole session", "Show all changes of the session.", ("3",), "session",
+        runs="changes_view('session')",
+    ),
+    Command(
+        "changes.git", Scope.CHANGES, "Compare with git",
+        "Show the difference from the last commit, including untracked files.", ("4",), "git", runs="changes_view('git')",
+    ),
+    Command("changes.next", Scope.CHANGES, "Next", "Go to the next row of the list.", ("n",), runs="changes_move(1)"),
+    Command("changes.previous", Scope.CHANGES, "Previous", "Go to the previous row.", ("p",), runs="changes_move(-1)"),
+    Command(
+        "changes.next_hunk", Scope.CHANGES, "Next hunk", "Go to the next change.", ("right_square_bracket",), "next hunk",
+        runs="changes_hunk(1)",
+    ),
+    Command(
+        "changes.previous_hunk", Scope.CHANGES, "Previous hunk", "Go to the previous change.", ("left_square_bracket",),
+        runs="changes_hunk(-1)",
+    ),
+    Command("changes.split", Scope.CHANGES, "Side by side", "Toggle side-by-side view.", ("u",), "side by side"),
+    Command("changes.by_file", Scope.CHANGES, "By file", "Group the session by file or by step.", ("f",)),
+    Command(
+        "changes.next_file", Scope.CHANGES, "Next file", "Go to the next file of the diff.", ("right_curly_bracket",),
+        runs="changes_file(1)",
+    ),
+    Command(
+        "changes.previous_file", Scope.CHANGES, "Previous file", "Go to the previous file.", ("left_curly_bracket",),
+        runs="changes_file(-1)",
+    ),
+    Command("changes.fold", Scope.CHANGES, "Unchanged lines", "Show or hide unchanged lines.", ("o",), "unchanged lines"),
+    Command("changes.search", Scope.CHANGES, "Search", "Search the diff.", ("slash",), "search"),
+    Command("changes.next_match", Scope.CHANGES, "Next match", "Go to the next match.", ("m",), runs="changes_match(1)"),
+    Command(
+        "changes.previous_match", Scope.CHANGES, "Previous match", "Go to the previous match.", ("M",),
+        runs="changes_match(-1)",
+    ),
+    Command(
+        "changes.restore", Scope.CHANGES, "Restore file", "Restore the file to its state before the step; asks first.", ("r",),
+        "restore file",
+    ),
+    Command(
+        "changes.restore_hunk", Scope.CHANGES, "Restore hunk", "Revert only the current hunk; asks first.", ("h",),
+        "restore hunk",
+    ),
+    Command("restore.yes", Scope.RESTORE, "Yes", "Apply the preview.", ("y",), "yes, do this"),
+    Command(
+        "restore.talk", Scope.RESTORE, "Conversation only", "Rewind the conversation and keep the files.", ("c",),
+        "conversation only",
+    ),
+    Command("restore.look", Scope.RESTORE, "Show", "Show all changes of the conflicting file.", ("d",), "see its changes"),
+    Command("restore.no", Scope.RESTORE, "No", "Change nothing.", ("n",), "no"),
+    Command("viewer.search", Scope.VIEWER, "Search", "Search the file.", ("slash",), "search"),
+    Command("viewer.next", Scope.VIEWER, "Next match", "Go to the next match.", ("n",), "next"),
+    Command("viewer.previous", Scope.VIEWER, "Previous match", "Go to the previous match.", ("N",)),
+    Command("viewer.line", Scope.VIEWER, "Go to line", "Go to a line by number.", ("colon",), "line"),
+    Command("viewer.edit", Scope.VIEWER, "Edit", "Open the file in your editor at this line.", ("e",), "edit"),
+    Command(
+        "viewer.mark", Scope.VIEWER, "Mention", "Insert the selected or visible lines into the prompt as @path:10-20.", ("m",),
+        "mention",
+    ),
+    Command("viewer.wrap", Scope.VIEWER, "Wrap", "Wrap or truncate long lines.", ("w",), "wrap", runs="focused.toggle_wrap"),
+    Command("viewer.copy", Scope.VIEWER, "Copy line", "Copy the line.", ("y",)),
+    Command("viewer.left", Scope.VIEWER, "Left", "Scroll left.", ("left",), runs="focused.scroll_aside('left')"),
+    Command("viewer.right", Scope.VIEWER, "Right", "Scroll right.", ("right",), runs="focused.scroll_aside('right')"),
+)  # fmt: skip
+
+
+PANES: tuple[Command, ...] = (
+    Command("lines.up", Scope.MOVING, "Up", "Move up.", ("up", "k"), runs="focused.move('up')"),
+    Command("lines.down", Scope.MOVING, "Down", "Move down.", ("down", "j"), runs="focused.move('down')"),
+    Command(
+        "lines.page_up", Scope.MOVING, "Page up", "Move a page up (in the prompt too).", ("pageup", "b"),
+        runs="focused.move('page_up')",
+    ),
+    Command(
+        "lines.page_down", Scope.MOVING, "Page down", "Move a page down.", ("pagedown", "space"),
+        runs="focused.move('page_down')",
+    ),
+    Command("lines.home", Scope.MOVING, "Top", "Go to the top.", ("home", "g"), runs="focused.move('home')"),
+    Command("lines.end", Scope.MOVING, "End", "Go to the end and follow new output.", ("end", "G"), runs="focused.move('end')"),
+    Command(
+        "lines.select", Scope.LINES, "Open", "Expand or collapse, or open a folder, file or call.", ("enter",), "open",
+        runs="focused.select",
+    ),
+    Command("lines.copy", Scope.LINES, "Copy", "Copy the item under the cursor.", ("y",), "copy"),
+    Command(
+        "chat.next_turn", Scope.LINES, "Next turn", "Go to your next message.", ("right_curly_bracket",),
+        runs="focused.jump('turn', 1)",
+    ),
+    Command(
+        "chat.previous_turn", Scope.LINES, "Previous turn", "Go to your previous message.", ("left_curly_bracket",),
+        runs="focused.jump('turn', -1)",
+    ),
+    Command("chat.next_call", Scope.LINES, "Next call", "Go to the next tool call.", ("c",), runs="focused.jump('call', 1)"),
+    Command(
+        "chat.previous_call", Scope.LINES, "Previous call", "Go to the previous tool call.", ("C",),
+        runs="focused.jump('call', -1)",
+    ),
+    Command("chat.next_error", Scope.LINES, "Next failure", "Go to the next failure.", ("e",), runs="focused.jump('error', 1)"),
+    Command(
+        "chat.previous_error", Scope.LINES, "Previous failure", "Go to the previous failure.", ("E",),
+        runs="focused.jump('error', -1)",
+    ),
+    Command("files.open", Scope.FILES, "Open folder", "Open the folder.", ("right", "l"), runs="focused.folder('open')"),
+    Command("files.close", Scope.FILES, "Close folder", "Close the folder.", ("left", "h"), runs="focused.folder('close')"),
+    Command(
+        "files.diff", Scope.FILES, "Diff", "Show how this session changed the file.", ("d",), "diff", runs="screen.files_diff",
+    ),
+    Command(
+        "files.filter", Scope.FILES, "Find file", "Type part of a path; enter opens, escape clears.", ("slash",), "find",
+        runs="screen.run_command('files.filter')",
+    ),
+    Command(
+        "files.hidden", Scope.FILES, "Toggle ignored files", "Show or hide the files that ignore rules exclude.",
+        ("full_stop", "alt+h"), "ignored", runs="screen.run_command('files.hidden')",
+    ),
+    Command(
+        "files.mark", Scope.FILES, "Mention", "Insert the file or folder into the prompt as @path.", ("m",), "mention",
+        runs="screen.run_command('files.mark')",
+    ),
+    Command(
+        "files.edit", Scope.FILES, "Edit", "Open the file in your editor (VISUAL or EDITOR).", ("e",), "edit",
+        runs="screen.run_command('files.edit')",
+    ),
+    Command(
+        "log.filter", Scope.LOG, "Filter", "Filter the log: text, tool:shell, agent:root, state:failed.", ("slash",), "filter",
+        runs="screen.run_command('log.filter')",
+    ),
+    Command(
+        "log.whole", Scope.LOG, "Show call", "Show a call's arguments and its whole result.", ("w",), "whole call",
+        runs="screen.run_command('log.whole')",
+    ),
+    Command("asking.close", Scope.ASKING, "Close", "Clear the text and go back.", ("escape",), "clear", runs="give_up"),
+    Command("asking.up", Scope.ASKING, "Previous row", "Go to the previous row.", ("up",), runs="step(-1)"),
+    Command("asking.down", Scope.ASKING, "Next row", "Go to the next row.", ("down",), runs="step(1)"),
+)  # fmt: skip
+
+
+def _step(name: str, title: str, text: str, *keys: str, hint: str = "") -> Command:
+    return Command(f"copying.{name}", Scope.COPYING, title, text, keys, hint, runs=f"copying('{name}')")
+
+
+CHAT: tuple[Command, ...] = (
+    Command(
+        "chat.find_here", Scope.CHAT, "Search", "Search this session, including folded parts.", ("slash",), "search",
+        runs="screen.run_command('chat.find')",
+    ),
+    Command(
+        "chat.copy_code", Scope.CHAT, "Copy code", "Copy the code block at the cursor; press again for the next one.", ("Y",),
+        "copy code", runs="screen.run_command('chat.copy_code')",
+    ),
+    Command(
+        "chat.next_change", Scope.CHAT, "Next change", "Go to the next call that changed files.", ("f",),
+        runs="jump('change', 1)",
+    ),
+    Command(
+        "chat.previous_change", Scope.CHAT, "Previous change", "Go to the previous call that changed files.", ("F",),
+        runs="jump('change', -1)",
+    ),
+    Command(
+        "copying.start", Scope.LINES, "Copy mode", "Move a cursor to select and copy text.", ("v",), "select",
+        runs="focused.copying('start')",
+    ),
+    Command("changes.select", Scope.CHANGES, "Copy mode", "Select and copy text.", ("v",), runs="focused.copying('start')"),
+    Command("viewer.select", Scope.VIEWER, "Copy mode", "Select and copy text.", ("v",), runs="focused.copying('start')"),
+    _step("left", "Left", "Move the cursor left.", "left", "h"),
+    _step("right", "Right", "Move the cursor right.", "right", "l"),
+    _step("up", "Up", "Move the cursor up.", "up", "k"),
+    _step("down", "Down", "Move the cursor down.", "down", "j"),
+    _step("word", "Next word", "Go to the next word.", "w"),
+    _step("word_back", "Previous word", "Go to the previous word.", "b"),
+    _step("line_start", "Line start", "Go to the start of the line.", "0", "home"),
+    _step("line_end", "Line end", "Go to the end of the line.", "dollar_sign", "end"),
+    _step("page_up", "Page up", "Move a page up.", "pageup"),
+    _step("page_down", "Page down", "Move a page down.", "pagedown", "space"),
+    _step("first", "First line", "Go to the first line.", "g"),
+    _step("last", "Last line", "Go to the last line.", "G"),
+    _step("mark", "Select", "Start a selection here, or clear it.", "v", hint="mark"),
+    _step("lines", "Select lines", "Select whole lines from here.", "V", hint="lines"),
+    _step("copy", "Copy", "Copy the selection, or this line, and leave copy mode.", "y", "enter", hint="copy"),
+    _step("leave", "Leave", "Leave copy mode.", "escape", hint="leave"),
+    Command("finding.next", Scope.FINDING, "Next match", "Go to the next match.", ("n",), "next", runs="finding('next')"),
+    Command(
+        "finding.previous", Scope.FINDING, "Previous match", "Go to the previous match.", ("N",), "previous",
+        runs="finding('previous')",
+    ),
+    Command(
+        "finding.end", Scope.FINDING, "End search", "End the search and stay here.", ("escape",), "end", runs="finding('end')",
+    ),
+    Command("searching.go", Scope.SEARCHING, "Go", "Go to the first match.", ("enter",), "go to a match", runs="submit"),
+    Command("searching.close", Scope.SEARCHING, "Cancel", "Cancel the search.", ("escape",), "end", runs="close_search"),
+)  # fmt: skip
+
+
+DIALOGS: tuple[Command, ...] = (
+    Command("approve.once", Scope.APPROVAL, "Once", "Allow it this once.", ("y",), "once"),
+    Command(
+        "approve.session", Scope.APPROVAL, "This session", "Allow it now and whenever this session asks for the same.", ("s",),
+        "this session",
+    ),
+    Command(
+        "approve.always", Scope.APPROVAL, "Always", "Allow it and add a rule; asks which rule and where it applies.", ("a",),
+        "always…",
+    ),
+    Command("approve.no", Scope.APPROVAL, "No", "Deny it.", ("n",), "no"),
+    Command("approve.because", Scope.APPROVAL, "No, because", "Deny it and tell the model why.", ("f",), "no, because…"),
+    Command("approve.edit", Scope.APPROVAL, "Edit", "Edit the command; only the edited text runs.", ("e",), "edit"),
+    Command(
+        "approve.why", Scope.APPROVAL, "Why", "Explain why this needs approval and what each answer allows.",
+        ("question_mark",), "why",
+    ),
+    Command(
+        "approve.all", Scope.APPROVAL, "All pending", "Review all pending approvals of this session and answer them together.",
+        ("Y",), "all that wait…",
+    ),
+    Command("approve.later", Scope.APPROVAL, "Later", "Leave it pending and look at something else.", ("l",), "later"),
+    Command("approve.mode", Scope.APPROVAL, "Mode", "Explain why the mode cannot change during an approval.", ("shift+tab",)),
+    Command("approve.split", Scope.APPROVAL, "Side by side", "Toggle side-by-side view.", ("u",), "side by side"),
+    *HUNKS,
+    Command("grant.choose", Scope.GRANT, "Allow", "Allow it and add the selected rule.", ("enter",), "grant", is_first=True),
+    Command("edit.send", Scope.EDIT, "Run", "Run this text once.", ("enter",), "run this once", is_first=True),
+    Command("edit.newline", Scope.EDIT, "New line", "Insert a new line.", ("ctrl+j",), "line", is_first=True),
+    Command("batch.once", Scope.BATCH, "Allow all", "Allow everything in the list this once.", ("y",), "yes to all, once"),
+    Command("batch.no", Scope.BATCH, "Deny all", "Deny everything in the list.", ("n",), "no to all"),
+    Command("rules.revoke", Scope.RULES, "Revoke", "Revoke the selected rule; asks first.", ("d",), "revoke"),
+    Command("trust.yes", Scope.TRUST, "Trust", "Trust these from now on.", ("t",), "trust these"),
+    Command("trust.no", Scope.TRUST, "Not now", "Continue without them.", ("n",), "not now"),
+    Command("trust.reach", Scope.TRUST, "Servers", "Choose where a server runs.", ("s",), "where a server runs…"),
+    Command("trust.look", Scope.TRUST, "Show file", "Show a file that they come from.", ("v",), "look at the file"),
+    Command("trust.list", Scope.TRUST, "Trusted", "Show what is trusted in this folder.", ("l",), "what is trusted"),
+    Command("trusted.revoke", Scope.TRUSTED, "Revoke", "Revoke all trust in this folder; asks first.", ("d",), "revoke"),
+    Command("picker.open", Scope.PICKER, "Choose", "Choose the selected row.", ("enter",), "choose", is_first=True),
+    Command("picker.up", Scope.PICKER, "Previous row", "Select the previous row.", ("up",), is_first=True),
+    Command("picker.down", Scope.PICKER, "Next row", "Select the next row.", ("down",), is_first=True),
+    Command("confirm.yes", Scope.CONFIRM, "Yes", "Do it.", ("y",), "yes"),
+    Command("confirm.no", Scope.CONFIRM, "No", "Change nothing.", ("n",), "no"),
+    Command("first.start", Scope.FIRST_RUN, "Start", "Use the selected model.", ("enter",), "start"),
+    Command("first.trust", Scope.FIRST_RUN, "Review", "Review what this folder wants to enable.", ("t",), "look"),
+    Command("first.again", Scope.FIRST_RUN, "Search again", "Search for servers again.", ("r",), "search again"),
+    Command(
+        "settings.change", Scope.SETTINGS, "Change", "Change the selected setting in your config.toml.", ("enter",), "change",
+        is_first=True,
+    ),
+    Command(
+        "settings.reset", Scope.SETTINGS, "Reset", "Remove the selected setting from your config.toml.", ("delete",), "reset",
+        is_first=True,
+    ),
+    Command("settings.up", Scope.SETTINGS, "Previous setting", "Select the previous setting.", ("up",), is_first=True),
+    Command("settings.down", Scope.SETTINGS, "Next setting", "Select the next setting.", ("down",), is_first=True),
+)  # fmt: skip
+
+
+LAYOUT: tuple[Command, ...] = (
+    Command(
+        "layout.files", Scope.WORKBENCH, "Toggle files", "Hide or show the files (on a wide screen).", ("alt+1",),
+        is_first=True,
+    ),
+    Command(
+        "layout.plan", Scope.WORKBENCH, "Toggle plan", "Hide or show the plan (on a wide screen).", ("alt+2",), is_first=True,
+    ),
+    Command("layout.log", Scope.WORKBENCH, "Toggle log", "Hide or show the log (on a wide screen).", ("alt+3",), is_first=True),
+    Command(
+        "layout.wider", Scope.WORKBENCH, "Widen column", "Make the focused column wider (from the conversation: the files).",
+        ("alt+full_stop",), is_first=True,
+    ),
+    Command(
+        "layout.narrower", Scope.WORKBENCH, "Narrow column", "Make the focused column narrower.", ("alt+comma",), is_first=True,
+    ),
+    Command(
+        "layout.taller", Scope.WORKBENCH, "Make plan taller", "Give the plan more height, or the log while it is focused.",
+        ("alt+equals_sign",), is_first=True,
+    ),
+    Command(
+        "layout.lower", Scope.WORKBENCH, "Make plan shorter", "Give the plan less height, or the log while it is focused.",
+        ("alt+minus",), is_first=True,
+    ),
+    Command("layout.reset", Scope.WORKBENCH, "Reset layout", "Show all panes at their default sizes."),
+)  # fmt: skip
+
+
+def _session_row(name: str, title: str, text: str, key: str) -> Command:
+    return Command(f"sessions.{name}", Scope.SWITCHER, title, text, (key,), name, runs=f"change_session('{name}')")
 
 
 SESSIONS: tuple[Command, ...] = (
-    Command(
-        "session.grid", Scope.WORKBENCH, "Sessions side by side", "See all open sessions live, a tile each.",
-        ("alt+g",), "grid", ("grid",), is_first=True, runs="call('session.grid')",
-    ),
-    Command(
-        "session.next", Scope.WORKBENCH, "Next session", "Go to the next open session.",
-        ("alt+right",), "", ("next",), is_first=True, runs="call('session.next')",
-    ),
-    Command(
-        "session.previous", Scope.WORKBENCH, "Session before", "Go to the open session before.",
-        ("alt+left",), "", ("previous",), is_first=True, runs="call('session.previous')",
-    ),
-    Command(
-        "session.mark", Scope.WORKBENCH, "Mark session", "Mark this session in all lists, or take the mark away.",
-        ("alt+k",), "mark", ("mark",), is_first=True, runs="call('session.mark')",
-    ),
-    Command(
-        "session.fork", Scope.WORKBENCH, "Fork", "Go on in a copy of this session, up to the message under the cursor.",
-        ("alt+f",), "fork", ("fork",), is_first=True, runs="call('session.fork')",
-    ),
-    Command(
-        "session.export", Scope.WORKBENCH, "Export", "Write this session to a file: md, html or jsonl.",
-        (), "", ("export",), "[md|html|jsonl]", runs="call('session.export')",
-    ),
-    Command(
-        "session.close", Scope.WORKBENCH, "Close session", "Close this session; it stays in the list.",
-        (), "", ("close",), runs="call('session.close')",
-    ),
-    Command("sessions.open", Scope.SWITCHER, "Open", "Open the marked session.", ("enter",), "open"),
+    Command("sessions.open", Scope.SWITCHER, "Open", "Open the selected session.", ("enter",), "open"),
     Command("sessions.new", Scope.SWITCHER, "New", "Start a new session.", ("n",), "new"),
-    _deed("fork", "Fork", "Copy the marked session; the original stays, and no file changes.", "f"),
-    _deed("rename", "Rename", "Give the marked session a title.", "r"),
-    _deed("mark", "Mark", "Mark the session in all lists, or take the mark away.", "m"),
-    _deed("close", "Close", "Close the marked session; it stays in the list.", "c"),
-    _deed("delete", "Delete", "Delete the marked session, after asking.", "d"),
-    _deed("export", "Export", "Write the marked session to a file.", "x"),
-    Command("sessions.grid", Scope.SWITCHER, "Side by side", "See all open sessions live, a tile each.", ("g",), "grid"),
-    Command("sessions.search", Scope.SWITCHER, "Search", "Search in everything that was said.", ("slash",), "search"),
-    Command("sessions.up", Scope.SWITCHER, "Session before", "Mark the line before.", ("up", "k"), runs="sessions_move(-1)"),
-    Command("sessions.down", Scope.SWITCHER, "Next session", "Mark the next line.", ("down", "j"), runs="sessions_move(1)"),
-    Command("sessions.page_up", Scope.SWITCHER, "Page up", "Go a page up.", ("pageup",), runs="sessions_page(-1)"),
-    Command("sessions.page_down", Scope.SWITCHER, "Page down", "Go a page down.", ("pagedown",), runs="sessions_page(1)"),
+    _session_row("fork", "Fork", "Copy the selected session; no file changes.", "f"),
+    _session_row("rename", "Rename", "Rename the selected session.", "r"),
+    _session_row("mark", "Mark", "Mark or unmark the selected session in lists.", "m"),
+    _session_row("close", "Close", "Close the selected session; it stays in the list.", "c"),
+    _session_row("delete", "Delete", "Delete the selected session; asks first.", "d"),
+    _session_row("export", "Export", "Write the selected session to a file.", "x"),
+    Command("sessions.grid", Scope.SWITCHER, "Session grid", "Show all open sessions side by side.", ("g",), "grid"),
+    Command("sessions.search", Scope.SWITCHER, "Search", "Search the text of all sessions.", ("slash",), "search"),
     Command(
-        "sessions.first", Scope.SWITCHER, "First", "Go to the first session.",
-        ("home",), runs="sessions_move(-1000000)",
+        "sessions.up", Scope.SWITCHER, "Previous session", "Select the previous session.", ("up", "k"),
+        runs="sessions_move(-1)",
     ),
+    Command(
+        "sessions.down", Scope.SWITCHER, "Next session", "Select the next session.", ("down", "j"), runs="sessions_move(1)",
+    ),
+    Command("sessions.page_up", Scope.SWITCHER, "Page up", "Move a page up.", ("pageup",), runs="sessions_page(-1)"),
+    Command("sessions.page_down", Scope.SWITCHER, "Page down", "Move a page down.", ("pagedown",), runs="sessions_page(1)"),
+    Command("sessions.first", Scope.SWITCHER, "First", "Go to the first session.", ("home",), runs="sessions_move(-1000000)"),
     Command("sessions.last", Scope.SWITCHER, "Last", "Go to the last session.", ("end",), runs="sessions_move(1000000)"),
     Command("grid.open", Scope.GRID, "Open", "Go to the session.", ("enter",), "open"),
-    Command("grid.answer", Scope.GRID, "Answer", "See what the session waits with and answer it.", ("a",), "answer"),
-    Command("grid.left", Scope.GRID, "Left", "Go to the tile on the left.", ("left", "h"), runs="grid_move(-1, 0)"),
-    Command("grid.right", Scope.GRID, "Right", "Go to the tile on the right.", ("right", "l"), runs="grid_move(1, 0)"),
-    Command("grid.up", Scope.GRID, "Up", "Go to the tile above.", ("up", "k"), runs="grid_move(0, -1)"),
-    Command("grid.down", Scope.GRID, "Down", "Go to the tile below.", ("down", "j"), runs="grid_move(0, 1)"),
-)  # fmt: skip
-
-
-AROUND: tuple[Command, ...] = (
-    Command(
-        "layout.files", Scope.WORKBENCH, "Hide files", "Hide the files, or show them again (on a wide screen).",
-        ("alt+1",), runs="call('layout.files')", is_first=True,
-    ),
-    Command(
-        "layout.plan", Scope.WORKBENCH, "Hide plan", "Hide the plan, or show it again (on a wide screen).",
-        ("alt+2",), runs="call('layout.plan')", is_first=True,
-    ),
-    Command(
-        "layout.log", Scope.WORKBENCH, "Hide log", "Hide the log, or show it again (on a wide screen).",
-        ("alt+3",), runs="call('layout.log')", is_first=True,
-    ),
-    Command(
-        "layout.zoom", Scope.WORKBENCH, "Zoom", "Let the pane in focus fill the screen, or end that.",
-        ("alt+z",), "zoom", ("zoom",), runs="call('layout.zoom')", is_first=True,
-    ),
-    Command(
-        "layout.wider", Scope.WORKBENCH, "Wider", "Make the column in focus wider (the files from elsewhere).",
-        ("alt+full_stop",), runs="call('layout.wider')", is_first=True,
-    ),
-    Command(
-        "layout.narrower", Scope.WORKBENCH, "Narrower", "Make the column in focus narrower.",
-        ("alt+comma",), runs="call('layout.narrower')", is_first=True,
-    ),
-    Command(
-        "layout.taller", Scope.WORKBENCH, "Taller", "Give the plan more of its column, or the log while it has the focus.",
-        ("alt+equals_sign",), runs="call('layout.taller')", is_first=True,
-    ),
-    Command(
-        "layout.lower", Scope.WORKBENCH, "Lower", "Give the plan less of its column, or the log while it has the focus.",
-        ("alt+minus",), runs="call('layout.lower')", is_first=True,
-    ),
-    Command(
-        "layout.reset", Scope.WORKBENCH, "Usual layout", "Show all panes at their usual sizes.",
-        runs="call('layout.reset')",
-    ),
-    Command(
-        "settings.show", Scope.WORKBENCH, "Settings", "See every setting with its source, and change it.",
-        ("f11", "alt+o"), "settings", ("settings", "config"), runs="call('settings.show')", is_first=True,
-    ),
-    Command(
-        "perf.toggle", Scope.WORKBENCH, "Performance", "Show frames, stalls and bytes of this screen, or hide them.",
-        ("alt+p",), "", ("perf",), runs="call('perf.toggle')", is_first=True,
-    ),
-)  # fmt: skip
-
-
-GUIDANCE: tuple[Command, ...] = (
-    Command(
-        "guidance.show", Scope.WORKBENCH, "Instructions", "See which AGENTS.md and the like are read, and what they cost.",
-        (), "", ("instructions",), runs="call('guidance.show')",
-    ),
-    Command(
-        "guidance.persona", Scope.WORKBENCH, "Persona", "See who the agent is told to be.",
-        (), "", ("soul",), runs="call('guidance.persona')",
-    ),
-    Command(
-        "guidance.draft", Scope.WORKBENCH, "Draft AGENTS.md", "Have the model draft an AGENTS.md from this folder.",
-        (), "", ("init",), "[what matters]", runs="call('guidance.draft')",
-    ),
-    Command(
-        "prompts.show", Scope.WORKBENCH, "Commands of files", "Choose one of the slash commands that are Markdown files.",
-        (), "", ("commands",), runs="call('prompts.show')",
-    ),
+    Command("grid.answer", Scope.GRID, "Answer", "Answer what the session is waiting for.", ("a",), "answer"),
+    Command("grid.left", Scope.GRID, "Left", "Select the tile on the left.", ("left", "h"), runs="grid_move(-1, 0)"),
+    Command("grid.right", Scope.GRID, "Right", "Select the tile on the right.", ("right", "l"), runs="grid_move(1, 0)"),
+    Command("grid.up", Scope.GRID, "Up", "Select the tile above.", ("up", "k"), runs="grid_move(0, -1)"),
+    Command("grid.down", Scope.GRID, "Down", "Select the tile below.", ("down", "j"), runs="grid_move(0, 1)"),
 )  # fmt: skip
 
 
 JOBS: tuple[Command, ...] = (
-    Command(
-        "jobs.show", Scope.WORKBENCH, "Jobs", "See what runs by itself and when; run, pause, remove it, open what came of it.",
-        (), "", ("jobs",), runs="call('jobs.show')",
-    ),
-    Command(
-        "jobs.add", Scope.WORKBENCH, "New job", "Let a task run by itself: now, or at a time such as daily 09:00.",
-        (), "", ("submit",), "[daily 09:00: task]", runs="call('jobs.add')",
-    ),
-    Command(
-        "background.show", Scope.WORKBENCH, "Background commands", "See the commands that run in the background, or stop one.",
-        (), "", ("background",), "[stop b1]", runs="call('background.show')",
-    ),
-    Command("jobs.open", Scope.JOBS, "Open", "Open the session of the marked job's last run.", ("enter",), "open"),
-    Command("jobs.new", Scope.JOBS, "New", "Ask for a new job.", ("n",), "new"),
-    Command("jobs.run", Scope.JOBS, "Run now", "Run the marked job now, whatever its time.", ("r",), "run now"),
-    Command("jobs.pause", Scope.JOBS, "Pause", "Pause the marked job, or let it go on.", ("p",), "pause"),
-    Command("jobs.remove", Scope.JOBS, "Remove", "Remove the marked job, after asking.", ("d", "delete"), "remove"),
+    Command("jobs.open", Scope.JOBS, "Open", "Open the session of the job's last run.", ("enter",), "open"),
+    Command("jobs.new", Scope.JOBS, "New", "Create a job.", ("n",), "new"),
+    Command("jobs.run", Scope.JOBS, "Run now", "Run the selected job now.", ("r",), "run now"),
+    Command("jobs.pause", Scope.JOBS, "Pause", "Pause or resume the selected job.", ("p",), "pause"),
+    Command("jobs.remove", Scope.JOBS, "Remove", "Remove the selected job; asks first.", ("d", "delete"), "remove"),
 )  # fmt: skip
 
 
 MCP: tuple[Command, ...] = (
-    Command(
-        "mcp.show", Scope.WORKBENCH, "MCP servers", "See which servers run and where, their tools, what those cost.",
-        (), "", ("mcp",), runs="call('mcp.show')",
-    ),
-    Command("mcp.tools", Scope.MCP, "Tools", "Read the tools of the marked server.", ("enter",), "tools"),
-    Command("mcp.accept", Scope.MCP, "Yes", "Let the marked server start, or take its changed tools.", ("y",), "yes"),
-    Command("mcp.switch", Scope.MCP, "On or off", "Switch the marked server on or off.", ("o",), "on/off"),
-    Command("mcp.restart", Scope.MCP, "Restart", "End the marked server and start it again.", ("r",), "restart"),
-    Command("mcp.log", Scope.MCP, "Log", "Read the end of what the marked server said beside its answers.", ("l",), "log"),
+    Command("mcp.tools", Scope.MCP, "Tools", "Show the tools of the selected server.", ("enter",), "tools"),
+    Command("mcp.accept", Scope.MCP, "Accept", "Let the selected server start, or accept its changed tools.", ("y",), "accept"),
+    Command("mcp.switch", Scope.MCP, "Toggle", "Enable or disable the selected server.", ("o",), "on/off"),
+    Command("mcp.restart", Scope.MCP, "Restart", "Restart the selected server.", ("r",), "restart"),
+    Command("mcp.log", Scope.MCP, "Log", "Show the end of the selected server's log.", ("l",), "log"),
 )  # fmt: skip
 
 
 MODELS: tuple[Command, ...] = (
+    Command("models.use", Scope.MODELS, "Use", "Use the selected model in this session.", ("enter",), "use"),
     Command(
-        "model.choose", Scope.WORKBENCH, "Model", "See the models of all servers; take one for this session, load or unload.",
-        ("alt+e",), "model", ("model", "models"), "[name]", is_first=True, runs="call('model.choose')", values="models",
+        "models.load", Scope.MODELS, "Load", "Load the selected model, with a context size of your choice.", ("l",), "load",
     ),
     Command(
-        "calls.show", Scope.WORKBENCH, "Form of calls", "Say in which form the model calls tools and why, or set it by hand.",
-        (), "", ("calls",), "[form]", runs="call('calls.show')", values="calls",
-    ),
-    Command("models.use", Scope.MODELS, "Use", "Use the marked model in this session.", ("enter",), "use"),
-    Command("models.load", Scope.MODELS, "Load", "Load the marked model, with a window of your own or its.", ("l",), "load"),
-    Command(
-        "models.unload", Scope.MODELS, "Unload", "Unload the marked model, or give up its loading or exam.", ("u",), "unload"
+        "models.unload", Scope.MODELS, "Unload", "Unload the selected model, or cancel its loading or exam.", ("u",), "unload",
     ),
     Command(
-        "models.exam", Scope.MODELS, "Examine", "Measure in a minute how the marked model calls tools best, and its speed.",
-        ("x",), "examine",
+        "models.exam", Scope.MODELS, "Examine",
+        "Measure in about a minute how well and how fast the selected model calls tools.", ("x",), "examine",
     ),
-    Command("models.again", Scope.MODELS, "Look again", "Look for servers again.", ("r",), "look again"),
-    Command("models.filter", Scope.MODELS, "Find", "Narrow the list down by a few characters of a name.", ("slash",), "find"),
-    Command("models.up", Scope.MODELS, "Model before", "Mark the model before.", ("up", "k"), runs="models_move(-1)"),
-    Command("models.down", Scope.MODELS, "Next model", "Mark the next model.", ("down", "j"), runs="models_move(1)"),
-    Command("models.page_up", Scope.MODELS, "Page up", "Go ten lines up.", ("pageup",), runs="models_move(-10)"),
-    Command("models.page_down", Scope.MODELS, "Page down", "Go ten lines down.", ("pagedown",), runs="models_move(10)"),
+    Command("models.again", Scope.MODELS, "Search again", "Search for servers again.", ("r",), "search again"),
+    Command("models.filter", Scope.MODELS, "Filter", "Filter the list by part of a name.", ("slash",), "filter"),
+    Command("models.up", Scope.MODELS, "Previous model", "Select the previous model.", ("up", "k"), runs="models_move(-1)"),
+    Command("models.down", Scope.MODELS, "Next model", "Select the next model.", ("down", "j"), runs="models_move(1)"),
+    Command("models.page_up", Scope.MODELS, "Page up", "Move ten rows up.", ("pageup",), runs="models_move(-10)"),
+    Command("models.page_down", Scope.MODELS, "Page down", "Move ten rows down.", ("pagedown",), runs="models_move(10)"),
     Command("models.first", Scope.MODELS, "First", "Go to the first model.", ("home",), runs="models_move(-1000000)"),
     Command("models.last", Scope.MODELS, "Last", "Go to the last model.", ("end",), runs="models_move(1000000)"),
 )  # fmt: skip
 
 
 PLANNING: tuple[Command, ...] = (
+    Command("plan.approve", Scope.PLAN, "Approve", "Leave plan mode and carry out the plan.", ("y",), "approve"),
     Command(
-        "plan.ask", Scope.WORKBENCH, "Plan first", "Plan a task in read-only mode; alone, show the plan that waits for you.",
-        ("alt+d",), "plan", ("plan",), "[task]", is_first=True, runs="call('plan.ask')",
+        "plan.grant", Scope.PLAN, "Approve and allow",
+        "Review the files and commands that the plan names, allow them and approve.", ("g",), "and allow…",
     ),
+    Command("plan.edit", Scope.PLAN, "Edit", "Edit the plan in your editor (VISUAL or EDITOR).", ("e",), "edit"),
     Command(
-        "plan.toggle", Scope.PROMPT, "Plan mode on or off", "Only read and plan from the next call on, or go back.",
-        ("shift+tab",), "plan mode", runs="screen.call('plan.toggle')",
+        "plan.revise", Scope.PLAN, "Request changes", "Say what should change; the model proposes a new plan.", ("f",),
+        "change…",
     ),
-    Command("plan.approve", Scope.PLAN, "Approve", "Leave plan mode and let the plan be carried out.", ("y",), "approve"),
+    Command("plan.reject", Scope.PLAN, "Reject", "Reject the plan; plan mode stays on.", ("n",), "reject"),
     Command(
-        "plan.grant", Scope.PLAN, "Approve and allow", "See which files and commands it names, allow them and approve.",
-        ("g",), "and allow…",
-    ),
-    Command("plan.edit", Scope.PLAN, "Edit", "Change the plan in your editor (VISUAL or EDITOR).", ("e",), "edit"),
-    Command("plan.revise", Scope.PLAN, "Change it", "Say what should be different; it is proposed again.", ("f",), "change…"),
-    Command("plan.reject", Scope.PLAN, "Reject", "Drop the plan; plan mode stays on.", ("n",), "reject"),
-    Command(
-        "grants.yes", Scope.PLAN_GRANTS, "Allow and approve", "Keep these rules for this session and carry the plan out.",
+        "grants.yes", Scope.PLAN_GRANTS, "Allow and approve", "Add these rules for this session and carry out the plan.",
         ("y",), "allow these and approve",
     ),
-    Command("grants.no", Scope.PLAN_GRANTS, "Back", "Go back to the plan; nothing is allowed.", ("n",), "back"),
+    Command("grants.no", Scope.PLAN_GRANTS, "Back", "Go back to the plan without allowing anything.", ("n",), "back"),
 )  # fmt: skip
 
 
 SKILLS: tuple[Command, ...] = (
     Command(
-        "skills.show", Scope.WORKBENCH, "Skills", "See which skills there are, or have one followed.",
-        (), "", ("skill", "skills"), "[name words]", runs="call('skills.show')", values="skills",
+        "skills.read", Scope.SKILLS, "Read", "Read the selected skill, or the code of the selected tool.", ("enter",), "read",
     ),
-    Command(
-        "skills.promote", Scope.WORKBENCH, "Promote", "Let a Python function become a tool of this folder, once you said yes.",
-        (), "", ("promote",), "FILE FUNCTION [name]", runs="call('skills.promote')",
-    ),
-    Command("skills.read", Scope.SKILLS, "Read", "Read the marked skill, or the marked tool's program.", ("enter",), "read"),
-    Command("skills.use", Scope.SKILLS, "Use", "Write the marked skill into the prompt, for your words to it.", ("u",), "use"),
-    Command("skills.remove", Scope.SKILLS, "Remove", "Forget the marked tool; files are not touched.", ("d",), "remove tool"),
+    Command("skills.use", Scope.SKILLS, "Use", "Insert the selected skill into the prompt.", ("u",), "use"),
+    Command("skills.remove", Scope.SKILLS, "Remove", "Remove the selected tool; files are not changed.", ("d",), "remove tool"),
 )  # fmt: skip
 
 
 WINDOW: tuple[Command, ...] = (
     Command(
-        "window.show", Scope.WORKBENCH, "Context", "See what fills the model's window; fold, leave out or pin parts of it.",
-        ("alt+w",), "context", ("context",), runs="call('window.show')", is_first=True,
+        "window.group", Scope.CONTEXT, "Expand group", "Expand or collapse the selected group.", ("enter",), "group",
+        runs="grouped_fold",
     ),
+    Command("window.fold", Scope.CONTEXT, "Fold", "Send only the beginning of the selected result.", ("f",), "fold"),
+    Command("window.leave_out", Scope.CONTEXT, "Leave out", "Send one line in its place.", ("d",), "leave out"),
+    Command("window.back", Scope.CONTEXT, "Restore", "Send the whole result again.", ("b",), "restore"),
+    Command("window.pin", Scope.CONTEXT, "Pin", "Pin or unpin; a pinned result is never compacted.", ("p",), "pin"),
     Command(
-        "cache.show", Scope.WORKBENCH, "Cache", "See what of each prompt was reused, read again and new, and why.",
-        ("alt+a",), "", ("cache",), runs="call('cache.show')", is_first=True,
-    ),
-    Command(
-        "room.make", Scope.WORKBENCH, "Make room", "Sum up now what the model was sent; words behind it say what matters most.",
-        (), "", ("compact",), "[what matters]", runs="call('room.make')",
-    ),
-    Command(
-        "budget.show", Scope.WORKBENCH, "Budget", "See or set what this session may spend, such as 3h 200 steps 1.5M tokens.",
-        (), "", ("budget",), "[budget or off]", runs="call('budget.show')",
-    ),
-    Command(
-        "deep.begin", Scope.WORKBENCH, "Deep work", "Plan a task and carry it out under a budget, with a report at the end.",
-        (), "", ("deep",), "budget task", runs="call('deep.begin')",
-    ),
-    Command(
-        "window.group", Scope.CONTEXT, "Group", "Show what is in the marked group, or hide it.",
-        ("enter",), "group", runs="grouped_fold",
-    ),
-    Command("window.fold", Scope.CONTEXT, "Fold", "Send only the beginning of the marked result.", ("f",), "fold"),
-    Command("window.leave_out", Scope.CONTEXT, "Leave out", "Send a line in its place.", ("d",), "leave out"),
-    Command("window.back", Scope.CONTEXT, "Bring back", "Send it whole again.", ("b",), "bring back"),
-    Command("window.pin", Scope.CONTEXT, "Pin", "Never take it out to make room; once more, let it go.", ("p",), "pin"),
-    Command(
-        "cache.group", Scope.CACHE, "Turn", "Show the requests of the marked turn, or hide them.",
-        ("enter",), "turn", runs="grouped_fold",
+        "cache.group", Scope.CACHE, "Expand turn", "Expand or collapse the requests of the selected turn.", ("enter",), "turn",
+        runs="grouped_fold",
     ),
 )  # fmt: skip
 
 
-__all__ = ["COMMANDS", "Command", "Scope", "SlashCall"]
-
-COMMANDS: tuple[Command, ...] = (
-    *(EVERYWHERE + AROUND + WINDOW + GUIDANCE + PROMPT + PANES + CHAT + READING + PLANNING + SESSIONS + JOBS),
-    *(MCP + SKILLS + MODELS + DIALOGS),
-)
-
-
-_BY_ID = {command.id: command for command in COMMANDS}
-_BY_SLASH = {name: command for command in COMMANDS for name in command.slash}
+TABLE = CommandTable((
+    *(*SHARED.commands, *LAYOUT, *WINDOW, *PROMPT, *PANES, *CHAT, *READING, *PLANNING, *SESSIONS, *JOBS),
+    *(*MCP, *SKILLS, *MODELS, *DIALOGS),
+))  # fmt: skip
+COMMANDS = TABLE.commands
 
 
 def command(command_id: str) -> Command:
     """Return a command by its id."""
-    return _BY_ID[command_id]
+    return TABLE.by_id(command_id)
+
+
+def key_of(command_id: str) -> str:
+    """Return the first key of a command as a person reads it."""
+    return first_key(command(command_id))
 
 
 def closing(word: str = "close") -> Command:
     """Return the command behind escape under the name that it has on a screen."""
-    return replace(_BY_ID["app.stop"], hint=word)
+    return replace(command("app.stop"), hint=word)
 
 
 def of_scope(*scopes: Scope) -> tuple[Command, ...]:
@@ -391,42 +486,5 @@ def of_scope(*scopes: Scope) -> tuple[Command, ...]:
 
 
 def bindings(scope: Scope) -> list[BindingType]:
-    """Return a scope's keys for a `BINDINGS` of Textual; each has the command's id, so that a keymap can change it."""
-    return [
-        Binding(",".join(each.keys), each.action, each.title, show=False, priority=each.is_first, id=each.id)
-        for each in of_scope(scope)
-        if each.keys
-    ]
-
-
-def parse_slash(text: str) -> SlashCall | None:
-    """Read a slash command; None for what goes to the model: other text, and absolute paths such as `/usr/bin`."""
-    stripped = text.strip()
-    if stripped == "quit":
-        stripped = "/quit"
-    head, _, argument = stripped.partition(" ")
-    name = head[1:]
-    is_path = "/" in name or "." in name or "\n" in head
-    if not head.startswith("/") or not name or is_path:
-        return None
-    return SlashCall(name, argument.strip(), _BY_SLASH.get(name.lower()))
-
-
-def complete_slash(text: str) -> list[tuple[str, Command]]:
-    """Return the slash commands that begin with what is typed, in the table's order; nothing once an argument follows."""
-    if not text.startswith("/") or " " in text or "\n" in text:
-        return []
-    typed = text[1:].lower()
-    found = [(name, each) for each in COMMANDS for name in each.slash if name.startswith(typed)]
-    return [(name, each) for index, (name, each) in enumerate(found) if not index or found[index - 1][1] is not each]
-
-
-def hint_text(commands: Iterable[Command]) -> str:
-    """Return a footer's words, such as `enter send · ctrl+j line`."""
-    return " · ".join(f"{first_key(each)} {each.hint}" for each in commands if each.hint and each.bound_keys)
-
-
-def first_key(each: Command) -> str:
-    """Return the first key of a command as a person reads it."""
-    keys = each.bound_keys
-    return KEY_NAMES.get(keys[0], keys[0]) if keys else ""
+    """Return a scope's keys for a `BINDINGS` of Textual."""
+    return bindings_of(of_scope(scope))

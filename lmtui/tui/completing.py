@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from lmtui.commands.command import Command, CommandTable
 from lmtui.core.mcp import McpResource
 from lmtui.core.prompt_text import PromptFile, mention_text
 from lmtui.core.sanitize import sanitize_line, sanitize_path
-from lmtui.tui.commands import Command, complete_slash, parse_slash
 from lmtui.tui.prompt_store import has_in_order
 
 PROMPT_FILES = "prompt files"
@@ -54,12 +54,16 @@ class Offer:
 
 @dataclass(slots=True)
 class Completing:
-    """The state of the list: what is wanted, what is offered, which line is marked (-1 for none)."""
+    """The state of the list: what is wanted, what is offered, which line is marked (-1 for none).
+
+    `commands` are those that can be typed, none before the first frame.
+    """
 
     wanted: CompletionRequest | None = None
     offers: Sequence[Offer] = ()
     marked: int = -1
     values: dict[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
+    commands: CommandTable = field(default_factory=lambda: CommandTable(()))
 
     @property
     def is_open(self) -> bool:
@@ -93,12 +97,12 @@ class Completing:
         )
 
 
-def wanted_at(text: str, row: int, column: int) -> CompletionRequest | None:
+def wanted_at(text: str, row: int, column: int, commands: CommandTable) -> CompletionRequest | None:
     """Return what is completed where the cursor is: a slash command, its argument or a path; None for other text."""
     if text.startswith("/") and "\n" not in text:
         if " " not in text:
             return CompletionRequest(CompletionKind.NAME, text[1:], 0, 0, len(text))
-        call = parse_slash(text)
+        call = commands.parse(text)
         if call is not None and call.command is not None and call.command.values:
             start = text.index(" ") + 1
             return CompletionRequest(CompletionKind.VALUE, text[start:].strip(), 0, start, len(text), call.command.values)
@@ -110,9 +114,9 @@ def wanted_at(text: str, row: int, column: int) -> CompletionRequest | None:
     return CompletionRequest(CompletionKind.PATH, query.removeprefix("./"), row, begun.start(), column)
 
 
-def name_offers(query: str, files: Sequence[tuple[str, str]] = ()) -> list[Offer]:
+def name_offers(query: str, commands: CommandTable, files: Sequence[tuple[str, str]] = ()) -> list[Offer]:
     """Return the slash commands that begin so, and those of `files` (each with its arguments, and a note)."""
-    own = [_name_offer(name, each) for name, each in complete_slash(f"/{query}")]
+    own = [_name_offer(name, each) for name, each in commands.complete(f"/{query}")]
     named = [(label, note) for label, note in files if label.lower().startswith(query.lower())]
     return own + [_file_offer(label, note) for label, note in named]
 

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,6 @@ from textual.app import App
 from textual.worker import Worker
 
 from lmtui.core.messages import Image
-from lmtui.core.prompt_text import FilledPrompt
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import Session, SessionHost, SessionSummary
@@ -81,10 +80,10 @@ def _texts(value: object) -> list[str]:
 
 
 class OpenSessions:
-    """What lies open: the host and the router of the open sessions, each once it is there."""
+    """The open sessions, and the host once it is there."""
 
-    def __init__(self, app: App[Any]) -> None:
-        self.router: Router | None = None
+    def __init__(self, app: App[Any], router: Router) -> None:
+        self.router = router
         self.host: SessionHost | None = None
         self._app = app
         self.parked: dict[str, SessionSummary] = {}
@@ -95,22 +94,22 @@ class OpenSessions:
     @property
     def active(self) -> SessionView | None:
         """Return the session on screen."""
-        return self.router.active if self.router is not None else None
+        return self.router.active
 
     @property
-    def feeds(self) -> Mapping[str, SessionView]:
+    def views(self) -> Mapping[str, SessionView]:
         """Return the open sessions by id."""
-        return self.router.feeds if self.router is not None else {}
+        return self.router.views
 
     @property
     def order(self) -> list[str]:
         """Return the ids of all that is open, read or `parked` (open before a restart, and read when it is shown), by age."""
-        return sorted({*self.feeds, *self.parked})
+        return sorted({*self.views, *self.parked})
 
     @property
     def running(self) -> list[SessionView]:
         """Return the sessions in which a turn is under way."""
-        return [feed for feed in self.feeds.values() if feed.session.is_running]
+        return [view for view in self.views.values() if view.session.is_running]
 
     async def open(self, session_id: str = "") -> SessionView:
         """Open a session (a new one without id) and put it on screen.
@@ -118,51 +117,50 @@ class OpenSessions:
         Raises:
             LmtuiError: it cannot be opened; what was on screen stays.
         """
-        assert self.router is not None
-        known = self.router.feeds.get(session_id)
+        known = self.router.views.get(session_id)
         if known is not None:
             self.router.show(known)
             return known
         assert self.host is not None
         session = await (self.host.open_session(session_id) if session_id else self.host.new_session())
-        feed = self.router.add(session)
+        view = self.router.add(session)
         self.parked.pop(session.id, None)
         self._start_driving(session)
-        self.router.show(feed)
-        return feed
+        self.router.show(view)
+        return view
 
     def submit(
-        self, feed: SessionView, text: str, *, is_now: bool = False, typed: str = "", images: Sequence[Image] = ()
+        self, view: SessionView, text: str, *, is_now: bool = False, typed: str = "", images: Sequence[Image] = ()
     ) -> None:
         """Give a text to a session; see `core.sessions.Session.submit`."""
-        give = feed.session.steer if is_now else feed.session.submit
+        give = view.session.steer if is_now else view.session.submit
         give(text, typed=typed if typed != text else "", images=images)
-        self._wake(feed)
+        self._wake(view)
 
-    def run_command(self, feed: SessionView, command: str, *, is_told: bool) -> None:
+    def run_command(self, view: SessionView, command: str, *, is_told: bool) -> None:
         """Run a command of the user's own in a session."""
-        feed.session.waiting.run_command(command, is_told=is_told)
-        self._wake(feed)
+        view.session.waiting.run_command(command, is_told=is_told)
+        self._wake(view)
 
-    def begin_prompt(self, feed: SessionView, prompt: FilledPrompt, typed: str) -> None:
-        """Give the command of a file to a session."""
-        feed.session.prompts.begin(prompt, typed)
-        self._wake(feed)
+    def begin(self, view: SessionView, start: Callable[[Session], None]) -> None:
+        """Let a command start work in a session."""
+        start(view.session)
+        self._wake(view)
 
-    def go_on(self, feed: SessionView) -> None:
+    def go_on(self, view: SessionView) -> None:
         """Let a session take up what an interrupt left waiting."""
-        feed.session.waiting.go_on()
-        self._wake(feed)
+        view.session.waiting.go_on()
+        self._wake(view)
 
-    def _wake(self, feed: SessionView) -> None:
-        self._start_driving(feed.session)
-        self._wakes[feed.session.id].set()
+    def _wake(self, view: SessionView) -> None:
+        self._start_driving(view.session)
+        self._wakes[view.session.id].set()
 
     async def rename(self, session_id: str, title: str) -> None:
         """Give a session a title, an open one or one on disk."""
-        feed = self.feeds.get(session_id)
-        if feed is not None:
-            feed.session.rename(title)
+        view = self.views.get(session_id)
+        if view is not None:
+            view.session.rename(title)
             return
         assert self.host is not None
         session = await self.host.open_session(session_id)
@@ -172,8 +170,7 @@ class OpenSessions:
     def forget(self, session_id: str) -> None:
         """Stop listening to a session that is gone."""
         self.parked.pop(session_id, None)
-        if self.router is not None:
-            self.router.remove(session_id)
+        _ = self.router.remove(session_id)
         self._wakes.pop(session_id, None)
         worker = self._workers.pop(session_id, None)
         if worker is not None:
@@ -181,7 +178,7 @@ class OpenSessions:
 
     async def close(self) -> None:
         """Close every session and the host; idempotent."""
-        for session_id in list(self.feeds):
+        for session_id in list(self.views):
             self.forget(session_id)
         host, self.host = self.host, None
         if host is not None:

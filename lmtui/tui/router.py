@@ -184,10 +184,10 @@ def _joined(last: Event, event: Event) -> Event | None:
 class SessionView:
     """One open session: its facts, its own panels, and what those have not drawn yet."""
 
-    def __init__(self, session: Session, on_event: Callable[[], None]) -> None:
+    def __init__(self, session: Session, on_event: Callable[[], None], on_question: Callable[[], None] = lambda: None) -> None:
         self.session = session
         self.panels: tuple[Panel, ...] = ()
-        self._on_event = on_event
+        self._on_event, self._on_question = on_event, on_question
         history = session.history()
         self._replay = Replay(history) if len(history) > DIRECT_EVENTS else None
         self._showing: tuple[Panel, ...] = ()
@@ -239,18 +239,21 @@ class SessionView:
         return True
 
     def _receive(self, envelope: Envelope) -> None:
+        before = self.facts.questions
         self.facts.apply(envelope)
         if self._replay is not None:
             self._replay.append(envelope)
         merge_into(self._pending, envelope)
         self._on_event()
+        if self.facts.questions != before:
+            self._on_question()
 
 
 class Router:
     """All open sessions, which of them is on screen, and when its panels draw: at once, then at most 30 times a second.
 
     `shared` are panels that show whichever session is on screen; `on_show` gives a session its own panels and brings the
-    shared ones in line with its facts.
+    shared ones in line with its facts.  `on_question` is called when an event asks the user something, or answers it.
     """
 
     def __init__(
@@ -258,14 +261,16 @@ class Router:
         schedule: Callable[[float, Callable[[], None]], object],
         on_show: Callable[[SessionView], None],
         on_change: Callable[[], None],
+        on_question: Callable[[], None],
         frame_s: float = 1 / 30,
     ) -> None:
-        self.feeds: dict[str, SessionView] = {}
+        self.views: dict[str, SessionView] = {}
         self.active: SessionView | None = None
         self.shared: tuple[Panel, ...] = ()
         self._schedule = schedule
         self._on_show = on_show
         self._on_change = on_change
+        self._on_question = on_question
         self._frame_s = frame_s
         self._due_since: float | None = None
         self._free_at = 0.0
@@ -273,28 +278,28 @@ class Router:
 
     def add(self, session: Session) -> SessionView:
         """Listen to a session; one that is known already is returned as it is."""
-        feed = self.feeds.get(session.id)
-        if feed is None:
-            feed = self.feeds[session.id] = SessionView(session, self._wake)
-        return feed
+        view = self.views.get(session.id)
+        if view is None:
+            view = self.views[session.id] = SessionView(session, self._wake, self._on_question)
+        return view
 
     def remove(self, session_id: str) -> SessionView | None:
         """Stop listening to a session and return what was known of it."""
-        feed = self.feeds.pop(session_id, None)
-        if feed is not None:
-            feed.close()
-        if feed is self.active:
+        view = self.views.pop(session_id, None)
+        if view is not None:
+            view.close()
+        if view is self.active:
             self.active = None
-        return feed
+        return view
 
-    def show(self, feed: SessionView) -> None:
+    def show(self, view: SessionView) -> None:
         """Put a session on screen."""
-        self.active = feed
-        self._on_show(feed)
-        feed.draw()
+        self.active = view
+        self._on_show(view)
+        view.draw()
         self._on_change()
         self._go_on_loading()
-        if feed.is_behind:
+        if view.is_behind:
             self._wake()
 
     def flush(self) -> None:
@@ -311,7 +316,7 @@ class Router:
 
     def waiting(self) -> list[SessionView]:
         """Return the sessions that wait for an answer, oldest first."""
-        return [feed for feed in self.feeds.values() if feed.facts.approvals or (feed.facts.waits and feed is not self.active)]
+        return [view for view in self.views.values() if view.facts.approvals or (view.facts.waits and view is not self.active)]
 
     def _go_on_loading(self) -> None:
         if not self._is_loading and self.active is not None and self.active.is_loading:
@@ -320,9 +325,9 @@ class Router:
 
     def _load(self) -> None:
         self._is_loading = False
-        feed = self.active
-        if feed is not None and feed.load(LOAD_SLICE_S):
-            self._on_show(feed)
+        view = self.active
+        if view is not None and view.load(LOAD_SLICE_S):
+            self._on_show(view)
             self._on_change()
         self._go_on_loading()
 

@@ -30,7 +30,7 @@ _STATES = {"done": "done", "partial": "partial", "limit": "partial"}
 
 
 @dataclass(slots=True)
-class Agent:
+class Subagent:
     """A sub-agent.  `state` is working, waits, done, partial or failed; `doing` its latest call, or its report at the end."""
 
     id: str
@@ -44,14 +44,14 @@ class Agents:
     """Every sub-agent of a session in the order in which they began."""
 
     def __init__(self) -> None:
-        self.by_id: dict[str, Agent] = {}
+        self.by_id: dict[str, Subagent] = {}
         self._asked: dict[str, str] = {}
 
     def apply(self, envelope: Envelope) -> bool:
         """Take in one event; True if something of an agent is another."""
         event = envelope.event
         if isinstance(event, AgentStarted):
-            self.by_id[event.agent] = Agent(event.agent, event.parent, sanitize_line(event.title))
+            self.by_id[event.agent] = Subagent(event.agent, event.parent, sanitize_line(event.title))
             return True
         if isinstance(event, events.ApprovalResolved):
             agent = self.by_id.get(self._asked.pop(event.approval_id, ""))
@@ -74,13 +74,13 @@ class Agents:
                 return False
         return True
 
-    def in_order(self) -> list[tuple[int, Agent]]:
+    def in_order(self) -> list[tuple[int, Subagent]]:
         """Return the agents, each behind its parent, with how deep it is (from 0)."""
-        children: dict[str, list[Agent]] = {}
+        children: dict[str, list[Subagent]] = {}
         for agent in self.by_id.values():
             parent = agent.parent if agent.parent in self.by_id and agent.parent != agent.id else ROOT
             children.setdefault(parent, []).append(agent)
-        found: list[tuple[int, Agent]] = []
+        found: list[tuple[int, Subagent]] = []
         seen: set[str] = set()
         stack = [(0, agent) for agent in reversed(children.get(ROOT, []))]
         while stack:
@@ -231,149 +231,42 @@ class Activity:
 
 
 @dataclass(slots=True)
-class SessionState:
-    """The state of a session as panels around the transcript show it."""
+class SessionModel:
+    """The model that a session asks, and its server.  `is_blind`: it is known to read no images."""
 
-    title: str = ""
-    workspace: str = ""
-    model: str = ""
+    name: str = ""
     role: str = ""
     url: str = ""
     window_tokens: int = 0
     is_blind: bool = False
-    mode: str = ""
-    sandbox: events.SandboxSelected | None = None
-    plan: Plan = field(default_factory=Plan)
-    agents: Agents = field(default_factory=Agents)
-    jobs: tuple[WaitingJob, ...] = ()
-    background: tuple[BackgroundCommand, ...] = ()
-    wakes: datetime | None = None
-    queued: tuple[str, ...] = ()
-    is_queue_paused: bool = False
-    approvals: dict[str, events.ApprovalRequested] = field(default_factory=dict)
-    planning: PlanMode = field(default_factory=PlanMode)
-    usage: events.UsageUpdated | None = None
-    activity: Activity = field(default_factory=Activity)
-    changed_files: ChangedFiles = field(default_factory=ChangedFiles)
-    is_running: bool = False
-    reason: TurnReason | None = None
-    error: str = ""
-    last_line: str = ""
-    _running_tools: dict[str, tuple[str, datetime]] = field(default_factory=dict)
 
-    @property
-    def changes(self) -> Mapping[str, FileChange]:
-        """Return what the session changed, by file."""
-        return self.changed_files.net
-
-    @property
-    def waits(self) -> bool:
-        """Tell whether the session waits for its user: for an approval, or a word on its plan."""
-        return bool(self.approvals) or (self.proposal is not None and not self.is_running)
-
-    @property
-    def proposal(self) -> PlanProposed | None:
-        """Return the plan that waits for an answer."""
-        return self.planning.asked
-
-    def apply(self, envelope: Envelope) -> None:
+    def apply(self, event: events.Event) -> None:
         """Take in one event."""
-        event = envelope.event
-        self.changed_files.apply(envelope)
-        self.agents.apply(envelope)
-        if event.agent != events.ROOT and not isinstance(event, events.ApprovalRequested | events.ApprovalResolved):
-            return
-        if event.durable:
-            self.planning = after(self.planning, event)
         match event:
-            case events.TextDelta() | events.ThinkingDelta() | events.PrefillProgress() | events.CallProgress():
-                self._apply_stream(event, envelope.time)
-            case events.ToolCallStarted() | events.ToolCallFinished() | events.RetryScheduled():
-                self._apply_step(event, envelope.time)
-            case events.TurnStarted() | events.TurnEnded() | events.MessageAdded() | PlanDecided():
-                self._apply_turn(event, envelope.time)
-            case events.ApprovalRequested():
-                self.approvals[event.approval_id] = event
-            case events.ApprovalResolved():
-                self.approvals.pop(event.approval_id, None)
-            case JobsChanged():
-                self.jobs = event.jobs
-            case BackgroundChanged():
-                self.background = event.commands
-            case _:
-                self._apply_setting(event)
-
-    def _apply_setting(self, event: events.Event) -> None:
-        match event:
-            case events.SessionOpened():
-                self.workspace = event.workspace
-            case events.SessionRenamed():
-                self.title = sanitize_line(event.title)
             case events.ModelChanged():
-                self.model, self.url, self.role = sanitize_line(event.model), event.url, event.role
+                self.name, self.url, self.role = sanitize_line(event.model), event.url, event.role
                 self.window_tokens = event.window_tokens
             case VisionChanged():
                 self.is_blind = event.sees is False and not event.by
-            case WaitSet():
-                self.wakes = as_utc(event.until)
-            case events.ModeChanged():
-                self.mode = sanitize_line(event.mode)
-            case events.SandboxSelected():
-                self.sandbox = event
-            case events.PlanChanged():
-                self.plan = event.plan
-            case events.InboxChanged():
-                self.queued, self.is_queue_paused = event.queued, event.is_paused
             case events.UsageUpdated():
-                self.usage = event
                 self.window_tokens = event.window_tokens or self.window_tokens
             case _:
                 pass
 
-    def _apply_turn(
-        self, event: events.TurnStarted | events.TurnEnded | events.MessageAdded | PlanDecided, time: datetime
-    ) -> None:
-        match event:
-            case events.TurnStarted():
-                self.is_running, self.reason, self.error, self.wakes = True, None, "", None
-                self.activity = Activity(ActivityKind.WAITING_FOR_MODEL, since=time)
-            case events.TurnEnded():
-                self.is_running, self.reason, self.error = False, event.reason, sanitize_line(event.error)
-                self.activity = Activity()
-                self._running_tools.clear()
-            case PlanDecided():
-                if self.reason is TurnReason.WAITING and self.wakes is None:
-                    self.reason = TurnReason.DONE  # it was the plan that was waited for
-            case events.MessageAdded():
-                text = event.text.strip()
-                if text:
-                    self.last_line = sanitize_line(text.splitlines()[-1])[:LAST_LINE_CHARS]
-                if event.role is Role.USER and not self.title:
-                    self.title = sanitize_line(text.splitlines()[0] if text else "")[:LAST_LINE_CHARS]
-                if self.is_running and not self._running_tools:
-                    self.activity = Activity(ActivityKind.WAITING_FOR_MODEL, since=time)
 
-    def _apply_step(
-        self, event: events.ToolCallStarted | events.ToolCallFinished | events.RetryScheduled, time: datetime
-    ) -> None:
-        match event:
-            case events.ToolCallStarted():
-                self._running_tools[event.call_id] = (sanitize_path(f"{event.tool}: {event.title}".rstrip(": ")), time)
-            case events.ToolCallFinished():
-                self._running_tools.pop(event.call_id, None)
-            case events.RetryScheduled():
-                reason = sanitize_line(event.reason)
-                self.activity = Activity(ActivityKind.RETRYING, reason, time, wait_s=event.wait_s)
-                return
-        if self._running_tools:
-            detail, since = next(iter(self._running_tools.values()))
-            self.activity = Activity(ActivityKind.RUNNING_TOOL, detail, since)
-        else:
-            self.activity = Activity(ActivityKind.WAITING_FOR_MODEL, since=time)
+@dataclass(slots=True)
+class TurnProgress:
+    """Whether a turn is under way, what it does, how the last one ended, and when a session that waits continues."""
 
-    def _apply_stream(
-        self, event: events.TextDelta | events.ThinkingDelta | events.PrefillProgress | events.CallProgress, time: datetime
-    ) -> None:
+    is_running: bool = False
+    activity: Activity = field(default_factory=Activity)
+    reason: TurnReason | None = None
+    error: str = ""
+    wakes: datetime | None = None
+    _running_tools: dict[str, tuple[str, datetime]] = field(default_factory=dict)
+
+    def apply(self, event: events.Event, time: datetime) -> None:
+        """Take in one event."""
         match event:
             case events.TextDelta():
                 self._enter(ActivityKind.WRITING, time)
@@ -389,7 +282,144 @@ class SessionState:
             case events.CallProgress():
                 self._enter(ActivityKind.WRITING_CALL, time)
                 self.activity.detail, self.activity.chars = sanitize_line(event.tool), event.size_chars
+            case events.ToolCallStarted():
+                self._running_tools[event.call_id] = (sanitize_path(f"{event.tool}: {event.title}".rstrip(": ")), time)
+                self._resume(time)
+            case events.ToolCallFinished():
+                self._running_tools.pop(event.call_id, None)
+                self._resume(time)
+            case events.RetryScheduled():
+                self.activity = Activity(ActivityKind.RETRYING, sanitize_line(event.reason), time, wait_s=event.wait_s)
+            case _:
+                self._apply_turn(event, time)
+
+    def _apply_turn(self, event: events.Event, time: datetime) -> None:
+        match event:
+            case events.TurnStarted():
+                self.is_running, self.reason, self.error, self.wakes = True, None, "", None
+                self.activity = Activity(ActivityKind.WAITING_FOR_MODEL, since=time)
+            case events.TurnEnded():
+                self.is_running, self.reason, self.error = False, event.reason, sanitize_line(event.error)
+                self.activity = Activity()
+                self._running_tools.clear()
+            case PlanDecided() if self.reason is TurnReason.WAITING and self.wakes is None:
+                self.reason = TurnReason.DONE  # it was the plan that was waited for
+            case WaitSet():
+                self.wakes = as_utc(event.until)
+            case events.MessageAdded() if self.is_running and not self._running_tools:
+                self.activity = Activity(ActivityKind.WAITING_FOR_MODEL, since=time)
+            case _:
+                pass
+
+    def _resume(self, time: datetime) -> None:
+        if self._running_tools:
+            detail, since = next(iter(self._running_tools.values()))
+            self.activity = Activity(ActivityKind.RUNNING_TOOL, detail, since)
+        else:
+            self.activity = Activity(ActivityKind.WAITING_FOR_MODEL, since=time)
 
     def _enter(self, doing: ActivityKind, time: datetime) -> None:
         if self.activity.doing is not doing:
             self.activity = Activity(doing, since=time)
+
+
+@dataclass(slots=True)
+class SessionWork:
+    """What a session plans, delegates, runs beside its turns, and has changed."""
+
+    plan: Plan = field(default_factory=Plan)
+    planning: PlanMode = field(default_factory=PlanMode)
+    agents: Agents = field(default_factory=Agents)
+    jobs: tuple[WaitingJob, ...] = ()
+    background: tuple[BackgroundCommand, ...] = ()
+    changed_files: ChangedFiles = field(default_factory=ChangedFiles)
+
+    def apply(self, event: events.Event) -> None:
+        """Take in one event of the root agent."""
+        if event.durable:
+            self.planning = after(self.planning, event)
+        match event:
+            case events.PlanChanged():
+                self.plan = event.plan
+            case JobsChanged():
+                self.jobs = event.jobs
+            case BackgroundChanged():
+                self.background = event.commands
+            case _:
+                pass
+
+
+@dataclass(slots=True)
+class SessionState:
+    """The state of a session as panels around the transcript show it."""
+
+    title: str = ""
+    workspace: str = ""
+    mode: str = ""
+    sandbox: events.SandboxSelected | None = None
+    usage: events.UsageUpdated | None = None
+    last_line: str = ""
+    queued: tuple[str, ...] = ()
+    is_queue_paused: bool = False
+    approvals: dict[str, events.ApprovalRequested] = field(default_factory=dict)
+    model: SessionModel = field(default_factory=SessionModel)
+    turn: TurnProgress = field(default_factory=TurnProgress)
+    work: SessionWork = field(default_factory=SessionWork)
+
+    @property
+    def changes(self) -> Mapping[str, FileChange]:
+        """Return what the session changed, by file."""
+        return self.work.changed_files.net
+
+    @property
+    def waits(self) -> bool:
+        """Tell whether the session waits for its user: for an approval, or an answer to its plan."""
+        return bool(self.approvals) or (self.proposal is not None and not self.turn.is_running)
+
+    @property
+    def questions(self) -> tuple[object, ...]:
+        """Return what the user is asked now: the ids of the approvals and the plan."""
+        return (*self.approvals, self.proposal)
+
+    @property
+    def proposal(self) -> PlanProposed | None:
+        """Return the plan that waits for an answer."""
+        return self.work.planning.asked
+
+    def apply(self, envelope: Envelope) -> None:
+        """Take in one event."""
+        event = envelope.event
+        self.work.changed_files.apply(envelope)
+        self.work.agents.apply(envelope)
+        match event:
+            case events.ApprovalRequested():
+                self.approvals[event.approval_id] = event
+            case events.ApprovalResolved():
+                self.approvals.pop(event.approval_id, None)
+            case _ if event.agent == events.ROOT:
+                self.turn.apply(event, envelope.time)
+                self.model.apply(event)
+                self._apply_own(event)
+        if event.agent == events.ROOT or isinstance(event, events.ApprovalRequested | events.ApprovalResolved):
+            self.work.apply(event)
+
+    def _apply_own(self, event: events.Event) -> None:
+        match event:
+            case events.SessionOpened():
+                self.workspace = event.workspace
+            case events.SessionRenamed():
+                self.title = sanitize_line(event.title)
+            case events.ModeChanged():
+                self.mode = sanitize_line(event.mode)
+            case events.SandboxSelected():
+                self.sandbox = event
+            case events.InboxChanged():
+                self.queued, self.is_queue_paused = event.queued, event.is_paused
+            case events.UsageUpdated():
+                self.usage = event
+            case events.MessageAdded(text=text) if text.strip():
+                self.last_line = sanitize_line(text.strip().splitlines()[-1])[:LAST_LINE_CHARS]
+                if event.role is Role.USER and not self.title:
+                    self.title = sanitize_line(text.strip().splitlines()[0])[:LAST_LINE_CHARS]
+            case _:
+                pass

@@ -11,31 +11,31 @@ from lmtui.core.events import TurnReason
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import LocalZone, moment_text
-from lmtui.tui.commands import command, first_key
+from lmtui.tui.commands import command, first_key, hint_text
 from lmtui.tui.router import SessionView
 from lmtui.tui.session_state import Activity, ActivityKind, SessionState
 from lmtui.tui.widgets.bars import Part
 from lmtui.tui.wording import duration_text, folder_text, shorten_middle, tokens_text, window_text
 
 
-def live_summary(feed: SessionView, known: SessionSummary | None, now: datetime) -> SessionSummary:
+def live_summary(view: SessionView, known: SessionSummary | None, now: datetime) -> SessionSummary:
     """Return the row of an open session; `known` is what its log said when it was read last."""
-    facts = feed.facts
-    history = feed.session.history()
+    facts = view.facts
+    history = view.session.history()
     usage = facts.usage.usage if facts.usage is not None else None
     return SessionSummary(
-        id=feed.session.id,
+        id=view.session.id,
         title=facts.title,
         state=live_state(facts),
-        model=facts.model,
+        model=facts.model.name,
         created=history[0].time if history else now,
-        updated=now if facts.is_running else (history[-1].time if history else now),
+        updated=now if facts.turn.is_running else (history[-1].time if history else now),
         changed_files=len(facts.changes),
         last_line=waits_for(facts) or facts.last_line,
         is_open=True,
         tokens=usage.prompt_tokens + usage.completion_tokens if usage is not None else 0,
         match=known.match if known is not None else "",
-        wakes=facts.wakes,
+        wakes=facts.turn.wakes,
     )
 
 
@@ -43,11 +43,11 @@ def live_state(facts: SessionState) -> str:
     """Return the state as a list names it."""
     if facts.waits:
         return "waits"
-    if facts.is_running:
+    if facts.turn.is_running:
         return "writing"
-    if facts.wakes is not None:
+    if facts.turn.wakes is not None:
         return TurnReason.WAITING.value
-    return facts.reason.value if facts.reason is not None else "new"
+    return facts.turn.reason.value if facts.turn.reason is not None else "new"
 
 
 def waits_for(facts: SessionState) -> str:
@@ -59,14 +59,14 @@ def waits_for(facts: SessionState) -> str:
 
 
 def in_order(
-    found: Iterable[SessionSummary], feeds: Mapping[str, SessionView], parked: Iterable[str], now: datetime
+    found: Iterable[SessionSummary], views: Mapping[str, SessionView], parked: Iterable[str], now: datetime
 ) -> list[SessionSummary]:
     """Return sessions, the open ones first, as they are at this moment: what waits, what works, the others by age.
 
     `parked` are open but not read yet.
     """
     known = {each.id: each for each in found}
-    live = [live_summary(feeds[each], known[each], now) for each in sorted(feeds, reverse=True) if each in known]
+    live = [live_summary(views[each], known[each], now) for each in sorted(views, reverse=True) if each in known]
     live.sort(key=lambda each: (each.state != "waits", each.state != "writing"))
     asleep = [replace(known[each], is_open=True) for each in sorted(parked, reverse=True) if each in known]
     first = {each.id for each in (*live, *asleep)}
@@ -92,12 +92,12 @@ def activity_text(facts: SessionState, now: datetime) -> str:
         return f"waiting for you: {len(facts.approvals)}"
     if facts.waits:
         return f"a plan waits for you: {first_key(command('plan.ask'))}"
-    if not facts.is_running:
-        if facts.wakes is not None:
-            return f"⏲ wakes {moment_text(facts.wakes, now, LocalZone())}"
-        ending = _ENDINGS.get(facts.reason) if facts.reason else None
+    if not facts.turn.is_running:
+        if facts.turn.wakes is not None:
+            return f"⏲ wakes {moment_text(facts.turn.wakes, now, LocalZone())}"
+        ending = _ENDINGS.get(facts.turn.reason) if facts.turn.reason else None
         return f"idle · {ending}" if ending else "idle"
-    activity = facts.activity
+    activity = facts.turn.activity
     parts = [_doing_text(activity)]
     elapsed_s = max(0.0, (now - activity.since).total_seconds()) if activity.since else 0.0
     if activity.doing is ActivityKind.WRITING:
@@ -142,7 +142,9 @@ def usage_text(facts: SessionState) -> str:
     used = facts.usage.usage.prompt_tokens + facts.usage.usage.completion_tokens
     sign = "≈" if facts.usage.is_estimate else ""
     return (
-        f"{sign}{tokens_text(used)} of {window_text(facts.window_tokens)}" if facts.window_tokens else sign + tokens_text(used)
+        f"{sign}{tokens_text(used)} of {window_text(facts.model.window_tokens)}"
+        if facts.model.window_tokens
+        else sign + tokens_text(used)
     )
 
 
@@ -178,12 +180,12 @@ def header_parts(facts: SessionState | None, folder: Path, first_mode: str, pane
     mode_style = {"auto": "$warning", "plan": "$accent"}.get(mode, "$text-muted")
     if pane:
         name = facts.title or sanitize_line(folder.name)
-        left = [Part(shorten_middle(name, MAX_TITLE_CHARS), "bold", 0), Part(facts.model, "$text-muted", 4)]
+        left = [Part(shorten_middle(name, MAX_TITLE_CHARS), "bold", 0), Part(facts.model.name, "$text-muted", 4)]
         left += [Part(_short_sandbox(facts), sandbox_style(facts), 1), Part(mode, mode_style, 2)]
         tabs = " ".join(f"[{each}]" if each == pane else each for each in PANES)
         return left, [Part(tabs, "$text-muted", 3)]
     left = [Part("lmtui", "bold $accent", 3), Part(sanitize_line(folder_text(folder, Path.home())), "", 0)]
-    window = f"{window_text(facts.window_tokens)} window" if facts.window_tokens else ""
+    window = f"{window_text(facts.model.window_tokens)} window" if facts.model.window_tokens else ""
     right = [Part(_model_text(facts), "", 1), Part(window, "$text-muted", 4)]
     right += [Part(f"sandbox: {sandbox_text(facts)}", sandbox_style(facts), 0), Part(f"mode: {mode}", mode_style, 2)]
     return left, right
@@ -198,7 +200,7 @@ def _short_sandbox(facts: SessionState) -> str:
 
 
 def _model_text(facts: SessionState) -> str:
-    return facts.model or ("server's default" if facts.url else "no model yet")
+    return facts.model.name or ("server's default" if facts.model.url else "no model yet")
 
 
 def sandbox_style(facts: SessionState) -> str:
@@ -213,13 +215,13 @@ def sandbox_style(facts: SessionState) -> str:
 
 
 def status_parts(
-    active: SessionView | None, feeds: Collection[SessionView], now: datetime, note: str
+    active: SessionView | None, views: Collection[SessionView], now: datetime, note: str
 ) -> tuple[list[Part], list[Part]]:
     """Return the status line: sessions, what continues, tokens, and the two keys that lead everywhere."""
     left: list[Part] = []
-    if len(feeds) > 1:
-        left.append(Part(f"{len(feeds)} sessions", "$text-muted", 6))
-        left += [_mark(feed.facts, is_active=feed is active) for feed in feeds]
+    if len(views) > 1:
+        left.append(Part(f"{len(views)} sessions", "$text-muted", 6))
+        left += [_mark(view.facts, is_active=view is active) for view in views]
     if active is None:
         left.append(Part(note, "$text-muted", 0))
     else:
@@ -232,16 +234,16 @@ def _mark(facts: SessionState, *, is_active: bool) -> Part:
     title = shorten_middle(facts.title or "new", MAX_TITLE_CHARS)
     if facts.waits:
         return Part(f"◐ {title} (waits)", "$warning", 1)
-    sign = "●" if facts.is_running else "○"
+    sign = "●" if facts.turn.is_running else "○"
     return Part(f"{sign} {title}", "$accent" if is_active else "$text-muted", 5)
 
 
 def _activity_style(facts: SessionState) -> str:
     if facts.waits:
         return "bold $warning"
-    if not facts.is_running:
+    if not facts.turn.is_running:
         return "$text-muted"
-    return "$warning" if facts.activity.doing is ActivityKind.RETRYING else "$accent"
+    return "$warning" if facts.turn.activity.doing is ActivityKind.RETRYING else "$accent"
 
 
 def _key_part(command_id: str, rank: int) -> Part:
@@ -252,6 +254,30 @@ def _key_part(command_id: str, rank: int) -> Part:
 def status_text(facts: SessionState, session_id: str) -> str:
     """Return everything that `/status` tells, on one line."""
     sandbox = facts.sandbox.text if facts.sandbox and facts.sandbox.is_weaker else sandbox_text(facts)
-    parts = [facts.workspace, facts.model or "the server's own model", facts.url, f"sandbox {sandbox}"]
+    parts = [facts.workspace, facts.model.name or "the server's own model", facts.model.url, f"sandbox {sandbox}"]
     parts += [f"mode {facts.mode}", f"session {session_id}", usage_text(facts), facts.sandbox.reason if facts.sandbox else ""]
     return " · ".join(sanitize_line(part) for part in parts if part)
+
+
+IN_THE_PROMPT = ("prompt.send", "prompt.newline", "session.list", "mode.choose", "app.stop")
+IN_A_PANE = {
+    "files": ("lines.select", "files.filter", "files.mark", "files.edit", "files.hidden"),
+    "chat": ("lines.select", "chat.find_here", "lines.copy", "chat.copy_code", "copying.start"),
+    "plan": ("lines.select", "lines.copy"),
+    "log": ("lines.select", "log.filter", "lines.copy"),
+}
+
+
+ASKED = ("keys answer the question", "/ and other words go to the prompt")
+
+
+def hint_parts(pane: str, *, has_mouse: bool, is_asked: bool = False) -> tuple[list[Part], list[Part]]:
+    """Return the line's parts; `pane` is the one that has the focus, empty for the prompt; `is_asked`: a question has it."""
+    if is_asked:
+        return [Part(ASKED[0], "$accent", 0), Part(ASKED[1], "$text-muted", 1)], []
+    ids = IN_A_PANE.get(pane, IN_THE_PROMPT)
+    left = [Part(f"keys go to {pane}", "$accent", 0)] if pane else []
+    left += [Part(hint_text([command(each)]), "$text-muted", rank) for rank, each in enumerate(ids, 1 if pane else 0)]
+    left += [Part(f"{first_key(command(f'pane.{pane}'))} prompt", "$text-muted", 1)] if pane else []
+    mouse = "" if has_mouse else f"mouse off  {first_key(command('app.mouse'))} on"
+    return left, [Part(mouse, "$warning", 1)] if mouse else []

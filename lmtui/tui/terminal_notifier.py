@@ -71,17 +71,17 @@ class TerminalNotifier:
         """Tell whether nobody types."""
         return self.is_away or self._clock() - self._last_key > QUIET_S
 
-    def look(self, feeds: Iterable[SessionView], active: SessionView | None) -> None:
+    def look(self, views: Iterable[SessionView], active: SessionView | None) -> None:
         """Compare with what was seen last: tell what is new, and bring the title in line."""
-        for feed in feeds:
-            facts, before = feed.facts, self._seen.get(feed.session.id, _Seen())
-            now = _Seen(facts.is_running, frozenset(facts.approvals))
+        for view in views:
+            facts, before = view.facts, self._seen.get(view.session.id, _Seen())
+            now = _Seen(facts.turn.is_running, frozenset(facts.approvals))
             if now != before:
-                self._seen[feed.session.id] = now
+                self._seen[view.session.id] = now
                 text = _news(facts, before, now)
                 if text and self.is_away:
                     self._notify(text)
-        title = title_text(active.facts if active is not None else None, sum(feed.facts.waits for feed in feeds))
+        title = title_text(active.facts if active is not None else None, sum(view.facts.waits for view in views))
         if title != self._title:
             if not self._title:
                 self._write(KEEP_TITLE)
@@ -123,8 +123,8 @@ def title_text(facts: SessionState | None, waiting: int) -> str:
     """Return the window's title: what waits first, then what continues."""
     if facts is None:
         return "lmtui"
-    state = f"{waiting} waiting" if waiting else "working" if facts.is_running else ""
-    mode = "plan mode" if facts.planning.is_on else ""
+    state = f"{waiting} waiting" if waiting else "working" if facts.turn.is_running else ""
+    mode = "plan mode" if facts.work.planning.is_on else ""
     name = _short(facts.title, TITLE_CHARS)
     return " · ".join(part for part in (state, mode, name, "lmtui") if part)
 
@@ -137,8 +137,8 @@ def _news(facts: SessionState, before: _Seen, now: _Seen) -> str:
         return _short(f"{name} waits for you: {request.tool} {request.text.partition(chr(10))[0]}", TEXT_CHARS)
     if before.is_running and facts.waits and facts.proposal is not None:
         return _short(f"{name} waits for you: plan {facts.proposal.proposal.title}", TEXT_CHARS)
-    if before.is_running and not now.is_running and facts.reason in _ENDS:
-        return _short(f"{name}: {_ENDS[facts.reason]}" + (f", {facts.error}" if facts.error else ""), TEXT_CHARS)
+    if before.is_running and not now.is_running and facts.turn.reason in _ENDS:
+        return _short(f"{name}: {_ENDS[facts.turn.reason]}" + (f", {facts.turn.error}" if facts.turn.error else ""), TEXT_CHARS)
     return ""
 
 

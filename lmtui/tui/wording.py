@@ -5,15 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from pathlib import Path
 
-from lmtui.core.permissions.rules import Mode
-
-MODE_NOTES = {
-    Mode.MANUAL: "asks before everything",
-    Mode.NORMAL: "reads freely, asks before changes and commands",
-    Mode.AUTO: "asks nothing; the sandbox is what protects you",
-    Mode.PLAN: "only reads, and plans",
-}
-
 
 def duration_text(seconds: float) -> str:
     """Return a duration in its largest units: `4 s`, `3 min`, `2 h`, `5 d`."""

@@ -1,38 +1,54 @@
-"""What the parts of the workbench that answer commands may ask of it."""
+"""What the controllers of the workbench may ask of it."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from textual.app import App
 
+from lmtui.tui.widgets.bars import SayLine, Tone
+
 if TYPE_CHECKING:
     from lmtui.tui.open_sessions import OpenSessions
+    from lmtui.tui.router import SessionView
     from lmtui.tui.widgets.panes import Panes
     from lmtui.tui.widgets.prompt import Prompt
 
-Tone = Literal["info", "warning", "error"]
 Handler = Callable[[str], Awaitable[None] | None]
 
 
 class WorkbenchApi(Protocol):
-    """The main screen as its parts see it.  A part is a class that takes a stage and gives `handlers()` by command id.
+    """The main screen as its controllers see it.  A controller takes it and gives `handlers()` by command id.
 
-    A handler gets what followed its slash command (an empty text from a key or the palette).  The commands of a part have
-    `runs="call('its.id')"` in the table.
+    A handler opens a view or acts on a pane; it gets what followed its slash command (an empty text from a key or the palette).
     """
 
-    desk: OpenSessions
-    panes: Panes | None
     prompt: Prompt
+    say_line: SayLine
     pane: str
     now: Callable[[], datetime]
 
     @property
     def app(self) -> App[Any]:
         """Return the app, for screens, workers and the clipboard."""
+
+    @property
+    def active(self) -> SessionView | None:
+        """Return the session on screen; before the first frame there is none."""
+
+    @property
+    def sessions(self) -> OpenSessions:
+        """Return the open sessions."""
+
+    @property
+    def panes(self) -> Panes:
+        """Return the panes."""
+
+    @property
+    def typed_text(self) -> str:
+        """Return what is in the prompt, where the keys go there."""
 
     def say(self, text: str, tone: Tone = "info") -> None:
         """Show a line above the prompt."""
@@ -45,3 +61,9 @@ class WorkbenchApi(Protocol):
 
     def draw(self) -> None:
         """Draw all facts of the session on screen."""
+
+    def call_after_refresh(self, callback: Callable[[], None]) -> bool:
+        """Call something once the screen was drawn."""
+
+    async def action_run_command(self, command_id: str) -> None:
+        """Run a command as at its key."""

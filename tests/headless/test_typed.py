@@ -2,30 +2,33 @@ from __future__ import annotations
 
 import pytest
 
+from lmtui.commands.command import Begin
+from lmtui.commands.table import COMMANDS
 from lmtui.core.errors import McpError, UsageError
 from lmtui.core.messages import Image
-from lmtui.core.prompt_text import OWN_NAMES, PromptFile
-from lmtui.headless.typed_commands import read_task
-from tests.tui.fake_mcp import FakeExtensions
+from lmtui.core.prompt_text import PromptFile
+from lmtui.headless.run import read_task
 from tests.tui.fake_skills import some_skills
-from tests.tui.fakes import FakeSession
+from tests.tui.fakes import FakeHost, FakeSession
 
 PICTURE = Image("x.png", "image/png", b"x")
 
 
-def brought() -> FakeExtensions:
-    found = FakeExtensions()
-    found.skills.known = some_skills()
-    found.prompts.files = [
+def brought() -> FakeHost:
+    host = FakeHost()
+    host.extensions.skills.known = some_skills()
+    host.extensions.prompts.files = [
         PromptFile("review", "Look at $1.", ".lmagent/commands/review.md"),
         PromptFile("empty", "", ".lmagent/commands/empty.md", problem="it says nothing"),
     ]
-    return found
+    return host
 
 
 async def begun(text: str, *images: Image) -> FakeSession:
     session = FakeSession("one")
-    (await read_task(brought(), text, images))(session)
+    begin = await read_task(brought(), text, images)
+    assert isinstance(begin, Begin)
+    begin.start(session)
     return session
 
 
@@ -46,7 +49,7 @@ async def test_a_skill_is_borrowed_with_the_words_behind_its_name() -> None:
     ("text", "said"),
     [
         ("/mcp", "/mcp needs a screen  Use `lmtui mcp`."),
-        ("/skill", "/skill wants the name of a skill  `lmtui skills` lists them."),
+        ("/skill", "/skill needs a screen  Use `/skill NAME`; `lmtui skills` lists them."),
         ("/init", "/init needs a screen  Use `lmtui` (or `lmtui --plain`)."),
         ("/skill nothing", "no skill 'nothing'  There are others."),
         ("/reveiw x", "no command /reveiw  Did you mean /review?"),
@@ -60,9 +63,9 @@ async def test_what_cannot_be_done_says_the_way_out(text: str, said: str) -> Non
     assert said in caught.value.full_text()
 
 
-@pytest.mark.parametrize("name", sorted(OWN_NAMES))
+@pytest.mark.parametrize("name", sorted(COMMANDS.names))
 async def test_no_command_of_our_own_goes_to_the_model(name: str) -> None:
-    with pytest.raises(UsageError, match=f"/{name} (needs a screen|wants the name)"):
+    with pytest.raises(UsageError, match=f"/{name} needs a screen"):
         await begun(f"/{name}")
 
 
@@ -72,7 +75,7 @@ async def test_a_picture_beside_a_command_is_not_lost_in_silence() -> None:
 
 
 async def test_a_servers_prompt_that_lacks_something_is_a_wrong_command() -> None:
-    extensions = brought()
-    extensions.prompts.broken = McpError("/mcp__a__b needs topic", "Type: /mcp__a__b <topic>")
+    host = brought()
+    host.extensions.prompts.broken = McpError("/mcp__a__b needs topic", "Type: /mcp__a__b <topic>")
     with pytest.raises(UsageError, match="/mcp__a__b needs topic"):
-        await read_task(extensions, "/mcp__a__b", ())
+        await read_task(host, "/mcp__a__b", ())

@@ -59,8 +59,8 @@ def test_the_whole_plan_is_read_out_with_the_choices() -> None:
         "(after 1)",
         "runs: rm -rf .pytest_cache",
         "check: the new tests fail",
-        "y or yes: approve it",
-        "the plan waits; /plan asks again",
+        "y or yes: approve the plan and carry it out",
+        "plan left pending; /plan asks again",
     ):
         assert words in said
     assert session.mode is Mode.PLAN
@@ -99,7 +99,7 @@ def test_what_it_names_is_listed_before_it_is_allowed() -> None:
 
 def test_a_plan_that_was_left_is_asked_about_again_only_on_request() -> None:
     paper, session = planned("later", "", "/status", "/plan", "y")
-    assert sum("a plan waits for your word" in line for line in paper.said) == 2
+    assert sum("a plan is waiting for your approval" in line for line in paper.said) == 2
     assert session.plans.answers == [("approve", ())]
 
 
@@ -111,13 +111,13 @@ def test_a_resumed_session_asks_about_its_plan() -> None:
 
 
 def edited_with(edit: Editor | None, *typed: str) -> tuple[Paper, FakeSession]:
-    room, paper, host = LoopThread(), Paper(*typed), host_with_plan()
-    desk = PlainSession(room, host, paper)
+    loop, paper, host = LoopThread(), Paper(*typed), host_with_plan()
+    plain = PlainSession(loop, host, paper)
     try:
-        desk.open(host.session.id)
-        assert ask_plan(desk, edit)
+        plain.open(host.session.id)
+        assert ask_plan(plain, edit)
     finally:
-        room.close()
+        loop.close()
     return paper, host.session
 
 

@@ -27,7 +27,7 @@ def test_each_server_is_a_line_with_its_state_price_and_problem(host: Host) -> N
 
 
 def test_without_servers_that_is_said() -> None:
-    assert "no MCP servers are named here" in said(Host(), "/mcp")
+    assert "no MCP servers configured" in said(Host(), "/mcp")
 
 
 @pytest.mark.parametrize(("word", "state"), [("yes", ServerState.READY), ("off", ServerState.OFF), ("on", ServerState.READY)])
@@ -44,4 +44,4 @@ def test_a_server_is_started_again_and_its_tools_are_read(host: Host) -> None:
 
 @pytest.mark.parametrize("typed", ["/mcp yes nobody", "/mcp dance git"])
 def test_what_cannot_be_done_says_what_can(host: Host, typed: str) -> None:
-    assert "Say /mcp, or /mcp yes" in said(host, typed)
+    assert "Use /mcp, or /mcp yes" in said(host, typed)

@@ -99,6 +99,6 @@ async def running(
     async with app.run_test(size=size) as pilot:
         driver = Driver(app, pilot, shown)
         if is_ready:
-            await driver.until(lambda: app.desk.active is not None)
+            await driver.until(lambda: app.workbench.active is not None)
             await driver.settle()
         yield driver

@@ -93,7 +93,7 @@ async def found(driver: Driver) -> None:
 async def viewer(driver: Driver) -> None:
     """A file, searched."""
     await with_files(driver)
-    part = driver.app.workbench.files_part
+    part = driver.app.workbench.ready.files
     assert part is not None
     part.open_file("parser/lexer.py")
     await driver.until_screen("Viewer")

@@ -91,7 +91,7 @@ async def many_sessions(driver: Driver) -> None:
     await driver.settle()
     workbench = driver.app.workbench
     for summary in driver.host.summaries[:3]:
-        await workbench.open_session(summary.id)
+        await workbench.ready.session_controller.open(summary.id)
         await driver.settle()
     opened = driver.host.opened
     first, second, third = (opened[summary.id] for summary in driver.host.summaries[:3])
@@ -103,7 +103,7 @@ async def many_sessions(driver: Driver) -> None:
     third.begin_turn("Rename it everywhere.")
     third.say("212 of 212 files are renamed, and all tests pass.")
     third.end_turn()
-    driver.app.desk.marks.add(third.id)
+    driver.app.sessions.marks.add(third.id)
     driver.host.clock.forward(90)
 
 

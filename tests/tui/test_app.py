@@ -12,6 +12,7 @@ from lmtui.core.events import Level, Notice, Outcome, TextDelta, TurnReason
 from lmtui.core.permissions.decide import Mode
 from lmtui.tui.app import LmtuiApp
 from lmtui.tui.options import StartOptions
+from lmtui.tui.screens.workbench import Starting
 from tests.tui.driving import SMALL, WIDE, Driver, running
 from tests.tui.fakes import DIFF, FakeHost, FakeSession, play_work
 
@@ -39,7 +40,7 @@ async def test_text_typed_before_the_host_is_there_is_kept_and_sent() -> None:
     app = LmtuiApp(open_host, StartOptions(workspace="/w", task="first"))
     async with app.run_test(size=SMALL) as pilot:
         driver = Driver(app, pilot, host)
-        await driver.until(lambda: app.workbench.dialogs is not None)
+        await driver.until(lambda: not isinstance(app.workbench.state, Starting))
         await driver.type("second")
         assert "queued 2" in driver.text()
         gate.set()
@@ -179,8 +180,8 @@ async def test_a_session_that_waits_in_the_background_is_marked_and_one_key_goes
         assert "◐ one (waits)" in driver.text("#status")
         await driver.press("f3")
         await driver.until_screen("Approval")
-        assert driver.app.desk.active is not None
-        assert driver.app.desk.active.session is first
+        assert driver.app.workbench.active is not None
+        assert driver.app.workbench.active.session is first
 
 
 async def test_what_streamed_in_the_background_is_there_after_switching_back() -> None:
@@ -192,7 +193,7 @@ async def test_what_streamed_in_the_background_is_there_after_switching_back() -
         await driver.press("f4")
         await driver.until(lambda: len(driver.host.opened) == 2)
         first.emit(TextDelta(text="answer so far"))
-        await driver.app.workbench.open_session(first.id)
+        await driver.app.workbench.ready.session_controller.open(first.id)
         await driver.settle()
         await driver.until(lambda: "Half an answer so far" in driver.text("#chat-pane"))
 
@@ -382,7 +383,7 @@ async def test_keys_struck_while_a_question_opens_and_closes_break_nothing(diff:
         await driver.type("go")
         for number in range(5):
             driver.host.session.ask(f"a{number}", "make", diff=diff, path="a.py")
-            driver.app.workbench.sync_approval()
+            driver.app.workbench.ready.approvals.sync()
             driver.app.simulate_key("y")
             await driver.until_screen("Approval")
             driver.host.clock.forward(1)

@@ -31,7 +31,9 @@ class Terminal:
 
 def feed(**facts: Any) -> SessionView:
     found = SessionView(FakeSession(), lambda: None)
-    found.facts = SessionState(title="nested comments", **facts)
+    found.facts = SessionState(title="nested comments")
+    for name, value in facts.items():
+        setattr(found.facts.turn if name == "is_running" else found.facts, name, value)
     return found
 
 
@@ -42,7 +44,7 @@ def request(text: str = "npm run build") -> dict[str, events.ApprovalRequested]:
 def ended(terminal: Terminal, reason: TurnReason, error: str = "") -> None:
     shown = feed(is_running=True)
     terminal.attention.look([shown], shown)
-    shown.facts.is_running, shown.facts.reason, shown.facts.error = False, reason, error
+    shown.facts.turn.is_running, shown.facts.turn.reason, shown.facts.turn.error = False, reason, error
     terminal.attention.look([shown], shown)
 
 
@@ -139,7 +141,7 @@ def test_the_title_follows_and_is_given_back() -> None:
     terminal = Terminal()
     shown = feed()
     terminal.attention.look([shown], shown)
-    shown.facts.is_running = True
+    shown.facts.turn.is_running = True
     terminal.attention.look([shown], shown)
     shown.facts.approvals = request()
     terminal.attention.look([shown], shown)
@@ -157,7 +159,7 @@ def test_the_title_follows_and_is_given_back() -> None:
 async def test_the_app_sets_the_title_and_notes_the_focus() -> None:
     async with running() as driver:
         written: list[str] = []
-        driver.app.attention = TerminalNotifier(written.append, "osc9", {})
+        driver.app.notifier = TerminalNotifier(written.append, "osc9", {})
         driver.app.post_message(AppBlur())
         await driver.settle()
         driver.host.session.begin_turn("nest them")

@@ -5,7 +5,8 @@ from collections import Counter
 import pytest
 from textual.binding import Binding
 
-from lmtui.tui.commands import COMMANDS, Scope, bindings, complete_slash, hint_text, of_scope, parse_slash
+from lmtui.commands.table import COMMANDS as NAMED
+from lmtui.tui.commands import COMMANDS, Scope, bindings, hint_text, of_scope
 
 SLASH_NAMES = (
     "help",
@@ -68,7 +69,7 @@ def test_every_binding_can_be_named_by_its_command(scope: Scope) -> None:
 
 @pytest.mark.parametrize("name", SLASH_NAMES)
 def test_every_promised_slash_command_is_there(name: str) -> None:
-    call = parse_slash(f"/{name}")
+    call = NAMED.parse(f"/{name}")
     assert call is not None
     assert call.command is not None
 
@@ -77,36 +78,36 @@ def test_every_promised_slash_command_is_there(name: str) -> None:
     "text", ["fix it", "/usr/bin/python is broken", "/etc/hosts", "/tmp", "a /help", "/", "/file.txt what is it"]
 )
 def test_other_text_goes_to_the_model_or_is_no_known_command(text: str) -> None:
-    call = parse_slash(text)
+    call = NAMED.parse(text)
     assert call is None or call.command is None
 
 
 @pytest.mark.parametrize("text", ["/usr/bin/python is broken", "/file.txt what is it", "/"])
 def test_paths_go_to_the_model(text: str) -> None:
-    assert parse_slash(text) is None
+    assert NAMED.parse(text) is None
 
 
 def test_the_argument_of_a_slash_command_is_kept() -> None:
-    call = parse_slash("  /mode   auto ")
+    call = NAMED.parse("/mode   auto ")
     assert call is not None
     assert (call.name, call.argument) == ("mode", "auto")
 
 
 def test_quit_without_a_slash_quits() -> None:
-    call = parse_slash("quit")
+    call = NAMED.parse("quit")
     assert call is not None
     assert call.command is not None
     assert call.command.id == "app.leave"
 
 
 def test_completion_finds_what_begins_so_and_ends_with_an_argument() -> None:
-    assert [name for name, _ in complete_slash("/sess")] == ["sessions", "session"]
-    assert complete_slash("/mode ") == []
-    assert complete_slash("hello") == []
+    assert [name for name, _ in NAMED.complete("/sess")] == ["sessions", "session"]
+    assert NAMED.complete("/mode ") == []
+    assert NAMED.complete("hello") == []
 
 
 def test_a_command_with_two_names_is_offered_once() -> None:
-    found = complete_slash("/")
+    found = NAMED.complete("/")
     assert len(found) == len({each.id for _, each in found})
 
 

@@ -74,7 +74,7 @@ def test_the_window_that_the_server_told_last_counts() -> None:
         events.ModelChanged(model="m", url="u", window_tokens=32768),
         events.UsageUpdated(usage=Usage(10, 1), window_tokens=8192),
     )
-    assert facts.window_tokens == 8192
+    assert facts.model.window_tokens == 8192
 
 
 def test_a_file_that_was_added_stays_added_when_it_is_modified() -> None:

@@ -68,7 +68,7 @@ async def test_a_question_that_is_left_for_later_keeps_the_place() -> None:
 async def test_the_note_of_a_stop_ends_with_the_stop() -> None:
     async with running(size=SMALL) as driver:
         await driver.type("go")
-        driver.app.workbench.say_s = 1000.0
+        driver.app.workbench.say_line.say_s = 1000.0
         driver.app.workbench.say("stopping …")
         await driver.settle()
         assert "stopping" in driver.text()

@@ -6,8 +6,9 @@ import pytest
 from textual.actions import ActionParseResult
 from textual.dom import DOMNode
 
-from lmtui.tui.app import PALETTE_SCOPES, LmtuiApp
-from lmtui.tui.commands import COMMANDS, Command, Scope
+from lmtui.tui.app import LmtuiApp
+from lmtui.tui.commands import COMMANDS, Command, Scope, command
+from lmtui.tui.controllers.command_controller import PALETTE_SCOPES
 from lmtui.tui.modals.approval import Approval
 from lmtui.tui.modals.consent import ConsentDialog, question_of
 from lmtui.tui.options import StartOptions
@@ -42,8 +43,11 @@ class RecordingApp(LmtuiApp):
             return await super().run_action(action, default_namespace, namespaces)
         node, name, parameters = self._parse_action(action, default_namespace or self, namespaces)
         is_there = callable(getattr(node, f"action_{name}", None))
-        if name == "call":
-            is_there = is_there and parameters[0] in self.workbench.handlers
+        if name == "run_command":
+            command_id = str(parameters[0])
+            is_there = is_there and (
+                command_id in self.workbench.ready.commands.actions or command(command_id).handler is not None
+            )
         if name == "answer":
             is_there = is_there and isinstance(node, ConsentDialog) and parameters[0] in node.question.handlers()
         self.recorded.append((action, is_there))
@@ -118,7 +122,7 @@ async def record(scope: Scope, commands: list[Command]) -> dict[str, list[tuple[
     async with app.run_test(size=WIDE) as pilot:
         driver = Driver(app, pilot, app.host)
         if not scene.setup_note:
-            await driver.until(lambda: app.desk.active is not None)
+            await driver.until(lambda: app.workbench.active is not None)
             await driver.settle()
         await scene.steps(driver)
         await driver.settle()
@@ -159,7 +163,7 @@ async def test_every_verb_of_a_dialog_can_be_clicked() -> None:
     app = RecordingApp(SCENE["approval_command"])
     async with app.run_test(size=WIDE) as pilot:
         driver = Driver(app, pilot, app.host)
-        await driver.until(lambda: app.desk.active is not None)
+        await driver.until(lambda: app.workbench.active is not None)
         await SCENE["approval_command"].steps(driver)
         verbs = app.screen.query_one(Verbs)
         app.is_recording = True

@@ -43,7 +43,7 @@ async def test_what_was_typed_without_a_session_is_sent_to_the_one_that_f4_makes
 
 async def test_every_notice_goes_after_its_seconds() -> None:
     async with running() as driver:
-        driver.app.workbench.say_s = 0.05
+        driver.app.workbench.say_line.say_s = 0.05
         for text in ("one", "two"):
             driver.app.workbench.say(text)
             assert driver.app.workbench.query_one("#say").display

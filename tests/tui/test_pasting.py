@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.messages import MAX_IMAGE_BYTES, Image
-from lmtui.tui.controllers.paste_controller import mentions_of, paths_in, read_picture
+from lmtui.tui.controllers.prompt_controller import mentions_of, paths_in, read_picture
 
 PNG = b"\x89PNG\r\n\x1a\nrest"
 

@@ -56,7 +56,7 @@ def played(scene: Scene) -> object:
         app = pilot.app  # type: ignore[attr-defined]  # a pilot of any app
         driver = Driver(app, pilot, app.host)  # type: ignore[arg-type]  # this app
         if not scene.setup_note:
-            await driver.until(lambda: app.desk.active is not None)
+            await driver.until(lambda: app.workbench.active is not None)
             await driver.settle()
         await scene.steps(driver)
         await driver.settle()

@@ -58,7 +58,7 @@ def test_the_facts_are_those_of_a_replay_in_one_go() -> None:
     session.rename("a title")
     feed = SessionView(session, lambda: None)
     assert feed.facts.title == "a title"
-    assert feed.facts.model == "qwen2.5-coder:7b"
+    assert feed.facts.model.name == "qwen2.5-coder:7b"
     while not feed.load(0.01):
         pass
     short = SessionView(FakeSession(), lambda: None)
@@ -93,9 +93,9 @@ async def test_a_reader_keeps_his_place_while_the_rest_loads_behind() -> None:
     session = long_session(3000)
     async with running(host) as driver:
         host.opened[session.id] = session
-        _ = await driver.app.desk.open(session.id)
+        _ = await driver.app.sessions.open(session.id)
         await driver.pilot.pause(0.01)
-        feed = driver.app.desk.active
+        feed = driver.app.workbench.active
         assert feed is not None
         transcript = transcript_of(driver)
         await driver.until(lambda: transcript.size.height > 0 and len(transcript.document) > 0)

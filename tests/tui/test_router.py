@@ -35,7 +35,9 @@ class Stage:
         self.due: list[tuple[float, Callable[[], None]]] = []
         self.changes = 0
         self.panels: dict[str, FakePanel] = {}
-        self.router = Router(lambda delay, call: self.due.append((delay, call)), self.give_panel, self.note_change)
+        self.router = Router(
+            lambda delay, call: self.due.append((delay, call)), self.give_panel, self.note_change, lambda: None
+        )
 
     def give_panel(self, feed: SessionView) -> None:
         feed.panels = (self.panels.setdefault(feed.session.id, FakePanel()),)
@@ -80,8 +82,8 @@ def test_a_session_in_the_background_draws_only_when_it_is_shown() -> None:
     first.begin_turn("go")
     stage.turn()
     assert len(stage.panels[first.id].seen) == drawn
-    assert stage.router.feeds[first.id].facts.is_running
-    stage.router.show(stage.router.feeds[first.id])
+    assert stage.router.views[first.id].facts.turn.is_running
+    stage.router.show(stage.router.views[first.id])
     assert len(stage.panels[first.id].seen) == drawn + 2
 
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-OURS = ("lmtui.core", "lmtui.tui", "lmtui.paths")
+OURS = ("lmtui.core", "lmtui.commands", "lmtui.tui", "lmtui.paths")
 HEAVY = (
     "openai",
     "docker",

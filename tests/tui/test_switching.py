@@ -54,7 +54,7 @@ def test_very_much_that_came_in_behind_is_drawn_in_frames_and_in_order() -> None
     def show(feed: SessionView) -> None:
         feed.panels = (panel,)
 
-    router = Router(lambda _, callback: due.append(callback), show, lambda: None)
+    router = Router(lambda _, callback: due.append(callback), show, lambda: None, lambda: None)
     feed = router.add(session)
     say(session, MOST_AT_ONCE * 2 + 10)
     due.clear()

@@ -56,5 +56,5 @@ async def widgets_of_three(host: FakeHost) -> int:
         for _ in range(2):
             await driver.press("f4")
             await driver.pilot.pause(0.2)
-        assert len(driver.app.desk.feeds) == 3
+        assert len(driver.app.sessions.views) == 3
         return count_of(driver)

@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from lmtui.command_line import OK, TRUST_HINT, WARNING, CheckRow
-from lmtui.core.prompt_text import OWN_NAMES, FilledPrompt, PromptFile, find_prompt
+from lmtui.commands.table import COMMANDS
+from lmtui.core.prompt_text import FilledPrompt, PromptFile, find_prompt
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.trust import TrustItem
 from lmtui.features.folder_consent import FolderConsent, FolderContent, folders_with_yes
@@ -61,7 +62,7 @@ class MarkdownPrompts:
     def _checked(self, raw: PromptFile) -> PromptFile:
         if raw.problem:
             return raw
-        if raw.name.lower() in OWN_NAMES:
+        if raw.name.lower() in COMMANDS.names:
             return replace(raw, problem=f"hidden by lmtui's own /{raw.name}; give the file another name")
         if raw.allowed is None:
             return raw

@@ -22,23 +22,23 @@ from lmtui.tui.workbench_api import Handler, WorkbenchApi
 class OnFiles:
     """What works on the workspace's files and their tree, once these are there."""
 
-    def __init__(self, stage: WorkbenchApi) -> None:
-        self._stage = stage
+    def __init__(self, workbench: WorkbenchApi) -> None:
+        self._workbench = workbench
 
     @property
-    def _tree(self) -> FileTree | None:
-        return self._stage.panes.files if self._stage.panes is not None else None
+    def _tree(self) -> FileTree:
+        return self._workbench.panes.files
 
     @property
     def _files(self) -> Files | None:
-        return self._stage.desk.host.files if self._stage.desk.host is not None else None
+        return self._workbench.sessions.host.files if self._workbench.sessions.host is not None else None
 
 
 class FileFilter(OnFiles):
     """The filter of the tree; `work` runs a coroutine in a worker."""
 
-    def __init__(self, stage: WorkbenchApi, work: Callable[[Coroutine[Any, Any, None]], None]) -> None:
-        super().__init__(stage)
+    def __init__(self, workbench: WorkbenchApi, work: Callable[[Coroutine[Any, Any, None]], None]) -> None:
+        super().__init__(workbench)
         self._work = work
         self._line = AskLine("files-filter")
         self._index: FuzzyPaths | None = None
@@ -53,12 +53,10 @@ class FileFilter(OnFiles):
     async def open(self) -> None:
         """Show the line."""
         tree = self._tree
-        if tree is None or self._stage.panes is None:
-            return
         if self._line.parent is None:
-            await self._stage.panes.query_one("#files-pane").mount(self._line, before=tree)
-        if self._stage.pane != "files" and not tree.is_on_screen:
-            self._stage.go_to("files")
+            await self._workbench.panes.query_one("#files-pane").mount(self._line, before=tree)
+        if self._workbench.pane != "files" and not tree.is_on_screen:
+            self._workbench.go_to("files")
         self._line.ask(self, "find a file", self._words, move=tree.cursor.move)
         if self._index is None:
             self._work(self._read_paths())
@@ -77,16 +75,14 @@ class FileFilter(OnFiles):
 
     def done(self, _: str) -> None:
         """Open the file that is marked."""
-        if self._tree is not None:
-            self._tree.action_select()
+        self._tree.action_select()
 
     def given_up(self) -> None:
         """Show the tree again, at the file that was marked last."""
         self._words = ""
-        if self._tree is not None:
-            self._tree.show_found("", None)
-            self._tree.focus()
-        self._stage.draw()
+        self._tree.show_found("", None)
+        self._tree.focus()
+        self._workbench.draw()
 
     async def _read_paths(self) -> None:
         files = self._files
@@ -95,11 +91,11 @@ class FileFilter(OnFiles):
         try:
             paths = await files.paths()
         except LmtuiError as error:
-            self._stage.say(error.full_text(), "warning")
+            self._workbench.say(error.full_text(), "warning")
             return
         self._index = await asyncio.to_thread(FuzzyPaths, paths)
         if files.paths_note:
-            self._stage.say(files.paths_note, "warning")
+            self._workbench.say(files.paths_note, "warning")
         if self._line.is_open:
             self.typed(self._line.value)
 
@@ -108,22 +104,17 @@ class FileFilter(OnFiles):
         if index is None or not line.is_open:
             return
         if not text.strip():
-            if self._tree is not None:
-                self._tree.show_found("", None)
+            self._tree.show_found("", None)
             self._draw_count(None, len(index.paths))
             return
         found, total = await asyncio.to_thread(index.search, text)
-        if self._tree is not None and not self._searches.is_stale and self._has_line():
+        if not self._searches.is_stale and line.is_open:
             self._tree.show_found(text, found)
             self._draw_count(total, len(index.paths))
 
-    def _has_line(self) -> bool:
-        return self._line.is_open
-
     def _draw_count(self, found: int | None, total: int) -> None:
-        if self._stage.panes is not None:
-            text = f"{total:,} files" if found is None else f"{found:,} of {total:,}"
-            self._stage.panes.show_files_note(Part(text, "$text-muted", 1))
+        text = f"{total:,} files" if found is None else f"{found:,} of {total:,}"
+        self._workbench.panes.show_files_note(Part(text, "$text-muted", 1))
 
 
 _GROUP = "files"
@@ -132,9 +123,9 @@ _GROUP = "files"
 class FileController(OnFiles):
     """Answers the commands of the files and keeps the tree as the disk is."""
 
-    def __init__(self, stage: WorkbenchApi) -> None:
-        super().__init__(stage)
-        self._filter = FileFilter(stage, self._work)
+    def __init__(self, workbench: WorkbenchApi) -> None:
+        super().__init__(workbench)
+        self._filter = FileFilter(workbench, self._work)
         self._git = LatestOnly[None](self._work, self._read_git)
         self._problem = ""
         self._end: Callable[[], None] = lambda: None
@@ -154,10 +145,10 @@ class FileController(OnFiles):
     def start(self) -> None:
         """Follow the files from now on: the host is there."""
         tree, files = self._tree, self._files
-        if tree is not None and files is not None:
+        if files is not None:
             self._end()
             self._end = files.changed(self._changed)
-            tree.watch(self._stage.app, "app_focus", self._focus_changed, init=False)
+            tree.watch(self._workbench.app, "app_focus", self._focus_changed, init=False)
             self.load("")
             self.read_git()
 
@@ -175,15 +166,15 @@ class FileController(OnFiles):
         self._git.want(None)
 
     def _work(self, work: Coroutine[Any, Any, None]) -> None:
-        self._stage.app.run_worker(work, group=_GROUP)
+        self._workbench.app.run_worker(work, group=_GROUP)
 
     def _changed(self, change: FoldersChanged) -> None:
         if change.problem and change.problem != self._problem:
             self._problem = change.problem
-            self._stage.say(change.problem, "warning")
+            self._workbench.say(change.problem, "warning")
         self._filter.forget_paths()
         tree = self._tree
-        for folder in tree.open_folders if tree is not None else ():
+        for folder in tree.open_folders:
             if folder in change.folders:
                 self.load(folder)
         if change.folders or change.has_git_changed:
@@ -195,26 +186,26 @@ class FileController(OnFiles):
             self.read_git()
 
     def _load_all(self) -> None:
-        for folder in self._tree.open_folders if self._tree is not None else ():
+        for folder in self._tree.open_folders:
             self.load(folder)
 
     async def _load(self, path: str) -> None:
         tree, files = self._tree, self._files
-        if tree is None or files is None:
+        if files is None:
             return
         try:
             entries = await files.list(path)
         except LmtuiError as error:
             tree.set_listing(path, None)
             if not path:
-                self._stage.say(error.full_text(), "warning")
+                self._workbench.say(error.full_text(), "warning")
             return
         tree.set_listing(path, entries)
         files.watch(tree.open_folders)
 
     async def _read_git(self, _: None) -> None:
         tree, files = self._tree, self._files
-        if tree is None or files is None:
+        if files is None:
             return
         try:
             tree.set_git(await files.git_status())
@@ -225,29 +216,27 @@ class FileController(OnFiles):
 
     def open_file(self, path: str, line: int = 0) -> None:
         """Show a file of the workspace, at a line (from 1) where one is given: the one way for everything that names a file."""
-        host = self._stage.desk.host
+        host = self._workbench.sessions.host
         if host is not None:
-            _ = self._stage.app.push_screen(Viewer(host, path, line=line, mark=self.put_into_prompt))
+            _ = self._workbench.app.push_screen(Viewer(host, path, line=line, mark=self.put_into_prompt))
 
     def put_into_prompt(self, mention: str) -> None:
         """Put a mention of a file where the cursor of the prompt is."""
-        prompt = self._stage.prompt
+        prompt = self._workbench.prompt
         before = prompt.get_text_range((0, 0), prompt.cursor_location)
         prompt.insert(f"{' ' if before and not before[-1].isspace() else ''}{mention} ")
-        self._stage.say(f"{mention.strip()} is in the prompt")
+        self._workbench.say(f"{mention.strip()} is in the prompt")
 
     def _toggle_hidden(self) -> None:
-        if self._tree is not None:
-            is_shown = self._tree.toggle_hidden()
-            self._stage.say(f"what ignore rules leave out is {'shown' if is_shown else 'hidden'}")
+        is_shown = self._tree.toggle_hidden()
+        self._workbench.say(f"what ignore rules leave out is {'shown' if is_shown else 'hidden'}")
 
     def _mark(self) -> None:
-        marked = self._tree.current if self._tree is not None else None
-        if marked is not None:
+        if (marked := self._tree.current) is not None:
             self.put_into_prompt(mention_text(f"{marked.path}/" if marked.kind == "dir" else marked.path))
 
     async def _edit(self) -> None:
-        marked = self._tree.current if self._tree is not None else None
+        marked = self._tree.current
         if marked is not None and marked.kind != "dir":
             self._work(self._edit_file(marked.path))
 
@@ -257,7 +246,7 @@ class FileController(OnFiles):
         try:
             real = await self._files.real_path(path)
         except LmtuiError as error:
-            self._stage.say(error.full_text(), "warning")
+            self._workbench.say(error.full_text(), "warning")
             return
-        await open_editor(self._stage.app, real, say=lambda text: self._stage.say(text, "warning"))
+        await open_editor(self._workbench.app, real, say=lambda text: self._workbench.say(text, "warning"))
         self.read_git()

@@ -9,26 +9,24 @@ from typing import ClassVar
 
 from textual.binding import BindingType
 from textual.content import Content
-from textual.screen import Screen
 
 from lmtui.core.errors import LmtuiError
-from lmtui.core.jobs import JobRecord, Jobs, NewJob
+from lmtui.core.jobs import JobRecord, Jobs
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.times import LocalZone, moment_text
-from lmtui.core.workspace import BackgroundCommands
 from lmtui.tui.commands import Command, Scope, bindings, command, of_scope
 from lmtui.tui.lines.styled_text import fit, pad
 from lmtui.tui.modals.list_dialog import ListDialog
-from lmtui.tui.modals.picker import AskText, Confirm
+from lmtui.tui.modals.picker import Confirm
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 NEW = "new"
 SIGNS = {"running": ("●", "$accent"), "waiting": ("⏲", "$text"), "paused": ("–", "$text-muted"), "done": ("✓", "$success")}
 EMPTY = """\
-No jobs yet. A job is a task that runs by itself at its time, as long
-as lmtui is open in this folder or `lmtui scheduler` runs there.
+No jobs yet. A job is a task that runs at its scheduled time, while
+lmtui is open in this folder or `lmtui scheduler` is running there.
 
-n here asks for one. From the prompt:
+Press n to create one. From the prompt:
   /submit daily 09:00: read the logs
 and from a shell:
   lmtui submit "read the logs" --daily 09:00"""
@@ -98,7 +96,7 @@ class JobList(ListDialog[JobRecord, str | None]):
         if job.last_session or job.session:
             _ = self.dismiss(job.last_session or job.session)
         else:
-            self.say("it has not run yet", "$text-muted")
+            self.say("not run yet", "$text-muted")
 
     def action_jobs_new(self) -> None:
         """Ask for a new job."""
@@ -112,7 +110,7 @@ class JobList(ListDialog[JobRecord, str | None]):
         """Pause the marked job, or let it go on."""
         job = self.current
         if job is not None:
-            self._do(*((self._jobs.pause, "paused") if job.is_enabled else (self._jobs.resume, "goes on")))
+            self._do(*((self._jobs.pause, "paused") if job.is_enabled else (self._jobs.resume, "resumed")))
 
     def action_jobs_remove(self) -> None:
         """Ask, then remove the marked job."""
@@ -177,109 +175,52 @@ def whole_text(job: JobRecord, now: datetime) -> str:
 
 
 _log = logging.getLogger(__name__)
-WHEN = "in 30m · at 09:00 · every 2h · daily 09:00 · hourly :05 · cron 0 9 * * mon-fri · startup · empty: now"
-_WORDS = ("in", "at", "every", "daily", "hourly", "cron", "startup")
 
 
 class JobController:
     """Answers the commands about jobs, and runs the scheduler."""
 
-    def __init__(self, stage: WorkbenchApi) -> None:
-        self._stage = stage
+    def __init__(self, workbench: WorkbenchApi) -> None:
+        self._workbench = workbench
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers the commands."""
-        return {"jobs.show": lambda _: self._show(), "jobs.add": self._add, "background.show": self._background}
+        return {"jobs.show": lambda _: self._show()}
 
     def start(self) -> None:
         """Run what is due from now on; costs nothing but a look at a file name where there are no jobs."""
         jobs = self._jobs()
         if jobs is not None:
             work = self._serve(jobs)
-            _ = self._stage.app.run_worker(work, name="scheduler", exclusive=True, group="scheduler", exit_on_error=False)
+            _ = self._workbench.app.run_worker(work, name="scheduler", exclusive=True, group="scheduler", exit_on_error=False)
 
     async def _serve(self, jobs: Jobs) -> None:
         try:
             await jobs.serve()
         except LmtuiError as error:
-            self._stage.say(error.full_text(), "error")
+            self._workbench.say(error.full_text(), "error")
         except (OSError, ValueError, TypeError, LookupError, RuntimeError) as error:
             _log.error("the scheduler failed inside", exc_info=error)
             text = f"no jobs are run any more: {sanitize_line(str(error))}"
-            self._stage.say(f"{text}  lmtui.log says where; start lmtui again.", "error")
+            self._workbench.say(f"{text}  lmtui.log says where; start lmtui again.", "error")
 
     def _jobs(self) -> Jobs | None:
-        host = self._stage.desk.host
+        host = self._workbench.sessions.host
         return host.jobs if host is not None else None
 
     def _show(self) -> None:
         jobs = self._jobs()
         if jobs is not None:
-            _ = self._stage.app.push_screen(JobList(jobs, self._stage.now), self._chosen)
+            _ = self._workbench.app.push_screen(JobList(jobs, self._workbench.now), self._chosen)
 
     def _chosen(self, chosen: str | None) -> None:
         if chosen == NEW:
-            self._add("")
+            _ = self._workbench.app.run_worker(self._workbench.action_run_command("jobs.add"), group="commands")
         elif chosen:
-            _ = self._stage.app.run_worker(self._open(chosen), group="open")
-
-    def _background(self, text: str) -> None:
-        """Say which background commands there are, or stop one."""
-        feed = self._stage.desk.active
-        if feed is None:
-            return
-        background = feed.session.background
-        verb, _, identity = text.strip().partition(" ")
-        if verb == "stop":
-            _ = self._stage.app.run_worker(self._stop(background, identity), group="background")
-        else:
-            listed = [f"{each.id}  {each.state}  {sanitize_line(each.command)}" for each in background.commands()]
-            self._stage.say("\n".join(listed) or "No command runs in the background. The model starts them.")
-
-    async def _stop(self, background: BackgroundCommands, identity: str) -> None:
-        try:
-            stopped = await background.stop(identity)
-        except LmtuiError as error:
-            self._stage.say(error.full_text(), "error")
-        else:
-            self._stage.say(f"{stopped.id} {stopped.state}: {sanitize_line(stopped.command)}")
+            _ = self._workbench.app.run_worker(self._open(chosen), group="open")
 
     async def _open(self, session_id: str) -> None:
         try:
-            _ = await self._stage.desk.open(session_id)
+            _ = await self._workbench.sessions.open(session_id)
         except LmtuiError as error:
-            self._stage.say(error.full_text(), "error")
-
-    def _add(self, text: str) -> None:
-        _ = self._stage.app.run_worker(self._ask_and_add(text), group="jobs-add", exclusive=True)
-
-    async def _ask_and_add(self, text: str) -> None:
-        jobs = self._jobs()
-        if jobs is None:
-            return
-        schedule, task = split_schedule(text)
-        if not task:
-            task = await self._asked("NEW JOB: WHAT TO DO", "a task, as you would type it")
-            schedule = await self._asked("WHEN?", WHEN) if task else ""
-        if not task:
-            return
-        try:
-            job = await jobs.add(NewJob(text=task, schedule=schedule))
-        except LmtuiError as error:
-            self._stage.say(error.full_text(), "error")
-            return
-        when = moment_text(job.due, self._stage.now(), LocalZone()) if job.due is not None else "at the next start"
-        self._stage.say(f"job {job.id}: {sanitize_line(job.title)}, {when}; anything that needs approval is denied")
-
-    async def _asked(self, title: str, placeholder: str) -> str:
-        question: Screen[str | None] = AskText(title, placeholder=placeholder)
-        return await self._stage.app.push_screen_wait(question) or ""
-
-
-def split_schedule(text: str) -> tuple[str, str]:
-    """Return the schedule that a text begins with, up to a colon and a blank, and the task; `daily 09:00: read the logs`."""
-    text = text.strip()
-    if text.partition(" ")[0].rstrip(":").lower() not in _WORDS or ": " not in text:
-        return "", text
-    schedule, _, task = text.partition(": ")
-    return schedule.strip(), task.strip()
+            self._workbench.say(error.full_text(), "error")

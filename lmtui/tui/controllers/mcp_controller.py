@@ -329,8 +329,8 @@ class McpList(ListDialog[McpServer, None]):
 class McpController:
     """Answers the commands of servers."""
 
-    def __init__(self, stage: WorkbenchApi) -> None:
-        self._stage = stage
+    def __init__(self, workbench: WorkbenchApi) -> None:
+        self._workbench = workbench
         self._one_form = asyncio.Lock()
         self._told: dict[str, ServerState] = {}
 
@@ -349,16 +349,16 @@ class McpController:
     async def _ask(self, form: Form) -> Mapping[str, object] | None:
         """Put a server's questions before the user, one form at a time."""
         async with self._one_form:
-            return await self._stage.app.run_worker(ask_form(self._stage.app, form), group="mcp-form").wait()
+            return await self._workbench.app.run_worker(ask_form(self._workbench.app, form), group="mcp-form").wait()
 
     def _servers(self) -> McpServers | None:
-        host = self._stage.desk.host
+        host = self._workbench.sessions.host
         return host.extensions.mcp if host is not None else None
 
     def _show(self) -> None:
         servers = self._servers()
         if servers is not None:
-            _ = self._stage.app.push_screen(McpList(servers))
+            _ = self._workbench.app.push_screen(McpList(servers))
 
     def _tell(self, servers: McpServers) -> None:
         """Say once of each server what became of it; of all that need the user where another one does."""
@@ -366,4 +366,4 @@ class McpController:
         is_new = any(needs_user(server) and self._told.get(server.name) is not server.state for server in found)
         self._told = {server.name: server.state for server in found}
         if is_new:
-            self._stage.say(notice([server for server in found if needs_user(server)]), "warning")
+            self._workbench.say(notice([server for server in found if needs_user(server)]), "warning")

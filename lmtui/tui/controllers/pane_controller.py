@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from textual import on
 from textual.widget import Widget
@@ -85,8 +84,8 @@ class SearchLine(Input, inherit_bindings=True):
 class ChatController:
     """Answers the commands of the conversation."""
 
-    def __init__(self, stage: WorkbenchApi) -> None:
-        self._stage = stage
+    def __init__(self, workbench: WorkbenchApi) -> None:
+        self._workbench = workbench
         self._line = SearchLine()
 
     def handlers(self) -> dict[str, Handler]:
@@ -95,23 +94,23 @@ class ChatController:
 
     @property
     def _transcript(self) -> Transcript | None:
-        current = self._stage.panes.current if self._stage.panes is not None else None
+        current = self._workbench.panes.current
         return current.transcript if current is not None else None
 
     async def _find(self, words: str) -> None:
         transcript = self._transcript
         if transcript is None or transcript.parent is None:
             return
-        before = self._stage.app.focused
-        if not transcript.is_on_screen or self._stage.pane != "chat":
-            self._stage.go_to("chat")
+        before = self._workbench.app.focused
+        if not transcript.is_on_screen or self._workbench.pane != "chat":
+            self._workbench.go_to("chat")
         if words:
             transcript.focus()
             transcript.search.find(words)
             transcript.search.go()
             return
-        if self._line.parent is None and self._stage.panes is not None:
-            await self._stage.panes.query_one("#chat-pane").mount(self._line)
+        if self._line.parent is None:
+            await self._workbench.panes.query_one("#chat-pane").mount(self._line)
         self._line.open_for(transcript, before)
 
     def _copy_code(self, _: str) -> None:
@@ -120,18 +119,18 @@ class ChatController:
             return
         fence, number, count = transcript.next_fence()
         if fence is None:
-            self._stage.say("no code fence here; y copies the whole message")
+            self._workbench.say("no code fence here; y copies the whole message")
             return
-        self._stage.app.copy_to_clipboard(fence.code)
+        self._workbench.app.copy_to_clipboard(fence.code)
         if count > 1:
-            self._stage.say(f"code {number} of {count}")
+            self._workbench.say(f"code {number} of {count}")
 
 
 class LayoutController:
     """Arranges the panes.  `folder` is where the layout is kept."""
 
-    def __init__(self, stage: WorkbenchApi, folder: Path) -> None:
-        self._stage = stage
+    def __init__(self, workbench: WorkbenchApi, folder: Path) -> None:
+        self._workbench = workbench
         self._folder = folder
 
     def handlers(self) -> dict[str, Handler]:
@@ -150,64 +149,55 @@ class LayoutController:
 
     async def use(self, layout: PaneLayout) -> None:
         """Arrange the panes so, and keep it."""
-        panes = self._stage.panes
-        if panes is None or panes.layout_of_user == layout:
+        panes = self._workbench.panes
+        if panes.layout_of_user == layout:
             return
         panes.use_layout(layout)
         await self.keep(layout)
 
     async def restore(self) -> None:
         """Arrange the panes as they were kept; a broken file is said."""
-        panes = self._stage.panes
-        if panes is not None:
-            try:
-                panes.use_layout(await asyncio.to_thread(read_layout, self._folder))
-            except LayoutError as error:
-                self._stage.say(str(error), "error")
+        try:
+            self._workbench.panes.use_layout(await asyncio.to_thread(read_layout, self._folder))
+        except LayoutError as error:
+            self._workbench.say(str(error), "error")
 
     async def keep(self, layout: PaneLayout) -> None:
         """Write the layout down."""
         try:
             await asyncio.to_thread(save_layout, self._folder, layout)
         except OSError as error:
-            self._stage.say(f"the layout could not be kept: {error}", "warning")
+            self._workbench.say(f"the layout could not be kept: {error}", "warning")
 
     async def _toggle(self, pane: str) -> None:
-        panes = self._stage.panes
-        if panes is None:
-            return
+        panes = self._workbench.panes
         if panes.has_focus_in(pane):
-            self._stage.prompt.focus()
+            self._workbench.prompt.focus()
         await self.use(panes.layout_of_user.toggled(pane))
 
     def _zoom(self) -> None:
-        panes = self._stage.panes
-        if panes is not None:
-            panes.zoom(panes.focused_pane())
+        panes = self._workbench.panes
+        panes.zoom(panes.focused_pane())
 
     async def _resize(self, cells: int) -> None:
-        panes = self._stage.panes
-        if panes is not None:
-            column = "side" if panes.focused_pane() in ("plan", "log") else "files"
-            await self.use(panes.layout_of_user.with_width(column, panes.width_of(column) + cells))
+        panes = self._workbench.panes
+        column = "side" if panes.focused_pane() in ("plan", "log") else "files"
+        await self.use(panes.layout_of_user.with_width(column, panes.width_of(column) + cells))
 
     async def _stretch(self, percent: int) -> None:
-        panes = self._stage.panes
-        if panes is not None:
-            sign = -1 if panes.focused_pane() == "log" else 1
-            await self.use(panes.layout_of_user.with_plan(panes.layout_of_user.plan_percent + sign * percent))
+        panes = self._workbench.panes
+        sign = -1 if panes.focused_pane() == "log" else 1
+        await self.use(panes.layout_of_user.with_plan(panes.layout_of_user.plan_percent + sign * percent))
 
 
 class PaneController:
     """Shows an agent's conversation until escape, narrows the log down, shows a call whole."""
 
-    def __init__(self, stage: WorkbenchApi) -> None:
-        self._stage = stage
+    def __init__(self, workbench: WorkbenchApi) -> None:
+        self._workbench = workbench
         self._line = Bar(id="agent-line")
         self._line.display = False
         self._filter = AskLine("log-filter")
-        if stage.panes is not None:
-            stage.panes.plan.open_agent = lambda agent: self._work(self.show(agent))
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers each command."""
@@ -215,11 +205,15 @@ class PaneController:
 
     # -- an agent's conversation ----------------------------------------------------------------------------------------
 
+    def open(self, agent: str) -> None:
+        """Show the conversation of an agent soon."""
+        _ = self._workbench.app.run_worker(self.show(agent), group="agents")
+
     async def show(self, agent: str, call_id: str = "") -> None:
         """Show the conversation of an agent (the root's: the usual one), with the cursor on one of its calls."""
-        stage = self._stage
-        panes, active = stage.panes, stage.desk.active
-        if panes is None or panes.current is None or active is None:
+        workbench = self._workbench
+        panes, active = workbench.panes, workbench.sessions.active
+        if panes.current is None or active is None:
             return
         await self.leave(is_quiet=True)
         current = panes.current
@@ -233,22 +227,22 @@ class PaneController:
             await panes.chat_pane.mount(view)
             current.root.display = False
         self.draw()
-        if stage.pane != "chat":
-            stage.go_to("chat")
+        if workbench.pane != "chat":
+            workbench.go_to("chat")
         current.transcript.focus()
         if call_id:
             _ = current.transcript.show_call(call_id)
 
-    def _draw_what_is_pending(self, feed: SessionView) -> None:
+    def _draw_what_is_pending(self, view: SessionView) -> None:
         """Let the panels catch up: what is in the history already must not come to a new one a second time."""
-        panes = self._stage.panes
-        while feed.is_behind:
-            feed.draw((panes.plan, panes.files) if panes is not None else ())
+        panes = self._workbench.panes
+        while view.is_behind:
+            view.draw((panes.plan, panes.files))
 
     async def leave(self, *, is_quiet: bool = False) -> bool:
         """Show the root's conversation again; False where it is shown already."""
-        panes, active = self._stage.panes, self._stage.desk.active
-        current = panes.current if panes is not None else None
+        panes, active = self._workbench.panes, self._workbench.active
+        current = panes.current
         if current is None or current.agent is None or active is None:
             return False
         view, current.agent = current.agent, None
@@ -262,15 +256,13 @@ class PaneController:
 
     def draw(self) -> None:
         """Say whose conversation it is, where it is not the root's."""
-        panes, active = self._stage.panes, self._stage.desk.active
-        if panes is None:
-            return
+        panes, active = self._workbench.panes, self._workbench.active
         if self._line.parent is None:
             _ = panes.chat_pane.mount(self._line, before=0)
         view = panes.current.agent if panes.current is not None else None
         self._line.display = view is not None
         if view is not None and active is not None:
-            agent = active.facts.agents.by_id.get(view.agent)
+            agent = active.facts.work.agents.by_id.get(view.agent)
             title = f"{agent.title} · {agent.state}" if agent is not None else ""
             self._line.show(
                 [Part(sanitize_line(view.agent), "bold $accent"), Part(title, "$text-muted", 1)],
@@ -280,8 +272,8 @@ class PaneController:
     # -- the log --------------------------------------------------------------------------------------------------------
 
     async def _open_filter(self) -> None:
-        panes = self._stage.panes
-        if panes is None or panes.current is None:
+        panes = self._workbench.panes
+        if panes.current is None:
             return
         if self._filter.parent is None:
             await panes.log_pane.mount(self._filter, after=0)
@@ -290,8 +282,8 @@ class PaneController:
 
     def typed(self, text: str) -> None:
         """Narrow the log down to what was typed."""
-        panes = self._stage.panes
-        if panes is not None and panes.current is not None:
+        panes = self._workbench.panes
+        if panes.current is not None:
             panes.current.log.narrow(text)
             panes.draw_titles()
 
@@ -307,21 +299,18 @@ class PaneController:
         self._focus_log()
 
     def _focus_log(self) -> None:
-        panes = self._stage.panes
-        if panes is not None and panes.current is not None:
+        panes = self._workbench.panes
+        if panes.current is not None:
             panes.current.log.focus()
 
     def _show_whole(self) -> None:
-        panes, active = self._stage.panes, self._stage.desk.active
-        entry = panes.current.log.current if panes is not None and panes.current is not None else None
+        panes, active = self._workbench.panes, self._workbench.active
+        entry = panes.current.log.current if panes.current is not None else None
         if entry is None or active is None:
             return
         lines = call_page(active.session.history(), entry.call_id)
         title = f"{entry.tool}  {entry.title}".rstrip()
-        _ = self._stage.app.push_screen(Reading(title, lambda width: [line for part in lines for line in part(width)]))
-
-    def _work(self, work: Coroutine[Any, Any, None]) -> None:
-        self._stage.app.run_worker(work, group="agents")
+        _ = self._workbench.app.push_screen(Reading(title, lambda width: [line for part in lines for line in part(width)]))
 
 
 class _Section:

@@ -71,7 +71,7 @@ class PlanGrants(Question[bool]):
 
     def notes(self) -> Content:
         """Return how that ends."""
-        return Content.styled("each to the letter, until this session ends or you revoke it in /rules", "$text-muted")
+        return Content.styled("exact matches only, until this session ends or you revoke them in /rules", "$text-muted")
 
     def choices(self) -> Sequence[Command]:
         """Return what can be answered."""
@@ -116,7 +116,7 @@ class PlanQuestion(Question[PlanAnswer]):
         """Return what holds until then, or why what was written is no plan."""
         if self._problem:
             return Content.styled(sanitize(self._problem), "$error")
-        return Content.styled("plan mode: nothing is changed before you approve", "$text-muted")
+        return Content.styled("plan mode: nothing changes until you approve", "$text-muted")
 
     def choices(self) -> Sequence[Command]:
         """Return what can be answered."""
@@ -195,7 +195,7 @@ class PlanQuestion(Question[PlanAnswer]):
 
     def _revise(self) -> None:
         """Ask what should be different."""
-        ask = AskText("What should be different?", placeholder="this goes to the model, which proposes again")
+        ask = AskText("What should change?", placeholder="sent to the model, which proposes a new plan")
 
         def answered(words: str | None) -> None:
             if words:
@@ -253,9 +253,9 @@ def grant_lines(grants: Grants, width: int) -> list[Line]:
     for rule in grants.rules:
         found += whole_text(escape_invisible(rule), width, "accent")
     if not grants.rules:
-        found += _texts("Nothing that the plan names can be allowed ahead.", width)
+        found += _texts("Nothing in this plan can be allowed in advance.", width)
     if grants.left_out:
-        found += [(), (("left out: these still ask, or stay forbidden", "muted"),)]
+        found += [(), (("not included: these still need approval, or stay denied", "muted"),)]
         for each in grants.left_out:
             found += indent(_texts(f"{each.name}: {each.why}", width - 2, "warn"), (("  ", ""),))
     return found
@@ -264,21 +264,21 @@ def grant_lines(grants: Grants, width: int) -> list[Line]:
 class PlanController:
     """Answers the commands of plan mode."""
 
-    def __init__(self, stage: WorkbenchApi) -> None:
-        self._stage = stage
+    def __init__(self, workbench: WorkbenchApi) -> None:
+        self._workbench = workbench
         self._left: set[tuple[str, str]] = set()
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers each command."""
         return {"plan.ask": self._ask, "plan.toggle": self._toggle}
 
-    def changed(self) -> None:
+    def sync(self) -> None:
         """Bring up the plan of the session on screen, or put one away that is answered."""
-        active, app = self._stage.desk.active, self._stage.app
+        active, app = self._workbench.active, self._workbench.app
         shown = next((found for each in app.screen_stack if (found := question_of(each, PlanQuestion)) is not None), None)
         if shown is not None:
-            feeds = self._stage.desk.feeds.values()
-            is_open = any(shown.asked is feed.facts.proposal for feed in feeds)
+            views = self._workbench.sessions.views.values()
+            is_open = any(shown.asked is view.facts.proposal for view in views)
             if not is_open and app.screen is shown.dialog:
                 _ = shown.dialog.dismiss(PlanAnswer(PlanVerb.LATER))
             return
@@ -287,40 +287,33 @@ class PlanController:
         if (active.session.id, active.facts.proposal.proposal_id) not in self._left:
             self._show(active)
 
-    def _ask(self, task: str) -> None:
-        active = self._stage.desk.active
-        if active is None:
-            self._stage.say("no session yet")
-        elif task:
-            if active.session.mode is not Mode.PLAN:
-                active.session.set_mode(Mode.PLAN)
-            self._stage.desk.submit(active, task)
-        elif active.facts.proposal is not None:
+    def _ask(self, _: str) -> None:
+        active = self._workbench.active
+        if active is not None and active.facts.proposal is not None:
             self._show(active)
         else:
-            self._stage.go_to("plan")
+            self._workbench.go_to("plan")
 
     def _toggle(self, _: str) -> None:
-        active = self._stage.desk.active
+        active = self._workbench.active
         if active is not None:
             is_on = active.session.mode is Mode.PLAN
-            active.session.set_mode(active.facts.planning.before if is_on else Mode.PLAN)
-            words = f"plan mode is off: {active.session.mode}" if is_on else "plan mode: only reading, until you approve a plan"
-            self._stage.say(words)
+            active.session.set_mode(active.facts.work.planning.before if is_on else Mode.PLAN)
+            words = f"plan mode is off: {active.session.mode}" if is_on else "plan mode: read-only until you approve a plan"
+            self._workbench.say(words)
 
-    def _show(self, feed: SessionView) -> None:
-        asked = feed.facts.proposal
+    def _show(self, view: SessionView) -> None:
+        asked = view.facts.proposal
         if asked is None:
             return
-        now = self._stage.now
-        question = ConsentDialog(PlanQuestion(asked, feed.session.plans.grants, now), now)
-        question.letters.type_on = self._stage.type_on
-        _ = self._stage.app.push_screen(question, lambda answer: self._decide(feed, asked.proposal_id, answer))
+        now = self._workbench.now
+        question = ConsentDialog(PlanQuestion(asked, view.session.plans.grants, now), now)
+        question.letters.type_on = self._workbench.type_on
+        _ = self._workbench.app.push_screen(question, lambda answer: self._decide(view, asked.proposal_id, answer))
 
-    def _decide(self, feed: SessionView, proposal_id: str, answer: PlanAnswer | None) -> None:
-        plans = feed.session.plans
-        if self._stage.panes is not None:
-            self._stage.panes.follow_chat()
+    def _decide(self, view: SessionView, proposal_id: str, answer: PlanAnswer | None) -> None:
+        plans = view.session.plans
+        self._workbench.panes.follow_chat()
         try:
             match answer.verb if answer is not None else PlanVerb.LATER:
                 case PlanVerb.APPROVE if answer is not None:
@@ -329,9 +322,9 @@ class PlanController:
                     plans.revise(proposal_id, answer.words)
                 case PlanVerb.REJECT:
                     plans.reject(proposal_id)
-                    self._stage.say(f"the plan is dropped; {first_key(command('mode.choose'))} leaves plan mode")
+                    self._workbench.say(f"plan rejected; {first_key(command('mode.choose'))} leaves plan mode")
                 case _:
-                    self._left.add((feed.session.id, proposal_id))
-                    self._stage.say(f"the plan waits; {first_key(command('plan.ask'))} brings it back")
+                    self._left.add((view.session.id, proposal_id))
+                    self._workbench.say(f"plan left pending; {first_key(command('plan.ask'))} shows it again")
         except ToolError as error:
-            self._stage.say(error.full_text(), "error")
+            self._workbench.say(error.full_text(), "error")

@@ -3,24 +3,222 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
+import shlex
+import shutil
+import stat
+import subprocess
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
+from lmtui.commands.session_commands import MODE_NOTES
 from lmtui.core.errors import LmtuiError
 from lmtui.core.event_text import CALL_CHOICES
+from lmtui.core.messages import MAX_IMAGE_BYTES, Image, sniff
 from lmtui.core.permissions.decide import Mode
-from lmtui.core.prompt_text import find_mentions
+from lmtui.core.prompt_text import PromptFile, find_mentions, mention_text
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import SessionHost
 from lmtui.core.skills import SkillState
 from lmtui.tui import themes
 from lmtui.tui.completing import PROMPT_FILES, CompletionKind, CompletionRequest, path_offer, prompt_values, resource_offers
-from lmtui.tui.controllers.paste_controller import PasteController
 from lmtui.tui.controllers.send_controller import DraftController, Sending
+from lmtui.tui.editor import open_editor
+from lmtui.tui.modals.picker import Picker
+from lmtui.tui.modals.results import Choice
 from lmtui.tui.path_index import PathIndex, PathSearch
-from lmtui.tui.wording import MODE_NOTES, window_text
+from lmtui.tui.wording import window_text
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
+
+MAX_PATHS = 20
+CLIPBOARD_TIMEOUT_S = 5.0
+_LOOKS_LIKE_PATH = re.compile(r"""\s*['"]?(?:file://|~?/|\.{1,2}/|[A-Za-z]:\\)|\s*['"]?[^\s/]\S*\.\w{1,5}['"]?\s*\Z""")
+_CLIPBOARD_COMMANDS = (
+    ("wl-paste", "--no-newline", "--type", "image/png"),
+    ("xclip", "-selection", "clipboard", "-target", "image/png", "-out"),
+    ("pngpaste", "-"),
+)
+
+
+def paths_in(text: str) -> list[str]:
+    """Return the paths that a pasted text names and nothing else: quoted, `file://` or with escaped blanks; else nothing."""
+    if not _LOOKS_LIKE_PATH.match(text) or "\0" in text:
+        return []
+    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
+    try:
+        words = [word for line in lines for word in ([line] if line.startswith("file://") else shlex.split(line))]
+        return [_plain(word) for word in words[:MAX_PATHS]]
+    except ValueError:
+        return []
+
+
+def _plain(word: str) -> str:
+    return unquote(urlsplit(word).path) if word.startswith("file://") else str(_home(word))
+
+
+def _home(word: str) -> Path:
+    try:
+        return Path(word).expanduser()
+    except RuntimeError:  # no such user
+        return Path(word)
+
+
+def mentions_of(text: str, workspace: Path) -> tuple[str, list[Path]]:
+    """Return the mentions that mean a pasted text, and the pictures among what it names.
+
+    All it names must be there: a picture anywhere, anything else below the workspace.  Otherwise nothing is returned.
+    """
+    root = workspace.resolve()
+    mentions: list[str] = []
+    pictures: list[Path] = []
+    for word in paths_in(text):
+        path = root / word
+        try:
+            real = path.resolve(strict=True)
+        except (OSError, RuntimeError, ValueError):
+            return "", []
+        if is_picture(real):
+            pictures.append(real)
+        elif real != root and real.is_relative_to(root):
+            mentions.append(mention_text(f"{real.relative_to(root)}{'/' if real.is_dir() else ''}"))
+        else:
+            return "", []
+    return " ".join(mentions), pictures
+
+
+def is_picture(path: Path) -> bool:
+    """Tell whether a file begins like a picture."""
+    return bool(sniff(_read(path, 16)))
+
+
+def read_picture(path: Path) -> Image | str:
+    """Return a picture, or why it cannot be sent."""
+    data = _read(path, MAX_IMAGE_BYTES + 1)
+    if len(data) > MAX_IMAGE_BYTES:
+        return f"{path.name} is larger than {MAX_IMAGE_BYTES // 1_000_000} MB; make it smaller first"
+    media_type = sniff(data)
+    return Image(path.name, media_type, data) if media_type else f"{path.name} is not a PNG, JPEG, GIF or WebP picture"
+
+
+def clipboard_picture() -> Image | str:
+    """Return the picture in the clipboard, or why there is none."""
+    known = [each for each in _CLIPBOARD_COMMANDS if shutil.which(each[0])]
+    if not known:
+        return "cannot read images from the clipboard: install wl-clipboard, xclip or pngpaste"
+    for each in known:
+        try:
+            ran = subprocess.run(each, capture_output=True, timeout=CLIPBOARD_TIMEOUT_S, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if len(ran.stdout) > MAX_IMAGE_BYTES:
+            return f"the image in the clipboard is larger than {MAX_IMAGE_BYTES // 1_000_000} MB"
+        if media_type := sniff(ran.stdout):
+            return Image("clipboard", media_type, ran.stdout)
+    return "no image in the clipboard"
+
+
+def _read(path: Path, size: int) -> bytes:
+    """Return the first bytes of a regular file, nothing where it is none or cannot be read."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        return b""
+    with os.fdopen(fd, "rb") as file:
+        return file.read(size)
+
+
+class PasteController:
+    """Answers the commands about what is in the prompt."""
+
+    def __init__(self, workbench: WorkbenchApi, sending: Sending) -> None:
+        self._workbench = workbench
+        self._sending = sending
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what answers each command."""
+        return {"prompt.editor": self._edit, "prompt.image": self._image, "prompt.unfold": self._unfold}
+
+    async def pasted(self, text: str) -> None:
+        """Put mentions and tokens in place of a pasted text that names files."""
+        host, prompt = self._workbench.sessions.host, self._workbench.prompt
+        if host is None or not paths_in(text):
+            return
+        mentions, paths = await asyncio.to_thread(mentions_of, text, host.workspace)
+        images = [await asyncio.to_thread(read_picture, path) for path in paths]
+        problems = [image for image in images if isinstance(image, str)]
+        if problems:
+            self._workbench.say("; ".join(problems), "error")
+            return
+        tokens = [prompt.folds.add_image(image) for image in images if isinstance(image, Image)]
+        words = " ".join((*([mentions] if mentions else []), *tokens))
+        if words and prompt.replace_last(text, f"{words} ") and tokens:
+            self._warn_if_blind()
+
+    async def attach(self, names: Sequence[str], text: str) -> None:
+        """Begin the prompt with pictures and a text; what is no picture is said."""
+        prompt = self._workbench.prompt
+        found = [await asyncio.to_thread(read_picture, Path(name)) for name in names]
+        problems = [each for each in found if isinstance(each, str)]
+        if problems:
+            self._workbench.say("; ".join(problems), "error")
+        tokens = [prompt.folds.add_image(each) for each in found if isinstance(each, Image)]
+        prompt.replace_text(" ".join((*tokens, text or prompt.text)))
+        if tokens:
+            self._warn_if_blind()
+
+    async def _image(self, _: str) -> None:
+        found = await asyncio.to_thread(clipboard_picture)
+        if isinstance(found, str):
+            self._workbench.say(found, "warning")
+            return
+        self._workbench.prompt.insert(f"{self._workbench.prompt.folds.add_image(found)} ")
+        self._warn_if_blind()
+
+    def _warn_if_blind(self) -> None:
+        """Say so where the model in use is known to see no pictures; where nobody knows, they are sent."""
+        active = self._workbench.active
+        if active is not None and active.facts.model.is_blind:
+            self._workbench.say(
+                f"{active.facts.model.name} cannot read images; choose another model before you send", "warning"
+            )
+
+    def _unfold(self, _: str) -> None:
+        if not self._workbench.prompt.unfold():
+            self._workbench.say("no folded paste under the cursor")
+
+    async def _edit(self, _: str) -> None:
+        """Let the user's editor write the prompt's text; what it does not save changes nothing."""
+        prompt = self._workbench.prompt
+        await prompt.settle()
+        path = await asyncio.to_thread(_make_file, prompt.text)
+        try:
+            if await open_editor(self._workbench.app, path, say=lambda text: self._workbench.say(text, "error")):
+                prompt.replace_text(await asyncio.to_thread(_text_of, path))
+        except OSError as error:
+            self._workbench.say(f"the text could not be read back: {error.strerror}", "error")
+        finally:
+            await asyncio.to_thread(path.unlink, missing_ok=True)
+            prompt.focus()
+
+
+def _make_file(text: str) -> Path:
+    """Make a file that only its owner can read."""
+    fd, name = tempfile.mkstemp(prefix="lmtui-", suffix=".md")
+    with os.fdopen(fd, "w", encoding="utf-8", errors="replace") as file:
+        file.write(text)
+    return Path(name)
+
+
+def _text_of(path: Path) -> str:
+    return path.read_text("utf-8", errors="replace").rstrip("\n")
+
 
 FRESH_S = 10.0
 MAX_RECENT = 50
@@ -29,20 +227,20 @@ MAX_RECENT = 50
 class CompletionController:
     """Knows the workspace's paths, as old as ten seconds at the most when a new path is begun."""
 
-    def __init__(self, stage: WorkbenchApi) -> None:
-        self._stage = stage
+    def __init__(self, workbench: WorkbenchApi) -> None:
+        self._workbench = workbench
         self._search: PathSearch | None = None
         self._known_at = float("-inf")
         self._mentioned: dict[str, None] = {}
-        stage.prompt.completing.values["modes"] = [(mode.value, MODE_NOTES[mode]) for mode in Mode]
-        stage.prompt.completing.values["calls"] = list(CALL_CHOICES.items())
+        workbench.prompt.completing.values["modes"] = [(mode.value, MODE_NOTES[mode]) for mode in Mode]
+        workbench.prompt.completing.values["calls"] = list(CALL_CHOICES.items())
 
     async def host_is_there(self) -> None:
         """Learn the values that take a moment to find."""
         files = await asyncio.to_thread(themes.theme_files)
-        values = self._stage.prompt.completing.values
+        values = self._workbench.prompt.completing.values
         values["themes"] = [(name, themes.kind_text(file)) for name, file in files.items()]
-        if (host := self._stage.desk.host) is not None:
+        if (host := self._workbench.sessions.host) is not None:
             values[PROMPT_FILES] = prompt_values(await asyncio.to_thread(host.extensions.prompts.found))
             _ = host.extensions.mcp.listen(self._servers_changed)
             skills = await host.extensions.skills.found()
@@ -50,12 +248,12 @@ class CompletionController:
 
     def _servers_changed(self) -> None:
         """Offer the prompts that servers have by now."""
-        self._stage.app.run_worker(self._offer_prompts(), group="prompt-commands", exclusive=True)
+        self._workbench.app.run_worker(self._offer_prompts(), group="prompt-commands", exclusive=True)
 
     async def _offer_prompts(self) -> None:
-        if (host := self._stage.desk.host) is not None:
+        if (host := self._workbench.sessions.host) is not None:
             found = await asyncio.to_thread(host.extensions.prompts.found)
-            self._stage.prompt.completing.values[PROMPT_FILES] = prompt_values(found)
+            self._workbench.prompt.completing.values[PROMPT_FILES] = prompt_values(found)
 
     def sent(self, text: str) -> None:
         """Take note of what was mentioned: it is offered first."""
@@ -66,16 +264,16 @@ class CompletionController:
 
     def paths_wanted(self, wanted: CompletionRequest) -> None:
         """Look for paths next to what continues; what was looked for before is given up."""
-        screen = self._stage.app.screen
+        screen = self._workbench.app.screen
         screen.run_worker(self._offer_paths(wanted), group="paths", exclusive=True)
 
     async def models_wanted(self) -> None:
         """Ask the servers for their models, so that `/model` can offer them."""
-        host = self._stage.desk.host
-        if host is None or "models" in self._stage.prompt.completing.values:
+        host = self._workbench.sessions.host
+        if host is None or "models" in self._workbench.prompt.completing.values:
             return
         servers = await host.servers.find()
-        self._stage.prompt.completing.values["models"] = [
+        self._workbench.prompt.completing.values["models"] = [
             (model.name, sanitize_line(f"{server.kind}  {window_text(model.window_tokens)}"))
             for server in servers
             for model in server.chat_models
@@ -85,24 +283,24 @@ class CompletionController:
         search = await self._known_paths(is_begun=not wanted.query)
         if search is None:
             return
-        changed = list(self._stage.desk.active.facts.changes) if self._stage.desk.active is not None else []
+        changed = list(self._workbench.active.facts.changes) if self._workbench.active is not None else []
         recent = list(dict.fromkeys((*reversed(changed), *self._mentioned)))
         found = await search.find(wanted.query, recent)
         notes = dict.fromkeys(changed, "changed")
-        host = self._stage.desk.host
+        host = self._workbench.sessions.host
         resources = resource_offers(wanted.query, host.extensions.mcp.resources()) if host is not None else []
-        self._stage.prompt.offer(wanted, [*(path_offer(path, notes) for path in found), *resources])
+        self._workbench.prompt.offer(wanted, [*(path_offer(path, notes) for path in found), *resources])
 
     async def _known_paths(self, *, is_begun: bool) -> PathSearch | None:
         """Return the paths; those that are old are asked for again when a new path is begun."""
-        host = self._stage.desk.host
+        host = self._workbench.sessions.host
         is_old = is_begun and time.monotonic() - self._known_at > FRESH_S
         if host is not None and (self._search is None or is_old):
             self._known_at = time.monotonic()
             try:
                 paths: Sequence[str] = await host.files.paths()
             except LmtuiError as error:
-                self._stage.say(error.full_text(), "warning")
+                self._workbench.say(error.full_text(), "warning")
                 return self._search
             self._search = PathSearch(await asyncio.to_thread(PathIndex.of, paths))
         return self._search
@@ -111,11 +309,11 @@ class CompletionController:
 class PromptController:
     """Answers the prompt; `folder` is where histories and drafts are kept."""
 
-    def __init__(self, stage: WorkbenchApi, sending: Sending, folder: Path) -> None:
-        self._stage = stage
-        self._completion = CompletionController(stage)
-        self._pasting = PasteController(stage, sending)
-        self._drafts = DraftController(stage, sending, folder, self._completion.sent)
+    def __init__(self, workbench: WorkbenchApi, sending: Sending, folder: Path) -> None:
+        self._workbench = workbench
+        self._completion = CompletionController(workbench)
+        self._pasting = PasteController(workbench, sending)
+        self._drafts = DraftController(workbench, sending, folder, self._completion.sent)
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers each command."""
@@ -133,9 +331,9 @@ class PromptController:
     def changed(self) -> None:
         """Take note that the text changed."""
         self._drafts.changed()
-        wanted = self._stage.prompt.completing.wanted
+        wanted = self._workbench.prompt.completing.wanted
         if wanted is not None and wanted.kind is CompletionKind.VALUE and wanted.source == "models":
-            self._stage.app.screen.run_worker(self._completion.models_wanted(), group="models", exclusive=True)
+            self._workbench.app.screen.run_worker(self._completion.models_wanted(), group="models", exclusive=True)
 
     def paths_wanted(self, wanted: CompletionRequest) -> None:
         """Offer paths."""
@@ -152,3 +350,44 @@ class PromptController:
     async def save(self) -> None:
         """Keep what is typed now."""
         await self._drafts.save()
+
+
+_BROKEN = "/"  # no name begins with it
+_NONE = "no commands of files: put NAME.md into .lmagent/commands of this folder, or into commands of your settings folder"
+
+
+class PromptFileController:
+    """Shows the commands that are Markdown files."""
+
+    def __init__(self, workbench: WorkbenchApi) -> None:
+        self._workbench = workbench
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what answers each command."""
+        return {"prompts.show": self._show}
+
+    async def _show(self, _words: str) -> None:
+        files = await self._found()
+        self._workbench.prompt.completing.values[PROMPT_FILES] = prompt_values(files)
+        if not files:
+            self._workbench.say(_NONE)
+            return
+
+        def chosen(name: str | None) -> None:
+            if name and not name.startswith(_BROKEN):
+                self._workbench.prompt.put_before(f"/{name} ")
+                self._workbench.prompt.focus()
+
+        choices = [
+            Choice(f"{_BROKEN}{file.source}" if file.problem else file.name, file.label, _note_of(file)) for file in files
+        ]
+        _ = self._workbench.app.push_screen(Picker("COMMANDS OF FILES", choices), chosen)
+
+    async def _found(self) -> Sequence[PromptFile]:
+        host = self._workbench.sessions.host
+        return await asyncio.to_thread(host.extensions.prompts.found) if host is not None else ()
+
+
+def _note_of(file: PromptFile) -> str:
+    runs = "" if file.may_run else "its commands wait for trust; "
+    return sanitize_line(f"{file.problem or runs + file.description}  ({file.source})")

@@ -11,7 +11,7 @@ from textual.content import Content
 from textual.timer import Timer
 
 from lmtui.core.sanitize import sanitize_line
-from lmtui.tui.commands import command, first_key
+from lmtui.tui.key_bindings import EARLY, first_key
 from lmtui.tui.prompt_store import PromptStore, Typed
 from lmtui.tui.timing import call_after
 from lmtui.tui.widgets.prompt import Prompt
@@ -30,8 +30,8 @@ MARGIN_CELLS = 5
 class Sending:
     """Gives what is submitted to the session on screen; until there is one it waits here."""
 
-    def __init__(self, stage: WorkbenchApi, task: str) -> None:
-        self._stage = stage
+    def __init__(self, workbench: WorkbenchApi, task: str) -> None:
+        self._workbench = workbench
         self._unsent = [Prompt.Submitted(task, Typed(task))] if task else []
         self.on_sent: Callable[[Typed], None] = lambda _: None
 
@@ -41,14 +41,14 @@ class Sending:
 
     def send(self, event: Prompt.Submitted) -> None:
         """Send a text, run a command of the user's own, or with nothing typed go on with what an interrupt left waiting."""
-        active = self._stage.desk.active
+        active = self._workbench.active
         if not event.text:
             if active is not None and active.facts.is_queue_paused:
-                self._stage.desk.go_on(active)
+                self._workbench.sessions.go_on(active)
             return
-        if event.images and active is not None and active.facts.is_blind:
-            self._stage.prompt.put_before(event.typed.text)
-            self._stage.say(f"{active.facts.model} sees no pictures: take them out, or choose another model", "error")
+        if event.images and active is not None and active.facts.model.is_blind:
+            self._workbench.prompt.put_before(event.typed.text)
+            self._workbench.say(f"{active.facts.model.name} cannot read images: remove them, or choose another model", "error")
             return
         self.on_sent(event.typed)
         self._unsent.append(event)
@@ -56,47 +56,48 @@ class Sending:
 
     def send_unsent(self) -> None:
         """Send what was typed before there was a session, and what is typed now; it stays where there is none yet."""
-        active = self._stage.desk.active
+        active = self._workbench.active
         if active is not None:
             unsent, self._unsent = self._unsent, []
             for event in unsent:
                 self._give(active, event)
-        self._stage.draw()
+        self._workbench.draw()
 
     def _give(self, active: SessionView, event: Prompt.Submitted) -> None:
-        if self._stage.panes is not None:
-            self._stage.panes.follow_chat()
+        self._workbench.panes.follow_chat()
         if not event.typed.text.startswith("!"):
-            self._stage.desk.submit(active, event.text, typed=event.typed.text, images=event.images, is_now=event.is_now)
+            self._workbench.sessions.submit(
+                active, event.text, typed=event.typed.text, images=event.images, is_now=event.is_now
+            )
             return
         is_told = not event.text.startswith("!!")
         shell_text = event.text.lstrip("!").strip()
         if shell_text:
-            self._stage.desk.run_command(active, shell_text, is_told=is_told)
+            self._workbench.sessions.run_command(active, shell_text, is_told=is_told)
         else:
-            self._stage.say("! runs a shell command; with !! the model is not told of it")
+            self._workbench.say("! runs a shell command; !! hides it from the model")
 
     def _take_back(self, _: str) -> None:
         text = self._last_waiting()
-        self._stage.prompt.put_before(text)
-        self._stage.prompt.focus()
-        self._stage.draw()
+        self._workbench.prompt.put_before(text)
+        self._workbench.prompt.focus()
+        self._workbench.draw()
 
     def _drop(self, _: str) -> None:
         text = self._last_waiting()
-        self._stage.say(f"dropped: {sanitize_line(text)}" if text else "nothing is queued")
-        self._stage.draw()
+        self._workbench.say(f"dropped: {sanitize_line(text)}" if text else "nothing is queued")
+        self._workbench.draw()
 
     def _last_waiting(self) -> str:
         """Take the last text that waits out of the queue; empty where none waits."""
-        active = self._stage.desk.active
+        active = self._workbench.active
         if active is not None and active.facts.queued:
             return active.session.waiting.drop(len(active.facts.queued) - 1)
         return self._unsent.pop().typed.text if self._unsent else ""
 
     def queue_content(self) -> Content | None:
         """Return what waits, one line each, None where nothing does."""
-        active = self._stage.desk.active
+        active = self._workbench.active
         queued = active.facts.queued if active else tuple(event.typed.text for event in self._unsent)
         if not queued:
             return None
@@ -104,7 +105,7 @@ class Sending:
         word, style = ("paused", "$warning") if is_paused else ("queued", "$accent")
         label = Content.styled(f"{word} {len(queued)}".ljust(LABEL_CELLS), style)
         keys = _keys(is_paused)
-        room = self._stage.app.size.width - LABEL_CELLS - MARGIN_CELLS
+        room = self._workbench.app.size.width - LABEL_CELLS - MARGIN_CELLS
         only = sanitize_line(queued[0])
         if len(queued) == 1 and len(only) + len(keys) + 2 <= room:
             return Content.assemble(label, (f"{only}  ", "$text"), (keys, "$text-muted"))
@@ -116,9 +117,9 @@ class Sending:
 
 
 def _keys(is_paused: bool) -> str:
-    shown = [command(each) for each in ("prompt.take_back", "prompt.drop")]
+    shown = [EARLY.by_id(each) for each in ("prompt.take_back", "prompt.drop")]
     keys = " · ".join(f"{first_key(each)} {each.hint}" for each in shown)
-    return f"{first_key(command('prompt.send'))} goes on · {keys}" if is_paused else keys
+    return f"{first_key(EARLY.by_id('prompt.send'))} goes on · {keys}" if is_paused else keys
 
 
 QUIET_S = 1.0
@@ -130,8 +131,8 @@ class DraftController:
     `on_sent` is called with each text that is sent.
     """
 
-    def __init__(self, stage: WorkbenchApi, sending: Sending, folder: Path, on_sent: Callable[[str], None]) -> None:
-        self._stage = stage
+    def __init__(self, workbench: WorkbenchApi, sending: Sending, folder: Path, on_sent: Callable[[str], None]) -> None:
+        self._workbench = workbench
         self._sending = sending
         self._folder = folder
         self._on_sent = on_sent
@@ -145,7 +146,7 @@ class DraftController:
         """Read the history; from here on what is sent and typed is kept."""
         store = PromptStore(self._folder, workspace)
         past = await asyncio.to_thread(store.history)
-        prompt = self._stage.prompt
+        prompt = self._workbench.prompt
         for entry in past:
             prompt.folds.load(entry.pastes)
         sent_before = [prompt.folds.typed(text) for text in prompt.history_texts.texts]
@@ -160,13 +161,13 @@ class DraftController:
         self._wanted_id = session_id
         if self._store is None or session_id == self._session_id:
             return
-        prompt, store, before = self._stage.prompt, self._store, self._session_id
+        prompt, store, before = self._workbench.prompt, self._store, self._session_id
         if before:
             await self.save()
         text = prompt.text
         found = await asyncio.to_thread(store.draft, session_id)
         if not before and not found.text:
-            found = await asyncio.to_thread(store.take_newest_draft, session_id, frozenset(self._stage.desk.parked))
+            found = await asyncio.to_thread(store.take_newest_draft, session_id, frozenset(self._workbench.sessions.parked))
         if self._wanted_id != session_id:
             return  # another session is on screen by now
         self._session_id = session_id
@@ -178,20 +179,20 @@ class DraftController:
             prompt.folds.load(found.pastes)
             prompt.history_texts.add(found.text)
             await self._write(lambda: store.add(found), "history")
-            self._stage.say("what was not sent the last time is in the history")
+            self._workbench.say("your unsent text is in the history")
 
     def changed(self) -> None:
         """Take note that the text changed."""
         if self._timer is not None:
             self._timer.stop()
-        self._timer = call_after(self._stage.app, QUIET_S, self.save)
+        self._timer = call_after(self._workbench.app, QUIET_S, self.save)
 
     async def save(self) -> None:
         """Write what is typed now."""
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
-        typed = self._stage.prompt.folds.typed(self._stage.prompt.text)
+        typed = self._workbench.prompt.folds.typed(self._workbench.prompt.text)
         store, session_id = self._store, self._session_id
         if store is None or not session_id or typed == self._saved:
             return
@@ -202,11 +203,11 @@ class DraftController:
         store = self._store
         self._on_sent(typed.text)
         if store is not None:
-            self._stage.app.run_worker(self._write(lambda: store.add(typed), "history"), group="history")
+            self._workbench.app.run_worker(self._write(lambda: store.add(typed), "history"), group="history")
 
     async def _write(self, write: Callable[[], None], what: str) -> None:
         async with self._writing:
             try:
                 await asyncio.to_thread(write)
             except OSError as error:
-                self._stage.say(f"the {what} could not be written: {error.strerror}", "warning")
+                self._workbench.say(f"the {what} could not be written: {error.strerror}", "warning")

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from lmtui.core.errors import LmtuiError
 from lmtui.core.events import ROOT, Envelope, MessageAdded
 from lmtui.core.messages import Role
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import SessionSummary
+from lmtui.tui.controllers.approval_controller import ApprovalController
+from lmtui.tui.controllers.send_controller import Sending
 from lmtui.tui.lines.styled_text import fit
 from lmtui.tui.modals.picker import Picker
 from lmtui.tui.modals.results import Choice, GridWanted, Picked
@@ -19,44 +21,30 @@ from lmtui.tui.modals.switcher import FORMS, Switcher
 from lmtui.tui.open_sessions import OpenStore, SavedSessions
 from lmtui.tui.router import SessionView
 from lmtui.tui.screens.grid import Grid
+from lmtui.tui.summary import status_text
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 MOST_MESSAGES = 200
 MESSAGE_CELLS = 52
 
 
-class SessionWorkbenchApi(WorkbenchApi, Protocol):
-    """The main screen as this part sees it."""
-
-    async def open_session(self, session_id: str = "") -> SessionView | None:
-        """Open a session and put it on screen; None where it could not be opened, which is said."""
-
-    async def delete_session(self, session_id: str) -> None:
-        """Delete a session; the one on screen gives way to a new one."""
-
-    async def close_session(self, session_id: str) -> None:
-        """Close a session; the one on screen gives way to another."""
-
-    def sync_approval(self) -> None:
-        """Show the question of the session on screen."""
-
-    def ask_approval(self, feed: SessionView) -> None:
-        """Show the first question of any session over whatever is open."""
-
-
 class SessionController:
     """Answers the commands of sessions.  `folder` is where the open ones are kept, one file for each workspace."""
 
-    def __init__(self, stage: SessionWorkbenchApi, folder: Path) -> None:
-        self._stage = stage
+    def __init__(self, workbench: WorkbenchApi, approvals: ApprovalController, sending: Sending, folder: Path) -> None:
+        self._workbench = workbench
+        self._approvals = approvals
+        self._sending = sending
         self._folder = folder
         self._store: OpenStore | None = None
         self._kept = SavedSessions()
         self._writing = asyncio.Lock()
+        self._failure = ""
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers each command."""
         return {
+            "session.status": lambda _: self._say_status(),
             "session.list": lambda _: self._list(),
             "session.grid": lambda _: self._grid(),
             "session.next": lambda _: self._step(1),
@@ -67,36 +55,50 @@ class SessionController:
             "session.export": self._export_active,
         }
 
+    async def open(self, session_id: str = "") -> SessionView | None:
+        """Open a session and put it on screen; None where it could not be opened, which is said."""
+        try:
+            view = await self._workbench.sessions.open(session_id)
+        except LmtuiError as error:
+            self._failure = error.full_text()
+            self._workbench.say(self._failure, "error")
+            return None
+        if self._failure:
+            self._failure = ""
+            self._workbench.say_line.clear_error()
+        self._sending.send_unsent()
+        return view
+
     # -- open again -----------------------------------------------------------------------------------------------------
 
     async def restore(self) -> str:
         """Bring back which sessions were open; return the one that was on screen, empty where there is none."""
-        stage, host = self._stage, self._stage.desk.host
+        workbench, host = self._workbench, self._workbench.sessions.host
         if host is None:
             return ""
         store = OpenStore(self._folder, host.workspace)
         kept = await asyncio.to_thread(store.read)
         self._kept = kept
-        stage.desk.marks |= kept.marks
+        workbench.sessions.marks |= kept.marks
         try:
             found = await asyncio.to_thread(host.archive.look_up, kept.ids)
         except LmtuiError:
             found = ()
         self._store = store
         held = [each for each in found if each.is_elsewhere]
-        stage.desk.parked |= {each.id: each for each in found if not each.is_elsewhere}
+        workbench.sessions.parked |= {each.id: each for each in found if not each.is_elsewhere}
         gone = len(kept.ids) - len(found)
         lost = [f"“{_name(each)}” is open in another lmtui" for each in held]
-        lost += [f"{gone} of the sessions that were open {'is' if gone == 1 else 'are'} gone"] if gone else []
+        lost += [f"{gone} of the open sessions no longer {'exists' if gone == 1 else 'exist'}"] if gone else []
         if lost:
-            stage.say("; ".join(lost), "warning")
-        return kept.active if kept.active in stage.desk.parked else max(stage.desk.parked, default="")
+            workbench.say("; ".join(lost), "warning")
+        return kept.active if kept.active in workbench.sessions.parked else max(workbench.sessions.parked, default="")
 
     def changed(self) -> None:
         """Keep which sessions are open now."""
-        desk = self._stage.desk
-        active = desk.active.session.id if desk.active is not None else ""
-        opened = SavedSessions(tuple(desk.order), active, frozenset(desk.marks))
+        sessions = self._workbench.sessions
+        active = sessions.active.session.id if sessions.active is not None else ""
+        opened = SavedSessions(tuple(sessions.order), active, frozenset(sessions.marks))
         if self._store is not None and opened != self._kept and active:
             self._kept = opened
             self._work(self._write(self._store))
@@ -106,18 +108,18 @@ class SessionController:
             try:
                 await asyncio.to_thread(store.write, self._kept)
             except OSError as error:
-                self._stage.say(f"which sessions are open could not be kept: {error.strerror}", "warning")
+                self._workbench.say(f"could not save the list of open sessions: {error.strerror}", "warning")
 
     # -- lists ----------------------------------------------------------------------------------------------------------
 
     def _list(self) -> None:
-        if self._stage.desk.host is not None:
-            _ = self._stage.app.push_screen(Switcher(self._stage.desk, self, now=self._stage.now), self._picked)
+        if self._workbench.sessions.host is not None:
+            _ = self._workbench.app.push_screen(Switcher(self._workbench.sessions, self, now=self._workbench.now), self._picked)
 
     def _grid(self) -> None:
-        stage = self._stage
-        if stage.desk.host is not None:
-            _ = stage.app.push_screen(Grid(stage.desk, stage.ask_approval, now=stage.now), self._picked)
+        workbench = self._workbench
+        if workbench.sessions.host is not None:
+            _ = workbench.app.push_screen(Grid(workbench.sessions, self._approvals.ask, now=workbench.now), self._picked)
 
     def _picked(self, picked: Picked | GridWanted | None) -> None:
         match picked:
@@ -126,71 +128,92 @@ class SessionController:
             case GridWanted():
                 self._grid()
             case None:
-                self._stage.app.call_after_refresh(self._stage.sync_approval)
+                self._workbench.call_after_refresh(self._approvals.sync)
 
     async def _open(self, session_id: str) -> None:
-        _ = await self._stage.open_session(session_id)
-        self._stage.sync_approval()
+        _ = await self.open(session_id)
+        self._approvals.sync()
 
     async def _step(self, step: int) -> None:
-        desk = self._stage.desk
-        order = desk.order
-        if len(order) < 2 or desk.active is None:
-            self._stage.say("no other session is open; f2 lists all of them")
+        sessions = self._workbench.sessions
+        order = sessions.order
+        if len(order) < 2 or sessions.active is None:
+            self._workbench.say("no other session is open; f2 lists all sessions")
             return
-        at = (order.index(desk.active.session.id) + step) % len(order)
+        at = (order.index(sessions.active.session.id) + step) % len(order)
         await self._open(order[at])
 
     # -- what is done to one --------------------------------------------------------------------------------------------
 
     async def rename(self, session_id: str, title: str) -> None:
         """Give one a title."""
-        await self._stage.desk.rename(session_id, title)
+        await self._workbench.sessions.rename(session_id, title)
 
     async def delete(self, session_id: str) -> None:
-        """Delete one."""
-        await self._stage.delete_session(session_id)
-        self._stage.desk.marks.discard(session_id)
+        """Delete one; that on screen gives way to a new one."""
+        sessions = self._workbench.sessions
+        if sessions.host is None:
+            return
+        was_active = sessions.active is not None and sessions.active.session.id == session_id
+        await sessions.host.archive.delete(session_id)
+        sessions.forget(session_id)
+        await self._workbench.panes.forget(session_id)
+        if was_active:
+            _ = await self.open()
+        self._workbench.sessions.marks.discard(session_id)
         self.changed()
 
     async def close(self, session_id: str) -> None:
-        """Close one that is open; it stays in the list."""
-        await self._stage.close_session(session_id)
+        """Close one that is open, which stays in the list; that on screen gives way to another, else to a new one."""
+        sessions = self._workbench.sessions
+        view = sessions.views.get(session_id)
+        was_active = view is not None and view is sessions.active
+        before = [each for each in sessions.order if each < session_id]
+        sessions.forget(session_id)
+        if view is not None:
+            await view.session.close()
+            await self._workbench.panes.forget(session_id)
+        if was_active:
+            _ = await self.open(next(iter([*before[-1:], *sessions.order]), ""))
         self.changed()
 
     async def fork(self, session_id: str, seq: int = 0) -> str:
         """Copy one and return the id of the copy."""
-        host = self._stage.desk.host
+        host = self._workbench.sessions.host
         return await host.archive.fork(session_id, seq) if host is not None else ""
 
     async def export(self, session_id: str, form: str) -> None:
         """Write one to a file and say where."""
-        host = self._stage.desk.host
+        host = self._workbench.sessions.host
         if host is not None:
             path = await host.archive.export(session_id, form)
-            self._stage.app.notify(f"written to {sanitize_line(str(path))}", title="Exported", markup=False)
-            self._stage.say(f"exported to {sanitize_line(str(path))}")
+            self._workbench.app.notify(f"written to {sanitize_line(str(path))}", title="Exported", markup=False)
+            self._workbench.say(f"exported to {sanitize_line(str(path))}")
 
     def toggle_mark(self, session_id: str) -> None:
         """Mark one, or unmark it."""
-        self._stage.desk.marks ^= {session_id}
+        self._workbench.sessions.marks ^= {session_id}
         self.changed()
-        self._stage.draw()
+        self._workbench.draw()
 
     # -- the one on screen ----------------------------------------------------------------------------------------------
 
     @property
     def _active_id(self) -> str:
-        active = self._stage.desk.active
+        active = self._workbench.active
         if active is None:
-            self._stage.say("no session yet")
+            self._workbench.say("no session yet")
         return active.session.id if active is not None else ""
+
+    def _say_status(self) -> None:
+        if (active := self._workbench.active) is not None:
+            self._workbench.say(status_text(active.facts, active.session.id))
 
     def _mark(self) -> None:
         if session_id := self._active_id:
             self.toggle_mark(session_id)
-            is_marked = session_id in self._stage.desk.marks
-            self._stage.say("marked; f2 shows it" if is_marked else "not marked any more")
+            is_marked = session_id in self._workbench.sessions.marks
+            self._workbench.say("marked; f2 shows it" if is_marked else "unmarked")
 
     async def _close_active(self) -> None:
         if session_id := self._active_id:
@@ -198,16 +221,16 @@ class SessionController:
 
     async def _fork_here(self) -> None:
         """Fork up to the block under the cursor of the conversation; without one, ask up to where."""
-        active = self._stage.desk.active
-        current = self._stage.panes.current if self._stage.panes is not None else None
+        active = self._workbench.active
+        current = self._workbench.panes.current
         if active is None or current is None:
-            self._stage.say("no session yet")
+            self._workbench.say("no session yet")
             return
         session_id, seq = active.session.id, current.root.place_seq()
         if seq:
             await self._try(self._fork_and_open(session_id, seq))
             return
-        _ = self._stage.app.push_screen(
+        _ = self._workbench.app.push_screen(
             Picker("FORK UP TO …", message_choices(active.session.history())),
             lambda chosen: self._work(self._try(self._fork_and_open(session_id, int(chosen)))) if chosen else None,
         )
@@ -215,8 +238,8 @@ class SessionController:
     async def _fork_and_open(self, session_id: str, seq: int) -> None:
         new_id = await self.fork(session_id, seq)
         await self._open(new_id)
-        upto = "up to there" if seq else "all of it"
-        self._stage.say(f"this is a fork ({upto}); the original stays, and no file was changed")
+        upto = "up to that message" if seq else "the whole session"
+        self._workbench.say(f"this is a fork ({upto}); the original and all files are unchanged")
 
     async def _export_active(self, form: str) -> None:
         if not (session_id := self._active_id):
@@ -224,25 +247,25 @@ class SessionController:
         if form in {each.id for each in FORMS}:
             await self._try(self.export(session_id, form))
         else:
-            _ = self._stage.app.push_screen(Picker("EXPORT AS", FORMS), lambda chosen: self._chosen(session_id, chosen))
+            _ = self._workbench.app.push_screen(Picker("EXPORT AS", FORMS), lambda chosen: self._chosen(session_id, chosen))
 
     def _chosen(self, session_id: str, form: str | None) -> None:
         if form:
             self._work(self._try(self.export(session_id, form)))
 
-    async def _try(self, deed: Coroutine[Any, Any, None]) -> None:
+    async def _try(self, change: Coroutine[Any, Any, None]) -> None:
         try:
-            await deed
+            await change
         except LmtuiError as error:
-            self._stage.say(error.full_text(), "error")
+            self._workbench.say(error.full_text(), "error")
 
     def _work(self, work: Coroutine[Any, Any, None]) -> None:
-        self._stage.app.run_worker(work, group="sessions")
+        self._workbench.app.run_worker(work, group="sessions")
 
 
 def message_choices(history: Sequence[Envelope]) -> list[Choice]:
     """Return the messages that a fork may end with, the newest first, and before them all of the session."""
-    found = [Choice("0", "all of it", "no file changes; the original stays")]
+    found = [Choice("0", "the whole session", "files and the original stay unchanged")]
     for envelope in reversed(history):
         event = envelope.event
         if isinstance(event, MessageAdded) and event.agent == ROOT and event.text.strip() and len(found) <= MOST_MESSAGES:

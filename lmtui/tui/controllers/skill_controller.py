@@ -9,15 +9,13 @@ from typing import ClassVar
 from textual.binding import BindingType
 from textual.content import Content
 
-from lmtui.core.errors import ToolError, UsageError
+from lmtui.core.errors import ToolError
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.skills import (
     PromotedTool,
     Skill,
     Skills,
     SkillState,
-    promote_call,
-    skill_call,
     skill_facts,
     skill_state,
     tool_facts,
@@ -137,43 +135,19 @@ def _line(each: Skill | PromotedTool, width: int) -> Content:
 class SkillController:
     """Answers the commands of skills."""
 
-    def __init__(self, stage: WorkbenchApi) -> None:
-        self._stage = stage
+    def __init__(self, workbench: WorkbenchApi) -> None:
+        self._workbench = workbench
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers each command."""
-        return {"skills.show": self._show, "skills.promote": self._promote}
+        return {"skills.show": lambda _: self._show()}
 
-    async def _show(self, argument: str) -> None:
-        host, active = self._stage.desk.host, self._stage.desk.active
-        name, words = skill_call(argument)
-        if host is None:
-            return
-        if not name:
-            _ = self._stage.app.push_screen(SkillList(host.extensions.skills), self._take)
-        elif active is None:
-            self._stage.say("no session yet")
-        else:
-            try:
-                used = await host.extensions.skills.use(name)
-            except ToolError as error:
-                self._stage.say(error.full_text(), "warning")
-                return
-            active.session.skills.begin(used, words)
+    def _show(self) -> None:
+        host = self._workbench.sessions.host
+        if host is not None:
+            _ = self._workbench.app.push_screen(SkillList(host.extensions.skills), self._take)
 
     def _take(self, name: str | None) -> None:
         """Write the skill that was chosen into the prompt."""
         if name:
-            self._stage.prompt.put_before(f"/skill {name} ")
-
-    def _promote(self, argument: str) -> None:
-        active = self._stage.desk.active
-        if active is None:
-            self._stage.say("no session yet")
-            return
-        try:
-            path, function, name = promote_call(argument)
-        except UsageError as error:
-            self._stage.say(error.full_text(), "warning")
-            return
-        active.session.skills.promote(path, function, name)
+            self._workbench.prompt.put_before(f"/skill {name} ")

@@ -19,7 +19,7 @@ from lmtui.tui.lines.frames import WidgetOptions
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.styled_text import Line, LineSource, fit, indent, row, wrap
 from lmtui.tui.lines.table import RowCursor
-from lmtui.tui.session_state import Agent, SessionState
+from lmtui.tui.session_state import SessionState, Subagent
 
 SIGNS = {
     TodoStatus.PENDING: ("○", "muted"),
@@ -77,15 +77,15 @@ class PlanRows(LineSource):
     def build(self) -> None:
         """Make the rows of what there is now."""
         facts, width = self.facts, self.width - 1
-        plan = facts.plan
+        plan = facts.work.plan
         parts = [
             _listed("PLAN", plan.steps, "step", self.turned, width),
             _listed("TODO", plan.todos, "todo", self.turned, width),
             _task_rows(plan.task, self.turned, width) if plan.task is not None else [],
             [_counter_row(each, width) for each in plan.counters],
-            _agent_rows([*facts.agents.in_order()], width),
-            _job_rows(facts.jobs, self._zone, width),
-            _background_rows(facts.background, width),
+            _agent_rows([*facts.work.agents.in_order()], width),
+            _job_rows(facts.work.jobs, self._zone, width),
+            _background_rows(facts.work.background, width),
         ]
         rows: list[PlanRow] = []
         for part in parts:
@@ -240,7 +240,7 @@ def _counter_row(counter: Counter, width: int) -> PlanRow:
     return PlanRow(row(((" " + fit(name, max(6, int(width * _NAME_SHARE))), ""),), right, width), "", f"{name}: {numbers}")
 
 
-def _agent_rows(agents: list[tuple[int, Agent]], width: int) -> list[PlanRow]:
+def _agent_rows(agents: list[tuple[int, Subagent]], width: int) -> list[PlanRow]:
     if not agents:
         return []
     at_work = sum(agent.state in ("working", "waits") for _, agent in agents)

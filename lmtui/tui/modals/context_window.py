@@ -15,11 +15,9 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from lmtui.core.errors import UsageError
-from lmtui.core.event_text import begin_deep, budget_words, calls_words, set_budget
+from lmtui.core.event_text import calls_words
 from lmtui.core.events import ROOT, Envelope, MessageAdded, UsageUpdated
 from lmtui.core.messages import Role
-from lmtui.core.permissions.decide import Mode
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Session
 from lmtui.core.window import WindowItem, WindowPart
@@ -29,7 +27,6 @@ from lmtui.tui.lines.table import GroupedTable, GroupRow, Table
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.widgets.bars import HEIGHTS, Verbs
 from lmtui.tui.wording import tokens_text, window_text
-from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 NUMBER_CELLS, SHARE_CELLS, SECONDS_CELLS, STATE_CELLS = 8, 6, 8, 10
 LEAST_NAME = 12
@@ -40,7 +37,11 @@ TOOLS = "tools"
 def window_head(parts: Sequence[WindowPart], facts: SessionState) -> str:
     """Return how much of the window is used, in words."""
     total = sum(part.tokens for part in parts)
-    window = f" of {window_text(facts.window_tokens)}" if facts.window_tokens else "; the server does not say how large it is"
+    window = (
+        f" of {window_text(facts.model.window_tokens)}"
+        if facts.model.window_tokens
+        else "; the server does not say how large it is"
+    )
     usage = facts.usage
     if usage is None or usage.is_estimate:
         return f"about {tokens_text(total)} tokens{window}"
@@ -348,51 +349,6 @@ class Grouped(ModalScreen[None]):
         _ = self.dismiss(None)
 
 
-class BudgetController:
-    """Answers the commands of long work."""
-
-    def __init__(self, stage: WorkbenchApi) -> None:
-        self._stage = stage
-
-    def handlers(self) -> dict[str, Handler]:
-        """Return what answers the commands."""
-        return {"room.make": self._make_room, "budget.show": self._budget, "deep.begin": self._deep}
-
-    def _make_room(self, focus: str) -> None:
-        active = self._stage.desk.active
-        if active is None:
-            self._stage.say("no session yet")
-            return
-        active.session.waiting.make_room(focus)
-
-    def _budget(self, words: str) -> None:
-        active = self._stage.desk.active
-        if active is None:
-            self._stage.say("no session yet")
-            return
-        try:
-            if words.strip():
-                set_budget(active.session.budget, words)
-        except UsageError as error:
-            self._stage.say(error.full_text(), "error")
-            return
-        self._stage.say(budget_words(active.session.budget))
-
-    def _deep(self, words: str) -> None:
-        """Give the session a budget and let it plan first; the plan is then carried out under the budget."""
-        active = self._stage.desk.active
-        if active is None:
-            self._stage.say("no session yet")
-            return
-        try:
-            task = begin_deep(active.session.budget, words)
-        except UsageError as error:
-            self._stage.say(error.full_text(), "error")
-            return
-        active.session.set_mode(Mode.PLAN)
-        active.session.submit(task)
-
-
 FIXED = "Only results and what came with your messages can be folded, left out or pinned."
 
 
@@ -420,7 +376,7 @@ class WindowScreen(Grouped):
     def rows(self) -> Sequence[GroupRow]:
         """Return parts and messages as they are now."""
         self._parts = self._use.parts()
-        return window_rows(self._parts, self._facts.window_tokens, self._use.read_s)
+        return window_rows(self._parts, self._facts.model.window_tokens, self._use.read_s)
 
     def about(self, row: GroupRow) -> str:
         """Return what a change of the marked message would cost, before it is made."""

@@ -17,8 +17,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 from textual.worker import Worker
 
-from lmtui.core.errors import LmtuiError, UsageError
-from lmtui.core.event_text import calls_words, set_calls
+from lmtui.core.errors import LmtuiError
 from lmtui.core.hosts import is_same_server
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import (
@@ -380,68 +379,51 @@ def read_window(typed: str) -> int | None:
 class ModelController:
     """Opens the list of models and does what is asked there; loads go on when it is left."""
 
-    def __init__(self, stage: WorkbenchApi) -> None:
-        self._stage = stage
+    def __init__(self, workbench: WorkbenchApi) -> None:
+        self._workbench = workbench
         self.loads = ModelLoads(self._ended)
         self._workers: dict[ModelId, Worker[None]] = {}
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers the commands."""
-        return {"model.choose": self._choose, "calls.show": self._calls}
+        return {"model.choose": lambda _: self._choose()}
 
-    def _calls(self, form: str) -> None:
-        active = self._stage.desk.active
-        if active is None:
-            self._stage.say("no session yet")
-            return
-        calls = active.session.calls
-        if not form:
-            self._stage.say(calls_words(calls))
-            return
-        try:
-            set_calls(calls, form)
-        except UsageError as error:
-            self._stage.say(error.full_text(), "error")
-
-    def _choose(self, name: str) -> None:
-        desk = self._stage.desk
-        if name and desk.active is not None:
-            desk.active.session.set_model(name)
-        elif desk.host is not None:
-            _ = self._stage.app.push_screen(Models(self), self._picked)
+    def _choose(self) -> None:
+        if self._workbench.sessions.host is not None:
+            _ = self._workbench.app.push_screen(Models(self), self._picked)
 
     def _picked(self, picked: ModelPicked | None) -> None:
-        desk = self._stage.desk
-        if picked is None or desk.host is None:
+        sessions = self._workbench.sessions
+        if picked is None or sessions.host is None:
             return
-        if desk.active is not None and is_same_server(desk.active.facts.url, picked.url):
-            desk.active.session.set_model(picked.model)
+        if sessions.active is not None and is_same_server(sessions.active.facts.model.url, picked.url):
+            sessions.active.session.set_model(picked.model)
         else:
-            _ = self._stage.app.run_worker(self._use(desk.host.servers, picked), group="model-use", exclusive=True)
+            _ = self._workbench.app.run_worker(self._use(sessions.host.servers, picked), group="model-use", exclusive=True)
 
     async def _use(self, servers: ModelServers, picked: ModelPicked) -> None:
         """Use another server from now on; a model file is started for it, which takes a while."""
         name = sanitize_line(picked.model)
-        self._stage.say(f"taking {name} …")
+        self._workbench.say(f"taking {name} …")
         try:
             await servers.use(picked.url, picked.model)
         except LmtuiError as error:
-            self._stage.say(error.full_text(), "error")
+            self._workbench.say(error.full_text(), "error")
             return
         place = place_text(picked.url)
-        self._stage.say(f"sessions opened from now on use {name} {place}; this one stays with its server (f4 opens one)")
+        self._workbench.say(f"sessions opened from now on use {name} {place}; this one stays with its server (f4 opens one)")
 
     # -- what the list can have done ------------------------------------------------------------------------------------
 
     async def find(self) -> Sequence[ServerFound]:
         """Look for servers."""
-        host = self._stage.desk.host
+        host = self._workbench.sessions.host
         return await host.servers.find() if host is not None else ()
 
     def is_in_use(self, url: str, model: str) -> bool:
         """Tell whether the session on screen uses a model."""
-        active = self._stage.desk.active
-        return active is not None and active.facts.model == model and is_same_server(active.facts.url, url)
+        active = self._workbench.active
+        return active is not None and active.facts.model.name == model and is_same_server(active.facts.model.url, url)
 
     def load(self, model: ModelId, window_tokens: int) -> None:
         """Begin to load a model."""
@@ -456,13 +438,13 @@ class ModelController:
         self._begin(model, lambda servers: self.loads.examine(servers, model))
 
     def _begin(self, model: ModelId, work: Callable[[ModelServers], Coroutine[Any, Any, None]]) -> None:
-        host = self._stage.desk.host
+        host = self._workbench.sessions.host
         if host is not None and model not in self.loads.progress:
-            self._workers[model] = self._stage.app.run_worker(work(host.servers), group="model-loads")
+            self._workers[model] = self._workbench.app.run_worker(work(host.servers), group="model-loads")
 
     def known(self, url: str, model: ServedModel) -> ModelProfile:
         """Return what was learned or measured of a model before."""
-        host = self._stage.desk.host
+        host = self._workbench.sessions.host
         return host.servers.known(url, model) if host is not None else ModelProfile()
 
     def give_up(self, model: ModelId) -> None:
@@ -476,16 +458,16 @@ class ModelController:
     def _ended(self, model: ModelId, text: str, error: LmtuiError | None) -> None:
         self._workers.pop(model, None)
         self._tell(text, is_error=error is not None)
-        active = self._stage.desk.active
-        if error is None and active is not None and not active.facts.role and self.is_in_use(*model):
+        active = self._workbench.active
+        if error is None and active is not None and not active.facts.model.role and self.is_in_use(*model):
             active.session.set_model(model[1])  # the window that is served now is asked for again
 
     def _tell(self, text: str, *, is_error: bool) -> None:
-        screen = self._stage.app.screen
+        screen = self._workbench.app.screen
         if isinstance(screen, Models):
             screen.said(text, is_error=is_error)
         else:
-            self._stage.say(text, "error" if is_error else "info")
+            self._workbench.say(text, "error" if is_error else "info")
 
 
 def place_text(url: str) -> str:

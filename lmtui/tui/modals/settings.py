@@ -185,8 +185,8 @@ def setting_line(row: SettingRow, width: int) -> Content:
 class SettingsController:
     """Opens them.  `use_theme` takes a theme by its name at once."""
 
-    def __init__(self, stage: WorkbenchApi, meter: PerfOverlay, use_theme: Callable[[str], None]) -> None:
-        self._stage = stage
+    def __init__(self, workbench: WorkbenchApi, meter: PerfOverlay, use_theme: Callable[[str], None]) -> None:
+        self._workbench = workbench
         self._meter = meter
         self._use_theme = use_theme
 
@@ -200,24 +200,24 @@ class SettingsController:
         }
 
     def _show_settings(self) -> None:
-        host = self._stage.desk.host
+        host = self._workbench.sessions.host
         if host is not None:
-            _ = self._stage.app.push_screen(SettingsScreen(host.settings, self._changed))
+            _ = self._workbench.app.push_screen(SettingsScreen(host.settings, self._changed))
 
     def _changed(self, row: SettingRow) -> None:
         if row.name == "theme" and row.text:
             self._use_theme(row.text)
 
     def _show_window(self) -> None:
-        active = self._stage.desk.active
+        active = self._workbench.active
         if active is None:
-            self._stage.say("no session yet")
+            self._workbench.say("no session yet")
             return
-        _ = self._stage.app.push_screen(WindowScreen(active.session, active.facts))
+        _ = self._workbench.app.push_screen(WindowScreen(active.session, active.facts))
 
     def _show_cache(self) -> None:
-        active = self._stage.desk.active
+        active = self._workbench.active
         if active is None:
-            self._stage.say("no session yet")
+            self._workbench.say("no session yet")
             return
-        _ = self._stage.app.push_screen(CacheScreen(active.session.history()))
+        _ = self._workbench.app.push_screen(CacheScreen(active.session.history()))

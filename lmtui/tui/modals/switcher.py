@@ -125,7 +125,7 @@ FORMS = (
 )
 
 
-class SessionDeeds(Protocol):
+class SessionActions(Protocol):
     """What the list can do to sessions; all raise `LmtuiError`."""
 
     async def rename(self, session_id: str, title: str) -> None:
@@ -156,11 +156,11 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
 
     SCOPE: ClassVar[Scope] = Scope.SWITCHER
 
-    def __init__(self, desk: OpenSessions, deeds: SessionDeeds, *, now: Callable[[], datetime]) -> None:
+    def __init__(self, sessions: OpenSessions, actions: SessionActions, *, now: Callable[[], datetime]) -> None:
         super().__init__()
-        self._desk, self._deeds, self._now = desk, deeds, now
+        self._sessions, self._actions, self._now = sessions, actions, now
         self._found: dict[str, SessionSummary] = {}
-        self._at = desk.active.session.id if desk.active is not None else ""
+        self._at = sessions.active.session.id if sessions.active is not None else ""
         self._ends: list[Callable[[], None]] = []
         self._is_due = False
         self._words: list[str] = []
@@ -186,7 +186,7 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
         """Read the sessions, and follow those that are open."""
         self._list.focus()
         self._verbs.show([*of_scope(Scope.SWITCHER), closing()])
-        self._ends = [feed.session.subscribe(lambda _: self._happened()) for feed in self._desk.feeds.values()]
+        self._ends = [view.session.subscribe(lambda _: self._happened()) for view in self._sessions.views.values()]
         self._read("")
 
     def on_unmount(self) -> None:
@@ -204,7 +204,7 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
         self.run_worker(self._load(words), group="switcher", exclusive=True)
 
     async def _load(self, words: str) -> None:
-        host = self._desk.host
+        host = self._sessions.host
         if host is None:
             return
         found: dict[str, SessionSummary] = {}
@@ -220,7 +220,7 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
             self.notify(sanitize_line(error.full_text()), severity="error", markup=False)
 
     def _row(self, summary: SessionSummary, width: int) -> Line:
-        row = session_row(summary, self._now(), width, is_marked=summary.id in self._desk.marks)
+        row = session_row(summary, self._now(), width, is_marked=summary.id in self._sessions.marks)
         return marked_row(row, self._words) if summary.match else row
 
     def _happened(self) -> None:
@@ -230,8 +230,8 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
 
     def _draw(self, *, is_done: bool = True) -> None:
         self._is_due = False
-        desk, words = self._desk, self._search.value.strip()
-        rows = in_order(self._found.values(), desk.feeds, desk.parked, self._now())
+        sessions, words = self._sessions, self._search.value.strip()
+        rows = in_order(self._found.values(), sessions.views, sessions.parked, self._now())
         self._list.empty_text = ("nothing found" if words else "no session yet") if is_done else "reading …"
         self._words = words.casefold().split()
         self._list.show(rows, self._at or None)
@@ -278,42 +278,42 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
         """Move the cursor by pages."""
         self._list.cursor.page(pages)
 
-    def action_sessions_deed(self, name: str) -> None:
+    def action_change_session(self, name: str) -> None:
         """Do something to the session under the cursor."""
         current = self._list.current
         if current is None:
             return
         if name == "mark":
-            self._deeds.toggle_mark(current.id)
+            self._actions.toggle_mark(current.id)
             self._draw()
             return
-        deeds = {"rename": self._rename, "delete": self._delete, "fork": self._fork, "export": self._export}
-        deed = deeds[name](current) if name in deeds else self._deeds.close(current.id)
-        self.run_worker(self._try(deed), group="deed")
+        changes = {"rename": self._rename, "delete": self._delete, "fork": self._fork, "export": self._export}
+        change = changes[name](current) if name in changes else self._actions.close(current.id)
+        self.run_worker(self._try(change), group="change")
 
     async def _rename(self, current: SessionSummary) -> None:
         title = await self.app.push_screen_wait(AskText("Title", value=sanitize_line(current.title)))
         if title:
-            await self._deeds.rename(current.id, title)
+            await self._actions.rename(current.id, title)
 
     async def _delete(self, current: SessionSummary) -> None:
         text = f"{sanitize_line(current.title) or current.id}\nIts log is deleted; files it changed stay as they are."
         if await self.app.push_screen_wait(Confirm("Delete this session?", text)):
-            await self._deeds.delete(current.id)
+            await self._actions.delete(current.id)
 
     async def _fork(self, current: SessionSummary) -> None:
-        self._at = await self._deeds.fork(current.id)
+        self._at = await self._actions.fork(current.id)
         self.notify("forked; the original stays, and no file was changed", markup=False)
 
     async def _export(self, current: SessionSummary) -> None:
         form = await self.app.push_screen_wait(Picker("EXPORT AS", FORMS))
         if form is not None:
-            await self._deeds.export(current.id, form)
+            await self._actions.export(current.id, form)
 
-    async def _try(self, deed: Awaitable[None]) -> None:
+    async def _try(self, change: Awaitable[None]) -> None:
         """Do it and list the sessions again; one that another lmtui holds is told, not fatal."""
         try:
-            await deed
+            await change
         except LmtuiError as error:
             self.app.notify(sanitize_line(error.full_text()), severity="error", markup=False)
         if self.is_running:

@@ -261,8 +261,8 @@ def _open_items(host: SessionHost) -> tuple[TrustItem, ...]:
 class TrustController:
     """Answers the command of trust."""
 
-    def __init__(self, stage: WorkbenchApi) -> None:
-        self._stage = stage
+    def __init__(self, workbench: WorkbenchApi) -> None:
+        self._workbench = workbench
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers the command."""
@@ -270,30 +270,32 @@ class TrustController:
 
     def _show(self) -> None:
         """Ask about what waits or was refused; where there is nothing of it, show what is trusted."""
-        host = self._stage.desk.host
+        host = self._workbench.sessions.host
         if host is None:
             return
         items = tuple(host.trust.waiting() or host.trust.refused())
         trusted = host.trust.trusted()
         if items:
-            question = trust_dialog(host, now=self._stage.now)
-            _ = self._stage.app.push_screen(question, lambda answer: self._answered(items, answer))
+            question = trust_dialog(host, now=self._workbench.now)
+            _ = self._workbench.app.push_screen(question, lambda answer: self._answered(items, answer))
         elif trusted:
-            _ = self._stage.app.push_screen(Trusted(host), self._taken_back)
+            _ = self._workbench.app.push_screen(Trusted(host), self._taken_back)
         elif host.extensions.mcp.problems():
-            self._stage.say("nothing here waits for trust, but a file of servers cannot be read: /mcp says which", "warning")
+            self._workbench.say(
+                "nothing here waits for trust, but a file of servers cannot be read: /mcp says which", "warning"
+            )
         else:
-            self._stage.say("this folder brings nothing that needs your trust")
+            self._workbench.say("this folder brings nothing that needs your trust")
 
     def _answered(self, items: Sequence[TrustItem], is_trusted: bool | None) -> None:
         if is_trusted:
-            self._stage.say(trusted_words(items))
+            self._workbench.say(trusted_words(items))
         elif is_trusted is False:
-            self._stage.say("not trusted: none of it holds; /trust asks again")
+            self._workbench.say("not trusted: none of it holds; /trust asks again")
 
     def _taken_back(self, is_done: bool | None) -> None:
         if is_done:
-            self._stage.say(taken_back_words())
+            self._workbench.say(taken_back_words())
 
 
 def trusted_words(items: Sequence[TrustItem]) -> str:

@@ -16,6 +16,7 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Static
 
+from lmtui.commands.work_commands import NO_CHANGES
 from lmtui.core.errors import LmtuiError
 from lmtui.core.events import ROOT, Envelope, MessageAdded, Rewound
 from lmtui.core.messages import Role
@@ -213,7 +214,6 @@ def _changed(hunk: Hunk) -> list[tuple[str, str]]:
     return [(line.sign, line.text) for line in hunk.lines if line.sign != " "]
 
 
-NO_CHANGES = "undo is not available here: no checkpoints can be made in this session"
 _NO_TEXT = "No text to compare: the file is binary, empty or too large."
 RESTORING = frozenset({"changes.restore", "changes.restore_hunk"})
 STEPWISE = frozenset({"changes.steps", "changes.turns"})

@@ -186,9 +186,9 @@ class Grid(Screen[Picked | None]):
 
     SCOPE: ClassVar[Scope] = Scope.GRID
 
-    def __init__(self, desk: OpenSessions, ask: Callable[[SessionView], None], *, now: Callable[[], datetime]) -> None:
+    def __init__(self, sessions: OpenSessions, ask: Callable[[SessionView], None], *, now: Callable[[], datetime]) -> None:
         super().__init__()
-        self._desk, self._ask, self._now = desk, ask, now
+        self._sessions, self._ask, self._now = sessions, ask, now
         self._head, self._tiles, self._verbs = Bar(id="grid-head"), Tiles(id="grid-tiles"), Verbs(id="grid-verbs")
         self._streams: dict[str, str] = {}
         self._ends: list[Callable[[], None]] = []
@@ -204,8 +204,8 @@ class Grid(Screen[Picked | None]):
         """Follow every open session."""
         self._tiles.focus()
         self._verbs.show([*of_scope(Scope.GRID), closing()])
-        self._ends = [feed.session.subscribe(self._happened) for feed in self._desk.feeds.values()]
-        self._draw(self._desk.active.session.id if self._desk.active is not None else "")
+        self._ends = [view.session.subscribe(self._happened) for view in self._sessions.views.values()]
+        self._draw(self._sessions.active.session.id if self._sessions.active is not None else "")
 
     def on_unmount(self) -> None:
         """Follow them no more."""
@@ -225,30 +225,30 @@ class Grid(Screen[Picked | None]):
 
     def _draw(self, at: str = "") -> None:
         self._is_due = False
-        desk, now = self._desk, self._now()
-        tiles = [self._tile(feed, now) for feed in desk.feeds.values()]
+        sessions, now = self._sessions, self._now()
+        tiles = [self._tile(view, now) for view in sessions.views.values()]
         tiles.sort(key=lambda tile: (tile.state != "waits", tile.state != "writing"))
-        tiles += [_asleep(each, is_marked=each.id in desk.marks) for each in desk.parked.values()]
+        tiles += [_asleep(each, is_marked=each.id in sessions.marks) for each in sessions.parked.values()]
         waiting = sum(tile.state == "waits" for tile in tiles)
         running = sum(tile.state == "writing" for tile in tiles)
         counts = f"{len(tiles)} open · {running} at work" + (f" · {waiting} waiting" if waiting else "")
         self._head.show([Part("SESSIONS", "bold"), Part(counts, "$text-muted", 1)], [])
         self._tiles.show(tiles, at)
 
-    def _tile(self, feed: SessionView, now: datetime) -> Tile:
-        facts, session_id = feed.facts, feed.session.id
+    def _tile(self, view: SessionView, now: datetime) -> Tile:
+        facts, session_id = view.facts, view.session.id
         wanted = waits_for(facts)
         note = f"waits for you: {wanted}" if wanted else activity_text(facts, now)
         stream = self._streams.get(session_id, "")
-        lines = [*last_lines(feed.session.history()), *(sanitize_line(each) for each in stream.splitlines() if each.strip())]
+        lines = [*last_lines(view.session.history()), *(sanitize_line(each) for each in stream.splitlines() if each.strip())]
         return Tile(
             session_id,
             facts.title,
             live_state(facts),
             note,
             tuple(line[:LINE_CHARS] for line in lines[-MOST_LINES:]),
-            is_marked=session_id in self._desk.marks,
-            is_active=feed is self._desk.active,
+            is_marked=session_id in self._sessions.marks,
+            is_active=view is self._sessions.active,
         )
 
     @on(Tiles.Chosen)
@@ -266,9 +266,9 @@ class Grid(Screen[Picked | None]):
 
     def action_grid_answer(self) -> None:
         """Show what the session under the cursor waits with, else the first that waits."""
-        current, feeds = self._tiles.current, self._desk.feeds
-        here = feeds.get(current.id) if current is not None else None
-        waiting = [feed for feed in (here, *feeds.values()) if feed is not None and feed.facts.approvals]
+        current, views = self._tiles.current, self._sessions.views
+        here = views.get(current.id) if current is not None else None
+        waiting = [view for view in (here, *views.values()) if view is not None and view.facts.approvals]
         if waiting:
             self._ask(waiting[0])
 

@@ -3,175 +3,187 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import BindingsMap
 from textual.containers import Horizontal
-from textual.content import Content
 from textual.dom import DOMNode
-from textual.message import Message
-from textual.timer import Timer
+from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from lmtui.core.sanitize import sanitize, sanitize_line
-from lmtui.paths import state_dir
-from lmtui.tui.commands import Scope, SlashCall, bindings, parse_slash
+from lmtui.core.sanitize import sanitize_line
 from lmtui.tui.controllers.send_controller import Sending
-from lmtui.tui.open_sessions import OpenSessions
+from lmtui.tui.key_bindings import EARLY, hint_text
 from lmtui.tui.options import StartOptions
-from lmtui.tui.screens.workbench_actions import STOPPING, PaneActions
-from lmtui.tui.timing import STOP_AGAIN, SecondPress, call_after
-from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Part, Spinner, hint_parts
-from lmtui.tui.widgets.prompt import Prompt
-from lmtui.tui.widgets.prompt_row import PromptRow
+from lmtui.tui.timing import STOP_AGAIN, SecondPress
+from lmtui.tui.widgets.bars import HEIGHTS, WIDE_CELLS, WIDTHS, Bar, Part, SayLine, Spinner, Tone
+from lmtui.tui.widgets.prompt import Completions, Prompt
 from lmtui.tui.wording import folder_text
-from lmtui.tui.workbench_api import Handler, Tone
 
 if TYPE_CHECKING:
-    from lmtui.tui.controllers.job_controller import JobController
-    from lmtui.tui.controllers.mcp_controller import McpController
-    from lmtui.tui.controllers.pane_controller import LayoutController
-    from lmtui.tui.controllers.plan_controller import PlanController
     from lmtui.tui.controllers.prompt_controller import PromptController
-    from lmtui.tui.controllers.session_controller import SessionController
-    from lmtui.tui.lazy_imports import LazyImports
-    from lmtui.tui.perf_overlay import PerfOverlay
+    from lmtui.tui.lines.file_tree import FileTree
+    from lmtui.tui.lines.tool_log import ToolLog
+    from lmtui.tui.open_sessions import OpenSessions
+    from lmtui.tui.ready import Ready
     from lmtui.tui.router import SessionView
     from lmtui.tui.widgets.columns import Columns
+    from lmtui.tui.widgets.panes import Panes
 
 TICK_S = 0.25
-SAY_S = 8.0
-TONE_STYLES: dict[Tone, str] = {"info": "$text-muted", "warning": "$warning", "error": "$error"}
+STOPPING = "stopping …"
+_EARLY_HINTS = ("prompt.send", "prompt.newline", "app.stop")
 
 
-@dataclass
-class ThemeWanted(Message):
-    """A theme was asked for by name."""
+@dataclass(slots=True)
+class Starting:
+    """The time until panes, dialogs and commands are loaded; `typed` are commands to be run then."""
 
-    name: str
+    typed: list[Prompt.Submitted] = field(default_factory=list)
 
 
-class Workbench(PaneActions):
-    """Shows one session and leads to everything else."""
+class _Bars:
+    """The lines above and below the panes."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        each for scope in (Scope.WORKBENCH, Scope.MOVING, Scope.LINES) for each in bindings(scope)
-    ]
+    def __init__(self) -> None:
+        self.header, self.hints, self.status = Bar(id="header"), Bar(id="hints"), Bar(id="status")
+        self.queue = Static("", id="queue", markup=False)
+        self.spinner = Spinner("", id="spinner", markup=False)
+
+
+class PromptRow(Horizontal):
+    """The sign and the prompt; the list of completions is above it, and is mounted by the screen."""
+
+    def __init__(self, prompt: Prompt) -> None:
+        super().__init__(id="prompt-row")
+        self._prompt = prompt
+        self.completions = Completions("", id="completions", markup=False)
+        self.controller: PromptController | None = None
+
+    def compose(self) -> ComposeResult:
+        """Lay out the row."""
+        yield Static("❯", id="prompt-sign", markup=False)
+        yield self._prompt
+
+    @on(Prompt.Completions)
+    def _show_completions(self, event: Prompt.Completions) -> None:
+        if self.completions.is_mounted:
+            self.completions.show(event.completing)
+
+    @on(Prompt.PathsWanted)
+    def _find_paths(self, event: Prompt.PathsWanted) -> None:
+        if self.controller is not None:
+            self.controller.paths_wanted(event.wanted)
+
+    @on(Prompt.Pasted)
+    async def _read_paste(self, event: Prompt.Pasted) -> None:
+        if self.controller is not None:
+            await self.controller.pasted(event.text)
+
+    @on(Prompt.Changed)
+    def _note_change(self) -> None:
+        if self.controller is not None:
+            self.controller.changed()
+
+
+class Workbench(Screen[None]):
+    """Shows one session and leads to everything else, through the controllers that it is `Ready` with."""
+
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
     AUTO_FOCUS = "Prompt"
 
-    def __init__(self, desk: OpenSessions, options: StartOptions, now: Callable[[], datetime]) -> None:
-        super().__init__(desk, now)
+    def __init__(self, options: StartOptions, now: Callable[[], datetime]) -> None:
+        super().__init__()
+        self.state: Starting | Ready = Starting()
+        self.now = now
+        self.pane = "chat"
+        self.prompt = Prompt(placeholder="what should be done?")
+        self.say_line = SayLine()
+        self.sending = Sending(self, "" if options.images else options.task)
+        self.body = Horizontal(id="body")
+        self.prompt_row = PromptRow(self.prompt)
         self._options = options
         self._folder = Path(options.workspace or Path.cwd())
-        self._sending = Sending(self, "" if options.images else options.task)
         self._note = "starting …"
-        self.say_s = SAY_S
-        self._hide_say: Timer | None = None
-        self._is_error_said, self._said = False, ""
         self._stop = SecondPress()
-        self._header, self._hints, self._status = Bar(id="header"), Bar(id="hints"), Bar(id="status")
-        self._queue_line, self._say_line = Static("", id="queue", markup=False), Static("", id="say", markup=False)
-        self._spinner = Spinner("", id="spinner", markup=False)
-        self._prompt_row = PromptRow(self.prompt)
-        self._body = Horizontal(id="body")
-        self.handlers: dict[str, Handler] = self._sending.handlers()
-        self.prompt_part: PromptController | None = None
-        self._layout_part: LayoutController | None = None
-        self.jobs_part: JobController | None = None
-        self.mcp_part: McpController | None = None
-        self.sessions_part: SessionController | None = None
-        self.plan_part: PlanController | None = None
+        self._bars = _Bars()
 
     def compose(self) -> ComposeResult:
         """Lay out the panes; their number does not depend on what they show."""
         self._use_size_classes()
-        yield self._header
-        yield self._body
-        yield self._queue_line
-        yield self._say_line
-        yield self._prompt_row
-        yield self._hints
+        yield self._bars.header
+        yield self.body
+        yield self._bars.queue
+        yield self.say_line
+        yield self.prompt_row
+        yield self._bars.hints
         with Horizontal(id="status-row"):
-            yield self._spinner
-            yield self._status
+            yield self._bars.spinner
+            yield self._bars.status
 
     def on_mount(self) -> None:
         """Draw what is known and take the keys."""
         self._ticker = self.set_interval(TICK_S, self.draw_status, pause=True)
         self.draw()
 
-    async def furnish(self) -> None:
-        """Mount what the first frame did without: the panes and the completions."""
-        dialogs = self.dialogs
-        assert dialogs is not None
-        panes = dialogs.panes()
-        await self._body.mount(panes)
-        await self.mount(self._prompt_row.completions, before=self._prompt_row)
-        self.panes = panes
-        layout = self._layout_part = dialogs.layout_part(self, state_dir())
-        self.handlers |= layout.handlers()
-        await layout.restore()
-        self.handlers |= dialogs.chat_part(self).handlers()
-        self.prompt_part = self._prompt_row.part = dialogs.prompt_part(self, self._sending, state_dir() / "history")
-        self.handlers |= self.prompt_part.handlers()
-        self.files_part = dialogs.files_part(self)
-        self.handlers |= self.files_part.handlers()
-        self.agent_part = dialogs.agent_part(self)
-        self.handlers |= self.agent_part.handlers()
-        self.handlers |= dialogs.models_part(self).handlers()
-        self.handlers |= dialogs.long_work_part(self).handlers()
-        self.handlers |= dialogs.guidance_part(self).handlers()
-        self.handlers |= dialogs.prompt_files_part(self).handlers()
-        self.jobs_part = dialogs.jobs_part(self)
-        self.handlers |= self.jobs_part.handlers()
-        self.mcp_part = dialogs.mcp_part(self)
-        self.handlers |= self.mcp_part.handlers()
-        self.handlers |= dialogs.skills_part(self).handlers() | dialogs.trust_part(self).handlers()
-        self.plan_part = dialogs.plan_part(self)
-        self.handlers |= self.plan_part.handlers()
-        self.sessions_part = dialogs.sessions_part(self, state_dir() / "open")
-        self.handlers |= self.sessions_part.handlers()
-        self.handlers |= dialogs.around_part(self, self._meter(dialogs), self._want_theme).handlers()
-        assert self.desk.router is not None
-        self.desk.router.shared = (panes.plan, panes.files)
+    @property
+    def ready(self) -> Ready:
+        """Return the controllers; asked for only once they are loaded."""
+        assert not isinstance(self.state, Starting), "before the first frame"
+        return self.state
+
+    @property
+    def sessions(self) -> OpenSessions:
+        """Return the open sessions."""
+        return self.ready.sessions
+
+    @property
+    def panes(self) -> Panes:
+        """Return the panes."""
+        return self.ready.panes
+
+    @property
+    def active(self) -> SessionView | None:
+        """Return the session on screen."""
+        return None if isinstance(self.state, Starting) else self.state.sessions.active
+
+    async def use(self, ready: Ready, keys: BindingsMap) -> None:
+        """Show what the first frame did without: the panes, the completions, and the keys of both."""
+        await self.mount(self.prompt_row.completions, before=self.prompt_row)
+        self._bindings = BindingsMap.merge([self._bindings, keys])
+        self.prompt_row.controller = ready.prompts
+        self.state = ready
         self.draw()
 
-    def _meter(self, dialogs: LazyImports) -> PerfOverlay:
-        line = Bar(id="meter")
-        line.display = False
-        _ = self.mount(line, before="#prompt-row")
-
-        def show(text: str) -> None:
-            line.display = bool(text)
-            line.show([Part(text, "$text-muted")], [])
-
-        return dialogs.meter(show, lambda: getattr(self.app, "frames_drawn", 0), lambda: getattr(self.app, "bytes_written", 0))
-
-    def _want_theme(self, name: str) -> None:
-        self.app.post_message(ThemeWanted(name))
+    async def run_early(self, starting: Starting) -> None:
+        """Run the commands that were typed before they were loaded."""
+        for event in starting.typed:
+            await self._submit(event)
 
     def on_resize(self, _: events.Resize) -> None:
         """Say the panes' names where they no longer are side by side."""
         self.draw()
 
+    def on_screen_suspend(self) -> None:
+        """Say where the keys go."""
+        self.draw_focus()
+
     def on_screen_resume(self, _: events.ScreenResume) -> None:
         """Ask what became open while another screen was up, and say that the keys are back."""
-        self.on_descendant_focus()
-        self.call_after_refresh(self.sync_approval)
+        self.draw_focus()
+        self.call_after_refresh(self.sync_questions)
 
-    async def on_columns_dragged(self, event: Columns.Dragged) -> None:
-        """Keep the layout that the mouse made."""
-        if self._layout_part is not None:
-            await self._layout_part.keep(event.layout)
+    def on_descendant_focus(self) -> None:
+        """Say where the keys go now."""
+        self.draw_focus()
 
     def _use_size_classes(self) -> None:
         """Set before the first layout what the breakpoints would set after it, so that nothing is styled twice."""
@@ -183,164 +195,195 @@ class Workbench(PaneActions):
 
     def draw(self) -> None:
         """Draw all facts of the session on screen."""
-        active = self.desk.active
+        active = self.active
         facts = active.facts if active else None
         folder = Path(facts.workspace) if facts and facts.workspace else self._folder
-        if self.dialogs is None:
-            self._header.show([Part("lmtui", "bold $accent"), Part(sanitize_line(folder_text(folder, Path.home())))], [])
+        if isinstance(self.state, Starting):
+            self._bars.header.show([Part("lmtui", "bold $accent"), Part(sanitize_line(folder_text(folder, Path.home())))], [])
         else:
-            header = self.dialogs.header_parts(facts, folder, self._options.mode, self.pane if self.has_tabs else "")
-            self._header.show(*header)
-        self.on_descendant_focus()
-        if self.panes is not None:
-            self.panes.draw_titles()
-        queue = self._sending.queue_content()
-        self._queue_line.display = queue is not None
+            tab = self.pane if self.has_tabs else ""
+            self._bars.header.show(*self.state.header_parts(facts, folder, self._options.mode, tab))
+            self.state.panes.draw_titles()
+        self.draw_focus()
+        queue = self.sending.queue_content()
+        self._bars.queue.display = queue is not None
         if queue is not None:
-            self._queue_line.update(queue)
-        if self._said == STOPPING and (active is None or not active.session.is_running):
-            self._clear_say()
+            self._bars.queue.update(queue)
+        if self.say_line.said == STOPPING and (active is None or not active.session.is_running):
+            self.say_line.clear()
         self.draw_status()
-        self.sync_approval()
-        if self.plan_part is not None:
-            self.plan_part.changed()
 
     def draw_status(self) -> None:
         """Draw the line that says what continues, and turn the ticker on or off."""
-        active = self.desk.active
-        facts = active.facts if active else None
-        now = self.now()
-        status = self._status
-        if self.dialogs is None:
-            status.show([Part(self._note, "$text-muted")], [])
+        active, now = self.active, self.now()
+        if isinstance(self.state, Starting):
+            self._bars.status.show([Part(self._note, "$text-muted")], [])
         else:
-            status.show(*self.dialogs.status_parts(active, self.desk.feeds.values(), now, self._note))
-        is_busy = facts is not None and facts.is_running and not facts.approvals
-        self._spinner.show(is_busy, now)
+            self._bars.status.show(*self.state.status_parts(active, self.sessions.views.values(), now, self._note))
+        is_busy = active is not None and active.facts.turn.is_running and not active.facts.approvals
+        self._bars.spinner.show(is_busy, now)
         if is_busy:
             self._ticker.resume()
         else:
             self._ticker.pause()
 
-    def on_descendant_focus(self) -> None:
+    def draw_focus(self) -> None:
         """Say where the keys go now."""
-        is_in_pane = self.panes is not None and not self.prompt.has_focus and self.panes in _ancestors(self.focused)
-        pane = self.panes.focused_pane() if self.panes is not None and is_in_pane else ""
-        has_mouse, is_asked = getattr(self.app, "has_mouse", True), self.is_asked
-        self._hints.show(*hint_parts(pane, has_mouse=has_mouse, is_asked=is_asked))
-        self._prompt_row.set_class(is_asked, "-asked")
-        if self.panes is not None:
-            self.panes.mark_focus(pane)
+        if isinstance(self.state, Starting):
+            self._bars.hints.show([Part(hint_text(map(EARLY.by_id, _EARLY_HINTS)), "$text-muted")], [])
+            return
+        panes, is_asked = self.state.panes, self.state.approvals.is_asked
+        is_in_pane = not self.prompt.has_focus and panes in _ancestors(self.focused)
+        pane = panes.focused_pane() if is_in_pane else ""
+        has_mouse = getattr(self.app, "has_mouse", True)
+        self._bars.hints.show(*self.state.hint_parts(pane, has_mouse=has_mouse, is_asked=is_asked))
+        self.prompt_row.set_class(is_asked, "-asked")
+        panes.mark_focus(pane)
 
     def say(self, text: str, tone: Tone = "info") -> None:
-        """Show a line above the prompt; it goes away by itself, an error with the next thing that is sent."""
-        line = self._say_line
-        if tone == "error" and self._is_error_said:
-            text = self._said if text in self._said else f"{self._said}\n{text}"
-        self._said = text
-        line.display = bool(text)
-        line.update(Content.styled(sanitize(text), TONE_STYLES[tone]))
-        self._is_error_said = tone == "error"
-        self._stop_say_timer()
-        if text and tone != "error":
-            self._hide_say = call_after(self, self.say_s, self._clear_say)
-
-    def clear_error(self) -> None:
-        """Put an error away that is repaired."""
-        if self._is_error_said:
-            self._clear_say()
-
-    def _clear_say(self) -> None:
-        self._say_line.display = False
-        self._is_error_said, self._said = False, ""
-        self._stop_say_timer()
-
-    def _stop_say_timer(self) -> None:
-        if self._hide_say is not None:
-            self._hide_say.stop()
-            self._hide_say = None
+        """Show a line above the prompt."""
+        self.say_line.say(text, tone)
 
     def set_note(self, note: str) -> None:
         """Say in the status line what the app does while there is no session."""
         self._note = note
         self.draw_status()
 
-    def show_session(self, feed: SessionView) -> None:
-        """Bring a session's panes to the front."""
-        if self.panes is not None:
-            self.panes.show_session(feed)
-        if self.prompt_part is not None:
-            self.run_worker(self.prompt_part.show(feed.session.id), group="draft")
-        if self.sessions_part is not None:
-            self.sessions_part.changed()
-        if self.agent_part is not None:
-            self.agent_part.draw()
+    def show_session(self, view: SessionView) -> None:
+        """Bring a session's panes to the front, with its draft and what it asks."""
+        ready = self.ready
+        ready.panes.show_session(view)
+        self.run_worker(ready.prompts.show(view.session.id), group="draft")
+        ready.session_controller.changed()
+        ready.agents.draw()
+        _ = self.call_later(self.sync_questions)
+
+    def sync_questions(self) -> None:
+        """Show what the session on screen asks, and put away what is answered."""
+        if not isinstance(self.state, Starting):
+            self.state.approvals.sync()
+            self.state.plans.sync()
+
+    # -- panes ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def has_tabs(self) -> bool:
+        """Tell whether the side panes are hidden and named in the header instead."""
+        return self.app.size.width < WIDE_CELLS
+
+    def go_to(self, pane: str) -> None:
+        """Show a pane where the panes share the screen, and give it the focus; from the chat itself, back to the prompt."""
+        panes = self.panes
+        widget = panes.pane(pane) or self.prompt
+        is_there = (widget.has_focus and widget is not self.prompt) if pane == "chat" else pane == self.pane
+        self.pane = "chat" if is_there else pane
+        self.set_class(self.pane != "chat", "-side")
+        for each in ("files", "plan", "log"):
+            self.set_class(each == self.pane, f"-{each}")
+        if pane in panes.layout_of_user.hidden and not self.has_tabs:
+            panes.use_layout(panes.layout_of_user.shown(pane))
+        (self.prompt if is_there else widget).focus()
+        self.draw()
+
+    async def on_columns_dragged(self, event: Columns.Dragged) -> None:
+        """Keep the layout that the mouse made."""
+        await self.ready.layout.keep(event.layout)
+
+    def on_file_tree_listing_wanted(self, event: FileTree.ListingWanted) -> None:
+        """List a folder for the tree."""
+        if not isinstance(self.state, Starting):
+            self.state.files.load(event.path)
+
+    def on_file_tree_states_wanted(self, event: FileTree.StatesWanted) -> None:
+        """Look at git again, and after a step at what is not watched."""
+        if not isinstance(self.state, Starting):
+            self.state.files.read_git()
+            if event.is_step_end:
+                self.state.files.step_ended()
+
+    def on_file_tree_file_chosen(self, event: FileTree.FileChosen) -> None:
+        """Show a file."""
+        self.ready.files.open_file(event.path)
+
+    def on_tool_log_opened(self, event: ToolLog.Opened) -> None:
+        """Show a call in the conversation."""
+        self.run_worker(self.ready.agents.show(event.agent, event.call_id), group="agents")
+
+    def action_files_diff(self) -> None:
+        """Show how the session changed the file under the cursor."""
+        files = self.panes.files
+        if self.active is not None and files.has_focus and files.current_path in self.active.facts.changes:
+            self.ready.changes.show(files.current_path)
+
+    def action_lines_copy(self) -> None:
+        """Copy what the cursor is on."""
+        if text := self.panes.copied_text():
+            self.app.copy_to_clipboard(text)
 
     # -- the prompt -----------------------------------------------------------------------------------------------------
 
+    @property
+    def typed_text(self) -> str:
+        """Return what is in the prompt, where the keys go there."""
+        return self.prompt.text if self.focused is self.prompt else ""
+
+    def type_on(self, text: str) -> None:
+        """Write what was typed over a question into the prompt."""
+        _ = self.prompt.insert(text)
+        self.prompt.focus()
+
+    @on(Prompt.Paged)
+    def _page(self, event: Prompt.Paged) -> None:
+        if not isinstance(self.state, Starting):
+            self.state.panes.page_chat(event.pages)
+
+    @on(Prompt.Changed)
+    def _bring_questions_back(self) -> None:
+        if not self.prompt.text and not isinstance(self.state, Starting):
+            self.state.approvals.prompt_emptied()
+
     @on(Prompt.Submitted)
     async def _submit(self, event: Prompt.Submitted) -> None:
-        self._clear_say()
-        call = parse_slash(event.text)
-        if call is not None:
-            await self._run_slash(call)
+        self.say_line.clear()
+        state = self.state
+        if isinstance(state, Starting) and event.text.startswith(("/", "quit")):
+            state.typed.append(event)
+        elif not isinstance(state, Starting) and state.commands.is_command(event.text):
+            await state.commands.run_text(event.text)
         else:
-            self._sending.send(event)
+            self.sending.send(event)
 
-    def send_unsent(self) -> None:
-        """Send what was typed before there was a session."""
-        self._sending.send_unsent()
+    async def action_run_command(self, command_id: str) -> None:
+        """Run a command at its key."""
+        await self.ready.commands.run(command_id)
 
-    async def _run_slash(self, call: SlashCall) -> None:
-        if call.command is None:
-            await self.call("prompts.run", f"{call.name} {call.argument}".rstrip())
-            return
-        match call.command.id, call.argument:
-            case "mode.choose", str(mode) if mode:
-                self.set_mode(mode)
-            case "undo.last", str(count):
-                self.undo(count)
-            case "undo.again", str(count):
-                self.redo(count)
-            case "session.rename", str(title) if title:
-                self._rename(title)
-            case "app.theme", str(theme) if theme:
-                self.app.post_message(ThemeWanted(theme))
-            case _ if call.command.id in self.handlers:
-                await self.call(call.command.id, call.argument)
-            case _:
-                await self.run_action(call.command.action)
-
-    async def call(self, command_id: str, argument: str = "") -> None:
-        """Run a command that one of the parts in `handlers` answers; `argument` is what followed a slash command."""
-        found = self.handlers[command_id](argument)
-        if found is not None:
-            await found
-
-    async def action_call(self, command_id: str) -> None:
-        """Run such a command at its key."""
-        await self.call(command_id)
+    def interrupt(self) -> bool:
+        """Stop the running turn of the session on screen; False where none runs."""
+        if self.active is None or not self.active.session.is_running:
+            return False
+        self.active.session.interrupt()
+        self.say(STOPPING)
+        return True
 
     async def action_close_or_stop(self) -> None:
         """Close the completions, a side pane or a line of words; else interrupt; else come back to the prompt."""
-        active = self.desk.active
         if self.prompt.close_completions():
             return
         if self.pane != "chat" and self.has_tabs:
             self.go_to(self.pane)
-        elif self.agent_part is not None and await self.agent_part.leave():
+        elif not isinstance(self.state, Starting) and await self.state.agents.leave():
             return
-        elif active is not None and active.session.is_running and self.prompt.has_focus:
-            self._stop_or_ask(active)
+        elif self.active is not None and self.active.session.is_running and self.prompt.has_focus:
+            self._stop_or_ask(self.active)
         else:
-            self._clear_say()
+            self.say_line.clear()
             self.prompt.focus()
 
     def _stop_or_ask(self, active: SessionView) -> None:
         """Interrupt; if that may not be what the user meant, only on the second escape."""
         is_doubtful = bool(active.facts.approvals or active.facts.proposal) or getattr(self.app, "is_stop_hasty", False)
         if self._stop.take(monotonic()) or not is_doubtful:
-            self.interrupt()
+            _ = self.interrupt()
         else:
             self.say(STOP_AGAIN, "warning")
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar, Unpack
+from typing import ClassVar, Literal, Unpack
 
 from textual import events
 from textual.content import Content
 from textual.geometry import Size
 from textual.style import Style
+from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
-from lmtui.tui.commands import Command, command, first_key, hint_text
+from lmtui.commands.command import Command
+from lmtui.core.sanitize import sanitize
+from lmtui.tui.key_bindings import first_key
 from lmtui.tui.lines.frames import WidgetOptions
+from lmtui.tui.timing import call_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,30 +55,6 @@ def _width(parts: Sequence[Part], gap: str) -> int:
 def _drop_last(parts: list[Part], rank: int) -> None:
     index = max(i for i, part in enumerate(parts) if part.rank == rank)
     del parts[index]
-
-
-IN_THE_PROMPT = ("prompt.send", "prompt.newline", "session.list", "mode.choose", "app.stop")
-IN_A_PANE = {
-    "files": ("lines.select", "files.filter", "files.mark", "files.edit", "files.hidden"),
-    "chat": ("lines.select", "chat.find_here", "lines.copy", "chat.copy_code", "copying.start"),
-    "plan": ("lines.select", "lines.copy"),
-    "log": ("lines.select", "log.filter", "lines.copy"),
-}
-
-
-ASKED = ("keys answer the question", "/ and other words go to the prompt")
-
-
-def hint_parts(pane: str, *, has_mouse: bool, is_asked: bool = False) -> tuple[list[Part], list[Part]]:
-    """Return the line's parts; `pane` is the one that has the focus, empty for the prompt; `is_asked`: a question has it."""
-    if is_asked:
-        return [Part(ASKED[0], "$accent", 0), Part(ASKED[1], "$text-muted", 1)], []
-    ids = IN_A_PANE.get(pane, IN_THE_PROMPT)
-    left = [Part(f"keys go to {pane}", "$accent", 0)] if pane else []
-    left += [Part(hint_text([command(each)]), "$text-muted", rank) for rank, each in enumerate(ids, 1 if pane else 0)]
-    left += [Part(f"{first_key(command(f'pane.{pane}'))} prompt", "$text-muted", 1)] if pane else []
-    mouse = "" if has_mouse else f"mouse off  {first_key(command('app.mouse'))} on"
-    return left, [Part(mouse, "$warning", 1)] if mouse else []
 
 
 GAP = "   "
@@ -185,3 +165,43 @@ class Spinner(Static):
         sign = self.SIGNS[int(now.timestamp() * self.TURNS_PER_S) % len(self.SIGNS)] if is_running else " "
         if self.content != sign:
             self.update(sign, layout=False)
+
+
+Tone = Literal["info", "warning", "error"]
+SAY_S = 8.0
+TONE_STYLES: dict[Tone, str] = {"info": "$text-muted", "warning": "$warning", "error": "$error"}
+
+
+class SayLine(Static):
+    """Shows one text at a time; errors that come together are kept together."""
+
+    def __init__(self) -> None:
+        super().__init__("", id="say", markup=False)
+        self.say_s = SAY_S
+        self.said = ""
+        self._is_error = False
+        self._timer: Timer | None = None
+
+    def say(self, text: str, tone: Tone = "info") -> None:
+        """Show a text."""
+        if tone == "error" and self._is_error:
+            text = self.said if text in self.said else f"{self.said}\n{text}"
+        self.clear()
+        self.said, self._is_error = text, tone == "error"
+        self.display = bool(text)
+        self.update(Content.styled(sanitize(text), TONE_STYLES[tone]))
+        if text and tone != "error":
+            self._timer = call_after(self, self.say_s, self.clear)
+
+    def clear(self) -> None:
+        """Show nothing."""
+        self.display = False
+        self.said, self._is_error = "", False
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+
+    def clear_error(self) -> None:
+        """Put an error away that is repaired."""
+        if self._is_error:
+            self.clear()

@@ -62,13 +62,13 @@ class Panes(Columns):
         await self.plan_pane.mount(self.plan)
         await self.log_pane.mount(self._log_title)
 
-    def show_session(self, feed: SessionView) -> None:
+    def show_session(self, view: SessionView) -> None:
         """Bring a session's own panes to the front, made if they are not there, and the shared ones in line with it."""
-        session_id = feed.session.id
+        session_id = view.session.id
         if session_id not in self._by_session:
             panes = SessionPanes(Transcript(classes="transcript"), ToolLog(classes="log"))
             self._by_session[session_id] = panes
-            feed.panels = (panes.root, panes.log)
+            view.panels = (panes.root, panes.log)
             _ = self.chat_pane.mount(panes.root)
             _ = self.log_pane.mount(panes.log)
         self.current = self._by_session[session_id]
@@ -77,8 +77,8 @@ class Panes(Columns):
             shown.root.display = each == session_id and shown.agent is None
             if shown.agent is not None:
                 shown.agent.display = each == session_id
-        self.plan.show(feed.facts)
-        self.files.show_changes(feed.facts.changed_files)
+        self.plan.show(view.facts)
+        self.files.show_changes(view.facts.work.changed_files)
 
     def mark_focus(self, focused: str) -> None:
         """Let the title of the pane in focus are out."""

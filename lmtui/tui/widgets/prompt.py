@@ -17,8 +17,8 @@ from textual.strip import Strip
 from textual.timer import Timer
 from textual.widgets import Static, TextArea
 
+from lmtui.commands.command import Scope
 from lmtui.core.messages import Image
-from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.completing import (
     PROMPT_FILES,
     Completing,
@@ -30,6 +30,7 @@ from lmtui.tui.completing import (
     value_offers,
     wanted_at,
 )
+from lmtui.tui.key_bindings import PROMPT, bindings_of
 from lmtui.tui.prompt_store import Folds, SentHistory, Typed, is_large
 from lmtui.tui.timing import PasteDetector, call_after
 from lmtui.tui.wording import shorten_middle
@@ -183,7 +184,7 @@ def _line(offer: Offer, cells: int, width: int, *, is_marked: bool) -> Content:
 class Prompt(TokenArea):
     """A text area that sends on Enter; Up on the first line and Down on the last walk through what was sent before."""
 
-    BINDINGS = bindings(Scope.PROMPT)
+    BINDINGS = bindings_of(each for each in PROMPT if each.scope is Scope.PROMPT)
     DEFAULT_CSS = """
     Prompt {
         height: auto; min-height: 1; max-height: 8; width: 1fr; padding: 0; border: none;
@@ -346,10 +347,12 @@ class Prompt(TokenArea):
             wanted = CompletionRequest(CompletionKind.PAST, text)
             self.offer(wanted, past_offers(self.history_texts.search(text)))
             return
-        wanted_now = wanted_at(text, *self.cursor_location)
+        wanted_now = wanted_at(text, *self.cursor_location, self.completing.commands)
         match wanted_now:
             case CompletionRequest(kind=CompletionKind.NAME, query=query):
-                self.offer(wanted_now, name_offers(query, self.completing.values.get(PROMPT_FILES, ())))
+                self.offer(
+                    wanted_now, name_offers(query, self.completing.commands, self.completing.values.get(PROMPT_FILES, ()))
+                )
             case CompletionRequest(kind=CompletionKind.VALUE, query=query, source=source):
                 self.offer(wanted_now, value_offers(query, self.completing.values.get(source, ())))
             case CompletionRequest():

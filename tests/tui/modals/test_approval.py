@@ -224,7 +224,7 @@ async def test_quitting_over_an_approval_asks_and_no_goes_back_to_it() -> None:
         await ask(driver)
         await driver.press("ctrl+q")
         await driver.until_screen("Confirm")
-        assert "Leave while an agent works?" in driver.text()
+        assert "Quit while an agent is working?" in driver.text()
         await driver.press("n")
         await driver.until_screen("Approval")
         assert not driver.host.is_closed

@@ -101,7 +101,9 @@ async def test_another_session_is_not_asked_about_the_plan_of_this_one() -> None
         await driver.until_screen("PlanQuestion")
         await driver.press("escape")
         await driver.press("f4")
-        await driver.until(lambda: driver.app.desk.active is not None and driver.app.desk.active.facts.proposal is None)
+        await driver.until(
+            lambda: driver.app.workbench.active is not None and driver.app.workbench.active.facts.proposal is None
+        )
         assert type(driver.app.screen).__name__ == "Workbench"
 
 
@@ -156,7 +158,7 @@ else touch {counter}; sed -i 's/after: 1$/after: 9/' "$1"; fi"""
         await driver.until(lambda: "after names '9', which is not a step" in driver.text())
         assert driver.host.session.plans.answers == []
         await driver.press("e")
-        await driver.until(lambda: "nothing is changed before you approve" in driver.text())
+        await driver.until(lambda: "nothing changes until you approve" in driver.text())
         second = (tmp_path / "second").read_text()
         assert second.startswith("# line ")
         assert "after: 9" in second
@@ -200,4 +202,4 @@ async def test_a_sentence_over_a_plan_goes_to_the_prompt_and_answers_nothing(wor
         await driver.until(lambda: driver.app.workbench.prompt.text == words)
         assert driver.host.session.plans.answers == []
         assert driver.app.screen is driver.app.workbench
-        assert "the plan waits" in driver.text()
+        assert "plan left pending" in driver.text()

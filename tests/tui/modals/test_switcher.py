@@ -41,8 +41,8 @@ async def test_a_session_is_opened_by_enter() -> None:
         await driver.press("down", "enter")
         await driver.until(lambda: "20260314_120000_bbbbbb" in driver.host.opened)
         await driver.settle()
-        assert driver.app.desk.active is not None
-        assert driver.app.desk.active.facts.title == "rename pass"
+        assert driver.app.workbench.active is not None
+        assert driver.app.workbench.active.facts.title == "rename pass"
 
 
 async def test_search_looks_in_everything_through_the_host() -> None:
@@ -75,12 +75,12 @@ async def test_deleting_asks_first_and_then_the_session_is_gone() -> None:
 async def test_deleting_the_session_on_screen_gives_way_to_a_new_one() -> None:
     async with running(host_with_sessions()) as driver:
         first = driver.host.session
-        await driver.app.workbench.delete_session(first.id)
+        await driver.app.workbench.ready.session_controller.delete(first.id)
         await driver.settle()
         assert driver.host.deleted == [first.id]
-        assert driver.app.desk.active is not None
-        assert driver.app.desk.active.session.id != first.id
-        assert list(driver.app.desk.feeds) == [driver.app.desk.active.session.id]
+        assert driver.app.workbench.active is not None
+        assert driver.app.workbench.active.session.id != first.id
+        assert list(driver.app.sessions.views) == [driver.app.workbench.active.session.id]
 
 
 async def test_a_session_on_disk_is_renamed() -> None:

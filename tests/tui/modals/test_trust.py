@@ -31,7 +31,7 @@ async def test_a_folder_that_brings_something_asks_before_a_session_opens() -> N
         assert driver.host.opened == {}
         assert "url = http://10.0.0.7:8080/v1" in driver.text()
         await driver.press("t")
-        await driver.until(lambda: driver.app.desk.active is not None)
+        await driver.until(lambda: driver.app.workbench.active is not None)
         assert driver.host.trust.is_trusted is True
 
 
@@ -40,7 +40,7 @@ async def test_without_a_yes_nothing_is_trusted_and_the_app_goes_on(key: str, an
     async with running(bringing(*TRUST_ITEMS), is_ready=False) as driver:
         await at_question(driver)
         await driver.press(key)
-        await driver.until(lambda: driver.app.desk.active is not None)
+        await driver.until(lambda: driver.app.workbench.active is not None)
         assert driver.host.trust.is_trusted is answer
 
 
@@ -168,7 +168,7 @@ async def test_a_question_that_another_lmtui_was_answered_goes_away(answer: bool
         await driver.until(lambda: driver.host.trust.looks > looks + 1)
         assert threading.get_ident() not in driver.host.trust.threads, "the folder is read on the event loop"
         driver.host.trust.elsewhere = answer
-        await driver.until(lambda: driver.app.desk.active is not None)
+        await driver.until(lambda: driver.app.workbench.active is not None)
         assert driver.host.trust.is_trusted is None
         assert [("is trusted" in each.message) for each in driver.app._notifications] == [answer]
 

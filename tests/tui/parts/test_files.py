@@ -141,7 +141,7 @@ async def test_a_file_opens_at_a_line_for_whoever_names_one() -> None:
     host = FakeHost()
     host.files.contents["long.txt"] = "\n".join(f"line {number}" for number in range(1, 1000)).encode()
     async with running(host) as driver:
-        part = driver.app.workbench.files_part
+        part = driver.app.workbench.ready.files
         assert part is not None
         part.open_file("long.txt", 500)
         await driver.until_screen("Viewer")

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from lmtui.commands.extension_commands import split_schedule
 from lmtui.core.errors import JobsError
 from lmtui.core.jobs import NewJob
-from lmtui.tui.controllers.job_controller import split_schedule
 from tests.tui.driving import running
 from tests.tui.fakes import START, FakeHost
 from tests.tui.scenes_jobs import some_jobs
@@ -109,4 +109,6 @@ async def test_the_session_of_a_run_is_opened() -> None:
         await driver.until(lambda: "Nightly" in driver.text())
         await driver.press("home", "enter")
         await driver.until(lambda: "20260314_140000_0c0c0c" in driver.host.opened)
-        await driver.until(lambda: driver.app.desk.active is not None and driver.app.desk.active.session.id.endswith("0c0c0c"))
+        await driver.until(
+            lambda: driver.app.workbench.active is not None and driver.app.workbench.active.session.id.endswith("0c0c0c")
+        )

@@ -153,7 +153,7 @@ async def test_the_usual_layout_comes_back() -> None:
     save_layout(paths.state_dir(), PaneLayout(("files", "log"), 60, 60, 80))
     async with running() as driver:
         assert width(driver, "files") == 0
-        await driver.app.workbench.call("layout.reset")
+        await driver.app.workbench.action_run_command("layout.reset")
         await driver.settle()
         assert width(driver, "files") == 28
         assert kept() == PaneLayout()

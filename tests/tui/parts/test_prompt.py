@@ -204,9 +204,9 @@ async def test_each_session_keeps_its_own_draft() -> None:
         await driver.press("f4")
         await driver.until(lambda: len(driver.host.opened) == 2 and prompt_text(driver) == "")
         await driver.press(*"second")
-        feeds = driver.app.desk.feeds
-        assert driver.app.desk.router is not None
-        driver.app.desk.router.show(feeds[first])
+        feeds = driver.app.sessions.views
+        assert driver.app.sessions.router is not None
+        driver.app.sessions.router.show(feeds[first])
         await driver.until(lambda: prompt_text(driver) == "for the first")
 
 
@@ -217,7 +217,7 @@ async def test_a_draft_that_is_read_late_does_not_come_to_the_session_shown_by_t
         await driver.press("f4")
         await driver.until(lambda: len(driver.host.opened) == 2 and prompt_text(driver) == "")
         await driver.press(*"second")
-        part = driver.app.workbench.prompt_part
+        part = driver.app.workbench.ready.prompts
         assert part is not None
         await asyncio.gather(part.show(first), part.show(driver.host.session.id))
         assert prompt_text(driver) == "second"

@@ -18,13 +18,13 @@ DOCS, RENAME, EMPTY = "20260314_110000_aaaaaa", "20260314_120000_bbbbbb", "20260
 
 
 def active_id(driver: Driver) -> str:
-    assert driver.app.desk.active is not None
-    return driver.app.desk.active.session.id
+    assert driver.app.workbench.active is not None
+    return driver.app.workbench.active.session.id
 
 
 async def open_both(driver: Driver) -> None:
     for session_id in (DOCS, RENAME):
-        await driver.app.workbench.open_session(session_id)
+        await driver.app.workbench.ready.session_controller.open(session_id)
         await driver.settle()
 
 
@@ -56,13 +56,13 @@ async def test_what_was_open_is_open_again_and_read_when_it_is_shown() -> None:
     async with running(host_with_sessions()) as driver:
         assert active_id(driver) == DOCS
         assert list(driver.host.opened) == [DOCS]
-        assert list(driver.app.desk.parked) == [RENAME]
-        assert driver.app.desk.marks == {RENAME}
+        assert list(driver.app.sessions.parked) == [RENAME]
+        assert driver.app.sessions.marks == {RENAME}
         await driver.press("alt+right")
         await driver.until(lambda: RENAME in driver.host.opened)
         await driver.settle()
         assert active_id(driver) == RENAME
-        assert not driver.app.desk.parked
+        assert not driver.app.sessions.parked
 
 
 @pytest.mark.parametrize("options", [StartOptions(task="do it"), StartOptions(session_id=EMPTY)])
@@ -72,7 +72,7 @@ async def test_a_task_begins_afresh_and_a_session_that_is_named_is_opened(option
         await kept(driver)
     async with running(host_with_sessions(), options=options) as driver:
         assert active_id(driver) not in (DOCS, RENAME)
-        assert set(driver.app.desk.parked) == {DOCS, RENAME}
+        assert set(driver.app.sessions.parked) == {DOCS, RENAME}
 
 
 async def test_sessions_that_are_gone_or_held_elsewhere_are_passed_over_and_said() -> None:
@@ -118,7 +118,7 @@ async def test_the_switcher_forks_marks_exports_and_closes() -> None:
         await driver.until_screen("Switcher")
         await driver.until(lambda: "docs" in driver.text())
         await driver.press("m")
-        assert driver.app.desk.marks == {RENAME}
+        assert driver.app.sessions.marks == {RENAME}
         assert "★ rename pass" in driver.text()
         await driver.press("x")
         await driver.until_screen("Picker")
@@ -129,7 +129,7 @@ async def test_the_switcher_forks_marks_exports_and_closes() -> None:
         await driver.until(lambda: "rename pass (fork)" in driver.text())
         await driver.press("home")
         await driver.press("c")
-        await driver.until(lambda: len(driver.app.desk.feeds) == 2)
+        await driver.until(lambda: len(driver.app.sessions.views) == 2)
         assert "docs" in driver.text()
 
 
@@ -140,7 +140,7 @@ async def test_closing_the_session_on_screen_shows_another_that_is_open() -> Non
         await driver.type("/close")
         await driver.until(lambda: active_id(driver) == DOCS)
         assert driver.host.opened[RENAME].is_closed
-        assert driver.app.desk.order == [DOCS, first]
+        assert driver.app.sessions.order == [DOCS, first]
 
 
 async def test_the_grid_shows_all_open_sessions_and_answers_what_one_waits_for() -> None:
@@ -210,7 +210,7 @@ async def test_the_grid_mixes_no_words_of_agents_that_write_at_once() -> None:
 
 async def test_what_an_agent_does_when_its_conversation_is_opened_stands_there_once() -> None:
     async with running() as driver:
-        part = driver.app.workbench.agent_part
+        part = driver.app.workbench.ready.agents
         assert part is not None
         driver.host.session.emit(AgentStarted(agent="tester", title="write tests"))
         driver.host.session.emit(MessageAdded(agent="tester", role=Role.USER, text="Please write tests."))

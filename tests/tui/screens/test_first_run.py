@@ -26,7 +26,7 @@ async def test_servers_are_listed_and_enter_takes_the_marked_one() -> None:
         await driver.until(lambda: "qwen2.5-coder-7b-instruct" in driver.text())
         assert "loaded, window 8,192, tools" in driver.text()
         await driver.press("down", "enter")
-        await driver.until(lambda: driver.app.desk.active is not None)
+        await driver.until(lambda: driver.app.workbench.active is not None)
         assert driver.host.used == ("http://127.0.0.1:11434/v1", "qwen2.5-coder:7b")
 
 
@@ -37,7 +37,7 @@ async def test_another_address_is_typed() -> None:
         await at_first_run(driver)
         await driver.until(lambda: "No model server answers" in driver.text())
         await driver.press("enter", *"http://box:8080", "enter")
-        await driver.until(lambda: driver.app.desk.active is not None)
+        await driver.until(lambda: driver.app.workbench.active is not None)
         assert host.used == ("http://box:8080", "")
 
 
@@ -49,7 +49,7 @@ async def test_an_address_that_fails_is_said_and_asked_again() -> None:
         await at_first_run(driver)
         await driver.press("enter", *"http://box", "enter")
         await driver.until(lambda: "nothing answers at http://box" in driver.text())
-        assert driver.app.desk.active is None
+        assert driver.app.workbench.active is None
 
 
 async def test_the_demo_starts_without_a_model() -> None:
@@ -58,7 +58,7 @@ async def test_the_demo_starts_without_a_model() -> None:
     async with running(host, is_ready=False) as driver:
         await at_first_run(driver)
         await driver.press("down", "enter")
-        await driver.until(lambda: driver.app.desk.active is not None)
+        await driver.until(lambda: driver.app.workbench.active is not None)
         assert host.is_demo
         await driver.press("enter")
         assert host.session.submitted == ["Show me what you can do."]
@@ -74,7 +74,7 @@ async def test_what_was_typed_in_the_demo_stays_out_of_the_folder_one_came_from(
         await at_first_run(driver)
         await driver.until(lambda: "LM Studio" in driver.text())
         await driver.press("end", "enter")
-        await driver.until(lambda: driver.app.desk.active is not None)
+        await driver.until(lambda: driver.app.workbench.active is not None)
         await driver.type("said in the demo")
         driver.app.workbench.prompt.replace_text("a draft in the demo")
         driver.host.session.end_turn()
@@ -93,7 +93,7 @@ async def test_what_was_typed_before_is_sent_after_the_choice() -> None:
         await at_first_run(driver)
         await driver.until(lambda: "LM Studio" in driver.text())
         await driver.press("enter")
-        await driver.until(lambda: driver.app.desk.active is not None)
+        await driver.until(lambda: driver.app.workbench.active is not None)
         await driver.settle()
         assert host.session.submitted == ["hello"]
 
@@ -112,10 +112,10 @@ async def test_a_kept_server_that_does_not_answer_is_asked_about_at_the_start() 
     async with running(host, is_ready=False) as driver:
         await at_first_run(driver)
         assert "No answer from http://127.0.0.1:9999/v1" in driver.text()
-        assert driver.app.desk.active is None
+        assert driver.app.workbench.active is None
         await driver.until(lambda: "LM Studio" in driver.text())
         await driver.press("enter")
-        await driver.until(lambda: driver.app.desk.active is not None)
+        await driver.until(lambda: driver.app.workbench.active is not None)
         assert host.used is not None
 
 
@@ -126,5 +126,5 @@ async def test_a_kept_server_that_is_being_started_can_be_gone_on_with() -> None
         await at_first_run(driver)
         await driver.until(lambda: "continue with http://127.0.0.1:9999/v1" in driver.text())
         await driver.press("enter")
-        await driver.until(lambda: driver.app.desk.active is not None)
+        await driver.until(lambda: driver.app.workbench.active is not None)
         assert host.used is None

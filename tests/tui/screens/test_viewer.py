@@ -8,7 +8,7 @@ LINES = [f"line {number}" + (" needle" if number % 100 == 50 else "") for number
 
 
 async def viewing(driver: Driver, name: str = "long.txt") -> FileView:
-    part = driver.app.workbench.files_part
+    part = driver.app.workbench.ready.files
     assert part is not None
     part.open_file(name)
     await driver.until_screen("Viewer")
@@ -80,7 +80,7 @@ async def test_a_file_that_is_larger_than_what_is_read_says_so() -> None:
 
 async def test_a_file_that_cannot_be_read_says_why() -> None:
     async with running(host()) as driver:
-        part = driver.app.workbench.files_part
+        part = driver.app.workbench.ready.files
         assert part is not None
         part.open_file("gone.txt")
         await driver.until_screen("Viewer")

@@ -1,0 +1,283 @@
+"""What a command is, what it works on, and what it gives back.  A front end renders the result; nothing here knows which."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeAlias
+
+from lmtui.core.errors import UsageError
+from lmtui.core.prompt_text import slash_call
+
+if TYPE_CHECKING:
+    from lmtui.core.sessions import Restoration, Session, SessionHost
+
+
+class Scope(StrEnum):
+    """Where a command applies."""
+
+    APP = "everywhere"
+    WORKBENCH = "workbench"
+    PROMPT = "prompt"
+    MOVING = "moving in a pane"
+    LINES = "in a pane"
+    FILES = "files"
+    CHAT = "conversation"
+    FINDING = "search in the conversation"
+    SEARCHING = "search line"
+    ASKING = "filter and search line"
+    COPYING = "copy mode"
+    APPROVAL = "approval"
+    HUNKS = "approval of a change"
+    GRANT = "what always means"
+    EDIT = "changing a command"
+    BATCH = "several approvals"
+    PLAN = "a plan that is proposed"
+    PLAN_GRANTS = "what a plan may do"
+    RULES = "rules"
+    CONTEXT = "what fills the window"
+    CACHE = "how prompts were read"
+    CHANGES = "changes"
+    RESTORE = "undo, redo, rewind"
+    TRUST = "trust"
+    TRUSTED = "what is trusted"
+    SETTINGS = "settings"
+    READING = "explanations"
+    PICKER = "lists"
+    CONFIRM = "questions"
+    SWITCHER = "sessions"
+    MODELS = "models"
+    JOBS = "jobs"
+    MCP = "MCP servers"
+    SKILLS = "skills"
+    GRID = "sessions side by side"
+    LOG = "tool log"
+    FIRST_RUN = "first run"
+    HELP = "help"
+    VIEWER = "file and difference"
+
+
+_ANSWERS = frozenset(
+    {Scope.APPROVAL, Scope.HUNKS, Scope.BATCH, Scope.PLAN, Scope.PLAN_GRANTS, Scope.RESTORE, Scope.TRUST}
+)  # what a question asks; its dialog has one action for all of them
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Lines for the user; those that have a title fill a page of the full screen, the others are a notice."""
+
+    lines: tuple[str, ...]
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenView:
+    """A dialog or a pane of the full screen; `text` returns what it shows in lines, for a front end that has no such view.
+
+    `instead` is what to use where neither can be shown.
+    """
+
+    name: str
+    argument: str = ""
+    text: Callable[[], Awaitable[Iterable[str]]] | None = None
+    instead: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Something that starts work in the session."""
+
+    start: Callable[[Session], None]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSession:
+    """Another session to bring to the front; a new one without an id."""
+
+    session_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A question that is answered with a line of text; `start` is there to be changed."""
+
+    question: str
+    then: Callable[[str], Awaitable[Result]]
+    start: str = ""
+    placeholder: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Choose:
+    """A choice of one value; each has a note."""
+
+    title: str
+    choices: Mapping[str, str]
+    then: Callable[[str], Awaitable[Result]]
+    chosen: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmRestore:
+    """A change of files to be shown, and applied after a yes; `what` names it."""
+
+    plan: Callable[[], Awaitable[Restoration]]
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """The end of the program."""
+
+
+Result: TypeAlias = Output | OpenView | Begin | OpenSession | Ask | Choose | ConfirmRestore | Leave | None
+Handler: TypeAlias = "Callable[[CommandContext, str], Awaitable[Result]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One thing that can be done.
+
+    `id` is what a keymap rebinds.  `slash` are the names after `/`, `argument` is what may follow them and `values` names what
+    that is completed from (modes, themes, models …).  A command without a `handler` opens the view of its id, which only the
+    full screen has.  `instead` says what to use without a screen; a command that has none runs there too.
+
+    `keys` are Textual key names and `hint` is the word next to the key in a footer.  `runs` names an action of the widget in
+    focus.  A command that `is_fixed` keeps its keys whatever a keymap says; one that `is_first` wins over the widget that has
+    the focus.
+    """
+
+    id: str
+    scope: Scope
+    title: str
+    help: str
+    keys: tuple[str, ...] = ()
+    hint: str = ""
+    slash: tuple[str, ...] = ()
+    argument: str = ""
+    is_fixed: bool = False
+    is_first: bool = False
+    runs: str = ""
+    values: str = ""
+    handler: Handler | None = None
+    instead: str = ""
+
+    @property
+    def action(self) -> str:
+        """Return Textual's name of the action."""
+        if self.runs:
+            return self.runs
+        if self.scope in _ANSWERS:
+            return f"answer('{self.id}')"
+        match self.scope:
+            case Scope.WORKBENCH:
+                return f"run_command('{self.id}')"
+            case Scope.APP:
+                return self.id
+            case _:
+                return self.id.replace(".", "_")
+
+    @property
+    def key_text(self) -> str:
+        """Return the keys as a person reads them."""
+        return " ".join(KEY_NAMES.get(key, key) for key in self.bound_keys)
+
+    @property
+    def bound_keys(self) -> tuple[str, ...]:
+        """Return the keys in force: the user's own, else those of the table."""
+        return _OWN_KEYS.get(self.id, self.keys)
+
+
+@dataclass(slots=True)
+class CommandContext:
+    """What a command works on.  `listed` are the ids of the sessions that were listed last, by which a number means one."""
+
+    host: SessionHost
+    active: Session | None
+    commands: CommandTable
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    listed: list[str] = field(default_factory=list)
+
+    @property
+    def session(self) -> Session:
+        """Return the session in front.
+
+        Raises:
+            UsageError: there is none yet.
+        """
+        if self.active is None:
+            raise UsageError("no session yet")
+        return self.active
+
+
+@dataclass(frozen=True, slots=True)
+class SlashCall:
+    """A slash command as typed: `command` is None where none has this name."""
+
+    name: str
+    argument: str
+    command: Command | None
+
+
+class CommandTable:
+    """Commands by id and by name."""
+
+    def __init__(self, commands: Sequence[Command]) -> None:
+        self.commands = tuple(commands)
+        self._by_id = {each.id: each for each in self.commands}
+        self._by_name = {name: each for each in self.commands for name in each.slash}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return every name that can be typed after a slash."""
+        return tuple(self._by_name)
+
+    def by_id(self, command_id: str) -> Command:
+        """Return a command by its id."""
+        return self._by_id[command_id]
+
+    def parse(self, text: str) -> SlashCall | None:
+        """Read a slash command; None for what goes to the model (see `slash_call`)."""
+        call = ("quit", "") if text.strip() == "quit" else slash_call(text)
+        return SlashCall(*call, self._by_name.get(call[0].lower())) if call is not None else None
+
+    def complete(self, text: str) -> list[tuple[str, Command]]:
+        """Return the slash commands that begin with what is typed, each once; nothing once an argument follows."""
+        if not text.startswith("/") or " " in text or "\n" in text:
+            return []
+        found: dict[str, tuple[str, Command]] = {}
+        for name, each in self._by_name.items():
+            if name.startswith(text[1:].lower()):
+                found.setdefault(each.id, (name, each))
+        return list(found.values())
+
+
+KEY_NAMES = {
+    "question_mark": "?",
+    "slash": "/",
+    "full_stop": ".",
+    "colon": ":",
+    "right_square_bracket": "]",
+    "left_square_bracket": "[",
+    "right_curly_bracket": "}",
+    "left_curly_bracket": "{",
+    "escape": "esc",
+    "shift+tab": "shift-tab",
+    "dollar_sign": "$",
+    "pageup": "page up",
+    "pagedown": "page down",
+    "alt+full_stop": "alt+.",
+    "alt+comma": "alt+,",
+    "alt+equals_sign": "alt+=",
+    "alt+minus": "alt+-",
+    "ctrl+underscore": "ctrl+_",
+}
+_OWN_KEYS: dict[str, tuple[str, ...]] = {}
+
+
+def use_keys(keys: Mapping[str, tuple[str, ...]]) -> None:
+    """Show the user's own keys from now on, everywhere where keys are named."""
+    _OWN_KEYS.clear()
+    _OWN_KEYS.update(keys)

@@ -1,0 +1,173 @@
+"""Commands of sessions: list, open, name, and say where one is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from lmtui.commands.command import Ask, Choose, Command, CommandContext, OpenSession, OpenView, Output, Result, Scope
+from lmtui.core.errors import UsageError
+from lmtui.core.events import MessageAdded, SessionRenamed
+from lmtui.core.messages import Role
+from lmtui.core.permissions.rules import Mode
+from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.sessions import Session
+
+SCREEN = "`lmtui` (or `lmtui --plain`)"
+MAX_LISTED = 20
+MODE_NOTES: dict[str, str] = {
+    Mode.MANUAL: "asks before everything",
+    Mode.NORMAL: "reads freely, asks before changes and commands",
+    Mode.AUTO: "asks nothing; only the sandbox protects you",
+    Mode.PLAN: "reads and plans only",
+}
+
+
+async def list_sessions(context: CommandContext, words: str) -> OpenView:
+    """List the sessions, or those that contain some words, with numbers to resume them by."""
+
+    async def lines() -> Iterable[str]:
+        found = await asyncio.to_thread(context.host.archive.sessions, words, MAX_LISTED)
+        context.listed[:] = [each.id for each in found]
+        current = context.active.id if context.active is not None else ""
+        listed = [
+            f"{number}. {sanitize_line(each.title) or 'untitled'}: {each.state}, "
+            f"{pluralize(each.changed_files, 'file')} changed, id {each.id}{', this one' if each.id == current else ''}"
+            for number, each in enumerate(found, 1)
+        ]
+        return [*listed, "/resume NUMBER opens one" if found else "no sessions"]
+
+    return OpenView("session.list", words, lines)
+
+
+async def resume(context: CommandContext, which: str) -> Result:
+    """Open an earlier session by its number in the list or its id."""
+    if not which:
+        return await list_sessions(context, "")
+    is_listed = which.isdecimal() and 0 < int(which) <= len(context.listed)
+    return OpenSession(context.listed[int(which) - 1] if is_listed else which)
+
+
+async def new_session(_context: CommandContext, _: str) -> OpenSession:
+    """Start a new session."""
+    return OpenSession()
+
+
+async def show_id(context: CommandContext, _: str) -> Output:
+    """Show the session's id."""
+    return Output((f"session {context.session.id}",))
+
+
+async def rename(context: CommandContext, title: str) -> Result:
+    """Give the session a title, and ask for it where there is none."""
+    session = context.session
+
+    async def take(typed: str) -> Result:
+        if not typed:
+            return None
+        session.rename(typed)
+        return Output((f"title: {sanitize_line(typed)}",))
+
+    return await take(title) if title else Ask("Title of this session", take, title_of(session))
+
+
+def title_of(session: Session) -> str:
+    """Return the title that a session was given, else the first line that the user said."""
+    events = [envelope.event for envelope in session.history()]
+    titles = [event.title for event in events if isinstance(event, SessionRenamed)]
+    said = [event.text.strip() for event in events if isinstance(event, MessageAdded) and event.role is Role.USER]
+    return sanitize_line(titles[-1] if titles else "".join(said[:1]).partition("\n")[0])
+
+
+async def show_status(context: CommandContext, _: str) -> OpenView:
+    """Say where one is."""
+    session = context.session
+
+    async def lines() -> Iterable[str]:
+        tokens = sum(part.tokens for part in session.window_use.parts())
+        return (
+            f"session {session.id}",
+            f"folder {sanitize_line(str(context.host.workspace))}",
+            f"mode {session.mode.value}",
+            f"next request about {pluralize(tokens, 'token')}",
+        )
+
+    return OpenView("session.status", text=lines)
+
+
+async def choose_mode(context: CommandContext, name: str) -> Result:
+    """Change the permission mode, and ask for it where none is named."""
+    session = context.session
+
+    async def take(chosen: str) -> Result:
+        if chosen not in set(Mode):
+            raise UsageError(f"no mode {sanitize_line(chosen)!r}; there are {', '.join(Mode)}")
+        session.set_mode(Mode(chosen))
+        return None
+
+    return await take(name) if name else Choose("permission mode", MODE_NOTES, take, session.mode.value)
+
+
+SESSIONS: tuple[Command, ...] = (
+    Command(
+        "session.list", Scope.WORKBENCH, "Sessions", "List all sessions; open, search, rename, fork, export or delete one.",
+        ("f2",), "sessions", ("sessions",), "[text]", is_first=True, handler=list_sessions, instead="`lmtui sessions`",
+    ),
+    Command(
+        "session.resume", Scope.WORKBENCH, "Resume", "Open an earlier session.", slash=("resume",), argument="[id]",
+        handler=resume, instead='`lmtui resume ID "TEXT"`',
+    ),
+    Command(
+        "session.next_waiting", Scope.WORKBENCH, "Next waiting session", "Go to the next session that is waiting for you.",
+        ("f3",), "next waiting", is_first=True,
+    ),
+    Command(
+        "session.new", Scope.WORKBENCH, "New session", "Start a new session; earlier sessions stay in the list.", ("f4",), "",
+        ("new", "clear"), is_first=True, handler=new_session, instead=SCREEN,
+    ),
+    Command(
+        "session.id", Scope.WORKBENCH, "Session ID", "Show the ID of this session.", slash=("session",), handler=show_id,
+        instead="`lmtui sessions`",
+    ),
+    Command(
+        "session.rename", Scope.WORKBENCH, "Rename session", "Give this session a title.", slash=("rename",), argument="TITLE",
+        handler=rename, instead=SCREEN,
+    ),
+    Command(
+        "session.status", Scope.WORKBENCH, "Status", "Show the folder, model, sandbox, mode and context usage.",
+        slash=("status",), handler=show_status, instead=SCREEN,
+    ),
+    Command(
+        "mode.choose", Scope.WORKBENCH, "Permission mode", "Choose when to ask: manual, normal, auto or plan.", ("f5",), "mode",
+        ("mode",), "LEVEL", is_first=True, values="modes", handler=choose_mode, instead="the option --mode NAME",
+    ),
+)  # fmt: skip
+
+
+MORE_SESSIONS: tuple[Command, ...] = (
+    Command(
+        "session.grid", Scope.WORKBENCH, "Session grid", "Show all open sessions side by side.", ("alt+g",), "grid", ("grid",),
+        is_first=True,
+    ),
+    Command(
+        "session.next", Scope.WORKBENCH, "Next session", "Go to the next open session.", ("alt+right",), "", ("next",),
+        is_first=True,
+    ),
+    Command(
+        "session.previous", Scope.WORKBENCH, "Previous session", "Go to the previous open session.", ("alt+left",), "",
+        ("previous",), is_first=True,
+    ),
+    Command(
+        "session.mark", Scope.WORKBENCH, "Mark session", "Mark or unmark this session in lists.", ("alt+k",), "mark", ("mark",),
+        is_first=True,
+    ),
+    Command(
+        "session.fork", Scope.WORKBENCH, "Fork session",
+        "Continue in a copy of this session, up to the message under the cursor.", ("alt+f",), "fork", ("fork",), is_first=True,
+    ),
+    Command(
+        "session.export", Scope.WORKBENCH, "Export session", "Write this session to a file: md, html or jsonl.",
+        slash=("export",), argument="[md|html|jsonl]", instead="`lmtui export ID`",
+    ),
+    Command("session.close", Scope.WORKBENCH, "Close session", "Close this session; it stays in the list.", slash=("close",)),
+)  # fmt: skip

@@ -1,0 +1,261 @@
+"""Commands of the work in a session: plan, changes, model, window and budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from lmtui.commands.command import Begin, Command, CommandContext, ConfirmRestore, OpenView, Output, Result, Scope
+from lmtui.commands.session_commands import SCREEN
+from lmtui.core.errors import SandboxError, UsageError
+from lmtui.core.event_text import begin_deep, budget_words, calls_words, set_budget, set_calls
+from lmtui.core.events import PlanChanged
+from lmtui.core.permissions.rules import Mode
+from lmtui.core.plan import TodoStatus
+from lmtui.core.sanitize import pluralize, sanitize, sanitize_line, sanitize_path
+from lmtui.core.sessions import Changes
+from lmtui.core.task_state import done_words
+from lmtui.core.workspace import FileChange
+
+INDENT = "  "
+NO_CHANGES = "undo is not available here: no checkpoints can be made in this session"
+
+
+def quoted(text: str) -> list[str]:
+    """Return what somebody else wrote as lines: indented, so that it cannot pass for what lmtui says itself."""
+    return [f"{INDENT}{line}".rstrip() for line in sanitize(text).split("\n")]
+
+
+def plan_lines(changed: PlanChanged) -> Iterator[str]:
+    """Return where the plan and the todos are."""
+    for name, items in (("plan", changed.plan.steps), ("todos", changed.plan.todos)):
+        if items:
+            now = next((item.text for item in items if item.status is TodoStatus.IN_PROGRESS), "")
+            yield f"{name}: {done_words(items)}" + (f", now: {sanitize_line(now)}" if now else "")
+    task = changed.plan.task
+    if task is not None:
+        total = f" of {task.total_count:,}" if task.total_count else ""
+        left = f", {task.remaining_count:,} left" if task.remaining_count else ""
+        yield f"task: {task.processed_count:,}{total} processed{left}"
+
+
+async def show_plan(context: CommandContext, _: str, view: str = "pane.plan") -> OpenView:
+    """Show the plan and the todos."""
+    session = context.session
+
+    async def lines() -> Iterable[str]:
+        events = (envelope.event for envelope in reversed(session.history()))
+        changed = next((event for event in events if isinstance(event, PlanChanged)), None)
+        if changed is None:
+            return ("no plan and no to-dos yet",)
+        items = (*changed.plan.steps, *changed.plan.todos)
+        found = (f"{INDENT}{item.status.value.replace('_', ' ')}: {sanitize_line(item.text)}" for item in items)
+        return (*plan_lines(changed), *found)
+
+    return OpenView(view, text=lines)
+
+
+async def plan_first(context: CommandContext, task: str) -> Result:
+    """Plan a task in plan mode; without one, show the plan that waits for an answer, else the plan and the todos."""
+    if not task:
+        return await show_plan(context, "", "plan.ask")
+    if context.session.mode is not Mode.PLAN:
+        context.session.set_mode(Mode.PLAN)
+    return Begin(lambda session: session.submit(task))
+
+
+async def work_deep(context: CommandContext, words: str) -> Begin:
+    """Set a budget and plan a task, which is then carried out under it."""
+    task = begin_deep(context.session.budget, words)
+    context.session.set_mode(Mode.PLAN)
+    return Begin(lambda session: session.submit(task))
+
+
+def more_and_fewer(added: int, removed: int) -> str:
+    """Return how many lines were added and removed, as it is read aloud."""
+    return f"{pluralize(added, 'line')} more, {removed} fewer"
+
+
+def changes_text(changes: Sequence[FileChange]) -> str:
+    """Return files and what happened to each, in words."""
+    return "; ".join(
+        f"{sanitize_path(change.path)} {change.kind.value}, {more_and_fewer(change.added_lines, change.removed_lines)}"
+        for change in changes
+    )
+
+
+def _changes(context: CommandContext) -> Changes:
+    if context.session.changes is None:
+        raise SandboxError(NO_CHANGES)
+    return context.session.changes
+
+
+async def show_changes(context: CommandContext, path: str) -> OpenView:
+    """Show which files the session changed, or how it changed one."""
+
+    async def lines() -> Iterable[str]:
+        total = await _changes(context).total()
+        if not path:
+            return [changes_text([change]) for change in total] or ["no changes"]
+        found = [line for change in total if change.path == path for line in quoted(change.diff or "no text diff")]
+        return found or [f"this session did not change {sanitize_path(path)}", *(changes_text([change]) for change in total)]
+
+    return OpenView("changes.show", path, lines)
+
+
+def _count(typed: str) -> int:
+    count = int(typed[:9]) if typed.isascii() and typed.isdigit() else 0
+    if typed and not count:
+        raise UsageError(f"not a number of steps: {sanitize_line(typed)!r}")
+    return count or 1
+
+
+async def undo(context: CommandContext, typed: str) -> ConfirmRestore:
+    """Take back what the last steps did to files."""
+    count, changes = _count(typed), _changes(context)
+    return ConfirmRestore(lambda: changes.plan_undo(count), "the last step" if count == 1 else f"the last {count} steps")
+
+
+async def redo(context: CommandContext, typed: str) -> ConfirmRestore:
+    """Do again what was taken back last."""
+    count, changes = _count(typed), _changes(context)
+    what = "what was undone last" if count == 1 else f"the last {count} steps undone"
+    return ConfirmRestore(lambda: changes.plan_redo(count), what)
+
+
+async def choose_model(context: CommandContext, name: str) -> Result:
+    """Use another model in this session, or list the models of all servers."""
+
+    async def lines() -> Iterable[str]:
+        found: list[str] = []
+        for server in await context.host.servers.find():
+            found.append(f"{sanitize_line(server.kind)} at {sanitize_line(server.url)}:")
+            found += [f"{INDENT}{sanitize_line(model.name)}" for model in server.chat_models]
+        return [*found, "/model NAME switches to another model of the current server"]
+
+    if not name or context.active is None:
+        return OpenView("model.choose", text=lines)
+    context.session.set_model(name)
+    return None
+
+
+async def show_calls(context: CommandContext, form: str) -> Output:
+    """Say in which form the model calls tools, or set it."""
+    if form:
+        set_calls(context.session.calls, form)
+    return Output((calls_words(context.session.calls),))
+
+
+async def compact(_context: CommandContext, focus: str) -> Begin:
+    """Summarise the conversation to make room in the model's window."""
+    return Begin(lambda session: session.waiting.make_room(focus))
+
+
+async def show_budget(context: CommandContext, words: str) -> Output:
+    """Say what the session may spend, or set it."""
+    if words.strip():
+        set_budget(context.session.budget, words)
+    return Output((budget_words(context.session.budget),))
+
+
+PANES_AND_CHANGES: tuple[Command, ...] = (
+    Command("pane.files", Scope.WORKBENCH, "Files", "Go to the workspace files.", ("f6",), "files", ("files",), is_first=True),
+    Command(
+        "pane.plan", Scope.WORKBENCH, "Plan and to-dos", "Go to the plan and the to-dos.", ("f7",), "plan", ("todo", "todos"),
+        is_first=True, handler=show_plan, instead=SCREEN,
+    ),
+    Command(
+        "pane.log", Scope.WORKBENCH, "Tool log", "Go to the tool log.", ("f8",), "log", ("log",), is_first=True,
+        instead="`lmtui show --audit ID`",
+    ),
+    Command("pane.chat", Scope.WORKBENCH, "Chat", "Go to the conversation.", ("f9",), "chat", is_first=True),
+    Command(
+        "changes.show", Scope.WORKBENCH, "Changes", "Show what this session changed, file by file.", ("f10",), "changes",
+        ("changes",), "[file]", is_first=True, handler=show_changes, instead="`git diff`, or files_changed of --output json",
+    ),
+    Command(
+        "undo.last", Scope.WORKBENCH, "Undo", "Undo the file changes of the last steps; shows a preview first.", ("alt+u",),
+        "undo", ("undo",), "[n]", is_first=True, handler=undo, instead=SCREEN,
+    ),
+    Command(
+        "undo.again", Scope.WORKBENCH, "Redo", "Redo what was undone; shows a preview first.", ("alt+y",), "redo", ("redo",),
+        "[n]", is_first=True, handler=redo, instead=SCREEN,
+    ),
+    Command(
+        "undo.rewind", Scope.WORKBENCH, "Rewind", "Go back to before one of your messages, with or without the files.",
+        ("alt+r",), "rewind", ("rewind",), is_first=True,
+    ),
+    Command(
+        "rules.show", Scope.WORKBENCH, "Permission rules", "Show all rules and their sources; revoke a rule.", ("f12",),
+        "rules", ("rules", "permissions"), is_first=True, instead="the options --allow and --deny",
+    ),
+    Command(
+        "trust.show", Scope.WORKBENCH, "Workspace trust",
+        "Review what this folder wants to enable, and what you trust; revoke trust.", ("alt+t",), "trust", ("trust",),
+        is_first=True, instead="`lmtui config trust`",
+    ),
+)  # fmt: skip
+
+
+SCREEN_ONLY: tuple[Command, ...] = (
+    Command(
+        "layout.zoom", Scope.WORKBENCH, "Zoom", "Maximize the focused pane, or restore it.", ("alt+z",), "zoom", ("zoom",),
+        is_first=True,
+    ),
+    Command(
+        "settings.show", Scope.WORKBENCH, "Settings", "Show all settings with their sources, and change them.",
+        ("f11", "alt+o"), "settings", ("settings", "config"), is_first=True, instead="`lmtui config`",
+    ),
+    Command(
+        "perf.toggle", Scope.WORKBENCH, "Performance", "Show or hide frames, stalls and bytes written.", ("alt+p",), "",
+        ("perf",), is_first=True,
+    ),
+    Command(
+        "files.find", Scope.WORKBENCH, "Find file", "Find a workspace file by part of its path.", ("alt+l",), "find a file",
+        ("find-file",), "WORDS", is_first=True,
+    ),
+    Command(
+        "chat.find", Scope.WORKBENCH, "Search conversation", "Search this session, including folded parts.", ("ctrl+f",),
+        "search", ("search", "find"), "WORDS", is_first=True, instead='`lmtui sessions --search "WORDS"`',
+    ),
+)  # fmt: skip
+
+
+WINDOW: tuple[Command, ...] = (
+    Command(
+        "window.show", Scope.WORKBENCH, "Context", "Show what fills the context window; fold, leave out or pin parts.",
+        ("alt+w",), "context", ("context",), is_first=True,
+    ),
+    Command(
+        "cache.show", Scope.WORKBENCH, "Cache", "Show which parts of each prompt were cached, reread or new, and why.",
+        ("alt+a",), "", ("cache",), is_first=True,
+    ),
+    Command(
+        "room.make", Scope.WORKBENCH, "Compact", "Summarize the conversation now; optional text says what to keep.",
+        slash=("compact",), argument="[what to keep]", handler=compact, instead=SCREEN,
+    ),
+    Command(
+        "budget.show", Scope.WORKBENCH, "Budget", "Show or set the session budget, such as 3h 200 steps 1.5M tokens.",
+        slash=("budget",), argument="[budget or off]", handler=show_budget, instead='the option --budget "WORDS"',
+    ),
+    Command(
+        "deep.begin", Scope.WORKBENCH, "Deep work", "Plan a task, carry it out within a budget, and report at the end.",
+        slash=("deep",), argument="budget task", handler=work_deep, instead='`lmtui plan --approve --budget "WORDS" "TASK"`',
+    ),
+)  # fmt: skip
+
+
+PLAN_AND_MODEL: tuple[Command, ...] = (
+    Command(
+        "plan.ask", Scope.WORKBENCH, "Plan", "Plan a task in read-only mode; without a task, show the proposed plan.",
+        ("alt+d",), "plan", ("plan",), "[task]", is_first=True, handler=plan_first, instead='`lmtui plan "TASK"`',
+    ),
+    Command(
+        "model.choose", Scope.WORKBENCH, "Model", "List the models of all servers; switch this session to one, load or unload.",
+        ("alt+e",), "model", ("model", "models"), "[name]", is_first=True, values="models", handler=choose_model,
+        instead="the option --model NAME, or `lmtui models`",
+    ),
+    Command(
+        "calls.show", Scope.WORKBENCH, "Tool call format", "Show the format in which the model calls tools, or set it.",
+        slash=("calls",), argument="[form]", values="calls", handler=show_calls, instead="the setting call_form",
+    ),
+)  # fmt: skip

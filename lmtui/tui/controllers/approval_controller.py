@@ -1,0 +1,121 @@
+"""Brings approvals up: when one is asked for, when its session is shown, and when another screen was closed."""
+
+from __future__ import annotations
+
+from lmtui.core.sessions import Answer
+from lmtui.tui.commands import key_of
+from lmtui.tui.modals.approval import Batch, CommandEdit, GrantChoice, RequestQuestion, request_asked
+from lmtui.tui.modals.consent import question_of
+from lmtui.tui.modals.hunks import approval_of
+from lmtui.tui.modals.picker import AskText, Reading
+from lmtui.tui.modals.results import AllAnswered, Dismissed
+from lmtui.tui.router import SessionView
+from lmtui.tui.workbench_api import Handler, WorkbenchApi
+
+_OVER_AN_APPROVAL = (AskText, CommandEdit, GrantChoice, Reading)
+
+
+class ApprovalController:
+    """Shows one approval at a time, that of the session on screen first."""
+
+    def __init__(self, workbench: WorkbenchApi) -> None:
+        self._workbench = workbench
+        self._postponed: set[str] = set()
+        self._behind_text: set[str] = set()
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what answers each command."""
+        return {"session.next_waiting": lambda _: self._next_waiting()}
+
+    @property
+    def _shown(self) -> RequestQuestion | None:
+        found = map(request_asked, self._workbench.app.screen_stack)
+        return next((each for each in found if each is not None), None)
+
+    @property
+    def is_asked(self) -> bool:
+        """Tell whether an approval is up and has the keys."""
+        return self._shown is not None
+
+    def sync(self) -> None:
+        """Show the approval of the session on screen, bring the one that is up to date, or put away one that is answered."""
+        active = self._workbench.active
+        if not self._sync_shown() and len(self._workbench.app.screen_stack) == 1 and active is not None:
+            self._ask(active)
+
+    def ask(self, view: SessionView) -> None:
+        """Show the first approval of a session, whatever is open, also one that was left for later."""
+        self._postponed -= set(view.facts.approvals)
+        self._behind_text.clear()
+        if not self._sync_shown():
+            self._ask(view)
+
+    def prompt_emptied(self) -> None:
+        """Show the approvals again that made room for typing, once the text is sent or taken back."""
+        if self._behind_text:
+            self._postponed -= self._behind_text
+            self._behind_text.clear()
+            self._workbench.call_after_refresh(self.sync)
+
+    def _next_waiting(self) -> None:
+        """Go to the next session that waits, this one's own approval first."""
+        self._postponed.clear()
+        self._behind_text.clear()
+        router = self._workbench.sessions.router
+        waiting = router.waiting()
+        if not waiting:
+            self._workbench.say("no session is waiting for you")
+            return
+        if router.active not in waiting:
+            router.show(waiting[0])
+        self.sync()
+
+    def _is_typing(self) -> bool:
+        """Tell whether text is typed that an approval made room for: none takes the keys until it is gone."""
+        self._behind_text &= {each for view in self._workbench.sessions.views.values() for each in view.facts.approvals}
+        return bool(self._behind_text and self._workbench.typed_text)
+
+    def _ask(self, view: SessionView) -> None:
+        open_ids = [each for each in view.facts.approvals if each not in self._postponed]
+        if open_ids and not self._is_typing():
+            request = view.facts.approvals[open_ids[0]]
+            shown = approval_of(request, view.facts, now=self._workbench.now)
+            shown.letters.type_on, shown.letters.was_typing = self._workbench.type_on, bool(self._workbench.typed_text)
+            _ = self._workbench.app.push_screen(shown, lambda result: self._decide(view, request.approval_id, result))
+
+    def _sync_shown(self) -> bool:
+        """Keep an approval that is up in line with what is open; False where none is up."""
+        shown, top = self._shown, self._workbench.app.screen
+        if shown is None:
+            return False
+        if any(shown.request.approval_id in view.facts.approvals for view in self._workbench.sessions.views.values()):
+            shown.dialog.draw()
+        elif top is shown.dialog:
+            _ = shown.dialog.dismiss(None)
+        elif isinstance(top, _OVER_AN_APPROVAL) or question_of(top, Batch) is not None:
+            _ = top.dismiss(None)
+            self._workbench.call_after_refresh(self.sync)
+        return True
+
+    def _decide(self, view: SessionView, approval_id: str, result: Answer | AllAnswered | Dismissed | None) -> None:
+        key = key_of("session.next_waiting")
+        if result is not None and not isinstance(result, Dismissed):
+            self._workbench.panes.follow_chat()
+        match result:
+            case Dismissed.STOP:
+                view.session.interrupt()
+            case Dismissed.TYPING:
+                self._postponed.add(approval_id)
+                self._behind_text.add(approval_id)
+                self._workbench.say(f"the approval stays pending until you send or clear this text; {key} shows it now")
+            case Dismissed():
+                self._postponed.add(approval_id)
+                self._workbench.say(f"left pending; {key} shows the approval again")
+            case AllAnswered():
+                for each in result.approval_ids:
+                    view.session.answer(each, result.answer)
+            case None:
+                pass
+            case _:
+                view.session.answer(approval_id, result)
+        self._workbench.call_after_refresh(self.sync)

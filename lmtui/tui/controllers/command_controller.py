@@ -1,0 +1,197 @@
+"""Runs commands on the full screen and shows what they give back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from textual.worker import WorkerError
+
+from lmtui.commands.command import (
+    Ask,
+    Begin,
+    Choose,
+    CommandContext,
+    ConfirmRestore,
+    Leave,
+    OpenSession,
+    OpenView,
+    Output,
+    Result,
+    Scope,
+)
+from lmtui.commands.table import run_typed
+from lmtui.core.errors import LmtuiError
+from lmtui.tui import themes
+from lmtui.tui.commands import TABLE, command, key_of, of_scope
+from lmtui.tui.controllers.change_controller import ChangeController
+from lmtui.tui.controllers.session_controller import SessionController
+from lmtui.tui.modals.picker import AskText, Confirm, Picker, Reading
+from lmtui.tui.modals.results import Choice
+from lmtui.tui.screens.help import Help
+from lmtui.tui.terminal_app import ThemedApp
+from lmtui.tui.workbench_api import Handler, WorkbenchApi
+
+QUICK_S = 0.1
+
+
+class CommandController:
+    """Runs commands.  `actions` are what the full screen does itself, by command id: open a view, go to a pane."""
+
+    def __init__(
+        self, workbench: WorkbenchApi, actions: Mapping[str, Handler], sessions: SessionController, changes: ChangeController
+    ) -> None:
+        self._workbench = workbench
+        self.actions = actions
+        self._sessions, self._changes = sessions, changes
+        workbench.prompt.completing.commands = TABLE
+
+    async def run(self, command_id: str) -> None:
+        """Run a command at its key."""
+        handler = command(command_id).handler
+        if handler is None or self._workbench.sessions.host is None:
+            await self._open(command_id)
+        else:
+            await self._do(lambda context: handler(context, ""))
+
+    def is_command(self, text: str) -> bool:
+        """Tell whether a text is a slash command, of ours or a Markdown file's."""
+        return TABLE.parse(text) is not None
+
+    async def run_text(self, text: str) -> None:
+        """Run a slash command as it was typed."""
+        call = TABLE.parse(text)
+        if self._workbench.sessions.host is None and call is not None and call.command is not None:
+            await self._open(call.command.id, call.argument)
+        else:
+            await self._do(lambda context: run_typed(context, text))
+
+    async def _do(self, work: Callable[[CommandContext], Awaitable[Result]]) -> None:
+        """Run a command and render its result; wait for a quick one only, so that the screen never does for a slow one."""
+        host, active = self._workbench.sessions.host, self._workbench.active
+        if host is None:
+            self._workbench.say("no session yet")
+            return
+        context = CommandContext(host, active.session if active is not None else None, TABLE, self._workbench.now)
+
+        async def finish() -> None:
+            try:
+                await self._render(await work(context))
+            except LmtuiError as error:
+                self._workbench.say(error.full_text(), "error")
+
+        worker = self._workbench.app.run_worker(finish(), group="commands")
+        with contextlib.suppress(TimeoutError, WorkerError):
+            await asyncio.wait_for(asyncio.shield(worker.wait()), QUICK_S)
+
+    async def _open(self, name: str, argument: str = "") -> None:
+        if name in self.actions:
+            done = self.actions[name](argument)
+            if done is not None:
+                await done
+        elif command(name).scope is Scope.APP:
+            _ = await self._workbench.app.run_action(command(name).action)
+        else:
+            self._workbench.say("no session yet")
+
+    async def _render(self, result: Result) -> None:
+        workbench = self._workbench
+        app: Any = workbench.app
+        match result:
+            case Output(lines=lines, title=""):
+                workbench.say("\n".join(lines))
+            case Output(lines=lines, title=title):
+                _ = app.push_screen(Reading(title, lines))
+            case OpenView(name=name, argument=argument):
+                await self._open(name, argument)
+            case Begin(start=start):
+                self._begin(start)
+            case OpenSession(session_id=session_id):
+                _ = app.run_worker(self._sessions.open(session_id), group="open-session")
+            case Ask():
+                ask = AskText(result.question, value=result.start, placeholder=result.placeholder)
+                _ = app.push_screen(ask, lambda typed: self._answer(result.then, typed))
+            case Choose():
+                choices = [Choice(value, value, note) for value, note in result.choices.items()]
+                picker = Picker(result.title.upper(), choices, chosen=result.chosen)
+                _ = app.push_screen(picker, lambda chosen: self._answer(result.then, chosen))
+            case ConfirmRestore(plan=plan, what=what):
+                _ = app.run_worker(self._changes.restore(plan(), what), group="restore", exclusive=True)
+            case Leave():
+                _ = await app.run_action("app.leave")
+            case None:
+                pass
+
+    def _begin(self, start: Callable[[Any], None]) -> None:
+        active = self._workbench.active
+        if active is None:
+            self._workbench.say("no session yet")
+            return
+        self._workbench.panes.follow_chat()
+        self._workbench.sessions.begin(active, start)
+
+    def _answer(self, then: Callable[[str], Awaitable[Result]], answer: str | None) -> None:
+        if answer is not None:
+            _ = self._workbench.app.run_worker(self._do(lambda _: then(answer)), group="commands")
+
+
+PALETTE_SCOPES = (Scope.WORKBENCH, Scope.CHANGES, Scope.RULES)
+
+
+class AppController:
+    """Answers the commands that apply everywhere."""
+
+    def __init__(self, app: ThemedApp) -> None:
+        self._app = app
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what answers each command."""
+        return {
+            "app.help": lambda _: self._show_help(),
+            "app.palette": lambda _: self._show_palette(),
+            "app.theme": self._choose_theme,
+        }
+
+    def asks_to_leave(self, running: int) -> bool:
+        """Ask before leaving while agents work; False where nothing is asked, or it was already."""
+        if not running or isinstance(self._app.screen, Confirm):
+            return False
+        count = "an agent is working" if running == 1 else f"{running} agents are working"
+        text = f"Turns stop; their work is saved, and sessions can be resumed.\nPress {key_of('app.leave')} again to quit."
+        confirm = Confirm(f"Quit while {count}?", text)
+        _ = self._app.push_screen(confirm, lambda is_sure: self._app.leave_now(0) if is_sure else None)
+        return True
+
+    @property
+    def _here(self) -> Scope:
+        scope: Scope = getattr(self._app.screen, "SCOPE", Scope.WORKBENCH)
+        return scope
+
+    def _show_help(self) -> None:
+        if self._here is not Scope.HELP:
+            _ = self._app.push_screen(Help(self._here))
+
+    def _show_palette(self) -> None:
+        """Show all commands of the place where one is, to choose one."""
+        app, screen = self._app, self._app.screen
+        if self._here not in PALETTE_SCOPES:
+            return
+
+        async def run_chosen(action: str | None) -> None:
+            if action is not None:
+                _ = await app.run_action(action, default_namespace=screen)
+
+        found = of_scope(Scope.APP, self._here)
+        choices = [Choice(each.action, each.title, f"{each.key_text:<10}  {each.help}") for each in found]
+        _ = app.push_screen(Picker("COMMANDS", choices), run_chosen)
+
+    def _choose_theme(self, name: str) -> None:
+        """Use a theme, and let one be chosen where none is named."""
+        app = self._app
+        if name:
+            app.use_theme(name)
+            return
+        choices = [Choice(each, each, themes.kind_text(file)) for each, file in themes.theme_files().items()]
+        _ = app.push_screen(Picker("THEME", choices, chosen=app.theme), lambda name: app.use_theme(name) if name else None)

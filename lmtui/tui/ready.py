@@ -1,0 +1,106 @@
+"""What no first frame needs: the panes, the controllers and all that they import.  Imported in a thread after that frame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lmtui.paths import state_dir
+from lmtui.tui.controllers.approval_controller import ApprovalController
+from lmtui.tui.controllers.change_controller import ChangeController
+from lmtui.tui.controllers.command_controller import AppController, CommandController
+from lmtui.tui.controllers.file_controller import FileController
+from lmtui.tui.controllers.job_controller import JobController
+from lmtui.tui.controllers.mcp_controller import McpController
+from lmtui.tui.controllers.pane_controller import ChatController, LayoutController, PaneController
+from lmtui.tui.controllers.plan_controller import PlanController
+from lmtui.tui.controllers.prompt_controller import PromptController, PromptFileController
+from lmtui.tui.controllers.send_controller import Sending
+from lmtui.tui.controllers.session_controller import SessionController
+from lmtui.tui.controllers.skill_controller import SkillController
+from lmtui.tui.modals.models import ModelController
+from lmtui.tui.modals.settings import SettingsController
+from lmtui.tui.modals.trust_question import TrustController
+from lmtui.tui.open_sessions import OpenSessions
+from lmtui.tui.perf_overlay import PerfOverlay
+from lmtui.tui.summary import header_parts, hint_parts, status_parts
+from lmtui.tui.terminal_app import ThemedApp
+from lmtui.tui.widgets.panes import Panes
+from lmtui.tui.workbench_api import Handler, WorkbenchApi
+
+DEMO_TASK = "Show me what you can do."
+FRAME_S = 1 / 30
+SSH_FRAME_S = 1 / 10
+EXIT_ERROR = 1
+EXIT_USAGE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The open sessions, the panes and the controllers of the workbench."""
+
+    sessions: OpenSessions
+    panes: Panes
+    commands: CommandController
+    approvals: ApprovalController
+    plans: PlanController
+    session_controller: SessionController
+    changes: ChangeController
+    prompts: PromptController
+    files: FileController
+    agents: PaneController
+    layout: LayoutController
+    jobs: JobController
+    mcp: McpController
+    app_controller: AppController
+
+    header_parts: ClassVar = staticmethod(header_parts)
+    status_parts: ClassVar = staticmethod(status_parts)
+    hint_parts: ClassVar = staticmethod(hint_parts)
+
+
+def connect(
+    app: ThemedApp, workbench: WorkbenchApi, sessions: OpenSessions, panes: Panes, *, sending: Sending, overlay: PerfOverlay
+) -> Ready:
+    """Make the controllers and connect them with each other."""
+    approvals, changes = ApprovalController(workbench), ChangeController(workbench)
+    session_controller = SessionController(workbench, approvals, sending, state_dir() / "open")
+    actions: dict[str, Handler] = {}
+    ready = Ready(
+        sessions,
+        panes,
+        CommandController(workbench, actions, session_controller, changes),
+        approvals,
+        PlanController(workbench),
+        session_controller,
+        changes,
+        PromptController(workbench, sending, state_dir() / "history"),
+        FileController(workbench),
+        PaneController(workbench),
+        LayoutController(workbench, state_dir()),
+        JobController(workbench),
+        McpController(workbench),
+        AppController(app),
+    )
+    others = (
+        sending,
+        ChatController(workbench),
+        ModelController(workbench),
+        PromptFileController(workbench),
+        SkillController(workbench),
+        TrustController(workbench),
+        SettingsController(workbench, overlay, app.use_theme),
+    )
+    for each in (
+        *(approvals, changes, session_controller, ready.plans, ready.prompts, ready.files, ready.agents, ready.layout),
+        *(ready.jobs, ready.mcp, ready.app_controller, *others),
+    ):
+        actions |= each.handlers()
+    for pane in ("files", "plan", "log", "chat"):
+        actions[f"pane.{pane}"] = _goes_to(workbench, pane)
+    panes.plan.open_agent = ready.agents.open
+    return ready
+
+
+def _goes_to(workbench: WorkbenchApi, pane: str) -> Handler:
+    return lambda _: workbench.go_to(pane)

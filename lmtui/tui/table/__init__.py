@@ -1,1 +1,0 @@
-"""The one table of commands, in parts by where they apply."""
