@@ -339,12 +339,12 @@ def _tightens(name: str, value: Any, values: Mapping[str, Any]) -> bool:
 def _from_toml(path: Path) -> dict[str, Any]:
     try:
         if path.exists() and (not path.is_file() or path.stat().st_size > _MAX_TOML_BYTES):
-            raise ConfigError(f"{path} cannot be read: it is not a regular file, or too large", "Mend or remove it.")
+            raise ConfigError(f"{path} cannot be read: it is not a regular file, or too large", "Fix it or delete it.")
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}", "Mend or remove it.") from error
+        raise ConfigError(f"{path} cannot be read: {error}", "Fix it or delete it.") from error
     for name in found:
         if name not in SETTINGS:
             close = difflib.get_close_matches(name, SETTINGS, n=1)
