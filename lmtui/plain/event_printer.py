@@ -195,7 +195,7 @@ def _others(event: Event) -> Iterator[str]:
         case FilesRestored(action=action, changes=changes):
             yield f"{sanitize_line(action)} done: {changes_text(changes)}"
         case Rewound():
-            yield "the conversation goes on from before that"
+            yield "the conversation continues from before that"
         case PlanChanged() as changed:
             yield from plan_lines(changed)
         case HostReached(host=host, why_not=why_not) if why_not:

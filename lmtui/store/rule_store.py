@@ -207,7 +207,7 @@ def _read() -> Tables:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{rules_file()} cannot be read: {error}", "Mend or remove it.") from error
+        raise ConfigError(f"{rules_file()} cannot be read: {error}", "Fix it or delete it.") from error
     return {folder: _table(folder, table) for folder, table in found.items()}
 
 

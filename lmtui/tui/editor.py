@@ -65,7 +65,7 @@ async def open_editor(app: App[Any], path: Path, line: int = 0, *, say: Callable
     """
     command = editor_command(path, line, os.environ)
     if not command:
-        say("there is no editor: set VISUAL or EDITOR to one")
+        say("no editor found: set VISUAL or EDITOR")
         return False
     try:
         with app.suspend(), app.batch_update(), _interrupts_are_the_editors():

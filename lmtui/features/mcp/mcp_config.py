@@ -220,10 +220,10 @@ def raw_entries(path: Path, workspace: Path | None) -> Sequence[tuple[str, objec
         if data is None:
             return ()
         if len(data) > _MAX_BYTES:
-            raise ConfigError(f"{path} cannot be read: it is too large", "Mend or remove it.")
+            raise ConfigError(f"{path} cannot be read: it is too large", "Fix it or delete it.")
         found = json.loads(data.decode("utf-8-sig"))
     except NotPlain as error:
-        raise ConfigError(f"{path} cannot be read: {error}", "Mend or remove it.") from error
+        raise ConfigError(f"{path} cannot be read: {error}", "Fix it or delete it.") from error
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path} cannot be read: {error}", "Mend the JSON or remove the file.") from error
     if not isinstance(found, dict):

@@ -271,7 +271,7 @@ class FileTree(VirtualLineView, can_focus=True, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.FILES)
     source: FileRows
     cursor: RowCursor
-    empty_text = "The files of the workspace will be listed here."
+    empty_text = "No files yet."
 
     @dataclass
     class ListingWanted(Message):

@@ -122,7 +122,7 @@ class PlanCursor(RowCursor):
 class PlanView(VirtualLineView, can_focus=True, inherit_bindings=False):
     """Shows them from a session's facts.  `open_agent` is called with the agent that was chosen."""
 
-    empty_text = "What the agent means to do stands here once it writes todos."
+    empty_text = "No plan yet."
     source: PlanRows
     cursor: PlanCursor
 

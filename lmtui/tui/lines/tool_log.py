@@ -306,7 +306,7 @@ class ToolLog(VirtualLineView, can_focus=True, inherit_bindings=False):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.LOG)
 
-    empty_text = "Every tool call of every agent will be listed here."
+    empty_text = "No tool calls yet."
     source: LogRows
     cursor: RowCursor
 

@@ -242,7 +242,7 @@ class ConversationBlocks:
             self.document.blocks[index].is_cut_off = True
             self.document.touch(index)
         self._needs_name = True
-        self._store(NoticeBlock(Level.WARNING, "the conversation goes on from here; what stands dim is not sent to the model"))
+        self._store(NoticeBlock(Level.WARNING, "the conversation continues from here; dimmed messages are not sent"))
 
     def _apply_streamed(self, event: Event, time: datetime) -> None:
         live = self._live
@@ -429,7 +429,7 @@ class Transcript(DocumentView, can_focus=True, inherit_bindings=False):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.CHAT)
 
-    empty_text = "The conversation will stand here. Type a task below and press enter."
+    empty_text = "No messages yet. Type a task below and press enter."
 
     def __init__(self, agent: str = ROOT, zone: tzinfo | None = None, **options: Unpack[WidgetOptions]) -> None:
         super().__init__(**options)

@@ -123,7 +123,7 @@ class ModelLoads:
 
 FRAME_ROWS = 12
 LEAST_WINDOW = 512
-NOTHING = "No model server answers. Start one and look again."
+NOTHING = "No model server answers. Start one and search again."
 _WINDOW = re.compile(r"([0-9][0-9.,_ ]{0,20}?)\s*(k?)", re.IGNORECASE)
 
 

@@ -148,7 +148,7 @@ class FirstRun(Screen[Chosen]):
     async def _look(self) -> None:
         servers = await self._host.servers.find()
         self._fill(servers)
-        self._say("" if servers else "No model server answers here. Start one (LM Studio, Ollama, llama.cpp …) and look again.")
+        self._say("" if servers else "No model server answers. Start one (LM Studio, Ollama, llama.cpp …) and search again.")
 
     async def _use(self, place: Place) -> None:
         self._say(f"taking {sanitize_line(place.model or place.url)} …")

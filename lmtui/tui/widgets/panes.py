@@ -89,8 +89,9 @@ class Panes(Columns):
 
     def draw_titles(self) -> None:
         """Draw the panes' first lines."""
-        changed = self.files.source.changed_count
-        self.show_files_note(Part(f"{changed} changed" if changed else "", "$text-muted", 1))
+        if self.files.source.found is None:  # else the note counts what was found
+            changed = self.files.source.changed_count
+            self.show_files_note(Part(f"{changed} changed" if changed else "", "$text-muted", 1))
         self._draw_log_title()
 
     def _draw_log_title(self) -> None:

@@ -311,7 +311,7 @@ def test_after_a_rewind_what_was_cut_off_is_dim_and_a_line_says_so() -> None:
     roles = {plain(line).split("  ")[0]: {role for _, role in line} for line in document.all_lines()}
     assert roles["keep"] == {""}
     assert roles["drop"] == roles["gone"] == {"muted"}
-    assert plain(document.all_lines()[-1 - 1]).startswith("! the conversation goes on from here")
+    assert plain(document.all_lines()[-1 - 1]).startswith("! the conversation continues from here")
 
 
 def test_files_that_no_checkpoint_holds_are_named_once() -> None:

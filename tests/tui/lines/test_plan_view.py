@@ -36,7 +36,7 @@ async def shown(view: PlanView, *events: Event, size: tuple[int, int] = (44, 30)
 
 
 async def test_an_empty_plan_says_what_will_be_there() -> None:
-    assert "What the agent means to do" in (await shown(PlanView()))[0]
+    assert "No plan yet." in (await shown(PlanView()))[0]
 
 
 async def test_only_parts_with_something_in_them_are_there() -> None:

@@ -53,7 +53,7 @@ def talk(turns: int) -> list[Event]:
 async def test_an_empty_pane_says_what_it_is_for() -> None:
     async with Stage(Transcript()).run_test(size=(60, 10)) as pilot:
         await settled(pilot)
-        assert screen_lines(pilot.app.query_one(Transcript))[0].startswith(" The conversation will stand here.")
+        assert screen_lines(pilot.app.query_one(Transcript))[0].startswith(" No messages yet.")
 
 
 async def test_it_follows_its_end_while_the_reader_is_there() -> None:

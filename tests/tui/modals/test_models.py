@@ -212,7 +212,7 @@ async def test_nothing_there_says_what_to_do() -> None:
     async with running(host) as driver:
         await driver.press("alt+e")
         await driver.until_screen("Models")
-        await driver.until(lambda: "No model server answers. Start one and look again." in driver.text())
+        await driver.until(lambda: "No model server answers. Start one and search again." in driver.text())
         await driver.press("enter", "l", "u")
         assert host.servers.loads == []
 

@@ -103,7 +103,7 @@ async def test_a_number_that_is_none_is_said() -> None:
         changes = await with_steps(driver)
         for typed in ("/undo many", "/undo 0", "/undo -1", "/redo ²"):
             await driver.type(typed)
-            assert "is no number" in driver.text("#say")
+            assert "not a number of steps" in driver.text("#say")
         assert changes.applied == []
 
 
@@ -144,7 +144,7 @@ async def test_a_rewind_goes_back_with_the_files_or_without(key: str, with_files
         await driver.press(key)
         await driver.until_screen("Workbench")
         assert [(plan.turn_id, files) for plan, files in changes.applied] == [("turn-1", with_files)]
-        await driver.until(lambda: "the conversation goes on from here" in driver.text("#chat-pane"))
+        await driver.until(lambda: "the conversation continues from here" in driver.text("#chat-pane"))
 
 
 async def test_a_rewind_with_conflicts_leaves_the_conversation_alone_to_go_back() -> None:
@@ -166,7 +166,7 @@ async def test_where_nothing_was_said_there_is_nothing_to_rewind() -> None:
     async with running() as driver:
         FakeChanges(driver.host.session)
         await driver.type("/rewind")
-        await driver.until(lambda: "nothing was said yet" in driver.text("#say"))
+        await driver.until(lambda: "nothing to rewind to" in driver.text("#say"))
 
 
 async def test_what_was_rewound_is_not_offered_again() -> None:

@@ -133,7 +133,7 @@ async def test_a_picture_is_not_sent_to_a_model_that_sees_none(tmp_path: Path) -
     async with running(host) as driver:
         host.session.emit(VisionChanged(sees=False))
         await paste(driver, str(tmp_path / "shot.png"))
-        await driver.until(lambda: "sees no pictures" in driver.text("#say"))
+        await driver.until(lambda: "cannot read images" in driver.text("#say"))
         await driver.press("enter")
         assert host.session.submitted == []
         assert prompt_text(driver) == "[image #1 shot.png]"

@@ -84,7 +84,7 @@ async def test_sessions_that_are_gone_or_held_elsewhere_are_passed_over_and_said
     async with running(host) as driver:
         assert active_id(driver) not in (DOCS, RENAME)
         assert "“rename pass” is open in another lmtui" in driver.text()
-        assert "gone" in driver.text()
+        assert "no longer exist" in driver.text()
 
 
 async def test_a_fork_is_asked_for_its_place_and_opened() -> None:
@@ -98,7 +98,7 @@ async def test_a_fork_is_asked_for_its_place_and_opened() -> None:
         await driver.until(lambda: bool(driver.host.archive.forked))
         assert driver.host.archive.forked == [(original, seqs[0])]
         await driver.until(lambda: active_id(driver) != original)
-        await driver.until(lambda: "no file was changed" in driver.text())
+        await driver.until(lambda: "all files are unchanged" in driver.text())
 
 
 async def test_a_key_in_the_conversation_forks_up_to_the_block_under_the_cursor() -> None:

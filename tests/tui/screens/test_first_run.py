@@ -103,7 +103,7 @@ async def test_in_a_low_terminal_the_keys_are_there() -> None:
     host.servers.found = ()
     async with running(host, is_ready=False, size=(60, 18)) as driver:
         await at_first_run(driver)
-        await driver.until(lambda: "look again" in driver.text().rpartition("Sandbox")[2])
+        await driver.until(lambda: "search again" in driver.text().rpartition("Sandbox")[2])
 
 
 async def test_a_kept_server_that_does_not_answer_is_asked_about_at_the_start() -> None:
