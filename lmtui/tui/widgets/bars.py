@@ -143,7 +143,8 @@ class Bar(Widget):
             before = self.render()
             self._parts = (left, right)
             after = self.render()
-            if (after.plain, after.spans) != (before.plain, before.spans):  # two contents are equal whatever their colours
+            # two contents are equal whatever their colours; one that is hidden has no width to tell by
+            if not self.size or (after.plain, after.spans) != (before.plain, before.spans):
                 self.refresh()
 
     def render(self) -> Content:
