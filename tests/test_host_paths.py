@@ -24,7 +24,7 @@ ALLOWED_JOINS = {
     "lmtui/app/settings_trust.py": "shows lmtui's own settings file",
     "lmtui/features/mcp/mcp_config.py": "names files that plain_files reads",
     "lmtui/app/workspace_files.py": "names a file that was looked at inside, for the user's editor",
-    "lmtui/tui/controllers/paste_controller.py": "resolves a path that the user pasted",
+    "lmtui/tui/controllers/prompt_controller.py": "resolves a path that the user pasted",
 }
 # What a traced run may do by path, as (file, function).
 ALLOWED_CALLS = {

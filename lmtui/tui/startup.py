@@ -16,6 +16,7 @@ from lmtui.commands.command import Scope
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
 from lmtui.core.sessions import SessionHost
 from lmtui.tui.commands import bindings
+from lmtui.tui.editor import has_job_control
 from lmtui.tui.keymap import rebind
 from lmtui.tui.modals.results import Chosen
 from lmtui.tui.modals.trust_question import trust_dialog
@@ -75,6 +76,7 @@ class AppStartup:
 
     def __init__(self, app: ThemedApp, workbench: Workbench) -> None:
         self._app, self._workbench = app, workbench
+        app.has_job_control = has_job_control
         notifier = app.notifier = TerminalNotifier(app.write_to_terminal, app.options.notify, os.environ)
         self._gc_policy = GcPolicy(lambda: notifier.is_quiet)
         frame_s = SSH_FRAME_S if "SSH_CONNECTION" in os.environ else FRAME_S

@@ -211,7 +211,7 @@ async def test_without_a_shell_behind_it_there_is_no_sleep(terminal: Terminal, s
     terminal.open(*start(server))
     await terminal.until("process")
     terminal.keys("C-z")
-    await terminal.until("no shell is there")
+    await terminal.until("no shell could resume lmtui")
     await task(terminal, "say something", "This is the answer.")
     terminal.keys("C-q")
     await leaves(terminal)

@@ -158,7 +158,7 @@ async def test_hooks_that_cannot_be_read_ask_for_each_call(program: Program, ser
     result = await run(program, serve, TOUCH, DONE)
     assert (result.code, (program.workspace / "made").exists()) == (3, False)
     assert any("hooks.json cannot be read" in notice["text"] for notice in of(result, "notice"))
-    assert f"until {path} is mended; nobody was there to say yes, and no rule can" in result.err
+    assert f"until {path} is fixed; nobody was there to say yes, and no rule can" in result.err
     assert "--allow" not in result.err
 
 
@@ -198,8 +198,9 @@ async def test_the_doctor_names_hooks_and_commands_and_what_is_broken(program: P
     rows = (await program.run("doctor", "--offline", "--json")).json
     found = [(row["name"], row["state"], row["text"]) for row in rows if row["name"] in ("hooks", "commands")]
     assert [state for _, state, _ in found] == ["ok", "warning", "ok", "warning"]
-    assert "PreToolUse Bash" in found[0][2]
-    assert "/fix" in found[2][2]
+    told = {name: text for name, state, text in found if state == "ok"}
+    assert "PreToolUse Bash" in told["hooks"]
+    assert "/fix" in told["commands"]
 
 
 async def test_a_file_is_a_command_without_a_screen(program: Program, serve: Serve) -> None:
