@@ -9,10 +9,10 @@ from time import process_time
 from benchmarks.harness import cost_ms, running
 from benchmarks.report import Figure
 from benchmarks.screen import SIZE, Bench, idle_key_ms
-from lmtui.core.line_diff import compare, split_lines
+from lmtui.core.line_diff import compare, hunks_of, split_lines
 from lmtui.tui.lines.code import highlight, lexer_for_path
 from lmtui.tui.lines.diff_view import DiffView
-from lmtui.tui.lines.patch import patch_of_texts
+from lmtui.tui.lines.patch import FilePatch, parse_patch, with_context
 
 COUNT = 50_000
 
@@ -21,6 +21,23 @@ def texts(every: int) -> tuple[str, str]:
     """Return a file of 50,000 lines and one in which every so-many-th line is another."""
     lines = [f"value_{number} = compute({number}, 'text')\n" if number % 3 else "\n" for number in range(COUNT)]
     return "".join(lines), "".join(f"other_{number}\n" if number % every == 0 else line for number, line in enumerate(lines))
+
+
+def patch_of_texts(path: str, old: str, new: str) -> FilePatch:
+    """Compare two texts."""
+    before, after = split_lines(old), split_lines(new)
+    lines: list[str] = []
+    for group in hunks_of(compare(before, after)):
+        first, last = group[0], group[-1]
+        sizes = (last.old_end - first.old_start, last.new_end - first.new_start)
+        lines.append(f"@@ -{first.old_start + 1},{sizes[0]} +{first.new_start + 1},{sizes[1]} @@")
+        for span in group:
+            removed, added = before[span.old_start : span.old_end], after[span.new_start : span.new_end]
+            is_equal = removed == added
+            lines += [f" {each.rstrip()}" for each in removed] if is_equal else [f"-{each.rstrip()}" for each in removed]
+            lines += [] if is_equal else [f"+{each.rstrip()}" for each in added]
+    (file,) = parse_patch("\n".join(lines), path)
+    return with_context(file, new.splitlines()) or file
 
 
 async def view_ms(every: int) -> dict[str, float]:
@@ -32,14 +49,14 @@ async def view_ms(every: int) -> dict[str, float]:
         gc.freeze()
         found = {
             "paint": await cost_ms(meter, lambda _: view.show_patches((patch_of_texts("big.py", old, new),))),
-            "page": await cost_ms(meter, lambda _: view.action_page_down(), 10),
+            "page": await cost_ms(meter, lambda _: view.action_move("page_down"), 10),
         }
-        if view.hunk_count == 1:
+        if view.scroller.hunk_count == 1:
             return found
         return found | {
-            "hunk": await cost_ms(meter, lambda _: view.action_next_hunk(), 10),
+            "hunk": await cost_ms(meter, lambda _: view.scroller.go_to_hunk(view.scroller.hunk + 1), 10),
             "search": await cost_ms(meter, lambda _: view.search("other_49")),
-            "split": await cost_ms(meter, lambda _: view.action_toggle_split()),
+            "split": await cost_ms(meter, lambda _: view.toggle_split()),
         }
 
 

@@ -42,7 +42,7 @@ async def tree_ms() -> dict[str, float]:
             "paint": await cost_ms(meter, lambda _: tree.set_listing("", first)),
             "refresh": await cost_ms(meter, lambda number: tree.set_listing("", second[1 + number % 2 :]), 5),
             "git": await cost_ms(meter, lambda number: tree.set_git(states if number % 2 == 0 else {}), 4),
-            "step": await cost_ms(meter, lambda _: tree.action_cursor_down(), 20),
+            "step": await cost_ms(meter, lambda _: tree.action_move("down"), 20),
         }
 
 
@@ -66,12 +66,12 @@ async def file_ms() -> dict[str, float]:
     """Return CPU of the first paint of 10 MB, a page, a search, wrapping; and of the first paint of a line of 1 MB."""
     view = FileView()
     text = "\n".join(f"value_{number} = compute({number}, 'text', [1, 2, 3])  # {'x' * 60}" for number in range(COUNT))
-    data, line = text.encode(), b"x" * 1_000_000
+    data, line, word = text.encode(), b"x" * 1_000_000, "compute(99"
     async with running(Bench(view), SIZE) as (_, meter):
         found = {
             "paint": await cost_ms(meter, lambda _: view.show(FileText("big.py", data), size_bytes=len(data))),
-            "page": await cost_ms(meter, lambda _: view.action_page_down(), 10),
-            "search": await cost_ms(meter, lambda _: view.show_matches("compute(99", view.search("compute(99"))),
+            "page": await cost_ms(meter, lambda _: view.action_move("page_down"), 10),
+            "search": await cost_ms(meter, lambda _: view.show_matches(word, view.source.text_shown.find_all(word))),
             "wrap": await cost_ms(meter, lambda _: view.action_toggle_wrap()),
         }
         view.action_toggle_wrap()

@@ -47,7 +47,7 @@ async def _figures() -> list[Figure]:
     beats: list[float] = []
     source = random.Random(7)
     async with running(app, SIZES[0]) as (pilot, _):  # type: ignore[arg-type]  # an app with a result
-        while app.desk.active is None:
+        while app.workbench.active is None:
             await pilot.pause(0.02)
         rss: list[float] = []
         own = psutil.Process()

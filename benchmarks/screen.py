@@ -15,13 +15,13 @@ from datetime import UTC, datetime
 from time import process_time
 from typing import ClassVar
 
-from lmtui.tui.lines.surface import LineSurface
 from textual.app import App, ComposeResult
 from textual.widgets import Input
 
 from benchmarks.harness import Typist, cost_ms, running
 from lmtui.core.events import Envelope, Event, MessageAdded, TextDelta, ToolCallStarted, TurnStarted
 from lmtui.core.messages import Role
+from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.tool_log import ToolLog
 from lmtui.tui.lines.transcript import Transcript
 from lmtui.tui.themes import default_variables
@@ -51,7 +51,7 @@ class Bench(App[None]):
 
     CSS: ClassVar[str] = "Input { dock: bottom; }"
 
-    def __init__(self, view: LineSurface | None = None) -> None:
+    def __init__(self, view: VirtualLineView | None = None) -> None:
         super().__init__()
         self.view = view
 

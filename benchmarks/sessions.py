@@ -75,7 +75,7 @@ async def _switching() -> list[Figure]:
         ids = list(host.opened)
         app = LmtuiApp(lambda: host, StartOptions(workspace=str(host.workspace), session_id=ids[0]), now=clock)
         async with running(cast("App[None]", app), SIZE) as (_, meter):
-            await _until(lambda: app.desk.active is not None)
+            await _until(lambda: app.workbench.active is not None)
             first: list[float] = []
             again: list[float] = []
             for kept in (first, again, again):
@@ -97,13 +97,13 @@ async def _switching() -> list[Figure]:
 async def _switch(app: LmtuiApp, session_id: str) -> float:
     frames = app.frames_drawn
     began = process_time()
-    await app.workbench.open_session(session_id)
+    await app.workbench.ready.session_controller.open(session_id)
     await _until(lambda: app.frames_drawn > frames, 0)
     return (process_time() - began) * 1000
 
 
 def _is_loading(app: LmtuiApp) -> bool:
-    return app.desk.active is not None and app.desk.active.is_loading
+    return app.workbench.active is not None and app.workbench.active.is_loading
 
 
 async def _until(is_so: Callable[[], bool], pause_s: float = 0.02) -> None:
@@ -185,7 +185,7 @@ async def _log() -> list[Figure]:
         began = process_time()
         log.narrow("file_99999.py")
         first = (process_time() - began) * 1000
-        await _until(lambda: log.counts[0] == 10)
+        await _until(lambda: log.source.counts[0] == 10)
         whole = (process_time() - began) * 1000
     return [
         Figure("tool log, a line, first 100,000", tenths[0], "µs", 15),

@@ -248,11 +248,11 @@ async def _search() -> list[Figure]:
         conversation(transcript, _MANY)
         await meter.quiet(0.3)
         began = thread_time()
-        transcript.find("terminal")
+        transcript.search.find("terminal")
         first = (thread_time() - began) * 1000
-        assert transcript.finder is not None
+        assert transcript.search.finder is not None
         await meter.quiet(1.0)
-        assert transcript.finder.is_done
+        assert transcript.search.finder.is_done
         return [
             Figure("search in 100,000 messages: first matches", first, "ms", 16),
             Figure("search in 100,000 messages: all", (thread_time() - began), "s"),

@@ -194,15 +194,21 @@ def _app(arguments: argparse.Namespace, session_id: str = "", task: str = "", *,
     check_screen()
     gc.disable()  # a tenth of the start-up; the app turns it on again when its first frame stands
     from lmtui.tui.app import LmtuiApp
-    from lmtui.tui.keymap import KEYS_FILE, read_keymap
-    from lmtui.tui.options import StartOptions
+    from lmtui.tui.options import KEYS_FILE, StartOptions
 
     workspace, loaded, open_host, opened = _host_opener(arguments, session_id)
     config = loaded.config
-    keymap = read_keymap(config_dir() / KEYS_FILE)
+    keys_file = config_dir() / KEYS_FILE
+    keys: Mapping[str, tuple[str, ...]] = {}
+    problems: tuple[str, ...] = ()
+    if keys_file.exists():  # few have keys of their own, and the whole table of commands is loaded to read them
+        from lmtui.tui.keymap import read_keymap
+
+        keymap = read_keymap(keys_file)
+        keys, problems = keymap.keys, keymap.problems
     options = StartOptions(
-        keys=keymap.keys,
-        problems=keymap.problems,
+        keys=keys,
+        problems=problems,
         notify=config.notify,
         session_id=session_id,
         task=task,

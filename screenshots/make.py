@@ -65,7 +65,7 @@ async def demo_picture(size: tuple[int, int], theme: str = "") -> str:
 
 
 def _is_over(app: LmtuiApp) -> bool:
-    active = app.desk.active
+    active = app.workbench.active
     return active is not None and any(each.event.kind == "turn_ended" for each in active.session.history())
 
 

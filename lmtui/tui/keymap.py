@@ -21,7 +21,6 @@ from textual.keys import Keys, key_to_character
 
 from lmtui.tui.commands import COMMANDS, Command, Scope, command
 
-KEYS_FILE = "keys.toml"
 MAX_BYTES = 65_536
 _MODIFIERS = ("ctrl", "alt", "shift", "super")
 _NAMES = {str(each.value) for each in Keys} | {f"f{number}" for number in range(1, 25)}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+KEYS_FILE = "keys.toml"
+
 
 @dataclass(frozen=True, slots=True)
 class StartOptions:
