@@ -43,11 +43,11 @@ def read_keymap(file: Path) -> Keymap:
         if not file.exists():
             return Keymap()
         if not file.is_file() or file.stat().st_size > MAX_BYTES:
-            return Keymap(problems=(f"{file}: no ordinary file, or too large; the usual keys hold",))
+            return Keymap(problems=(f"{file}: not a regular file, or too large; the default keys apply",))
         text = file.read_text("utf-8")
         data = tomllib.loads(text)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        return Keymap(problems=(f"{file}: {error}; the usual keys hold",))
+        return Keymap(problems=(f"{file}: {error}; the default keys apply",))
     problems: list[str] = []
     keys: dict[str, tuple[str, ...]] = {}
     for command_id, value in _flat(data):

@@ -64,7 +64,7 @@ def test_two_commands_may_change_places(tmp_path: Path) -> None:
 def test_a_broken_file_leaves_the_usual_keys(tmp_path: Path, text: str) -> None:
     found = read(tmp_path, text)
     assert not found.keys
-    assert "the usual keys hold" in found.problems[0]
+    assert "the default keys apply" in found.problems[0]
 
 
 def test_no_file_is_an_empty_keymap(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ FOLDER_FILES = (".lmagent/hooks.json", ".claude/settings.json")
 DEFAULT_LIMIT_S, MAX_LIMIT_S = 60.0, 600.0
 _MAX_BYTES = 1_048_576
 _SHAPE = '{"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "…"}]}]}}'
-_MEND = f"Mend it or take it out; the form is {_SHAPE}."
+_MEND = f"Fix or remove it; the form is {_SHAPE}."
 _TOOL_EVENTS = (HookEvent.PRE_TOOL_USE, HookEvent.POST_TOOL_USE)
 _WITH_MATCHER = frozenset({*_TOOL_EVENTS, HookEvent.PRE_COMPACT, HookEvent.SESSION_START})
 _KEYS = frozenset({"type", "command", "args", "if", "timeout", "statusMessage"})
@@ -166,7 +166,7 @@ def _read_file(root: Path, name: str, source: str) -> dict[str, Any]:
     try:
         found = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{source} cannot be read: {error}", "Mend the JSON or remove the file.") from error
+        raise ConfigError(f"{source} cannot be read: {error}", "Fix the JSON or remove the file.") from error
     if not isinstance(found, dict) or not isinstance(found.get("hooks", {}), dict):
         raise ConfigError(f"{source} has no object of hooks", f"Write {_SHAPE}.")
     return found

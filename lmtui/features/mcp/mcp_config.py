@@ -225,7 +225,7 @@ def raw_entries(path: Path, workspace: Path | None) -> Sequence[tuple[str, objec
     except NotPlain as error:
         raise ConfigError(f"{path} cannot be read: {error}", "Fix it or delete it.") from error
     except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}", "Mend the JSON or remove the file.") from error
+        raise ConfigError(f"{path} cannot be read: {error}", "Fix the JSON or remove the file.") from error
     if not isinstance(found, dict):
         raise ConfigError(f"{path} has no object at its top", 'Write {"mcpServers": {…}}.')
     return tuple(_pairs(found, path))
