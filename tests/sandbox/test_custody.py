@@ -174,7 +174,7 @@ async def test_a_clock_that_is_set_back_hides_nothing(workspace: Path) -> None:
     assert findings.quarantined == (".envrc",)
 
 
-async def test_where_no_lane_is_left_the_guard_looks(workspace: Path) -> None:
+async def test_where_no_instance_is_left_the_guard_looks(workspace: Path) -> None:
     client = Client(await ProcessBackend(workspace).open(InstanceKind.MAIN, SandboxLayout()))
     await client.start()
 

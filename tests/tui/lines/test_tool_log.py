@@ -89,7 +89,7 @@ async def test_an_empty_log_says_what_it_is_for() -> None:
     log = ToolLog()
     async with LogStage(log).run_test(size=(48, 5)) as pilot:
         await settled(pilot)
-        assert "Every tool call" in screen_lines(log)[0]
+        assert "No tool calls yet." in screen_lines(log)[0]
 
 
 async def test_a_hundred_thousand_calls_cost_no_widgets() -> None:
