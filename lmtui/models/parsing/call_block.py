@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from lmtui.core.messages import ToolSpec
-from lmtui.models.parsing.call_items import Found, Item, JsonItem, PythonItem
+from lmtui.models.parsing.call_items import Found, JsonItem, LineItem, PythonItem
 from lmtui.models.parsing.call_shapes import ParsedCall, RejectedCall
 from lmtui.models.parsing.literals import ToolNames, required
 from lmtui.models.parsing.tags import OPENING, TagItem, TagKind, mark_at, may_be_mark, opened
@@ -15,8 +15,8 @@ FENCES = frozenset(
     ("", "json", "jsonc", "json5", "tool_call", "tool_calls", "tool_code", "tool", "tools", "xml", "python", "py", "function")
 )
 JSON_FENCES = frozenset(("javascript", "js", "typescript", "ts", "bash", "sh", "shell", "console", "text", "txt", "plaintext"))
-FENCE = re.compile(r"(`{3,20})[ \t]*([\w+\-.#]{0,30})[ \t]*(?:\r?\n|\Z)")
-FENCE_MAY_COME = re.compile(r"`{1,20}[ \t]{0,20}[\w+\-.#]{0,30}[ \t]{0,20}\r?\Z")
+FENCE = re.compile(r"(`{3,20}|~{3,20})[ \t]*([\w+\-.#]{0,30})[ \t]*(?:\r?\n|\Z)")
+FENCE_MAY_COME = re.compile(r"(?:`{1,20}|~{1,20})[ \t]{0,20}[\w+\-.#]{0,30}[ \t]{0,20}\r?\Z")
 WORD = re.compile(r"[A-Za-z_][\w.\-]{0,80}(?::\d{1,4})?")
 _SPACE = re.compile(r"\s*")
 _TAG_MAY_COME = re.compile(r"</?(?:[A-Za-z｜][\w｜:\-]{0,60}(?:[=\s][^<>\n]{0,230})?)?\Z")
@@ -27,6 +27,8 @@ _NUMBER_MAY_COME = re.compile(r":\d{0,4}\Z")
 _TICKS = re.compile(r"`+")
 _WINDOW = 8192
 _MAX_STRAYS = 4
+
+Item = JsonItem | PythonItem | LineItem | TagItem
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,6 @@ from lmtui.models.parsing.literals import ToolNames
 _HEADER = re.compile(r"<\|(start|channel)\|>(.{0,300}?)<\|message\|>", re.DOTALL)
 HEADER_CHARS = 330
 _RECIPIENT = re.compile(r"\bto=([\w.\-]+)")
-_BARE = re.compile(r" to=(functions\.[\w\-]+)(?:\s*(?:<\|constrain\|>)?\s*(?:code|json))?\s*")
-BARE_CHARS = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,31 +37,12 @@ def header_at(text: str, at: int) -> Header | None:
     return Header(found.end(), tool, is_thinking=not tool and "analysis" in words)
 
 
-def bare_header_at(text: str, at: int) -> Header | None:
-    """Return a header whose marks the server left out, behind the word `commentary`: ` to=functions.read json{…}`."""
-    found = _BARE.match(text, at)
-    if found is None or not text.startswith("{", found.end()):
-        return None
-    return Header(found.end(), found[1])
-
-
-_RESULTS = frozenset(("tool_output", "tool_outputs", "tool_result", "tool_results", "tool_response", "output", "outputs"))
-_HEADING = re.compile(
-    r"[*_#>\[ ]{0,6}(?:the )?(?:tool|function|call|command|shell)?[ _]?(?:results?|outputs?|responses?|stdout)[*_\] ]{0,4}:",
-    re.IGNORECASE,
-)
-_HEADING_CHARS = 40
-_HEADING_BEGINS = re.compile(r"[*_#>\[ ]{0,6}([A-Za-z]*)")
-_HEADING_WORDS = ("the", "tool", "function", "shell", "call", "command", "result", "output", "response", "stdout")
 _REACT = re.compile(r"Action:[ \t]*`?([\w.\-]{1,80})`?[ \t]*\r?\n[ \t]*Action[ _]Input:\s*(?=\S)")
 _REACT_MAY_COME = re.compile(r"Action:[^\n]{0,100}(?:\n[^\n:]{0,20}(?::\s*)?)?\Z")
 _ARROWS = re.compile(r">>>([A-Za-z_][\w.\-]{0,60})\n\s{0,20}(?=\{)")
 _ARROWS_MAY_COME = re.compile(r">{1,2}\Z|>>>(?:[A-Za-z_][\w.\-]{0,60}(?:\n\s{0,20})?)?\Z")
 _SPEAKERS = frozenset(("user", "human", "observation", "tool", "system"))
 _WORD_CHARS = 80
-_TILDES = re.compile(r"(~{3,20})[^\n]{0,80}(?:\n|\Z)")
-_TILDES_MAY_COME = re.compile(r"~{1,2}\Z|~{3,20}[^\n]{0,80}\Z")
-_TO = " to=functions."
 
 
 class Begins(Enum):
@@ -75,7 +54,6 @@ class Begins(Enum):
     CALLS = auto()
     NAMED_CALL = auto()
     NAMED_LINE = auto()
-    RESULT = auto()
     SPEAKER = auto()
 
 
@@ -94,10 +72,8 @@ def beginning_at(text: str, at: int, tools: ToolNames, *, is_final: bool) -> Beg
     first = text[at]
     if first == "{":
         return Beginning(Begins.CALLS, at)
-    if first == "`":
+    if first in "`~":
         return _fence(text, at, is_final=is_final)
-    if first == "~":
-        return _tildes(text, at, is_final=is_final)
     if first == ">":
         return arrows_at(text, at, tools, is_final=is_final)
     if first.isalpha() or first == "_":
@@ -111,19 +87,9 @@ def _fence(text: str, at: int, *, is_final: bool) -> Beginning:
         return Beginning(Begins.MORE)
     if found is None:
         return Beginning(Begins.TEXT, at)
-    if found[2].lower() in FENCES | JSON_FENCES:
+    if found[1][0] == "`" and found[2].lower() in FENCES | JSON_FENCES:  # models fence their calls with backticks
         return Beginning(Begins.CALLS, at)
-    if found[2].lower() in _RESULTS:
-        return Beginning(Begins.RESULT, found.end(), found[1])
     return Beginning(Begins.CODE, found.end(), found[1])
-
-
-def _tildes(text: str, at: int, *, is_final: bool) -> Beginning:
-    """Return code between tildes: models fence their calls with backticks, so whatever is in it is not a call."""
-    if not is_final and _TILDES_MAY_COME.match(text, at):
-        return Beginning(Begins.MORE)
-    found = _TILDES.match(text, at)
-    return Beginning(Begins.CODE, found.end(), found[1]) if found else Beginning(Begins.TEXT, at)
 
 
 def _word(text: str, at: int, tools: ToolNames, *, is_final: bool) -> Beginning:
@@ -131,16 +97,11 @@ def _word(text: str, at: int, tools: ToolNames, *, is_final: bool) -> Beginning:
     end = word.end() if word else at + 1
     if not is_final and end == len(text) and end - at < _WORD_CHARS:
         return Beginning(Begins.MORE)
-    name, behind = text[at:end], text[end : end + len(_TO)]
+    name, behind = text[at:end], text[end : end + 9]
     if behind.startswith(":") and name.lower() in _SPEAKERS:
         return Beginning(Begins.SPEAKER, end + 1)
     if name == "Action" and behind.startswith(":"):
         return _react(text, at, end, tools, is_final=is_final)
-    if name.lower().endswith("commentary") and behind and _TO.startswith(behind):
-        header = bare_header_at(text, end)
-        if header is not None:
-            return Beginning(Begins.NAMED_CALL, header.end, header.tool)
-        return Beginning(Begins.MORE) if not is_final and len(text) - end < BARE_CHARS else Beginning(Begins.TEXT, end)
     if name == "functools" and behind.startswith("["):
         return Beginning(Begins.CALLS, at)
     is_marked = "[ARGS]".startswith(behind[:6]) or "[CALL_ID]".startswith(behind[:9])
@@ -167,17 +128,3 @@ def arrows_at(text: str, at: int, tools: ToolNames, *, is_final: bool) -> Beginn
         return Beginning(Begins.NAMED_CALL, found.end(), found[1], "tag")
     is_open = found is None and not is_final and _ARROWS_MAY_COME.match(text, at) is not None
     return Beginning(Begins.MORE) if is_open else Beginning(Begins.TEXT, at)
-
-
-def heads_result(text: str, at: int, *, is_final: bool) -> bool | None:
-    """Tell whether a line begins as the heading of a result (“Result:”, “**Output:**”); None: it cannot be told yet."""
-    head = text[at : at + _HEADING_CHARS]
-    if _HEADING.match(head):
-        return True
-    begins = _HEADING_BEGINS.match(head)
-    word = begins[1].lower() if begins else ""
-    if not any(each.startswith(word) or word.startswith(each) for each in _HEADING_WORDS):
-        return False
-    if begins and not word and begins.end() < len(head):
-        return False
-    return False if is_final or len(head) == _HEADING_CHARS or ":" in head or "\n" in head else None

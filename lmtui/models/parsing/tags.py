@@ -309,7 +309,7 @@ class TagItem:
         self._open_parameter = _OpenParameter()
 
     def found(self, *, is_cut: bool) -> Found:
-        """Return what is called; see `Item.found`."""
+        """Return what is called; see `JsonItem.found`."""
         if self._shape.spec is None:
             return [RejectedCall("no such tool")]
         if self._open_parameter.key or (is_cut and not self._is_closed):
