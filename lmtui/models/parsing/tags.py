@@ -102,26 +102,20 @@ _PARAMETER = re.compile(
 _GLM = re.compile(r"<arg_key>\s*([\w.\-]{1,100})\s*</arg_key>\s*<arg_value>")
 _CHILD = re.compile(r"<([A-Za-z_][\w\-]{0,60})>")
 _CLOSE = re.compile(rf"</{NAMESPACE}(?:function|invoke|tool|function_call|tool_call)>")
-_BEHIND = re.compile(rf"\s*(?:</?{NAMESPACE}(?:tool_call|function_calls|tool_calls|function|invoke|tool|function_call)\b|<\|)")
+_FOLLOWS = re.compile(
+    rf"</?{NAMESPACE}(?:tool_calls?|function_calls?|function|invoke|tool|parameter|param|arg|argument)\b|<arg_key>|<\|"
+)
 _LOOK_CHARS = 300
-
-
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """The tool of a call in tags (None: unknown), what closes the call, and whether its parameters are tags of their names."""
-
-    spec: ToolSpec | None
-    close: re.Pattern[str]
-    is_nested: bool
+_KEPT_CHARS = 250
 
 
 @dataclass(slots=True)
-class _OpenParameter:
-    """The parameter whose value is being read: its name (empty for none), its closing tag, and the value so far."""
+class _Value:
+    """The value that is being read: its parameter (empty: JSON that holds all of them), what may end it, its text so far."""
 
-    key: str = ""
-    close: str = ""
-    value: list[str] = field(default_factory=list)
+    key: str
+    ends: re.Pattern[str]
+    parts: list[str] = field(default_factory=list)
 
 
 class TagItem:
@@ -134,18 +128,20 @@ class TagItem:
         is_nested: parameters are tags of their own names.
     """
 
+    form = "xml"
+
     def __init__(self, spec: ToolSpec | None, opening: str, closer: str = "", *, is_nested: bool = False) -> None:
-        self.form = "xml"
+        self.spec = spec
         self.left = ""
         self.is_done = False
         self.is_hopeless = False
         self.size_chars = 0
-        self._shape = _Shape(spec, re.compile(closer) if closer else _CLOSE, is_nested)
         self._opening = opening
-        self._raw: list[str] = []
+        self._close = re.compile(closer) if closer else _CLOSE
+        self._is_nested = is_nested
+        self._parts: list[str] = []
         self._held = ""
-        self._open_parameter = _OpenParameter()
-        self._json: list[str] = []
+        self._value: _Value | None = None
         self._arguments: dict[str, object] = {}
         self._why = ""
         self._is_final = False
@@ -154,26 +150,21 @@ class TagItem:
     @property
     def raw(self) -> str:
         """Return the text as it came."""
-        return "".join(self._raw) + self._held
-
-    @property
-    def spec(self) -> ToolSpec | None:
-        """Return the tool."""
-        return self._shape.spec
+        return "".join(self._parts).removesuffix(self.left)
 
     def feed(self, text: str) -> int:
         """Take more; return how many characters of it belong here."""
         if self._opening:
             opening, self._opening = self._opening, ""
-            self._raw.append(opening)
+            self._parts.append(opening)
             self.is_done = self._is_closed = opening.endswith("/>")
             return len(opening)
+        self._parts.append(text)
         self._held += text
-        while self._held and not self.is_done and self._step():
+        while self._held and not self.is_done and (self._step_value(self._value) if self._value else self._step()):
             pass
         self.size_chars += len(text)
-        if self.is_done:
-            self.left, self._held = self._held, ""
+        self.left = self._held if self.is_done else ""
         return len(text)
 
     def finish(self) -> None:
@@ -182,148 +173,86 @@ class TagItem:
         self.feed("")
 
     def _step(self) -> bool:
-        """Take the next part of what is held; tell whether there may be more to take."""
-        if self._open_parameter.key:
-            return self._step_value()
-        if self._json:
-            return self._step_json()
+        """Take the next tag of what is held; tell whether there may be more to take."""
         start = self._held.lstrip()
-        if not start:
-            return False
-        for pattern in (self._shape.close, _PARAMETER, _GLM, *((_CHILD,) if self._shape.is_nested else ())):
-            found = pattern.match(start)
-            if found is not None:
-                self._take(len(self._held) - len(start) + found.end())
-                self._open(pattern, found)
-                return True
-        if start[0] in "{" and not self._arguments:
-            self._json.append("")
-            return True
-        if start[0] == "<" and ">" not in start[:_LOOK_CHARS] and len(start) < _LOOK_CHARS and not self._is_final:
-            return False
-        if start.startswith("<arg_key>") and len(start) < _LOOK_CHARS and not self._is_final:
-            return False
-        self.is_done = True
-        if not self._arguments and (start[0] != "<" or not _BEHIND.match(start)):
-            self.is_hopeless = not self._is_final
-        return False
-
-    def _open(self, pattern: re.Pattern[str], found: re.Match[str]) -> None:
-        if pattern is self._shape.close:
+        if closed := self._close.match(start):
+            self._held = start[closed.end() :]
             self.is_done = self._is_closed = True
-            return
-        key = next(group for group in found.groups() if group)
-        name = re.match(r"<[^\s=>]+", found[0])
-        close = "</arg_value>" if pattern is _GLM else f"</{name[0][1:] if name else ''}>"
-        self._open_parameter = _OpenParameter(key, close)
-
-    def _step_json(self) -> bool:
-        found = self._shape.close.search(self._held)
-        if found is None:
-            keep = 0 if self._is_final else min(len(self._held), 40)
-            self._json.append(self._take(len(self._held) - keep))
-            return False
-        self._json.append(self._held[: found.start()])
-        self._take(found.end())
-        self.is_done = self._is_closed = True
+        elif found := _PARAMETER.match(start) or _GLM.match(start) or (_CHILD.match(start) if self._is_nested else None):
+            self._held = start[found.end() :]
+            name = "arg_value" if found.re is _GLM else re.split(r"[\s=>]", found[0][1:], maxsplit=1)[0]
+            key = next(group for group in found.groups() if group)
+            ends = rf"(?P<own></{re.escape(name)}>)|(?P<call>{self._close.pattern})|\n[ \t]*{_PARAMETER.pattern}"
+            self._value = _Value(key, re.compile(ends))
+            return True
+        elif start[:1] == "{" and not self._arguments:
+            self._value = _Value("", re.compile(rf"(?P<call>{self._close.pattern})"))
+            return True
+        elif start and (
+            self._is_final or not (_may_be_tag(start) or (start.startswith("<arg_key>") and len(start) < _LOOK_CHARS))
+        ):
+            self.is_done = True
+            self.is_hopeless = not self._arguments and not _FOLLOWS.match(start) and not self._is_final
         return False
 
-    def _step_value(self) -> bool:
-        """Look for the end of a parameter's value."""
-        end = self._held.find(self._open_parameter.close)
-        other = self._other_end(end if end >= 0 else len(self._held))
-        if other is not None:
-            return other
-        if end < 0:
-            keep = 0 if self._is_final else min(len(self._held), 150)
-            self._open_parameter.value.append(self._take(len(self._held) - keep))
-            return False
-        behind = self._held[end + len(self._open_parameter.close) :]
-        if not self._is_final and (not behind.strip() or self._may_follow(behind.lstrip())):
-            return False
-        if not behind.strip() or self._follows(behind):
-            self._open_parameter.value.append(self._held[:end])
-            self._take(end + len(self._open_parameter.close))
-            self._keep()
+    def _step_value(self, value: _Value) -> bool:
+        """Look for the end of a value: its closing tag, that of the call, or the next parameter on a line of its own."""
+        for found in value.ends.finditer(self._held):
+            behind = self._held[found.end() :].lstrip()
+            if found.lastgroup is None:
+                key = next(group for group in found.groups()[2:] if group)
+                if self.spec and own_parameter(self.spec, key) and key not in self._arguments and key != value.key:
+                    self._end_value(value, found.start() + 1, found.start() + 1)
+                    return True
+                continue
+            if value.key and not self._is_final and (not behind or _may_be_tag(behind)):
+                return False
+            if not value.key or not behind or self._may_follow(behind):
+                self._end_value(value, found.start(), found.end())
+                self.is_done = self._is_closed = found.lastgroup == "call"
+                return not self.is_done
+            if found.lastgroup == "own":
+                self._why = f"it is not clear where {value.key[:40]} ends"
+        end = len(self._held) - (0 if self._is_final else min(len(self._held), _KEPT_CHARS))
+        if self._is_final and not value.key:
+            self._end_value(value, end, end)
         else:
-            self._why = f"it is not clear where {self._open_parameter.key[:40]} ends"
-            self._open_parameter.value.append(self._take(end + len(self._open_parameter.close)))
-        return True
-
-    def _other_end(self, limit: int) -> bool | None:
-        """Look for a value's end without its own closing tag, before `limit`: None where there is none."""
-        ends = [*self._shape.close.finditer(self._held, 0, limit), *_PARAMETER.finditer(self._held, 0, limit)]
-        for found in sorted(ends, key=lambda each: each.start()):
-            if found.re is self._shape.close:
-                behind = self._held[found.end() :]
-                if not self._is_final and (not behind.strip() or self._may_follow(behind.lstrip())):
-                    return False
-                if not behind.strip() or _BEHIND.match(behind):
-                    self._end_value(found.start(), found.end())
-                    self.is_done = self._is_closed = True
-                    return False
-            elif self._is_new(found):
-                self._end_value(found.start(), found.start())
-                return True
-        return None
-
-    def _end_value(self, start: int, end: int) -> None:
-        """End a value at a place and go on at another."""
-        self._open_parameter.value.append(self._held[:start])
-        self._take(end)
-        self._keep()
-
-    def _is_new(self, found: re.Match[str]) -> bool:
-        """Tell whether an opening tag inside a value begins the next parameter: on its own line, and a new one."""
-        key = next(group for group in found.groups() if group)
-        is_known = self._shape.spec is not None and bool(own_parameter(self._shape.spec, key))
-        is_first = key not in self._arguments and key != self._open_parameter.key
-        return is_known and is_first and self._held[: found.start()].rstrip(" \t")[-1:] == "\n"
+            value.parts.append(self._held[:end])
+            self._held = self._held[end:]
+        return False
 
     def _may_follow(self, behind: str) -> bool:
-        return behind[0] == "<" and ">" not in behind and len(behind) < _LOOK_CHARS
+        patterns = (_FOLLOWS, self._close, *((_CHILD,) if self._is_nested else ()))
+        return any(pattern.match(behind) for pattern in patterns)
 
-    def _follows(self, behind: str) -> bool:
-        start = behind.lstrip()
-        patterns = (
-            self._shape.close,
-            _PARAMETER,
-            _BEHIND,
-            re.compile(r"<arg_key>"),
-            *((_CHILD,) if self._shape.is_nested else ()),
-        )
-        return any(pattern.match(start) for pattern in patterns)
-
-    def _take(self, count: int) -> str:
-        taken, self._held = self._held[:count], self._held[count:]
-        self._raw.append(taken)
-        return taken
-
-    def _keep(self) -> None:
-        text = "".join(self._open_parameter.value)
-        text = text.removeprefix("\n").removesuffix("\n")
-        value = text.strip() if self._shape.spec and _is_short(self._shape.spec, self._open_parameter.key, text) else text
-        if self._open_parameter.key in self._arguments and self._arguments[self._open_parameter.key] != value:
-            self._why = f"it gives {self._open_parameter.key[:40]} twice"
-        self._arguments[self._open_parameter.key] = value
-        self._open_parameter = _OpenParameter()
+    def _end_value(self, value: _Value, start: int, end: int) -> None:
+        """End a value at a place and go on at another."""
+        text = "".join([*value.parts, self._held[:start]]).removeprefix("\n").removesuffix("\n")
+        self._held, self._value = self._held[end:], None
+        given = text.strip() if self.spec and _is_short(self.spec, value.key, text) else text
+        if self._arguments.get(value.key, given) != given:
+            self._why = f"it gives {value.key[:40]} twice"
+        self._arguments[value.key] = given
 
     def found(self, *, is_cut: bool) -> Found:
         """Return what is called; see `JsonItem.found`."""
-        if self._shape.spec is None:
+        if self.spec is None:
             return [RejectedCall("no such tool")]
-        if self._open_parameter.key or (is_cut and not self._is_closed):
-            return [RejectedCall(CUT if is_cut else "it ends too early", self._shape.spec)]
+        if self._value is not None or (is_cut and not self._is_closed):
+            return [RejectedCall(CUT if is_cut else "it ends too early", self.spec)]
         if self._why:
-            return [RejectedCall(self._why, self._shape.spec)]
-        if self._json:
+            return [RejectedCall(self._why, self.spec)]
+        if "" in self._arguments:
             try:
-                return [with_arguments(self._shape.spec, read_json("".join(self._json).strip()))]
+                return [with_arguments(self.spec, read_json(str(self._arguments[""]).strip()))]
             except UnreadableLiteral as error:
-                return [RejectedCall(str(error), self._shape.spec)]
-        if self._shape.is_nested and not self._is_closed:
-            return []
-        return [meant(self._shape.spec, self._arguments)]
+                return [RejectedCall(str(error), self.spec)]
+        return [meant(self.spec, self._arguments)] if self._is_closed or not self._is_nested else []
+
+
+def _may_be_tag(text: str) -> bool:
+    """Tell whether a text begins with what may become a tag."""
+    return text[:1] == "<" and ">" not in text and len(text) < _LOOK_CHARS
 
 
 def _is_short(spec: ToolSpec, key: str, text: str) -> bool:
