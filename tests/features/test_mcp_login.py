@@ -73,7 +73,7 @@ async def client(tmp_path: Path, behind: Server) -> AsyncIterator[Client]:
 async def test_the_browser_opens_only_after_a_yes(client: Client, behind: Server) -> None:
     assert await client.start() is ServerState.LOGIN
     assert client.visited == []
-    assert client.server.problem.startswith(f"{behind.url}/authorize?")
+    assert client.server.trouble.problem.startswith(f"{behind.url}/authorize?")
     assert await client.log_in() is ServerState.READY
     assert len(client.visited) == 1
     result = await client.server.call("whoami", {}, lambda _: None, ask_nobody)
@@ -104,7 +104,7 @@ async def test_a_key_in_the_headers_needs_no_login(tmp_path: Path, behind: Serve
 async def test_a_wrong_key_is_a_failure_that_says_so(tmp_path: Path, behind: Server) -> None:
     found = Client(tmp_path, behind.url, "wrong")
     assert await found.start() is ServerState.FAILED
-    assert found.server.problem
+    assert found.server.trouble.problem
     await found.server.close()
 
 

@@ -47,7 +47,7 @@ async def start(workspace: Path) -> AsyncIterator[Start]:
         servers.append(server)
         server.begin()
         await server.settle()
-        assert server.state is ServerState.READY, (server.problem, server.memory.log.path.read_text())
+        assert server.state is ServerState.READY, (server.trouble.problem, server.memory.log.path.read_text())
         return server
 
     yield start_one
@@ -164,13 +164,13 @@ async def test_server_everything_behind_an_address(workspace: Path, mode: str, k
 
 async def test_server_everything_has_prompts_and_resources(start: Start) -> None:
     server = await start(node(), package("server-everything"))
-    prompts = {prompt.own_name: prompt for prompt in server.prompts}
+    prompts = {prompt.own_name: prompt for prompt in server.info.prompts}
     assert prompts["args-prompt"].name == "mcp__real__args-prompt"
     assert ("city", True) in prompts["args-prompt"].arguments
     said = await server.get_prompt("args-prompt", {"city": "Berlin"}, ask_nobody)
     assert "Berlin" in said.text
-    uri = next(each.uri for each in server.resources if not each.is_template)
+    uri = next(each.uri for each in server.info.resources if not each.is_template)
     assert (await server.read_resource(uri, ask_nobody)).text
-    assert any(each.is_template for each in server.resources)
+    assert any(each.is_template for each in server.info.resources)
     with pytest.raises(McpError):
         await server.read_resource("nothing://here", ask_nobody)

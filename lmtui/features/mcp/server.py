@@ -224,34 +224,78 @@ _SHORT_LIFE_S = 10.0
 _OFFERS_S = 10.0
 
 
-class RunningServer:
-    """A server that may run: its state, its tools, and calls to them.  `offered` are others than were accepted.
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why a server does not run, and what helps."""
 
-    `prompts` and `resources` are as it listed them last; `has_resources`: it answers for some, listed or not.
-    """
+    problem: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldTools:
+    """Tools that are others than were accepted, and how they differ."""
+
+    tools: tuple[RawTool, ...] = ()
+    changes: tuple[ToolChange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """What a server said last of itself and listed next to its tools; `has_resources`: it answers for some, listed or not."""
+
+    version: str = ""
+    prompts: tuple[McpPrompt, ...] = ()
+    resources: tuple[McpResource, ...] = ()
+    has_resources: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Retry:
+    """How often a server failed in a row, and when it may be started again, on the monotonic clock."""
+
+    failures: int = 0
+    not_before: float = 0.0
+
+
+@dataclass(slots=True)
+class _Reports:
+    """What the connection reported since it was looked at last; `wake` is set with each."""
+
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    is_gone: bool = False
+    has_tools: bool = False
+    has_offers: bool = False
+
+
+@dataclass(slots=True)
+class _Login:
+    """Where the user has to log in, whether they agreed, and the limit of the start that a login ends."""
+
+    url: str = ""
+    is_allowed: asyncio.Event = field(default_factory=asyncio.Event)
+    start_limit: asyncio.Timeout | None = None
+
+
+class RunningServer:
+    """A server that may run: its state, its tools, and calls to them; `held` are tools that wait for the user."""
 
     def __init__(self, memory: Memory, around: ServerEnvironment) -> None:
         self.memory = memory
         self.state = ServerState.ENDED
-        self.problem = self.hint = self.place = self.version = ""
-        self._redactor = memory.log.redactor = Redactor(secrets_of(memory.written, around.environ))
+        self.trouble = Trouble()
+        self.place = ""
+        memory.log.redactor = Redactor(secrets_of(memory.written, around.environ))
         self.tools: tuple[RawTool, ...] = memory.known.tools
         self._around = around
         self._task: asyncio.Task[None] | None = None
         self._connection: Connection | None = None
         self._settled = asyncio.Event()
-        self._wake = asyncio.Event()
-        self.prompts: tuple[McpPrompt, ...] = ()
-        self.resources: tuple[McpResource, ...] = ()
-        self.has_resources = memory.known.has_resources
-        self._is_gone = self._lists_anew = self._offers_anew = False
-        self._failures = 0
-        self._not_before = 0.0
-        self.offered: tuple[RawTool, ...] = ()
-        self.changes: tuple[ToolChange, ...] = ()
-        self._limit: asyncio.Timeout | None = None
-        self._login_url = ""
-        self._login_yes = asyncio.Event()
+        self.info = ServerInfo(has_resources=memory.known.has_resources)
+        self.held = HeldTools()
+        self._reports = _Reports()
+        self._retry = _Retry()
+        self._login = _Login()
         self._questions = Questions()
 
     @property
@@ -267,9 +311,9 @@ class RunningServer:
     def begin(self) -> None:
         """Start it, unless it runs."""
         if self._task is None or self._task.done():
-            self._is_gone = False
+            self._reports.is_gone = False
             self._settled.clear()
-            self._wake.clear()
+            self._reports.wake.clear()
             self._set(ServerState.STARTING)
             self._run(self._live())
 
@@ -316,19 +360,19 @@ class RunningServer:
     def accept_tools(self) -> None:
         """Take the tools as they are now."""
         if self.state is ServerState.CHANGED:
-            self._keep(self.offered)
+            self._keep(self.held.tools)
             self._set(ServerState.READY)
 
     def forget_tools(self) -> None:
         """Know no tools of it any more: what it offers next is taken as met for the first time."""
-        self.tools, self.offered, self.changes = self.memory.known.tools, (), ()
+        self.tools, self.held = self.memory.known.tools, HeldTools()
 
     def log_in(self) -> None:
         """Let the user log in in their browser; it continues when they have."""
         if self.state is ServerState.LOGIN and self._task is not None and not self._task.done():
-            self._login_yes.set()  # a call waits for it
+            self._login.is_allowed.set()  # a call waits for it
         elif self.state is ServerState.LOGIN:
-            self._is_gone = False
+            self._reports.is_gone = False
             self._settled.clear()
             self._run(self._log_in())
 
@@ -338,7 +382,7 @@ class RunningServer:
         if task is not None:
             task.cancel()
             await asyncio.wait({task})  # how it ended is said by `_note_end`; a cancel of this passes on
-        self._failures, self._not_before = 0, 0.0
+        self._retry = _Retry()
         self._set(state)
 
     def _run(self, life: Coroutine[object, object, None]) -> None:
@@ -353,11 +397,13 @@ class RunningServer:
 
     async def _connected(self) -> Connection:
         if self._connection is None:
-            if self._is_gone and self._task is not None:
+            if self._reports.is_gone and self._task is not None:
                 await asyncio.wait({self._task})  # what is left of the last one ends first
-            wait_s = self._not_before - self._around.monotonic()
+            wait_s = self._retry.not_before - self._around.monotonic()
             if wait_s > 0 and (self._task is None or self._task.done()):
-                raise McpError(f"{self.entry.name}: {self.problem}; it is tried again in {wait_s:.0f} s", self.hint)
+                raise McpError(
+                    f"{self.entry.name}: {self.trouble.problem}; it is tried again in {wait_s:.0f} s", self.trouble.hint
+                )
             self.begin()
             await self.settle()
         if self.state is ServerState.CHANGED:
@@ -365,28 +411,28 @@ class RunningServer:
                 f"the tools of {self.entry.name} changed, so they are held back", "The user has to look at them: /mcp."
             )
         if self._connection is None:
-            raise McpError(f"{self.entry.name} does not run: {self.problem or self.state}", self.hint)
+            raise McpError(f"{self.entry.name} does not run: {self.trouble.problem or self.state}", self.trouble.hint)
         return self._connection
 
     async def _live(self) -> None:
         began = self._around.monotonic()
         try:
             async with asyncio.timeout(self.entry.start_timeout_s) as limit, contextlib.AsyncExitStack() as parts:
-                self._limit, self._login_url = limit, ""
+                self._login.start_limit, self._login.url = limit, ""
                 connection = await self._open(parts)
                 await self._take_tools(connection)
                 limit.reschedule(None)
-                self._limit = None
+                self._login.start_limit = None
                 began = self._around.monotonic()
-                self.version, self._connection = connection.version, connection
-                self.problem = self.hint = ""
-                self._set(ServerState.CHANGED if self.offered else ServerState.READY)
+                self.info, self._connection = replace(self.info, version=connection.version), connection
+                self.trouble = Trouble()
+                self._set(ServerState.CHANGED if self.held.tools else ServerState.READY)
                 await self._take_offers(connection)
                 self._settled.set()
                 await self._watch(connection)
             self._fail("it ended", ServerState.ENDED, is_early=self._around.monotonic() - began < _SHORT_LIFE_S)
         except TimeoutError:
-            if self._login_url:
+            if self._login.url:
                 self._need_login()
             else:
                 why = f"it was not ready within {self.entry.start_timeout_s:g} s"
@@ -410,7 +456,7 @@ class RunningServer:
             self._note_offers,
             self._questions.ask,
             self._visit,
-            self._redactor,
+            self.memory.log.redactor,
         )
         connection: Connection = await parts.enter_async_context(sdk.connect(self.entry, place.address, hooks))
         return connection
@@ -421,11 +467,10 @@ class RunningServer:
         if self.memory.accepts(found):
             self._keep(found)
         else:
-            self.changes = await asyncio.to_thread(changes_of, self.tools, found)
-            self.offered = found
+            self.held = HeldTools(found, await asyncio.to_thread(changes_of, self.tools, found))
 
     def _keep(self, tools: Sequence[RawTool]) -> None:
-        self.tools, self.offered, self.changes = tuple(tools), (), ()
+        self.tools, self.held = tuple(tools), HeldTools()
         self.memory.accept(self.tools, self.place)
 
     async def _take_offers(self, connection: Connection) -> None:
@@ -436,35 +481,35 @@ class RunningServer:
         except TimeoutError:
             _log.info("the MCP server %s did not list its prompts and resources in time", self.entry.name)
             return
-        self.prompts = told_prompts(self.entry.name, found.prompts)
-        self.resources = told_resources(self.entry.name, found.resources)
-        self.has_resources = found.has_resources
-        if self.has_resources != self.memory.known.has_resources:
-            self.memory.keep(replace(self.memory.known, has_resources=self.has_resources))
+        prompts = told_prompts(self.entry.name, found.prompts)
+        resources, has_resources = told_resources(self.entry.name, found.resources), found.has_resources
+        self.info = ServerInfo(self.info.version, prompts, resources, has_resources)
+        if has_resources != self.memory.known.has_resources:
+            self.memory.keep(replace(self.memory.known, has_resources=has_resources))
         self._around.on_change()
 
     async def _watch(self, connection: Connection) -> None:
         """Wait until it has ended; another list of tools is looked at meanwhile."""
-        while not self._is_gone:
-            await self._wake.wait()
-            self._wake.clear()
-            if self._lists_anew and not self._is_gone:
-                self._lists_anew = False
+        while not self._reports.is_gone:
+            await self._reports.wake.wait()
+            self._reports.wake.clear()
+            if self._reports.has_tools and not self._reports.is_gone:
+                self._reports.has_tools = False
                 await self._take_tools(connection)
-                self._set(ServerState.CHANGED if self.offered else ServerState.READY)
-            if self._offers_anew and not self._is_gone:
-                self._offers_anew = False
+                self._set(ServerState.CHANGED if self.held.tools else ServerState.READY)
+            if self._reports.has_offers and not self._reports.is_gone:
+                self._reports.has_offers = False
                 await self._take_offers(connection)
 
     async def _visit(self, url: str) -> None:
         """Wait for the user's yes to a login, then open their browser; a start does not wait, it is made again after it."""
-        self._login_url = url
-        if self._limit is not None:
-            self._limit.reschedule(0)
+        self._login.url = url
+        if self._login.start_limit is not None:
+            self._login.start_limit.reschedule(0)
             await asyncio.Event().wait()
-        self._login_yes.clear()
+        self._login.is_allowed.clear()
         self._need_login()
-        await self._login_yes.wait()
+        await self._login.is_allowed.wait()
         self._set(ServerState.READY)
         await self._around.browse(url)
 
@@ -482,34 +527,31 @@ class RunningServer:
         await self._live()
 
     def _need_login(self) -> None:
-        self.problem, self.hint = self._login_url, "Open it from /mcp, or with: lmtui mcp login " + self.entry.name
+        self.trouble = Trouble(self._login.url, f"Open it from /mcp, or with: lmtui mcp login {self.entry.name}")
         self._settled.set()
         self._set(ServerState.LOGIN)
 
     def _note_gone(self) -> None:
-        self._is_gone = True
+        self._reports.is_gone = True
         self._connection = None
-        self._wake.set()
+        self._reports.wake.set()
 
     def _note_tools(self) -> None:
-        self._lists_anew = True
-        self._wake.set()
+        self._reports.has_tools = True
+        self._reports.wake.set()
 
     def _note_offers(self) -> None:
-        self._offers_anew = True
-        self._wake.set()
+        self._reports.has_offers = True
+        self._reports.wake.set()
 
     def _fail(self, why: str, state: ServerState = ServerState.FAILED, *, hint: str = "", is_early: bool = True) -> None:
-        self._failures = self._failures + 1 if is_early else 0
-        pause_s = min(_LONGEST_PAUSE_S, 2.0 ** (self._failures - 2)) if self._failures > 1 else 0.0
-        self._not_before = self._around.monotonic() + pause_s
+        failures = self._retry.failures + 1 if is_early else 0
+        pause_s = min(_LONGEST_PAUSE_S, 2.0 ** (failures - 2)) if failures > 1 else 0.0
+        self._retry = _Retry(failures, self._around.monotonic() + pause_s)
         last = self.memory.log.last if state is ServerState.FAILED else ""
-        self.problem = self._redactor.text(f"{why}; it said last: {last}" if last else why)
-        self.hint = (
-            advice(self.entry, f"{why}\n{self.memory.log.tail}", self.place)
-            or hint
-            or f"Its log says more: {self.memory.log.path}"
-        )
+        log = self.memory.log
+        hint = advice(self.entry, f"{why}\n{log.tail}", self.place) or hint or f"Its log says more: {log.path}"
+        self.trouble = Trouble(log.redactor.text(f"{why}; it said last: {last}" if last else why), hint)
         self._set(state)
 
     def _set(self, state: ServerState) -> None:

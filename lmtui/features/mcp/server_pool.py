@@ -37,7 +37,7 @@ class ToldTools:
     def of(self, server: RunningServer) -> tuple[McpTool, ...]:
         """Return a server's tools as told."""
         name = server.entry.name
-        reads = server.has_resources
+        reads = server.info.has_resources
         kept = self._known.get(name)
         if kept is None or kept[0] != server.tools or kept[1] != reads:
             taken = {tool.name for other, (*_, told) in self._known.items() if other != name for tool in told}
@@ -51,7 +51,9 @@ class ToldTools:
         tools, entry = self.of(server), server.entry
         place = server.place or ("this machine, no sandbox" if entry.on_host else "" if entry.kind == "stdio" else "network")
         has_problem = server.state not in (ServerState.READY, ServerState.STARTING)
-        hint = advice(entry, server.memory.log.tail, server.place) if server.state is ServerState.STARTING else server.hint
+        hint = (
+            advice(entry, server.memory.log.tail, server.place) if server.state is ServerState.STARTING else server.trouble.hint
+        )
         return McpServer(
             entry.name,
             entry.source,
@@ -61,11 +63,11 @@ class ToldTools:
             entry.words,
             tools,
             sum(tool.tokens for tool in tools),
-            server.problem if has_problem else "",
+            server.trouble.problem if has_problem else "",
             hint,
-            server.version,
-            told_tools(entry.name, server.offered, set()),
-            server.changes,
+            server.info.version,
+            told_tools(entry.name, server.held.tools, set()),
+            server.held.changes,
             entry.warnings,
             entry.reach_words,
             _brings(server),
@@ -83,7 +85,7 @@ def _reader(server: str, taken: set[str]) -> McpTool:
 
 
 def _brings(server: RunningServer) -> str:
-    counts = ((len(server.prompts), "prompt"), (len(server.resources), "resource"))
+    counts = ((len(server.info.prompts), "prompt"), (len(server.info.resources), "resource"))
     return ", ".join(pluralize(count, thing) for count, thing in counts if count)
 
 
@@ -225,11 +227,11 @@ class McpRoom:
 
     def prompts(self) -> tuple[McpPrompt, ...]:
         """Return the prompts of all servers, as far as they are known."""
-        return tuple(prompt for server in tuple(self._servers.values()) if _is_open(server) for prompt in server.prompts)
+        return tuple(prompt for server in tuple(self._servers.values()) if _is_open(server) for prompt in server.info.prompts)
 
     def resources(self) -> tuple[McpResource, ...]:
         """Return the resources of all servers, as far as they are known."""
-        return tuple(each for server in self._servers.values() if _is_open(server) for each in server.resources)
+        return tuple(each for server in self._servers.values() if _is_open(server) for each in server.info.resources)
 
     def reader(self, key: str) -> McpTool | None:
         """Return the tool that reads resources of a server, by what means that in names."""
@@ -263,7 +265,7 @@ class McpRoom:
         if uri:
             return await server.read_resource(uri, self._ask)
         await server.settle()
-        return ToolResult(listing(server.resources), pluralize(len(server.resources), "resource"))
+        return ToolResult(listing(server.info.resources), pluralize(len(server.info.resources), "resource"))
 
     def _open_server(self, name: str) -> RunningServer:
         server = self._servers.get(name)
