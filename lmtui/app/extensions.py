@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from lmtui.app.sandboxes import open_sandbox
+from lmtui.app.sandboxes import CurrentSandbox
 from lmtui.config import Config
 from lmtui.core.ports import FeatureServices, TokenCounter, Toolbox
 from lmtui.core.subagents import ChildKind
@@ -124,18 +124,8 @@ class IdleWorkspace:
     def __init__(self, workspace: Path, config: Config | None = None) -> None:
         self.workspace, self.config = workspace, config or Config()
         self.count_tokens: TokenCounter = count_tokens
-        self._sandbox: WorkspaceSandbox | None = None
-
-    async def sandbox(self) -> WorkspaceSandbox:
-        """Return the sandbox; it starts when it is first used."""
-        if self._sandbox is None:
-            self._sandbox = await open_sandbox(self.workspace, self.config)
-        return self._sandbox
-
-    async def aclose(self) -> None:
-        """End the sandbox."""
-        if self._sandbox is not None:
-            await self._sandbox.close()
+        current = CurrentSandbox(lambda: (self.workspace, self.config))
+        self.sandbox, self.aclose = current.get, current.close
 
 
 def idle_features(workspace: Path) -> WorkspaceFeatures:

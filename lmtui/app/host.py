@@ -24,7 +24,7 @@ from lmtui.app.folder_rules import kept_problems, known_rules, rules_in_force
 from lmtui.app.key_protection import key_redactor
 from lmtui.app.model_servers import Servers, is_one_model
 from lmtui.app.process import protect_process
-from lmtui.app.sandboxes import interpreter_of, limits_of, open_sandbox, team_of, tools_of
+from lmtui.app.sandboxes import CurrentSandbox, interpreter_of, limits_of, team_of, tools_of
 from lmtui.app.settings import UserSettings
 from lmtui.app.settings_trust import FolderTrust
 from lmtui.app.workspace_files import WorkspaceFiles
@@ -221,9 +221,7 @@ class Runtime:
         self.count_tokens = TokenCounts()
         self._profiles = ProfileStore()
         self.servers = Servers(self._connection, lambda: is_one_model(self.config), profiles=self._profiles)
-        self._sandbox: WorkspaceSandbox | None = None
-        self._retired: list[WorkspaceSandbox] = []
-        self._selecting = asyncio.Lock()
+        self._sandbox = CurrentSandbox(lambda: (self._workspace, self.config))
         self._sessions: dict[str, EngineSession] = {}
         self._start_folder = Path.cwd()
         self._demo: Demo | None = None
@@ -247,9 +245,7 @@ class Runtime:
             return
         self.config = config
         self._connection.use_config(config)
-        if self._sandbox is not None:
-            self._retired.append(self._sandbox)
-            self._sandbox = None
+        self._sandbox.retire()
 
     @property
     def workspace(self) -> Path:
@@ -283,15 +279,7 @@ class Runtime:
 
     async def sandbox(self) -> WorkspaceSandbox:
         """Return the workspace's sandbox, of the folder and the settings as they are; it starts when it is first used."""
-        async with self._selecting:
-            while self._sandbox is None:
-                folder, config = self._workspace, self.config
-                opened = await open_sandbox(folder, config)
-                if (folder, config) == (self._workspace, self.config):
-                    self._sandbox = opened
-                else:
-                    self._retired.append(opened)
-            return self._sandbox
+        return await self._sandbox.get()
 
     async def require_sandbox(self) -> None:
         """Start the sandbox that the settings name, so that nothing begins without it; `auto` waits for the first use.
@@ -418,10 +406,7 @@ class Runtime:
         await self._close_sessions()
         for each in self._features:
             await each.close()
-        for sandbox in [*self._retired, *([self._sandbox] if self._sandbox else [])]:
-            await sandbox.close()
-        self._sandbox = None
-        self._retired.clear()
+        await self._sandbox.close()
         await self.servers.close()
         await self._connection.close()
         if self._demo is not None:
@@ -493,9 +478,7 @@ class Runtime:
         self.trust = CompositeTrust(self._features.trust)
 
     async def _use_workspace(self, folder: Path) -> None:
-        if self._sandbox is not None:  # whoever still looks into the old folder gets an answer
-            self._retired.append(self._sandbox)
-            self._sandbox = None
+        self._sandbox.retire()
         for each in self._features:
             await each.close()
         self._settle_in(folder)

@@ -121,6 +121,35 @@ async def open_sandbox(workspace: Path, config: Config, environ: Mapping[str, st
     )
 
 
+class CurrentSandbox:
+    """The sandbox of the folder and the settings that `wanted` returns; those before it live on until all are closed."""
+
+    def __init__(self, wanted: Callable[[], tuple[Path, Config]]) -> None:
+        self._wanted = wanted
+        self._opened: list[WorkspaceSandbox] = []
+        self._has_current = False
+        self._selecting = asyncio.Lock()
+
+    async def get(self) -> WorkspaceSandbox:
+        """Return the sandbox; it starts when it is first used."""
+        async with self._selecting:
+            while not self._has_current:
+                wanted = self._wanted()
+                self._opened.append(await open_sandbox(*wanted))
+                self._has_current = wanted == self._wanted()
+            return self._opened[-1]
+
+    def retire(self) -> None:
+        """Select again at the next use; whoever still uses the one from before gets an answer."""
+        self._has_current = False
+
+    async def close(self) -> None:
+        """Close every one that was opened."""
+        self._has_current = False
+        while self._opened:
+            await self._opened.pop(0).close()
+
+
 def _shown_by_rules(workspace: Path, config: Config) -> list[Path]:
     """Return the folders of tools that rules allow to show; one that is gone or cannot be shown is passed over.  Blocks."""
     rules = [rule for rule in rules_in_force(config, workspace) if rule.tool == SHOWN_TOOLS and rule.pattern != "*"]

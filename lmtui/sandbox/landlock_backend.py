@@ -94,16 +94,9 @@ class LandlockBackend:
         owner = self._workspace.stat()
         folder = await asyncio.to_thread(self._make_folder, owner)
         store = str(store_folder(self._workspace)) if kind is InstanceKind.CHECKPOINT else ""
-        own = (
-            self.tools.without_copies
-            | dict(self.tools.variables)
-            | {
-                "GIT_CONFIG_GLOBAL": str(GUEST / "gitconfig"),
-                "GIT_CONFIG_NOSYSTEM": "1",
-                "TMPDIR": folder,
-                "HOME": f"{folder}/home",
-            }
-        )
+        git = {"GIT_CONFIG_GLOBAL": str(GUEST / "gitconfig"), "GIT_CONFIG_NOSYSTEM": "1"}
+        own = self.tools.without_copies | dict(self.tools.variables) | git | {"TMPDIR": folder, "HOME": f"{folder}/home"}
+        has_network = self.network != "none" and kind.runs_programs
         settings = settings_of(kind, self._limits, str(self._workspace), self.tools, store).with_values(
             limits_processes=True,
             cores=self._limits.cores,
@@ -111,15 +104,11 @@ class LandlockBackend:
             landlock_reads=[
                 *reads,
                 str(self._workspace),
-                *(_FOR_NETWORK if self.network != "none" and kind.runs_programs else ()),
+                *(_FOR_NETWORK if has_network else ()),
                 *_search_program(),
             ],
-            landlock_writes=[
-                *([] if kind.is_read_only else [str(self._workspace)]),
-                folder,
-                *([store] if store else []),
-            ],
-            has_network=self.network != "none" and kind.runs_programs,
+            landlock_writes=[*([] if kind.is_read_only else [str(self._workspace)]), folder, *([store] if store else [])],
+            has_network=has_network,
             owner=owner.st_uid,
             group=owner.st_gid,
             environment=environment_inside(path, own, has_network=self.network != "none"),

@@ -113,17 +113,18 @@ async def select_sandbox(
     pool = _shared.get(key)
     if pool is None:
         names = (backend,) if backend != "auto" else _ENGINES if runtime else _ORDER
-        gates = NetworkApprovals()
-        proxy = Proxy(allowed, gates.current) if network == "proxy" else None
-        candidates = [make_backend(name, folder, options, proxy) for name in names]
-        outside = OutsideFolders(folders)
-        pool = _shared[key] = SandboxPool(
-            folder, partial(choose, candidates, folder, options, outside=outside), gates, proxy, outside
-        )
+        pool = _shared[key] = _new_pool(folder, names, options)
     pool.users += 1
     launcher = InstanceLauncher(folder, pool, partial(_for_server, folder, options))
     connect = partial(_with_proxy, folder, options)
     return WorkspaceSandbox(pool, partial(_release, key), launcher=launcher, limits=limits, connect=connect)
+
+
+def _new_pool(folder: Path, names: Sequence[str], options: Options) -> SandboxPool:
+    gates, outside = NetworkApprovals(), OutsideFolders(options.added)
+    proxy = Proxy(options.hosts, gates.current) if options.network == "proxy" else None
+    candidates = [make_backend(name, folder, options, proxy) for name in names]
+    return SandboxPool(folder, partial(choose, candidates, folder, options, outside=outside), gates, proxy, outside)
 
 
 def _check_choice(backend: str, network: str, runtime: str) -> None:
