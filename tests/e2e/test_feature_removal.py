@@ -71,7 +71,7 @@ asyncio.run(main())
 
 def reduced(name: str, to: Path) -> Path:
     """Return the folder of a copy of the program without a feature; with an empty name nothing is missing."""
-    shutil.copytree(ROOT / "lmtui", to / "lmtui", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "lmtui", to / "lmtui")  # with the compiled modules, which the times of the copies still fit
     for part in ("themes", "docs"):
         (to / part).symlink_to(ROOT / part)
     if name:
