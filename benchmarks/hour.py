@@ -87,7 +87,7 @@ def _timed(blocks: list[float]) -> Iterator[None]:
         finally:
             blocks.append((thread_time() - began) * 1000)
 
-    Handle._run = timed  # type: ignore[method-assign]  # only here, and put back
+    Handle._run = timed  # type: ignore[method-assign,assignment]  # only here, and put back
     try:
         yield
     finally:

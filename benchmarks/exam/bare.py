@@ -72,7 +72,7 @@ def _run(folder: Path, function: dict[str, Any]) -> str:
             case "ls":
                 return "\n".join(sorted(path.name for path in folder.iterdir()))
             case "read":
-                return (folder / given["path"]).read_text()
+                return Path(folder, given["path"]).read_text()
             case "write":
                 (folder / given["path"]).write_text(given["content"])
                 return "ok"

@@ -14,7 +14,7 @@ import zlib
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from lmtui.models.demo_scripts import FaultKind, Scenario, ScriptedFault, ScriptedTurn
 
@@ -50,7 +50,7 @@ class ScriptedServer:
         self.requests: list[Received] = []
         self.open_streams = 0
 
-    async def __aenter__(self) -> ScriptedServer:
+    async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, limit=1 << 20)
         return self
 
