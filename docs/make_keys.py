@@ -18,13 +18,14 @@ commands by their names. The words in the first column are what a keymap names: 
 
 def page() -> str:
     """Return the whole page."""
-    sections = [_section(scope) for scope in Scope if any(each.scope is scope for each in COMMANDS)]
+    used = [each.scope for each in COMMANDS]
+    sections = [_section(scope) for scope in dict.fromkeys((*Scope, *used)) if scope in used]
     return "\n".join([HEAD, *sections])
 
 
-def _section(scope: Scope) -> str:
-    lines = [f"## {scope.value.capitalize()}", "", "| Command | Keys | Typed | What it does |", "| --- | --- | --- | --- |"]
-    lines += [_row(each) for each in COMMANDS if each.scope is scope]
+def _section(scope: str) -> str:
+    lines = [f"## {scope.capitalize()}", "", "| Command | Keys | Typed | What it does |", "| --- | --- | --- | --- |"]
+    lines += [_row(each) for each in COMMANDS if each.scope == scope]
     return "\n".join([*lines, ""])
 
 

@@ -42,7 +42,8 @@ class Feature:
 
     `service` is the class of its `features.service.WorkspaceFeature`.  `flags` are those of the command line for its settings,
     as argparse takes them; the settings themselves are in `lmtui/config.py`, with the feature's name.  `events` are the
-    modules of the types that are in a log because of it, `tools` what it adds for the model.
+    modules of the types that are in a log because of it, `tools` what it adds for the model, `commands` its slash
+    commands and keys, and `controller` (a `tui.workbench_api.FeatureController`) what opens its screens.
     """
 
     service: str
@@ -50,6 +51,8 @@ class Feature:
     events: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     subcommands: tuple[Subcommand, ...] = ()
+    commands: str = ""
+    controller: str = ""
 
 
 @functools.cache

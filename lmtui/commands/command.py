@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Scope(StrEnum):
-    """Where a command applies."""
+    """Where a command applies.  A feature names the dialogs of its own in the same way, by a text."""
 
     APP = "everywhere"
     WORKBENCH = "workbench"
@@ -49,9 +49,6 @@ class Scope(StrEnum):
     CONFIRM = "questions"
     SWITCHER = "sessions"
     MODELS = "models"
-    JOBS = "jobs"
-    MCP = "MCP servers"
-    SKILLS = "skills"
     GRID = "sessions side by side"
     LOG = "tool log"
     FIRST_RUN = "first run"
@@ -150,7 +147,7 @@ class Command:
     """
 
     id: str
-    scope: Scope
+    scope: str
     title: str
     help: str
     keys: tuple[str, ...] = ()

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
+
 from lmtui.commands.basic_commands import BASIC
-from lmtui.commands.command import CommandContext, CommandTable, OpenView, Result
-from lmtui.commands.extension_commands import GUIDANCE, JOBS, MCP, SKILLS, run_prompt_file
+from lmtui.commands.command import Begin, CommandContext, CommandTable, OpenView, Result
 from lmtui.commands.session_commands import MORE_SESSIONS, SESSIONS
 from lmtui.commands.work_commands import PANES_AND_CHANGES, PLAN_AND_MODEL, SCREEN_ONLY, WINDOW
+from lmtui.core.errors import UsageError
+from lmtui.core.prompt_text import AS_WORDS, nearest
+from lmtui.core.sanitize import sanitize_line
+from lmtui.registry import features, load
 
-COMMANDS = CommandTable((
-    *(BASIC + SESSIONS + PANES_AND_CHANGES + SCREEN_ONLY + WINDOW + GUIDANCE + PLAN_AND_MODEL),
-    *(MORE_SESSIONS + JOBS + MCP + SKILLS),
-))  # fmt: skip
+
+@functools.cache
+def command_table() -> CommandTable:
+    """Return the commands, those of the features last; loads the modules of these."""
+    of_features = [command for feature in features() if feature.commands for command in load(feature.commands)]
+    return CommandTable((
+        *(BASIC + SESSIONS + PANES_AND_CHANGES + SCREEN_ONLY + WINDOW + PLAN_AND_MODEL + MORE_SESSIONS),
+        *of_features,
+    ))  # fmt: skip
 
 
 async def run_typed(context: CommandContext, text: str) -> Result:
@@ -26,3 +37,23 @@ async def run_typed(context: CommandContext, text: str) -> Result:
     if call.command.handler is None:
         return OpenView(call.command.id, call.argument, instead=call.command.instead)
     return await call.command.handler(context, call.argument)
+
+
+async def run_prompt_file(context: CommandContext, text: str) -> Begin:
+    """Run the Markdown command that a text calls up.
+
+    Raises:
+        UsageError: there is no such command, or it cannot be used.
+        LmtuiError: it is a server's, and lacks an argument, or the server does not give it.
+    """
+    prompt = await context.host.extensions.prompts.read(text)
+    if prompt is not None:
+        return Begin(lambda session: session.prompts.begin(prompt, text.strip()))
+    name = text.split(maxsplit=1)[0][1:]
+    files = await asyncio.to_thread(context.host.extensions.prompts.found)
+    broken = next((file for file in files if file.name == name), None)
+    if broken is not None:
+        why = sanitize_line(f"{broken.source}: {broken.problem}")
+        raise UsageError(f"/{sanitize_line(name)} cannot be used: {why}", AS_WORDS)
+    near = nearest(name, [*context.commands.names, *(file.name for file in files)])
+    raise UsageError(f"no command /{sanitize_line(name)}", f"{near}  {AS_WORDS}".strip())

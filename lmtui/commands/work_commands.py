@@ -157,6 +157,15 @@ async def show_budget(context: CommandContext, words: str) -> Output:
     return Output((budget_words(context.session.budget),))
 
 
+async def control_background(context: CommandContext, words: str) -> Output:
+    """List the background commands, or stop one."""
+    background = context.session.background
+    verb, _, identity = words.strip().partition(" ")
+    found = [await background.stop(identity)] if verb == "stop" else background.commands()
+    listed = tuple(f"{each.id}  {each.state}  {sanitize_line(each.command)}" for each in found)
+    return Output(listed or ("No commands running in the background.",))
+
+
 PANES_AND_CHANGES: tuple[Command, ...] = (
     Command("pane.files", Scope.WORKBENCH, "Files", "Go to the workspace files.", ("f6",), "files", ("files",), is_first=True),
     Command(
@@ -257,5 +266,9 @@ PLAN_AND_MODEL: tuple[Command, ...] = (
     Command(
         "calls.show", Scope.WORKBENCH, "Tool call format", "Show the format in which the model calls tools, or set it.",
         slash=("calls",), argument="[form]", values="calls", handler=show_calls, instead="the setting call_form",
+    ),
+    Command(
+        "background.show", Scope.WORKBENCH, "Background commands", "List the commands running in the background, or stop one.",
+        slash=("background",), argument="[stop b1]", handler=control_background, instead=SCREEN,
     ),
 )  # fmt: skip

@@ -20,7 +20,7 @@ from lmtui.app.host import Runtime, encode_event, open_runtime
 from lmtui.app.reports import list_sessions, session_log
 from lmtui.commands.command import Begin, CommandContext, OpenView, Output
 from lmtui.commands.session_commands import SCREEN
-from lmtui.commands.table import COMMANDS, run_typed
+from lmtui.commands.table import command_table, run_typed
 from lmtui.config import Config, Loaded
 from lmtui.core.agent_events import PlanProposed, WaitSet
 from lmtui.core.errors import ConfigError, LmtuiError, SessionFileError, UsageError
@@ -128,7 +128,7 @@ async def read_task(host: SessionHost, text: str, images: tuple[Image, ...]) -> 
     Raises:
         UsageError: it is a slash command that is not there, or one that needs a screen.
     """
-    call = COMMANDS.parse(text) if text.startswith("/") else None
+    call = command_table().parse(text) if text.startswith("/") else None
     if call is None:
         return Begin(lambda session: session.submit(text, images=images))
     name = sanitize_line(call.name)
@@ -137,7 +137,7 @@ async def read_task(host: SessionHost, text: str, images: tuple[Image, ...]) -> 
     result, instead = None, call.command.instead if call.command is not None else ""
     if not instead:
         try:
-            result = await run_typed(CommandContext(host, None, COMMANDS), text)
+            result = await run_typed(CommandContext(host, None, command_table()), text)
         except LmtuiError as error:
             raise UsageError(str(error), error.hint) from error
     if isinstance(result, Begin | Output):

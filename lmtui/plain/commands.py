@@ -18,7 +18,7 @@ from lmtui.commands.command import (
     Result,
 )
 from lmtui.commands.session_commands import title_of
-from lmtui.commands.table import COMMANDS, run_typed
+from lmtui.commands.table import command_table, run_typed
 from lmtui.commands.work_commands import changes_text, quoted
 from lmtui.core.errors import LmtuiError
 from lmtui.core.events import MessageAdded
@@ -38,7 +38,7 @@ class PlainCommands:
 
     def __init__(self, plain: PlainSession) -> None:
         self._plain = plain
-        self._context = CommandContext(plain.host, None, COMMANDS)
+        self._context = CommandContext(plain.host, None, command_table())
 
     def run(self, text: str) -> bool:
         """Run a slash command; False for what goes to the model.
@@ -46,7 +46,7 @@ class PlainCommands:
         Raises:
             LeaveCommand: it was the command to leave.
         """
-        call = COMMANDS.parse(text)
+        call = self._context.commands.parse(text)
         if call is None:
             return False
         self._context.active = self._plain.session

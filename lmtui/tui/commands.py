@@ -7,7 +7,7 @@ from dataclasses import replace
 from textual.binding import BindingType
 
 from lmtui.commands.command import Command, CommandTable, Scope
-from lmtui.commands.table import COMMANDS as SHARED
+from lmtui.commands.table import command_table
 from lmtui.tui.key_bindings import PROMPT, bindings_of, first_key, hint_text
 
 __all__ = ["COMMANDS", "Command", "Scope", "bindings", "closing", "command", "first_key", "hint_text", "key_of", "of_scope"]
@@ -372,24 +372,6 @@ SESSIONS: tuple[Command, ...] = (
 )  # fmt: skip
 
 
-JOBS: tuple[Command, ...] = (
-    Command("jobs.open", Scope.JOBS, "Open", "Open the session of the job's last run.", ("enter",), "open"),
-    Command("jobs.new", Scope.JOBS, "New", "Create a job.", ("n",), "new"),
-    Command("jobs.run", Scope.JOBS, "Run now", "Run the selected job now.", ("r",), "run now"),
-    Command("jobs.pause", Scope.JOBS, "Pause", "Pause or resume the selected job.", ("p",), "pause"),
-    Command("jobs.remove", Scope.JOBS, "Remove", "Remove the selected job; asks first.", ("d", "delete"), "remove"),
-)  # fmt: skip
-
-
-MCP: tuple[Command, ...] = (
-    Command("mcp.tools", Scope.MCP, "Tools", "Show the tools of the selected server.", ("enter",), "tools"),
-    Command("mcp.accept", Scope.MCP, "Accept", "Let the selected server start, or accept its changed tools.", ("y",), "accept"),
-    Command("mcp.switch", Scope.MCP, "Toggle", "Enable or disable the selected server.", ("o",), "on/off"),
-    Command("mcp.restart", Scope.MCP, "Restart", "Restart the selected server.", ("r",), "restart"),
-    Command("mcp.log", Scope.MCP, "Log", "Show the end of the selected server's log.", ("l",), "log"),
-)  # fmt: skip
-
-
 MODELS: tuple[Command, ...] = (
     Command("models.use", Scope.MODELS, "Use", "Use the selected model in this session.", ("enter",), "use"),
     Command(
@@ -433,15 +415,6 @@ PLANNING: tuple[Command, ...] = (
 )  # fmt: skip
 
 
-SKILLS: tuple[Command, ...] = (
-    Command(
-        "skills.read", Scope.SKILLS, "Read", "Read the selected skill, or the code of the selected tool.", ("enter",), "read",
-    ),
-    Command("skills.use", Scope.SKILLS, "Use", "Insert the selected skill into the prompt.", ("u",), "use"),
-    Command("skills.remove", Scope.SKILLS, "Remove", "Remove the selected tool; files are not changed.", ("d",), "remove tool"),
-)  # fmt: skip
-
-
 WINDOW: tuple[Command, ...] = (
     Command(
         "window.group", Scope.CONTEXT, "Expand group", "Expand or collapse the selected group.", ("enter",), "group",
@@ -459,8 +432,8 @@ WINDOW: tuple[Command, ...] = (
 
 
 TABLE = CommandTable((
-    *(*SHARED.commands, *LAYOUT, *WINDOW, *PROMPT, *PANES, *CHAT, *READING, *PLANNING, *SESSIONS, *JOBS),
-    *(*MCP, *SKILLS, *MODELS, *DIALOGS),
+    *(*command_table().commands, *LAYOUT, *WINDOW, *PROMPT, *PANES, *CHAT, *READING, *PLANNING, *SESSIONS),
+    *(*MODELS, *DIALOGS),
 ))  # fmt: skip
 COMMANDS = TABLE.commands
 
@@ -480,11 +453,11 @@ def closing(word: str = "close") -> Command:
     return replace(command("app.stop"), hint=word)
 
 
-def of_scope(*scopes: Scope) -> tuple[Command, ...]:
+def of_scope(*scopes: str) -> tuple[Command, ...]:
     """Return the commands of some scopes in the table's order."""
     return tuple(each for each in COMMANDS if each.scope in scopes)
 
 
-def bindings(scope: Scope) -> list[BindingType]:
+def bindings(scope: str) -> list[BindingType]:
     """Return a scope's keys for a `BINDINGS` of Textual."""
     return bindings_of(of_scope(scope))

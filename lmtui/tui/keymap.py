@@ -79,7 +79,7 @@ def rebind(bindings: BindingsMap, keys: Mapping[str, tuple[str, ...]]) -> None:
 def _belongs(each: Command, found: Iterable[list[Binding]]) -> bool:
     """Tell whether the commands of this one's scope are bound here (it may have had no key itself)."""
     ids = {binding.id for bindings in found for binding in bindings if binding.id}
-    return any(other.id in ids for other in COMMANDS if other.scope is each.scope)
+    return any(other.id in ids for other in COMMANDS if other.scope == each.scope)
 
 
 def _flat(data: Mapping[str, object], prefix: str = "") -> Iterable[tuple[str, object]]:
@@ -138,8 +138,8 @@ def _collisions(keys: Mapping[str, tuple[str, ...]]) -> list[tuple[str, str]]:
     return found
 
 
-def _meet(one: Scope, other: Scope) -> bool:
-    return one is other or {one, other} <= _WORKBENCH or Scope.APP in (one, other)
+def _meet(one: str, other: str) -> bool:
+    return one == other or {one, other} <= _WORKBENCH or Scope.APP in (one, other)
 
 
 def _line_of(text: str, command_id: str) -> int:

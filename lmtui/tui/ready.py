@@ -6,18 +6,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lmtui.paths import state_dir
+from lmtui.registry import features, load
 from lmtui.tui.controllers.approval_controller import ApprovalController
 from lmtui.tui.controllers.change_controller import ChangeController
 from lmtui.tui.controllers.command_controller import AppController, CommandController
 from lmtui.tui.controllers.file_controller import FileController
-from lmtui.tui.controllers.job_controller import JobController
-from lmtui.tui.controllers.mcp_controller import McpController
 from lmtui.tui.controllers.pane_controller import ChatController, LayoutController, PaneController
 from lmtui.tui.controllers.plan_controller import PlanController
-from lmtui.tui.controllers.prompt_controller import PromptController, PromptFileController
+from lmtui.tui.controllers.prompt_controller import PromptController
 from lmtui.tui.controllers.send_controller import Sending
 from lmtui.tui.controllers.session_controller import SessionController
-from lmtui.tui.controllers.skill_controller import SkillController
 from lmtui.tui.modals.models import ModelController
 from lmtui.tui.modals.settings import SettingsController
 from lmtui.tui.modals.trust_question import TrustController
@@ -26,13 +24,10 @@ from lmtui.tui.perf_overlay import PerfOverlay
 from lmtui.tui.summary import header_parts, hint_parts, status_parts
 from lmtui.tui.terminal_app import ThemedApp
 from lmtui.tui.widgets.panes import Panes
-from lmtui.tui.workbench_api import Handler, WorkbenchApi
+from lmtui.tui.workbench_api import FeatureController, Handler, WorkbenchApi
 
-DEMO_TASK = "Show me what you can do."
-FRAME_S = 1 / 30
-SSH_FRAME_S = 1 / 10
-EXIT_ERROR = 1
-EXIT_USAGE = 64
+_PLACES = [each.controller for each in features() if each.controller]
+FEATURE_CONTROLLERS: tuple[type[FeatureController], ...] = tuple(map(load, _PLACES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +45,6 @@ class Ready:
     files: FileController
     agents: PaneController
     layout: LayoutController
-    jobs: JobController
-    mcp: McpController
     app_controller: AppController
 
     header_parts: ClassVar = staticmethod(header_parts)
@@ -78,22 +71,18 @@ def connect(
         FileController(workbench),
         PaneController(workbench),
         LayoutController(workbench, state_dir()),
-        JobController(workbench),
-        McpController(workbench),
         AppController(app),
     )
     others = (
         sending,
         ChatController(workbench),
         ModelController(workbench),
-        PromptFileController(workbench),
-        SkillController(workbench),
         TrustController(workbench),
         SettingsController(workbench, overlay, app.use_theme),
     )
     for each in (
         *(approvals, changes, session_controller, ready.plans, ready.prompts, ready.files, ready.agents, ready.layout),
-        *(ready.jobs, ready.mcp, ready.app_controller, *others),
+        *(ready.app_controller, *others),
     ):
         actions |= each.handlers()
     for pane in ("files", "plan", "log", "chat"):

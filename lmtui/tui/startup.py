@@ -22,7 +22,7 @@ from lmtui.tui.modals.results import Chosen
 from lmtui.tui.modals.trust_question import trust_dialog
 from lmtui.tui.open_sessions import OpenSessions
 from lmtui.tui.perf_overlay import GcPolicy, PerfOverlay
-from lmtui.tui.ready import Ready, connect
+from lmtui.tui.ready import FEATURE_CONTROLLERS, Ready, connect
 from lmtui.tui.router import Router
 from lmtui.tui.screens.first_run import FirstRun
 from lmtui.tui.screens.workbench import Starting, Workbench
@@ -108,13 +108,16 @@ class AppStartup:
             return
         await self._ask_first(host)
         ready = workbench.ready
+        controllers = [make(workbench, host) for make in FEATURE_CONTROLLERS]
+        for each in controllers:
+            ready.commands.actions |= each.handlers()
         await ready.prompts.host_is_there(host)
         ready.files.start()
         await self._open_first_session(ready)
         if isinstance(starting, Starting):
             await workbench.run_early(starting)
-        ready.jobs.start()
-        ready.mcp.start()
+        for each in controllers:
+            each.start()
         if app.options.images:
             await ready.prompts.attach(app.options.images, app.options.task)
 

@@ -11,6 +11,7 @@ from textual.app import App
 from lmtui.tui.widgets.bars import SayLine, Tone
 
 if TYPE_CHECKING:
+    from lmtui.core.sessions import SessionHost
     from lmtui.tui.open_sessions import OpenSessions
     from lmtui.tui.router import SessionView
     from lmtui.tui.widgets.panes import Panes
@@ -67,3 +68,17 @@ class WorkbenchApi(Protocol):
 
     async def action_run_command(self, command_id: str) -> None:
         """Run a command as at its key."""
+
+
+class FeatureController:
+    """What a feature adds to the workbench, once the host is there."""
+
+    def __init__(self, workbench: WorkbenchApi, host: SessionHost) -> None:
+        self.workbench, self.host = workbench, host
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what opens its views, by command id."""
+        return {}
+
+    def start(self) -> None:
+        """Begin what goes on without a command; a session was opened."""

@@ -24,7 +24,7 @@ SESSIONS: tuple[Command, ...] = (
 '''
 PROGRAM = """
 import asyncio, io, json
-from lmtui.commands.table import COMMANDS
+from lmtui.commands.table import command_table
 from lmtui.headless.run import read_task
 from tests.plain.test_console import talk
 from tests.tui.driving import running
@@ -51,7 +51,8 @@ async def headless():
 shown = asyncio.run(on_screen())
 plain = "\\n".join(talk("/letters six", "/help", "/quit")[0].said)
 from docs.make_keys import page
-print(json.dumps({**shown, "plain": plain, "headless": asyncio.run(headless()), "names": COMMANDS.names, "docs": page()}))
+names = command_table().names
+print(json.dumps({**shown, "plain": plain, "headless": asyncio.run(headless()), "names": names, "docs": page()}))
 """
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.commands.table import COMMANDS
+from lmtui.commands.table import command_table
 from lmtui.core.prompt_text import FilledPrompt, PromptFile, TextPart, fill, find_prompt, split_arguments
 
 
@@ -101,4 +101,4 @@ def test_a_typed_text_finds_its_file() -> None:
 
 
 def test_names_of_our_own_are_those_that_nothing_else_may_take() -> None:
-    assert {"help", "commands", "quit", "mcp", "init"} <= set(COMMANDS.names)
+    assert {"help", "commands", "quit", "mcp", "init"} <= set(command_table().names)

@@ -18,6 +18,7 @@ from lmtui.models.scripted_server import ScriptedServer
 from lmtui.registry import FEATURES
 from lmtui.store.codec import decode, encode
 from tests.e2e.conftest import ROOT, Program, Serve
+from tests.e2e.test_plain import Pty
 
 WRITE = ScriptedTurn("Writing.", calls=(ScriptedCall("write", {"path": "a.txt", "content": "one\n"}),))
 DONE = ScriptedTurn("All is done.")
@@ -34,13 +35,38 @@ SETTINGS = {
     "mcp": ("mcp",),
     "jobs": ("scheduler_interval_s", "inbox"),
 }
+SLASH = {
+    "instructions": ("instructions", "soul", "init"),
+    "skills": ("skill", "skills", "promote"),
+    "slash_commands": ("commands",),
+    "mcp": ("mcp",),
+    "jobs": ("jobs", "submit"),
+}
+COMMANDS = {
+    "instructions": ("guidance.show", "guidance.persona", "guidance.draft"),
+    "skills": ("skills.show", "skills.promote", "skills.read", "skills.use", "skills.remove"),
+    "slash_commands": ("prompts.show",),
+    "mcp": ("mcp.show", "mcp.tools", "mcp.accept", "mcp.switch", "mcp.restart", "mcp.log"),
+    "jobs": ("jobs.show", "jobs.add", "jobs.open", "jobs.new", "jobs.run", "jobs.pause", "jobs.remove"),
+}
+TITLES = {
+    "instructions": ("Instructions", "Persona", "Draft AGENTS.md"),
+    "skills": ("Skills", "Promote function"),
+    "slash_commands": ("Markdown commands",),
+    "mcp": ("MCP servers",),
+    "jobs": ("Jobs", "New job"),
+}
+HEADINGS = {"skills": ("SKILLS",), "mcp": ("MCP SERVERS",), "jobs": ("JOBS",)}
+VIEWS = {"skills": ("skills.show",), "slash_commands": ("prompts.show",), "mcp": ("mcp.show",), "jobs": ("jobs.show",)}
+SCREENS = {"skills": ("SkillList",), "mcp": ("McpList",), "jobs": ("JobList",)}
+PROMPT = {"instructions": ("Wear a hat.",), "skills": ("find-bug",)}
 TOOLS = {"skills": ("skill",), "web_tools": ("fetch",), "jobs": ("wait", "get_time")}
 EVENTS: dict[str, Event] = {
     "hooks": HookRan(event="Stop", command="true"),
     "skills": SkillUsed(skill="find-bug", source="shipped"),
 }
 SCREEN = """
-import asyncio, os, sys
+import asyncio, json, os, sys
 from pathlib import Path
 from lmtui.app.host import open_runtime
 from lmtui.config import load_config
@@ -63,7 +89,28 @@ async def main():
                 text = "\\n".join("".join(segment.text for segment in strip) for strip in lines)
                 if "All is done." in text:
                     break
-        print(text)
+        from textual.screen import Screen
+        from docs import make_keys, make_settings
+        from lmtui.tui.commands import COMMANDS, of_scope
+        from lmtui.tui.screens.help import Scope, help_content
+
+        def below(kind):
+            return [kind.__name__, *(name for each in kind.__subclasses__() for name in below(each))]
+
+        workbench = app.workbench
+        found = {
+            "answer": text,
+            "names": workbench.prompt.completing.commands.names,
+            "ids": [each.id for each in COMMANDS],
+            "palette": [each.title for each in of_scope(Scope.APP, Scope.WORKBENCH)],
+            "help": help_content(Scope.WORKBENCH, 200).plain,
+            "views": list(workbench.ready.commands.actions),
+            "screens": below(Screen),
+            "settings": [row.name for row in workbench.sessions.host.settings.rows()],
+            "keys page": make_keys.page(),
+            "settings page": make_settings.page(),
+        }
+    print(json.dumps(found))
 
 asyncio.run(main())
 """
@@ -97,31 +144,84 @@ def missing(removed: str, expected: Mapping[str, tuple[str, ...]], found: set[st
             assert (word in found) is (feature != removed), f"{word} of {feature}"
 
 
+def words_of(expected: Mapping[str, tuple[str, ...]], text: str) -> set[str]:
+    """Return which words are in a text, each on its own."""
+    return {word for words in expected.values() for word in words if re.search(rf"(?<![\w-]){word}(?![\w-])", text)}
+
+
 def told_tools(server: ScriptedServer) -> set[str]:
     return {tool["function"]["name"] for tool in server.requests[-1].body["tools"]}
 
 
-async def test_a_turn_runs_and_the_model_is_told_of_no_tool(removed: str, program: Program, serve: Serve) -> None:
+async def test_a_turn_runs_and_the_model_is_told_nothing_of_it(removed: str, program: Program, serve: Serve) -> None:
     server = await serve(WRITE, DONE)
+    (program.workspace / "AGENTS.md").write_text("Wear a hat.\n")
     flags = ("--url", server.url, "--mode", "auto", "--sandbox", "process", "-c", "tools=all")
     result = await program.run("run", *flags, "write a file")
     assert (result.code, result.out) == (0, "All is done.\n"), result.err
     assert (program.workspace / "a.txt").read_text() == "one\n"
     missing(removed, TOOLS, told_tools(server))
+    told = json.dumps(server.requests[-1].body)
+    missing(removed, PROMPT, {word for words in PROMPT.values() for word in words if word in told})
 
 
-async def test_the_screen_opens_and_shows_an_answer(removed: str, program: Program, serve: Serve) -> None:
+async def test_the_screen_shows_an_answer_and_lists_no_trace(removed: str, program: Program, serve: Serve) -> None:
     server = await serve(WRITE, DONE)
     script = program.workspace.parent / "screen.py"
     script.write_text(SCREEN)
     process = await program.start_python(str(script), server.url)
     out, err = await process.communicate()
-    assert "All is done." in out.decode(), err.decode()[-3000:]
+    assert out, err.decode()[-3000:]
+    found = json.loads(out.decode().splitlines()[-1])
+    assert "All is done." in found["answer"]
+    missing(removed, SLASH, set(found["names"]))
+    missing(removed, COMMANDS, set(found["ids"]))
+    missing(removed, TITLES, set(found["palette"]))
+    missing(removed, VIEWS, set(found["views"]))
+    missing(removed, SCREENS, set(found["screens"]))
+    missing(removed, SETTINGS, set(found["settings"]))
+    missing(removed, HEADINGS, set(found["help"].splitlines()))
+    missing(removed, SETTINGS, words_of(SETTINGS, "\n".join(re.findall(r"^\| `(\w+)`", found["settings page"], re.M))))
+    for each in ("help", "keys page"):
+        slash = {feature: tuple(f"/{name}" for name in names) for feature, names in SLASH.items()}
+        missing(removed, slash, words_of(slash, found[each]))
+
+
+async def test_plain_mode_lists_no_trace(removed: str, program: Program, serve: Serve) -> None:
+    server, terminal = await serve(DONE), Pty(program)
+    program.environ |= {"TERM": "dumb", "PYTHONWARNINGS": "ignore"}
+    terminal.open("--plain", "--url", server.url, "--sandbox", "process")
+    await terminal.until("you: ")
+    terminal.type("/help\n")
+    listed = await terminal.until("ctrl+c stops the agent")
+    first = {feature: names[:1] for feature, names in SLASH.items()}
+    missing(removed, first, set(re.findall(r"^/([\w-]+)", listed, re.M)))
+    for feature, (name,) in first.items():
+        if feature == removed:
+            terminal.type(f"/{name}\n")
+            await terminal.until(f"error: no command /{name}")
+    terminal.type("/quit\n")
+    assert await terminal.code() == 0
+    terminal.close()
+
+
+async def test_headless_mode_knows_no_command_and_no_setting_of_it(removed: str, program: Program) -> None:
+    for feature, (name, *_) in SLASH.items():
+        if feature == removed or not removed:
+            result = await program.run("run", "--url", "http://127.0.0.1:9/v1", "--sandbox", "process", f"/{name}")
+            assert result.code == 64, result.err
+            assert (f"no command /{name}" if removed else f"/{name} needs a screen") in result.err
+    settings = program.home / "config" / "config.toml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    for feature, (name, *_) in SETTINGS.items():
+        if feature == removed:
+            settings.write_text(f'{name} = "on"\n')
+            result = await program.run("config", "show")
+            assert (result.code, f"has no setting called '{name}'" in result.err) == (64, True), result.err
 
 
 async def test_the_command_line_lists_no_trace(removed: str, program: Program) -> None:
-    told = (await program.run("--help")).out
-    missing(removed, HELP, {word for words in HELP.values() for word in words if re.search(rf"{word}(?![\w-])", told)})
+    missing(removed, HELP, words_of(HELP, (await program.run("--help")).out))
     told = (await program.run("config", "show", "--json")).out
     missing(removed, SETTINGS, set(json.loads(told)))
     told = (await program.run("doctor", "--offline", "--json")).out

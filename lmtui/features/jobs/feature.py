@@ -14,4 +14,6 @@ FEATURE = Feature(
         Subcommand("jobs", f"{_SUBCOMMANDS}:jobs"),
         Subcommand("scheduler", f"{_SUBCOMMANDS}:scheduler"),
     ),
+    commands="lmtui.features.jobs.commands:COMMANDS",
+    controller="lmtui.features.jobs.screens:JobController",
 )

@@ -9,4 +9,6 @@ FEATURE = Feature(
     events=("lmtui.core.skills",),
     tools=("lmtui.features.skills.tools:SKILL", "lmtui.features.skills.tools:PROMOTE"),
     subcommands=(Subcommand("skills list|show NAME", "lmtui.features.skills.subcommands:skills"),),
+    commands="lmtui.features.skills.commands:COMMANDS",
+    controller="lmtui.features.skills.screens:SkillController",
 )

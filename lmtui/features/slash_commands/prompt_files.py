@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lmtui.command_line import OK, TRUST_HINT, WARNING, CheckRow
-from lmtui.commands.table import COMMANDS
+from lmtui.commands.table import command_table
 from lmtui.core.prompt_text import FilledPrompt, PromptFile, find_prompt
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.trust import TrustItem
@@ -62,7 +62,7 @@ class MarkdownPrompts:
     def _checked(self, raw: PromptFile) -> PromptFile:
         if raw.problem:
             return raw
-        if raw.name.lower() in COMMANDS.names:
+        if raw.name.lower() in command_table().names:
             return replace(raw, problem=f"hidden by lmtui's own /{raw.name}; give the file another name")
         if raw.allowed is None:
             return raw

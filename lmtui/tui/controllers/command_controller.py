@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from textual.worker import WorkerError
@@ -41,7 +41,7 @@ class CommandController:
     """Runs commands.  `actions` are what the full screen does itself, by command id: open a view, go to a pane."""
 
     def __init__(
-        self, workbench: WorkbenchApi, actions: Mapping[str, Handler], sessions: SessionController, changes: ChangeController
+        self, workbench: WorkbenchApi, actions: dict[str, Handler], sessions: SessionController, changes: ChangeController
     ) -> None:
         self._workbench = workbench
         self.actions = actions
@@ -165,12 +165,12 @@ class AppController:
         return True
 
     @property
-    def _here(self) -> Scope:
-        scope: Scope = getattr(self._app.screen, "SCOPE", Scope.WORKBENCH)
+    def _here(self) -> str:
+        scope: str = getattr(self._app.screen, "SCOPE", Scope.WORKBENCH)
         return scope
 
     def _show_help(self) -> None:
-        if self._here is not Scope.HELP:
+        if self._here != Scope.HELP:
             _ = self._app.push_screen(Help(self._here))
 
     def _show_palette(self) -> None:

@@ -20,16 +20,13 @@ from lmtui.core.errors import LmtuiError
 from lmtui.core.event_text import CALL_CHOICES
 from lmtui.core.messages import MAX_IMAGE_BYTES, Image, sniff
 from lmtui.core.permissions.decide import Mode
-from lmtui.core.prompt_text import PromptFile, find_mentions, mention_text
+from lmtui.core.prompt_text import find_mentions, mention_text
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import SessionHost
-from lmtui.core.skills import SkillState
 from lmtui.tui import themes
 from lmtui.tui.completing import PROMPT_FILES, CompletionKind, CompletionRequest, path_offer, prompt_values, resource_offers
 from lmtui.tui.controllers.send_controller import DraftController, Sending
 from lmtui.tui.editor import open_editor
-from lmtui.tui.modals.picker import Picker
-from lmtui.tui.modals.results import Choice
 from lmtui.tui.path_index import PathIndex, PathSearch
 from lmtui.tui.wording import window_text
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
@@ -243,8 +240,6 @@ class CompletionController:
         if (host := self._workbench.sessions.host) is not None:
             values[PROMPT_FILES] = prompt_values(await asyncio.to_thread(host.extensions.prompts.found))
             _ = host.extensions.mcp.listen(self._servers_changed)
-            skills = await host.extensions.skills.found()
-            values["skills"] = [(each.name, each.description) for each in skills if each.state is SkillState.READY]
 
     def _servers_changed(self) -> None:
         """Offer the prompts that servers have by now."""
@@ -350,44 +345,3 @@ class PromptController:
     async def save(self) -> None:
         """Keep what is typed now."""
         await self._drafts.save()
-
-
-_BROKEN = "/"  # no name begins with it
-_NONE = "no commands of files: put NAME.md into .lmagent/commands of this folder, or into commands of your settings folder"
-
-
-class PromptFileController:
-    """Shows the commands that are Markdown files."""
-
-    def __init__(self, workbench: WorkbenchApi) -> None:
-        self._workbench = workbench
-
-    def handlers(self) -> dict[str, Handler]:
-        """Return what answers each command."""
-        return {"prompts.show": self._show}
-
-    async def _show(self, _words: str) -> None:
-        files = await self._found()
-        self._workbench.prompt.completing.values[PROMPT_FILES] = prompt_values(files)
-        if not files:
-            self._workbench.say(_NONE)
-            return
-
-        def chosen(name: str | None) -> None:
-            if name and not name.startswith(_BROKEN):
-                self._workbench.prompt.put_before(f"/{name} ")
-                self._workbench.prompt.focus()
-
-        choices = [
-            Choice(f"{_BROKEN}{file.source}" if file.problem else file.name, file.label, _note_of(file)) for file in files
-        ]
-        _ = self._workbench.app.push_screen(Picker("COMMANDS OF FILES", choices), chosen)
-
-    async def _found(self) -> Sequence[PromptFile]:
-        host = self._workbench.sessions.host
-        return await asyncio.to_thread(host.extensions.prompts.found) if host is not None else ()
-
-
-def _note_of(file: PromptFile) -> str:
-    runs = "" if file.may_run else "its commands wait for trust; "
-    return sanitize_line(f"{file.problem or runs + file.description}  ({file.source})")

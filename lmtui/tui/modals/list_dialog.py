@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
 from textual import on
@@ -15,7 +16,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from lmtui.core.sanitize import sanitize
-from lmtui.tui.commands import Command, Scope, closing
+from lmtui.tui.commands import Command, closing
 from lmtui.tui.widgets.bars import Verbs
 
 LEAST_CELLS = 30
@@ -30,10 +31,10 @@ class ListDialog(ModalScreen[Result], Generic[Row, Result]):
     `NAME` is the first part of the ids of its parts.  A row without a key is a heading.
     """
 
-    CSS_PATH = "../dialogs.tcss"
+    CSS_PATH = Path(__file__).parents[1] / "dialogs.tcss"
     NAME: ClassVar[str]
     HEADING: ClassVar[str]
-    SCOPE: ClassVar[Scope]
+    SCOPE: ClassVar[str]
 
     def __init__(self) -> None:
         super().__init__()

@@ -11,7 +11,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from lmtui.tui.commands import Command, Scope, bindings, of_scope
+from lmtui.tui.commands import COMMANDS, Command, Scope, bindings, of_scope
 
 KEY_CELLS = 19
 SLASH_CELLS = 20
@@ -26,7 +26,7 @@ class Help(ModalScreen[None]):
 
     SCOPE: ClassVar[Scope] = Scope.HELP
 
-    def __init__(self, here: Scope) -> None:
+    def __init__(self, here: str) -> None:
         super().__init__()
         self._here = here
         self._text = Static("", markup=False)
@@ -55,15 +55,15 @@ class Help(ModalScreen[None]):
         _ = self.dismiss(None)
 
 
-def help_content(here: Scope, width: int) -> Content:
+def help_content(here: str, width: int) -> Content:
     """Return all commands by scope, `here` first, with the explanations wrapped next to keys and names."""
-    scopes = [here, *(scope for scope in Scope if scope is not here)]
+    scopes = dict.fromkeys((here, *Scope, *(each.scope for each in COMMANDS)))
     return Content("\n\n").join([_section(scope, width) for scope in scopes if of_scope(scope)])
 
 
-def _section(scope: Scope, width: int) -> Content:
+def _section(scope: str, width: int) -> Content:
     lines = [_line(each, width) for each in of_scope(scope)]
-    return Content("\n").join([Content.styled(scope.value.upper(), "$text-muted"), *lines])
+    return Content("\n").join([Content.styled(scope.upper(), "$text-muted"), *lines])
 
 
 def _line(each: Command, width: int) -> Content:

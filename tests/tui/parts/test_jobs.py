@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from lmtui.commands.extension_commands import split_schedule
 from lmtui.core.errors import JobsError
 from lmtui.core.jobs import NewJob
+from lmtui.features.jobs.commands import split_schedule
 from tests.tui.driving import running
 from tests.tui.fakes import START, FakeHost
 from tests.tui.scenes_jobs import some_jobs

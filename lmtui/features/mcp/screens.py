@@ -15,13 +15,15 @@ from textual.content import Content
 from lmtui.core.errors import UsageError
 from lmtui.core.mcp import Field, Form, McpServer, McpServers, ServerState, changes_text, fields_of
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize, sanitize_line
+from lmtui.core.sessions import SessionHost
+from lmtui.features.mcp.commands import SCOPE
 from lmtui.tui.commands import Command, Scope, bindings, command, first_key, of_scope
 from lmtui.tui.lines.page_view import whole_text
 from lmtui.tui.lines.styled_text import Line, fit, pad
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import AskText, Confirm, Picker, Reading
 from lmtui.tui.modals.results import Choice
-from lmtui.tui.workbench_api import Handler, WorkbenchApi
+from lmtui.tui.workbench_api import FeatureController, Handler, WorkbenchApi
 
 _DONE = "\0done"
 
@@ -43,11 +45,7 @@ async def ask_form(app: App[Any], form: Form) -> Mapping[str, object] | None:
     return values if await app.push_screen_wait(Confirm(f"Send this to {sanitize_line(form.server)}?", text)) else None
 
 
-class _Left:
-    """Stands for a question that was left."""
-
-
-_LEFT = _Left()
+_LEFT = object()  # the answer to a question that was left
 
 
 async def _visited(app: App[Any], form: Form) -> Mapping[str, object] | None:
@@ -134,21 +132,6 @@ _SHORT = {
 }
 
 
-def server_line(server: McpServer, width: int) -> Content:
-    """Return a server in aligned columns."""
-    sign, style = SIGNS[server.state]
-    tools = f"{pluralize(len(server.tools), 'tool')}, {server.tokens:,} tokens" if server.tools else ""
-    place = server.place or server.transport
-    room = max(12, width - _NAME_CELLS - 5 - (_PLACE_CELLS + 1 if width > 70 else 0))
-    state = tools if server.state is ServerState.READY else str(server.state)
-    return Content.assemble(
-        (f" {sign} ", style),
-        (f"{pad(fit(sanitize_line(server.name), _NAME_CELLS), _NAME_CELLS)} ", "$text"),
-        (f"{pad(fit(sanitize_line(place), _PLACE_CELLS), _PLACE_CELLS)} " if width > 70 else "", "$text-muted"),
-        (fit(state, room), style if server.state is not ServerState.READY else "$text-muted"),
-    )
-
-
 def about(server: McpServer) -> str:
     """Return what there is to know of a server, on a few lines."""
     tools = f"{pluralize(len(server.tools), 'tool')}, {server.tokens:,} tokens if all are told" if server.tools else ""
@@ -156,17 +139,13 @@ def about(server: McpServer) -> str:
     first = " · ".join(part for part in (str(server.state), place, tools, server.version) if part)
     is_hinted = server.problem or server.state is ServerState.STARTING
     problem = "  ".join(part for part in (server.problem, server.hint if is_hinted else "") if part)
-    changed = f"{changes_text(server.changes)}: {_change_keys()}" if server.state is ServerState.CHANGED else ""
+    shows, takes = first_key(command("mcp.tools")), first_key(command("mcp.accept"))
+    keys = f"{shows} shows what differs, {takes} takes them as they are now"
+    changed = f"{changes_text(server.changes)}: {keys}" if server.state is ServerState.CHANGED else ""
     brings = " · ".join(part for part in (server.brings, server.reach) if part)
     warned = [f"! {each}" for each in server.warnings]
     lines = (first, brings, problem, changed, *warned, server.words, f"from {server.source}")
     return "\n".join(sanitize_line(line) for line in lines if line)
-
-
-def _change_keys() -> str:
-    return (
-        f"{first_key(command('mcp.tools'))} shows what differs, {first_key(command('mcp.accept'))} takes them as they are now"
-    )
 
 
 def tool_lines(server: McpServer, width: int) -> list[Line]:
@@ -205,11 +184,6 @@ def notice(servers: Sequence[McpServer]) -> str:
     return f"{fit(text, _NOTICE_CELLS)}  /mcp"
 
 
-def needs_user(server: McpServer) -> bool:
-    """Tell whether a server does nothing until the user does something."""
-    return server.state in _TOLD
-
-
 def log_end(path: Path) -> list[str]:
     """Return the last lines of a log.  Blocks."""
     try:
@@ -230,8 +204,8 @@ ASKED_ABOUT = (ServerState.WAITING, ServerState.REFUSED, ServerState.CHANGED, Se
 class McpList(ListDialog[McpServer, None]):
     """Lists the servers."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.MCP), *bindings(Scope.APP)]
-    NAME, HEADING, SCOPE = "mcp", "MCP SERVERS", Scope.MCP
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(SCOPE), *bindings(Scope.APP)]
+    NAME, HEADING, SCOPE = "mcp", "MCP SERVERS", SCOPE
 
     def __init__(self, servers: McpServers, confirm: Callable[[str, str], Confirm] = Confirm) -> None:
         super().__init__()
@@ -259,18 +233,24 @@ class McpList(ListDialog[McpServer, None]):
 
     def line(self, row: McpServer, width: int) -> Content:
         """Return a server in aligned columns."""
-        return server_line(row, width)
+        sign, style = SIGNS[row.state]
+        tools = f"{pluralize(len(row.tools), 'tool')}, {row.tokens:,} tokens" if row.tools else ""
+        place = row.place or row.transport
+        room = max(12, width - _NAME_CELLS - 5 - (_PLACE_CELLS + 1 if width > 70 else 0))
+        state = tools if row.state is ServerState.READY else str(row.state)
+        return Content.assemble(
+            (f" {sign} ", style),
+            (f"{pad(fit(sanitize_line(row.name), _NAME_CELLS), _NAME_CELLS)} ", "$text"),
+            (f"{pad(fit(sanitize_line(place), _PLACE_CELLS), _PLACE_CELLS)} " if width > 70 else "", "$text-muted"),
+            (fit(state, room), style if row.state is not ServerState.READY else "$text-muted"),
+        )
 
     def about(self, row: McpServer | None) -> tuple[str, Sequence[Command]]:
         """Return what there is to know of a server, and what can be done with it."""
         problems = [sanitize_line(each) for each in self._servers.problems()]
         text = "\n".join([about(row) if row is not None else EMPTY, *problems])
         waits = row is not None and row.state in ASKED_ABOUT
-        return text, [each for each in of_scope(Scope.MCP) if row is not None and (waits or each.id != "mcp.accept")]
-
-    def act(self) -> None:
-        """Read the tools of the marked server."""
-        self.action_mcp_tools()
+        return text, [each for each in of_scope(SCOPE) if row is not None and (waits or each.id != "mcp.accept")]
 
     def action_mcp_tools(self) -> None:
         """Read the tools of the marked server."""
@@ -278,6 +258,8 @@ class McpList(ListDialog[McpServer, None]):
         if server is not None:
             title = f"TOOLS OF {sanitize_line(server.name)}"
             _ = self.app.push_screen(Reading(title, lambda width: tool_lines(server, width)))
+
+    act = action_mcp_tools
 
     def action_mcp_accept(self) -> None:
         """Ask, then let the marked server start or take its changed tools."""
@@ -326,11 +308,12 @@ class McpList(ListDialog[McpServer, None]):
         _ = self.app.push_screen(Reading(f"LOG OF {sanitize_line(name)}", lines))
 
 
-class McpController:
+class McpController(FeatureController):
     """Answers the commands of servers."""
 
-    def __init__(self, workbench: WorkbenchApi) -> None:
-        self._workbench = workbench
+    def __init__(self, workbench: WorkbenchApi, host: SessionHost) -> None:
+        super().__init__(workbench, host)
+        self._servers = host.extensions.mcp
         self._one_form = asyncio.Lock()
         self._told: dict[str, ServerState] = {}
 
@@ -340,30 +323,22 @@ class McpController:
 
     def start(self) -> None:
         """Say from now on when a server needs the user."""
-        servers = self._servers()
-        if servers is not None:
-            _ = servers.listen(lambda: self._tell(servers))
-            servers.answer_with(self._ask)
-            self._tell(servers)
+        _ = self._servers.listen(self._tell)
+        self._servers.answer_with(self._ask)
+        self._tell()
 
     async def _ask(self, form: Form) -> Mapping[str, object] | None:
         """Put a server's questions before the user, one form at a time."""
         async with self._one_form:
-            return await self._workbench.app.run_worker(ask_form(self._workbench.app, form), group="mcp-form").wait()
-
-    def _servers(self) -> McpServers | None:
-        host = self._workbench.sessions.host
-        return host.extensions.mcp if host is not None else None
+            return await self.workbench.app.run_worker(ask_form(self.workbench.app, form), group="mcp-form").wait()
 
     def _show(self) -> None:
-        servers = self._servers()
-        if servers is not None:
-            _ = self._workbench.app.push_screen(McpList(servers))
+        _ = self.workbench.app.push_screen(McpList(self._servers))
 
-    def _tell(self, servers: McpServers) -> None:
+    def _tell(self) -> None:
         """Say once of each server what became of it; of all that need the user where another one does."""
-        found = servers.servers()
-        is_new = any(needs_user(server) and self._told.get(server.name) is not server.state for server in found)
+        found = self._servers.servers()
+        is_new = any(server.state in _TOLD and self._told.get(server.name) is not server.state for server in found)
         self._told = {server.name: server.state for server in found}
         if is_new:
-            self._workbench.say(notice([server for server in found if needs_user(server)]), "warning")
+            self.workbench.say(notice([server for server in found if server.state in _TOLD]), "warning")

@@ -1,4 +1,4 @@
-"""Skills in the app: their list, one that is to be followed, and functions that are to become tools."""
+"""Skills in the full screen: their list, and their names for completion."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from lmtui.core.skills import (
     skill_state,
     tool_facts,
 )
+from lmtui.features.skills.commands import SCOPE
 from lmtui.tui.commands import Command, Scope, bindings, of_scope
 from lmtui.tui.lines.page_view import whole_text
 from lmtui.tui.lines.styled_text import Line, fit, pad
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import Confirm, Reading
-from lmtui.tui.workbench_api import Handler, WorkbenchApi
+from lmtui.tui.workbench_api import FeatureController, Handler
 
 SIGNS = {
     SkillState.READY: ("✓", "$success"),
@@ -40,8 +41,8 @@ _NAME_CELLS, _SOURCE_CELLS = 24, 12
 class SkillList(ListDialog[Skill | PromotedTool, str | None]):
     """Lists the skills; the result is the name of one that is to be used."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.SKILLS), *bindings(Scope.APP)]
-    NAME, HEADING, SCOPE = "skills", "SKILLS", Scope.SKILLS
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(SCOPE), *bindings(Scope.APP)]
+    NAME, HEADING, SCOPE = "skills", "SKILLS", SCOPE
 
     def __init__(self, skills: Skills, confirm: Callable[[str, str], Confirm] = Confirm) -> None:
         super().__init__()
@@ -61,7 +62,18 @@ class SkillList(ListDialog[Skill | PromotedTool, str | None]):
 
     def line(self, row: Skill | PromotedTool, width: int) -> Content:
         """Return one in aligned columns."""
-        return _line(row, width)
+        if isinstance(row, PromotedTool):
+            sign, style = ("✗", "$error") if row.problem else ("✓", "$success")
+            source, state = "tool", row.problem or f"{row.tokens:,} tokens"
+        else:
+            (sign, style), source, state = SIGNS[row.state], str(row.source), skill_state(row)
+        room = max(12, width - _NAME_CELLS - _SOURCE_CELLS - 6)
+        return Content.assemble(
+            (f" {sign} ", style),
+            (f"{pad(fit(sanitize_line(row.name), _NAME_CELLS), _NAME_CELLS)} ", "$text"),
+            (f"{pad(fit(source, _SOURCE_CELLS), _SOURCE_CELLS)} ", "$text-muted"),
+            (fit(sanitize_line(state), room), "$text-muted" if sign == "✓" else style),
+        )
 
     def about(self, row: Skill | PromotedTool | None) -> tuple[str, Sequence[Command]]:
         """Return what there is to know of one, and what can be done with it."""
@@ -70,16 +82,14 @@ class SkillList(ListDialog[Skill | PromotedTool, str | None]):
             "skills.use": not (isinstance(row, Skill) and row.state is SkillState.READY),
             "skills.remove": not isinstance(row, PromotedTool),
         }
-        return "\n".join(facts), [verb for verb in of_scope(Scope.SKILLS) if row is not None and not left_out.get(verb.id)]
-
-    def act(self) -> None:
-        """Read the marked one."""
-        self.action_skills_read()
+        return "\n".join(facts), [verb for verb in of_scope(SCOPE) if row is not None and not left_out.get(verb.id)]
 
     def action_skills_read(self) -> None:
         """Read the marked one."""
         if self.current is not None:
             self.run_worker(self._read(self.current), group="skills", exclusive=True)
+
+    act = action_skills_read
 
     def action_skills_use(self) -> None:
         """Close, and use the marked skill."""
@@ -116,38 +126,25 @@ class SkillList(ListDialog[Skill | PromotedTool, str | None]):
             await self._look()
 
 
-def _line(each: Skill | PromotedTool, width: int) -> Content:
-    """Return one in aligned columns."""
-    if isinstance(each, PromotedTool):
-        sign, style = ("✗", "$error") if each.problem else ("✓", "$success")
-        source, state = "tool", each.problem or f"{each.tokens:,} tokens"
-    else:
-        (sign, style), source, state = SIGNS[each.state], str(each.source), skill_state(each)
-    room = max(12, width - _NAME_CELLS - _SOURCE_CELLS - 6)
-    return Content.assemble(
-        (f" {sign} ", style),
-        (f"{pad(fit(sanitize_line(each.name), _NAME_CELLS), _NAME_CELLS)} ", "$text"),
-        (f"{pad(fit(source, _SOURCE_CELLS), _SOURCE_CELLS)} ", "$text-muted"),
-        (fit(sanitize_line(state), room), "$text-muted" if sign == "✓" else style),
-    )
-
-
-class SkillController:
+class SkillController(FeatureController):
     """Answers the commands of skills."""
-
-    def __init__(self, workbench: WorkbenchApi) -> None:
-        self._workbench = workbench
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers each command."""
         return {"skills.show": lambda _: self._show()}
 
+    def start(self) -> None:
+        """Offer the names of the skills to who types."""
+        self.workbench.app.run_worker(self._offer(), group="skill-names", exclusive=True)
+
+    async def _offer(self) -> None:
+        ready = [each for each in await self.host.extensions.skills.found() if each.state is SkillState.READY]
+        self.workbench.prompt.completing.values["skills"] = [(each.name, each.description) for each in ready]
+
     def _show(self) -> None:
-        host = self._workbench.sessions.host
-        if host is not None:
-            _ = self._workbench.app.push_screen(SkillList(host.extensions.skills), self._take)
+        _ = self.workbench.app.push_screen(SkillList(self.host.extensions.skills), self._take)
 
     def _take(self, name: str | None) -> None:
         """Write the skill that was chosen into the prompt."""
         if name:
-            self._workbench.prompt.put_before(f"/skill {name} ")
+            self.workbench.prompt.put_before(f"/skill {name} ")

@@ -14,11 +14,12 @@ from lmtui.core.errors import LmtuiError
 from lmtui.core.jobs import JobRecord, Jobs
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.times import LocalZone, moment_text
+from lmtui.features.jobs.commands import SCOPE
 from lmtui.tui.commands import Command, Scope, bindings, command, of_scope
 from lmtui.tui.lines.styled_text import fit, pad
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import Confirm
-from lmtui.tui.workbench_api import Handler, WorkbenchApi
+from lmtui.tui.workbench_api import FeatureController, Handler
 
 NEW = "new"
 SIGNS = {"running": ("●", "$accent"), "waiting": ("⏲", "$text"), "paused": ("–", "$text-muted"), "done": ("✓", "$success")}
@@ -37,8 +38,8 @@ _BAD = ("error", "failed", "given up", "blocked", "limit", "stopped")
 class JobList(ListDialog[JobRecord, str | None]):
     """Lists the jobs; the result is the session to open, or `NEW`."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.JOBS), *bindings(Scope.APP)]
-    NAME, HEADING, SCOPE = "jobs", "JOBS", Scope.JOBS
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(SCOPE), *bindings(Scope.APP)]
+    NAME, HEADING, SCOPE = "jobs", "JOBS", SCOPE
 
     def __init__(self, jobs: Jobs, now: Callable[[], datetime], confirm: Callable[[str, str], Confirm] = Confirm) -> None:
         super().__init__()
@@ -76,17 +77,21 @@ class JobList(ListDialog[JobRecord, str | None]):
 
     def line(self, row: JobRecord, width: int) -> Content:
         """Return a job in aligned columns."""
-        return job_line(row, self._now(), width)
+        sign, style = SIGNS[row.state]
+        outcome = "no server yet" if row.tries else sanitize_line(row.last_outcome).partition(":")[0]
+        room = max(10, width - _WHEN_CELLS - 5 - 18)
+        return Content.assemble(
+            (f" {sign} ", style),
+            (pad(fit(sanitize_line(row.title), room), room), "$text"),
+            (f" {pad(fit(when_text(row, self._now()), _WHEN_CELLS), _WHEN_CELLS)}", "$text-muted"),
+            (fit(outcome, 16), "$error" if outcome.startswith(_BAD) else "$text-muted"),
+        )
 
     def about(self, row: JobRecord | None) -> tuple[str, Sequence[Command]]:
         """Return all there is to know of a job; without any, only a new one can be made."""
         if row is None:
             return EMPTY, [command("jobs.new")]
-        return whole_text(row, self._now()), of_scope(Scope.JOBS)
-
-    def act(self) -> None:
-        """Open the marked job's last session."""
-        self.action_jobs_open()
+        return whole_text(row, self._now()), of_scope(SCOPE)
 
     def action_jobs_open(self) -> None:
         """Open the session of the marked job's last run."""
@@ -97,6 +102,8 @@ class JobList(ListDialog[JobRecord, str | None]):
             _ = self.dismiss(job.last_session or job.session)
         else:
             self.say("not run yet", "$text-muted")
+
+    act = action_jobs_open
 
     def action_jobs_new(self) -> None:
         """Ask for a new job."""
@@ -145,19 +152,6 @@ def when_text(job: JobRecord, now: datetime) -> str:
     return f"{again}{moment_text(job.next_time, now, LocalZone())}" if job.next_time is not None else "at start"
 
 
-def job_line(job: JobRecord, now: datetime, width: int) -> Content:
-    """Return a job in aligned columns."""
-    sign, style = SIGNS[job.state]
-    outcome = "no server yet" if job.tries else sanitize_line(job.last_outcome).partition(":")[0]
-    room = max(10, width - _WHEN_CELLS - 5 - 18)
-    return Content.assemble(
-        (f" {sign} ", style),
-        (pad(fit(sanitize_line(job.title), room), room), "$text"),
-        (f" {pad(fit(when_text(job, now), _WHEN_CELLS), _WHEN_CELLS)}", "$text-muted"),
-        (fit(outcome, 16), "$error" if outcome.startswith(_BAD) else "$text-muted"),
-    )
-
-
 def whole_text(job: JobRecord, now: datetime) -> str:
     """Return what there is to know of a job, on a few lines."""
     schedule = "wakes its session" if job.kind == "wake" else f"{job.schedule} {job.zone}".strip()
@@ -177,11 +171,8 @@ def whole_text(job: JobRecord, now: datetime) -> str:
 _log = logging.getLogger(__name__)
 
 
-class JobController:
+class JobController(FeatureController):
     """Answers the commands about jobs, and runs the scheduler."""
-
-    def __init__(self, workbench: WorkbenchApi) -> None:
-        self._workbench = workbench
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers the commands."""
@@ -189,38 +180,30 @@ class JobController:
 
     def start(self) -> None:
         """Run what is due from now on; costs nothing but a look at a file name where there are no jobs."""
-        jobs = self._jobs()
-        if jobs is not None:
-            work = self._serve(jobs)
-            _ = self._workbench.app.run_worker(work, name="scheduler", exclusive=True, group="scheduler", exit_on_error=False)
+        work = self._serve()
+        _ = self.workbench.app.run_worker(work, name="scheduler", exclusive=True, group="scheduler", exit_on_error=False)
 
-    async def _serve(self, jobs: Jobs) -> None:
+    async def _serve(self) -> None:
         try:
-            await jobs.serve()
+            await self.host.jobs.serve()
         except LmtuiError as error:
-            self._workbench.say(error.full_text(), "error")
+            self.workbench.say(error.full_text(), "error")
         except (OSError, ValueError, TypeError, LookupError, RuntimeError) as error:
             _log.error("the scheduler failed inside", exc_info=error)
             text = f"no jobs are run any more: {sanitize_line(str(error))}"
-            self._workbench.say(f"{text}  lmtui.log says where; start lmtui again.", "error")
-
-    def _jobs(self) -> Jobs | None:
-        host = self._workbench.sessions.host
-        return host.jobs if host is not None else None
+            self.workbench.say(f"{text}  lmtui.log says where; start lmtui again.", "error")
 
     def _show(self) -> None:
-        jobs = self._jobs()
-        if jobs is not None:
-            _ = self._workbench.app.push_screen(JobList(jobs, self._workbench.now), self._chosen)
+        _ = self.workbench.app.push_screen(JobList(self.host.jobs, self.workbench.now), self._chosen)
 
     def _chosen(self, chosen: str | None) -> None:
         if chosen == NEW:
-            _ = self._workbench.app.run_worker(self._workbench.action_run_command("jobs.add"), group="commands")
+            _ = self.workbench.app.run_worker(self.workbench.action_run_command("jobs.add"), group="commands")
         elif chosen:
-            _ = self._workbench.app.run_worker(self._open(chosen), group="open")
+            _ = self.workbench.app.run_worker(self._open(chosen), group="open")
 
     async def _open(self, session_id: str) -> None:
         try:
-            _ = await self._workbench.sessions.open(session_id)
+            _ = await self.workbench.sessions.open(session_id)
         except LmtuiError as error:
-            self._workbench.say(error.full_text(), "error")
+            self.workbench.say(error.full_text(), "error")

@@ -1,0 +1,69 @@
+"""Commands of MCP servers: list them, or do something with one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lmtui.commands.command import Command, CommandContext, OpenView, Output, Result, Scope
+from lmtui.core.errors import UsageError
+from lmtui.core.mcp import McpServer, ServerState
+from lmtui.core.sanitize import pluralize, sanitize_line
+
+SCOPE = "MCP servers"
+
+
+_MCP_FORM = "Use /mcp, or /mcp yes|on|off|restart|tools NAME."
+
+
+async def control_servers(context: CommandContext, argument: str) -> Result:
+    """Show the state of the MCP servers, or do something with one.
+
+    Raises:
+        UsageError: no such server, or no such verb.
+    """
+    servers = context.host.extensions.mcp
+
+    async def lines() -> Iterable[str]:
+        found = [*map(server_line, servers.servers()), *map(sanitize_line, servers.problems())]
+        return found or ["no MCP servers configured"]
+
+    verb, _, name = argument.strip().partition(" ")
+    if not verb:
+        return OpenView("mcp.show", text=lines)
+    server = next((each for each in servers.servers() if each.name == name.strip()), None)
+    if server is None:
+        raise UsageError(f"no MCP server {name.strip()!r}", _MCP_FORM)
+    match verb.lower():
+        case "tools":
+            tools = (*server.offered, *server.tools)
+            return Output(tuple(f"{tool.name} ({tool.tokens} tokens): {tool.description}" for tool in tools))
+        case "yes":
+            servers.accept(server.name)
+        case "on" | "off":
+            servers.enable(server.name, is_on=verb.lower() == "on")
+        case "restart":
+            servers.restart(server.name)
+        case _:
+            raise UsageError(f"{verb!r} is not an action of a server", _MCP_FORM)
+    return Output((f"{sanitize_line(server.name)}: {verb.lower()}",))
+
+
+def server_line(server: McpServer) -> str:
+    """Return where a server is, in one line."""
+    tools = f", {pluralize(len(server.tools), 'tool')}, {server.tokens:,} tokens" if server.state is ServerState.READY else ""
+    place = "".join(f", {part}" for part in (server.brings, server.place) if part)
+    problem = f": {server.problem}" if server.problem else ""
+    return sanitize_line(f"{server.name}: {server.state}{tools}{place}{problem}")
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        "mcp.show", Scope.WORKBENCH, "MCP servers", "List MCP servers with their state, tools and token cost.", slash=("mcp",),
+        argument="[yes|on|off|restart|tools NAME]", handler=control_servers, instead="`lmtui mcp`",
+    ),
+    Command("mcp.tools", SCOPE, "Tools", "Show the tools of the selected server.", ("enter",), "tools"),
+    Command("mcp.accept", SCOPE, "Accept", "Let the selected server start, or accept its changed tools.", ("y",), "accept"),
+    Command("mcp.switch", SCOPE, "Toggle", "Enable or disable the selected server.", ("o",), "on/off"),
+    Command("mcp.restart", SCOPE, "Restart", "Restart the selected server.", ("r",), "restart"),
+    Command("mcp.log", SCOPE, "Log", "Show the end of the selected server's log.", ("l",), "log"),
+)  # fmt: skip
