@@ -24,11 +24,10 @@ from lmtui.core.servers import (
     ServerFound,
     ServerKind,
 )
-from lmtui.models.discovery import look_at
+from lmtui.models.discovery import LOOK_LIMIT_S, Loader, look_at
 from lmtui.models.embedded.embedded_server import EXTRA, Engine, ModelFile, find_files, is_installed
 from lmtui.models.endpoint import is_reachable
 from lmtui.models.openai_client import OpenAICompatible
-from lmtui.models.servers.loading import LOOK_LIMIT_S, Loader
 from lmtui.store.model_profiles import ProfileStore
 
 FILES_URL = "gguf:"

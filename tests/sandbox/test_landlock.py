@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.ports import Sandbox
+from lmtui.sandbox.backend import LandlockBackend, refusal
 from lmtui.sandbox.guest import landlock, linux
-from lmtui.sandbox.landlock_backend import LandlockBackend, refusal
 from lmtui.sandbox.select import Options, choose
 from tests.sandbox.conftest import OpenSandbox
 

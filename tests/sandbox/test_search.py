@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.sandbox.guest.beneath import Refused, Root
-from lmtui.sandbox.guest.search import Query, glob, grep
+from lmtui.sandbox.guest.listing import Query, glob, grep
 
 
 @pytest.mark.parametrize("pattern", ["(", "a{99999999999999999999}", "(" * 3000 + ")" * 3000])

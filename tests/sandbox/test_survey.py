@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.sandbox.guest import changes, survey
+from lmtui.sandbox.guest import execute, survey
 
 _WIDE = (100_000, 5.0)
 
@@ -54,7 +54,7 @@ def test_only_what_changed_since_is_fresh(tmp_path: Path) -> None:
     for name in (".git", "old/.git/hooks", "old/.vscode", ".claude"):
         (tmp_path / name).mkdir(parents=True)
     time.sleep(0.02)
-    now_ns = changes.now_ns()
+    now_ns = execute.now_ns()
     time.sleep(0.02)
     assert _found(tmp_path, now_ns) == {}
     (tmp_path / "old/.git/hooks/pre-commit").touch()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.sandbox.guest.vault import Vault, is_a_setting, is_executed, is_not_an_object
+from lmtui.sandbox.guest.guard import Vault, is_a_setting, is_executed, is_not_an_object
 
 Change = Callable[[Path], object]
 

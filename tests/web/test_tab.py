@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 from textual_serve.download_manager import DownloadManager
 
-from lmtui.web.tab import Tab
+from lmtui.web.web_server import Tab
 
 PROGRAM = """
 import os, pathlib, sys

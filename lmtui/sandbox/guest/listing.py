@@ -1,20 +1,362 @@
-"""Listings of any length: one folder, every file that ignore rules do not leave out, and what git tells of them.
+"""Finding files in the workspace: listings of any length, git's view of them, and search by name and content.
 
-Each is a text of NUL-ended records, as raw as the disk has it, packed so that it travels in one answer.  Runs in a keeper.
+A listing is a text of NUL-ended records, as raw as the disk has it, packed so that it travels in one answer.  ripgrep, where
+it is on PATH, never sees a path from outside: it is started in a folder that was opened below the root, or reads an open file.
+git runs with programs and prompts off: drivers have names that the repository chooses, so those that exist are switched off.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import shutil
+import stat
+import subprocess
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-from . import beneath, execute, git, search
+from . import beneath, execute
 from .beneath import Refused, Root
 from .protocol import Message, pack
 from .settings import Settings
+
+_BASE = ("--no-config", "--hidden", "--no-messages", "--glob=!.git", "--glob=!.lmagent")
+_SKIPPED = frozenset((".git", ".lmagent", "node_modules", ".venv", "venv", "__pycache__", ".mypy_cache", ".tox"))
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY
+_MAX_LINE = 500
+_MAX_FILE_BYTES = 4_194_304
+_MAX_FILES = 100_000
+_MAX_RESULT_BYTES = 600_000  # as it travels: letters beyond ASCII are six bytes each
+
+
+class Query(NamedTuple):
+    """What to search for; `glob` is a regular expression over paths, already translated, or empty."""
+
+    pattern: str
+    path: str
+    glob: str
+    ignore_case: bool
+    is_literal: bool
+    context_lines: int
+    max_matches: int
+
+
+def glob(root: Root, expression: str, max_results: int) -> Message:
+    """Return files whose path matches a regular expression, newest first; `total` counts them all.
+
+    Raises:
+        Refused: the names that are asked for do not fit into one answer.
+    """
+    matches = re.compile(expression).match
+    with root.opened("", _FOLDER) as (folder, _):
+        dated: list[tuple[float, str]] = []
+        for path in _files(folder):
+            if matches(path) and not beneath.is_protected(path):
+                try:
+                    info = os.stat(path, dir_fd=folder, follow_symlinks=False)
+                except OSError:
+                    continue
+                dated.append((info.st_mtime, path))
+    dated.sort(key=lambda item: (-item[0], item[1]))
+    paths = [path for _, path in dated[:max_results]]
+    if len(json.dumps(paths)) > _MAX_RESULT_BYTES:
+        raise Refused(f"the names of {len(paths):,} files are too much for one answer: use a pattern that matches fewer")
+    return {"paths": paths, "total": len(dated)}
+
+
+def grep(root: Root, query: Query) -> Message:
+    """Return matching lines as [path, line number, text, is context]."""
+    lines = _grep_by_rg(root, query) if shutil.which("rg") else _grep_by_python(root, query)
+    found: list[list[object]] = []
+    matches = size = 0
+    for line in lines:
+        matches += not line[3]
+        size += len(json.dumps(line))
+        if matches > query.max_matches or size > _MAX_RESULT_BYTES:
+            return {"matches": found, "is_cut": True}
+        found.append(line)
+    return {"matches": found, "is_cut": False}
+
+
+def _files(folder: int) -> Iterator[str]:
+    program = shutil.which("rg")
+    if program is None:
+        yield from walk(folder, "")
+        return
+    with _start([program, "--files", "--null", *_BASE], folder) as process:
+        assert process.stdout is not None
+        rest = b""
+        while piece := process.stdout.read(65536):
+            *names, rest = (rest + piece).split(b"\0")
+            for name in names:
+                yield name.decode("utf-8", "replace")
+
+
+def walk(folder: int, prefix: str, max_entries: int = _MAX_FILES) -> Iterator[str]:
+    """Yield files below an open folder, without following links and without what is never meant."""
+    left = max_entries
+    queue = [prefix]
+    while queue and left > 0:
+        here = queue.pop()
+        try:
+            fd = os.open(here or ".", _FOLDER | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        except OSError:
+            continue
+        try:
+            with os.scandir(fd) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+        finally:
+            os.close(fd)
+        for entry in entries:
+            left -= 1
+            path = f"{here}/{entry.name}" if here else entry.name
+            if entry.name in _SKIPPED:
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                queue.append(path)
+            elif entry.is_file(follow_symlinks=False):
+                yield os.fsencode(path).decode("utf-8", "replace")
+
+
+def _grep_by_rg(root: Root, query: Query) -> Iterator[list[object]]:
+    program = shutil.which("rg")
+    assert program is not None
+    arguments = [program, "--json", "--sort=path", *_BASE, f"--context={query.context_lines}"]
+    arguments += ["--ignore-case"] if query.ignore_case else []
+    arguments += ["--fixed-strings"] if query.is_literal else []
+    arguments += ["-e", query.pattern]
+    fd, real = root.open(query.path, os.O_RDONLY)
+    try:
+        is_folder = stat.S_ISDIR(os.fstat(fd).st_mode)
+        if not is_folder:
+            os.close(fd)
+            fd, real = root.open_file(query.path)
+        # A single file is read as standard input: its name is not looked up a second time.
+        with _start([*arguments, "./" if is_folder else "-"], fd if is_folder else None, None if is_folder else fd) as process:
+            yield from _read_rg(process, real, is_folder, query)
+    finally:
+        os.close(fd)
+
+
+def _read_rg(process: subprocess.Popen[bytes], real: str, is_folder: bool, query: Query) -> Iterator[list[object]]:
+    assert process.stdout is not None
+    matches = re.compile(query.glob).match if query.glob else None
+    for raw in process.stdout:
+        event = json.loads(raw)
+        if event["type"] not in ("match", "context"):
+            continue
+        data = event["data"]
+        name = _text(data["path"])
+        path = os.path.normpath(f"{real}/{name}").lstrip("/") if is_folder else real
+        if beneath.is_protected(path) or (matches and not matches(path)):
+            continue
+        yield [path, data["line_number"], _text(data["lines"]).rstrip("\n")[:_MAX_LINE], event["type"] == "context"]
+    if process.wait() == 2 and process.stderr is not None:
+        reason = process.stderr.read(2000).decode("utf-8", "replace").strip()
+        if reason:
+            raise Refused(f"the search failed: {reason}")
+
+
+def _grep_by_python(root: Root, query: Query) -> Iterator[list[object]]:
+    try:
+        source = re.escape(query.pattern) if query.is_literal else query.pattern
+        expression = re.compile(source, re.IGNORECASE if query.ignore_case else 0)
+    except (re.error, OverflowError, RecursionError, MemoryError) as error:
+        raise Refused(f"the search failed: not a regular expression: {error}") from error
+    matches = re.compile(query.glob).match if query.glob else None
+    fd, real = root.open(query.path, os.O_RDONLY)
+    try:
+        is_folder = stat.S_ISDIR(os.fstat(fd).st_mode)
+        names = [f"{real}/{name}" if real else name for name in walk(fd, "")] if is_folder else [real]
+    finally:
+        os.close(fd)
+    for path in sorted(names):
+        if not matches or matches(path):
+            yield from _grep_file(root, path, expression, query.context_lines)
+
+
+def _grep_file(root: Root, path: str, expression: re.Pattern[str], around: int) -> Iterator[list[object]]:
+    try:
+        fd, _ = root.open_file(path)
+    except Refused:
+        return
+    with os.fdopen(fd, "rb") as file:
+        data = file.read(_MAX_FILE_BYTES)
+    if b"\0" in data[:8192]:
+        return
+    lines = [line.removesuffix("\r") for line in data.decode("utf-8", "replace").removesuffix("\n").split("\n")]
+    hits = {number for number, line in enumerate(lines) if expression.search(line)}
+    wanted = {near for hit in hits for near in range(max(0, hit - around), min(len(lines), hit + around + 1))}
+    for number in sorted(wanted):
+        yield [path, number + 1, lines[number][:_MAX_LINE], number not in hits]
+
+
+def _start(arguments: list[str], folder: int | None, source: int | None = None) -> subprocess.Popen[bytes]:
+    """Start ripgrep in an open folder."""
+    if folder is not None:
+        os.fchdir(folder)  # the keeper is a process of its own
+    return subprocess.Popen(
+        arguments,
+        stdin=subprocess.DEVNULL if source is None else source,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={"PATH": os.environ.get("PATH", os.defpath)},
+    )
+
+
+def _text(value: dict[str, str]) -> str:
+    if "text" in value:
+        return value["text"]
+    return os.fsdecode(value.get("bytes", "")).encode("ascii", "replace").decode("ascii")
+
+
+_HERE = Path(__file__).resolve().parent
+_READS = frozenset((
+    "blame", "branch", "cat-file", "check-ignore", "describe", "diff", "diff-tree", "for-each-ref", "grep", "log", "ls-files",
+    "ls-tree", "merge-base", "name-rev", "rev-list", "rev-parse", "shortlog", "show", "show-ref", "status", "tag", "var",
+))  # fmt: skip
+_WRITES = _READS | frozenset((
+    "add", "checkout", "cherry-pick", "commit", "init", "merge", "mv", "rebase", "reset", "restore", "revert", "rm", "stash",
+    "switch",
+))  # fmt: skip
+_SHOW_DIFFS = frozenset(("diff", "log", "show", "diff-tree", "stash"))
+_FORBIDDEN = (
+    "--output", "--ext-diff", "--textconv", "--upload-pack", "--receive-pack", "--exec", "--exec-path", "--config-env",
+    "--git-dir", "--work-tree", "--template", "--separate-git-dir", "--open-files-in-pager", "--no-index", "--edit",
+    "--interactive", "--patch-with-editor", "--super-prefix", "--namespace", "--submodule",
+)  # fmt: skip
+_FORBIDDEN_SHORT = {"grep": ("-O",), "rebase": ("-x", "-i"), "diff": ("-O",), "log": ("-O",), "show": ("-O",)}
+_DRIVERS = r"^(filter\..*\.(clean|smudge|process|required)|merge\..*\.driver|diff\..*\.(textconv|command))$"
+_SWITCHED_OFF = {("merge", "driver"): "false", ("diff", "textconv"): "cat", ("diff", "command"): "false"}
+_CONFIG_S = 5.0
+_SUBMODULE = "160000 "  # the mode of one in git's index
+_MOST_REPOSITORIES = 200
+_OPTIONS = (
+    "core.hooksPath=/dev/null", "core.fsmonitor=false", "core.pager=cat", "core.editor=false", "core.sshCommand=false",
+    "core.askPass=", "credential.helper=", "diff.external=", "sequence.editor=false", "commit.gpgSign=false",
+    "tag.gpgSign=false", "gpg.program=false", "gc.auto=0", "maintenance.auto=false", "protocol.allow=never",
+    "safe.bareRepository=explicit", "safe.directory=*", "submodule.recurse=false", "color.ui=false",
+    "advice.detachedHead=false", "init.defaultBranch=main", "log.showSignature=false", "gpg.ssh.program=false",
+    "gpg.x509.program=false", "gpg.ssh.defaultKeyCommand=false", "core.alternateRefsCommand=false",
+    "diff.submodule=short", "status.submoduleSummary=false",
+)  # fmt: skip
+
+
+def git_command(arguments: list[str], settings: Settings) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return the argument list and the environment for a git call.
+
+    Raises:
+        Refused: git is off here, not installed, or the call is not one of those that are allowed.
+    """
+    if not settings.has_git:
+        raise Refused("git is not available without a sandbox")
+    program = shutil.which("git", path=settings.environment.get("PATH", os.defpath))
+    if program is None:
+        raise Refused("git is not installed in the sandbox")
+    _check(arguments, _WRITES if settings.git_writes else _READS)
+    options = [piece for option in (*_OPTIONS, f"core.excludesFile={_HERE}/gitignore") for piece in ("-c", option)]
+    locks = [] if settings.git_writes else ["--no-optional-locks"]
+    plain = ["--no-ext-diff", "--no-textconv"] if arguments[0] in _SHOW_DIFFS - {"stash"} else []
+    plain += ["--no-textconv"] if arguments[0] in ("blame", "grep") else []
+    plain += (
+        ["--ignore-submodules=dirty"] if arguments[0] in ("diff", "status") else []
+    )  # else git runs there, without these options
+    whole = (program, *options, "--no-pager", *locks, arguments[0], *plain, *arguments[1:])
+    return whole, {**settings.environment, **_environment()}
+
+
+def without_drivers(environment: dict[str, str], program: str, settings: Settings) -> dict[str, str]:
+    """Return the environment of a git call with every driver switched off that settings name, submodules' too.  Blocks.
+
+    Git runs itself in submodules (`git add .` asks each what changed), and hands this environment on.  Where git writes, a
+    file that wants a filter is refused rather than stored unfiltered; submodules are only compared.
+
+    Raises:
+        Refused: the settings cannot be read, or there are too many submodules.
+    """
+    values: dict[str, str] = {}
+    for at, folder in enumerate(_repositories(environment, program, settings.root)):
+        for name in _listed(
+            environment, program, folder, "config", "--includes", "-z", "--name-only", "--get-regexp", _DRIVERS
+        ):
+            kind, last = name.split(".")[0], name.rpartition(".")[2]
+            if last != "required":
+                values[name] = _SWITCHED_OFF.get((kind, last), "")
+            if kind == "filter":
+                values.setdefault(f"{name.rpartition('.')[0]}.required", str(settings.git_writes and at == 0).lower())
+    pairs = {f"GIT_CONFIG_KEY_{i}": name for i, name in enumerate(values)}
+    pairs |= {f"GIT_CONFIG_VALUE_{i}": value for i, value in enumerate(values.values())}
+    return {**environment, **pairs, "GIT_CONFIG_COUNT": str(len(values))}
+
+
+def _repositories(environment: dict[str, str], program: str, root: str) -> list[str]:
+    """Return the workspace and its submodules, recursively, as far as git would enter them."""
+    found = [os.path.realpath(root)]
+    for folder in found:
+        for entry in _listed(environment, program, folder, "ls-files", "--stage", "-z"):
+            inner = f"{folder}/{entry.partition(chr(9))[2]}"
+            if entry.startswith(_SUBMODULE) and os.path.lexists(f"{inner}/.git") and os.path.realpath(inner) == inner:
+                found.append(inner)
+        if len(found) > _MOST_REPOSITORIES:
+            raise Refused(f"there are more than {_MOST_REPOSITORIES} submodules")
+    return found
+
+
+def _listed(environment: dict[str, str], program: str, folder: str, *arguments: str) -> list[str]:
+    """Return the NUL-separated output of a git call; nothing outside a repository."""
+    command = [program, "-c", "core.fsmonitor=false", *arguments]
+    try:
+        found = subprocess.run(
+            command,
+            env=environment,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_CONFIG_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise Refused("reading git's settings took too long") from error
+    is_none = b"not a git repository" in found.stderr or b"not in a git directory" in found.stderr
+    if found.returncode not in (0, 1) and not is_none:  # git-config(1): 1 means not set
+        raise Refused(f"git's settings could not be read: {os.fsdecode(found.stderr[-500:]).strip()}")
+    return [entry for entry in os.fsdecode(found.stdout).split("\0") if entry]
+
+
+def _environment() -> dict[str, str]:
+    return {
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": str(_HERE / "gitconfig"),
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_EDITOR": "false",
+        "GIT_PAGER": "cat",
+        "GIT_ALLOW_PROTOCOL": "none",
+        "GIT_CEILING_DIRECTORIES": "/",
+        "GIT_LITERAL_PATHSPECS": "1",
+    }
+
+
+def _check(arguments: list[str], allowed: frozenset[str]) -> None:
+    if not arguments:
+        raise Refused("git: no subcommand")
+    subcommand = arguments[0]
+    if subcommand not in allowed:
+        raise Refused(f"git {subcommand} is not allowed here")
+    for argument in arguments[1:]:
+        if "\0" in argument:
+            raise Refused("git: an argument has a NUL character in it")
+        if argument in ("--", "--end-of-options"):
+            return
+        name = argument.split("=", 1)[0]
+        is_long = len(name) > 3 and name.startswith("--") and any(option.startswith(name) for option in _FORBIDDEN)
+        if is_long or name in _FORBIDDEN or argument.startswith(_FORBIDDEN_SHORT.get(subcommand, ("\0",))):
+            raise Refused(f"git {subcommand}: the option {name} is not allowed")
+
 
 MAX_BYTES = 16_777_216
 MAX_RESULT_BYTES = 24_000_000  # packed, where nothing of it can be made smaller
@@ -81,7 +423,7 @@ def _kind(entry: os.DirEntry[str]) -> str:
 
 def _walk(root: Root, max_paths: int) -> Iterator[bytes]:
     with root.opened("", os.O_RDONLY | os.O_DIRECTORY) as (folder, _):
-        for number, path in enumerate(search.walk(folder, "", 10 * max_paths)):
+        for number, path in enumerate(walk(folder, "", 10 * max_paths)):
             if number > max_paths:
                 return
             yield path.encode("utf-8", "replace")
@@ -92,8 +434,8 @@ def _git(arguments: list[str], settings: Settings, program: bytes) -> bytes | No
     if not (Path(settings.root) / ".git").exists():
         return None
     try:
-        whole, environment = git.command(arguments, settings)
-        environment = git.without_drivers(environment, whole[0], settings)
+        whole, environment = git_command(arguments, settings)
+        environment = without_drivers(environment, whole[0], settings)
     except Refused:
         return None
     with tempfile.TemporaryFile() as output:

@@ -215,7 +215,9 @@ class Supervisor:
         self._start((self._shell, "-c", command), self._options.environment, identity, message)
 
     def _git(self, identity: int, message: Message, _data: bytes) -> None:
-        arguments, environment = _module("git").command([str(argument) for argument in message["arguments"]], self._options)
+        arguments, environment = _module("listing").git_command(
+            [str(argument) for argument in message["arguments"]], self._options
+        )
         self._start(arguments, environment, identity, message, is_git=True)
 
     def _start(
@@ -225,7 +227,7 @@ class Supervisor:
         timeout_s = float(message["timeout_s"])
 
         def run(output: int, given: int) -> Message:
-            used = _module("git").without_drivers(environment, arguments[0], self._options) if is_git else environment
+            used = _module("listing").without_drivers(environment, arguments[0], self._options) if is_git else environment
             streams = (given, -1) if given >= 0 else None
             folder = self._options.root
             command = execute.Command(arguments, used, timeout_s, folder, self._program, streams=streams)
@@ -285,11 +287,11 @@ class Supervisor:
     def _glob(self, identity: int, message: Message, _data: bytes) -> None:
         expression, most = message["expression"], int(message["max_results"])
         root = self._root_of(message)
-        self._jobs.start(identity, lambda: _module("search").glob(root, expression, most), _SEARCH_S)
+        self._jobs.start(identity, lambda: _module("listing").glob(root, expression, most), _SEARCH_S)
 
     def _grep(self, identity: int, message: Message, _data: bytes) -> None:
         values: Message = message["query"]
-        search = _module("search")
+        search = _module("listing")
         query = search.Query(**values)
         root = self._root_of(message)
         self._jobs.start(identity, lambda: search.grep(root, query), _SEARCH_S)
@@ -400,7 +402,7 @@ def _import_the_rest() -> None:
     """Import what is otherwise imported late: the user that root turns into may not be able to read this Python."""
     for name in ("hashlib", "shutil", "tempfile", "gzip", "encodings.ascii"):
         import_module(name)
-    for name in ("checkpoints", "git", "guard", "listing", "packing", "restore", "search"):
+    for name in ("checkpoints", "guard", "listing", "packing", "restore"):
         _module(name)
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.servers import LoadProgress
+from lmtui.models.discovery import Loader
 from lmtui.models.servers.load_request import MemoryGate
-from lmtui.models.servers.loading import Loader
 from lmtui.models.servers.ollama import copy_name
 from tests.models.fake_server import FakeServer, Reply, Serve, failed, listing, ok
 from tests.models.servers.answers import (
