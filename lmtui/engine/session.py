@@ -44,14 +44,13 @@ from lmtui.core.sessions import Answer, CallsInUse, Changes, Subscriber, Waiting
 from lmtui.core.window import WindowItem, WindowPart, bytes_by_four
 from lmtui.core.workspace import BackgroundCommands
 from lmtui.engine.agent import Agent, AgentServices, ModelAccess
-from lmtui.engine.agent_state import AgentState, ModelInUse
+from lmtui.engine.agent_state import AgentState, Journal, ModelInUse
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.context import Conversation, ModelSettings
 from lmtui.engine.context_budget import CALL_TOKENS, Budget, ContextBudget
 from lmtui.engine.entries import Entry
 from lmtui.engine.hook_calls import SessionHookCalls
 from lmtui.engine.inbox import Inbox, UserInput, left_waiting
-from lmtui.engine.journal import Journal
 from lmtui.engine.permission_check import mask_files
 from lmtui.engine.planning import SessionPlans
 from lmtui.engine.repair import ends_for_open_work, offered_again

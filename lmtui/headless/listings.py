@@ -15,8 +15,8 @@ from pathlib import Path
 
 from lmtui.app import transcript_export
 from lmtui.app.checks import backend_reports, make_image, make_project_image, project_image_source, workspace_problem
-from lmtui.app.exam_runs import examine_named
 from lmtui.app.host import open_runtime
+from lmtui.app.model_servers import examine_named
 from lmtui.app.reports import find_models, granted_rules, list_sessions, rules_file, session_events, session_log, silent_address
 from lmtui.config import SETTINGS, Config, Loaded, shown
 from lmtui.core.agent_events import PlanDecided, PlanOutcome

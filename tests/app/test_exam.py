@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from lmtui.app.connection import ModelConnection
-from lmtui.app.exam_runs import examine_named, which_model
-from lmtui.app.model_servers import Servers
+from lmtui.app.model_servers import Servers, examine_named, which_model
 from lmtui.config import Config
 from lmtui.core.errors import UsageError
 from lmtui.core.messages import ToolCallFormat

@@ -28,7 +28,7 @@ from lmtui.core.events import (
 from lmtui.core.messages import Role
 from lmtui.core.plan import Plan, Todo, TodoStatus
 from lmtui.core.workspace import FileChange, FileChangeKind
-from lmtui.plain.event_printer import EventPrinter, duration
+from lmtui.plain.plain_session import EventPrinter, duration
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ATTACK = "\x1b]0;owned\x07\x1b[2Jx\x9b1m\u202ey\r"

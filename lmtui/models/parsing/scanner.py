@@ -10,9 +10,8 @@ from enum import Enum, auto
 
 from lmtui.core.messages import ToolCallChunk
 from lmtui.models.parsing.answer_builder import AnswerBuilder
-from lmtui.models.parsing.call_block import CallBlockParser
+from lmtui.models.parsing.call_block import HEADER_CHARS, Beginning, Begins, CallBlockParser, arrows_at, beginning_at, header_at
 from lmtui.models.parsing.call_items import LineItem
-from lmtui.models.parsing.line_formats import HEADER_CHARS, Beginning, Begins, arrows_at, beginning_at, header_at
 from lmtui.models.parsing.literals import ToolNames
 from lmtui.models.parsing.tags import TagKind, TagMark, mark_at, may_be_mark
 
