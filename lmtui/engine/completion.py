@@ -1,13 +1,18 @@
-"""One request to the model: its pieces become events as they come, its end the assistant's message."""
+"""One request to the model: its pieces become events as they come, its end the assistant's message.
+
+Instructions, persona and skills are read when a turn begins, and told again only where they changed.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from lmtui.core.errors import ContextOverflow, Fault, ProviderError
 from lmtui.core.events import (
+    ROOT,
     CallProgress,
     Level,
     MessageAdded,
@@ -17,6 +22,7 @@ from lmtui.core.events import (
     TextDelta,
     ThinkingDelta,
 )
+from lmtui.core.instruction_values import GuidanceRead, Instructions, cut_sources
 from lmtui.core.messages import (
     Completion,
     Message,
@@ -36,15 +42,51 @@ from lmtui.core.messages import (
 )
 from lmtui.core.model_events import CallFormChanged, Reminder
 from lmtui.core.plan import Plan
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.task_state import work_lines
+from lmtui.core.window import ASSUMED_WINDOW_TOKENS
 from lmtui.engine.agent import Agent
 from lmtui.engine.context_fit import compact_context, ensure_fits
 from lmtui.engine.hook_calls import before_room
-from lmtui.engine.instruction_events import take_guidance
 from lmtui.engine.model_roles import take_role
 from lmtui.engine.tool_call_policy import FormChange
 from lmtui.engine.turn_outcome import without_token
 from lmtui.engine.usage import announce, show_usage
+
+if TYPE_CHECKING:
+    from lmtui.engine.agent import Agent
+
+
+SHARE, MAX_GUIDANCE_CHARS = 0.15, 24_000
+_CHARS_PER_TOKEN = 3.5
+
+
+async def take_guidance(agent: Agent) -> None:
+    """Read the instruction files once in a turn and tell the model what is new."""
+    if agent.id != ROOT or agent.turn.has_read_instructions:
+        return
+    agent.turn.has_read_instructions = True
+    known = agent.conversation.prompt.newest
+    found = await agent.services.features.instructions.read(guidance_chars(agent.state.model.window_tokens))
+    if _told(found) == _told(known):
+        return
+    agent.emit(GuidanceRead(agent=agent.id, guidance=found))
+    new_cuts = [name for name in cut_sources(found.sources) if name not in cut_sources(known.sources)]
+    new_problems = [sanitize_line(problem) for problem in found.problems if problem not in known.problems]
+    cuts = [f"{', '.join(new_cuts)} was cut: it takes more than {SHARE:.0%} of the window"] if new_cuts else []
+    for text in (*cuts, *new_problems):
+        agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=text))
+
+
+def guidance_chars(window_tokens: int) -> int:
+    """Return how much may be told, in characters: a share of the window."""
+    return min(MAX_GUIDANCE_CHARS, int((window_tokens or ASSUMED_WINDOW_TOKENS) * SHARE * _CHARS_PER_TOKEN))
+
+
+def _told(guidance: Instructions) -> Instructions:
+    """Return what counts as a change: prices do not."""
+    return replace(guidance, sources=())
+
 
 TOPIC = "state"
 MAX_CHARS = 1_400

@@ -54,14 +54,13 @@ from lmtui.engine.inbox import Inbox, UserInput, left_waiting
 from lmtui.engine.permission_check import mask_files
 from lmtui.engine.planning import SessionPlans
 from lmtui.engine.repair import ends_for_open_work, offered_again
-from lmtui.engine.session_startup import Background
 from lmtui.engine.skill_use import SkillControls
 from lmtui.engine.spending import BudgetControls, Spending
 from lmtui.engine.stop_policy import SessionSleep
 from lmtui.engine.subagent_runs import SubAgents, Team, TeamParts
 from lmtui.engine.tool_call_policy import KnownModel
 from lmtui.engine.turn_hooks import TurnHooks
-from lmtui.engine.turn_runner import InputQueue, TurnRunner
+from lmtui.engine.turn_runner import Background, InputQueue, TurnRunner
 from lmtui.engine.undo import SessionChanges
 from lmtui.engine.user_input import PromptFileControls
 

@@ -37,9 +37,9 @@ from lmtui.core.subagents import (
 from lmtui.core.task_state import missing, path_of
 from lmtui.engine.agent import Agent, TurnState
 from lmtui.engine.agent_state import AgentState
+from lmtui.engine.completion import SHARE, guidance_chars
 from lmtui.engine.context import Conversation
 from lmtui.engine.entries import Entry
-from lmtui.engine.instruction_events import SHARE, guidance_chars
 from lmtui.engine.model_roles import override_model
 from lmtui.engine.skill_use import SkillTracker
 from lmtui.engine.turn import TurnResult, work

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lmtui.app import transcript_export
+from lmtui.app.archive import as_json, as_text, exported
 from lmtui.app.checks import backend_reports, make_image, make_project_image, project_image_source, workspace_problem
 from lmtui.app.host import open_runtime
 from lmtui.app.model_servers import examine_named
@@ -420,12 +420,12 @@ async def _show(workspace: Path, _: Loaded, arguments: argparse.Namespace) -> in
     elif arguments.audit:
         print(as_audit_text(events))
     else:
-        print(transcript_export.as_json(events) if arguments.json else transcript_export.as_text(events))
+        print(as_json(events) if arguments.json else as_text(events))
     return 0
 
 
 async def _export(workspace: Path, _: Loaded, arguments: argparse.Namespace) -> int:
-    sys.stdout.write(transcript_export.exported(session_log(workspace, arguments.id), arguments.format))
+    sys.stdout.write(exported(session_log(workspace, arguments.id), arguments.format))
     return 0
 
 

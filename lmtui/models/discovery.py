@@ -23,8 +23,19 @@ from lmtui.core.servers import LoadProgress, LoadState, ServedModel, ServerFound
 from lmtui.models.endpoint import is_local, llama_cpp_url, ollama_url
 from lmtui.models.provider_errors import unreachable
 from lmtui.models.servers import llama_cpp, lm_studio, ollama
-from lmtui.models.servers.load_request import TICK_S, LoadRequest, MemoryGate
-from lmtui.models.servers.server_client import ServerClient, ServerReply, has_list, items, number, part, text, words
+from lmtui.models.servers.server_client import (
+    TICK_S,
+    LoadRequest,
+    MemoryGate,
+    ServerClient,
+    ServerReply,
+    has_list,
+    items,
+    number,
+    part,
+    text,
+    words,
+)
 from lmtui.paths import state_dir
 
 

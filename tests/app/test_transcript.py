@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.app.transcript_export import as_html, as_json, as_markdown, as_text
+from lmtui.app.archive import as_html, as_json, as_markdown, as_text
 from lmtui.core.events import (
     ApprovalResolved,
     Envelope,

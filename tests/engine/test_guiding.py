@@ -4,7 +4,7 @@ from lmtui.core.events import Notice, Rewound
 from lmtui.core.instruction_values import GuidanceRead, GuidanceSource, Instructions
 from lmtui.core.messages import Role
 from lmtui.core.model_events import Compacted
-from lmtui.engine.instruction_events import MAX_CHARS, guidance_chars
+from lmtui.engine.completion import MAX_GUIDANCE_CHARS, guidance_chars
 from tests.fakes import FakeProvider, Rig, answer
 
 
@@ -103,4 +103,4 @@ async def test_what_was_cut_or_not_read_is_said_once() -> None:
 
 def test_they_get_a_share_of_the_window() -> None:
     assert guidance_chars(0) == guidance_chars(8_192) == 4_300
-    assert guidance_chars(1_000_000) == MAX_CHARS
+    assert guidance_chars(1_000_000) == MAX_GUIDANCE_CHARS

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lmtui.app.transcript_export import as_html, as_markdown, as_text
+from lmtui.app.archive import as_html, as_markdown, as_text
 from lmtui.core.agent_events import PlanDecided, PlanOutcome, PlanProposed
 from lmtui.core.events import Envelope, SessionOpened
 from lmtui.core.plan import PlanStep

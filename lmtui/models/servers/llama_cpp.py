@@ -15,8 +15,23 @@ from urllib.parse import quote
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.servers import LoadProgress, LoadState, ServedModel, ServerFound
 from lmtui.models.provider_errors import load_failed
-from lmtui.models.servers.load_request import LOAD_LIMIT_S, TICK_S, UNLOAD_LIMIT_S, LoadRequest, MemoryGate, loaded
-from lmtui.models.servers.server_client import ServerClient, digest, flag, items, number, part, raw_text, text, words
+from lmtui.models.servers.server_client import (
+    LOAD_LIMIT_S,
+    TICK_S,
+    UNLOAD_LIMIT_S,
+    LoadRequest,
+    MemoryGate,
+    ServerClient,
+    digest,
+    flag,
+    items,
+    loaded,
+    number,
+    part,
+    raw_text,
+    text,
+    words,
+)
 
 PROPS = "/props"
 MOST_ASKED = 4

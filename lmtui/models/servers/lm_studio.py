@@ -13,8 +13,22 @@ from typing import Any
 from lmtui.core.servers import LoadProgress, LoadState, ServedModel, ServerFound
 from lmtui.models.endpoint import is_local
 from lmtui.models.provider_errors import load_failed
-from lmtui.models.servers.load_request import LOAD_LIMIT_S, UNLOAD_LIMIT_S, LoadRequest, MemoryGate, loaded, passing
-from lmtui.models.servers.server_client import ServerClient, flag, has_list, items, number, part, text, words
+from lmtui.models.servers.server_client import (
+    LOAD_LIMIT_S,
+    UNLOAD_LIMIT_S,
+    LoadRequest,
+    MemoryGate,
+    ServerClient,
+    flag,
+    has_list,
+    items,
+    loaded,
+    number,
+    part,
+    passing,
+    text,
+    words,
+)
 
 V1, V0 = "/api/v1/models", "/api/v0/models"
 

@@ -15,8 +15,23 @@ from typing import Any
 
 from lmtui.core.servers import LoadProgress, LoadState, ServedModel, ServerFound
 from lmtui.models.provider_errors import load_failed
-from lmtui.models.servers.load_request import LOAD_LIMIT_S, UNLOAD_LIMIT_S, LoadRequest, MemoryGate, loaded, passing
-from lmtui.models.servers.server_client import ServerClient, ServerReply, digest, items, number, part, raw_text, text, words
+from lmtui.models.servers.server_client import (
+    LOAD_LIMIT_S,
+    UNLOAD_LIMIT_S,
+    LoadRequest,
+    MemoryGate,
+    ServerClient,
+    ServerReply,
+    digest,
+    items,
+    loaded,
+    number,
+    part,
+    passing,
+    raw_text,
+    text,
+    words,
+)
 
 TAGS, RUNNING, SHOW = "/api/tags", "/api/ps", "/api/show"
 MOST_SHOWN = 32

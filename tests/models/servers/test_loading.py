@@ -12,8 +12,8 @@ import pytest
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.servers import LoadProgress
 from lmtui.models.discovery import Loader
-from lmtui.models.servers.load_request import MemoryGate
 from lmtui.models.servers.ollama import copy_name
+from lmtui.models.servers.server_client import MemoryGate
 from tests.models.fake_server import FakeServer, Reply, Serve, failed, listing, ok
 from tests.models.servers.answers import (
     LLAMA_CPP_LIST,
