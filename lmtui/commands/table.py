@@ -56,4 +56,4 @@ async def run_prompt_file(context: CommandContext, text: str) -> Begin:
         why = sanitize_line(f"{broken.source}: {broken.problem}")
         raise UsageError(f"/{sanitize_line(name)} cannot be used: {why}", AS_WORDS)
     near = nearest(name, [*context.commands.names, *(file.name for file in files)])
-    raise UsageError(f"no command /{sanitize_line(name)}", f"{near}  {AS_WORDS}".strip())
+    raise UsageError(f"no command /{sanitize_line(name)}", f"{near} {AS_WORDS}".strip())

@@ -19,6 +19,12 @@ from __future__ import annotations
 from enum import StrEnum
 
 
+def two_sentences(first: str, second: str) -> str:
+    """Return two texts as sentences on one line; the first gets its full stop, and alone it stays as it is."""
+    first = first.rstrip() if second else first
+    return f"{first}{'' if first.endswith(('.', '!', '?', '…')) else '.'} {second}" if second else first
+
+
 class LmtuiError(Exception):
     """An error to be shown: `str(error)` says what failed and on what, `hint` what the user can do next."""
 
@@ -27,8 +33,8 @@ class LmtuiError(Exception):
         self.hint = hint
 
     def full_text(self) -> str:
-        """Return the message with its way out, on one line."""
-        return f"{self}  {self.hint}" if self.hint else str(self)
+        """Return the message and its hint as sentences on one line."""
+        return two_sentences(str(self), self.hint)
 
 
 class UsageError(LmtuiError):

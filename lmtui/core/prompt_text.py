@@ -148,13 +148,13 @@ class _Filling:
         return self._words[place] if place < len(self._words) else ""
 
 
-AS_WORDS = "A blank in front of it sends it to the model as words."
+AS_WORDS = "To send it as text, put a space before it."
 
 
 def slash_call(text: str) -> tuple[str, str] | None:
     """Return the name and the argument of a slash command.
 
-    None for words: what begins with anything else, a blank too, and a first word that is a path, as `/usr/bin` or `/a.txt`.
+    None for text: what begins with anything else, a space too, and a first word that is a path, such as `/usr/bin` or `/a.txt`.
     """
     if not text.startswith("/"):
         return None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from lmtui.core.errors import two_sentences
 from lmtui.core.messages import ToolCallFormat
 
 LEARNED, BY_HAND = "learned", "hand"
@@ -118,7 +119,7 @@ def exam_words(state: ExamState) -> str:
     """Return how an exam went in one line: what failed, else what is known now."""
     failed = next((row for row in state.rows if row.grade is Grade.FAILED), None)
     if failed is not None:
-        return f"exam: {failed.text}" + (f"  {failed.hint}" if failed.hint else "")
+        return f"exam: {two_sentences(failed.text, failed.hint)}"
     return f"exam: {', '.join(profile_facts(state.profile)) or 'nothing was found'} ({state.elapsed_s:.0f} s)"
 
 

@@ -143,7 +143,7 @@ async def read_task(host: SessionHost, text: str, images: tuple[Image, ...]) -> 
     if isinstance(result, Begin | Output):
         return result
     instead = result.instead if isinstance(result, OpenView) else instead
-    raise UsageError(f"/{name} needs a screen", f"Use {instead or SCREEN}.  {AS_WORDS}")
+    raise UsageError(f"/{name} needs a screen", f"Use {instead or SCREEN}. {AS_WORDS}")
 
 
 async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: TextIO) -> int:
@@ -152,7 +152,7 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
     wants_plan = runtime.plans_first and not task.session_id
     if task.is_words or not task.text or task.words != task.text:
         if not task.is_words and (call := slash_call(task.text)) is not None:
-            raise UsageError(f"/{call[0]} takes no standard input and no schema", f"Say in words what to do.  {AS_WORDS}")
+            raise UsageError(f"/{call[0]} takes no standard input and no schema", f"Say in words what to do. {AS_WORDS}")
         begin = _begin(task)
     else:
         begun = await read_task(runtime, task.text, task.images)

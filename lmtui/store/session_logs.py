@@ -22,6 +22,7 @@ from pathlib import Path
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import Envelope, SessionOpened
 from lmtui.core.messages import MAX_IMAGE_BYTES, Image, ImageRef, sniff
+from lmtui.core.sanitize import pluralize
 from lmtui.core.subagents import Brief, ChildResult
 from lmtui.paths import sessions_dir, state_dir, workspace_dir
 from lmtui.store.codec import UnknownKind, decode, encode
@@ -379,7 +380,9 @@ def load(path: Path) -> LoadedLog:
                 ) from error
             problems.append(f"line {number} of {path.name} cannot be read and is left out")
     if unknown:
-        problems.append(f"{unknown} events of {path.name} are left out: a newer lmtui wrote them, or a feature that is gone")
+        them = "it" if unknown == 1 else "them"
+        left = f"{pluralize(unknown, 'event')} of {path.name} {'was' if unknown == 1 else 'were'} left out"
+        problems.append(f"{left}: a newer lmtui, or a feature that was removed, wrote {them}")
     if events and not isinstance(events[0].event, SessionOpened):
         raise SessionFileError(f"{path} is not a session of lmtui: it does not begin with session_opened")
     return LoadedLog(tuple(events), tuple(problems))

@@ -404,7 +404,7 @@ async def test_other_tools_than_were_accepted_are_held_back_until_a_yes(
     session = await second.new_session()
     await reach(second, ServerState.CHANGED)
     (refused,) = results(await run(session))
-    assert "server paper: its tools changed  The user can look: /mcp." in refused
+    assert "server paper: its tools changed. The user can look: /mcp." in refused
     assert "put them into text" not in json.dumps(server.requests[-1].body)
     second.extensions.mcp.accept("paper")
     await reach(second, ServerState.READY)

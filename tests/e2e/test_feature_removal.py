@@ -240,4 +240,4 @@ async def test_a_log_with_its_events_goes_on_without_them(removed: str, program:
         file.write(encode(Envelope(last.seq + 1, last.time, last.session, EVENTS[removed])) + "\n")
     result = await program.run("run", *flags, "--continue", "go on")
     assert (result.code, result.out) == (0, "All is done.\n"), result.err
-    assert f"1 events of {log.name} are left out: a newer lmtui wrote them, or a feature that is gone" in result.err
+    assert f"1 event of {log.name} was left out: a newer lmtui, or a feature that was removed, wrote it" in result.err

@@ -125,7 +125,7 @@ async def test_the_command_of_a_file_is_run_and_a_wrong_name_says_the_nearest(pr
         terminal.open("--plain", "--url", server.url, "--sandbox", "process")
         await terminal.until("you: ")
         terminal.type("/gret ada\n")
-        await terminal.until("no command /gret  Did you mean /greet?")
+        await terminal.until("no command /gret. Did you mean /greet?")
         terminal.type("/greet ada\n")
         await terminal.until("your answer (")
         terminal.type("y\n")

@@ -78,7 +78,7 @@ async def test_several_models_and_none_named_are_listed(program: Program, serve:
     server = await serve(Scenario((DONE,), models=("heron-7b", "egret-3b")))
     found = await program.run("run", *base(server), "count")
     assert (found.code, found.out) == (64, "")
-    assert "the server has several models and none is named  Name one with --model: heron-7b, egret-3b" in found.err
+    assert "the server has several models and none is named. Name one with --model: heron-7b, egret-3b" in found.err
     assert (await program.run("run", *base(server), "--model", "egret-3b", "count")).code == 0
 
 

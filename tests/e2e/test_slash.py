@@ -43,7 +43,7 @@ async def test_a_skill_is_borrowed_without_a_screen(program: Program, serve: Ser
 
 @pytest.mark.parametrize(
     ("task", "words"),
-    [("/heron pond", "no command /heron  Did you mean /herons?"), ("/mcp", "/mcp needs a screen  Use `lmtui mcp`.")],
+    [("/heron pond", "no command /heron. Did you mean /herons?"), ("/mcp", "/mcp needs a screen. Use `lmtui mcp`.")],
 )
 async def test_what_cannot_be_done_asks_no_model_and_is_wrong_usage(
     program: Program, serve: Serve, task: str, words: str

@@ -108,5 +108,5 @@ async def test_a_sandbox_that_does_not_start_is_told_with_each_call_and_ends_no_
     rig = Rig(FakeProvider(answer("", shell("make a"), shell("make b")), answer("done")), DeadSandbox(), mode=Mode.NORMAL)
     await rig.run()
     finished = [event for event in rig.events if isinstance(event, ToolCallFinished)]
-    assert [(event.ok, event.result) for event in finished] == [(False, "the image is missing  Build it.")] * 2
+    assert [(event.ok, event.result) for event in finished] == [(False, "the image is missing. Build it.")] * 2
     assert [event.reason for event in rig.events if isinstance(event, TurnEnded)] == [TurnReason.DONE]

@@ -55,7 +55,7 @@ def test_what_else_is_in_the_file_stays(workspace: Path) -> None:
         (["add", "x", "--url", "ftp://a.example"], 64, "http:// or https://"),
         (["add", "x", "--env", "A", "--", "y"], 64, "'A' is not NAME=VALUE"),
         (["add", "folders", "--", "y"], 0, ""),
-        (["remove", "folders"], 64, ".mcp.json  Take it out there"),
+        (["remove", "folders"], 64, ".mcp.json. Take it out there"),
         (["remove", "none"], 64, "no MCP server 'none'"),
         (["get", "none"], 64, "no MCP server 'none'"),
         (["set", "folders"], 64, "nothing is chosen"),

@@ -109,10 +109,10 @@ async def test_arguments_are_typed_by_position_or_name(workspace: Path, start: S
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("/mcp__paper__review", "/mcp__paper__review needs topic  Type: /mcp__paper__review <topic> [style]"),
+        ("/mcp__paper__review", "/mcp__paper__review needs topic. Type: /mcp__paper__review <topic> [style]"),
         ("/mcp__paper__review style=x", "needs topic"),
         ("/mcp__paper__review topic=", "needs topic"),
-        ("/mcp__paper__talk now", "/mcp__paper__talk has no place for 'now'  Type: /mcp__paper__talk"),
+        ("/mcp__paper__talk now", "/mcp__paper__talk has no place for 'now'. Type: /mcp__paper__talk"),
     ],
 )
 async def test_a_missing_argument_is_said_and_nothing_is_asked(workspace: Path, start: Start, text: str, said: str) -> None:

@@ -79,7 +79,7 @@ def test_what_is_known_of_a_model_is_said_in_words(profile: ModelProfile, facts:
 def test_an_exam_is_said_in_one_line() -> None:
     assert exam_words(STATE).startswith("exam: calls: text (exam), edits: exact, ")
     failed = ExamState("u", "m", rows=(ExamRow("answers", Grade.FAILED, "no answer", "Start it."),))
-    assert exam_words(failed) == "exam: no answer  Start it."
+    assert exam_words(failed) == "exam: no answer. Start it."
     assert exam_words(ExamState("u", "m")) == "exam: nothing was found (0 s)"
 
 

@@ -48,12 +48,12 @@ async def test_a_skill_is_borrowed_with_the_words_behind_its_name() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("/mcp", "/mcp needs a screen  Use `lmtui mcp`."),
-        ("/skill", "/skill needs a screen  Use `/skill NAME`; `lmtui skills` lists them."),
-        ("/init", "/init needs a screen  Use `lmtui` (or `lmtui --plain`)."),
-        ("/skill nothing", "no skill 'nothing'  There are others."),
-        ("/reveiw x", "no command /reveiw  Did you mean /review?"),
-        ("/nosuchthing", "no command /nosuchthing  A blank in front of it"),
+        ("/mcp", "/mcp needs a screen. Use `lmtui mcp`."),
+        ("/skill", "/skill needs a screen. Use `/skill NAME`; `lmtui skills` lists them."),
+        ("/init", "/init needs a screen. Use `lmtui` (or `lmtui --plain`)."),
+        ("/skill nothing", "no skill 'nothing'. There are others."),
+        ("/reveiw x", "no command /reveiw. Did you mean /review?"),
+        ("/nosuchthing", "no command /nosuchthing. To send it as text, put a space before it"),
         ("/empty", "/empty cannot be used: .lmagent/commands/empty.md: it says nothing"),
     ],
 )

@@ -172,7 +172,7 @@ def test_a_servers_prompt_that_lacks_something_says_so() -> None:
     host = Host()
     host.extensions.prompts.broken = McpError("/mcp__a__b needs topic", "Type: /mcp__a__b <topic>")
     paper, _ = talk("/mcp__a__b", host=host)
-    assert "error: /mcp__a__b needs topic  Type: /mcp__a__b <topic>" in paper.said
+    assert "error: /mcp__a__b needs topic. Type: /mcp__a__b <topic>" in paper.said
 
 
 def test_a_task_from_the_command_line_is_sent_at_once() -> None:

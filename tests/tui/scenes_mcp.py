@@ -23,7 +23,7 @@ async def servers(driver: Driver) -> None:
 async def broken_server(driver: Driver) -> None:
     """The marked server failed, and a file has a mistake."""
     await servers(driver)
-    wrong = '/home/ada/src/parser/.mcp.json: server \'db\' has no command  Give it a "command", or a "url" with "type": "http".'
+    wrong = '/home/ada/src/parser/.mcp.json: server \'db\' has no command. Give it a "command", or a "url" with "type": "http".'
     driver.host.extensions.mcp.wrong.append(wrong)
     await driver.press("home")
 

@@ -41,6 +41,15 @@ async def test_an_absolute_path_goes_to_the_model() -> None:
         assert driver.host.session.submitted == ["/usr/lib is full, why?"]
 
 
+@pytest.mark.parametrize("text", [" /model other:7b", "\n/nosuchthing"])
+async def test_what_begins_with_a_blank_and_a_slash_is_sent_as_text(text: str) -> None:
+    async with running() as driver:
+        driver.app.workbench.prompt.replace_text(text)
+        await driver.press("enter")
+        assert driver.host.session.submitted == [f" {text.strip()}"]
+        assert "other:7b" not in driver.text("#header")
+
+
 async def test_a_mode_that_is_none_is_said() -> None:
     async with running() as driver:
         await driver.type("/mode wild")

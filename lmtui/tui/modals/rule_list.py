@@ -99,7 +99,7 @@ class Rules(ListDialog[Rule | str, None]):
             self.say(error.full_text(), "$error")
             return
         self._read()
-        self.say(f"revoked: {escape_invisible_line(str(rule))}.  {after_words(rule)}", "$warning")
+        self.say(f"revoked: {escape_invisible_line(str(rule))}. {after_words(rule)}", "$warning")
 
 
 def after_words(rule: Rule) -> str:

@@ -56,7 +56,7 @@ def item_lines(items: Sequence[TrustItem], width: int) -> list[Line]:
 
 
 FRAME_ROWS = 11
-TRUSTED_NOTE = "A change to any of these asks again.  `lmtui config trust --list` names your other folders."
+TRUSTED_NOTE = "A change to any of these asks again. `lmtui config trust --list` names your other folders."
 
 
 class Trusted(ModalScreen[bool]):

@@ -403,6 +403,8 @@ class Prompt(TokenArea):
 
     def _send(self, *, is_now: bool) -> None:
         text = self.text.strip()
+        if text.startswith("/") and self.text[0].isspace():
+            text = f" {text}"  # sent as text
         typed = self.folds.typed(text)
         if text:
             self.history_texts.add(text)

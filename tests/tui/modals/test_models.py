@@ -146,7 +146,7 @@ async def test_a_load_that_fails_says_why_and_what_to_do() -> None:
         await open_models(driver)
         driver.host.servers.error = FREE
         await load_marked(driver)
-        await driver.until(lambda: "no memory for it  Unload another model." in driver.text())
+        await driver.until(lambda: "no memory for it. Unload another model." in driver.text())
 
 
 async def test_the_window_of_the_session_is_asked_for_again_after_its_model_was_loaded() -> None:
@@ -299,7 +299,7 @@ async def test_a_model_that_cannot_be_examined_says_why() -> None:
         driver.host.servers.exam_rows = (ExamRow("answers", Grade.FAILED, "the model answers nothing", "Look at its log."),)
         await open_models(driver)
         await driver.press("x")
-        await driver.until(lambda: "the model answers nothing  Look at its log." in driver.text())
+        await driver.until(lambda: "the model answers nothing. Look at its log." in driver.text())
 
 
 async def test_an_embedder_is_not_examined() -> None:
