@@ -48,7 +48,10 @@ HUNKS: tuple[Command, ...] = (
 
 
 READING: tuple[Command, ...] = (
-    Command("reading.close", Scope.READING, "Back", "Go back to the question.", ("question_mark", "enter"), "back"),
+    Command(
+        "reading.close", Scope.READING, "Back", "Go back to the question.", ("question_mark", "enter"), "back",
+        runs="close_or_stop",
+    ),
     Command("changes.open", Scope.CHANGES, "Read", "Go from the list to the diff.", ("enter",), "read"),
     Command(
         "changes.steps", Scope.CHANGES, "By step", "Show what each step changed.", ("1",), "steps",
@@ -276,7 +279,10 @@ DIALOGS: tuple[Command, ...] = (
     Command("approve.mode", Scope.APPROVAL, "Mode", "Explain why the mode cannot change during an approval.", ("shift+tab",)),
     Command("approve.split", Scope.APPROVAL, "Side by side", "Toggle side-by-side view.", ("u",), "side by side"),
     *HUNKS,
-    Command("grant.choose", Scope.GRANT, "Allow", "Allow it and add the selected rule.", ("enter",), "grant", is_first=True),
+    Command(
+        "grant.choose", Scope.GRANT, "Allow", "Allow it and add the selected rule.", ("enter",), "grant",
+        runs="list_choose",
+    ),
     Command("edit.send", Scope.EDIT, "Run", "Run this text once.", ("enter",), "run this once", is_first=True),
     Command("edit.newline", Scope.EDIT, "New line", "Insert a new line.", ("ctrl+j",), "line", is_first=True),
     Command("batch.once", Scope.BATCH, "Allow all", "Allow everything in the list this once.", ("y",), "yes to all, once"),
@@ -288,9 +294,26 @@ DIALOGS: tuple[Command, ...] = (
     Command("trust.look", Scope.TRUST, "Show file", "Show a file that they come from.", ("v",), "look at the file"),
     Command("trust.list", Scope.TRUST, "Trusted", "Show what is trusted in this folder.", ("l",), "what is trusted"),
     Command("trusted.revoke", Scope.TRUSTED, "Revoke", "Revoke all trust in this folder; asks first.", ("d",), "revoke"),
-    Command("picker.open", Scope.PICKER, "Choose", "Choose the selected row.", ("enter",), "choose", is_first=True),
-    Command("picker.up", Scope.PICKER, "Previous row", "Select the previous row.", ("up",), is_first=True),
-    Command("picker.down", Scope.PICKER, "Next row", "Select the next row.", ("down",), is_first=True),
+    Command(
+        "picker.open", Scope.PICKER, "Choose", "Choose the selected row.", ("enter",), "choose", is_first=True,
+        runs="list_choose",
+    ),
+    Command(
+        "picker.up", Scope.PICKER, "Previous row", "Select the previous row.", ("up",), is_first=True,
+        runs="list_move('up')",
+    ),
+    Command(
+        "picker.down", Scope.PICKER, "Next row", "Select the next row.", ("down",), is_first=True,
+        runs="list_move('down')",
+    ),
+    Command(
+        "picker.page_up", Scope.PICKER, "Page up", "Move a page up.", ("pageup",), is_first=True,
+        runs="list_move('page_up')",
+    ),
+    Command(
+        "picker.page_down", Scope.PICKER, "Page down", "Move a page down.", ("pagedown",), is_first=True,
+        runs="list_move('page_down')",
+    ),
     Command("confirm.yes", Scope.CONFIRM, "Yes", "Do it.", ("y",), "yes"),
     Command("confirm.no", Scope.CONFIRM, "No", "Change nothing.", ("n",), "no"),
     Command("first.start", Scope.FIRST_RUN, "Start", "Use the selected model.", ("enter",), "start"),
@@ -298,14 +321,12 @@ DIALOGS: tuple[Command, ...] = (
     Command("first.again", Scope.FIRST_RUN, "Search again", "Search for servers again.", ("r",), "search again"),
     Command(
         "settings.change", Scope.SETTINGS, "Change", "Change the selected setting in your config.toml.", ("enter",), "change",
-        is_first=True,
+        is_first=True, runs="list_choose",
     ),
     Command(
         "settings.reset", Scope.SETTINGS, "Reset", "Remove the selected setting from your config.toml.", ("delete",), "reset",
         is_first=True,
     ),
-    Command("settings.up", Scope.SETTINGS, "Previous setting", "Select the previous setting.", ("up",), is_first=True),
-    Command("settings.down", Scope.SETTINGS, "Next setting", "Select the next setting.", ("down",), is_first=True),
 )  # fmt: skip
 
 
@@ -342,7 +363,7 @@ def _session_row(name: str, title: str, text: str, key: str) -> Command:
 
 
 SESSIONS: tuple[Command, ...] = (
-    Command("sessions.open", Scope.SWITCHER, "Open", "Open the selected session.", ("enter",), "open"),
+    Command("sessions.open", Scope.SWITCHER, "Open", "Open the selected session.", ("enter",), "open", runs="list_choose"),
     Command("sessions.new", Scope.SWITCHER, "New", "Start a new session.", ("n",), "new"),
     _session_row("fork", "Fork", "Copy the selected session; no file changes.", "f"),
     _session_row("rename", "Rename", "Rename the selected session.", "r"),
@@ -351,18 +372,10 @@ SESSIONS: tuple[Command, ...] = (
     _session_row("delete", "Delete", "Delete the selected session; asks first.", "d"),
     _session_row("export", "Export", "Write the selected session to a file.", "x"),
     Command("sessions.grid", Scope.SWITCHER, "Session grid", "Show all open sessions side by side.", ("g",), "grid"),
-    Command("sessions.search", Scope.SWITCHER, "Search", "Search the text of all sessions.", ("slash",), "search"),
     Command(
-        "sessions.up", Scope.SWITCHER, "Previous session", "Select the previous session.", ("up", "k"),
-        runs="sessions_move(-1)",
+        "sessions.search", Scope.SWITCHER, "Search", "Search the text of all sessions.", ("slash",), "search",
+        runs="list_filter",
     ),
-    Command(
-        "sessions.down", Scope.SWITCHER, "Next session", "Select the next session.", ("down", "j"), runs="sessions_move(1)",
-    ),
-    Command("sessions.page_up", Scope.SWITCHER, "Page up", "Move a page up.", ("pageup",), runs="sessions_page(-1)"),
-    Command("sessions.page_down", Scope.SWITCHER, "Page down", "Move a page down.", ("pagedown",), runs="sessions_page(1)"),
-    Command("sessions.first", Scope.SWITCHER, "First", "Go to the first session.", ("home",), runs="sessions_move(-1000000)"),
-    Command("sessions.last", Scope.SWITCHER, "Last", "Go to the last session.", ("end",), runs="sessions_move(1000000)"),
     Command("grid.open", Scope.GRID, "Open", "Go to the session.", ("enter",), "open"),
     Command("grid.answer", Scope.GRID, "Answer", "Answer what the session is waiting for.", ("a",), "answer"),
     Command("grid.left", Scope.GRID, "Left", "Select the tile on the left.", ("left", "h"), runs="grid_move(-1, 0)"),
@@ -373,7 +386,10 @@ SESSIONS: tuple[Command, ...] = (
 
 
 MODELS: tuple[Command, ...] = (
-    Command("models.use", Scope.MODELS, "Use", "Use the selected model in this session.", ("enter",), "use"),
+    Command(
+        "models.use", Scope.MODELS, "Use", "Use the selected model in this session.", ("enter",), "use",
+        runs="list_choose",
+    ),
     Command(
         "models.load", Scope.MODELS, "Load", "Load the selected model, with a context size of your choice.", ("l",), "load",
     ),
@@ -385,13 +401,10 @@ MODELS: tuple[Command, ...] = (
         "Measure in about a minute how well and how fast the selected model calls tools.", ("x",), "examine",
     ),
     Command("models.again", Scope.MODELS, "Search again", "Search for servers again.", ("r",), "search again"),
-    Command("models.filter", Scope.MODELS, "Filter", "Filter the list by part of a name.", ("slash",), "filter"),
-    Command("models.up", Scope.MODELS, "Previous model", "Select the previous model.", ("up", "k"), runs="models_move(-1)"),
-    Command("models.down", Scope.MODELS, "Next model", "Select the next model.", ("down", "j"), runs="models_move(1)"),
-    Command("models.page_up", Scope.MODELS, "Page up", "Move ten rows up.", ("pageup",), runs="models_move(-10)"),
-    Command("models.page_down", Scope.MODELS, "Page down", "Move ten rows down.", ("pagedown",), runs="models_move(10)"),
-    Command("models.first", Scope.MODELS, "First", "Go to the first model.", ("home",), runs="models_move(-1000000)"),
-    Command("models.last", Scope.MODELS, "Last", "Go to the last model.", ("end",), runs="models_move(1000000)"),
+    Command(
+        "models.filter", Scope.MODELS, "Filter", "Filter the list by part of a name.", ("slash",), "filter",
+        runs="list_filter",
+    ),
 )  # fmt: skip
 
 
@@ -418,7 +431,7 @@ PLANNING: tuple[Command, ...] = (
 WINDOW: tuple[Command, ...] = (
     Command(
         "window.group", Scope.CONTEXT, "Expand group", "Expand or collapse the selected group.", ("enter",), "group",
-        runs="grouped_fold",
+        runs="list_choose",
     ),
     Command("window.fold", Scope.CONTEXT, "Fold", "Send only the beginning of the selected result.", ("f",), "fold"),
     Command("window.leave_out", Scope.CONTEXT, "Leave out", "Send one line in its place.", ("d",), "leave out"),
@@ -426,7 +439,7 @@ WINDOW: tuple[Command, ...] = (
     Command("window.pin", Scope.CONTEXT, "Pin", "Pin or unpin; a pinned result is never compacted.", ("p",), "pin"),
     Command(
         "cache.group", Scope.CACHE, "Expand turn", "Expand or collapse the requests of the selected turn.", ("enter",), "turn",
-        runs="grouped_fold",
+        runs="list_choose",
     ),
 )  # fmt: skip
 

@@ -131,7 +131,7 @@ def test_modes_titles_and_new_sessions() -> None:
     assert first.mode is Mode.PLAN
     assert "error: no mode 'odd'; there are manual, normal, auto, plan" in paper.said
     assert len(host.opened) == 2
-    assert any("no command /nonsense  " in line for line in paper.said)
+    assert any("no command /nonsense. " in line for line in paper.said)
     assert paper.typed == ["never read"]
 
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from textual.widgets import OptionList
 
 from lmtui.tui.keymap import Keymap, read_keymap
+from lmtui.tui.lines.table import Table
 from lmtui.tui.options import StartOptions
 from tests.tui.driving import running
 
@@ -91,13 +91,12 @@ async def test_own_keys_hold_on_screens_that_open_later() -> None:
     async with running(options=StartOptions(workspace="/w", keys={"picker.down": ("ctrl+n",)})) as driver:
         await driver.press("f5")
         await driver.until_screen("Picker")
-        options = driver.app.screen.query_one(OptionList)
-        first = options.highlighted
-        assert first is not None
+        cursor = driver.app.screen.query_one(Table).cursor
+        first = cursor.row
         await driver.press("down")
-        assert options.highlighted == first
+        assert cursor.row == first
         await driver.press("ctrl+n")
-        assert options.highlighted == first + 1
+        assert cursor.row == first + 1
 
 
 async def test_what_is_wrong_with_the_file_is_said() -> None:

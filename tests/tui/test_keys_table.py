@@ -110,8 +110,7 @@ PLACES: dict[str, tuple[str, Steps]] = {
 }
 
 # the list has the key and tells the screen what was chosen
-LISTED = ("first.start enter", "jobs.open enter", "mcp.tools enter", "skills.read enter")
-SAME_THING = {key: [("select", True)] for key in LISTED}
+SAME_THING = {"first.start enter": [("select", True)]}
 
 
 async def record(scope: str, commands: list[Command]) -> dict[str, list[tuple[str, bool]]]:

@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import ClassVar
 
 from textual.binding import BindingType
-from textual.content import Content
 
 from lmtui.core.errors import LmtuiError
 from lmtui.core.jobs import JobRecord, Jobs
@@ -16,13 +15,13 @@ from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.times import LocalZone, moment_text
 from lmtui.features.jobs.commands import SCOPE
 from lmtui.tui.commands import Command, Scope, bindings, command, of_scope
-from lmtui.tui.lines.styled_text import fit, pad
+from lmtui.tui.lines.styled_text import Line, fit, pad
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import Confirm
 from lmtui.tui.workbench_api import FeatureController, Handler
 
 NEW = "new"
-SIGNS = {"running": ("●", "$accent"), "waiting": ("⏲", "$text"), "paused": ("–", "$text-muted"), "done": ("✓", "$success")}
+SIGNS = {"running": ("●", "accent"), "waiting": ("⏲", ""), "paused": ("–", "muted"), "done": ("✓", "good")}
 EMPTY = """\
 No jobs yet. A job is a task that runs at its scheduled time, while
 lmtui is open in this folder or `lmtui scheduler` is running there.
@@ -75,16 +74,16 @@ class JobList(ListDialog[JobRecord, str | None]):
         """Return the job's id."""
         return row.id
 
-    def line(self, row: JobRecord, width: int) -> Content:
+    def line(self, row: JobRecord, width: int) -> Line:
         """Return a job in aligned columns."""
         sign, style = SIGNS[row.state]
         outcome = "no server yet" if row.tries else sanitize_line(row.last_outcome).partition(":")[0]
         room = max(10, width - _WHEN_CELLS - 5 - 18)
-        return Content.assemble(
+        return (
             (f" {sign} ", style),
-            (pad(fit(sanitize_line(row.title), room), room), "$text"),
-            (f" {pad(fit(when_text(row, self._now()), _WHEN_CELLS), _WHEN_CELLS)}", "$text-muted"),
-            (fit(outcome, 16), "$error" if outcome.startswith(_BAD) else "$text-muted"),
+            (pad(fit(sanitize_line(row.title), room), room), ""),
+            (f" {pad(fit(when_text(row, self._now()), _WHEN_CELLS), _WHEN_CELLS)}", "muted"),
+            (fit(outcome, 16), "bad" if outcome.startswith(_BAD) else "muted"),
         )
 
     def about(self, row: JobRecord | None) -> tuple[str, Sequence[Command]]:

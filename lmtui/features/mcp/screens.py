@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 from textual.app import App
 from textual.binding import BindingType
-from textual.content import Content
 
 from lmtui.core.errors import UsageError
 from lmtui.core.mcp import Field, Form, McpServer, McpServers, ServerState, changes_text, fields_of
@@ -102,15 +101,15 @@ async def _typed(app: App[Any], title: str, each: Field) -> object:
 
 
 SIGNS = {
-    ServerState.READY: ("✓", "$success"),
-    ServerState.STARTING: ("…", "$accent"),
-    ServerState.WAITING: ("?", "$warning"),
-    ServerState.CHANGED: ("?", "$warning"),
-    ServerState.LOGIN: ("?", "$warning"),
-    ServerState.REFUSED: ("–", "$text-muted"),
-    ServerState.OFF: ("–", "$text-muted"),
-    ServerState.ENDED: ("✗", "$error"),
-    ServerState.FAILED: ("✗", "$error"),
+    ServerState.READY: ("✓", "good"),
+    ServerState.STARTING: ("…", "accent"),
+    ServerState.WAITING: ("?", "warn"),
+    ServerState.CHANGED: ("?", "warn"),
+    ServerState.LOGIN: ("?", "warn"),
+    ServerState.REFUSED: ("–", "muted"),
+    ServerState.OFF: ("–", "muted"),
+    ServerState.ENDED: ("✗", "bad"),
+    ServerState.FAILED: ("✗", "bad"),
 }
 LOG_LINES = 400
 _NAME_CELLS = 18
@@ -231,18 +230,18 @@ class McpList(ListDialog[McpServer, None]):
         """Return the server's name."""
         return row.name
 
-    def line(self, row: McpServer, width: int) -> Content:
+    def line(self, row: McpServer, width: int) -> Line:
         """Return a server in aligned columns."""
         sign, style = SIGNS[row.state]
         tools = f"{pluralize(len(row.tools), 'tool')}, {row.tokens:,} tokens" if row.tools else ""
         place = row.place or row.transport
         room = max(12, width - _NAME_CELLS - 5 - (_PLACE_CELLS + 1 if width > 70 else 0))
         state = tools if row.state is ServerState.READY else str(row.state)
-        return Content.assemble(
+        return (
             (f" {sign} ", style),
-            (f"{pad(fit(sanitize_line(row.name), _NAME_CELLS), _NAME_CELLS)} ", "$text"),
-            (f"{pad(fit(sanitize_line(place), _PLACE_CELLS), _PLACE_CELLS)} " if width > 70 else "", "$text-muted"),
-            (fit(state, room), style if row.state is not ServerState.READY else "$text-muted"),
+            (f"{pad(fit(sanitize_line(row.name), _NAME_CELLS), _NAME_CELLS)} ", ""),
+            (f"{pad(fit(sanitize_line(place), _PLACE_CELLS), _PLACE_CELLS)} " if width > 70 else "", "muted"),
+            (fit(state, room), style if row.state is not ServerState.READY else "muted"),
         )
 
     def about(self, row: McpServer | None) -> tuple[str, Sequence[Command]]:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from textual.binding import BindingType
-from textual.content import Content
 
 from lmtui.core.errors import ToolError
 from lmtui.core.sanitize import sanitize, sanitize_line
@@ -29,11 +28,11 @@ from lmtui.tui.modals.picker import Confirm, Reading
 from lmtui.tui.workbench_api import FeatureController, Handler
 
 SIGNS = {
-    SkillState.READY: ("✓", "$success"),
-    SkillState.WAITING: ("?", "$warning"),
-    SkillState.REFUSED: ("–", "$text-muted"),
-    SkillState.HIDDEN: ("–", "$text-muted"),
-    SkillState.BROKEN: ("✗", "$error"),
+    SkillState.READY: ("✓", "good"),
+    SkillState.WAITING: ("?", "warn"),
+    SkillState.REFUSED: ("–", "muted"),
+    SkillState.HIDDEN: ("–", "muted"),
+    SkillState.BROKEN: ("✗", "bad"),
 }
 _NAME_CELLS, _SOURCE_CELLS = 24, 12
 
@@ -60,19 +59,19 @@ class SkillList(ListDialog[Skill | PromotedTool, str | None]):
         """Return the name, and whether it is a skill's or a tool's."""
         return f"{type(row).__name__} {row.name}"
 
-    def line(self, row: Skill | PromotedTool, width: int) -> Content:
+    def line(self, row: Skill | PromotedTool, width: int) -> Line:
         """Return one in aligned columns."""
         if isinstance(row, PromotedTool):
-            sign, style = ("✗", "$error") if row.problem else ("✓", "$success")
+            sign, style = ("✗", "bad") if row.problem else ("✓", "good")
             source, state = "tool", row.problem or f"{row.tokens:,} tokens"
         else:
             (sign, style), source, state = SIGNS[row.state], str(row.source), skill_state(row)
         room = max(12, width - _NAME_CELLS - _SOURCE_CELLS - 6)
-        return Content.assemble(
+        return (
             (f" {sign} ", style),
-            (f"{pad(fit(sanitize_line(row.name), _NAME_CELLS), _NAME_CELLS)} ", "$text"),
-            (f"{pad(fit(source, _SOURCE_CELLS), _SOURCE_CELLS)} ", "$text-muted"),
-            (fit(sanitize_line(state), room), "$text-muted" if sign == "✓" else style),
+            (f"{pad(fit(sanitize_line(row.name), _NAME_CELLS), _NAME_CELLS)} ", ""),
+            (f"{pad(fit(source, _SOURCE_CELLS), _SOURCE_CELLS)} ", "muted"),
+            (fit(sanitize_line(state), room), "muted" if sign == "✓" else style),
         )
 
     def about(self, row: Skill | PromotedTool | None) -> tuple[str, Sequence[Command]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar, Unpack
 
 from textual.message import Message
@@ -157,6 +156,9 @@ class Table(VirtualLineView, Generic[Row], can_focus=True, inherit_bindings=Fals
         if key is not None and wanted is not None:
             found = (index for index, row in enumerate(rows) if self._can_mark(row) and key(row) == wanted)
             self.cursor.row = next(found, self.cursor.row)
+        if rows and not self._can_mark(rows[self.cursor.row]):
+            places = [index for index, row in enumerate(rows) if self._can_mark(row)]
+            self.cursor.row = min(places, key=lambda index: abs(index - self.cursor.row), default=self.cursor.row)
         self.redraw()
         self.post_message(self.Marked())
         if self.size and self.is_running:
@@ -166,40 +168,3 @@ class Table(VirtualLineView, Generic[Row], can_focus=True, inherit_bindings=Fals
         """Tell that the row is wanted."""
         if self.current is not None:
             self.post_message(self.Chosen())
-
-
-OPEN, SHUT = "▾ ", "▸ "
-
-
-@dataclass(frozen=True, slots=True)
-class GroupRow:
-    """One row: `make` draws it for a width.  `key` is empty for a group's own line and else unique in its group."""
-
-    group: str
-    key: str
-    make: Callable[[int], Line]
-
-
-class GroupedTable(Table[GroupRow], can_focus=True, inherit_bindings=False):
-    """Shows groups of rows; choosing a row folds its group or unfolds it."""
-
-    def __init__(self, **options: Unpack[WidgetOptions]) -> None:
-        super().__init__(self._line, lambda row: (row.group, row.key), **options)
-        self._all: Sequence[GroupRow] = ()
-        self.shut: set[str] = set()
-
-    def show(self, rows: Sequence[GroupRow], at: object = None) -> None:
-        """Show the rows of the groups that are not folded."""
-        self._all = rows
-        super().show([row for row in rows if not row.key or row.group not in self.shut], at)
-
-    def action_select(self) -> None:
-        """Fold the group under the cursor, or unfold it."""
-        current = self.current
-        if current is not None:
-            self.shut ^= {current.group}
-            self.show(self._all, (current.group, ""))
-
-    def _line(self, row: GroupRow, width: int) -> Line:
-        sign = "  " if row.key else SHUT if row.group in self.shut else OPEN
-        return ((sign, "muted"), *row.make(width - len(OPEN)))

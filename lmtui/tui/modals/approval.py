@@ -11,11 +11,10 @@ from typing import Any, ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen, Screen
-from textual.widgets import OptionList, Static, TextArea
-from textual.widgets.option_list import Option
+from textual.widgets import Static, TextArea
 
 from lmtui.core.events import ApprovalRequested, Outcome
 from lmtui.core.sanitize import escape_invisible_line
@@ -25,10 +24,11 @@ from lmtui.tui.lines.diff_view import DiffView, split_word
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.page_view import PageView
 from lmtui.tui.lines.patch import parse_patch
-from lmtui.tui.lines.styled_text import Line
+from lmtui.tui.lines.styled_text import Line, fit
 from lmtui.tui.modals import approval_words as words
 from lmtui.tui.modals.approval_words import SCOPE_MEANINGS, SCOPE_WORDS, Grant, request_lines
 from lmtui.tui.modals.consent import ConsentDialog, InputDelay, Question
+from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import AskText, Reading
 from lmtui.tui.modals.results import AllAnswered, Dismissed
 from lmtui.tui.session_state import SessionState
@@ -88,65 +88,43 @@ class CommandEdit(ModalScreen[str | None]):
 SCOPE_CELLS = max(len(word) for word in SCOPE_WORDS.values()) + 2
 
 
-class GrantChoice(ModalScreen[Grant | None]):
+class GrantChoice(ListDialog[Grant, Grant | None]):
     """Lists what may be granted, the narrowest marked; nothing is granted in the first moment."""
 
-    CSS_PATH = "../dialogs.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.GRANT), *bindings(Scope.APP)]
-
-    SCOPE: ClassVar[Scope] = Scope.GRANT
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.GRANT)]
+    NAME, HEADING, SCOPE, CLOSING = "grant", "ALWAYS: what may happen without asking?", Scope.GRANT, "back"
 
     def __init__(self, grants: Sequence[Grant], now: Callable[[], datetime]) -> None:
         super().__init__()
-        self._grants = list(grants)
+        self._grants = grants
         self._dead_time = InputDelay(now)
-        self._options = OptionList(compact=True, markup=False)
-        self._meaning = Static("", markup=False)
-        self._verbs = Verbs()
-
-    def compose(self) -> ComposeResult:
-        """Lay out the rules and what the marked one means."""
-        with Vertical(classes="box"):
-            yield Static("ALWAYS: what may happen without asking?", classes="box-title", markup=False)
-            yield self._options
-            with VerticalScroll(id="grant-meaning", can_focus=False):
-                yield self._meaning
-            yield self._verbs
 
     def on_mount(self) -> None:
-        """Mark the narrowest."""
-        self._options.add_options([Option(_line(grant), id=str(index)) for index, grant in enumerate(self._grants)])
-        self._options.highlighted = 0
-        self._options.focus()
-        self._verbs.show([*of_scope(Scope.GRANT), closing("back")])
+        """List the grants."""
+        self.show(self._grants)
         self._dead_time.restart()
 
-    @on(OptionList.OptionHighlighted)
-    def _explain(self, event: OptionList.OptionHighlighted) -> None:
-        grant = self._grants[event.option_index]
-        meaning = f"\nallowed without asking {SCOPE_MEANINGS[grant.scope]}, until you revoke it in /rules"
-        self._meaning.update(Content.assemble((escape_invisible_line(grant.rule), "$accent"), (meaning, "$text-muted")))
+    def key(self, row: Grant) -> Grant:
+        """Return the grant."""
+        return row
 
-    @on(OptionList.OptionSelected)
-    def _clicked(self, event: OptionList.OptionSelected) -> None:
-        self._options.highlighted = event.option_index
-        self.action_grant_choose()
+    def line(self, row: Grant, width: int) -> Line:
+        """Return where a rule would apply, and the rule; all of it is below the list."""
+        scope = SCOPE_WORDS[row.scope].ljust(SCOPE_CELLS)
+        return (scope, "muted"), (fit(escape_invisible_line(row.rule), max(0, width - SCOPE_CELLS)), "")
 
-    def action_grant_choose(self) -> None:
+    def about(self, row: Grant | None) -> tuple[str | Content, Sequence[Command]]:
+        """Return what the marked one means."""
+        if row is None:
+            return "", ()
+        meaning = f"\nallowed without asking {SCOPE_MEANINGS[row.scope]}, until you revoke it in /rules"
+        text = Content.assemble((escape_invisible_line(row.rule), "$accent"), (meaning, "$text-muted"))
+        return text, of_scope(Scope.GRANT)
+
+    def act(self) -> None:
         """Grant what is marked."""
-        marked = self._options.highlighted
-        if marked is not None and self._dead_time.is_over:
-            _ = self.dismiss(self._grants[marked])
-
-    def action_close_or_stop(self) -> None:
-        """Go back to the question."""
-        _ = self.dismiss(None)
-
-
-def _line(grant: Grant) -> Content:
-    return Content.assemble(
-        (SCOPE_WORDS[grant.scope].ljust(SCOPE_CELLS), "$text-muted"), (escape_invisible_line(grant.rule), "$text")
-    )
+        if self.current is not None and self._dead_time.is_over:
+            _ = self.dismiss(self.current)
 
 
 class Batch(Question[AllAnswered | None]):

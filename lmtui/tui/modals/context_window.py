@@ -7,13 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from textual import on
-from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
-from textual.content import Content
-from textual.screen import ModalScreen
-from textual.widgets import Static
 
 from lmtui.core.event_text import calls_words
 from lmtui.core.events import ROOT, Envelope, MessageAdded, UsageUpdated
@@ -21,17 +15,26 @@ from lmtui.core.messages import Role
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Session
 from lmtui.core.window import WindowItem, WindowPart
-from lmtui.tui.commands import Scope, bindings, closing, of_scope
-from lmtui.tui.lines.styled_text import Line, fit, pad, plain
-from lmtui.tui.lines.table import GroupedTable, GroupRow, Table
+from lmtui.tui.commands import Command, Scope, bindings, of_scope
+from lmtui.tui.lines.styled_text import Line, fit, pad
+from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.session_state import SessionState
-from lmtui.tui.widgets.bars import HEIGHTS, Verbs
 from lmtui.tui.wording import tokens_text, window_text
 
 NUMBER_CELLS, SHARE_CELLS, SECONDS_CELLS, STATE_CELLS = 8, 6, 8, 10
 LEAST_NAME = 12
 PIN = "pinned"
+OPEN, SHUT = "▾ ", "▸ "
 TOOLS = "tools"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """One row: `make` draws it for a width.  `key` is empty for a group's own line and else unique in its group."""
+
+    group: str
+    key: str
+    make: Callable[[int], Line]
 
 
 def window_head(parts: Sequence[WindowPart], facts: SessionState) -> str:
@@ -269,84 +272,55 @@ def _name_cells(width: int) -> int:
     return max(LEAST_CAUSE, width - 3 * COUNT_CELLS - TIME_CELLS - SPEED_CELLS - CAUSE_CELLS)
 
 
-FRAME_ROWS = 14
+class Grouped(ListDialog[GroupRow, None]):
+    """Shows groups of rows, with `summary` above them; choosing a row folds its group or unfolds it."""
 
+    CLOSING: ClassVar[str] = "back"
 
-class Grouped(ModalScreen[None]):
-    """Shows what the subclass gives: `title`, `head`, `columns`, `rows`, and `about` the marked row."""
-
-    CSS_PATH = "../dialogs.tcss"
-    VERTICAL_BREAKPOINTS = HEIGHTS
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.APP), *bindings(Scope.MOVING)]
-
-    SCOPE: ClassVar[Scope] = Scope.READING
-    TITLE_TEXT: ClassVar[str] = ""
-
-    def __init__(self) -> None:
+    def __init__(self, shut: set[str]) -> None:
         super().__init__()
-        self.rows_list = GroupedTable()
-        self._head = Static("", classes="grouped-head", markup=False)
-        self._columns = Static("", classes="grouped-columns", markup=False)
-        self._about = Static("", classes="grouped-about", markup=False)
-        self._verbs = Verbs()
-
-    def compose(self) -> ComposeResult:
-        """Lay out sums, rows, what is known of the marked one, and verbs."""
-        with Vertical(classes="box wide grouped"):
-            yield Static(self.TITLE_TEXT, classes="box-title", markup=False)
-            yield self._head
-            yield self._columns
-            yield self.rows_list
-            yield self._about
-            yield self._verbs
+        self._shut = shut
 
     @abstractmethod
-    def head(self) -> str:
+    def summary(self) -> str:
         """Return the sums in words."""
-
-    @abstractmethod
-    def columns(self, width: int) -> Line:
-        """Return the names of the columns."""
 
     @abstractmethod
     def rows(self) -> Sequence[GroupRow]:
         """Return the rows."""
 
     @abstractmethod
-    def about(self, row: GroupRow) -> str:
+    def row_text(self, row: GroupRow) -> str:
         """Return what can be said of a row."""
 
     def on_mount(self) -> None:
         """Show the rows."""
-        self.rows_list.focus()
-        self._verbs.show([*of_scope(self.SCOPE), closing("back")])
-        self.call_after_refresh(self.draw)
+        self.draw()
 
-    def on_resize(self) -> None:
-        """Fit the columns to the width."""
-        self.call_after_refresh(self.draw)
-
-    def draw(self) -> None:
-        """Show what there is now."""
+    def draw(self, at: object = None) -> None:
+        """Show what there is now: of the groups that are folded, their own lines."""
         rows = self.rows()
-        self._head.update(self.head())
-        self.rows_list.show(rows)
-        room = self.size.height - FRAME_ROWS - max(0, self._verbs.size.height - 1)
-        self.rows_list.styles.height = max(1, min(room, len(rows)))
-        self._columns.update(Content.styled(plain(self.columns(self.rows_list.content_width - 2)), "$text-muted"))
+        self.box.show_head(self.summary())
+        self.show([row for row in rows if not row.key or row.group not in self._shut], at)
 
-    @on(Table.Marked)
-    def _describe(self) -> None:
-        current = self.rows_list.current
-        self._about.update(Content.styled(self.about(current) if current else "", "$text-muted"))
+    def key(self, row: GroupRow) -> tuple[str, str]:
+        """Return the group and the place in it."""
+        return row.group, row.key
 
-    def action_grouped_fold(self) -> None:
+    def line(self, row: GroupRow, width: int) -> Line:
+        """Return a row, before it whether its group is folded."""
+        sign = "  " if row.key else SHUT if row.group in self._shut else OPEN
+        return ((sign, "muted"), *row.make(width - len(OPEN)))
+
+    def about(self, row: GroupRow | None) -> tuple[str, Sequence[Command]]:
+        """Return what can be said of a row."""
+        return self.row_text(row) if row is not None else "", of_scope(self.SCOPE)
+
+    def act(self) -> None:
         """Fold the marked group, or unfold it."""
-        self.rows_list.action_select()
-
-    def action_close_or_stop(self) -> None:
-        """Close."""
-        _ = self.dismiss(None)
+        if self.current is not None:
+            self._shut ^= {self.current.group}
+            self.draw((self.current.group, ""))
 
 
 FIXED = "Only results and what came with your messages can be folded, left out or pinned."
@@ -356,29 +330,27 @@ class WindowScreen(Grouped):
     """Shows each part of the next request and lets single ones be folded, left out, brought back and pinned."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.CONTEXT)]
-    SCOPE: ClassVar[Scope] = Scope.CONTEXT
-    TITLE_TEXT: ClassVar[str] = "WHAT FILLS THE WINDOW"
+    NAME, HEADING, SCOPE = "window", "WHAT FILLS THE WINDOW", Scope.CONTEXT
 
-    def __init__(self, session: Session, facts: SessionState) -> None:
-        super().__init__()
-        self._use, self._calls, self._facts = session.window_use, session.calls, facts
+    def __init__(self, session: Session, state: SessionState) -> None:
+        self._use, self._calls, self._session_state = session.window_use, session.calls, state
         self._parts = self._use.parts()
-        self.rows_list.shut = {part.name for part in self._parts if not part.name.startswith("results")}
+        super().__init__({part.name for part in self._parts if not part.name.startswith("results")})
 
-    def head(self) -> str:
+    def summary(self) -> str:
         """Return how much of the window is used."""
-        return window_head(self._parts, self._facts)
+        return window_head(self._parts, self._session_state)
 
     def columns(self, width: int) -> Line:
         """Return the names of the columns."""
-        return column_head(width)
+        return column_head(width - len(OPEN))
 
     def rows(self) -> Sequence[GroupRow]:
         """Return parts and messages as they are now."""
         self._parts = self._use.parts()
-        return window_rows(self._parts, self._facts.model.window_tokens, self._use.read_s)
+        return window_rows(self._parts, self._session_state.model.window_tokens, self._use.read_s)
 
-    def about(self, row: GroupRow) -> str:
+    def row_text(self, row: GroupRow) -> str:
         """Return what a change of the marked message would cost, before it is made."""
         item = self._item(row)
         if row.group == TOOLS and not row.key:
@@ -412,8 +384,7 @@ class WindowScreen(Grouped):
             self.draw()
 
     def _marked(self) -> WindowItem | None:
-        current = self.rows_list.current
-        item = self._item(current) if current is not None else None
+        item = self._item(self.current) if self.current is not None else None
         return item if item is not None and item.id else None
 
     def _item(self, row: GroupRow) -> WindowItem | None:
@@ -425,28 +396,26 @@ class CacheScreen(Grouped):
     """Shows, by turn and request, what of each prompt was reused, read again and new."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.CACHE)]
-    SCOPE: ClassVar[Scope] = Scope.CACHE
-    TITLE_TEXT: ClassVar[str] = "HOW THE PROMPTS WERE READ"
+    NAME, HEADING, SCOPE = "cache", "HOW THE PROMPTS WERE READ", Scope.CACHE
 
     def __init__(self, history: Sequence[Envelope]) -> None:
-        super().__init__()
         self._turns = turns_spent(history)
-        self.rows_list.shut = {turn.turn_id or "earlier" for turn in self._turns[:-1]}
-        self.rows_list.empty_text = "no request yet"
+        super().__init__({turn.turn_id or "earlier" for turn in self._turns[:-1]})
+        self.table.empty_text = "no request yet"
 
-    def head(self) -> str:
+    def summary(self) -> str:
         """Return the sums."""
         return cache_head(self._turns)
 
     def columns(self, width: int) -> Line:
         """Return the names of the columns."""
-        return cache_columns(width)
+        return cache_columns(width - len(OPEN))
 
     def rows(self) -> Sequence[GroupRow]:
         """Return turns and requests."""
         return cache_rows(self._turns)
 
-    def about(self, row: GroupRow) -> str:
+    def row_text(self, row: GroupRow) -> str:
         """Return a request in words."""
         if not row.key:
             return "Enter folds a turn. ~ is inferred: the server does not say what it reused."

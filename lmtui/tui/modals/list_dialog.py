@@ -1,114 +1,244 @@
-"""A dialog with a list: rows below a title, what is known of the marked one, and what can be done with it."""
+"""The dialog of every list: rows below a title, what is known of the marked one, and what can be done with it."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import Vertical
+from textual.binding import BindingType
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import OptionList, Static
-from textual.widgets.option_list import Option
+from textual.widgets import Input, Static
 
 from lmtui.core.sanitize import sanitize
-from lmtui.tui.commands import Command, closing
-from lmtui.tui.widgets.bars import Verbs
-
-LEAST_CELLS = 30
+from lmtui.tui.commands import Command, Scope, bindings, closing
+from lmtui.tui.lines.styled_text import Line, plain
+from lmtui.tui.lines.table import Table
+from lmtui.tui.widgets.bars import HEIGHTS, Verbs
 
 Row = TypeVar("Row")
 Result = TypeVar("Result")
 
 
-class ListDialog(ModalScreen[Result], Generic[Row, Result]):
-    """Lists rows; the marked one stays marked, or the one in its place, when they are shown again.
+class ListBox(Vertical):
+    """Lays a table out between its title, filter and columns, and what is said of the marked row.
 
-    `NAME` is the first part of the ids of its parts.  A row without a key is a heading.
+    Typing into the filter narrows the rows; `filters_at_once`: it is there from the start and has the keys.
     """
 
-    CSS_PATH = Path(__file__).parents[1] / "dialogs.tcss"
-    NAME: ClassVar[str]
-    HEADING: ClassVar[str]
-    SCOPE: ClassVar[str]
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.rows: Sequence[Row] = ()
-        self._options = OptionList(compact=True, markup=False)
-        self._state = Static("", id=f"{self.NAME}-state", markup=False)
+    def __init__(
+        self,
+        name: str,
+        heading: str,
+        table: Table[Any],
+        filter_hint: str,
+        columns: Callable[[int], Line],
+        *,
+        filters_at_once: bool,
+    ) -> None:
+        super().__init__(classes="box list", id=f"{name}-box")
+        self.table, self.filters_at_once = table, filters_at_once
+        self._heading, self._column_names = heading, columns
+        self._title = Static(heading, classes="box-title", markup=False)
+        self.filter = Input(placeholder=filter_hint, compact=True, select_on_focus=False, classes="list-filter")
+        self.filter.cursor_blink = False
+        self.filter.display = filters_at_once
+        self._head = Static("", classes="list-head -empty", markup=False)
+        self._columns = Static("", classes="list-columns", markup=False)
+        self._state = Static("", id=f"{name}-state", markup=False)
+        self._about = VerticalScroll(self._state, classes="list-about", can_focus=False)
         self._verbs = Verbs()
 
     def compose(self) -> ComposeResult:
+        """Lay out everything."""
+        yield self._title
+        if self.filter.placeholder:
+            yield self.filter
+        yield self._head
+        yield self._columns
+        yield self.table
+        yield self._about
+        yield self._verbs
+
+    def on_mount(self) -> None:
+        """Give the filter or the list the keys."""
+        (self.filter if self.filters_at_once else self.table).focus()
+
+    @property
+    def typed(self) -> str:
+        """Return what is typed into the filter."""
+        return self.filter.value.strip()
+
+    def count(self, text: str) -> None:
+        """Show how many rows there are, next to the title."""
+        self._title.update(Content.assemble(self._heading, (f"  {text}", "$text-muted")))
+
+    def show_head(self, text: str) -> None:
+        """Show a text between the title and the list."""
+        self._head.update(text)
+        self._head.remove_class("-empty")
+
+    def describe(self, content: Content, verbs: Sequence[Command]) -> None:
+        """Show what is known of the marked row, and what can be done."""
+        self._state.update(content)
+        self._about.set_class(not content.plain, "-empty")
+        self._verbs.show(verbs)
+        self.call_after_refresh(self.fit)
+
+    def fit(self) -> None:
+        """Give the list the rows that the rest leaves."""
+        rest = [child for child in self.children if child.display and child is not self.table]
+        used = self.gutter.height + sum(child.outer_size.height + child.styles.margin.height for child in rest)
+        height = self.screen.size.height
+        room = height - used - self.table.styles.margin.height - 1 - (height // 25 if self.screen.has_class("-high") else 0)
+        self.table.styles.height = max(1, min(room, len(self.table.rows)))
+        names = self._column_names(self.table.content_width)
+        self._columns.update(Content.styled(plain(names), "$text-muted"))
+        self._columns.set_class(not names, "-empty")
+
+    def open_filter(self, *, is_open: bool) -> None:
+        """Show the filter and give it the keys, or clear it."""
+        self.filter.display = is_open
+        if not is_open:
+            self.filter.value = ""
+        (self.filter if is_open else self.table).focus()
+
+    @on(Input.Submitted)
+    def _filtered(self) -> None:
+        if self.filters_at_once:
+            self.table.action_select()
+        else:
+            self.table.focus()
+
+
+class ListDialog(ModalScreen[Result], Generic[Row, Result]):
+    """Lists rows; the marked one stays marked, or the one in its place, when they are shown again.
+
+    `NAME` is the first part of the ids of its parts.  `FILTER` is what an empty filter says; without it there is none.
+    """
+
+    CSS_PATH = Path(__file__).parents[1] / "dialogs.tcss"
+    VERTICAL_BREAKPOINTS = HEIGHTS
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.PICKER), *bindings(Scope.APP), *bindings(Scope.MOVING)]
+    NAME: ClassVar[str]
+    HEADING: ClassVar[str]
+    SCOPE: ClassVar[str]
+    CLOSING: ClassVar[str] = "close"
+    FILTER: ClassVar[str] = ""
+    FILTERS_AT_ONCE: ClassVar[bool] = False
+
+    def __init__(self, heading: str = "") -> None:
+        super().__init__()
+        self.table = Table(self.line, self.key, can_mark=lambda row: bool(self.key(row)))
+        self.table.cursor.is_always_shown = True  # what is typed into the filter acts on it too
+        self.table.empty_text = ""
+        self.table.can_focus = not self.FILTERS_AT_ONCE
+        self.all_rows: Sequence[Row] = ()
+        at_once = self.FILTERS_AT_ONCE
+        self.box = ListBox(self.NAME, heading or self.HEADING, self.table, self.FILTER, self.columns, filters_at_once=at_once)
+        self._said: tuple[object, Content] | None = None
+
+    def compose(self) -> ComposeResult:
         """Lay out the list."""
-        with Vertical(classes="box wide", id=f"{self.NAME}-box"):
-            yield Static(self.HEADING, classes="box-title", markup=False)
-            yield self._options
-            yield self._state
-            yield self._verbs
+        yield self.box
+
+    def on_resize(self) -> None:
+        """Lay the list out for the size."""
+        self.call_after_refresh(self.box.fit)
+
+    # -- what a list says of itself -------------------------------------------------------------------------------------
 
     @abstractmethod
-    def key(self, row: Row) -> str:
-        """Return what a row is known by."""
+    def key(self, row: Row) -> object:
+        """Return what a row is known by, something that is false for a heading."""
 
     @abstractmethod
-    def line(self, row: Row, width: int) -> Content:
+    def line(self, row: Row, width: int) -> Line:
         """Return a row in aligned columns."""
 
     @abstractmethod
-    def about(self, row: Row | None) -> tuple[str, Sequence[Command]]:
+    def about(self, row: Row | None) -> tuple[str | Content, Sequence[Command]]:
         """Return what there is to know of the marked row (None where there is none), and what can be done."""
+
+    def columns(self, width: int) -> Line:
+        """Return the names of the columns."""
+        del width
+        return ()
+
+    def matching(self, rows: Sequence[Row], typed: str) -> Sequence[Row]:
+        """Return the rows that fit what is typed into the filter."""
+        words = typed.lower().split()
+        return [row for row in rows if all(word in self.text(row).lower() for word in words)]
+
+    def text(self, row: Row) -> str:
+        """Return the text of a row that is searched."""
+        return str(self.key(row))
 
     def act(self) -> None:
         """Do what enter or a click on a row does."""
 
-    def on_mount(self) -> None:
-        """Give the list the keys."""
-        self._options.focus()
-
-    def on_resize(self) -> None:
-        """Lay the columns out for the width."""
-        self.call_after_refresh(self.show)
+    # -- showing --------------------------------------------------------------------------------------------------------
 
     @property
     def current(self) -> Row | None:
         """Return the marked row."""
-        marked = self._options.highlighted
-        return self.rows[marked] if marked is not None and marked < len(self.rows) else None
+        return self.table.current
 
-    def show(self, rows: Sequence[Row] | None = None) -> None:
-        """Show rows; without any, those that are shown as they are now."""
-        options, marked, current = self._options, self._options.highlighted or 0, self.current
-        wanted = self.key(current) if current is not None else ""
-        self.rows = self.rows if rows is None else rows
-        width = max(LEAST_CELLS, options.content_size.width)
-        keys = [self.key(row) for row in self.rows]
-        options.clear_options()
-        options.add_options([Option(self.line(row, width), disabled=not self.key(row)) for row in self.rows])
-        options.display = bool(self.rows)
-        places = [at for at, key in enumerate(keys) if key]
-        near = min(places, key=lambda at: abs(at - marked), default=None)
-        options.highlighted = keys.index(wanted) if wanted in keys and wanted else near
-        self._tell()
+    def show(self, rows: Sequence[Row] | None = None, at: object = None) -> None:
+        """Show rows, the one with the key `at` marked; without any, those that are shown as they are now."""
+        self.all_rows = self.all_rows if rows is None else rows
+        shown = self.matching(self.all_rows, self.box.typed) if self.box.typed else self.all_rows
+        self.table.show(shown, at)
+        self.table.display = bool(shown or self.table.empty_text)
+        self.describe()
 
-    @on(OptionList.OptionHighlighted)
-    def _tell(self) -> None:
-        text, verbs = self.about(self.current)
-        self.say(text, "$text-muted")
-        self._verbs.show([*verbs, closing()])
+    @on(Input.Changed)
+    def narrow(self) -> None:
+        """Show the rows that fit what is typed."""
+        self.show()
 
-    @on(OptionList.OptionSelected)
-    def _selected(self) -> None:
-        self.act()
+    @on(Table.Marked)
+    def describe(self) -> None:
+        """Say what there is to know of the marked row, or what was said last while it is marked."""
+        row = self.current
+        text, verbs = self.about(row)
+        key = self.key(row) if row is not None else None
+        if self._said is not None and self._said[0] == key:
+            text = self._said[1]
+        else:
+            self._said = None
+        content = text if isinstance(text, Content) else Content.styled(sanitize(text), "$text-muted")
+        self.box.describe(content, [*verbs, closing(self.CLOSING)])
 
     def say(self, text: str, style: str) -> None:
-        """Say something below the list."""
-        self._state.update(Content.styled(sanitize(text), style))
+        """Say something below the list, until another row is marked."""
+        key = self.key(self.current) if self.current is not None else None
+        self._said = key, Content.styled(sanitize(text), style)
+        self.describe()
+
+    # -- keys -----------------------------------------------------------------------------------------------------------
+
+    @on(Table.Chosen)
+    def action_list_choose(self) -> None:
+        """Act on the marked row."""
+        self.act()
+
+    def action_list_move(self, step: str) -> None:
+        """Mark another row."""
+        self.table.action_move(step)
+
+    def action_list_filter(self) -> None:
+        """Show the filter."""
+        self.box.open_filter(is_open=True)
 
     def action_close_or_stop(self) -> None:
-        """Close."""
-        _ = self.dismiss(None)
+        """Leave the filter, or close."""
+        if self.box.filter.display and not self.FILTERS_AT_ONCE:
+            self.box.open_filter(is_open=False)
+        else:
+            _ = self.dismiss(None)

@@ -8,13 +8,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from textual import on
-from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
-from textual.widgets import Input, Static
 from textual.worker import Worker
 
 from lmtui.core.errors import LmtuiError
@@ -31,13 +26,12 @@ from lmtui.core.servers import (
     model_facts,
     profile_facts,
 )
-from lmtui.tui.commands import Scope, bindings, closing, of_scope
+from lmtui.tui.commands import Command, Scope, bindings, of_scope
 from lmtui.tui.lines.model_list import ModelRow, head_row, list_row
-from lmtui.tui.lines.styled_text import plain
-from lmtui.tui.lines.table import Table
+from lmtui.tui.lines.styled_text import Line
+from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import AskText
 from lmtui.tui.path_index import FuzzyPaths
-from lmtui.tui.widgets.bars import HEIGHTS, Verbs
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 ModelId = tuple[str, str]
@@ -121,7 +115,6 @@ class ModelLoads:
             self.changed()
 
 
-FRAME_ROWS = 12
 LEAST_WINDOW = 512
 NOTHING = "No model server answers. Start one and search again."
 _WINDOW = re.compile(r"([0-9][0-9.,_ ]{0,20}?)\s*(k?)", re.IGNORECASE)
@@ -135,7 +128,7 @@ class ModelPicked:
     model: str
 
 
-class ModelDeeds(Protocol):
+class ModelActions(Protocol):
     """What the list can have done."""
 
     loads: ModelLoads
@@ -162,128 +155,88 @@ class ModelDeeds(Protocol):
         """Give up a load or an exam."""
 
 
-class Models(ModalScreen[ModelPicked | None]):
+class Models(ListDialog[ModelRow, ModelPicked | None]):
     """Lists servers and models; what is loaded continues when the list is left."""
 
-    CSS_PATH = "../dialogs.tcss"
-    VERTICAL_BREAKPOINTS = HEIGHTS
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.APP), *bindings(Scope.MODELS)]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.MODELS)]
+    NAME, HEADING, SCOPE = "models", "MODELS", Scope.MODELS
+    FILTER = "a few characters of the name"
 
-    SCOPE: ClassVar[Scope] = Scope.MODELS
-
-    def __init__(self, deeds: ModelDeeds) -> None:
+    def __init__(self, actions: ModelActions) -> None:
         super().__init__()
-        self._deeds = deeds
-        self._servers: Sequence[ServerFound] = ()
-        self._filter = Input(placeholder="a few characters of the name", compact=True, id="models-filter")
-        self._filter.cursor_blink = False
-        self._filter.display = False
-        self._title = Static("MODELS", classes="box-title", markup=False)
-        self._head = Static("", id="models-head", markup=False)
-        self._list = Table[ModelRow](
-            lambda row, width: list_row(row, width, deeds.loads.progress),
-            lambda row: row.id,
-            can_mark=lambda row: row.model is not None,
-        )
-        self._list.cursor.is_always_shown = True  # what is typed into the filter acts on it too
-        self._list.empty_text = "looking for model servers …"
-        self._state = Static("", id="models-state", markup=False)
-        self._verbs = Verbs()
-        self._news: Content | None = None
-
-    def compose(self) -> ComposeResult:
-        """Lay out title, filter, list, what is known of the marked model, and verbs."""
-        with Vertical(classes="box wide", id="models-box"):
-            yield self._title
-            yield self._filter
-            yield self._head
-            yield self._list
-            yield self._state
-            yield self._verbs
+        self._actions = actions
+        self.table.empty_text = "looking for model servers …"
 
     def on_mount(self) -> None:
         """Look for servers."""
-        self._list.focus()
-        self._verbs.show([*of_scope(Scope.MODELS), closing()])
-        self._deeds.loads.changed = self._progressed
+        self._actions.loads.changed = self._progressed
+        self.show()
         self.action_models_again()
 
     def on_unmount(self) -> None:
         """Follow the loads no more."""
-        self._deeds.loads.changed = lambda: None
+        self._actions.loads.changed = lambda: None
 
-    def on_resize(self) -> None:
-        """Fit the columns to the width."""
-        self.call_after_refresh(self._draw)
+    def key(self, row: ModelRow) -> ModelId | None:
+        """Return what a model is known by; a server's line is a heading."""
+        return row.id if row.model is not None else None
 
-    # -- drawing --------------------------------------------------------------------------------------------------------
+    def line(self, row: ModelRow, width: int) -> Line:
+        """Return a server's line or a model's."""
+        return list_row(row, width, self._actions.loads.progress)
+
+    def columns(self, width: int) -> Line:
+        """Return the names of the columns."""
+        return head_row(width)
+
+    def matching(self, rows: Sequence[ModelRow], typed: str) -> Sequence[ModelRow]:
+        """Return the models with these characters, each below its server."""
+        names = [row.model.name for row in rows if row.model is not None]
+        found = set(FuzzyPaths(names).search(typed)[0])
+        servers = {row.server.url for row in rows if row.model is not None and row.model.name in found}
+        return [row for row in rows if (row.model.name in found if row.model is not None else row.server.url in servers)]
+
+    def about(self, row: ModelRow | None) -> tuple[str | Content, Sequence[Command]]:
+        """Return what is known of a model, or how far its load is."""
+        if row is None or row.model is None:
+            return "", of_scope(Scope.MODELS)
+        step = self._actions.loads.progress.get(row.id)
+        known = self._actions.known(row.server.url, row.model)
+        facts = [step.text] if step else [*model_facts(row.model), *profile_facts(known)]
+        name, text = sanitize_line(row.model.name), " · ".join(map(sanitize_line, facts))
+        return Content.assemble((name, "$text"), (f"  {text}", "$text-muted")), of_scope(Scope.MODELS)
 
     async def _look(self) -> None:
-        self._servers = await self._deeds.find()
-        self._list.empty_text = NOTHING
-        self._draw()
-
-    def _draw(self) -> None:
-        rows = self._rows()
-        if self._filter.value.strip() and self._servers:
-            self._list.empty_text = "no model has these characters"
-        self._list.show(rows, self._wanted(rows))
-        self._list.styles.height = max(1, min(self.size.height - FRAME_ROWS - self._verbs.size.height + 2, len(rows)))
-        self._head.update(Content.styled(plain(head_row(self._list.content_width)), "$text-muted"))
-        count = sum(1 for row in rows if row.model is not None)
-        self._title.update(Content.assemble("MODELS", (f"  {count}", "$text-muted")))
-        self._describe()
-
-    def _rows(self) -> list[ModelRow]:
-        wanted = self._filter.value.strip()
-        names = [model.name for server in self._servers for model in server.models]
-        found = set(FuzzyPaths(names).search(wanted)[0] if wanted else names)
+        servers = await self._actions.find()
         rows: list[ModelRow] = []
-        for server in self._servers:
-            models = [model for model in server.models if model.name in found]
-            if models or not wanted:
-                rows.append(ModelRow(server))
-            rows += [ModelRow(server, model, self._deeds.is_in_use(server.url, model.name)) for model in models]
-        return rows
+        for server in servers:
+            rows.append(ModelRow(server))
+            rows += [ModelRow(server, each, self._actions.is_in_use(server.url, each.name)) for each in server.models]
+        self.table.empty_text = "no model has these characters" if rows else NOTHING
+        in_use = next((row.id for row in rows if row.is_in_use), None)
+        self.show(rows, in_use if self.current is None else None)
 
-    def _wanted(self, rows: Sequence[ModelRow]) -> ModelId | None:
-        """Return which model is to be marked: the one that is, else the one in use, else the first."""
-        models = [row for row in rows if row.model is not None]
-        marked = self._list.current
-        wanted = marked.id if marked is not None else next((row.id for row in models if row.is_in_use), None)
-        first = models[0].id if models else None
-        return wanted if any(row.id == wanted for row in models) else first
+    def show(self, rows: Sequence[ModelRow] | None = None, at: object = None) -> None:
+        """Show rows, and how many models they are."""
+        super().show(rows, at)
+        self.box.count(str(sum(row.model is not None for row in self.table.rows)))
 
     def _progressed(self) -> None:
-        self._list.redraw()
-        self._describe()
-
-    def _describe(self) -> None:
-        current = self._list.current
-        step = self._deeds.loads.progress.get(current.id) if current is not None else None
-        if (self._news is not None and step is None) or current is None or current.model is None:
-            self._state.update(self._news or "")
-            return
-        known = self._deeds.known(current.server.url, current.model)
-        told = [step.text] if step else [*model_facts(current.model), *profile_facts(known)]
-        facts = [sanitize_line(fact) for fact in told]
-        name = sanitize_line(current.model.name)
-        self._state.update(Content.assemble((name, "$text"), ("  " + " · ".join(facts), "$text-muted")))
-
-    def said(self, text: str, *, is_error: bool) -> None:
-        """Say how a load or an exam ended, until the cursor moves, and look again."""
-        self._news = Content.styled(sanitize_line(text), "$error" if is_error else "$text")
-        self._describe()
-        if not is_error:
-            self.action_models_again()
+        self.table.redraw()
+        self.describe()
 
     # -- what can be done -----------------------------------------------------------------------------------------------
 
-    @on(Table.Chosen)
-    def action_models_use(self) -> None:
+    def said(self, text: str, *, is_error: bool) -> None:
+        """Say how a load or an exam ended, until the cursor moves, and look again."""
+        self.say(text, "$error" if is_error else "$text")
+        if not is_error:
+            self.action_models_again()
+
+    def act(self) -> None:
         """Take the marked model."""
-        if self._list.current is not None:
-            _ = self.dismiss(ModelPicked(*self._list.current.id))
+        if self.current is not None:
+            _ = self.dismiss(ModelPicked(*self.current.id))
 
     def action_models_again(self) -> None:
         """Look for servers again."""
@@ -291,13 +244,11 @@ class Models(ModalScreen[ModelPicked | None]):
 
     def action_models_load(self) -> None:
         """Ask for a window and load the marked model."""
-        current = self._list.current
-        if current is None or current.model is None:
-            return
-        if not current.server.can_load:
+        current = self.current
+        if current is not None and not current.server.can_load:
             self._say_cannot(current.server)
-            return
-        self.run_worker(self._ask_and_load(current), group="models-ask", exclusive=True)
+        elif current is not None:
+            self.run_worker(self._ask_and_load(current), group="models-ask", exclusive=True)
 
     async def _ask_and_load(self, row: ModelRow) -> None:
         assert row.model is not None
@@ -310,60 +261,32 @@ class Models(ModalScreen[ModelPicked | None]):
             return
         window = read_window(typed)
         if window is None:
-            self._state.update(Content.styled(f"{typed!r} is no window; write it as 16384 or 16k", "$error"))
+            self.say(f"{typed!r} is no window; write it as 16384 or 16k", "$error")
             return
-        self._deeds.load(row.id, window)
+        self._actions.load(row.id, window)
 
     def action_models_unload(self) -> None:
         """Unload the marked model, or give up its load."""
-        current = self._list.current
+        current = self.current
         if current is None:
             return
-        if current.id in self._deeds.loads.progress:
-            self._deeds.give_up(current.id)
+        if current.id in self._actions.loads.progress:
+            self._actions.give_up(current.id)
         elif current.server.can_load:
-            self._deeds.unload(current.id)
+            self._actions.unload(current.id)
         else:
             self._say_cannot(current.server)
 
     def action_models_exam(self) -> None:
         """Examine the marked model, which continues when the list is left."""
-        current = self._list.current
+        current = self.current
         if current is not None and current.model is not None and current.model.is_embedder:
-            self._state.update(Content.styled("it embeds only: there is nothing to examine", "$warning"))
+            self.say("it embeds only: there is nothing to examine", "$warning")
         elif current is not None:
-            self._deeds.examine(current.id)
+            self._actions.examine(current.id)
 
     def _say_cannot(self, server: ServerFound) -> None:
-        text = f"{server.kind} serves what it was started with; it loads and unloads nothing for others"
-        self._state.update(Content.styled(sanitize_line(text), "$warning"))
-
-    def action_models_filter(self) -> None:
-        """Show the filter."""
-        self._filter.display = True
-        self._filter.focus()
-
-    def action_models_move(self, rows: int) -> None:
-        """Move the cursor; far is to the first or the last model."""
-        self._list.cursor.move(rows)
-        self._news = None
-        self._describe()
-
-    @on(Input.Changed, "#models-filter")
-    def _narrow(self) -> None:
-        self._draw()
-
-    @on(Input.Submitted, "#models-filter")
-    def _narrowed(self) -> None:
-        self._list.focus()
-
-    def action_close_or_stop(self) -> None:
-        """Leave the filter, or close."""
-        if self._filter.display:
-            self._filter.value, self._filter.display = "", False
-            self._list.focus()
-        else:
-            _ = self.dismiss(None)
+        self.say(f"{server.kind} serves what it was started with; it loads and unloads nothing for others", "$warning")
 
 
 def read_window(typed: str) -> int | None:

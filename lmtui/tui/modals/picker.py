@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import ClassVar, Generic, TypeVar
 
 from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Input, OptionList, Static
-from textual.widgets.option_list import Option
+from textual.widgets import Input, Static
 
 from lmtui.core.sanitize import sanitize_line
-from lmtui.tui.commands import Scope, bindings, closing, hint_text, of_scope
+from lmtui.tui.commands import Command, Scope, bindings, closing, hint_text, of_scope
 from lmtui.tui.lines.page_view import PageView, paragraphs
-from lmtui.tui.lines.styled_text import Line, pad
+from lmtui.tui.lines.styled_text import Line, fit, pad
+from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.widgets.bars import Verbs
 
@@ -82,20 +81,29 @@ class AskText(ModalScreen[str | None]):
 
 
 FRAME_ROWS = 8
+NOTE_ROWS = 3
+Result = TypeVar("Result")
 
 
-class Reading(ModalScreen[None]):
-    """Shows paragraphs, or what a function from a width to lines makes, until it is closed."""
+class Reading(ModalScreen[Result | None], Generic[Result]):
+    """Shows paragraphs, or what a function from a width to lines makes, with a note below, until it is closed."""
 
     CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.READING), *bindings(Scope.APP), *bindings(Scope.MOVING)]
 
     SCOPE: ClassVar[Scope] = Scope.READING
 
-    def __init__(self, title: str, content: Sequence[str] | Callable[[int], list[Line]]) -> None:
+    def __init__(
+        self,
+        title: str,
+        content: Sequence[str] | Callable[[int], list[Line]],
+        note: str = "",
+        verbs: Sequence[Command] = (),
+    ) -> None:
         super().__init__()
-        self._title = title
+        self._title, self._shown = title, verbs or [closing("back")]
         self._page = PageView(content if callable(content) else lambda width: paragraphs(list(content), width))
+        self.note = Static(note, classes="consent-notes", markup=False)
         self._verbs = Verbs()
 
     def compose(self) -> ComposeResult:
@@ -103,12 +111,14 @@ class Reading(ModalScreen[None]):
         with Vertical(classes="box reading"):
             yield Static(self._title, classes="box-title", markup=False)
             yield self._page
+            if self.note.content:
+                yield self.note
             yield self._verbs
 
     def on_mount(self) -> None:
         """Let the keys scroll."""
         self._page.focus()
-        self._verbs.show([closing("back")])
+        self._verbs.show(self._shown)
         self.watch(self._page, "virtual_size", self._fit, init=False)
 
     def on_resize(self) -> None:
@@ -116,81 +126,49 @@ class Reading(ModalScreen[None]):
         self.call_after_refresh(self._fit)
 
     def _fit(self) -> None:
-        self._page.styles.height = max(1, min(self.size.height - FRAME_ROWS, self._page.source.total()))
-
-    def action_reading_close(self) -> None:
-        """Go back."""
-        _ = self.dismiss(None)
+        room = self.size.height - FRAME_ROWS - (NOTE_ROWS if self.note.is_attached else 0)
+        self._page.styles.height = max(1, min(room, self._page.source.total()))
 
     def action_close_or_stop(self) -> None:
         """Go back."""
         _ = self.dismiss(None)
 
 
-class Picker(ModalScreen[str | None]):
+class Picker(ListDialog[Choice, str | None]):
     """Shows choices; the result is the id of the chosen one, or None."""
 
-    CSS_PATH = "../dialogs.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.APP), *bindings(Scope.PICKER)]
-
-    SCOPE: ClassVar[Scope] = Scope.PICKER
+    NAME, HEADING, SCOPE = "picker", "", Scope.PICKER
+    FILTER, FILTERS_AT_ONCE = "type to narrow", True
 
     def __init__(self, title: str, choices: Sequence[Choice], *, chosen: str = "", note: str = "") -> None:
-        super().__init__()
-        self._title, self._choices, self._chosen, self._note = title, choices, chosen, note
-        self._filter = Input(placeholder="type to narrow", compact=True, select_on_focus=False)
-        self._filter.cursor_blink = False
-        self._options = OptionList(compact=True, markup=False)
-
-    def compose(self) -> ComposeResult:
-        """Lay out title, filter and list."""
-        with Vertical(classes="box"):
-            yield Static(self._title, classes="box-title", markup=False)
-            yield self._filter
-            yield self._options
-            note = f"{self._note} · " if self._note else ""
-            yield Static(f"{note}{hint_text(of_scope(Scope.PICKER))} · esc close", classes="hint", markup=False)
+        super().__init__(title)
+        self._chosen, self._note = chosen, note
+        self._text_cells = max((cell_len(sanitize_line(each.text)) for each in choices), default=0) + 2
+        self._choices = choices
 
     def on_mount(self) -> None:
-        """Fill the list."""
-        self._fill("")
+        """List the choices."""
+        self.show(self._choices, (self._chosen,))
 
-    @on(Input.Changed)
-    def _narrow(self, event: Input.Changed) -> None:
-        self._fill(event.value)
+    def key(self, row: Choice) -> object:
+        """Return the choice: an id may be empty."""
+        return (row.id,)
 
-    @on(OptionList.OptionSelected)
-    def _clicked(self, event: OptionList.OptionSelected) -> None:
-        _ = self.dismiss(event.option_id)
+    def text(self, row: Choice) -> str:
+        """Return what is searched."""
+        return f"{row.text} {row.note}"
 
-    def action_picker_open(self) -> None:
+    def line(self, row: Choice, width: int) -> Line:
+        """Return a choice and its note."""
+        text, note = pad(sanitize_line(row.text), self._text_cells), sanitize_line(row.note)
+        return (fit(text, width), ""), (fit(note, max(0, width - cell_len(text))), "muted")
+
+    def about(self, row: Choice | None) -> tuple[str, Sequence[Command]]:
+        """Return what is said of all choices."""
+        del row
+        return self._note, of_scope(Scope.PICKER)
+
+    def act(self) -> None:
         """Choose the marked line."""
-        options = self._options
-        if options.highlighted is not None:
-            _ = self.dismiss(options.get_option_at_index(options.highlighted).id)
-
-    def action_picker_up(self) -> None:
-        """Mark the line before."""
-        self._options.action_cursor_up()
-
-    def action_picker_down(self) -> None:
-        """Mark the next line."""
-        self._options.action_cursor_down()
-
-    def action_close_or_stop(self) -> None:
-        """Close without a choice."""
-        _ = self.dismiss(None)
-
-    def _fill(self, typed: str) -> None:
-        words = typed.lower().split()
-        found = [each for each in self._choices if all(word in f"{each.text} {each.note}".lower() for word in words)]
-        options = self._options
-        width = max((cell_len(sanitize_line(each.text)) for each in self._choices), default=0) + 2
-        options.clear_options()
-        options.add_options([Option(_line(each, width), id=each.id) for each in found])
-        ids = [each.id for each in found]
-        options.highlighted = ids.index(self._chosen) if self._chosen in ids else 0 if ids else None
-
-
-def _line(choice: Choice, width: int) -> Content:
-    return Content.assemble((pad(sanitize_line(choice.text), width), "$text"), (sanitize_line(choice.note), "$text-muted"))
+        if self.current is not None:
+            _ = self.dismiss(self.current.id)

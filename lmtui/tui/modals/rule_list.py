@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from textual.binding import BindingType
-from textual.content import Content
 
 from lmtui.core.errors import LmtuiError
 from lmtui.core.permissions.rules import SOURCES, Rule
@@ -14,14 +13,14 @@ from lmtui.core.sanitize import escape_invisible_line, sanitize_line
 from lmtui.core.sessions import Session
 from lmtui.core.workspace import Files
 from lmtui.tui.commands import Command, Scope, bindings, command, first_key, of_scope
-from lmtui.tui.lines.styled_text import fit_middle, pad
+from lmtui.tui.lines.styled_text import Line, fit_middle, pad
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import Confirm
 
 GROUPS = {
-    "deny": ("DENY", "$error", "never happens"),
-    "ask": ("ASK", "$warning", "always asks first"),
-    "allow": ("ALLOW", "$success", "happens without asking"),
+    "deny": ("DENY", "bad", "never happens"),
+    "ask": ("ASK", "warn", "always asks first"),
+    "allow": ("ALLOW", "good", "happens without asking"),
 }
 _UNMATCHED = "matches no file"
 KEPT = frozenset(SOURCES.values())
@@ -39,7 +38,7 @@ Deny comes before ask, ask before allow, all of them before the mode."""
 class Rules(ListDialog[Rule | str, None]):
     """Lists the rules of a session by what they say."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.RULES), *bindings(Scope.APP)]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.RULES)]
     NAME, HEADING, SCOPE = "rules", "RULES", Scope.RULES
 
     def __init__(
@@ -64,17 +63,17 @@ class Rules(ListDialog[Rule | str, None]):
         rows: list[Rule | str] = []
         for effect in GROUPS:
             rules = [rule for rule in self._session.rules if rule.effect == effect]
-            rows += [effect, *rules] if rules else []
-        self.show(rows)
+            rows += ["", effect, *rules] if rules else []
+        self.show(rows[1:])
 
     def key(self, row: Rule | str) -> str:
         """Return what a rule says and where it is from."""
         return "" if isinstance(row, str) else f"{row.effect} {row} {row.source}"
 
-    def line(self, row: Rule | str, width: int) -> Content:
+    def line(self, row: Rule | str, width: int) -> Line:
         """Return a rule, or the heading of those with the same effect."""
         if isinstance(row, str):
-            return _heading(row, is_first=row == self.rows[0])
+            return _heading(row) if row else ()
         return rule_line(row, width, is_unmatched=row in self._unmatched)
 
     def about(self, row: Rule | str | None) -> tuple[str, Sequence[Command]]:
@@ -111,15 +110,13 @@ def after_words(rule: Rule) -> str:
     )
 
 
-def rule_line(rule: Rule, width: int, *, is_unmatched: bool = False) -> Content:
+def rule_line(rule: Rule, width: int, *, is_unmatched: bool = False) -> Line:
     """Return a rule and where it came from in aligned columns."""
     source = sanitize_line(rule.source) + (f", {_UNMATCHED}" if is_unmatched else "")
     room = max(12, width - len(source) - 4)
-    return Content.assemble(
-        (f"  {pad(fit_middle(escape_invisible_line(str(rule)), room), room)}", "$text"), (f"  {source}", "$text-muted")
-    )
+    return (f"  {pad(fit_middle(escape_invisible_line(str(rule)), room), room)}", ""), (f"  {source}", "muted")
 
 
-def _heading(effect: str, *, is_first: bool) -> Content:
-    word, color, meaning = GROUPS[effect]
-    return Content.assemble(("" if is_first else "\n", ""), (word, f"bold {color}"), (f"  {meaning}", "$text-muted"))
+def _heading(effect: str) -> Line:
+    word, role, meaning = GROUPS[effect]
+    return (word, f"strong {role}"), (f"  {meaning}", "muted")

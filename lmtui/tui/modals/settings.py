@@ -3,124 +3,68 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from textual import on
-from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
-from textual.content import Content
-from textual.screen import ModalScreen
-from textual.widgets import Input, OptionList, Static
-from textual.widgets.option_list import Option
 
 from lmtui.core.errors import LmtuiError
-from lmtui.core.sanitize import sanitize, sanitize_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import SettingRow, SettingsControls
-from lmtui.tui.commands import Scope, bindings, closing, of_scope
-from lmtui.tui.lines.styled_text import fit, fit_middle, pad
+from lmtui.tui.commands import Command, Scope, bindings, of_scope
+from lmtui.tui.lines.styled_text import Line, fit, fit_middle, pad
 from lmtui.tui.modals.context_window import CacheScreen, WindowScreen
+from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import AskText, Picker
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.perf_overlay import PerfOverlay
-from lmtui.tui.widgets.bars import Verbs
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 LEAST_NAME, MOST_NAME = 12, 18
 HIGHER = ("flag", "environment", ".env", ".lmagent")
 
 
-class SettingsScreen(ModalScreen[None]):
-    """Lists the settings.  `changed` is told about each one that was changed."""
+class SettingsScreen(ListDialog[SettingRow, None]):
+    """Lists the settings and changes them; calls `changed` with each one that was changed."""
 
-    CSS_PATH = "../dialogs.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.SETTINGS), *bindings(Scope.APP)]
-
-    SCOPE: ClassVar[Scope] = Scope.SETTINGS
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.SETTINGS)]
+    NAME, HEADING, SCOPE = "settings", "SETTINGS", Scope.SETTINGS
+    FILTER, FILTERS_AT_ONCE = "type to narrow", True
 
     def __init__(self, settings: SettingsControls, changed: Callable[[SettingRow], None]) -> None:
         super().__init__()
         self._settings, self._changed = settings, changed
-        self._rows: dict[str, SettingRow] = {}
-        self._told = ""
-        self._filter = Input(placeholder="type to narrow", compact=True, select_on_focus=False)
-        self._filter.cursor_blink = False
-        self._options = OptionList(compact=True, markup=False)
-        self._options.can_focus = False
-        self._state = Static("", id="settings-state", markup=False)
-        self._verbs = Verbs()
-
-    def compose(self) -> ComposeResult:
-        """Lay out the list."""
-        with Vertical(classes="box wide", id="settings-box"):
-            yield Static("SETTINGS", classes="box-title", markup=False)
-            yield self._filter
-            yield self._options
-            yield self._state
-            yield self._verbs
+        self.table.empty_text = "no setting has these words"
 
     def on_mount(self) -> None:
         """List the settings."""
-        self._rows = {row.name: row for row in self._settings.rows()}
-        self._verbs.show([*of_scope(Scope.SETTINGS), closing()])
-        self.call_after_refresh(self._fill)
+        self.show(list(self._settings.rows()))
 
-    def on_resize(self) -> None:
-        """Lay the columns out for the width."""
-        self.call_after_refresh(self._fill)
+    def key(self, row: SettingRow) -> str:
+        """Return the setting's name."""
+        return row.name
 
-    @on(Input.Changed)
-    def _narrow(self) -> None:
-        self._fill()
+    def text(self, row: SettingRow) -> str:
+        """Return what is searched."""
+        return f"{row.name} {row.doc}"
 
-    def _fill(self, marked: str = "") -> None:
-        options = self._options
-        width = max(30, options.content_size.width)
-        words = self._filter.value.lower().split()
-        found = [row for row in self._rows.values() if all(word in f"{row.name} {row.doc}".lower() for word in words)]
-        marked = marked or self._marked_name()
-        options.clear_options()
-        options.add_options([Option(setting_line(row, width), id=row.name) for row in found])
-        names = [row.name for row in found]
-        options.highlighted = names.index(marked) if marked in names else 0 if names else None
-        if not found:
-            self._say("no setting has these words", "$text-muted")
+    def line(self, row: SettingRow, width: int) -> Line:
+        """Return a setting in aligned columns."""
+        return setting_line(row, width)
 
-    def _marked_name(self) -> str:
-        options = self._options
-        return options.get_option_at_index(options.highlighted).id or "" if options.highlighted is not None else ""
+    def about(self, row: SettingRow | None) -> tuple[str, Sequence[Command]]:
+        """Return what a setting is for."""
+        return help_text(row) if row is not None else "", of_scope(Scope.SETTINGS)
 
-    @on(OptionList.OptionHighlighted)
-    def _show_help(self, event: OptionList.OptionHighlighted) -> None:
-        row = self._rows.get(event.option_id or "")
-        if row is not None and row.name != self._told:
-            self._told = ""
-            self._say(help_text(row), "$text-muted")
-
-    @on(OptionList.OptionSelected)
-    def _clicked(self) -> None:
-        self.action_settings_change()
-
-    def action_settings_change(self) -> None:
+    def act(self) -> None:
         """Ask for another value of the marked setting."""
-        row = self._rows.get(self._marked_name())
-        if row is not None:
-            self.run_worker(self._ask(row), group="settings", exclusive=True)
+        if self.current is not None:
+            self.run_worker(self._ask(self.current), group="settings", exclusive=True)
 
     def action_settings_reset(self) -> None:
-        """Take the marked setting out of the user's own file."""
-        row = self._rows.get(self._marked_name())
-        if row is not None:
-            self.run_worker(self._put(row.name, None), group="settings", exclusive=True)
-
-    def action_settings_up(self) -> None:
-        """Mark the setting before."""
-        self._options.action_cursor_up()
-
-    def action_settings_down(self) -> None:
-        """Mark the next setting."""
-        self._options.action_cursor_down()
+        """Remove the marked setting from the user's own file."""
+        if self.current is not None:
+            self.run_worker(self._put(self.current.name, None), group="settings", exclusive=True)
 
     async def _ask(self, row: SettingRow) -> None:
         if row.choices:
@@ -136,24 +80,13 @@ class SettingsScreen(ModalScreen[None]):
         try:
             row = await asyncio.to_thread(self._settings.change, name, text)
         except LmtuiError as error:
-            self._told = name
-            self._say(error.full_text(), "$error")
+            self.say(error.full_text(), "$error")
             return
-        self._rows[name], self._told = row, name
-        self._fill(name)
+        self.show([row if each.name == name else each for each in self.all_rows], name)
         self._changed(row)
         is_overruled = any(each in row.source for each in HIGHER)
-        self._say(
-            after_words(row) if is_overruled else f"{name} = {sanitize_line(row.value)}  ·  kept in the user's config.toml",
-            "$text",
-        )
-
-    def action_close_or_stop(self) -> None:
-        """Close."""
-        _ = self.dismiss(None)
-
-    def _say(self, text: str, style: str) -> None:
-        self._state.update(Content.styled(sanitize(text), style))
+        saved = f"{name} = {sanitize_line(row.value)}  ·  kept in the user's config.toml"
+        self.say(after_words(row) if is_overruled else saved, "$text")
 
 
 def after_words(row: SettingRow) -> str:
@@ -169,16 +102,16 @@ def help_text(row: SettingRow) -> str:
     return "  ·  ".join(parts)
 
 
-def setting_line(row: SettingRow, width: int) -> Content:
+def setting_line(row: SettingRow, width: int) -> Line:
     """Return a setting in aligned columns: name, value, source."""
     name_cells = MOST_NAME if width >= 2 * MOST_NAME + LEAST_NAME else LEAST_NAME
     source_cells = max(8, min(30, width // 4))
     room = max(8, width - name_cells - source_cells - 4)
     is_default = row.source == "default"
-    return Content.assemble(
-        (pad(fit(row.name, name_cells), name_cells), "$text"),
-        ("  " + pad(fit_middle(sanitize_line(row.value), room), room), "$text-muted" if is_default else "$text"),
-        ("  " + fit_middle(sanitize_line(row.source), source_cells), "$text-muted"),
+    return (
+        (pad(fit(row.name, name_cells), name_cells), ""),
+        ("  " + pad(fit_middle(sanitize_line(row.value), room), room), "muted" if is_default else ""),
+        ("  " + fit_middle(sanitize_line(row.source), source_cells), "muted"),
     )
 
 

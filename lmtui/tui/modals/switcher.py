@@ -9,27 +9,22 @@ from datetime import datetime
 from typing import ClassVar, Protocol
 
 from textual import on
-from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
-from textual.content import Content
-from textual.screen import ModalScreen
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from lmtui.core.errors import LmtuiError
 from lmtui.core.events import TurnReason
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import LocalZone, moment_text
-from lmtui.tui.commands import Scope, bindings, closing, of_scope
+from lmtui.tui.commands import Command, Scope, bindings, of_scope
 from lmtui.tui.lines.styled_text import Line, fit, pad, plain, restyle
-from lmtui.tui.lines.table import Table
+from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import AskText, Confirm, Picker
 from lmtui.tui.modals.results import Choice, GridWanted, Picked
 from lmtui.tui.open_sessions import OpenSessions
 from lmtui.tui.summary import in_order
 from lmtui.tui.timing import call_after
-from lmtui.tui.widgets.bars import HEIGHTS, Verbs
 from lmtui.tui.wording import age_text, tokens_text
 
 STATES = {
@@ -115,7 +110,6 @@ def session_row(summary: SessionSummary, now: datetime, width: int, *, is_marked
 
 
 MOST_SESSIONS = 1000
-FRAME_ROWS = 11
 READ_S = 0.05
 LIVE_S = 0.25
 FORMS = (
@@ -147,14 +141,12 @@ class SessionActions(Protocol):
         """Mark one, or unmark it."""
 
 
-class Switcher(ModalScreen[Picked | GridWanted | None]):
+class Switcher(ListDialog[SessionSummary, Picked | GridWanted | None]):
     """Lists the sessions; reading and searching them happens in a thread, and the first are shown while it continues."""
 
-    CSS_PATH = "../dialogs.tcss"
-    VERTICAL_BREAKPOINTS = HEIGHTS
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.APP), *bindings(Scope.SWITCHER)]
-
-    SCOPE: ClassVar[Scope] = Scope.SWITCHER
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.SWITCHER)]
+    NAME, HEADING, SCOPE = "switcher", "SESSIONS", Scope.SWITCHER
+    FILTER = "search in everything that was said"
 
     def __init__(self, sessions: OpenSessions, actions: SessionActions, *, now: Callable[[], datetime]) -> None:
         super().__init__()
@@ -163,45 +155,47 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
         self._at = sessions.active.session.id if sessions.active is not None else ""
         self._ends: list[Callable[[], None]] = []
         self._is_due = False
-        self._words: list[str] = []
-        self._search = Input(placeholder="search in everything that was said", compact=True, id="switcher-search")
-        self._search.cursor_blink = False
-        self._search.display = False
-        self._title = Static("SESSIONS", classes="box-title", markup=False)
-        self._head = Static("", id="switcher-head", markup=False)
-        self._list = Table(self._row, lambda row: row.id)
-        self._list.cursor.is_always_shown = True  # what is typed into the search acts on it too
-        self._verbs = Verbs()
-
-    def compose(self) -> ComposeResult:
-        """Lay out title, search, list and verbs."""
-        with Vertical(classes="box wide", id="switcher-box"):
-            yield self._title
-            yield self._search
-            yield self._head
-            yield self._list
-            yield self._verbs
+        self._words: Sequence[str] = ()
 
     def on_mount(self) -> None:
         """Read the sessions, and follow those that are open."""
-        self._list.focus()
-        self._verbs.show([*of_scope(Scope.SWITCHER), closing()])
         self._ends = [view.session.subscribe(lambda _: self._happened()) for view in self._sessions.views.values()]
-        self._read("")
+        self.search()
 
     def on_unmount(self) -> None:
         """Follow them no more."""
         for end in self._ends:
             end()
 
-    def on_resize(self) -> None:
-        """Fit the columns to the width."""
-        self.call_after_refresh(self._draw)
+    def key(self, row: SessionSummary) -> str:
+        """Return the session's id."""
+        return row.id
+
+    def line(self, row: SessionSummary, width: int) -> Line:
+        """Return a session in columns, what was searched for marked in it."""
+        line = session_row(row, self._now(), width, is_marked=row.id in self._sessions.marks)
+        return marked_row(line, self._words) if row.match else line
+
+    def columns(self, width: int) -> Line:
+        """Return the names of the columns."""
+        return head_row(width, is_search=bool(self.box.typed))
+
+    def matching(self, rows: Sequence[SessionSummary], typed: str) -> Sequence[SessionSummary]:
+        """Return all of them: the archive has searched."""
+        del typed
+        return rows
+
+    def about(self, row: SessionSummary | None) -> tuple[str, Sequence[Command]]:
+        """Return what can be done."""
+        del row
+        return "", of_scope(Scope.SWITCHER)
 
     # -- reading --------------------------------------------------------------------------------------------------------
 
-    def _read(self, words: str) -> None:
-        self.run_worker(self._load(words), group="switcher", exclusive=True)
+    @on(Input.Changed)
+    def search(self) -> None:
+        """Search for what is typed."""
+        self.run_worker(self._load(self.box.typed), group="switcher", exclusive=True)
 
     async def _load(self, words: str) -> None:
         host = self._sessions.host
@@ -219,10 +213,6 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
         except LmtuiError as error:
             self.notify(sanitize_line(error.full_text()), severity="error", markup=False)
 
-    def _row(self, summary: SessionSummary, width: int) -> Line:
-        row = session_row(summary, self._now(), width, is_marked=summary.id in self._sessions.marks)
-        return marked_row(row, self._words) if summary.match else row
-
     def _happened(self) -> None:
         if not self._is_due:
             self._is_due = True
@@ -230,32 +220,20 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
 
     def _draw(self, *, is_done: bool = True) -> None:
         self._is_due = False
-        sessions, words = self._sessions, self._search.value.strip()
+        sessions = self._sessions
         rows = in_order(self._found.values(), sessions.views, sessions.parked, self._now())
-        self._list.empty_text = ("nothing found" if words else "no session yet") if is_done else "reading …"
-        self._words = words.casefold().split()
-        self._list.show(rows, self._at or None)
+        self.table.empty_text = ("nothing found" if self.box.typed else "no session yet") if is_done else "reading …"
+        self._words = self.box.typed.casefold().split()
+        self.show(rows, self._at or None)
         self._at = self._at if not is_done else ""
-        self._list.styles.height = max(1, min(self.size.height - FRAME_ROWS - self._verbs.size.height + 2, len(rows)))
-        self._head.update(Content.styled(plain(head_row(self._list.content_width, is_search=bool(words))), "$text-muted"))
-        count = f"{len(rows):,}{'' if is_done else ' …'}"
-        self._title.update(Content.assemble("SESSIONS", (f"  {count}", "$text-muted")))
-
-    @on(Input.Submitted, "#switcher-search")
-    def _searched(self) -> None:
-        self._list.focus()
-
-    @on(Input.Changed, "#switcher-search")
-    def _type(self, event: Input.Changed) -> None:
-        self._read(event.value.strip())
+        self.box.count(f"{len(rows):,}{'' if is_done else ' …'}")
 
     # -- what can be done -----------------------------------------------------------------------------------------------
 
-    @on(Table.Chosen)
-    def action_sessions_open(self) -> None:
+    def act(self) -> None:
         """Open the marked session."""
-        if self._list.current is not None:
-            _ = self.dismiss(Picked(self._list.current.id))
+        if self.current is not None:
+            _ = self.dismiss(Picked(self.current.id))
 
     def action_sessions_new(self) -> None:
         """Ask for a new session."""
@@ -265,22 +243,9 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
         """Ask for all open sessions side by side."""
         _ = self.dismiss(GridWanted())
 
-    def action_sessions_search(self) -> None:
-        """Show the search."""
-        self._search.display = True
-        self._search.focus()
-
-    def action_sessions_move(self, rows: int) -> None:
-        """Move the cursor; far is to the first or the last row."""
-        self._list.cursor.move(rows)
-
-    def action_sessions_page(self, pages: int) -> None:
-        """Move the cursor by pages."""
-        self._list.cursor.page(pages)
-
     def action_change_session(self, name: str) -> None:
         """Do something to the session under the cursor."""
-        current = self._list.current
+        current = self.current
         if current is None:
             return
         if name == "mark":
@@ -311,21 +276,13 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
             await self._actions.export(current.id, form)
 
     async def _try(self, change: Awaitable[None]) -> None:
-        """Do it and list the sessions again; one that another lmtui holds is told, not fatal."""
+        """Do it and list the sessions again; one that is open in another lmtui is reported."""
         try:
             await change
         except LmtuiError as error:
             self.app.notify(sanitize_line(error.full_text()), severity="error", markup=False)
         if self.is_running:
-            self._read(self._search.value.strip())
-
-    def action_close_or_stop(self) -> None:
-        """Leave the search, or close."""
-        if self._search.display:
-            self._search.value, self._search.display = "", False
-            self._list.focus()
-        else:
-            _ = self.dismiss(None)
+            self.search()
 
 
 def take_some(rows: Iterator[SessionSummary]) -> tuple[list[SessionSummary], bool]:

@@ -8,12 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
-from textual.widgets import Static
 
 from lmtui.core.errors import LmtuiError
 from lmtui.core.look_alikes import warning
@@ -26,10 +22,9 @@ from lmtui.tui.lines.page_view import PageView, whole_text
 from lmtui.tui.lines.styled_text import Line, fit, pad
 from lmtui.tui.modals.approval_words import titled
 from lmtui.tui.modals.consent import ConsentDialog, Question
-from lmtui.tui.modals.picker import Confirm, Picker
+from lmtui.tui.modals.picker import Confirm, Picker, Reading
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.screens.viewer import Viewer
-from lmtui.tui.widgets.bars import Verbs
 from lmtui.tui.wording import folder_text
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
@@ -55,47 +50,21 @@ def item_lines(items: Sequence[TrustItem], width: int) -> list[Line]:
     return found
 
 
-FRAME_ROWS = 11
 TRUSTED_NOTE = "A change to any of these asks again. `lmtui config trust --list` names your other folders."
 
 
-class Trusted(ModalScreen[bool]):
+class Trusted(Reading[bool], inherit_bindings=False):
     """Lists what is trusted.  The result tells whether it was taken back."""
 
-    CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.TRUSTED), *bindings(Scope.APP), *bindings(Scope.MOVING)]
-
     SCOPE: ClassVar[Scope] = Scope.TRUSTED
 
     def __init__(self, host: SessionHost) -> None:
-        super().__init__()
         self._host = host
         self._items = tuple(host.trust.trusted())
-        self._page = PageView(lambda width: item_lines(self._items, width))
-        self._note = Static(TRUSTED_NOTE, classes="consent-notes", markup=False)
-        self._verbs = Verbs()
-
-    def compose(self) -> ComposeResult:
-        """Lay out the list between its title and what can be done."""
-        folder = sanitize_line(folder_text(self._host.workspace, Path.home()))
-        with Vertical(classes="box reading"):
-            yield Static(f"TRUSTED IN {folder}", classes="box-title", markup=False)
-            yield self._page
-            yield self._note
-            yield self._verbs
-
-    def on_mount(self) -> None:
-        """Let the keys scroll."""
-        self._page.focus()
-        self._verbs.show([*of_scope(Scope.TRUSTED), closing()])
-        self.watch(self._page, "virtual_size", self._fit, init=False)
-
-    def on_resize(self) -> None:
-        """Give the text its rows."""
-        self.call_after_refresh(self._fit)
-
-    def _fit(self) -> None:
-        self._page.styles.height = max(1, min(self.size.height - FRAME_ROWS, self._page.source.total()))
+        folder = sanitize_line(folder_text(host.workspace, Path.home()))
+        verbs = [*of_scope(Scope.TRUSTED), closing()]
+        super().__init__(f"TRUSTED IN {folder}", lambda width: item_lines(self._items, width), TRUSTED_NOTE, verbs)
 
     def action_trusted_revoke(self) -> None:
         """Ask, then take all of it back."""
@@ -108,13 +77,9 @@ class Trusted(ModalScreen[bool]):
         try:
             self._host.trust.revoke()
         except LmtuiError as error:
-            self._note.update(Content.styled(sanitize_line(error.full_text()), "$error"))
+            self.note.update(Content.styled(sanitize_line(error.full_text()), "$error"))
             return
         _ = self.dismiss(result=True)
-
-    def action_close_or_stop(self) -> None:
-        """Close."""
-        _ = self.dismiss(result=False)
 
 
 LOOK_S = 0.5

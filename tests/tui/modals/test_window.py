@@ -64,8 +64,8 @@ async def test_a_group_folds_and_unfolds_under_the_cursor() -> None:
         await driver.until(lambda: "tool_3" not in driver.text())
         screen = driver.app.screen
         assert isinstance(screen, WindowScreen)
-        assert screen.rows_list.current is not None
-        assert (screen.rows_list.current.group, screen.rows_list.current.key) == ("tools", "")
+        assert screen.current is not None
+        assert (screen.current.group, screen.current.key) == ("tools", "")
 
 
 @pytest.mark.parametrize("size", SIZES)
