@@ -105,7 +105,7 @@ OnStep = Callable[[ExamState], None]
 _SOURCES = {BY_HAND: "set manually"}
 
 
-def profile_facts(profile: ModelProfile) -> list[str]:
+def profile_details(profile: ModelProfile) -> list[str]:
     """Return what is known, the weightiest first; nothing of what is not."""
     source = _SOURCES.get(profile.source, profile.source)
     facts = [f"calls: {profile.call_form} ({source})"] if profile.call_form else []
@@ -120,7 +120,7 @@ def exam_words(state: ExamState) -> str:
     failed = next((row for row in state.rows if row.grade is Grade.FAILED), None)
     if failed is not None:
         return f"exam: {two_sentences(failed.text, failed.hint)}"
-    return f"exam: {', '.join(profile_facts(state.profile)) or 'nothing was found'} ({state.elapsed_s:.0f} s)"
+    return f"exam: {', '.join(profile_details(state.profile)) or 'nothing was found'} ({state.elapsed_s:.0f} s)"
 
 
 def speed_words(profile: ModelProfile) -> str:
@@ -288,7 +288,7 @@ def state_text(model: ServedModel) -> str:
     return "" if model.is_loaded is None else "loaded" if model.is_loaded else "not loaded"
 
 
-def short_facts(model: ServedModel) -> str:
+def short_details(model: ServedModel) -> str:
     """Return the facts that matter most, where there is little room: `loaded 8k tools`."""
     most, served = model.max_window_tokens, model.window_tokens
     window = _thousands(served) if served else f"≤{_thousands(most)}" if most else "window?"
@@ -317,7 +317,7 @@ def abilities(model: ServedModel) -> list[str]:
     return found + (["thinks"] if model.thinks else [])
 
 
-def model_facts(model: ServedModel) -> list[str]:
+def model_details(model: ServedModel) -> list[str]:
     """Return everything that is known of a model, the weightiest first."""
     facts = [state_text(model), window_words(model), *abilities(model), model.quantisation, size_text(model.size_bytes)]
     if model.slots:

@@ -13,7 +13,7 @@ from lmtui.core.events import Event, MessageAdded, ModelChanged
 from lmtui.core.messages import Priority, Role, ToolCallFormat, ToolSet, ToolSpec
 from lmtui.core.model_events import CallFormChanged, VisionChanged
 from lmtui.core.permissions.decide import Effect, Rule
-from lmtui.core.permissions.rules import FileEffect, facts_of
+from lmtui.core.permissions.rules import FileEffect, traits_of
 from lmtui.core.ports import Checkpoints, FeatureServices, Images, Limits, Provider, Sandbox, Toolbox
 from lmtui.core.roles import ModelRole, Roles
 from lmtui.core.subagents import Children, Report
@@ -220,7 +220,7 @@ class Agent:
 
 def _forbids(rule: Rule, tool: str) -> bool:
     """Tell whether a rule is about a tool, or about another one that does the same."""
-    deed = facts_of(tool).deed
+    effect = traits_of(tool).file_effect
     return rule.names(tool) or (
-        deed in (FileEffect.SHOWS, FileEffect.CHANGES, FileEffect.RUNS) and facts_of(rule.tool).deed is deed
+        effect in (FileEffect.SHOWS, FileEffect.CHANGES, FileEffect.RUNS) and traits_of(rule.tool).file_effect is effect
     )

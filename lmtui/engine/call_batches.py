@@ -13,7 +13,7 @@ from lmtui.core.errors import SandboxError, ToolError
 from lmtui.core.hooks import HookEvent
 from lmtui.core.messages import ToolCall
 from lmtui.core.permissions.decide import Access, Verdict
-from lmtui.core.permissions.rules import FileEffect, facts_of
+from lmtui.core.permissions.rules import FileEffect, traits_of
 from lmtui.core.ports import PreparedCall, ToolResult
 from lmtui.engine.agent import Agent
 from lmtui.engine.entries import check_copied
@@ -136,10 +136,10 @@ async def _as_reading(agent: Agent, call: ToolCall) -> PendingCall | None:
 
 def _may_only_read(prepared: PreparedCall) -> bool:
     """Tell whether a call may only read (files, a page, a command).  Tools of MCP servers are unknown."""
-    facts = facts_of(prepared.tool)
+    traits = traits_of(prepared.tool)
     match prepared.access:
         case Access.READ:
-            return facts.deed in (FileEffect.SHOWS, FileEffect.LISTS) and not facts.is_for_work
+            return traits.file_effect in (FileEffect.SHOWS, FileEffect.LISTS) and not traits.is_for_work
         case Access.WEB:
             return prepared.tool == "fetch"
         case Access.EXECUTE:

@@ -19,7 +19,7 @@ from typing import overload
 from lmtui.core.errors import ToolError
 from lmtui.core.events import Envelope, Event, MessageAdded, ToolCallFinished, ToolCallStarted
 from lmtui.core.messages import Message, Role, ToolCall
-from lmtui.core.permissions.rules import facts_of
+from lmtui.core.permissions.rules import traits_of
 
 LONG_CHARS = 2_000
 _MOST_LOOSE_CHARS = 4_000_000
@@ -248,7 +248,7 @@ class Entries(Sequence[Entry]):
             self._tasks.append(place)
         if entry.part:
             self._places[entry.part] = place
-        if facts_of(entry.tool).meets_file and entry.is_ok:
+        if traits_of(entry.tool).meets_file and entry.is_ok:
             self._met.setdefault(entry.subject.partition(" from ")[0], place)
         if entry.message.images:
             self.last_picture = place

@@ -22,7 +22,7 @@ from lmtui.core.events import (
 )
 from lmtui.core.messages import Role
 from lmtui.core.model_events import Compacted, Reminder
-from lmtui.core.permissions.rules import facts_of
+from lmtui.core.permissions.rules import traits_of
 from lmtui.core.plan import REFUSED, WELL, CommandRun, Plan, PlanStep, StepWork, Todo, current_step, is_run_of, programs_of
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.engine.repair import CUT_OFF, UNFINISHED
@@ -113,7 +113,7 @@ class StepTracker:
             runs = (*work.runs, CommandRun(command, outcome))[-_MOST_RUNS:]
             is_doubted = work.is_doubted and not is_run_of(self.programs, command)
             work = replace(work, runs=runs, is_doubted=is_doubted)
-        if facts_of(event.tool).looks and (event.ok or command is not None):
+        if traits_of(event.tool).looks and (event.ok or command is not None):
             work = replace(work, has_looked=True)
         if event.tool == _CLAIM and not event.ok:
             work = replace(work, is_doubted=True)
@@ -187,7 +187,7 @@ class OpenWorkTracker:
                 return self._take_changes(changes)
             case CheckpointCreated(call_id=call_id):
                 return replace(self, kept=self.kept | {call_id})
-            case ToolCallFinished(tool=tool, call_id=call_id) if facts_of(tool).may_change_unseen and call_id not in self.kept:
+            case ToolCallFinished(tool=tool, call_id=call_id) if traits_of(tool).may_change_unseen and call_id not in self.kept:
                 return replace(self, claimed={})  # what it did to files is not known
             case FilesRestored():
                 return replace(self, claimed={}, written={})

@@ -139,7 +139,7 @@ class Spending:
         self._longest_ms = 0
         self._waited_s = 0.0
         self.budget = SessionBudget()
-        self.deeds = WorkReport()
+        self.work = WorkReport()
 
     @property
     def spent(self) -> SessionBudget:
@@ -152,7 +152,7 @@ class Spending:
 
     def apply(self, event: Event) -> None:
         """Take up what an event costs, and what it did."""
-        self.deeds.apply(event)
+        self.work.apply(event)
         match event:
             case BudgetSet(budget=budget):
                 self.budget, self._spent, self._is_told, self.is_reported = budget, SessionBudget(), False, False

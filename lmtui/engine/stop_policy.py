@@ -130,7 +130,7 @@ def write_report(agent: Agent, reason: TurnReason) -> None:
     ending = _ENDINGS.get(reason) or (_ENDINGS_USED_UP.get(reason) if spending.over() else None)
     if agent.state.depth or not spending.budget or spending.is_reported or ending is None:
         return
-    text = spending.deeds.report(agent.state.plan, spending.budget, spending.spent, ending)
+    text = spending.work.report(agent.state.plan, spending.budget, spending.spent, ending)
     agent.emit(ReportWritten(agent=agent.id, text=text, turn_id=agent.turn.id))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from lmtui.core.messages import Role
-from lmtui.core.permissions.rules import FileEffect, facts_of, tools_that
+from lmtui.core.permissions.rules import FileEffect, tools_that, traits_of
 from lmtui.core.plan import Plan, TodoStatus
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.task_state import done_words, task_lines
@@ -110,7 +110,7 @@ class TranscriptSummary:
             self._mend(entry)
         else:
             self._fail(entry)
-        if not facts_of(entry.tool).meets_file:
+        if not traits_of(entry.tool).meets_file:
             if entry.subject:
                 _put(self.commands, _outcome(entry))
         elif entry.is_ok and not entry.files:

@@ -20,7 +20,7 @@ from lmtui.core.agent_events import PlanProposed
 from lmtui.core.errors import LmtuiError, ToolError, UsageError
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Envelope, Outcome, SandboxSelected
 from lmtui.core.look_alikes import approval_warning, warning
-from lmtui.core.permissions.rules import FileEffect, GrantScope, facts_of
+from lmtui.core.permissions.rules import FileEffect, GrantScope, traits_of
 from lmtui.core.plan_mode import grant_lines, proposal_lines
 from lmtui.core.proposals import Proposal, from_text, to_text
 from lmtui.core.sanitize import escape_invisible, escape_invisible_line, pluralize, sanitize_line
@@ -240,7 +240,7 @@ class RuleChoice:
 
 def approval_lines(request: ApprovalRequested) -> Iterator[str]:
     """Return everything that is to be known before an answer, the text that would run or change unabridged."""
-    yield f"approval needed: {_deed(request)}"
+    yield f"approval needed: {_action_text(request)}"
     text = request.diff if "\n@@" in request.diff else "\n".join(part for part in (request.text, request.diff) if part)
     yield from (f"{INDENT}{line}" for line in escape_invisible(text).split("\n"))
     if found := approval_warning(request):
@@ -309,7 +309,7 @@ def grant_choices(request: ApprovalRequested) -> list[RuleChoice]:
     return [RuleChoice(rule, scope) for scope in PLACES for rule in dict.fromkeys(rules)]
 
 
-def _deed(request: ApprovalRequested) -> str:
+def _action_text(request: ApprovalRequested) -> str:
     who = sanitize_line(request.agent)
     who = "lmtui" if who == "root" else who
     if request.tool == NETWORK:
@@ -318,9 +318,9 @@ def _deed(request: ApprovalRequested) -> str:
         return "a command needs this folder of tools, read-only"
     if request.tool == SHELL:
         return f"{who} asks to run a command"
-    verb = "read" if facts_of(request.tool).deed is FileEffect.SHOWS else "change"
-    deed = f"{verb} {escape_invisible_line(request.path)}" if request.path else f"use {sanitize_line(request.tool)}"
-    return f"{who} asks to {deed}"
+    verb = "read" if traits_of(request.tool).file_effect is FileEffect.SHOWS else "change"
+    action = f"{verb} {escape_invisible_line(request.path)}" if request.path else f"use {sanitize_line(request.tool)}"
+    return f"{who} asks to {action}"
 
 
 EXIT_INTERRUPTED = 130

@@ -1,6 +1,6 @@
 """From sessions to panels: merges what streams, calls `apply(envelope)` on the panels of the session on screen.
 
-Sessions in the background cost a reduction to facts and nothing more.  No widgets are known here, only the `Panel` protocol.
+Sessions in the background cost one reducer and nothing more.  No widgets are known here, only the `Panel` protocol.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Replay:
     """The events that the panels have not taken yet, those that happen meanwhile at their end."""
 
     def __init__(self, history: Sequence[Envelope]) -> None:
-        self.facts = SessionState()
+        self.state = SessionState()
         self._past = history  # not copied: some of it may be held packed until it is looked at
         self._later: list[Envelope] = []
         self._at = 0
@@ -77,12 +77,12 @@ class Replay:
         """Return the events that show the end of the conversation."""
         return self._between(self._start, len(self._past) + len(self._later))
 
-    def first_facts(self) -> SessionState:
-        """Return the facts as far as the beginning and the end of the history tell them."""
-        facts = SessionState()
+    def first_state(self) -> SessionState:
+        """Return the state as far as the beginning and the end of the history tell them."""
+        state = SessionState()
         for envelope in (*self._past[: min(_HEAD_EVENTS, self._start)], *self.tail()):
-            facts.apply(envelope)
-        return facts
+            state.apply(envelope)
+        return state
 
     def begin(self, panels: Sequence[SimplePanel]) -> tuple[LoadingPanel, ...]:
         """Let the panels expect a lot, and return those that show the end of it now."""
@@ -108,7 +108,7 @@ class Replay:
         takers = [panel.apply_behind if isinstance(panel, LoadingPanel) else panel.apply for panel in panels]
         while not self.is_done and perf_counter() < end:
             for envelope in self._between(self._at, self._at + _EVENTS_A_LOOK):
-                self.facts.apply(envelope)
+                self.state.apply(envelope)
                 for take in takers:
                     take(envelope)
             self._at += _EVENTS_A_LOOK
@@ -182,7 +182,7 @@ def _joined(last: Event, event: Event) -> Event | None:
 
 
 class SessionView:
-    """One open session: its facts, its own panels, and what those have not drawn yet."""
+    """One open session: its state, its own panels, and what those have not drawn yet."""
 
     def __init__(self, session: Session, on_event: Callable[[], None], on_question: Callable[[], None] = lambda: None) -> None:
         self.session = session
@@ -194,12 +194,12 @@ class SessionView:
         self._is_begun = False
         if self._replay is None:
             self._pending = list(history)
-            self.facts = SessionState()
+            self.state = SessionState()
             for envelope in history:
-                self.facts.apply(envelope)
+                self.state.apply(envelope)
         else:
             self._pending = self._replay.tail()
-            self.facts = self._replay.first_facts()
+            self.state = self._replay.first_state()
         self._unsubscribe = session.subscribe(self._receive)
 
     @property
@@ -235,17 +235,17 @@ class SessionView:
         self._replay = None
         self._pending = []  # what happened meanwhile is in the replay too
         replay.finish(self.panels)
-        self.facts = replay.facts
+        self.state = replay.state
         return True
 
     def _receive(self, envelope: Envelope) -> None:
-        before = self.facts.questions
-        self.facts.apply(envelope)
+        before = self.state.questions
+        self.state.apply(envelope)
         if self._replay is not None:
             self._replay.append(envelope)
         merge_into(self._pending, envelope)
         self._on_event()
-        if self.facts.questions != before:
+        if self.state.questions != before:
             self._on_question()
 
 
@@ -253,7 +253,7 @@ class Router:
     """All open sessions, which of them is on screen, and when its panels draw: at once, then at most 30 times a second.
 
     `shared` are panels that show whichever session is on screen; `on_show` gives a session its own panels and brings the
-    shared ones in line with its facts.  `on_question` is called when an event asks the user something, or answers it.
+    shared ones in line with its state.  `on_question` is called when an event asks the user something, or answers it.
     """
 
     def __init__(
@@ -316,7 +316,7 @@ class Router:
 
     def waiting(self) -> list[SessionView]:
         """Return the sessions that wait for an answer, oldest first."""
-        return [view for view in self.views.values() if view.facts.approvals or (view.facts.waits and view is not self.active)]
+        return [view for view in self.views.values() if view.state.approvals or (view.state.waits and view is not self.active)]
 
     def _go_on_loading(self) -> None:
         if not self._is_loading and self.active is not None and self.active.is_loading:

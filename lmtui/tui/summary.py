@@ -1,4 +1,4 @@
-"""What the bars say of a session: pure functions from facts to words and parts."""
+"""What the bars say of a session: pure functions from state to words and parts."""
 
 from __future__ import annotations
 
@@ -20,41 +20,41 @@ from lmtui.tui.wording import duration_text, folder_text, shorten_middle, tokens
 
 def live_summary(view: SessionView, known: SessionSummary | None, now: datetime) -> SessionSummary:
     """Return the row of an open session; `known` is what its log said when it was read last."""
-    facts = view.facts
+    state = view.state
     history = view.session.history()
-    usage = facts.usage.usage if facts.usage is not None else None
+    usage = state.usage.usage if state.usage is not None else None
     return SessionSummary(
         id=view.session.id,
-        title=facts.title,
-        state=live_state(facts),
-        model=facts.model.name,
+        title=state.title,
+        state=live_state(state),
+        model=state.model.name,
         created=history[0].time if history else now,
-        updated=now if facts.turn.is_running else (history[-1].time if history else now),
-        changed_files=len(facts.changes),
-        last_line=waits_for(facts) or facts.last_line,
+        updated=now if state.turn.is_running else (history[-1].time if history else now),
+        changed_files=len(state.changes),
+        last_line=waits_for(state) or state.last_line,
         is_open=True,
         tokens=usage.prompt_tokens + usage.completion_tokens if usage is not None else 0,
         match=known.match if known is not None else "",
-        wakes=facts.turn.wakes,
+        wakes=state.turn.wakes,
     )
 
 
-def live_state(facts: SessionState) -> str:
+def live_state(state: SessionState) -> str:
     """Return the state as a list names it."""
-    if facts.waits:
+    if state.waits:
         return "waits"
-    if facts.turn.is_running:
+    if state.turn.is_running:
         return "writing"
-    if facts.turn.wakes is not None:
+    if state.turn.wakes is not None:
         return TurnReason.WAITING.value
-    return facts.turn.reason.value if facts.turn.reason is not None else "new"
+    return state.turn.reason.value if state.turn.reason is not None else "new"
 
 
-def waits_for(facts: SessionState) -> str:
+def waits_for(state: SessionState) -> str:
     """Return what a session waits for an answer to, empty for nothing."""
-    if not facts.approvals:
-        return f"plan: {sanitize_line(facts.proposal.proposal.title)}" if facts.proposal is not None and facts.waits else ""
-    request = next(iter(facts.approvals.values()))
+    if not state.approvals:
+        return f"plan: {sanitize_line(state.proposal.proposal.title)}" if state.proposal is not None and state.waits else ""
+    request = next(iter(state.approvals.values()))
     return sanitize_line(f"{request.tool} {request.text.partition(chr(10))[0]}")
 
 
@@ -86,18 +86,18 @@ _ENDINGS = {
 }
 
 
-def activity_text(facts: SessionState, now: datetime) -> str:
+def activity_text(state: SessionState, now: datetime) -> str:
     """Return what continues in a session, such as `shell: pytest -q · 4 s`."""
-    if facts.approvals:
-        return f"waiting for you: {len(facts.approvals)}"
-    if facts.waits:
+    if state.approvals:
+        return f"waiting for you: {len(state.approvals)}"
+    if state.waits:
         return f"a plan waits for you: {first_key(command('plan.ask'))}"
-    if not facts.turn.is_running:
-        if facts.turn.wakes is not None:
-            return f"⏲ wakes {moment_text(facts.turn.wakes, now, LocalZone())}"
-        ending = _ENDINGS.get(facts.turn.reason) if facts.turn.reason else None
+    if not state.turn.is_running:
+        if state.turn.wakes is not None:
+            return f"⏲ wakes {moment_text(state.turn.wakes, now, LocalZone())}"
+        ending = _ENDINGS.get(state.turn.reason) if state.turn.reason else None
         return f"idle · {ending}" if ending else "idle"
-    activity = facts.turn.activity
+    activity = state.turn.activity
     parts = [_doing_text(activity)]
     elapsed_s = max(0.0, (now - activity.since).total_seconds()) if activity.since else 0.0
     if activity.doing is ActivityKind.WRITING:
@@ -135,32 +135,32 @@ def _reading_text(activity: Activity) -> str:
     return f"reading {tokens_text(activity.tokens)} tokens{about}" if activity.tokens else "reading prompt"
 
 
-def usage_text(facts: SessionState) -> str:
+def usage_text(state: SessionState) -> str:
     """Return the tokens used of the window, such as `3.1k of 8k`; empty before the first request."""
-    if facts.usage is None:
+    if state.usage is None:
         return ""
-    used = facts.usage.usage.prompt_tokens + facts.usage.usage.completion_tokens
-    sign = "≈" if facts.usage.is_estimate else ""
+    used = state.usage.usage.prompt_tokens + state.usage.usage.completion_tokens
+    sign = "≈" if state.usage.is_estimate else ""
     return (
-        f"{sign}{tokens_text(used)} of {window_text(facts.model.window_tokens)}"
-        if facts.model.window_tokens
+        f"{sign}{tokens_text(used)} of {window_text(state.model.window_tokens)}"
+        if state.model.window_tokens
         else sign + tokens_text(used)
     )
 
 
-def reused_text(facts: SessionState) -> str:
+def reused_text(state: SessionState) -> str:
     """Return which part of the last prompt the server had kept, such as `reused 96 %`."""
-    if facts.usage is None or not facts.usage.usage.prompt_tokens or not facts.usage.usage.cached_tokens:
+    if state.usage is None or not state.usage.usage.prompt_tokens or not state.usage.usage.cached_tokens:
         return ""
-    return f"reused {100 * facts.usage.usage.cached_tokens // facts.usage.usage.prompt_tokens} %"
+    return f"reused {100 * state.usage.usage.cached_tokens // state.usage.usage.prompt_tokens} %"
 
 
-def sandbox_text(facts: SessionState) -> str:
+def sandbox_text(state: SessionState) -> str:
     """Return the sandbox in a few words: `docker, no network`."""
-    if facts.sandbox is None:
+    if state.sandbox is None:
         return "not started"
-    backend = sanitize_line(facts.sandbox.backend)
-    return f"{_BACKEND_WORDS.get(backend, backend)}, {network_text(facts.sandbox.network)}"
+    backend = sanitize_line(state.sandbox.backend)
+    return f"{_BACKEND_WORDS.get(backend, backend)}, {network_text(state.sandbox.network)}"
 
 
 def network_text(network: str) -> str:
@@ -173,45 +173,45 @@ _BACKEND_WORDS = {"process": "no sandbox", "files": "no shell", "landlock": "lan
 _SANDBOX_STYLES = {"process": "bold $error", "files": "bold $warning", "landlock": "$warning"}
 
 
-def header_parts(facts: SessionState | None, folder: Path, first_mode: str, pane: str) -> tuple[list[Part], list[Part]]:
+def header_parts(state: SessionState | None, folder: Path, first_mode: str, pane: str) -> tuple[list[Part], list[Part]]:
     """Return the header: folder, model, window, sandbox, mode; short and with the panes' names where `pane` names one."""
-    facts = facts or SessionState()
-    mode = facts.mode or first_mode
+    state = state or SessionState()
+    mode = state.mode or first_mode
     mode_style = {"auto": "$warning", "plan": "$accent"}.get(mode, "$text-muted")
     if pane:
-        name = facts.title or sanitize_line(folder.name)
-        left = [Part(shorten_middle(name, MAX_TITLE_CHARS), "bold", 0), Part(facts.model.name, "$text-muted", 4)]
-        left += [Part(_short_sandbox(facts), sandbox_style(facts), 1), Part(mode, mode_style, 2)]
+        name = state.title or sanitize_line(folder.name)
+        left = [Part(shorten_middle(name, MAX_TITLE_CHARS), "bold", 0), Part(state.model.name, "$text-muted", 4)]
+        left += [Part(_short_sandbox(state), sandbox_style(state), 1), Part(mode, mode_style, 2)]
         tabs = " ".join(f"[{each}]" if each == pane else each for each in PANES)
         return left, [Part(tabs, "$text-muted", 3)]
     left = [Part("lmtui", "bold $accent", 3), Part(sanitize_line(folder_text(folder, Path.home())), "", 0)]
-    window = f"{window_text(facts.model.window_tokens)} window" if facts.model.window_tokens else ""
-    right = [Part(_model_text(facts), "", 1), Part(window, "$text-muted", 4)]
-    right += [Part(f"sandbox: {sandbox_text(facts)}", sandbox_style(facts), 0), Part(f"mode: {mode}", mode_style, 2)]
+    window = f"{window_text(state.model.window_tokens)} window" if state.model.window_tokens else ""
+    right = [Part(_model_text(state), "", 1), Part(window, "$text-muted", 4)]
+    right += [Part(f"sandbox: {sandbox_text(state)}", sandbox_style(state), 0), Part(f"mode: {mode}", mode_style, 2)]
     return left, right
 
 
-def _short_sandbox(facts: SessionState) -> str:
-    if facts.sandbox is None:
+def _short_sandbox(state: SessionState) -> str:
+    if state.sandbox is None:
         return "no sandbox yet"
-    backend = sanitize_line(facts.sandbox.backend)
+    backend = sanitize_line(state.sandbox.backend)
     words = _BACKEND_WORDS.get(backend, backend)
-    return words if facts.sandbox.network == "none" else f"{words}, {network_text(facts.sandbox.network).partition(':')[0]}"
+    return words if state.sandbox.network == "none" else f"{words}, {network_text(state.sandbox.network).partition(':')[0]}"
 
 
-def _model_text(facts: SessionState) -> str:
-    return facts.model.name or ("server's default" if facts.model.url else "no model yet")
+def _model_text(state: SessionState) -> str:
+    return state.model.name or ("server's default" if state.model.url else "no model yet")
 
 
-def sandbox_style(facts: SessionState) -> str:
+def sandbox_style(state: SessionState) -> str:
     """Return the colour of the sandbox: red without one or with the network on, amber for a weaker one, quiet else."""
-    if facts.sandbox is None:
+    if state.sandbox is None:
         return "$text-muted"
-    if facts.sandbox.network == "on":
+    if state.sandbox.network == "on":
         return "bold $error"
-    if facts.sandbox.backend in _SANDBOX_STYLES:
-        return _SANDBOX_STYLES[facts.sandbox.backend]
-    return "$warning" if facts.sandbox.is_weaker else "$text-muted"
+    if state.sandbox.backend in _SANDBOX_STYLES:
+        return _SANDBOX_STYLES[state.sandbox.backend]
+    return "$warning" if state.sandbox.is_weaker else "$text-muted"
 
 
 def status_parts(
@@ -221,29 +221,29 @@ def status_parts(
     left: list[Part] = []
     if len(views) > 1:
         left.append(Part(f"{len(views)} sessions", "$text-muted", 6))
-        left += [_mark(view.facts, is_active=view is active) for view in views]
+        left += [_mark(view.state, is_active=view is active) for view in views]
     if active is None:
         left.append(Part(note, "$text-muted", 0))
     else:
-        left.append(Part(activity_text(active.facts, now), _activity_style(active.facts), 0))
-        left += [Part(usage_text(active.facts), "$text-muted", 2), Part(reused_text(active.facts), "$text-muted", 5)]
+        left.append(Part(activity_text(active.state, now), _activity_style(active.state), 0))
+        left += [Part(usage_text(active.state), "$text-muted", 2), Part(reused_text(active.state), "$text-muted", 5)]
     return left, [_key_part("app.palette", 3), _key_part("app.help", 4)]
 
 
-def _mark(facts: SessionState, *, is_active: bool) -> Part:
-    title = shorten_middle(facts.title or "new", MAX_TITLE_CHARS)
-    if facts.waits:
+def _mark(state: SessionState, *, is_active: bool) -> Part:
+    title = shorten_middle(state.title or "new", MAX_TITLE_CHARS)
+    if state.waits:
         return Part(f"◐ {title} (waits)", "$warning", 1)
-    sign = "●" if facts.turn.is_running else "○"
+    sign = "●" if state.turn.is_running else "○"
     return Part(f"{sign} {title}", "$accent" if is_active else "$text-muted", 5)
 
 
-def _activity_style(facts: SessionState) -> str:
-    if facts.waits:
+def _activity_style(state: SessionState) -> str:
+    if state.waits:
         return "bold $warning"
-    if not facts.turn.is_running:
+    if not state.turn.is_running:
         return "$text-muted"
-    return "$warning" if facts.turn.activity.doing is ActivityKind.RETRYING else "$accent"
+    return "$warning" if state.turn.activity.doing is ActivityKind.RETRYING else "$accent"
 
 
 def _key_part(command_id: str, rank: int) -> Part:
@@ -251,11 +251,11 @@ def _key_part(command_id: str, rank: int) -> Part:
     return Part(f"{first_key(each)} {each.hint}", "$text-muted", rank)
 
 
-def status_text(facts: SessionState, session_id: str) -> str:
+def status_text(state: SessionState, session_id: str) -> str:
     """Return everything that `/status` tells, on one line."""
-    sandbox = facts.sandbox.text if facts.sandbox and facts.sandbox.is_weaker else sandbox_text(facts)
-    parts = [facts.workspace, facts.model.name or "the server's own model", facts.model.url, f"sandbox {sandbox}"]
-    parts += [f"mode {facts.mode}", f"session {session_id}", usage_text(facts), facts.sandbox.reason if facts.sandbox else ""]
+    sandbox = state.sandbox.text if state.sandbox and state.sandbox.is_weaker else sandbox_text(state)
+    parts = [state.workspace, state.model.name or "the server's own model", state.model.url, f"sandbox {sandbox}"]
+    parts += [f"mode {state.mode}", f"session {session_id}", usage_text(state), state.sandbox.reason if state.sandbox else ""]
     return " · ".join(sanitize_line(part) for part in parts if part)
 
 

@@ -38,7 +38,7 @@ class _Seen:
 
 
 class TerminalNotifier:
-    """Watches the facts of all sessions.  `way` is the setting: auto, osc9, osc777, bell or off."""
+    """Watches the state of all sessions.  `way` is the setting: auto, osc9, osc777, bell or off."""
 
     def __init__(
         self, write: Callable[[str], None], way: str, environ: Mapping[str, str], clock: Callable[[], float] = time.monotonic
@@ -74,14 +74,14 @@ class TerminalNotifier:
     def look(self, views: Iterable[SessionView], active: SessionView | None) -> None:
         """Compare with what was seen last: tell what is new, and bring the title in line."""
         for view in views:
-            facts, before = view.facts, self._seen.get(view.session.id, _Seen())
-            now = _Seen(facts.turn.is_running, frozenset(facts.approvals))
+            state, before = view.state, self._seen.get(view.session.id, _Seen())
+            now = _Seen(state.turn.is_running, frozenset(state.approvals))
             if now != before:
                 self._seen[view.session.id] = now
-                text = _news(facts, before, now)
+                text = _news(state, before, now)
                 if text and self.is_away:
                     self._notify(text)
-        title = title_text(active.facts if active is not None else None, sum(view.facts.waits for view in views))
+        title = title_text(active.state if active is not None else None, sum(view.state.waits for view in views))
         if title != self._title:
             if not self._title:
                 self._write(KEEP_TITLE)
@@ -119,26 +119,26 @@ def chosen_way(way: str, environ: Mapping[str, str]) -> str:
     return "osc9" if knows_osc_9 else "bell"
 
 
-def title_text(facts: SessionState | None, waiting: int) -> str:
+def title_text(state: SessionState | None, waiting: int) -> str:
     """Return the window's title: what waits first, then what continues."""
-    if facts is None:
+    if state is None:
         return "lmtui"
-    state = f"{waiting} waiting" if waiting else "working" if facts.turn.is_running else ""
-    mode = "plan mode" if facts.work.planning.is_on else ""
-    name = _short(facts.title, TITLE_CHARS)
-    return " · ".join(part for part in (state, mode, name, "lmtui") if part)
+    activity = f"{waiting} waiting" if waiting else "working" if state.turn.is_running else ""
+    mode = "plan mode" if state.work.planning.is_on else ""
+    name = _short(state.title, TITLE_CHARS)
+    return " · ".join(part for part in (activity, mode, name, "lmtui") if part)
 
 
-def _news(facts: SessionState, before: _Seen, now: _Seen) -> str:
-    name = _short(facts.title, TITLE_CHARS) or "session"
+def _news(state: SessionState, before: _Seen, now: _Seen) -> str:
+    name = _short(state.title, TITLE_CHARS) or "session"
     asked = now.approvals - before.approvals
     if asked:
-        request = facts.approvals[min(asked)]
+        request = state.approvals[min(asked)]
         return _short(f"{name} waits for you: {request.tool} {request.text.partition(chr(10))[0]}", TEXT_CHARS)
-    if before.is_running and facts.waits and facts.proposal is not None:
-        return _short(f"{name} waits for you: plan {facts.proposal.proposal.title}", TEXT_CHARS)
-    if before.is_running and not now.is_running and facts.turn.reason in _ENDS:
-        return _short(f"{name}: {_ENDS[facts.turn.reason]}" + (f", {facts.turn.error}" if facts.turn.error else ""), TEXT_CHARS)
+    if before.is_running and state.waits and state.proposal is not None:
+        return _short(f"{name} waits for you: plan {state.proposal.proposal.title}", TEXT_CHARS)
+    if before.is_running and not now.is_running and state.turn.reason in _ENDS:
+        return _short(f"{name}: {_ENDS[state.turn.reason]}" + (f", {state.turn.error}" if state.turn.error else ""), TEXT_CHARS)
     return ""
 
 

@@ -61,7 +61,7 @@ class WorkbenchApi(Protocol):
         """Show a pane and give it the focus."""
 
     def draw(self) -> None:
-        """Draw all facts of the session on screen."""
+        """Draw all state of the session on screen."""
 
     def call_after_refresh(self, callback: Callable[[], None]) -> bool:
         """Call something once the screen was drawn."""

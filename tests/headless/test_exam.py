@@ -8,7 +8,7 @@ import pytest
 
 from lmtui.config import Config
 from lmtui.core.messages import ToolCallFormat
-from lmtui.core.servers import BY_HAND, ExamRow, ExamState, Grade, ModelProfile, exam_words, profile_facts
+from lmtui.core.servers import BY_HAND, ExamRow, ExamState, Grade, ModelProfile, exam_words, profile_details
 from lmtui.headless.listings import Progress, exam_json, exam_report, exam_table
 from lmtui.headless.parsers import models_parser
 from lmtui.models.demo_scripts import FaultKind, Scenario, ScriptedFault, ScriptedTurn
@@ -73,7 +73,7 @@ def test_each_step_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_what_is_known_of_a_model_is_said_in_words(profile: ModelProfile, facts: list[str]) -> None:
-    assert profile_facts(profile) == facts
+    assert profile_details(profile) == facts
 
 
 def test_an_exam_is_said_in_one_line() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from lmtui.app.reports import silent_address
 from lmtui.config import Config
-from lmtui.core.servers import LoadState, ServedModel, ServerFound, model_facts, short_facts, size_text, window_words
+from lmtui.core.servers import LoadState, ServedModel, ServerFound, model_details, short_details, size_text, window_words
 from lmtui.headless.listings import as_table, models_json
 
 QWEN = ServedModel(
@@ -79,10 +79,10 @@ def test_sizes_are_written_as_model_pages_do(size_bytes: int, text: str) -> None
 )
 def test_the_window_that_is_served_comes_before_what_could_be(model: ServedModel, words: str, short: str) -> None:
     assert window_words(model) == words
-    assert short_facts(model) == short
+    assert short_details(model) == short
 
 
 def test_everything_known_is_told_of_a_model() -> None:
-    assert model_facts(QWEN)[-1] == "1 request at a time"
-    assert "embeds only" in model_facts(ServedModel("m", is_embedder=True))
-    assert model_facts(ServedModel("m", load=LoadState.LOADING))[0] == "loading"
+    assert model_details(QWEN)[-1] == "1 request at a time"
+    assert "embeds only" in model_details(ServedModel("m", is_embedder=True))
+    assert model_details(ServedModel("m", load=LoadState.LOADING))[0] == "loading"

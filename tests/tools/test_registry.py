@@ -8,7 +8,7 @@ import pytest
 from lmtui.core.errors import ToolError
 from lmtui.core.messages import ToolSet
 from lmtui.core.permissions.decide import Access, Effect, Mode, Rule, Verdict, decide
-from lmtui.core.permissions.rules import TOOL_FACTS, FileEffect, facts_of
+from lmtui.core.permissions.rules import TOOL_TRAITS, FileEffect, traits_of
 from lmtui.core.skills import PROMOTE_TOOL
 from lmtui.engine.context import system_prompt
 from lmtui.models.request_encoding import wire_tool
@@ -168,12 +168,12 @@ def test_a_tool_that_reads_heeds_what_must_not_be_read_or_tells_names_only(tool:
 
 
 def test_every_tool_has_a_row_of_facts_and_no_row_is_left_over() -> None:
-    assert {tool.name for tool in (*ALL_TOOLS, REPORT_RESULT)} == set(TOOL_FACTS)
+    assert {tool.name for tool in (*ALL_TOOLS, REPORT_RESULT)} == set(TOOL_TRAITS)
 
 
 @pytest.mark.parametrize("tool", [*ALL_TOOLS, REPORT_RESULT], ids=lambda tool: tool.name)
-def test_the_facts_of_a_tool_are_what_its_calls_do(tool: Tool[Any]) -> None:
-    facts = facts_of(tool.name)
+def test_the_traits_of_a_tool_are_what_its_calls_do(tool: Tool[Any]) -> None:
+    facts = traits_of(tool.name)
     values = {"name": "x", "path": "x", "paths": ("x",), "command": "x", "pattern": "x", "url": "https://x.example/"}
     given = {name: value for name, value in values.items() if name in tool.arguments.model_fields}
     access = tool.access(tool.arguments.model_construct(**given))
@@ -186,7 +186,7 @@ def test_the_facts_of_a_tool_are_what_its_calls_do(tool: Tool[Any]) -> None:
         FileEffect.RUNS: {Access.EXECUTE},
         FileEffect.UNKNOWN: {Access.NONE},
     }
-    assert access in allowed[facts.deed], (access, facts)
+    assert access in allowed[facts.file_effect], (access, facts)
 
 
 def test_the_tools_that_read_are_found() -> None:

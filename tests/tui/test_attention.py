@@ -29,11 +29,11 @@ class Terminal:
         return [each[4:-1] for each in self.written if "]2;" in each]
 
 
-def feed(**facts: Any) -> SessionView:
+def feed(**state: Any) -> SessionView:
     found = SessionView(FakeSession(), lambda: None)
-    found.facts = SessionState(title="nested comments")
-    for name, value in facts.items():
-        setattr(found.facts.turn if name == "is_running" else found.facts, name, value)
+    found.state = SessionState(title="nested comments")
+    for name, value in state.items():
+        setattr(found.state.turn if name == "is_running" else found.state, name, value)
     return found
 
 
@@ -44,7 +44,7 @@ def request(text: str = "npm run build") -> dict[str, events.ApprovalRequested]:
 def ended(terminal: Terminal, reason: TurnReason, error: str = "") -> None:
     shown = feed(is_running=True)
     terminal.attention.look([shown], shown)
-    shown.facts.turn.is_running, shown.facts.turn.reason, shown.facts.turn.error = False, reason, error
+    shown.state.turn.is_running, shown.state.turn.reason, shown.state.turn.error = False, reason, error
     terminal.attention.look([shown], shown)
 
 
@@ -98,7 +98,7 @@ def test_no_control_sequence_of_a_model_reaches_the_terminal() -> None:
     terminal = Terminal()
     terminal.attention.focus_changed(is_in_front=False)
     shown = feed(is_running=True, approvals=request("a\x1b]52;c;ZXZpbA==\x07\n\x9b31m"))
-    shown.facts.title = "x\x1b]0;evil\x07\x9c"
+    shown.state.title = "x\x1b]0;evil\x07\x9c"
     terminal.attention.look([shown], shown)
     assert all(each.count("\x1b") <= 1 and each.count("\x07") <= 1 for each in terminal.written)
     assert not any(char in each for each in terminal.written for char in "\x9b\x9c")
@@ -141,9 +141,9 @@ def test_the_title_follows_and_is_given_back() -> None:
     terminal = Terminal()
     shown = feed()
     terminal.attention.look([shown], shown)
-    shown.facts.turn.is_running = True
+    shown.state.turn.is_running = True
     terminal.attention.look([shown], shown)
-    shown.facts.approvals = request()
+    shown.state.approvals = request()
     terminal.attention.look([shown], shown)
     terminal.attention.look([shown], shown)
     terminal.attention.leave()

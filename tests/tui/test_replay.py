@@ -57,15 +57,15 @@ def test_the_facts_are_those_of_a_replay_in_one_go() -> None:
     session = long_session()
     session.rename("a title")
     feed = SessionView(session, lambda: None)
-    assert feed.facts.title == "a title"
-    assert feed.facts.model.name == "qwen2.5-coder:7b"
+    assert feed.state.title == "a title"
+    assert feed.state.model.name == "qwen2.5-coder:7b"
     while not feed.load(0.01):
         pass
     short = SessionView(FakeSession(), lambda: None)
     for envelope in session.history():
-        short.facts.apply(envelope)
-    assert feed.facts.workspace == "/home/ada/src/parser"
-    assert feed.facts.last_line == short.facts.last_line
+        short.state.apply(envelope)
+    assert feed.state.workspace == "/home/ada/src/parser"
+    assert feed.state.last_line == short.state.last_line
 
 
 def test_a_short_session_is_drawn_in_one_go() -> None:

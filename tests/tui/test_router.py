@@ -82,7 +82,7 @@ def test_a_session_in_the_background_draws_only_when_it_is_shown() -> None:
     first.begin_turn("go")
     stage.turn()
     assert len(stage.panels[first.id].seen) == drawn
-    assert stage.router.views[first.id].facts.turn.is_running
+    assert stage.router.views[first.id].state.turn.is_running
     stage.router.show(stage.router.views[first.id])
     assert len(stage.panels[first.id].seen) == drawn + 2
 

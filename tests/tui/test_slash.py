@@ -83,7 +83,7 @@ async def test_the_session_says_its_id_status_and_new_title() -> None:
         assert "mode normal" in driver.text("#say").replace("\n", " ")
         await driver.type("/rename parser work")
         assert driver.app.workbench.active is not None
-        assert driver.app.workbench.active.facts.title == "parser work"
+        assert driver.app.workbench.active.state.title == "parser work"
 
 
 @pytest.mark.parametrize("typed", ["/new", "/clear"])

@@ -39,21 +39,21 @@ def told(events: tuple[Event, ...]) -> list[Envelope]:
 
 def test_the_status_line_says_until_when_a_session_waits() -> None:
     clock = f"{UNTIL.astimezone():%a %H:%M}"
-    facts = SessionState()
+    state = SessionState()
     for envelope in told(WAITING):
-        facts.apply(envelope)
-    assert activity_text(facts, NOW) == f"⏲ wakes {clock}"
+        state.apply(envelope)
+    assert activity_text(state, NOW) == f"⏲ wakes {clock}"
     for envelope in told(WOKEN)[len(WAITING) :]:
-        facts.apply(envelope)
-    assert activity_text(facts, NOW) == "idle"
+        state.apply(envelope)
+    assert activity_text(state, NOW) == "idle"
 
 
 @pytest.mark.parametrize("before", [(), WAITING[1:]], ids=["at first", "after a wait"])
 def test_a_session_whose_plan_was_rejected_waits_for_nothing(before: tuple[Event, ...]) -> None:
-    facts = SessionState()
+    state = SessionState()
     for envelope in told((PLANNED[0], *before, *PLANNED[1:])):
-        facts.apply(envelope)
-    assert activity_text(facts, NOW) == "idle"
+        state.apply(envelope)
+    assert activity_text(state, NOW) == "idle"
 
 
 @pytest.mark.parametrize(
@@ -92,10 +92,10 @@ def test_a_wait_whose_turn_a_crash_cut_off_is_a_wait_everywhere(tmp_path: Path) 
         file.append(envelope)
     file.close()
     assert [(each.state, each.wakes) for each in summaries(store)] == [("waiting", UNTIL)]
-    facts = SessionState()
+    state = SessionState()
     for envelope in told((*WAITING[:-1], TurnEnded(turn_id="turn_1", reason=TurnReason.INTERRUPTED))):
-        facts.apply(envelope)
-    assert (live_state(facts), activity_text(facts, NOW)[:7]) == ("waiting", "⏲ wakes")
+        state.apply(envelope)
+    assert (live_state(state), activity_text(state, NOW)[:7]) == ("waiting", "⏲ wakes")
 
 
 def test_a_log_that_tells_of_no_time_is_listed_all_the_same(tmp_path: Path) -> None:

@@ -27,12 +27,12 @@ from lmtui.core.permissions.rules import (
     Rule,
     Verdict,
     exact_rule,
-    facts_of,
     parse_rule,
     revealing_patterns,
     reveals_secret,
     source_of,
     tools_that,
+    traits_of,
 )
 from lmtui.core.permissions.shell_grammar import ParsedCommand, SimpleCommand, outline, parse, unquoted, word_set
 from lmtui.core.permissions.shell_review import is_harmless, layers, not_reading, risks_of, shows_history
@@ -240,7 +240,7 @@ def _file_words(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 # Who may not do the one may not do the others.
-_SCOPE_FAMILIES = tuple(frozenset(tools_that(deed)) for deed in (FileEffect.SHOWS, FileEffect.RUNS))
+_SCOPE_FAMILIES = tuple(frozenset(tools_that(effect)) for effect in (FileEffect.SHOWS, FileEffect.RUNS))
 # Who may do the one may do the other: it shows or makes no more.
 _COVERS = {"look": "read", "mkdir": "write"}
 
@@ -307,7 +307,7 @@ __all__ = [
 ]
 
 # A rule that forbids one tool of a family forbids the others: what must not be read must not be searched either.
-_FAMILIES = tuple(tools_that(deed) for deed in (FileEffect.SHOWS, FileEffect.CHANGES, FileEffect.RUNS))
+_FAMILIES = tuple(tools_that(effect) for effect in (FileEffect.SHOWS, FileEffect.CHANGES, FileEffect.RUNS))
 
 
 def decide(
@@ -342,7 +342,7 @@ def decide(
             return Decision(Verdict.DENY, f"your rule {rule} forbids it", str(rule))
     if mode is Mode.PLAN and access in (Access.WRITE, Access.EXECUTE):
         return Decision(Verdict.DENY, "plan mode only reads")
-    if mode is Mode.PLAN and facts_of(tool).is_for_work:
+    if mode is Mode.PLAN and traits_of(tool).is_for_work:
         return Decision(Verdict.DENY, "plan mode only reads and plans; it is for the work on an approved plan")
     if tool == PROMOTE_TOOL:
         return Decision(Verdict.ASK, "a function becomes a tool only by your yes", takes_no_rule=True)
@@ -417,7 +417,7 @@ def _is_about_call(rule: Rule, tool: str, subject: str) -> bool:
     """Tell whether a rule that forbids or asks is about a call; one for any tool of a family holds for all of it."""
     kind = _kind(tool)
     is_named = rule.names(tool) or any({rule.tool, kind} <= family for family in _FAMILIES)
-    inside = f"{subject}/\0" if facts_of(tool).is_deep else subject  # a search of a folder reads what is in it
+    inside = f"{subject}/\0" if traits_of(tool).is_deep else subject  # a search of a folder reads what is in it
     return is_named and any(rule.is_about(each) for each in (subject, inside))
 
 
@@ -432,9 +432,9 @@ def _is_within(rule: Rule, tool: str, subject: str) -> bool:
     return tool == "git_diff" and is_read and path_patterns.can_be_below(rule.pattern, subject)
 
 
-def _takes_in(rule: Rule, *deeds: FileEffect) -> bool:
+def _takes_in(rule: Rule, *effects: FileEffect) -> bool:
     """Tell whether a rule is for tools that do one of these."""
-    return rule.tool == "*" or facts_of(rule.tool).deed in deeds
+    return rule.tool == "*" or traits_of(rule.tool).file_effect in effects
 
 
 def _may_break(rule: Rule, tool: str, subject: str) -> bool:
@@ -453,8 +453,12 @@ def _allows(rule: Rule, tool: str, access: Access, subject: str) -> bool:
 def _needs_secret(tool: str, decision: Decision, subject: str) -> bool:
     """Tell whether a call works on a secret file; that needs a rule or an approval, the mode is not enough."""
     is_told = decision.verdict is Verdict.ASK or decision.rule != "" or tool == "write"
-    return is_told and facts_of(tool).is_about_paths and is_secret_path(subject)
+    return is_told and traits_of(tool).is_about_paths and is_secret_path(subject)
 
 
 def _shows_secret(tool: str, access: Access, subject: str) -> bool:
-    return access is Access.READ and facts_of(tool).deed not in (FileEffect.LISTS, FileEffect.GIT) and is_secret_path(subject)
+    return (
+        access is Access.READ
+        and traits_of(tool).file_effect not in (FileEffect.LISTS, FileEffect.GIT)
+        and is_secret_path(subject)
+    )

@@ -64,14 +64,14 @@ class FileEffect(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolFacts:
+class ToolTraits:
     """One tool.
 
     `is_about_paths`: what it is about are paths, so that a rule for it may be widened to a folder; `is_deep`: of a folder it
     shows all that is below; `is_for_work`: it belongs to carrying a plan out and has no meaning in plan mode.
     """
 
-    deed: FileEffect
+    file_effect: FileEffect
     is_about_paths: bool = False
     is_deep: bool = False
     is_for_work: bool = False
@@ -79,25 +79,25 @@ class ToolFacts:
     @property
     def may_change_unseen(self) -> bool:
         """Tell whether files may be other than they were, though the call named none of them."""
-        return self.deed in (FileEffect.GIT, FileEffect.RUNS, FileEffect.UNKNOWN)
+        return self.file_effect in (FileEffect.GIT, FileEffect.RUNS, FileEffect.UNKNOWN)
 
     @property
     def meets_file(self) -> bool:
         """Tell whether a call is about one file, which it shows or changes."""
-        return self.deed is FileEffect.CHANGES or (self.deed is FileEffect.SHOWS and not self.is_deep)
+        return self.file_effect is FileEffect.CHANGES or (self.file_effect is FileEffect.SHOWS and not self.is_deep)
 
     @property
     def looks(self) -> bool:
         """Tell whether a call that went well says how things are in the workspace."""
-        return self.deed in (FileEffect.SHOWS, FileEffect.LISTS, FileEffect.RUNS) and not self.is_for_work
+        return self.file_effect in (FileEffect.SHOWS, FileEffect.LISTS, FileEffect.RUNS) and not self.is_for_work
 
 
-_NOTHING, _SENDS = ToolFacts(FileEffect.NOTHING), ToolFacts(FileEffect.UNKNOWN)
-_WORK = ToolFacts(FileEffect.NOTHING, is_for_work=True)
-_SHOWS, _CHANGES = ToolFacts(FileEffect.SHOWS, is_about_paths=True), ToolFacts(FileEffect.CHANGES, is_about_paths=True)
-_SEARCHES = ToolFacts(FileEffect.SHOWS, is_about_paths=True, is_deep=True)
-_LISTS, _GIT, _RUNS = ToolFacts(FileEffect.LISTS), ToolFacts(FileEffect.GIT), ToolFacts(FileEffect.RUNS)
-TOOL_FACTS = {
+_NOTHING, _SENDS = ToolTraits(FileEffect.NOTHING), ToolTraits(FileEffect.UNKNOWN)
+_WORK = ToolTraits(FileEffect.NOTHING, is_for_work=True)
+_SHOWS, _CHANGES = ToolTraits(FileEffect.SHOWS, is_about_paths=True), ToolTraits(FileEffect.CHANGES, is_about_paths=True)
+_SEARCHES = ToolTraits(FileEffect.SHOWS, is_about_paths=True, is_deep=True)
+_LISTS, _GIT, _RUNS = ToolTraits(FileEffect.LISTS), ToolTraits(FileEffect.GIT), ToolTraits(FileEffect.RUNS)
+TOOL_TRAITS = {
     "read": _SHOWS,
     "look": _SHOWS,
     "data_view": _SHOWS,
@@ -107,10 +107,10 @@ TOOL_FACTS = {
     "write": _CHANGES,
     "edit": _CHANGES,
     "mkdir": _CHANGES,
-    "ls": ToolFacts(FileEffect.LISTS, is_about_paths=True),
+    "ls": ToolTraits(FileEffect.LISTS, is_about_paths=True),
     "glob": _LISTS,
     "git_status": _LISTS,
-    "git_add": ToolFacts(FileEffect.GIT, is_about_paths=True),
+    "git_add": ToolTraits(FileEffect.GIT, is_about_paths=True),
     "git_commit": _GIT,
     "git_branch": _GIT,
     "shell": _RUNS,
@@ -129,24 +129,24 @@ TOOL_FACTS = {
     "propose_plan": _NOTHING,
     "plan_complete_step": _WORK,
     "task_state_get": _NOTHING,
-    "task_state_update": ToolFacts(FileEffect.LISTS, is_for_work=True),
-    "task_reconcile": ToolFacts(FileEffect.LISTS, is_for_work=True),
+    "task_state_update": ToolTraits(FileEffect.LISTS, is_for_work=True),
+    "task_reconcile": ToolTraits(FileEffect.LISTS, is_for_work=True),
     "wait": _WORK,
     "get_time": _NOTHING,
     "fetch": _NOTHING,
     "skill": _NOTHING,
 }
-_OF_OTHERS = ToolFacts(FileEffect.UNKNOWN)
+_OF_OTHERS = ToolTraits(FileEffect.UNKNOWN)
 
 
-def facts_of(tool: str) -> ToolFacts:
+def traits_of(tool: str) -> ToolTraits:
     """Return what is known of a tool by its own name."""
-    return TOOL_FACTS.get(tool, _OF_OTHERS)
+    return TOOL_TRAITS.get(tool, _OF_OTHERS)
 
 
-def tools_that(*deeds: FileEffect) -> frozenset[str]:
+def tools_that(*effects: FileEffect) -> frozenset[str]:
     """Return the names of the built-in tools that do one of these."""
-    return frozenset(name for name, facts in TOOL_FACTS.items() if facts.deed in deeds)
+    return frozenset(name for name, traits in TOOL_TRAITS.items() if traits.file_effect in effects)
 
 
 class Mode(StrEnum):
@@ -233,7 +233,7 @@ class Rule:
     @property
     def is_about_paths(self) -> bool:
         """Tell whether the pattern matches paths (see `core.path_patterns`)."""
-        return self.tool == "*" or facts_of(self.tool).is_about_paths
+        return self.tool == "*" or traits_of(self.tool).is_about_paths
 
     def is_exactly(self, subject: str) -> bool:
         """Tell whether the rule names this subject to the letter."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from lmtui.core.permissions import path_patterns
 from lmtui.core.permissions.command_search import WITH_SUBCOMMANDS, covers
 from lmtui.core.permissions.path_patterns import is_secret_path
-from lmtui.core.permissions.rules import MCP, THIS_SESSION, Access, Effect, Rule, escape_glob, exact_rule, facts_of
+from lmtui.core.permissions.rules import MCP, THIS_SESSION, Access, Effect, Rule, escape_glob, exact_rule, traits_of
 from lmtui.core.permissions.shell_grammar import SimpleCommand, parse
 from lmtui.core.permissions.shell_programs import NEVER_BROAD
 from lmtui.core.permissions.shell_review import is_harmless, is_interpreter, layers, risks_of
@@ -23,7 +23,7 @@ def suggested_rules(tool: str, access: Access, subjects: tuple[str, ...]) -> tup
     narrow = exact_rule(tool, subjects[0], THIS_SESSION) if is_one else Rule(Effect.ALLOW, tool)
     if access is Access.EXECUTE and tool == "shell":
         wider = list(_for_command(subjects[0])) if is_one and not _names_secret(subjects[0]) else []
-    elif facts_of(tool).is_about_paths:
+    elif traits_of(tool).is_about_paths:
         wider = list(_for_paths(subjects))
     else:
         wider = ["*"]

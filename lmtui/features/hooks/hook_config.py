@@ -19,7 +19,7 @@ from lmtui.core.errors import ConfigError, UsageError
 from lmtui.core.hooks import HookCall, HookEvent
 from lmtui.core.permissions.command_search import fits, is_unclear, mentioned
 from lmtui.core.permissions.decide import Effect, Mode, Rule, parse_rule
-from lmtui.core.permissions.rules import facts_of, matches_glob
+from lmtui.core.permissions.rules import matches_glob, traits_of
 from lmtui.core.permissions.shell_grammar import word_set
 from lmtui.core.permissions.shell_review import is_interpreter
 from lmtui.core.sanitize import escape_invisible_line, sanitize_line
@@ -349,8 +349,10 @@ def meets(condition: str, call: HookCall) -> bool:
         return not call.subjects or any(_may_run(rule.pattern, text) for text in call.subjects)
     if is_named or rule.names(call.subject):
         return _is_about_path(rule, call)
-    mine, theirs = facts_of(call.subject), facts_of(rule.tool)  # one about edits holds for all that changes files
-    return mine.is_about_paths and theirs.is_about_paths and mine.deed is theirs.deed and _is_about_path(rule, call)
+    mine, theirs = traits_of(call.subject), traits_of(rule.tool)  # one about edits holds for all that changes files
+    return (
+        mine.is_about_paths and theirs.is_about_paths and mine.file_effect is theirs.file_effect and _is_about_path(rule, call)
+    )
 
 
 def _ours(name: str) -> str:
@@ -370,8 +372,8 @@ def _rule(condition: str, tool: str) -> Rule | None:
 
 
 def _is_about_path(rule: Rule, call: HookCall) -> bool:
-    facts = facts_of(call.subject)
-    if not facts.is_about_paths or facts.is_deep or not call.subjects or rule.pattern == "*":
+    traits = traits_of(call.subject)
+    if not traits.is_about_paths or traits.is_deep or not call.subjects or rule.pattern == "*":
         return True
     anywhere = rule if "/" in rule.pattern else replace(rule, pattern=f"**/{rule.pattern}")
     return any(anywhere.is_about(path) for path in call.subjects)

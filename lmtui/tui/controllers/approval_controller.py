@@ -45,7 +45,7 @@ class ApprovalController:
 
     def ask(self, view: SessionView) -> None:
         """Show the first approval of a session, whatever is open, also one that was left for later."""
-        self._postponed -= set(view.facts.approvals)
+        self._postponed -= set(view.state.approvals)
         self._behind_text.clear()
         if not self._sync_shown():
             self._ask(view)
@@ -72,14 +72,14 @@ class ApprovalController:
 
     def _is_typing(self) -> bool:
         """Tell whether text is typed that an approval made room for: none takes the keys until it is gone."""
-        self._behind_text &= {each for view in self._workbench.sessions.views.values() for each in view.facts.approvals}
+        self._behind_text &= {each for view in self._workbench.sessions.views.values() for each in view.state.approvals}
         return bool(self._behind_text and self._workbench.typed_text)
 
     def _ask(self, view: SessionView) -> None:
-        open_ids = [each for each in view.facts.approvals if each not in self._postponed]
+        open_ids = [each for each in view.state.approvals if each not in self._postponed]
         if open_ids and not self._is_typing():
-            request = view.facts.approvals[open_ids[0]]
-            shown = approval_of(request, view.facts, now=self._workbench.now)
+            request = view.state.approvals[open_ids[0]]
+            shown = approval_of(request, view.state, now=self._workbench.now)
             shown.letters.type_on, shown.letters.was_typing = self._workbench.type_on, bool(self._workbench.typed_text)
             _ = self._workbench.app.push_screen(shown, lambda result: self._decide(view, request.approval_id, result))
 
@@ -88,7 +88,7 @@ class ApprovalController:
         shown, top = self._shown, self._workbench.app.screen
         if shown is None:
             return False
-        if any(shown.request.approval_id in view.facts.approvals for view in self._workbench.sessions.views.values()):
+        if any(shown.request.approval_id in view.state.approvals for view in self._workbench.sessions.views.values()):
             shown.dialog.draw()
         elif top is shown.dialog:
             _ = shown.dialog.dismiss(None)

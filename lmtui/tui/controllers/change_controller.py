@@ -40,7 +40,7 @@ class ChangeController:
         if active is not None:
             files = host.files if host is not None else None
             turns = turns_of(active.session.history())
-            sources = ChangeSources(active.session.changes, dict(active.facts.changes), files, turns)
+            sources = ChangeSources(active.session.changes, dict(active.state.changes), files, turns)
             view = ChangeView.SESSION if is_whole else None
             _ = self._workbench.app.push_screen(ChangesScreen(sources, self.restore, path, view))
 

@@ -262,7 +262,7 @@ class PaneController:
         view = panes.current.agent if panes.current is not None else None
         self._line.display = view is not None
         if view is not None and active is not None:
-            agent = active.facts.work.agents.by_id.get(view.agent)
+            agent = active.state.work.agents.by_id.get(view.agent)
             title = f"{agent.title} · {agent.state}" if agent is not None else ""
             self._line.show(
                 [Part(sanitize_line(view.agent), "bold $accent"), Part(title, "$text-muted", 1)],

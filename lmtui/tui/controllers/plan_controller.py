@@ -221,14 +221,14 @@ def plan_lines(proposal: Proposal, width: int) -> list[Line]:
 
 
 def _step(step: PlanStep, width: int) -> Iterator[Line]:
-    facts = [f"risk {step.risk}"] if step.risk != STEP_RISKS[0] else []
-    facts += [f"after {', '.join(map(str, step.depends_on))}"] if step.depends_on else []
+    details = [f"risk {step.risk}"] if step.risk != STEP_RISKS[0] else []
+    details += [f"after {', '.join(map(str, step.depends_on))}"] if step.depends_on else []
     lead = f"{step.id:>2} "
     first, *rest = _texts(step.text, width - len(lead), "strong")
     yield ((lead, "accent"), *first)
     yield from indent(rest, ((" " * len(lead), ""),))
     for label, values, role in (
-        ("", (" · ".join(facts),), _RISK_ROLES[step.risk]),
+        ("", (" · ".join(details),), _RISK_ROLES[step.risk]),
         ("files", (", ".join(step.files),), ""),
         ("run", step.commands, ""),
         ("check", (step.verification,), ""),
@@ -278,18 +278,18 @@ class PlanController:
         shown = next((found for each in app.screen_stack if (found := question_of(each, PlanQuestion)) is not None), None)
         if shown is not None:
             views = self._workbench.sessions.views.values()
-            is_open = any(shown.asked is view.facts.proposal for view in views)
+            is_open = any(shown.asked is view.state.proposal for view in views)
             if not is_open and app.screen is shown.dialog:
                 _ = shown.dialog.dismiss(PlanAnswer(PlanVerb.LATER))
             return
-        if active is None or len(app.screen_stack) > 1 or active.facts.approvals or active.facts.proposal is None:
+        if active is None or len(app.screen_stack) > 1 or active.state.approvals or active.state.proposal is None:
             return
-        if (active.session.id, active.facts.proposal.proposal_id) not in self._left:
+        if (active.session.id, active.state.proposal.proposal_id) not in self._left:
             self._show(active)
 
     def _ask(self, _: str) -> None:
         active = self._workbench.active
-        if active is not None and active.facts.proposal is not None:
+        if active is not None and active.state.proposal is not None:
             self._show(active)
         else:
             self._workbench.go_to("plan")
@@ -298,12 +298,12 @@ class PlanController:
         active = self._workbench.active
         if active is not None:
             is_on = active.session.mode is Mode.PLAN
-            active.session.set_mode(active.facts.work.planning.before if is_on else Mode.PLAN)
+            active.session.set_mode(active.state.work.planning.before if is_on else Mode.PLAN)
             words = f"plan mode is off: {active.session.mode}" if is_on else "plan mode: read-only until you approve a plan"
             self._workbench.say(words)
 
     def _show(self, view: SessionView) -> None:
-        asked = view.facts.proposal
+        asked = view.state.proposal
         if asked is None:
             return
         now = self._workbench.now

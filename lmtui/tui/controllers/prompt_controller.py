@@ -181,9 +181,9 @@ class PasteController:
     def _warn_if_blind(self) -> None:
         """Say so where the model in use is known to see no pictures; where nobody knows, they are sent."""
         active = self._workbench.active
-        if active is not None and active.facts.model.is_blind:
+        if active is not None and active.state.model.is_blind:
             self._workbench.say(
-                f"{active.facts.model.name} cannot read images; choose another model before you send", "warning"
+                f"{active.state.model.name} cannot read images; choose another model before you send", "warning"
             )
 
     def _unfold(self, _: str) -> None:
@@ -278,7 +278,7 @@ class CompletionController:
         search = await self._known_paths(is_begun=not wanted.query)
         if search is None:
             return
-        changed = list(self._workbench.active.facts.changes) if self._workbench.active is not None else []
+        changed = list(self._workbench.active.state.changes) if self._workbench.active is not None else []
         recent = list(dict.fromkeys((*reversed(changed), *self._mentioned)))
         found = await search.find(wanted.query, recent)
         notes = dict.fromkeys(changed, "changed")

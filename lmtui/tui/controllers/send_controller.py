@@ -43,12 +43,12 @@ class Sending:
         """Send a text, run a command of the user's own, or with nothing typed go on with what an interrupt left waiting."""
         active = self._workbench.active
         if not event.text:
-            if active is not None and active.facts.is_queue_paused:
+            if active is not None and active.state.is_queue_paused:
                 self._workbench.sessions.go_on(active)
             return
-        if event.images and active is not None and active.facts.model.is_blind:
+        if event.images and active is not None and active.state.model.is_blind:
             self._workbench.prompt.put_before(event.typed.text)
-            self._workbench.say(f"{active.facts.model.name} cannot read images: remove them, or choose another model", "error")
+            self._workbench.say(f"{active.state.model.name} cannot read images: remove them, or choose another model", "error")
             return
         self.on_sent(event.typed)
         self._unsent.append(event)
@@ -91,17 +91,17 @@ class Sending:
     def _last_waiting(self) -> str:
         """Take the last text that waits out of the queue; empty where none waits."""
         active = self._workbench.active
-        if active is not None and active.facts.queued:
-            return active.session.waiting.drop(len(active.facts.queued) - 1)
+        if active is not None and active.state.queued:
+            return active.session.waiting.drop(len(active.state.queued) - 1)
         return self._unsent.pop().typed.text if self._unsent else ""
 
     def queue_content(self) -> Content | None:
         """Return what waits, one line each, None where nothing does."""
         active = self._workbench.active
-        queued = active.facts.queued if active else tuple(event.typed.text for event in self._unsent)
+        queued = active.state.queued if active else tuple(event.typed.text for event in self._unsent)
         if not queued:
             return None
-        is_paused = active is not None and active.facts.is_queue_paused
+        is_paused = active is not None and active.state.is_queue_paused
         word, style = ("paused", "$warning") if is_paused else ("queued", "$accent")
         label = Content.styled(f"{word} {len(queued)}".ljust(LABEL_CELLS), style)
         keys = _keys(is_paused)

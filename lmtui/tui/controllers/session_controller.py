@@ -207,7 +207,7 @@ class SessionController:
 
     def _say_status(self) -> None:
         if (active := self._workbench.active) is not None:
-            self._workbench.say(status_text(active.facts, active.session.id))
+            self._workbench.say(status_text(active.state, active.session.id))
 
     def _mark(self) -> None:
         if session_id := self._active_id:

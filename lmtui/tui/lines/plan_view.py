@@ -56,7 +56,7 @@ class PlanRows(LineSource):
     """Plan, todos, counters, sub-agents and jobs as rows; `turned` names those that are folded or unfolded by choice."""
 
     def __init__(self, zone: tzinfo | None) -> None:
-        self.facts = SessionState()
+        self.state = SessionState()
         self.turned: set[str] = set()
         self.rows: list[PlanRow] = []
         self._zone = zone
@@ -76,16 +76,16 @@ class PlanRows(LineSource):
 
     def build(self) -> None:
         """Make the rows of what there is now."""
-        facts, width = self.facts, self.width - 1
-        plan = facts.work.plan
+        state, width = self.state, self.width - 1
+        plan = state.work.plan
         parts = [
             _listed("PLAN", plan.steps, "step", self.turned, width),
             _listed("TODO", plan.todos, "todo", self.turned, width),
             _task_rows(plan.task, self.turned, width) if plan.task is not None else [],
             [_counter_row(each, width) for each in plan.counters],
-            _agent_rows([*facts.work.agents.in_order()], width),
-            _job_rows(facts.work.jobs, self._zone, width),
-            _background_rows(facts.work.background, width),
+            _agent_rows([*state.work.agents.in_order()], width),
+            _job_rows(state.work.jobs, self._zone, width),
+            _background_rows(state.work.background, width),
         ]
         rows: list[PlanRow] = []
         for part in parts:
@@ -120,7 +120,7 @@ class PlanCursor(RowCursor):
 
 
 class PlanView(VirtualLineView, can_focus=True, inherit_bindings=False):
-    """Shows them from a session's facts.  `open_agent` is called with the agent that was chosen."""
+    """Shows them from a session's state.  `open_agent` is called with the agent that was chosen."""
 
     empty_text = "No plan yet."
     source: PlanRows
@@ -132,14 +132,14 @@ class PlanView(VirtualLineView, can_focus=True, inherit_bindings=False):
         self.open_agent: Callable[[str], None] = lambda _: None
 
     def apply(self, envelope: Envelope) -> None:
-        """Draw again where one of the parts is another; the facts know it already."""
+        """Draw again where one of the parts is another; the state has it already."""
         if isinstance(envelope.event, _SHOWN) or envelope.event.agent != events.ROOT:
             self._build()
 
-    def show(self, facts: SessionState) -> None:
+    def show(self, state: SessionState) -> None:
         """Draw a session's parts."""
-        if facts is not self.source.facts:
-            self.source.facts = facts
+        if state is not self.source.state:
+            self.source.state = state
             self.source.turned.clear()
             self.cursor.row = 0
         self._build()

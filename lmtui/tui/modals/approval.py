@@ -133,14 +133,14 @@ class Batch(Question[AllAnswered | None]):
     scope: ClassVar[Scope] = Scope.BATCH
     guarded: ClassVar[tuple[str, ...]] = ("batch.once",)
 
-    def __init__(self, requests: Sequence[ApprovalRequested], facts: SessionState) -> None:
+    def __init__(self, requests: Sequence[ApprovalRequested], state: SessionState) -> None:
         super().__init__(PageView(self._lines))
-        self._requests, self._facts = tuple(requests), facts
+        self._requests, self._state = tuple(requests), state
 
     def _lines(self, width: int) -> list[Line]:
         found: list[Line] = []
         for number, request in enumerate(self._requests, 1):
-            head, *rest = request_lines(request, self._facts, width)
+            head, *rest = request_lines(request, self._state, width)
             found += [*([()] if found else []), ((f"{number} of {len(self._requests)}  ", "muted"), *head), *rest]
         return found
 
@@ -210,11 +210,11 @@ class Approval(RequestQuestion):
     guarded: ClassVar[tuple[str, ...]] = ("approve.once", "approve.session", "approve.always", "approve.edit")
 
     def __init__(
-        self, request: ApprovalRequested, facts: SessionState, now: Callable[[], datetime], diff: DiffView | None = None
+        self, request: ApprovalRequested, state: SessionState, now: Callable[[], datetime], diff: DiffView | None = None
     ) -> None:
         self._diff = diff if diff is not None or not words.has_difference(request) else DiffView()
         super().__init__(request, self._diff or PageView(lambda width: words.body_lines(request, width)))
-        self._facts, self._now = facts, now
+        self._state, self._now = state, now
         self._draft = request.text
 
     def begin(self) -> None:
@@ -224,10 +224,10 @@ class Approval(RequestQuestion):
 
     def headline(self, width: int) -> Content:
         """Return who asks for what, which of several it is, and where it would run."""
-        open_ids = list(self._facts.approvals)
+        open_ids = list(self._state.approvals)
         is_one = len(open_ids) < 2 or self.request.approval_id not in open_ids
         place = "" if is_one else f"{open_ids.index(self.request.approval_id) + 1} of {len(open_ids)}"
-        return words.title(self.request, self._facts, place, width)
+        return words.title(self.request, self._state, place, width)
 
     def notes(self) -> Content:
         """Return how much, where, within which limits, and what no rule covers."""
@@ -248,7 +248,7 @@ class Approval(RequestQuestion):
             found.add("approve.edit")
         if not self.request.suggested_rule:
             found |= {"approve.session", "approve.always", "hunks.session", "hunks.always"}
-        if len(self._facts.approvals) < 2:
+        if len(self._state.approvals) < 2:
             found |= {"approve.all", "hunks.batch"}
         if self._diff is None or not self._diff.source.can_split:
             found |= {"approve.split", "hunks.split"}
@@ -301,14 +301,14 @@ class Approval(RequestQuestion):
             _ = self.dialog.dismiss(Answer(Outcome.ONCE, edited=text if text != self.request.text else ""))
 
     def _explain(self) -> None:
-        found = words.explanation(self.request, self._facts)
+        found = words.explanation(self.request, self._state)
         _ = self.dialog.app.push_screen(Reading("WHY IT ASKS", found))
 
     def _show_all(self) -> None:
         """Show everything that waits, to be answered at once."""
-        requests = list(self._facts.approvals.values())
+        requests = list(self._state.approvals.values())
         if len(requests) > 1:
-            _ = self.dialog.app.push_screen(ConsentDialog(Batch(requests, self._facts), self._now), self._leave_with)
+            _ = self.dialog.app.push_screen(ConsentDialog(Batch(requests, self._state), self._now), self._leave_with)
 
     def _leave_with(self, answered: Answer | AllAnswered | None) -> None:
         if answered is not None:
@@ -317,7 +317,7 @@ class Approval(RequestQuestion):
     def _explain_mode(self) -> None:
         """Say why the key for plan mode does nothing here."""
         key = first_key(command("plan.toggle"))
-        text = f"the mode stays {self._facts.mode or 'as it is'} until this is answered; then {key} changes it"
+        text = f"the mode stays {self._state.mode or 'as it is'} until this is answered; then {key} changes it"
         self.dialog.app.notify(text, markup=False)
 
     def _refuse_with_reason(self) -> None:

@@ -8,7 +8,7 @@ from textual.content import Content
 
 from lmtui.core.events import ApprovalRequested
 from lmtui.core.look_alikes import approval_warning
-from lmtui.core.permissions.rules import FileEffect, GrantScope, facts_of
+from lmtui.core.permissions.rules import FileEffect, GrantScope, traits_of
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize_line
 from lmtui.tui.commands import command, first_key
 from lmtui.tui.lines.page_view import whole_text
@@ -41,11 +41,11 @@ def grants(request: ApprovalRequested) -> list[Grant]:
     return [Grant(rule, scope) for scope in SCOPE_WORDS for rule in dict.fromkeys(rules)]
 
 
-def deed(request: ApprovalRequested) -> str:
+def action_text(request: ApprovalRequested) -> str:
     """Return what is asked for in a few words."""
     if request.tool == SHELL:
         return "run a command"
-    verb = "read" if facts_of(request.tool).deed is FileEffect.SHOWS else "change"
+    verb = "read" if traits_of(request.tool).file_effect is FileEffect.SHOWS else "change"
     return f"{verb} {escape_invisible_line(request.path)}" if request.path else f"use {escape_invisible_line(request.tool)}"
 
 
@@ -57,12 +57,12 @@ def question(request: ApprovalRequested) -> str:
         return f"a command wants to reach {name if colon and port == '443' else host}"
     if request.tool == SHOWN:
         return "show this folder of tools to commands, read-only?"
-    return f"{sanitize_line(request.agent)} asks to {deed(request)}"
+    return f"{sanitize_line(request.agent)} asks to {action_text(request)}"
 
 
-def sandbox_words(request: ApprovalRequested, facts: SessionState) -> str:
+def sandbox_words(request: ApprovalRequested, state: SessionState) -> str:
     """Return where it would run."""
-    return sanitize_line(request.sandbox) or sandbox_text(facts)
+    return sanitize_line(request.sandbox) or sandbox_text(state)
 
 
 def conditions(request: ApprovalRequested) -> str:
@@ -76,7 +76,7 @@ def conditions(request: ApprovalRequested) -> str:
 
 
 def notes(request: ApprovalRequested) -> Content:
-    """Return the facts that are under the text."""
+    """Return the conditions that are shown under the text."""
     found = approval_warning(request)
     lines = [Content.styled(found, "$error")] if found else []
     if conditions(request):
@@ -95,13 +95,13 @@ def _in_short(parts: tuple[str, ...]) -> str:
     return " · ".join([*found, f"{len(parts) - MOST_PARTS} more"] if len(parts) > MOST_PARTS else found)
 
 
-def explanation(request: ApprovalRequested, facts: SessionState) -> list[str]:
+def explanation(request: ApprovalRequested, state: SessionState) -> list[str]:
     """Return why it asks and what each answer would do, as paragraphs."""
     found = [f"It asks because {sanitize_line(request.why)}." if request.why else "It asks because no rule allows it."]
     if request.uncovered:
         found.append("No rule of yours covers: " + " · ".join(escape_invisible_line(part) for part in request.uncovered))
     found.append(
-        f"It would run in: {sandbox_words(request, facts)}" + (f" · {conditions(request)}" if conditions(request) else "")
+        f"It would run in: {sandbox_words(request, state)}" + (f" · {conditions(request)}" if conditions(request) else "")
     )
     found.append(f"{_key('once')}  lets it happen this once. Nothing is kept.")
     if request.suggested_rule:
@@ -133,7 +133,7 @@ def body_lines(request: ApprovalRequested, width: int) -> list[Line]:
     return whole_text("\n".join(part for part in (request.text, request.diff) if part), width)
 
 
-def request_lines(request: ApprovalRequested, facts: SessionState, width: int) -> list[Line]:
+def request_lines(request: ApprovalRequested, state: SessionState, width: int) -> list[Line]:
     """Return a whole request as lines: who, what, and under which conditions."""
     head: Line = ((question(request), "warn strong"),)
     found = [head]
@@ -146,7 +146,7 @@ def request_lines(request: ApprovalRequested, facts: SessionState, width: int) -
         found += [((" ", ""), (" ", ""), *line) for line in body_lines(request, width - 2)]
     if warned := approval_warning(request):
         found += whole_text(warned, width, "bad")
-    small = " · ".join(part for part in (sandbox_words(request, facts), conditions(request)) if part)
+    small = " · ".join(part for part in (sandbox_words(request, state), conditions(request)) if part)
     return [*found, *whole_text(small, width, "muted")]
 
 
@@ -157,9 +157,9 @@ def titled(left: str, right: str, right_style: str, width: int) -> Content:
     return Content.assemble(before, " " * space if space >= 2 else "\n" if right else "", after)
 
 
-def title(request: ApprovalRequested, facts: SessionState, place: str, width: int) -> Content:
+def title(request: ApprovalRequested, state: SessionState, place: str, width: int) -> Content:
     """Return the title line: the question, which of several it is, and the sandbox."""
     left = f"{question(request)}{f'  ({place})' if place else ''}"
-    words = sandbox_words(request, facts)
-    style = "bold $error" if "network on" in words else sandbox_style(facts)
+    words = sandbox_words(request, state)
+    style = "bold $error" if "network on" in words else sandbox_style(state)
     return titled(left, words, style, width)

@@ -37,15 +37,15 @@ class GroupRow:
     make: Callable[[int], Line]
 
 
-def window_head(parts: Sequence[WindowPart], facts: SessionState) -> str:
+def window_head(parts: Sequence[WindowPart], state: SessionState) -> str:
     """Return how much of the window is used, in words."""
     total = sum(part.tokens for part in parts)
     window = (
-        f" of {window_text(facts.model.window_tokens)}"
-        if facts.model.window_tokens
+        f" of {window_text(state.model.window_tokens)}"
+        if state.model.window_tokens
         else "; the server does not say how large it is"
     )
-    usage = facts.usage
+    usage = state.usage
     if usage is None or usage.is_estimate:
         return f"about {tokens_text(total)} tokens{window}"
     return f"about {tokens_text(total)} tokens{window}; {tokens_text(usage.usage.prompt_tokens)} in the last request"

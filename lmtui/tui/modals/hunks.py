@@ -23,12 +23,12 @@ _MORE = "more of this hunk below: scroll to its end before you accept it"
 _MORE_OF_ALL = "more below: scroll to its end before you accept all of it"
 
 
-def approval_of(request: ApprovalRequested, facts: SessionState, *, now: Callable[[], datetime]) -> ConsentDialog[Decided]:
+def approval_of(request: ApprovalRequested, state: SessionState, *, now: Callable[[], datetime]) -> ConsentDialog[Decided]:
     """Return the dialog that fits a request: hunk by hunk only where the engine can apply just the hunks that are shown."""
     is_divisible = request.hunks > 1 and request.hunks == sum(
         len(file.hunks) for file in parse_patch(request.diff, request.path)
     )
-    return ConsentDialog((HunkApproval if is_divisible else Approval)(request, facts, now), now)
+    return ConsentDialog((HunkApproval if is_divisible else Approval)(request, state, now), now)
 
 
 class HunkApproval(RequestQuestion):
@@ -37,12 +37,12 @@ class HunkApproval(RequestQuestion):
     scope: ClassVar[Scope] = Scope.HUNKS
     guarded: ClassVar[tuple[str, ...]] = ("hunks.all", "hunks.session", "hunks.always")
 
-    def __init__(self, request: ApprovalRequested, facts: SessionState, now: Callable[[], datetime]) -> None:
+    def __init__(self, request: ApprovalRequested, state: SessionState, now: Callable[[], datetime]) -> None:
         self._decided: dict[int, bool] = {}
         self._seen: set[int] = set()
         self._diff = DiffView(heading=self._heading)
         super().__init__(request, self._diff)
-        self._whole = Approval(request, facts, now, self._diff)
+        self._whole = Approval(request, state, now, self._diff)
 
     def begin(self) -> None:
         """Show the change."""

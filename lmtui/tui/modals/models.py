@@ -23,8 +23,8 @@ from lmtui.core.servers import (
     ServedModel,
     ServerFound,
     exam_words,
-    model_facts,
-    profile_facts,
+    model_details,
+    profile_details,
 )
 from lmtui.tui.commands import Command, Scope, bindings, of_scope
 from lmtui.tui.lines.model_list import ModelRow, head_row, list_row
@@ -202,8 +202,8 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
             return "", of_scope(Scope.MODELS)
         step = self._actions.loads.progress.get(row.id)
         known = self._actions.known(row.server.url, row.model)
-        facts = [step.text] if step else [*model_facts(row.model), *profile_facts(known)]
-        name, text = sanitize_line(row.model.name), " · ".join(map(sanitize_line, facts))
+        details = [step.text] if step else [*model_details(row.model), *profile_details(known)]
+        name, text = sanitize_line(row.model.name), " · ".join(map(sanitize_line, details))
         return Content.assemble((name, "$text"), (f"  {text}", "$text-muted")), of_scope(Scope.MODELS)
 
     async def _look(self) -> None:
@@ -319,7 +319,7 @@ class ModelController:
         sessions = self._workbench.sessions
         if picked is None or sessions.host is None:
             return
-        if sessions.active is not None and is_same_server(sessions.active.facts.model.url, picked.url):
+        if sessions.active is not None and is_same_server(sessions.active.state.model.url, picked.url):
             sessions.active.session.set_model(picked.model)
         else:
             _ = self._workbench.app.run_worker(self._use(sessions.host.servers, picked), group="model-use", exclusive=True)
@@ -346,7 +346,7 @@ class ModelController:
     def is_in_use(self, url: str, model: str) -> bool:
         """Tell whether the session on screen uses a model."""
         active = self._workbench.active
-        return active is not None and active.facts.model.name == model and is_same_server(active.facts.model.url, url)
+        return active is not None and active.state.model.name == model and is_same_server(active.state.model.url, url)
 
     def load(self, model: ModelId, window_tokens: int) -> None:
         """Begin to load a model."""
@@ -382,7 +382,7 @@ class ModelController:
         self._workers.pop(model, None)
         self._tell(text, is_error=error is not None)
         active = self._workbench.active
-        if error is None and active is not None and not active.facts.model.role and self.is_in_use(*model):
+        if error is None and active is not None and not active.state.model.role and self.is_in_use(*model):
             active.session.set_model(model[1])  # the window that is served now is asked for again
 
     def _tell(self, text: str, *, is_error: bool) -> None:

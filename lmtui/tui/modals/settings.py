@@ -146,7 +146,7 @@ class SettingsController:
         if active is None:
             self._workbench.say("no session yet")
             return
-        _ = self._workbench.app.push_screen(WindowScreen(active.session, active.facts))
+        _ = self._workbench.app.push_screen(WindowScreen(active.session, active.state))
 
     def _show_cache(self) -> None:
         active = self._workbench.active

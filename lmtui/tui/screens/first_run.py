@@ -19,7 +19,7 @@ from textual.widgets.option_list import Option
 
 from lmtui.core.errors import LmtuiError
 from lmtui.core.sanitize import sanitize, sanitize_line
-from lmtui.core.servers import ServedModel, ServerFound, ServerKind, model_facts, short_facts
+from lmtui.core.servers import ServedModel, ServerFound, ServerKind, model_details, short_details
 from lmtui.core.sessions import SessionHost
 from lmtui.tui.commands import Scope, bindings, command, first_key, of_scope
 from lmtui.tui.lines.model_list import short_address
@@ -58,7 +58,7 @@ class FirstRun(Screen[Chosen]):
     def __init__(self, host: SessionHost, silent: str = "", *, now: Callable[[], datetime]) -> None:
         super().__init__()
         self._host, self._now, self._silent = host, now, silent
-        self._facts_line = Static(self._facts(), id="first-facts", markup=False)
+        self._details_line = Static(self._details(), id="first-details", markup=False)
         self._places: dict[str, Place] = {}
         self._options = OptionList(compact=True, markup=False, id="first-list")
         self._address = Input(placeholder="http://127.0.0.1:8080", compact=True, id="first-address")
@@ -76,7 +76,7 @@ class FirstRun(Screen[Chosen]):
             yield self._options
             yield self._address
             yield self._state
-            yield self._facts_line
+            yield self._details_line
             yield self._verbs
 
     def _note(self) -> str:
@@ -114,7 +114,7 @@ class FirstRun(Screen[Chosen]):
             _ = self.app.push_screen(question, self._trust_answered)
 
     def _trust_answered(self, _: bool | None) -> None:
-        self._facts_line.update(self._facts())
+        self._details_line.update(self._details())
         self._draw_verbs()
 
     def action_close_or_stop(self) -> None:
@@ -196,7 +196,7 @@ class FirstRun(Screen[Chosen]):
         text = "\nTrusted   ", "no, its own settings are ignored until you say so"
         return [(text[0], "$text-muted"), (text[1], "$warning"), (f"   {key}", "bold $accent"), (" look", "$text")]
 
-    def _facts(self) -> Content:
+    def _details(self) -> Content:
         folder = folder_text(self._host.workspace, Path.home())
         return Content.assemble(
             ("Folder    ", "$text-muted"),
@@ -209,14 +209,14 @@ class FirstRun(Screen[Chosen]):
 
 def _server_line(server: ServerFound, model: ServedModel, factor: float) -> Content:
     address = short_address(server.url)
-    facts = [] if not model.name else model_facts(model) if factor > 1 else [short_facts(model)]
+    details = [] if not model.name else model_details(model) if factor > 1 else [short_details(model)]
     if server.note:
-        facts.append(sanitize_line(server.note))
+        details.append(sanitize_line(server.note))
     return Content.assemble(
         (_column(server.kind, KIND_CELLS * factor), "$text"),
         (_column(address, URL_CELLS * factor), "$text-muted"),
         (_column(model.name or ("" if server.note else "its own model"), MODEL_CELLS * factor), "$text"),
-        (sanitize_line(", ".join(facts)), "$text-muted"),
+        (sanitize_line(", ".join(details)), "$text-muted"),
     )
 
 

@@ -236,15 +236,15 @@ class Grid(Screen[Picked | None]):
         self._tiles.show(tiles, at)
 
     def _tile(self, view: SessionView, now: datetime) -> Tile:
-        facts, session_id = view.facts, view.session.id
-        wanted = waits_for(facts)
-        note = f"waits for you: {wanted}" if wanted else activity_text(facts, now)
+        state, session_id = view.state, view.session.id
+        wanted = waits_for(state)
+        note = f"waits for you: {wanted}" if wanted else activity_text(state, now)
         stream = self._streams.get(session_id, "")
         lines = [*last_lines(view.session.history()), *(sanitize_line(each) for each in stream.splitlines() if each.strip())]
         return Tile(
             session_id,
-            facts.title,
-            live_state(facts),
+            state.title,
+            live_state(state),
             note,
             tuple(line[:LINE_CHARS] for line in lines[-MOST_LINES:]),
             is_marked=session_id in self._sessions.marks,
@@ -268,7 +268,7 @@ class Grid(Screen[Picked | None]):
         """Show what the session under the cursor waits with, else the first that waits."""
         current, views = self._tiles.current, self._sessions.views
         here = views.get(current.id) if current is not None else None
-        waiting = [view for view in (here, *views.values()) if view is not None and view.facts.approvals]
+        waiting = [view for view in (here, *views.values()) if view is not None and view.state.approvals]
         if waiting:
             self._ask(waiting[0])
 

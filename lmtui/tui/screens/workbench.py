@@ -1,4 +1,4 @@
-"""The main screen: files, conversation, plan and log around a prompt.  Lays out, draws facts, passes on what is asked."""
+"""The main screen: files, conversation, plan and log around a prompt.  Lays out, draws state, passes on what is asked."""
 
 from __future__ import annotations
 
@@ -194,15 +194,15 @@ class Workbench(Screen[None]):
     # -- drawing --------------------------------------------------------------------------------------------------------
 
     def draw(self) -> None:
-        """Draw all facts of the session on screen."""
+        """Draw all state of the session on screen."""
         active = self.active
-        facts = active.facts if active else None
-        folder = Path(facts.workspace) if facts and facts.workspace else self._folder
+        state = active.state if active else None
+        folder = Path(state.workspace) if state and state.workspace else self._folder
         if isinstance(self.state, Starting):
             self._bars.header.show([Part("lmtui", "bold $accent"), Part(sanitize_line(folder_text(folder, Path.home())))], [])
         else:
             tab = self.pane if self.has_tabs else ""
-            self._bars.header.show(*self.state.header_parts(facts, folder, self._options.mode, tab))
+            self._bars.header.show(*self.state.header_parts(state, folder, self._options.mode, tab))
             self.state.panes.draw_titles()
         self.draw_focus()
         queue = self.sending.queue_content()
@@ -220,7 +220,7 @@ class Workbench(Screen[None]):
             self._bars.status.show([Part(self._note, "$text-muted")], [])
         else:
             self._bars.status.show(*self.state.status_parts(active, self.sessions.views.values(), now, self._note))
-        is_busy = active is not None and active.facts.turn.is_running and not active.facts.approvals
+        is_busy = active is not None and active.state.turn.is_running and not active.state.approvals
         self._bars.spinner.show(is_busy, now)
         if is_busy:
             self._ticker.resume()
@@ -312,7 +312,7 @@ class Workbench(Screen[None]):
     def action_files_diff(self) -> None:
         """Show how the session changed the file under the cursor."""
         files = self.panes.files
-        if self.active is not None and files.has_focus and files.current_path in self.active.facts.changes:
+        if self.active is not None and files.has_focus and files.current_path in self.active.state.changes:
             self.ready.changes.show(files.current_path)
 
     def action_lines_copy(self) -> None:
@@ -381,7 +381,7 @@ class Workbench(Screen[None]):
 
     def _stop_or_ask(self, active: SessionView) -> None:
         """Interrupt; if that may not be what the user meant, only on the second escape."""
-        is_doubtful = bool(active.facts.approvals or active.facts.proposal) or getattr(self.app, "is_stop_hasty", False)
+        is_doubtful = bool(active.state.approvals or active.state.proposal) or getattr(self.app, "is_stop_hasty", False)
         if self._stop.take(monotonic()) or not is_doubtful:
             _ = self.interrupt()
         else:

@@ -77,8 +77,8 @@ class Panes(Columns):
             shown.root.display = each == session_id and shown.agent is None
             if shown.agent is not None:
                 shown.agent.display = each == session_id
-        self.plan.show(view.facts)
-        self.files.show_changes(view.facts.work.changed_files)
+        self.plan.show(view.state)
+        self.files.show_changes(view.state.work.changed_files)
 
     def mark_focus(self, focused: str) -> None:
         """Let the title of the pane in focus are out."""

@@ -21,16 +21,16 @@ PLAN = Plan(
 )
 
 
-def facts_after(*events: Event) -> SessionState:
-    facts = SessionState()
+def state_after(*events: Event) -> SessionState:
+    state = SessionState()
     for envelope in envelopes(events):
-        facts.apply(envelope)
-    return facts
+        state.apply(envelope)
+    return state
 
 
 async def shown(view: PlanView, *events: Event, size: tuple[int, int] = (44, 30)) -> list[str]:
     async with Stage(view).run_test(size=size) as pilot:
-        view.show(facts_after(*events))
+        view.show(state_after(*events))
         await settled(pilot)
         return [line for line in screen_lines(view) if line]
 
@@ -103,7 +103,7 @@ async def test_choosing_unfolds_a_step_and_opens_an_agent() -> None:
     opened: list[str] = []
     view.open_agent = opened.append
     async with Stage(view).run_test(size=(44, 30)) as pilot:
-        view.show(facts_after(PlanChanged(plan=PLAN), AgentStarted(agent="tester")))
+        view.show(state_after(PlanChanged(plan=PLAN), AgentStarted(agent="tester")))
         await settled(pilot)
         await pilot.press("down", "enter")
         await settled(pilot)
@@ -117,7 +117,7 @@ async def test_a_thousand_todos_are_two_widgets_less_than_one_for_each() -> None
     view = PlanView()
     async with Stage(view).run_test(size=(44, 10)) as pilot:
         before = len(pilot.app.query("*"))
-        view.show(facts_after(PlanChanged(plan=Plan(todos=tuple(Todo(at, f"todo {at}") for at in range(1000))))))
+        view.show(state_after(PlanChanged(plan=Plan(todos=tuple(Todo(at, f"todo {at}") for at in range(1000))))))
         await settled(pilot)
         assert view.source.total() == 1001
         assert len(pilot.app.query("*")) == before

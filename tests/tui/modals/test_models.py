@@ -42,7 +42,7 @@ async def test_enter_takes_a_model_of_the_same_server_for_this_session() -> None
         await driver.press("down", "enter")
         await driver.until(lambda: driver.app.screen is driver.app.workbench)
         assert driver.app.workbench.active is not None
-        assert driver.app.workbench.active.facts.model.name == "llama3.2:3b"
+        assert driver.app.workbench.active.state.model.name == "llama3.2:3b"
         assert driver.host.used is None
 
 
@@ -53,7 +53,7 @@ async def test_a_model_of_another_server_is_for_sessions_opened_from_now_on() ->
         await driver.until(lambda: driver.host.used == ("http://127.0.0.1:1234", QWEN3.name))
         await driver.until(lambda: "sessions opened from now on" in driver.text())
         assert driver.app.workbench.active is not None
-        assert driver.app.workbench.active.facts.model.name == QWEN.name
+        assert driver.app.workbench.active.state.model.name == QWEN.name
 
 
 async def test_a_model_file_is_taken_for_sessions_opened_from_now_on() -> None:
@@ -82,7 +82,7 @@ async def test_the_slash_command_with_a_name_takes_it_at_once() -> None:
     async with running(rich_host()) as driver:
         await driver.type("/model mine:7b")
         assert driver.app.workbench.active is not None
-        assert driver.app.workbench.active.facts.model.name == "mine:7b"
+        assert driver.app.workbench.active.state.model.name == "mine:7b"
 
 
 async def test_the_cursor_begins_on_the_model_in_use_and_passes_over_servers() -> None:

@@ -102,7 +102,7 @@ async def test_another_session_is_not_asked_about_the_plan_of_this_one() -> None
         await driver.press("escape")
         await driver.press("f4")
         await driver.until(
-            lambda: driver.app.workbench.active is not None and driver.app.workbench.active.facts.proposal is None
+            lambda: driver.app.workbench.active is not None and driver.app.workbench.active.state.proposal is None
         )
         assert type(driver.app.screen).__name__ == "Workbench"
 

@@ -42,7 +42,7 @@ async def test_a_session_is_opened_by_enter() -> None:
         await driver.until(lambda: "20260314_120000_bbbbbb" in driver.host.opened)
         await driver.settle()
         assert driver.app.workbench.active is not None
-        assert driver.app.workbench.active.facts.title == "rename pass"
+        assert driver.app.workbench.active.state.title == "rename pass"
 
 
 async def test_search_looks_in_everything_through_the_host() -> None:

@@ -13,11 +13,11 @@ from lmtui.tui.summary import activity_text, sandbox_style, sandbox_text
 from tests.tui.fakes import START, FakeSession
 
 
-def facts_of(*happened: Event) -> SessionState:
-    facts = SessionState()
+def state_of(*happened: Event) -> SessionState:
+    state = SessionState()
     for number, event in enumerate(happened):
-        facts.apply(Envelope(number + 1, START, "s", event))
-    return facts
+        state.apply(Envelope(number + 1, START, "s", event))
+    return state
 
 
 TURN = events.TurnStarted(turn_id="t")
@@ -50,31 +50,31 @@ CALL = events.ToolCallStarted(call_id="c", tool="shell", arguments={}, title="py
     ],
 )
 def test_activity_is_said_in_words(happened: tuple[Event, ...], seconds: float, words: str) -> None:
-    assert activity_text(facts_of(*happened), START + timedelta(seconds=seconds)) == words
+    assert activity_text(state_of(*happened), START + timedelta(seconds=seconds)) == words
 
 
 def test_after_a_call_the_next_open_one_is_told() -> None:
     other = events.ToolCallStarted(call_id="d", tool="read", arguments={}, title="a.py")
     done = events.ToolCallFinished(call_id="c", tool="shell", ok=True, result="", elapsed_ms=1)
-    assert activity_text(facts_of(TURN, CALL, other, done), START) == "read: a.py"
+    assert activity_text(state_of(TURN, CALL, other, done), START) == "read: a.py"
 
 
 def test_the_first_task_names_a_session_until_it_is_renamed() -> None:
     said = events.MessageAdded(role=Role.USER, text="fix it\nplease")
-    assert facts_of(said).title == "fix it"
-    assert facts_of(said, events.SessionRenamed(title="parser")).title == "parser"
+    assert state_of(said).title == "fix it"
+    assert state_of(said, events.SessionRenamed(title="parser")).title == "parser"
 
 
 def test_control_sequences_never_reach_a_title() -> None:
-    assert "\x1b" not in facts_of(events.SessionRenamed(title="a\x1b[31mb\n")).title
+    assert "\x1b" not in state_of(events.SessionRenamed(title="a\x1b[31mb\n")).title
 
 
 def test_the_window_that_the_server_told_last_counts() -> None:
-    facts = facts_of(
+    state = state_of(
         events.ModelChanged(model="m", url="u", window_tokens=32768),
         events.UsageUpdated(usage=Usage(10, 1), window_tokens=8192),
     )
-    assert facts.model.window_tokens == 8192
+    assert state.model.window_tokens == 8192
 
 
 def test_a_file_that_was_added_stays_added_when_it_is_modified() -> None:
@@ -82,7 +82,7 @@ def test_a_file_that_was_added_stays_added_when_it_is_modified() -> None:
         events.FilesChanged(call_id="c", files=("a",), changes=(FileChange("a", kind, 2, 1, "d\n"),))
         for kind in (FileChangeKind.ADDED, FileChangeKind.MODIFIED)
     ]
-    change = facts_of(*changes).changes["a"]
+    change = state_of(*changes).changes["a"]
     assert change == FileChange("a", FileChangeKind.ADDED, 4, 2, "d\nd\n")
 
 
@@ -98,20 +98,20 @@ def test_a_file_that_was_added_stays_added_when_it_is_modified() -> None:
     ],
 )
 def test_the_sandbox_is_said_in_words_and_a_weak_one_in_colour(backend: str, network: str, words: str, style: str) -> None:
-    facts = facts_of(events.SandboxSelected(backend=backend, network=network, text=""))
-    assert (sandbox_text(facts), sandbox_style(facts)) == (words, style)
+    state = state_of(events.SandboxSelected(backend=backend, network=network, text=""))
+    assert (sandbox_text(state), sandbox_style(state)) == (words, style)
 
 
 def test_a_sub_agents_writing_is_not_taken_for_the_roots() -> None:
-    assert activity_text(facts_of(TURN, events.TextDelta(agent="child", text="x")), START) == "waiting for the model"
+    assert activity_text(state_of(TURN, events.TextDelta(agent="child", text="x")), START) == "waiting for the model"
 
 
 def test_an_approval_is_open_until_it_is_resolved() -> None:
     session = FakeSession()
     session.begin_turn("go")
     session.ask("a1", "make")
-    facts = facts_of(*(envelope.event for envelope in session.history()))
-    assert list(facts.approvals) == ["a1"]
+    state = state_of(*(envelope.event for envelope in session.history()))
+    assert list(state.approvals) == ["a1"]
     session.end_turn()
-    facts = facts_of(*(envelope.event for envelope in session.history()))
-    assert facts.approvals == {}
+    state = state_of(*(envelope.event for envelope in session.history()))
+    assert state.approvals == {}
