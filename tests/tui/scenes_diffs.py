@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lmtui.core.workspace import FileChange, FileChangeKind
+from lmtui.tui.modals.approval import HunkApproval
 from lmtui.tui.modals.consent import question_of
-from lmtui.tui.modals.hunks import HunkApproval
 from tests.tui.driving import Driver
 from tests.tui.fake_changes import FakeChanges
 from tests.tui.fakes import play_work

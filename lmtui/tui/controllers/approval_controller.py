@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from lmtui.core.sessions import Answer
 from lmtui.tui.commands import key_of
-from lmtui.tui.modals.approval import Batch, CommandEdit, GrantChoice, RequestQuestion, request_asked
+from lmtui.tui.modals.approval import Batch, CommandEdit, GrantChoice, RequestQuestion, approval_of, request_asked
 from lmtui.tui.modals.consent import question_of
-from lmtui.tui.modals.hunks import approval_of
 from lmtui.tui.modals.picker import AskText, Reading
 from lmtui.tui.modals.results import AllAnswered, Dismissed
 from lmtui.tui.router import SessionView

@@ -1,23 +1,235 @@
-"""Looks back: what a session changed, the ways to restore it, and the rules in force."""
+"""Looks back: what a session changed, the question before it is restored, and the rules in force."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import ClassVar
+
+from textual.binding import BindingType
+from textual.content import Content
 
 from lmtui.commands.work_commands import NO_CHANGES
 from lmtui.core.errors import LmtuiError
-from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.core.sessions import Changes, Restoration
-from lmtui.tui.lines.styled_text import fit
-from lmtui.tui.modals.picker import Picker
+from lmtui.core.permissions.rules import SOURCES, Rule
+from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize_line, sanitize_path
+from lmtui.core.sessions import Changes, Restoration, Session
+from lmtui.core.workspace import Files
+from lmtui.tui.commands import Command, Scope, bindings, closing, command, first_key, of_scope
+from lmtui.tui.lines.diff_view import DiffView
+from lmtui.tui.lines.patch import MINUS, patches_of
+from lmtui.tui.lines.styled_text import Line, fit, fit_middle, pad
+from lmtui.tui.modals.approval_words import titled
+from lmtui.tui.modals.consent import ConsentDialog, Question
+from lmtui.tui.modals.list_dialog import ListDialog
+from lmtui.tui.modals.picker import Confirm, Picker
 from lmtui.tui.modals.results import Choice
-from lmtui.tui.modals.rule_list import Rules
-from lmtui.tui.modals.undo import restore_dialog
 from lmtui.tui.router import SessionView
 from lmtui.tui.screens.changes_screen import ChangeSources, ChangesScreen, ChangeView, turns_of
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 TURN_CELLS = 56
+
+
+GROUPS = {
+    "deny": ("DENY", "bad", "never happens"),
+    "ask": ("ASK", "warn", "always asks first"),
+    "allow": ("ALLOW", "good", "happens without asking"),
+}
+_UNMATCHED = "matches no file"
+KEPT = frozenset(SOURCES.values())
+EMPTY = f"""\
+No rules yet. The mode alone decides what asks ({first_key(command("mode.choose"))}).
+
+Rules come from three places:
+  an approval   {first_key(command("approve.session"))} for this session, {first_key(command("approve.always"))} for longer
+  settings      allow and deny in config.toml
+  the start     --allow "Shell(git status*)"  --deny "Write(keys/**)"
+
+Deny comes before ask, ask before allow, all of them before the mode."""
+
+
+class Rules(ListDialog[Rule | str, None]):
+    """Lists the rules of a session by what they say."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.RULES)]
+    NAME, HEADING, SCOPE = "rules", "RULES", Scope.RULES
+
+    def __init__(
+        self, session: Session, confirm: Callable[[str, str], Confirm] = Confirm, *, files: Files | None = None
+    ) -> None:
+        super().__init__()
+        self._session, self._confirm, self._files = session, confirm, files
+        self._unmatched: frozenset[Rule] = frozenset()
+
+    def on_mount(self) -> None:
+        """List the rules."""
+        self.call_after_refresh(self._read)
+        if self._files is not None and self._session.rules:
+            self.run_worker(self._look_for_files(self._files), group="unmatched", exclusive=True)
+
+    async def _look_for_files(self, files: Files) -> None:
+        self._unmatched = frozenset(await files.unmatched(self._session.rules))
+        if self._unmatched and self.is_attached:
+            self._read()
+
+    def _read(self) -> None:
+        rows: list[Rule | str] = []
+        for effect in GROUPS:
+            rules = [rule for rule in self._session.rules if rule.effect == effect]
+            rows += ["", effect, *rules] if rules else []
+        self.show(rows[1:])
+
+    def key(self, row: Rule | str) -> str:
+        """Return what a rule says and where it is from."""
+        return "" if isinstance(row, str) else f"{row.effect} {row} {row.source}"
+
+    def line(self, row: Rule | str, width: int) -> Line:
+        """Return a rule, or the heading of those with the same effect."""
+        if isinstance(row, str):
+            return _heading(row) if row else ()
+        return rule_line(row, width, is_unmatched=row in self._unmatched)
+
+    def about(self, row: Rule | str | None) -> tuple[str, Sequence[Command]]:
+        """Return a rule whole."""
+        if row is None or isinstance(row, str):
+            return EMPTY, ()
+        note = f"  ·  {_UNMATCHED}" if row in self._unmatched else ""
+        return f"{escape_invisible_line(str(row))}  ·  {sanitize_line(row.source)}{note}", of_scope(Scope.RULES)
+
+    def action_rules_revoke(self) -> None:
+        """Ask, then revoke the marked rule."""
+        if isinstance(self.current, Rule):
+            self.run_worker(self._ask(self.current), group="rules", exclusive=True)
+
+    async def _ask(self, rule: Rule) -> None:
+        text = f"{escape_invisible_line(str(rule))}  ({sanitize_line(rule.source)})\n{after_words(rule)}"
+        if not await self.app.push_screen_wait(self._confirm("Revoke this rule?", text)):
+            return
+        try:
+            self._session.revoke(rule)
+        except LmtuiError as error:
+            self.say(error.full_text(), "$error")
+            return
+        self._read()
+        self.say(f"revoked: {escape_invisible_line(str(rule))}. {after_words(rule)}", "$warning")
+
+
+def after_words(rule: Rule) -> str:
+    """Return what revoking does, and for a rule that is elsewhere where it is to be changed."""
+    if rule.source in KEPT:
+        return "It is gone for good."
+    return (
+        f"It stops for this session only: to be rid of it, change {rule.effect} in the settings (lmtui config show says where)."
+    )
+
+
+def rule_line(rule: Rule, width: int, *, is_unmatched: bool = False) -> Line:
+    """Return a rule and where it came from in aligned columns."""
+    source = sanitize_line(rule.source) + (f", {_UNMATCHED}" if is_unmatched else "")
+    room = max(12, width - len(source) - 4)
+    return (f"  {pad(fit_middle(escape_invisible_line(str(rule)), room), room)}", ""), (f"  {source}", "muted")
+
+
+def _heading(effect: str) -> Line:
+    word, role, meaning = GROUPS[effect]
+    return (word, f"strong {role}"), (f"  {meaning}", "muted")
+
+
+_MOST_NAMES = 6
+_TITLES = {"undo": "Undo", "redo": "Do again", "restore": "Put back", "rewind": "Rewind to before this turn"}
+_NO_FILES = "No file changes."
+
+
+class Way(StrEnum):
+    """What was answered."""
+
+    ALL = "all"
+    TALK = "talk"
+    LOOK = "look"
+
+
+class RestoreQuestion(Question[Way | None]):
+    """Shows a plan.  One with conflicts cannot be agreed to; a rewind may leave the files as they are.
+
+    A yes needs no reading: what was undone can be done again.
+    """
+
+    scope: ClassVar[Scope] = Scope.RESTORE
+    guarded: ClassVar[tuple[str, ...]] = ("restore.yes", "restore.talk")
+    needs_reading: ClassVar[bool] = False
+
+    def __init__(self, plan: Restoration, what: str) -> None:
+        self._diff = DiffView()
+        super().__init__(self._diff)
+        self._plan, self._what = plan, what
+        self._diff.empty_text = _NO_FILES
+
+    def begin(self) -> None:
+        """Show what would change."""
+        self._diff.show_patches(patches_of(self._plan.changes))
+
+    def headline(self, width: int) -> Content:
+        """Return what would be done, and how much of it."""
+        changes = self._plan.changes
+        added, removed = sum(each.added_lines for each in changes), sum(each.removed_lines for each in changes)
+        counts = f"{pluralize(len(changes), 'file')}  +{added} {MINUS}{removed}" if changes else "no files"
+        title = _TITLES.get(self._plan.action, sanitize_line(self._plan.action))
+        return titled(f"{title}: {sanitize_path(self._what)}" if self._what else title, counts, "$text-muted", width)
+
+    def notes(self) -> Content:
+        """Return what is against it, and what it leaves out."""
+        lines: list[Content] = []
+        if len(self._plan.changes) == 1:
+            lines.append(Content.styled(sanitize_path(self._plan.changes[0].path), "$text-muted"))
+        if self._plan.conflicts:
+            words = "refused: changed since by another hand: "
+            lines.append(Content.assemble((words, "bold $error"), (_names(self._plan.conflicts), "$error")))
+        if self._plan.unkept:
+            words = "these are replaced, and their current content is lost: "
+            lines.append(Content.assemble((words, "$warning"), (_names(self._plan.unkept), "$warning")))
+        if self._plan.left_out:
+            words = "not covered, they stay as they are: "
+            lines.append(Content.assemble((words, "$text-muted"), (_names(self._plan.left_out), "$warning")))
+        return Content("\n").join(lines)
+
+    def choices(self) -> Sequence[Command]:
+        """Return what can be answered."""
+        found = [] if self._plan.conflicts else [command("restore.yes")]
+        if self._plan.conflicts:
+            found.append(command("restore.look"))
+        if self._is_rewind:
+            found.append(command("restore.talk"))
+        return [*found, command("restore.no"), closing()] if found else [closing()]
+
+    def handlers(self) -> Mapping[str, Callable[[], object]]:
+        """Return what each answer does: all of it, the conversation only, a look at what changed since, nothing."""
+        dialog, has_conflicts = self.dialog, bool(self._plan.conflicts)
+        return {
+            "restore.yes": lambda: dialog.is_live and not has_conflicts and dialog.dismiss(Way.ALL),
+            "restore.talk": lambda: dialog.is_live and self._is_rewind and dialog.dismiss(Way.TALK),
+            "restore.look": lambda: has_conflicts and dialog.dismiss(Way.LOOK),
+            "restore.no": self.close,
+        }
+
+    def close(self) -> None:
+        """Leave everything as it is."""
+        _ = self.dialog.dismiss(None)
+
+    @property
+    def _is_rewind(self) -> bool:
+        return self._plan.action == "rewind"
+
+
+def restore_dialog(plan: Restoration, what: str, *, now: Callable[[], datetime]) -> ConsentDialog[Way | None]:
+    """Return the dialog that asks whether a plan is carried out."""
+    return ConsentDialog(RestoreQuestion(plan, what), now)
+
+
+def _names(paths: Sequence[str]) -> str:
+    rest = len(paths) - _MOST_NAMES
+    return ", ".join(sanitize_path(path) for path in paths[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
 
 class ChangeController:
