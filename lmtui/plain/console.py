@@ -19,8 +19,10 @@ from lmtui.commands.work_commands import INDENT
 from lmtui.core.agent_events import PlanProposed
 from lmtui.core.errors import LmtuiError, ToolError, UsageError
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Envelope, Outcome, SandboxSelected
+from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS
 from lmtui.core.look_alikes import approval_warning, warning
-from lmtui.core.permissions.rules import FileEffect, GrantScope, traits_of
+from lmtui.core.permissions.rules import FileEffect, traits_of
+from lmtui.core.permissions.suggested_rules import grants
 from lmtui.core.plan_mode import grant_lines, proposal_lines
 from lmtui.core.proposals import Proposal, from_text, to_text
 from lmtui.core.sanitize import escape_invisible, escape_invisible_line, pluralize, sanitize_line
@@ -214,8 +216,7 @@ def _in_editor(text: str) -> str | None:
             return None
 
 
-SHELL, NETWORK, SHOWN = "shell", "network", "tools"
-PLACES = {GrantScope.WORKSPACE: "in this folder", GrantScope.USER: "everywhere"}
+SHELL = "shell"
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,17 +226,6 @@ class RuleKept:
     letter: str
     word: str
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class RuleChoice:
-    """One thing that `always` may mean."""
-
-    rule: str
-    scope: GrantScope
-
-    def __str__(self) -> str:
-        return f"{escape_invisible_line(self.rule)}, {PLACES[self.scope]}"
 
 
 def approval_lines(request: ApprovalRequested) -> Iterator[str]:
@@ -303,18 +293,12 @@ def direct_answer(request: ApprovalRequested, letter: str, words: str) -> Answer
             return None
 
 
-def grant_choices(request: ApprovalRequested) -> list[RuleChoice]:
-    """Return what may be granted for always, the narrowest first."""
-    rules = request.offered_rules or ((request.suggested_rule,) if request.suggested_rule else ())
-    return [RuleChoice(rule, scope) for scope in PLACES for rule in dict.fromkeys(rules)]
-
-
 def _action_text(request: ApprovalRequested) -> str:
     who = sanitize_line(request.agent)
     who = "lmtui" if who == "root" else who
-    if request.tool == NETWORK:
+    if request.tool == NETWORK_TOOL:
         return "a command wants to reach the host"
-    if request.tool == SHOWN:
+    if request.tool == SHOWN_TOOLS:
         return "a command needs this folder of tools, read-only"
     if request.tool == SHELL:
         return f"{who} asks to run a command"
@@ -549,11 +533,11 @@ class Console:
                 return None
 
     def _ask_grant(self, request: ApprovalRequested) -> Answer | None:
-        grants = grant_choices(request)
-        self._plain.say("add which rule?", *(f"  {number}. {grant}" for number, grant in enumerate(grants, 1)))
+        found = grants(request)
+        self._plain.say("add which rule?", *(f"  {number}. {grant}" for number, grant in enumerate(found, 1)))
         typed = self._terminal.read("number (empty to go back): ").strip()
-        if not (typed.isdecimal() and 0 < int(typed) <= len(grants)):
+        if not (typed.isdecimal() and 0 < int(typed) <= len(found)):
             self._terminal.say("no rule added")
             return None
-        grant = grants[int(typed) - 1]
+        grant = found[int(typed) - 1]
         return Answer(Outcome.ALWAYS, rule=grant.rule, scope=grant.scope)

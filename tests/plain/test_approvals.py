@@ -6,8 +6,9 @@ import pytest
 
 from lmtui.core.events import ApprovalRequested, Outcome
 from lmtui.core.permissions.rules import GrantScope
+from lmtui.core.permissions.suggested_rules import Grant, grants
 from lmtui.core.sessions import Answer
-from lmtui.plain.console import RuleChoice, approval_lines, choice_lines, chosen, direct_answer, grant_choices
+from lmtui.plain.console import approval_lines, choice_lines, chosen, direct_answer
 
 
 def asked(text: str = "rm -rf build", tool: str = "shell", **fields: Any) -> ApprovalRequested:
@@ -78,6 +79,6 @@ def test_what_cannot_be_granted_or_changed_is_not_offered() -> None:
 
 
 def test_the_rules_to_keep_are_named_with_how_far_they_reach() -> None:
-    found = grant_choices(asked(offered_rules=("Shell(rm -rf build)", "Shell(rm *)")))
+    found = grants(asked(offered_rules=("Shell(rm -rf build)", "Shell(rm *)")))
     assert [str(each) for each in found][1:3] == ["Shell(rm *), in this folder", "Shell(rm -rf build), everywhere"]
-    assert found[0] == RuleChoice("Shell(rm -rf build)", GrantScope.WORKSPACE)
+    assert found[0] == Grant("Shell(rm -rf build)", GrantScope.WORKSPACE)

@@ -4,14 +4,36 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from lmtui.core.events import ApprovalRequested
 from lmtui.core.permissions import path_patterns
 from lmtui.core.permissions.command_search import WITH_SUBCOMMANDS, covers
 from lmtui.core.permissions.path_patterns import is_secret_path
-from lmtui.core.permissions.rules import MCP, THIS_SESSION, Access, Effect, Rule, escape_glob, exact_rule, traits_of
+from lmtui.core.permissions.rules import MCP, THIS_SESSION, Access, Effect, GrantScope, Rule, escape_glob, exact_rule, traits_of
 from lmtui.core.permissions.shell_grammar import SimpleCommand, parse
 from lmtui.core.permissions.shell_programs import NEVER_BROAD
 from lmtui.core.permissions.shell_review import is_harmless, is_interpreter, layers, risks_of
+from lmtui.core.sanitize import escape_invisible_line
+
+SCOPE_TEXTS = {GrantScope.WORKSPACE: "in this folder", GrantScope.USER: "everywhere"}
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """One rule that `always` may mean."""
+
+    rule: str
+    scope: GrantScope
+
+    def __str__(self) -> str:
+        return f"{escape_invisible_line(self.rule)}, {SCOPE_TEXTS[self.scope]}"
+
+
+def grants(request: ApprovalRequested) -> list[Grant]:
+    """Return what may be granted for always, the narrowest first."""
+    rules = request.offered_rules or ((request.suggested_rule,) if request.suggested_rule else ())
+    return [Grant(rule, scope) for scope in SCOPE_TEXTS for rule in dict.fromkeys(rules)]
 
 
 def suggested_rules(tool: str, access: Access, subjects: tuple[str, ...]) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import Static, TextArea
 
 from lmtui.core.events import ApprovalRequested, Outcome
+from lmtui.core.permissions.suggested_rules import SCOPE_TEXTS, Grant, grants
 from lmtui.core.sanitize import escape_invisible_line
 from lmtui.core.sessions import Answer
 from lmtui.tui.commands import Command, Scope, bindings, closing, command, first_key, of_scope
@@ -26,7 +27,7 @@ from lmtui.tui.lines.page_view import PageView
 from lmtui.tui.lines.patch import parse_patch
 from lmtui.tui.lines.styled_text import Line, fit
 from lmtui.tui.modals import approval_words as words
-from lmtui.tui.modals.approval_words import SCOPE_MEANINGS, SCOPE_WORDS, Grant, request_lines
+from lmtui.tui.modals.approval_words import SCOPE_MEANINGS, request_lines
 from lmtui.tui.modals.consent import ConsentDialog, InputDelay, Question
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import AskText, Reading
@@ -85,7 +86,7 @@ class CommandEdit(ModalScreen[str | None]):
         _ = self.dismiss(None)
 
 
-SCOPE_CELLS = max(len(word) for word in SCOPE_WORDS.values()) + 2
+SCOPE_CELLS = max(len(word) for word in SCOPE_TEXTS.values()) + 2
 
 
 class GrantChoice(ListDialog[Grant, Grant | None]):
@@ -110,7 +111,7 @@ class GrantChoice(ListDialog[Grant, Grant | None]):
 
     def line(self, row: Grant, width: int) -> Line:
         """Return where a rule would apply, and the rule; all of it is below the list."""
-        scope = SCOPE_WORDS[row.scope].ljust(SCOPE_CELLS)
+        scope = SCOPE_TEXTS[row.scope].ljust(SCOPE_CELLS)
         return (scope, "muted"), (fit(escape_invisible_line(row.rule), max(0, width - SCOPE_CELLS)), "")
 
     def about(self, row: Grant | None) -> tuple[str | Content, Sequence[Command]]:
@@ -280,11 +281,11 @@ class Approval(RequestQuestion):
             self._answer(Answer(Outcome.SESSION, rule=self.request.suggested_rule))
 
     def _choose_rule(self) -> None:
-        found = words.grants(self.request)
+        found = grants(self.request)
         if found and self.dialog.is_live:
             _ = self.dialog.app.push_screen(GrantChoice(found, self._now), self._granted)
 
-    def _granted(self, grant: words.Grant | None) -> None:
+    def _granted(self, grant: Grant | None) -> None:
         if grant is not None:
             _ = self.dialog.dismiss(Answer(Outcome.ALWAYS, rule=grant.rule, scope=grant.scope))
 

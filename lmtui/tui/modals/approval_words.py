@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from textual.content import Content
 
 from lmtui.core.events import ApprovalRequested
+from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS
 from lmtui.core.look_alikes import approval_warning
 from lmtui.core.permissions.rules import FileEffect, GrantScope, traits_of
+from lmtui.core.permissions.suggested_rules import grants
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize_line
 from lmtui.tui.commands import command, first_key
 from lmtui.tui.lines.page_view import whole_text
@@ -18,27 +18,12 @@ from lmtui.tui.session_state import SessionState
 from lmtui.tui.summary import sandbox_style, sandbox_text
 from lmtui.tui.wording import shorten_middle
 
-NETWORK, SHOWN, SHELL = "network", "tools", "shell"
+SHELL = "shell"
 MOST_PARTS, PART_CELLS = 4, 72
-SCOPE_WORDS = {GrantScope.WORKSPACE: "in this folder", GrantScope.USER: "everywhere"}
 SCOPE_MEANINGS = {
     GrantScope.WORKSPACE: "in this folder, in this session and in all later ones",
     GrantScope.USER: "in every folder, in this session and in all later ones",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """One thing that `always` may mean."""
-
-    rule: str
-    scope: GrantScope
-
-
-def grants(request: ApprovalRequested) -> list[Grant]:
-    """Return what may be granted for always, the narrowest first."""
-    rules = request.offered_rules or ((request.suggested_rule,) if request.suggested_rule else ())
-    return [Grant(rule, scope) for scope in SCOPE_WORDS for rule in dict.fromkeys(rules)]
 
 
 def action_text(request: ApprovalRequested) -> str:
@@ -51,11 +36,11 @@ def action_text(request: ApprovalRequested) -> str:
 
 def question(request: ApprovalRequested) -> str:
     """Return who asks for what."""
-    if request.tool == NETWORK:
+    if request.tool == NETWORK_TOOL:
         host = escape_invisible_line(request.text)
         name, colon, port = host.rpartition(":")
         return f"a command wants to reach {name if colon and port == '443' else host}"
-    if request.tool == SHOWN:
+    if request.tool == SHOWN_TOOLS:
         return "show this folder of tools to commands, read-only?"
     return f"{sanitize_line(request.agent)} asks to {action_text(request)}"
 
