@@ -38,7 +38,7 @@ async def on_screen():
         offered = driver.text("#completions")
         await driver.press("escape", *["backspace"] * 4, "f1")
         await driver.until_screen("Help")
-        from lmtui.tui.screens.help import help_content, Scope
+        from lmtui.tui.controllers.command_controller import help_content, Scope
         helped = help_content(Scope.WORKBENCH, 100).plain
         await driver.press("escape", "ctrl+p")
         await driver.until_screen("Picker")

@@ -92,7 +92,7 @@ async def main():
         from textual.screen import Screen
         from docs import make_keys, make_settings
         from lmtui.tui.commands import COMMANDS, of_scope
-        from lmtui.tui.screens.help import Scope, help_content
+        from lmtui.tui.controllers.command_controller import Scope, help_content
 
         def below(kind):
             return [kind.__name__, *(name for each in kind.__subclasses__() for name in below(each))]

@@ -22,7 +22,7 @@ async def test_a_slash_command_opens_its_screen_and_escape_closes_it(typed: str,
 
 async def test_help_lists_every_slash_command() -> None:
     from lmtui.tui.commands import COMMANDS, Scope
-    from lmtui.tui.screens.help import help_content
+    from lmtui.tui.controllers.command_controller import help_content
 
     text = help_content(Scope.WORKBENCH, 100).plain
     assert [name for each in COMMANDS for name in each.slash if f"/{name}" not in text] == []

@@ -1,12 +1,18 @@
-"""Runs commands on the full screen and shows what they give back."""
+"""Runs commands on the full screen and shows what they give back, and the help: every key and command."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import textwrap
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, ClassVar
 
+from textual.app import ComposeResult
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
 from textual.worker import WorkerError
 
 from lmtui.commands.command import (
@@ -25,12 +31,11 @@ from lmtui.commands.command import (
 from lmtui.commands.table import run_typed
 from lmtui.core.errors import LmtuiError
 from lmtui.tui import themes
-from lmtui.tui.commands import TABLE, command, key_of, of_scope
+from lmtui.tui.commands import COMMANDS, TABLE, Command, bindings, command, key_of, of_scope
 from lmtui.tui.controllers.change_controller import ChangeController
 from lmtui.tui.controllers.session_controller import SessionController
 from lmtui.tui.modals.picker import AskText, Confirm, Picker, Reading
 from lmtui.tui.modals.results import Choice
-from lmtui.tui.screens.help import Help
 from lmtui.tui.terminal_app import ThemedApp
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
@@ -135,6 +140,74 @@ class CommandController:
     def _answer(self, then: Callable[[str], Awaitable[Result]], answer: str | None) -> None:
         if answer is not None:
             _ = self._workbench.app.run_worker(self._do(lambda _: then(answer)), group="commands")
+
+
+KEY_CELLS = 19
+SLASH_CELLS = 20
+BESIDE_CELLS = 70
+
+
+class Help(ModalScreen[None]):
+    """Shows the table, the scope where one is first."""
+
+    CSS_PATH = "../dialogs.tcss"
+    BINDINGS = bindings(Scope.APP)
+
+    SCOPE: ClassVar[Scope] = Scope.HELP
+
+    def __init__(self, here: str) -> None:
+        super().__init__()
+        self._here = here
+        self._text = Static("", markup=False)
+
+    def compose(self) -> ComposeResult:
+        """Lay out the table."""
+        with Vertical(classes="box wide tall"):
+            yield Static("KEYS AND COMMANDS", classes="box-title", markup=False)
+            with VerticalScroll(id="help-text"):
+                yield self._text
+            yield Static("esc close", classes="hint", markup=False)
+
+    def on_mount(self) -> None:
+        """Let the arrow keys scroll."""
+        self.query_one("#help-text").focus()
+
+    def on_resize(self) -> None:
+        """Wrap for the width there is."""
+        self.call_after_refresh(self._fill)
+
+    def _fill(self) -> None:
+        self._text.update(help_content(self._here, self._text.size.width - 1))
+
+    def action_close_or_stop(self) -> None:
+        """Close."""
+        _ = self.dismiss(None)
+
+
+def help_content(here: str, width: int) -> Content:
+    """Return all commands by scope, `here` first, with the explanations wrapped next to keys and names."""
+    scopes = dict.fromkeys((here, *Scope, *(each.scope for each in COMMANDS)))
+    return Content("\n\n").join([_section(scope, width) for scope in scopes if of_scope(scope)])
+
+
+def _section(scope: str, width: int) -> Content:
+    lines = [_line(each, width) for each in of_scope(scope)]
+    return Content("\n").join([Content.styled(scope.upper(), "$text-muted"), *lines])
+
+
+def _line(each: Command, width: int) -> Content:
+    slash = " ".join(f"/{name}" for name in each.slash)
+    lead_cells = KEY_CELLS + SLASH_CELLS
+    if width < BESIDE_CELLS:
+        lead = Content.assemble((each.key_text, "$accent"), ("  " if each.bound_keys and slash else "", ""), (slash, "$text"))
+        help_lines = textwrap.wrap(each.help, max(20, width - 4))
+        return Content("\n    ").join([lead, *map(Content, help_lines)])
+    help_lines = textwrap.wrap(each.help, max(20, width - lead_cells))
+    return Content.assemble(
+        (each.key_text.ljust(KEY_CELLS), "$accent"),
+        (f"{slash} {each.argument}".strip().ljust(SLASH_CELLS) if slash else " " * SLASH_CELLS, "$text"),
+        (("\n" + " " * lead_cells).join(help_lines), "$text"),
+    )
 
 
 PALETTE_SCOPES = (Scope.WORKBENCH, Scope.CHANGES, Scope.RULES)
