@@ -31,7 +31,7 @@ class JsonAnswer:
         self._schema = schema
         self._validator = Draft202012Validator(schema)
 
-    def told(self, task: str) -> str:
+    def instruct(self, task: str) -> str:
         """Return a task that says how it is to be answered."""
         return f"{task}\n\n{_WANTED.format(schema=json.dumps(self._schema, ensure_ascii=False))}"
 

@@ -1,4 +1,4 @@
-"""What the model is told: instructions, persona, user profile, the list of skills.  Values only."""
+"""What the model gets besides the conversation: instructions, persona, user profile, the list of skills.  Values only."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class Instructions:
 
     @property
     def text(self) -> str:
-        """Return all of it, as it is told."""
-        return self.told(has_room=True)
+        """Return all of it as one text."""
+        return self.as_text(has_room=True)
 
-    def told(self, *, has_room: bool) -> str:
-        """Return all of it, as it is told; where there is little room the skills are left out."""
+    def as_text(self, *, has_room: bool) -> str:
+        """Return all of it as one text; where there is little room the skills are left out."""
         parts = (self.persona, self.instructions, self.skills if has_room else "")
         return "\n\n".join(part for part in parts if part)
 
@@ -67,7 +67,7 @@ class NoInstructions:
 class GuidanceRead(Event):
     """Instructions, persona or skills were read, or are others than before.
 
-    Before the model's first answer they join the system prompt; later they are told at the end of the conversation, and join
+    Before the model's first answer they join the system prompt; later they are added at the end of the conversation, and join
     the system prompt when room is made.
     """
 
@@ -82,10 +82,10 @@ def without_tags(text: str) -> str:
 
 def guidance_words(guidance: Instructions) -> str:
     """Return what was read, in one line; empty where it is the list of skills alone."""
-    told = [source for source in guidance.sources if source.kind != SKILLS]
-    if not told and guidance.skills:
+    given = [source for source in guidance.sources if source.kind != SKILLS]
+    if not given and guidance.skills:
         return ""  # the list of skills is nothing that the user wrote for this folder
-    return f"instructions: {', '.join(map(_words, told)) or 'none'}"
+    return f"instructions: {', '.join(map(_words, given)) or 'none'}"
 
 
 def cut_sources(sources: Iterable[GuidanceSource]) -> list[str]:
@@ -123,7 +123,7 @@ def init_task(focus: str) -> str:
 
 
 def persona_lines(guidance: Instructions) -> tuple[str, ...]:
-    """Return the persona as it is told, or how to have one."""
+    """Return the persona as the model gets it, or how to add one."""
     sources = [source for source in guidance.sources if source.kind == PERSONA]
     if not sources:
         return NO_PERSONA

@@ -27,7 +27,7 @@ class CallFormChanged(Event):
 class VisionChanged(Event):
     """Whether the model in use sees pictures, as far as that is known (None: it is not).
 
-    Where it does not, pictures are told of in a line each.  `by` is the model that is asked in its place.
+    Where it does not, pictures become a line each.  `by` is the model that is asked in its place.
     """
 
     kind: ClassVar[str] = "vision_changed"

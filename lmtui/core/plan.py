@@ -231,9 +231,9 @@ class StepWork:
 
 def programs_of(step: PlanStep) -> frozenset[str]:
     """Return the programs that a step's check names: well-known ones, those in backquotes, and those of its commands."""
-    told = step.verification
-    words = {basename(word) for word in _WORD.findall(told)}
-    quoted = {word for text in _QUOTED.findall(told) for word in _words(text)[:1]}
+    check = step.verification
+    words = {basename(word) for word in _WORD.findall(check)}
+    quoted = {word for text in _QUOTED.findall(check) for word in _words(text)[:1]}
     own = {word for command in step.commands for word in _words(command)}
     firsts = {word for command in step.commands for word in _words(command)[:1]}
     return frozenset((words & _ALONE) | (quoted & (_IN_QUOTES | own)) | (words & firsts))
@@ -248,7 +248,7 @@ def evidence(step: PlanStep, work: StepWork) -> str:
     """Return what is known of a step's check, in words to be kept with it; empty where there is nothing to compare.
 
     Raises:
-        ToolError: it was not run since the last change, or it failed, and this is told for the first time.
+        ToolError: it was not run since the last change, or it failed, and this is said for the first time.
     """
     if not step.verification:
         return ""
@@ -335,7 +335,7 @@ def complete_step(plan: Plan, step_id: int, notes: str = "", work: StepWork = NO
     `notes` is what the model says that the check gave; what was really run is kept behind it, from `work`.
 
     Raises:
-        ToolError: it is not that step's turn, or its check is not told of or was not done; the text says what is.
+        ToolError: it is not that step's turn, or its check was not named or not done; the text says what is.
     """
     step = find_step(plan, step_id)
     if not step.is_open:
@@ -349,8 +349,8 @@ def complete_step(plan: Plan, step_id: int, notes: str = "", work: StepWork = NO
             f"step {step_id} is to be checked: {step.verification}", "Check it, and say what that gave in verification_notes."
         )
     known = evidence(step, work)
-    told = notes.strip()[: max(0, MAX_RESULT_CHARS - len(known) - 3)]
-    done = replace(step, status=TodoStatus.COMPLETED, result=f"{told} [{known}]".strip() if known else told)
+    summary = notes.strip()[: max(0, MAX_RESULT_CHARS - len(known) - 3)]
+    done = replace(step, status=TodoStatus.COMPLETED, result=f"{summary} [{known}]".strip() if known else summary)
     return begin_next(_with(plan, done))
 
 

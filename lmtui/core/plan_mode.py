@@ -1,4 +1,4 @@
-"""Plan mode as a value: which plan is open, where the mode goes back to, what the model has not been told yet.
+"""Plan mode as a value: which plan is open, where the mode goes back to, what the model does not know yet.
 
 Pure.  Events change it (`after`), live and on replay alike; the functions below make the events of a transition.  Nothing that
 a model does makes an event that ends the mode: `propose` is all it can.
@@ -182,7 +182,7 @@ class PlanMode:
         """Return the state of a session that begins in a mode."""
         return cls(mode, Mode.NORMAL if mode is Mode.PLAN else mode)
 
-    def begun_anew(self, mode: Mode) -> PlanMode:
+    def restarted(self, mode: Mode) -> PlanMode:
         """Return the state of a session whose log is somebody else's: its plan may be looked at, its modes do not hold."""
         return replace(PlanMode.starting(mode), asked=self.asked, proposal=self.proposal, count=self.count)
 
@@ -200,8 +200,8 @@ def after(state: PlanMode, event: Event) -> PlanMode:
         case PlanProposed():
             return replace(state, asked=event, count=state.count + 1, decided=None, proposal=event.proposal, later=())
         case PlanDecided() if state.asked is not None and event.proposal_id == state.asked.proposal_id:
-            told = None if event.outcome is PlanOutcome.REPLACED else event
-            return replace(state, asked=None, decided=told, proposal=event.edited or state.proposal)
+            decided = None if event.outcome is PlanOutcome.REPLACED else event
+            return replace(state, asked=None, decided=decided, proposal=event.edited or state.proposal)
         case TurnStarted(turn_id=turn_id) if state.asked is not None:
             return replace(state, later=(*state.later, turn_id))
         case Rewound(turn_id=turn_id):

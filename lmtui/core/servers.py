@@ -15,7 +15,7 @@ LEARNED, BY_HAND = "learned", "hand"
 
 @dataclass(frozen=True, slots=True)
 class ModelKey:
-    """What a profile belongs to.  `quantisation` and `template` (a digest of the chat template) are empty where not told."""
+    """What a profile belongs to.  `quantisation` and `template` (a digest of the chat template) are empty where unknown."""
 
     url: str
     model: str
@@ -126,12 +126,12 @@ def exam_words(state: ExamState) -> str:
 def speed_words(profile: ModelProfile) -> str:
     """Return how fast a model reads and writes, empty where neither is known."""
     speeds = (("reads", profile.read_tokens_per_s), ("writes", profile.write_tokens_per_s))
-    told = ", ".join(f"{verb} {speed:,.0f}" for verb, speed in speeds if speed)
-    return f"{told} tokens/s" if told else ""
+    text = ", ".join(f"{verb} {speed:,.0f}" for verb, speed in speeds if speed)
+    return f"{text} tokens/s" if text else ""
 
 
 class ServerKind(StrEnum):
-    """The kinds that are told apart, by their own endpoints."""
+    """The kinds that can be recognized by their own endpoints."""
 
     LM_STUDIO = "LM Studio"
     OLLAMA = "Ollama"

@@ -223,7 +223,7 @@ class Calls(Protocol):
 class AnswerForm(Protocol):
     """What the answer to a task has to look like."""
 
-    def told(self, task: str) -> str:
+    def instruct(self, task: str) -> str:
         """Return a task that says how it is to be answered."""
 
     def read(self, text: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Sub-agents as values: what one is told to do, what it reports, and who can be asked to send some.
+"""Sub-agents as values: what one is asked to do, what it reports, and who can be asked to send some.
 
 A brief and a report are written down as `brief.json` and `result.json` (`store/session_logs.py`).
 """
@@ -19,7 +19,7 @@ from lmtui.core.skills import SkillState
 
 @dataclass(frozen=True, slots=True)
 class AgentDefinition:
-    """A kind of sub-agent: `instructions` are what one is told next to its task, `place` is its file as the user knows it.
+    """A kind of sub-agent: `instructions` are sent with its task, `place` is its file as the user knows it.
 
     `allowed` are the only tools that it may call, as rules (None: all that it would have anyway), `denied` those that it may
     not.  `model` is empty where it has its parent's.  `problem` is why it is broken or hidden, `warnings` what is wrong with
@@ -163,13 +163,13 @@ _MAX_SUMMARY_CHARS, _MAX_DATA_CHARS, _MAX_ARTIFACTS = 1_200, 2_000, 50
 
 def results_text(results: Sequence[ChildResult]) -> str:
     """Return results as JSON: of a single one the object itself."""
-    told = [_told(result) for result in results]
-    return json.dumps(told[0] if len(told) == 1 else told, ensure_ascii=False, indent=1)
+    found = [_result_fields(result) for result in results]
+    return json.dumps(found[0] if len(found) == 1 else found, ensure_ascii=False, indent=1)
 
 
-def _told(result: ChildResult) -> dict[str, object]:
+def _result_fields(result: ChildResult) -> dict[str, object]:
     report = result.report
-    told: dict[str, object] = {
+    found: dict[str, object] = {
         "task_id": result.task_id,
         "success": report.status is ReportStatus.OK,
         "agent_id": result.agent,
@@ -180,7 +180,7 @@ def _told(result: ChildResult) -> dict[str, object]:
         "data": cut(report.data, _MAX_DATA_CHARS),
         "error": cut(report.error, _MAX_SUMMARY_CHARS),
     }
-    return {name: value for name, value in told.items() if value not in ("", [])}
+    return {name: value for name, value in found.items() if value not in ("", [])}
 
 
 def cut(text: str, limit_chars: int) -> str:

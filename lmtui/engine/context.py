@@ -225,7 +225,7 @@ class SystemPrompt:
     def write(self) -> Message:
         """Write it again, with the newest instructions."""
         self.written = self.newest
-        parts = (self.prompt(*self.tools), self.newest.told(has_room=self.has_room))
+        parts = (self.prompt(*self.tools), self.newest.as_text(has_room=self.has_room))
         return Message(Role.SYSTEM, "\n\n".join(part for part in parts if part))
 
 
@@ -358,7 +358,7 @@ class Conversation:
         self.prompt.newest = guidance
         if self._has_answers:
             self._settle()
-            self._add(Entry(Message(Role.USER, _guidance_note(guidance.told(has_room=self.prompt.has_room)))))
+            self._add(Entry(Message(Role.USER, _guidance_note(guidance.as_text(has_room=self.prompt.has_room)))))
         else:
             self._write_prompt()
             self._send_anew("the instructions were read")

@@ -307,7 +307,7 @@ class EngineSession:
             self._agent.inbox.put(said)
         self._agent.services.approvals.keep_only(parts.policy.rules if is_ours else None)
         if not is_ours:
-            planning = self._agent.state.planning.begun_anew(parts.policy.mode)
+            planning = self._agent.state.planning.restarted(parts.policy.mode)
             self._agent.state = replace(self._agent.state, mode=parts.policy.mode, planning=planning)
         self._agent.update_sandbox(name="", text="")  # it is not running yet, and may be another one this time
         ends = ends_for_open_work(past)

@@ -119,7 +119,7 @@ class HeadlessTask:
     def words(self) -> str:
         """Return what the model is told."""
         text = joined(self.text or "Go on.", self.piped)
-        return self.schema.told(text) if self.schema is not None else text
+        return self.schema.instruct(text) if self.schema is not None else text
 
 
 async def read_task(host: SessionHost, text: str, images: tuple[Image, ...]) -> Begin | Output:

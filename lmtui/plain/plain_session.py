@@ -215,8 +215,8 @@ def _others(event: Event) -> Iterator[str]:
         case ApprovalResolved(by=by) as event if by != "user":
             yield f"the question was answered: {sanitize_line(answer_words(event))}"
         case _:
-            if told := model_words(event):
-                yield told
+            if text := model_words(event):
+                yield text
 
 
 def _around(event: Event) -> Iterator[str]:
@@ -385,7 +385,7 @@ class LoopThread:
 
 
 class PlainSession:
-    """One open session and what came of it so far; `inbox` holds events that are not told yet, None to look again."""
+    """One open session and what came of it so far; `inbox` holds events that are not printed yet, None to look again."""
 
     def __init__(self, loop: LoopThread, host: SessionHost, terminal: Terminal) -> None:
         self.loop, self.host, self.terminal = loop, host, terminal

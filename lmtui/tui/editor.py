@@ -59,7 +59,7 @@ def editor_command(path: Path, line: int, environment: Mapping[str, str]) -> lis
 
 
 async def open_editor(app: App[Any], path: Path, line: int = 0, *, say: Callable[[str], None]) -> bool:
-    """Open a file in the user's editor and wait for its end; True if it ended well, else `say` is told why.
+    """Open a file in the user's editor and wait for its end; True if it ended well, else `say` gets the reason.
 
     Nothing is drawn meanwhile, but everything continues: the event loop is not blocked.
     """

@@ -122,8 +122,8 @@ class ChangedFiles:
         if not isinstance(event, FilesChanged | FilesRestored) or envelope.seq <= self._seq:
             return {}
         self._seq = envelope.seq
-        told = {change.path: change for change in event.changes}
-        changes = {path: told.get(path, FileChange(path, FileChangeKind.MODIFIED)) for path in event.files}
+        recorded = {change.path: change for change in event.changes}
+        changes = {path: recorded.get(path, FileChange(path, FileChangeKind.MODIFIED)) for path in event.files}
         match event:
             case FilesChanged():
                 for path, change in changes.items():

@@ -151,7 +151,7 @@ class ThemedApp(TerminalApp):
         self.is_leaving = False
         self._watch_theme_file: Callable[[Path | None], None] = lambda _: None
         self.register_theme(self._first_theme)
-        # The style sheet was made with its colours just now: nothing is to be made anew, as setting `theme` would.
+        # The style sheet was made with its colours just now: nothing has to be made again, as setting `theme` would.
         self.set_reactive(App.theme, self._first_theme.name)
         self.set_class(self._first_theme.dark, "-dark-mode")
         self.set_class(not self._first_theme.dark, "-light-mode")
@@ -185,7 +185,7 @@ class ThemedApp(TerminalApp):
         self._leave_out_colors()
 
     def follow_theme_file(self, watch: Callable[[Path | None], None]) -> None:
-        """From now on show the user's own theme again whenever it is saved; `watch` is told its file, or None for no file."""
+        """From now on show the user's own theme again whenever it is saved; `watch` gets its file, or None."""
         self._watch_theme_file = watch
         self._watch_own_file()
 

@@ -246,9 +246,9 @@ async def test_the_guide_has_the_list_behind_the_instructions(workspace: Path) -
     found = await SkillsGuide(InstructionFiles(workspace, workspace, bytes_by_four), skills.told).read(24_000)
     assert "use tabs" in found.instructions
     assert found.text.endswith(found.skills)
-    assert found.told(has_room=False) == found.instructions
+    assert found.as_text(has_room=False) == found.instructions
     assert [source.kind for source in found.sources][-1] == SKILLS
-    assert Instructions().told(has_room=True) == ""
+    assert Instructions().as_text(has_room=True) == ""
 
 
 async def test_descriptions_get_a_share_of_the_window(workspace: Path, home: Path) -> None:

@@ -26,7 +26,7 @@ from lmtui.core.sessions import Answer
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, ModelOptions, SessionParts
 from lmtui.tools.registry import ToolRegistry
-from lmtui.tui.modals.approval_words import notes
+from lmtui.tui.modals.approval_text import notes
 from tests.fakes import FakeProvider, MemoryLog, Ticking, answer
 
 _CASES = tuple(Path(__file__).parent / "cases" / name for name in ("escapes.jsonl", "variants.jsonl"))

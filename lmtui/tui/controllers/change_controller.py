@@ -20,7 +20,7 @@ from lmtui.tui.commands import Command, Scope, bindings, closing, command, first
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.patch import MINUS, patches_of
 from lmtui.tui.lines.styled_text import Line, fit, fit_middle, pad
-from lmtui.tui.modals.approval_words import titled
+from lmtui.tui.modals.approval_text import titled
 from lmtui.tui.modals.consent import ConsentDialog, Question
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import Confirm, Picker

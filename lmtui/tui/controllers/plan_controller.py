@@ -25,7 +25,7 @@ from lmtui.tui.commands import Command, Scope, closing, command, first_key, of_s
 from lmtui.tui.editor import open_editor
 from lmtui.tui.lines.page_view import PageView, whole_text
 from lmtui.tui.lines.styled_text import Line, indent, wrap
-from lmtui.tui.modals.approval_words import titled
+from lmtui.tui.modals.approval_text import titled
 from lmtui.tui.modals.consent import ConsentDialog, Question, question_of
 from lmtui.tui.modals.picker import AskText
 from lmtui.tui.router import SessionView

@@ -362,7 +362,7 @@ class VirtualLineView(ScrollView, can_focus=True, inherit_bindings=False):
             self.sync()
 
     def _take_width(self) -> None:
-        """Follow the width; a pane mounted together with its parents is not told of its first one."""
+        """Follow the width; a pane mounted together with its parents gets no event for its first one."""
         width = self.scrollable_content_region.width or self.size.width
         if width and width != self.content_width:
             self.content_width = width

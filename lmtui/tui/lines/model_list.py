@@ -103,7 +103,7 @@ def model_row(row: ModelRow, width: int, progress: LoadProgress | None = None) -
 
 
 def bar(ratio: float) -> str:
-    """Return how far something is as a bar; nothing where that is not told."""
+    """Return how far something is as a bar; nothing where that is unknown."""
     if not 0 <= ratio <= 1:
         return ""
     done = round(ratio * BAR_CELLS)

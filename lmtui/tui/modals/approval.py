@@ -26,8 +26,8 @@ from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.page_view import PageView
 from lmtui.tui.lines.patch import parse_patch
 from lmtui.tui.lines.styled_text import Line, fit
-from lmtui.tui.modals import approval_words as words
-from lmtui.tui.modals.approval_words import SCOPE_MEANINGS, request_lines
+from lmtui.tui.modals import approval_text as texts
+from lmtui.tui.modals.approval_text import SCOPE_MEANINGS, request_lines
 from lmtui.tui.modals.consent import ConsentDialog, InputDelay, Question
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import AskText, Reading
@@ -38,7 +38,7 @@ from lmtui.tui.widgets.bars import Verbs
 
 
 class CommandEdit(ModalScreen[str | None]):
-    """A field with the command; `keep` is told about every change, so that nothing written is lost by going back."""
+    """A field with the command; `keep` gets every change, so that nothing written is lost by going back."""
 
     CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.EDIT), *bindings(Scope.APP)]
@@ -193,7 +193,7 @@ class RequestQuestion(Question[Decided]):
             self.dialog.app.notify(STOP_AGAIN, markup=False, timeout=SecondPress.WITHIN_S)
 
     def leave_to_type(self) -> None:
-        """Make room for words."""
+        """Close so that the text goes to the prompt."""
         _ = self.dialog.dismiss(Dismissed.TYPING)
 
     def paste(self, text: str) -> bool:
@@ -213,8 +213,8 @@ class Approval(RequestQuestion):
     def __init__(
         self, request: ApprovalRequested, state: SessionState, now: Callable[[], datetime], diff: DiffView | None = None
     ) -> None:
-        self._diff = diff if diff is not None or not words.has_difference(request) else DiffView()
-        super().__init__(request, self._diff or PageView(lambda width: words.body_lines(request, width)))
+        self._diff = diff if diff is not None or not texts.has_difference(request) else DiffView()
+        super().__init__(request, self._diff or PageView(lambda width: texts.body_lines(request, width)))
         self._state, self._now = state, now
         self._draft = request.text
 
@@ -228,11 +228,11 @@ class Approval(RequestQuestion):
         open_ids = list(self._state.approvals)
         is_one = len(open_ids) < 2 or self.request.approval_id not in open_ids
         place = "" if is_one else f"{open_ids.index(self.request.approval_id) + 1} of {len(open_ids)}"
-        return words.title(self.request, self._state, place, width)
+        return texts.title(self.request, self._state, place, width)
 
     def notes(self) -> Content:
         """Return how much, where, within which limits, and what no rule covers."""
-        return words.notes(self.request)
+        return texts.notes(self.request)
 
     def choices(self) -> Sequence[Command]:
         """Return what can be answered to this request."""
@@ -245,7 +245,7 @@ class Approval(RequestQuestion):
     def left_out(self) -> set[str]:
         """Return the ids of the answers that mean nothing here; those of the dialog that asks hunk by hunk too."""
         found = {"approve.mode", "hunks.mode"}  # a key that people know, and no answer
-        if self.request.tool != words.SHELL:
+        if self.request.tool != texts.SHELL:
             found.add("approve.edit")
         if not self.request.suggested_rule:
             found |= {"approve.session", "approve.always", "hunks.session", "hunks.always"}
@@ -291,7 +291,7 @@ class Approval(RequestQuestion):
 
     def _edit(self) -> None:
         """Let the command be changed; what was written stays while the question is open."""
-        if self.request.tool == words.SHELL and self.dialog.is_live:
+        if self.request.tool == texts.SHELL and self.dialog.is_live:
             _ = self.dialog.app.push_screen(CommandEdit(self._draft, self._keep_draft, self._now), self._edited)
 
     def _keep_draft(self, text: str) -> None:
@@ -302,7 +302,7 @@ class Approval(RequestQuestion):
             _ = self.dialog.dismiss(Answer(Outcome.ONCE, edited=text if text != self.request.text else ""))
 
     def _explain(self) -> None:
-        found = words.explanation(self.request, self._state)
+        found = texts.explanation(self.request, self._state)
         _ = self.dialog.app.push_screen(Reading("WHY IT ASKS", found))
 
     def _show_all(self) -> None:
@@ -379,14 +379,14 @@ class HunkApproval(RequestQuestion):
     def headline(self, width: int) -> Content:
         """Return who asks for what, and which hunk is marked."""
         place = f"hunk {self._diff.scroller.current_hunk} of {self.request.hunks}"
-        return words.titled(words.question(self.request), place, "$text-muted", width)
+        return texts.titled(texts.question(self.request), place, "$text-muted", width)
 
     def notes(self) -> Content:
         """Return how much there is, what was answered so far, and what happens to the rest."""
         accepted = sum(self._decided.values())
         left = self.request.hunks - len(self._decided)
         said = f"{accepted} accepted · {len(self._decided) - accepted} rejected · {left} open: not applied unless accepted"
-        return Content.styled(f"{words.conditions(self.request)} · {said}", "$text-muted")
+        return Content.styled(f"{texts.conditions(self.request)} · {said}", "$text-muted")
 
     def choices(self) -> Sequence[Command]:
         """Return what can be answered now, with how many hunks would be applied."""

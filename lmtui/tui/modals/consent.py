@@ -329,7 +329,7 @@ class ConsentDialog(ModalScreen[Result]):
         return self.size.height < TIGHT_ROWS
 
     def answer_counts(self) -> bool:
-        """Tell whether an answer counts yet; one that came before the end was seen is told why it does not."""
+        """Tell whether an answer counts yet; for one that came before the end was seen, say why it does not."""
         is_live = self.is_live
         if not is_live and self.is_awake:
             self._is_pressed = True

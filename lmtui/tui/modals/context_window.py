@@ -79,7 +79,7 @@ def cost_text(item: WindowItem, read_s: Callable[[int], float]) -> str:
     """Return what it costs to change a message in the middle of what was sent: all behind it is read again."""
     behind = max(0, item.reread_tokens - item.tokens)
     if not behind:
-        return "Nothing stands behind it: a change costs no reading again."
+        return "Nothing follows it: a change costs no reading."
     seconds = seconds_text(read_s(behind), " (", ")")
     return f"To fold it, leave it out or bring it back costs reading about {behind:,} tokens again{seconds}."
 
@@ -162,8 +162,8 @@ class Spent:
     @property
     def read_per_s(self) -> float:
         """Return how many tokens were read a second, 0 where too few were read to say."""
-        anew = self.reread + self.new
-        return anew / self.read_s if self.read_s > 0 and anew >= 50 else 0.0
+        read = self.reread + self.new
+        return read / self.read_s if self.read_s > 0 and read >= 50 else 0.0
 
     @property
     def reused_share(self) -> float:
@@ -234,10 +234,10 @@ def cache_rows(turns: Sequence[TurnSpent]) -> list[GroupRow]:
 
 def request_text(spent: Spent) -> str:
     """Return a request in words."""
-    told = "as the server said" if spent.is_told else "inferred: the server does not say"
+    source = "as the server said" if spent.is_told else "inferred: the server does not say"
     again = f"{spent.reread:,} read again" + (f" ({spent.miss})" if spent.reread and spent.miss else "")
     wrote = f"; wrote {spent.written_per_s:.0f} tokens a second" if spent.written_per_s else ""
-    return f"{spent.reused:,} reused, {again}, {spent.new:,} new, {told}{wrote}"
+    return f"{spent.reused:,} reused, {again}, {spent.new:,} new, {source}{wrote}"
 
 
 def _spent(event: UsageUpdated) -> Spent:

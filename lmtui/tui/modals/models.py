@@ -43,7 +43,7 @@ class ModelLoads:
     """Knows what is being loaded, unloaded or examined; `exams` names the last.
 
     Args:
-        ended: is told about each end: which model, in words, and the error where it failed.
+        ended: called at each end with the model, a text, and the error if it failed.
     """
 
     def __init__(self, ended: Ended) -> None:

@@ -20,7 +20,7 @@ from lmtui.core.trust import TrustItem, kinds_text, part_by_time
 from lmtui.tui.commands import Command, Scope, bindings, closing, command, first_key, of_scope
 from lmtui.tui.lines.page_view import PageView, whole_text
 from lmtui.tui.lines.styled_text import Line, fit, pad
-from lmtui.tui.modals.approval_words import titled
+from lmtui.tui.modals.approval_text import titled
 from lmtui.tui.modals.consent import ConsentDialog, Question
 from lmtui.tui.modals.picker import Confirm, Picker, Reading
 from lmtui.tui.modals.results import Choice

@@ -155,10 +155,10 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class ChangeSources:
-    """Where changes come from.  Without `changes` there is only what events told; without `files` no git."""
+    """Where changes come from.  Without `changes` there is only what events recorded; without `files` no git."""
 
     changes: Changes | None
-    told: Mapping[str, FileChange]
+    recorded: Mapping[str, FileChange]
     files: Files | None = None
     turns: Sequence[Turn] = ()
 
@@ -172,7 +172,7 @@ class ChangeSources:
             against = await self.files.git_changes() if self.files is not None else ()
             return Listed(rows_by_file(against), against)
         if self.changes is None:
-            return self.told_only()
+            return self.recorded_only()
         total = await self.changes.total()
         if view is ChangeView.SESSION:
             return Listed(rows_by_file(total), total)
@@ -182,9 +182,9 @@ class ChangeSources:
             return Listed(rows_by_turn(turns), total)
         return Listed(rows_by_step(self.changes.steps()), total)
 
-    def told_only(self) -> Listed:
-        """Return what events told: all there is where nothing else can be had."""
-        total = tuple(self.told.values())
+    def recorded_only(self) -> Listed:
+        """Return what events recorded: all there is where nothing else can be had."""
+        total = tuple(self.recorded.values())
         return Listed(rows_by_step(self.changes.steps()) if self.changes is not None else rows_by_file(total), total)
 
     def steps_of(self, row: StepRow) -> list[Step]:
@@ -390,7 +390,7 @@ class ChangesScreen(Screen[None]):
             listed = await self._sources.listed(view)
         except LmtuiError as error:
             self._say(error.full_text(), "$error")
-            listed = Listed([], ()) if view is ChangeView.GIT else self._sources.told_only()
+            listed = Listed([], ()) if view is ChangeView.GIT else self._sources.recorded_only()
         total = listed.total
         added, removed = sum(each.added_lines for each in total), sum(each.removed_lines for each in total)
         self._counts = f"{pluralize(len(total), 'file')}  +{added} {MINUS}{removed} {view.value[1]}"

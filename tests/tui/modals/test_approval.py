@@ -8,7 +8,7 @@ from lmtui.core.events import ApprovalRequested, Outcome, TurnReason
 from lmtui.core.permissions.decide import GrantScope
 from lmtui.core.permissions.suggested_rules import grants
 from lmtui.core.sessions import Answer
-from lmtui.tui.modals.approval_words import conditions, explanation, question, title
+from lmtui.tui.modals.approval_text import conditions, explanation, question, title
 from lmtui.tui.session_state import SessionState
 from tests.tui.driving import SMALL, WIDE, Driver, running
 from tests.tui.fakes import DIFF

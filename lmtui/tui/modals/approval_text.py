@@ -1,4 +1,4 @@
-"""What an approval says: pure functions from a request to words.  Everything that others wrote is cleaned here."""
+"""The text of an approval: pure functions from a request.  Everything that others wrote is cleaned here."""
 
 from __future__ import annotations
 
