@@ -49,7 +49,7 @@ def test_what_is_free_stands_last() -> None:
 
 
 def test_what_stands_last_costs_nothing_to_change() -> None:
-    assert "no reading again" in cost_text(WindowItem("c1", "a", 100, 100), lambda _: 9.0)
+    assert "Nothing follows it" in cost_text(WindowItem("c1", "a", 100, 100), lambda _: 9.0)
     assert "400 tokens again (2.0 s)" in cost_text(WindowItem("c1", "a", 100, 500), lambda tokens: tokens / 200)
     assert cost_text(WindowItem("c1", "a", 100, 500), lambda _: 0.0).endswith("400 tokens again.")
 
