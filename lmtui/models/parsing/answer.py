@@ -46,7 +46,7 @@ _LONGEST_ESCAPE = 12
 class SchemaReader:
     """Reads one object; text of the answer is given out as it comes.
 
-    `is_other`: this is no such object (the server did not hold to the schema), `raw` is to be read as any other text.
+    `is_other`: this is not such an object (the server did not hold to the schema), `raw` is to be read as any other text.
     """
 
     def __init__(self, tools: ToolNames, gathered: AnswerBuilder) -> None:

@@ -173,7 +173,7 @@ class AnswerBuilder:
 
     @property
     def is_blank(self) -> bool:
-        """Tell whether there is no text."""
+        """Tell whether the text is empty."""
         return not any(each.strip() for each in self._text)
 
     @property

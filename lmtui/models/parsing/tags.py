@@ -196,7 +196,7 @@ class TagItem:
         return False
 
     def _step_value(self, value: _Value) -> bool:
-        """Look for the end of a value: its closing tag, that of the call, or the next parameter on a line of its own."""
+        """Look for the end of a value: its closing tag, that of the call, or the next parameter at the start of a line."""
         for found in value.ends.finditer(self._held):
             behind = self._held[found.end() :].lstrip()
             if found.lastgroup is None:
