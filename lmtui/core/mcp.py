@@ -232,10 +232,10 @@ def changes_text(changes: Sequence[ToolChange]) -> str:
 class McpServer:
     """A configured server: `source` is the file that names it, `place` what is around it, `words` its command or address.
 
-    `problem` says why it is not ready, `hint` the way out, and of one that starts what it may lack.  `tokens` is what telling
-    all its tools costs.  `offered` are the tools that it has now, where those are not the ones that the user accepted, and
-    `changes` what differs.  `warnings` say what of its entry is not read as its writer may think.  `reach` says where it
-    runs, what it may reach and who decided that, `brings` how many prompts and resources it has.
+    `problem` says why it is not ready, `hint` the way out, and of one that starts what it may lack.  `offered` are the tools
+    that it has now, where those are not the ones that the user accepted, and `changes` what differs.  `warnings` say what of
+    its entry is not read as its writer may think.  `reach` says where it runs, what it may reach and who decided that, `brings`
+    how many prompts and resources it has.
     """
 
     name: str
@@ -245,7 +245,6 @@ class McpServer:
     place: str = ""
     words: str = ""
     tools: tuple[McpTool, ...] = ()
-    tokens: int = 0
     problem: str = ""
     hint: str = ""
     version: str = ""
@@ -254,6 +253,11 @@ class McpServer:
     warnings: tuple[str, ...] = ()
     reach: str = ""
     brings: str = ""
+
+    @property
+    def tokens(self) -> int:
+        """Return what telling all its tools costs."""
+        return sum(tool.tokens for tool in self.tools)
 
     @property
     def is_open(self) -> bool:

@@ -101,15 +101,15 @@ def some_servers() -> list[McpServer]:
         ),
         McpServer(
             "git", mine, ServerState.READY, place="bubblewrap, no network", words="mcp-server-git --repository .", tools=tools,
-            tokens=212, version="mcp-git 1.28.0, protocol 2026-07-28",
+            version="mcp-git 1.28.0, protocol 2026-07-28",
         ),
         McpServer(
-            "issues", mine, ServerState.READY, "http", "network", "https://issues.example/mcp", tools * 17, 11_480,
-            version="issues 3",
+            "issues", mine, ServerState.READY, "http", "network", "https://issues.example/mcp",
+            tuple(replace(tool, tokens=135 if at else 140) for at, tool in enumerate(tools * 17)), version="issues 3",
         ),
         McpServer(
-            "mail", mine, ServerState.CHANGED, place="bubblewrap, 1 host", words="mail-mcp", tools=tools[:2], tokens=80,
-            offered=tools[:3], changes=MAIL_CHANGES,
+            "mail", mine, ServerState.CHANGED, place="bubblewrap, 1 host", words="mail-mcp",
+            tools=(replace(tools[0], tokens=38), tools[1]), offered=tools[:3], changes=MAIL_CHANGES,
         ),
         McpServer("old", mine, ServerState.OFF, words="old-server"),
         McpServer(

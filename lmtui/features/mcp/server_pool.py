@@ -62,7 +62,6 @@ class ToldTools:
             place,
             entry.words,
             tools,
-            sum(tool.tokens for tool in tools),
             server.trouble.problem if has_problem else "",
             hint,
             server.info.version,
