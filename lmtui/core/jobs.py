@@ -48,18 +48,50 @@ class Lease:
     until_mono_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class JobPolicy:
+    """What a job may do: `mode` is the permission mode (empty: that of the settings), `allow` and `deny` are its own rules.
+
+    What needs approval is refused.
+    """
+
+    mode: str = ""
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobHistory:
+    """How the runs of a job went.
+
+    `attempts` counts runs that began and did not end, since the last that did; `tries` those in a row that found no model
+    server, after which it is run no earlier than `again` (UTC).  `last_outcome` is how the last one ended (a turn's reason, or
+    words), `last_session` where.  `begun_session` is where a run began that has not ended yet, so that the next one continues
+    there, and `begun_seq` the last event that the session had before.
+    """
+
+    runs: int = 0
+    attempts: int = 0
+    tries: int = 0
+    again: datetime | None = None
+    last_run: datetime | None = None
+    last_outcome: str = ""
+    last_session: str = ""
+    begun_session: str = ""
+    begun_seq: int = 0
+
+    def retried(self) -> JobHistory:
+        """Return it without the runs that failed, for a job that the user starts again."""
+        return replace(self, attempts=0, tries=0, again=None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecord:
     """One job.
 
     `schedule` is in the form that `automation.schedules` reads, `zone` an IANA name or empty for the machine's own, `due`
     (UTC) the next time, None where there is none.  `session` is the session that it always runs in, else each run has a fresh
-    one.  `mode` is the permission mode (empty: that of the settings), `allow` and `deny` are its own rules; what needs approval
-    is refused.  `attempts` counts runs that began and did not end, since the last that did; `tries` those in a row that found
-    no model server, after which it is run no earlier than `again` (UTC).  `last_outcome` is how the last one ended (a turn's
-    reason, or words), `last_session` where.  `begun_session` is where a run began that has not ended yet, so that the next one
-    continues there, and `begun_seq` the last event that the session had before.  `source` is unique to where it came from, so
-    that one file becomes one job.
+    one.  `source` is unique to where it came from, so that one file becomes one job.
     """
 
     id: str
@@ -72,26 +104,17 @@ class JobRecord:
     due: datetime | None = None
     is_enabled: bool = True
     session: str = ""
-    mode: str = ""
-    allow: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
+    policy: JobPolicy = JobPolicy()
     missed: Missed = Missed.RUN
-    runs: int = 0
-    attempts: int = 0
-    tries: int = 0
-    again: datetime | None = None
-    last_run: datetime | None = None
-    last_outcome: str = ""
-    last_session: str = ""
-    begun_session: str = ""
-    begun_seq: int = 0
+    history: JobHistory = JobHistory()
     source: str = ""
     lease: Lease | None = None
 
     @property
     def next_time(self) -> datetime | None:
         """Return when it may run next, None where it is not going to by the clock."""
-        return max(self.due, self.again) if self.due is not None and self.again is not None else self.due
+        again = self.history.again
+        return max(self.due, again) if self.due is not None and again is not None else self.due
 
     @property
     def state(self) -> str:
@@ -101,10 +124,6 @@ class JobRecord:
         if not self.is_enabled:
             return "paused"
         return "waiting" if self.due is not None or self.schedule == "startup" else "done"
-
-    def with_policy_of(self, other: JobRecord) -> JobRecord:
-        """Return it with the permission policy of another job."""
-        return replace(self, mode=other.mode, allow=other.allow, deny=other.deny)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +279,7 @@ def shown_schedule(job: JobRecord) -> str:
     """Return a job's schedule for a person, or what continues with it."""
     if job.lease is not None:
         return "running"
-    if job.tries:
+    if job.history.tries:
         return "waits for the server"
     if job.kind is JobKind.WAKE:
         return "wakes a session"
@@ -272,10 +291,10 @@ def job_lines(records: Sequence[JobRecord], now: datetime) -> Iterator[str]:
     if not records:
         yield 'no jobs; `lmtui submit "TASK" --daily 09:00` adds one'
     for job in sorted(records, key=lambda each: (each.state == "done", each.due is None, each.due or each.created)):
-        last = f"  last: {sanitize_line(job.last_outcome)}" if job.last_outcome else ""
-        where = f" in {job.last_session}" if job.last_session else ""
-        runs = f"  {pluralize(job.runs, 'run')}" if job.runs else ""
-        runs += f"  tried {pluralize(job.tries, 'time')}" if job.tries else ""
+        last = f"  last: {sanitize_line(job.history.last_outcome)}" if job.history.last_outcome else ""
+        where = f" in {job.history.last_session}" if job.history.last_session else ""
+        runs = f"  {pluralize(job.history.runs, 'run')}" if job.history.runs else ""
+        runs += f"  tried {pluralize(job.history.tries, 'time')}" if job.history.tries else ""
         is_again = job.schedule not in ("once", "") and job.due is not None and job.lease is None and job.is_enabled
         again = f"  ({sanitize_line(job.schedule)})" if is_again else ""
         yield f"{job.id}  {job.state:<8} {when_text(job, now):<18} {sanitize_line(job.title)}{again}{runs}{last}{where}"
@@ -285,10 +304,10 @@ def when_text(job: JobRecord, now: datetime) -> str:
     """Return when a job runs next, or what is said in place of it."""
     zone = zone_of("")
     if job.lease is not None:
-        return f"since {moment_text(job.last_run, now, zone)}" if job.last_run is not None else ""
+        return f"since {moment_text(job.history.last_run, now, zone)}" if job.history.last_run is not None else ""
     if job.next_time is None or not job.is_enabled:
         return shown_schedule(job)
-    if job.tries:
+    if job.history.tries:
         return f"again {moment_text(job.next_time, now, zone)}"
     if job.schedule == "once" and job.next_time <= now:
         return "now"

@@ -12,7 +12,7 @@ import pytest
 from lmtui.app.host import Runtime
 from lmtui.app.reports import list_sessions
 from lmtui.core.agent_events import WaitSet
-from lmtui.core.jobs import JobKind, JobRecord
+from lmtui.core.jobs import JobHistory, JobKind, JobPolicy, JobRecord
 from lmtui.engine.session import EngineSession
 from lmtui.features.jobs.job_table import JobFile
 from lmtui.features.jobs.service import new_record
@@ -118,8 +118,12 @@ async def test_the_wake_of_a_jobs_session_has_the_jobs_policy(open_one: Open, se
     server = await serve(WAITS)
     runtime = open_one(server.url)
     session = await killed_behind_its_wait(runtime)
-    job = replace(new_record("do it", ""), mode="auto", allow=("Write(a.txt)",), begun_session=session.id, begun_seq=2)
+    job = replace(
+        new_record("do it", ""),
+        policy=JobPolicy(mode="auto", allow=("Write(a.txt)",)),
+        history=JobHistory(begun_session=session.id, begun_seq=2),
+    )
     JobFile(runtime.workspace).add(job)
     next_life = open_one(server.url)
     await one_pass(next_life)
-    assert [(each.mode, each.allow) for each in await wakes(next_life)] == [("auto", ("Write(a.txt)",))]
+    assert [(each.policy.mode, each.policy.allow) for each in await wakes(next_life)] == [("auto", ("Write(a.txt)",))]

@@ -14,7 +14,7 @@ from lmtui.app.host import Runtime
 from lmtui.app.reports import list_sessions, session_events
 from lmtui.core.errors import JobsError, UsageError
 from lmtui.core.events import ModeChanged, Notice, ToolCallFinished, TurnEnded
-from lmtui.core.jobs import JobKind, JobRecord, JobsChanged, NewJob
+from lmtui.core.jobs import JobHistory, JobKind, JobPolicy, JobRecord, JobsChanged, NewJob
 from lmtui.core.permissions.rules import Mode
 from lmtui.engine.session import EngineSession
 from lmtui.features.jobs.service import new_record
@@ -53,9 +53,9 @@ async def test_a_job_runs_as_a_session_of_its_own_named_after_it(workspace: Path
     await runtime.jobs.add(NewJob(text="say hello\nto everyone", title="Hello"))
     await one_pass(runtime)
     job = await the_job(runtime)
-    assert (job.runs, job.last_outcome, job.due, job.state) == (1, "done", None, "done")
+    assert (job.history.runs, job.history.last_outcome, job.due, job.state) == (1, "done", None, "done")
     found = list_sessions(workspace)
-    assert [(each.id, each.title, each.state) for each in found] == [(job.last_session, "Hello", "done")]
+    assert [(each.id, each.title, each.state) for each in found] == [(job.history.last_session, "Hello", "done")]
 
 
 async def test_the_session_of_a_job_that_has_run_is_let_go_of(open_one: Open, serve: Serve) -> None:
@@ -63,7 +63,7 @@ async def test_the_session_of_a_job_that_has_run_is_let_go_of(open_one: Open, se
     await runtime.jobs.add(NewJob(text="say hello"))
     await one_pass(runtime)
     gc.collect()
-    wanted = (await the_job(runtime)).last_session
+    wanted = (await the_job(runtime)).history.last_session
     assert not [each for each in gc.get_objects() if isinstance(each, EngineSession) and each.id == wanted]
 
 
@@ -71,13 +71,13 @@ async def test_what_would_ask_is_refused_and_a_rule_of_the_job_allows_it(workspa
     runtime = open_one((await serve(WRITE, DONE)).url)
     await runtime.jobs.add(NewJob(text="write", mode="manual"))
     await one_pass(runtime)
-    assert (await the_job(runtime)).last_outcome == "blocked"
+    assert (await the_job(runtime)).history.last_outcome == "blocked"
     assert not (workspace / "a.txt").exists()
     await runtime.jobs.add(NewJob(text="write", mode="manual", allow=("Write(a.txt)",)))
     await one_pass(runtime)
-    assert (await the_job(runtime, 1)).last_outcome == "done"
+    assert (await the_job(runtime, 1)).history.last_outcome == "done"
     assert (workspace / "a.txt").read_text() == "one\n"
-    refused = next(event for event in events_of(workspace, (await the_job(runtime)).last_session, ToolCallFinished))
+    refused = next(event for event in events_of(workspace, (await the_job(runtime)).history.last_session, ToolCallFinished))
     assert "nobody is there" in refused.result
 
 
@@ -92,7 +92,7 @@ async def test_jobs_of_a_fixed_session_go_on_in_it(workspace: Path, open_one: Op
     await session.close()
     await runtime.jobs.add(NewJob(text="go on", session=session.id[-6:]))
     await one_pass(runtime)
-    assert (await the_job(runtime)).last_session == session.id
+    assert (await the_job(runtime)).history.last_session == session.id
     assert len([each for each in session_events(workspace, session.id) if isinstance(each.event, TurnEnded)]) == 2
 
 
@@ -121,7 +121,7 @@ async def test_jobs_are_paused_resumed_run_and_removed_by_an_end_of_their_id(ope
     assert (await runtime.jobs.resume("Later")).due == job.due
     await runtime.jobs.run_now(job.id)
     await one_pass(runtime)
-    assert (await the_job(runtime)).runs == 1
+    assert (await the_job(runtime)).history.runs == 1
     assert (await the_job(runtime)).due == job.due
     await runtime.jobs.remove(job.id)
     assert (await runtime.jobs.read()).records == ()
@@ -136,16 +136,16 @@ async def test_a_job_whose_server_is_away_is_tried_again_without_a_session_for_e
     await away.jobs.add(NewJob(text="hello"))
     await one_pass(away)
     job = await the_job(away)
-    assert (job.tries, job.runs, job.attempts, job.lease, job.state) == (1, 0, 0, None, "waiting")
-    assert job.last_outcome.startswith("waiting for the server: no model server answers at http://127.0.0.1:9")
-    assert timedelta(seconds=20) < (job.again or job.created) - datetime.now(UTC) < timedelta(seconds=31)
+    assert (job.history.tries, job.history.runs, job.history.attempts, job.lease, job.state) == (1, 0, 0, None, "waiting")
+    assert job.history.last_outcome.startswith("waiting for the server: no model server answers at http://127.0.0.1:9")
+    assert timedelta(seconds=20) < (job.history.again or job.created) - datetime.now(UTC) < timedelta(seconds=31)
     await one_pass(away)
-    assert (await the_job(away)).tries == 1  # it is not its time yet
+    assert (await the_job(away)).history.tries == 1  # it is not its time yet
     assert not list_sessions(workspace)
     await away.jobs.run_now(job.id)
     await one_pass(open_one((await serve(DONE)).url))
     job = await the_job(away)
-    assert (job.last_outcome, job.tries, job.again, job.runs) == ("done", 0, None, 1)
+    assert (job.history.last_outcome, job.history.tries, job.history.again, job.history.runs) == ("done", 0, None, 1)
 
 
 async def test_a_run_that_loses_its_server_goes_on_in_its_session_when_it_is_back(
@@ -157,12 +157,14 @@ async def test_a_run_that_loses_its_server_goes_on_in_its_session_when_it_is_bac
     await server.__aexit__(None, None, None)
     await run_without_server(session, "hello")
     await session.close()
-    begun = replace(new_record("hello", ""), due=datetime.now(UTC), begun_session=session.id, begun_seq=3, tries=1)
+    begun = replace(
+        new_record("hello", ""), due=datetime.now(UTC), history=JobHistory(begun_session=session.id, begun_seq=3, tries=1)
+    )
     await jobs_of(away).put(begun)
     again = await serve(DONE)
     await one_pass(open_one(again.url))
     job = await the_job(away)
-    assert (job.last_outcome, job.last_session, job.tries) == ("done", session.id, 0)
+    assert (job.history.last_outcome, job.history.last_session, job.history.tries) == ("done", session.id, 0)
     assert "server was away" in again.requests[-1].body["messages"][-1]["content"]
     assert len(list_sessions(workspace)) == 1
 
@@ -183,13 +185,13 @@ async def test_a_stop_saves_the_run_and_the_next_scheduler_goes_on_in_its_sessio
     await first.jobs.add(NewJob(text="be long"))
     await serve_until(first, lambda: bool(server.open_streams))
     job = await the_job(first)
-    assert (job.lease, job.attempts, job.runs) == (None, 0, 0)
-    assert job.begun_session
+    assert (job.lease, job.history.attempts, job.history.runs) == (None, 0, 0)
+    assert job.history.begun_session
     await first.close()
     second = open_one(server.url)
     await one_pass(second)
     job = await the_job(second)
-    assert (job.last_outcome, job.runs) == ("done", 1)
+    assert (job.history.last_outcome, job.history.runs) == ("done", 1)
     assert len(list_sessions(workspace)) == 1
     reminder = server.requests[-1].body["messages"][-1]["content"]
     assert "was stopped while you worked" in reminder
@@ -206,8 +208,8 @@ async def test_a_session_that_waits_is_woken_at_its_time(workspace: Path, open_o
     job = await the_job(again)
     assert (job.kind, job.session, job.title) == (JobKind.WAKE, session.id, "the build")
     assert list_sessions(workspace)[0].wakes == job.due
-    await serve_until(again, lambda: any(each.last_outcome for each in again.jobs.known))
-    assert (await the_job(again)).last_outcome == "done"
+    await serve_until(again, lambda: any(each.history.last_outcome for each in again.jobs.known))
+    assert (await the_job(again)).history.last_outcome == "done"
     assert list_sessions(workspace)[0].state == "done"
     assert len(server.requests) == 2
 
@@ -222,7 +224,7 @@ async def test_words_of_the_user_end_the_wait_and_nothing_wakes_it(open_one: Ope
     await jobs_of(runtime).close()
     job = await the_job(runtime)
     assert (job.due, job.state) == (None, "done")
-    assert "went on before" in job.last_outcome
+    assert "went on before" in job.history.last_outcome
 
 
 async def test_a_wait_that_ran_out_while_lmtui_was_closed_goes_on_at_once(
@@ -255,7 +257,9 @@ async def begun_and_over(runtime: Runtime, turn: str = "go on", **fields: Any) -
     seq = session.history()[-1].seq
     await run(session, turn)
     await session.close()
-    record = replace(new_record("go on", ""), due=datetime.now(UTC), begun_session=session.id, begun_seq=seq, attempts=1)
+    record = replace(
+        new_record("go on", ""), due=datetime.now(UTC), history=JobHistory(begun_session=session.id, begun_seq=seq, attempts=1)
+    )
     await jobs_of(runtime).put(replace(record, **fields))
     return session
 
@@ -266,7 +270,7 @@ async def test_a_job_whose_end_only_the_table_does_not_know_is_not_run_again(ope
     await begun_and_over(runtime)
     await one_pass(runtime)
     job = await the_job(runtime)
-    assert (job.last_outcome, job.runs, job.begun_session, job.begun_seq) == ("done", 1, "", 0)
+    assert (job.history.last_outcome, job.history.runs, job.history.begun_session, job.history.begun_seq) == ("done", 1, "", 0)
     assert len(server.requests) == 2
 
 
@@ -275,7 +279,7 @@ async def test_the_end_of_the_users_own_turn_is_not_the_jobs(open_one: Open, ser
     runtime = open_one(server.url)
     await begun_and_over(runtime, "what is this?")
     await one_pass(runtime)
-    assert (await the_job(runtime)).last_outcome == "done"
+    assert (await the_job(runtime)).history.last_outcome == "done"
     assert len(server.requests) == 3
 
 
@@ -292,7 +296,7 @@ async def test_after_its_run_a_session_has_the_mode_that_it_had(workspace: Path,
 
 async def test_the_mode_of_a_job_that_was_killed_does_not_stay(open_one: Open, serve: Serve) -> None:
     runtime = open_one((await serve(DONE, DONE)).url, mode="manual")
-    session = await begun_and_over(runtime, mode="auto")
+    session = await begun_and_over(runtime, policy=JobPolicy(mode="auto"))
     left = await runtime.open_session(session.id)
     left.set_mode(Mode.AUTO)
     await left.close()
@@ -310,11 +314,11 @@ async def test_a_job_with_a_policy_waits_until_its_session_is_closed(
     await runtime.jobs.add(NewJob(text="go on", session=session.id, **policy))
     await one_pass(runtime)
     job = await the_job(runtime)
-    assert (job.runs, job.attempts, job.lease) == (0, 0, None)
+    assert (job.history.runs, job.history.attempts, job.lease) == (0, 0, None)
     assert (await jobs_of(runtime).runs.run(job, _nothing)).is_busy
     await session.close()
     await one_pass(runtime)
-    assert (await the_job(runtime)).last_outcome == "done"
+    assert (await the_job(runtime)).history.last_outcome == "done"
 
 
 async def _nothing(*_: object) -> None:
@@ -330,7 +334,7 @@ async def test_two_jobs_of_one_session_run_one_behind_the_other(workspace: Path,
     await session.close()
     for mode in ("auto", "manual"):
         await runtime.jobs.add(NewJob(text=f"go on: {mode}", session=session.id, mode=mode))
-    await serve_until(runtime, lambda: sum(each.runs for each in runtime.jobs.known) == 2)
+    await serve_until(runtime, lambda: sum(each.history.runs for each in runtime.jobs.known) == 2)
     events = [each.event for each in session_events(workspace, session.id)]
     marks = [each.mode if isinstance(each, ModeChanged) else each.kind for each in events]
     shown = [mark for mark in marks if mark in (*Mode, "turn_started", "turn_ended")]
@@ -364,7 +368,7 @@ async def test_the_inbox_of_a_trusted_folder_makes_jobs_and_of_another_none(
     assert len(told) == 1
     trusting = open_one(server.url, inbox="on")
     await one_pass(trusting)
-    assert (await the_job(trusting)).last_outcome == "done"
+    assert (await the_job(trusting)).history.last_outcome == "done"
     assert not [*inbox_dir(workspace).iterdir()]
 
 
@@ -402,13 +406,13 @@ async def test_a_session_that_the_user_opens_while_its_job_runs_stays_open(open_
     opened = []
 
     async def watch() -> None:
-        while not (job := await the_job(runtime)).begun_session:
+        while not (job := await the_job(runtime)).history.begun_session:
             await asyncio.sleep(0.01)
-        opened.append(await runtime.open_session(job.begun_session))
+        opened.append(await runtime.open_session(job.history.begun_session))
 
     await asyncio.gather(one_pass(runtime), watch())
     assert not opened[0].is_closed
-    assert (await the_job(runtime)).last_outcome == "done"
+    assert (await the_job(runtime)).history.last_outcome == "done"
 
 
 async def test_a_session_that_waits_is_woken_by_the_lmtui_that_has_it_open(open_one: Open, serve: Serve) -> None:

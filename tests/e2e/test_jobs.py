@@ -64,12 +64,12 @@ async def test_jobs_due_at_one_time_run_once_each_over_three_schedulers(workspac
     due = datetime.now(UTC) + timedelta(seconds=4)
     for number in range(JOBS):
         table.add(replace(new_record(f"job {number}", ""), schedule=f"at {due.isoformat()}", due=due))
-    records = await until(table, lambda jobs: all(job.runs for job in jobs))
+    records = await until(table, lambda jobs: all(job.history.runs for job in jobs))
     for each in schedulers:
         each.send_signal(signal.SIGTERM)
     async with asyncio.timeout(PATIENCE_S):
         assert [(await each.communicate(), each.returncode)[1] for each in schedulers] == [130] * 3
-    assert [job.last_outcome for job in records] == ["done"] * JOBS
+    assert [job.history.last_outcome for job in records] == ["done"] * JOBS
     said = Counter(each.body["messages"][-1]["content"] for each in server.requests)
     assert said == Counter(f"job {number}" for number in range(JOBS))
     table.close()
@@ -81,14 +81,19 @@ async def test_a_scheduler_that_is_killed_loses_no_job_and_the_next_goes_on_at_o
     table = JobFile(workspace)
     table.add(replace(new_record("tell a story", ""), due=datetime.now(UTC)))
     first = await lmtui(workspace, "scheduler", "--url", server.url)
-    await until(table, lambda jobs: bool(jobs[0].begun_session) and bool(server.open_streams))
+    await until(table, lambda jobs: bool(jobs[0].history.begun_session) and bool(server.open_streams))
     first.kill()
     await first.communicate()
     held = table.read().records[0]
     assert held.lease is not None
     code, _, err = await said_by(workspace, "scheduler", "--once", "--url", server.url)
     job = table.read().records[0]
-    assert (code, job.runs, job.last_outcome, job.last_session) == (0, 1, "done", held.begun_session), err
+    assert (code, job.history.runs, job.history.last_outcome, job.history.last_session) == (
+        0,
+        1,
+        "done",
+        held.history.begun_session,
+    ), err
     table.close()
 
 
@@ -97,7 +102,7 @@ async def test_a_scheduler_that_is_stopped_says_what_it_did_and_what_is_next(wor
     table.add(replace(new_record("hello", ""), due=datetime.now(UTC)))
     table.add(replace(new_record("later", "Later"), schedule="daily 09:00", due=datetime.now(UTC) + timedelta(hours=3)))
     scheduler = await lmtui(workspace, "scheduler", "--url", server.url)
-    await until(table, lambda jobs: bool(jobs[0].runs))
+    await until(table, lambda jobs: bool(jobs[0].history.runs))
     scheduler.send_signal(signal.SIGTERM)
     async with asyncio.timeout(PATIENCE_S):
         _, err = await scheduler.communicate()

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lmtui.core.errors import JobsError
-from lmtui.core.jobs import JobKind, JobRecord, Lease, Missed
+from lmtui.core.jobs import JobHistory, JobKind, JobPolicy, JobRecord, Lease, Missed
 from lmtui.features.jobs.job_table import NAMES, JobFile, Presence, Signer, key_file, to_row
 from lmtui.paths import workspace_dir
 
@@ -47,10 +47,9 @@ RECORDS = st.builds(
     kind=st.sampled_from(JobKind),
     due=st.none() | st.datetimes(datetime(1990, 1, 1), datetime(2100, 1, 1)).map(lambda each: each.replace(tzinfo=UTC)),
     is_enabled=st.booleans(),
-    allow=st.lists(TEXTS, max_size=3).map(tuple),
+    policy=st.builds(JobPolicy, allow=st.lists(TEXTS, max_size=3).map(tuple)),
     missed=st.sampled_from(Missed),
-    attempts=st.integers(0, 5),
-    begun_seq=st.integers(0, 10**9),
+    history=st.builds(JobHistory, attempts=st.integers(0, 5), begun_seq=st.integers(0, 10**9), last_outcome=TEXTS),
     lease=st.none() | st.builds(Lease, TEXTS, TEXTS, st.integers(1, 99), st.floats(0, 1e6), st.just(NOW), st.floats(0, 1e6)),
 )
 
@@ -105,7 +104,7 @@ def test_a_change_that_fails_leaves_the_table_as_it_was(workspace: Path) -> None
 
     with pytest.raises(JobsError):
         table.change(fail)
-    assert table.change(lambda records: [replace(records[0], runs=1)])[0].runs == 1
+    assert table.change(lambda records: [replace(records[0], history=replace(records[0].history, runs=1))])[0].history.runs == 1
     table.close()
 
 
@@ -162,7 +161,10 @@ def test_a_row_of_another_kind_is_nobodys_and_the_others_are_read(workspace: Pat
     database.close()
     found = table.read()
     assert ([each.id for each in found.records], found.foreign) == (["job1"], 1)
-    assert [each.runs for each in table.change(lambda records: [replace(each, runs=1) for each in records])] == [1]
+    assert [
+        each.history.runs
+        for each in table.change(lambda records: [replace(each, history=replace(each.history, runs=1)) for each in records])
+    ] == [1]
     assert table.add(job(2))
     table.close()
 
@@ -228,8 +230,8 @@ def test_a_table_that_was_taken_away_is_made_anew(workspace: Path) -> None:
 def test_done_jobs_are_forgotten_after_a_while(workspace: Path) -> None:
     table = JobFile(workspace)
     old = datetime.now(UTC) - timedelta(days=31)
-    table.add(job(0, due=None, last_run=old))
-    table.add(job(1, due=None, last_run=datetime.now(UTC)))
+    table.add(job(0, due=None, history=JobHistory(last_run=old)))
+    table.add(job(1, due=None, history=JobHistory(last_run=datetime.now(UTC))))
     assert [each.id for each in table.read().records] == ["job1"]
     table.close()
 
@@ -261,7 +263,9 @@ def test_the_sign_of_a_scheduler_goes_with_it(workspace: Path) -> None:
 def _count_up(workspace: Path, times: int) -> None:
     table = JobFile(workspace)
     for _ in range(times):
-        table.change(lambda records: [replace(records[0], runs=records[0].runs + 1)])
+        table.change(
+            lambda records: [replace(records[0], history=replace(records[0].history, runs=records[0].history.runs + 1))]
+        )
     table.close()
 
 
@@ -275,7 +279,7 @@ def test_changes_of_several_processes_are_not_lost(workspace: Path) -> None:
         each.start()
     for each in processes:
         each.join(60)
-    assert JobFile(workspace).read().records[0].runs == 75
+    assert JobFile(workspace).read().records[0].history.runs == 75
 
 
 def table_of_before(workspace: Path, names: tuple[str, ...], version: int, *records: JobRecord) -> None:
@@ -298,7 +302,10 @@ def table_of_before(workspace: Path, names: tuple[str, ...], version: int, *reco
 @pytest.mark.parametrize(("version", "lacks"), [(1, {"begun_seq", "tries", "again"}), (2, {"tries", "again"})])
 def test_the_jobs_of_an_earlier_version_are_kept(workspace: Path, version: int, lacks: set[str]) -> None:
     lease = Lease("t", "m", 1, 2.0, NOW, 3.0)
-    kept = (job(0, schedule="daily 09:00", allow=("Shell(ls)",)), job(1, lease=lease, begun_session="s", kind=JobKind.WAKE))
+    kept = (
+        job(0, schedule="daily 09:00", policy=JobPolicy(allow=("Shell(ls)",))),
+        job(1, lease=lease, history=JobHistory(begun_session="s"), kind=JobKind.WAKE),
+    )
     table_of_before(workspace, tuple(name for name in NAMES if name not in lacks), version, *kept)
     table = JobFile(workspace)
     found = table.read()

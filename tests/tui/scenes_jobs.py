@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from lmtui.core.jobs import JobKind, JobRecord, JobsChanged, Lease, WaitingJob
+from lmtui.core.jobs import JobHistory, JobKind, JobPolicy, JobRecord, JobsChanged, Lease, WaitingJob
 from tests.tui.driving import Driver
 from tests.tui.fakes import START, play_work
 
@@ -16,18 +16,21 @@ def some_jobs(now: datetime) -> list[JobRecord]:
     return [
         JobRecord(
             id="3fa2b1c0", text="Run all tests and mend what fails.", title="Nightly tests", created=now,
-            schedule="daily 02:30", zone="Europe/Berlin", due=now + timedelta(hours=11, minutes=28), mode="auto",
-            allow=("Shell(pytest*)",), runs=14,
-            last_run=now - timedelta(hours=12), last_outcome="done", last_session="20260314_013000_0a0a0a",
+            schedule="daily 02:30", zone="Europe/Berlin", due=now + timedelta(hours=11, minutes=28),
+            policy=JobPolicy("auto", ("Shell(pytest*)",)), history=JobHistory(
+                runs=14, last_run=now - timedelta(hours=12), last_outcome="done", last_session="20260314_013000_0a0a0a",
+            ),
         ),
         JobRecord(
             id="77aa01b2", text="Read the logs of the last hour.", title="Read the logs", created=now, schedule="hourly :05",
-            due=now + timedelta(minutes=3), runs=211, last_run=now - timedelta(minutes=57), last_outcome="blocked",
-            last_session="20260314_130500_0b0b0b",
+            due=now + timedelta(minutes=3),
+            history=JobHistory(runs=211, last_run=now - timedelta(minutes=57), last_outcome="blocked",
+                last_session="20260314_130500_0b0b0b"),
         ),
         JobRecord(
             id="9c01d2e3", text="Update the changelog from git log.", title="Changelog", created=now, due=now,
-            last_run=now - timedelta(minutes=2), lease=lease, attempts=1, last_session="20260314_140000_0c0c0c",
+            history=JobHistory(last_run=now - timedelta(minutes=2), attempts=1, last_session="20260314_140000_0c0c0c"),
+                lease=lease,
         ),
         JobRecord(
             id="aa11bb22", text="the wheel on the build server", title="the wheel on the build server", created=now,
@@ -36,11 +39,14 @@ def some_jobs(now: datetime) -> list[JobRecord]:
         ),
         JobRecord(
             id="bb22cc33", text="Sort my notes.", title="Sort my notes", created=now, schedule="every 2h", is_enabled=False,
-            due=now, last_run=now - timedelta(days=2), runs=3, last_outcome="given up: lmtui ended 3 times while it ran",
+            due=now,
+            history=JobHistory(last_run=now - timedelta(days=2), runs=3,
+                last_outcome="given up: lmtui ended 3 times while it ran"),
         ),
         JobRecord(
-            id="cc33dd44", text="Say which tests are slow.", title="Slow tests", created=now, runs=1,
-            last_run=now - timedelta(days=1), last_outcome="done", last_session="20260313_101010_0e0e0e",
+            id="cc33dd44", text="Say which tests are slow.", title="Slow tests", created=now,
+            history=JobHistory(runs=1, last_run=now - timedelta(days=1), last_outcome="done",
+                last_session="20260313_101010_0e0e0e"),
         ),
     ]  # fmt: skip
 
@@ -60,7 +66,9 @@ async def jobs_away(driver: Driver) -> None:
     play_work(driver.host.session)
     known = some_jobs(START)
     why = "waiting for the server: no model server answers at http://127.0.0.1:8080/v1"
-    known[1] = replace(known[1], due=START, tries=3, again=START + timedelta(minutes=2), last_outcome=why)
+    known[1] = replace(
+        known[1], due=START, history=replace(known[1].history, tries=3, again=START + timedelta(minutes=2), last_outcome=why)
+    )
     driver.host.jobs.known = known
     await driver.type("/jobs")
     await driver.until_screen("JobList")

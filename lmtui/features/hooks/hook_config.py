@@ -119,11 +119,6 @@ class HookFiles:
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest() if parts else ""
 
 
-def own_file() -> Path:
-    """Return the file of the user's own hooks."""
-    return config_dir() / OWN_FILE
-
-
 def read_hooks(workspace: Path) -> HookFiles:
     """Read every file; the user's own come first.  Blocks."""
     entries: list[HookEntry] = []

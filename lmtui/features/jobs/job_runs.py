@@ -6,7 +6,7 @@ import asyncio
 
 from lmtui.core.errors import Fault, LmtuiError, ProviderError
 from lmtui.core.events import ROOT, Envelope, MessageAdded, ModeChanged, TurnEnded, TurnReason
-from lmtui.core.jobs import JobKind, JobRecord
+from lmtui.core.jobs import JobKind, JobPolicy, JobRecord
 from lmtui.core.messages import Role
 from lmtui.core.permissions.rules import Effect, Mode, Rule, parse_rule
 from lmtui.core.ports import Policy
@@ -30,7 +30,7 @@ class JobRuns:
 
     def may_take(self, record: JobRecord) -> bool:
         """Tell whether the session that a job needs can be had; looks at the disk."""
-        wanted = record.begun_session or record.session
+        wanted = record.history.begun_session or record.session
         return not (self._is_taken(record, wanted) or self._is_elsewhere(wanted))
 
     def _is_taken(self, record: JobRecord, wanted: str) -> bool:
@@ -54,7 +54,7 @@ class JobRuns:
 
     async def run(self, record: JobRecord, began: Began) -> RunEnd:
         """Run a job; see `automation.scheduler.Run`."""
-        wanted = record.begun_session or record.session
+        wanted = record.history.begun_session or record.session
         if self._is_taken(record, wanted):
             return RunEnd("", is_busy=True)
         if wanted:
@@ -79,7 +79,7 @@ class JobRuns:
         self.running[session.id] = record
         seq = _last_seq(session)
         earlier = _mode_before(session, record)
-        mode = "" if record.kind is JobKind.WAKE and not is_own else record.mode
+        mode = "" if record.kind is JobKind.WAKE and not is_own else record.policy.mode
         try:
             await began(session.id, seq)
             if mode:
@@ -149,7 +149,7 @@ def _run_end(end: TurnEnded) -> RunEnd:
 
 def _has_policy(record: JobRecord) -> bool:
     """Tell whether a job has its own policy; a wait continues under the one that its session has."""
-    return record.kind is not JobKind.WAKE and bool(record.mode or record.allow or record.deny)
+    return record.kind is not JobKind.WAKE and record.policy != JobPolicy()
 
 
 def _is_cut(end: TurnEnded) -> bool:
@@ -163,23 +163,23 @@ def _last_seq(session: EngineSession) -> int:
 
 def _mode_before(session: EngineSession, record: JobRecord) -> Mode:
     """Return the mode that a session had before its job, also where that began in an earlier life."""
-    if not record.begun_session:
+    if not record.history.begun_session:
         return session.mode
     for envelope in reversed(session.history()):
         event = envelope.event
-        if envelope.seq <= record.begun_seq and isinstance(event, ModeChanged) and event.mode in tuple(Mode):
+        if envelope.seq <= record.history.begun_seq and isinstance(event, ModeChanged) and event.mode in tuple(Mode):
             return Mode(event.mode)
     return session.mode
 
 
 def _end_of(session: EngineSession, record: JobRecord) -> TurnEnded | None:
     """Return the end that a run came to in an earlier life, None where it did not."""
-    if not record.begun_session:
+    if not record.history.begun_session:
         return None
     is_its_turn = record.kind is JobKind.WAKE
     for envelope in session.history():
         match envelope.event:
-            case _ if envelope.seq <= record.begun_seq:
+            case _ if envelope.seq <= record.history.begun_seq:
                 pass
             case MessageAdded(agent=agent, role=Role.USER, text=text) if agent == ROOT:
                 is_its_turn = is_its_turn or text == record.text
@@ -192,7 +192,7 @@ def _end_of(session: EngineSession, record: JobRecord) -> TurnEnded | None:
 
 def _start(session: EngineSession, record: JobRecord) -> bool:
     """Begin the turn; False where there is nothing to be done any more."""
-    cut = _cut_off(session, record) if record.begun_session else None
+    cut = _cut_off(session, record) if record.history.begun_session else None
     if cut is not None:
         session.sleep.remind(_SERVER_IS_BACK if cut.fault in _AWAY else _GO_ON)
         return True
@@ -222,7 +222,7 @@ def _cut_off(session: EngineSession, record: JobRecord) -> TurnEnded | None:
 
 def job_policy(record: JobRecord) -> Policy:
     """Return a job's own rules; nobody is there to be asked."""
-    allow = (parse_rule(text, Effect.ALLOW, "job") for text in record.allow)
-    deny = (parse_rule(text, Effect.DENY, "job") for text in record.deny)
+    allow = (parse_rule(text, Effect.ALLOW, "job") for text in record.policy.allow)
+    deny = (parse_rule(text, Effect.DENY, "job") for text in record.policy.deny)
     rules: tuple[Rule, ...] = (*allow, *deny)
-    return Policy(Mode(record.mode or Mode.NORMAL), rules, is_attended=False)
+    return Policy(Mode(record.policy.mode or Mode.NORMAL), rules, is_attended=False)

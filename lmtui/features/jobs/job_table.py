@@ -18,13 +18,13 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from lmtui.core.errors import JobsError, SessionFileError
-from lmtui.core.jobs import Change, JobKind, JobRecord, JobsRead, Lease, Missed
+from lmtui.core.jobs import Change, JobHistory, JobKind, JobPolicy, JobRecord, JobsRead, Lease, Missed
 from lmtui.paths import state_dir, workspace_dir
 from lmtui.store.session_logs import make_workspace_folder
 
@@ -186,7 +186,11 @@ def _cannot(verb: str, error: OSError) -> JobsError:
 
 
 VERSION = 3
-NAMES = tuple(each.name for each in fields(JobRecord))
+NAMES = (
+    *("id", "text", "title", "created", "kind", "schedule", "zone", "due", "is_enabled", "session", "mode", "allow", "deny"),
+    *("missed", "runs", "attempts", "tries", "again", "last_run", "last_outcome", "last_session", "begun_session", "begun_seq"),
+    *("source", "lease"),
+)
 INDEX = "CREATE UNIQUE INDEX jobs_source ON jobs (source) WHERE source <> ''"
 INSERT = " ".join(("INSERT OR REPLACE INTO jobs VALUES", f"({', '.join('?' * (len(NAMES) + 1))})"))
 _ADDED = ({"begun_seq": "0"}, {"tries": "0", "again": ""})
@@ -236,15 +240,22 @@ def _earlier() -> list[tuple[tuple[str, ...], dict[str, str]]]:
     return found
 
 
+def by_column(record: JobRecord) -> dict[str, Any]:
+    """Return a job's values, in the order of the table's columns."""
+    values = asdict(record)
+    values |= values["policy"] | values["history"]
+    return {name: values[name] for name in NAMES}
+
+
 def to_row(record: JobRecord) -> list[str]:
     """Return a job's columns, all of them text."""
-    values: dict[str, Any] = {each: getattr(record, each) for each in NAMES}
+    values = by_column(record)
     for name in _TIMES:
         values[name] = values[name].astimezone(UTC).isoformat() if values[name] is not None else ""
     for name in _LISTS:
         values[name] = json.dumps(values[name])
     lease = record.lease
-    values["lease"] = json.dumps(asdict(lease) | {"until": lease.until.isoformat()}) if lease is not None else ""
+    values["lease"] = json.dumps(values["lease"] | {"until": lease.until.isoformat()}) if lease is not None else ""
     return [str(values[name]) for name in NAMES]
 
 
@@ -252,29 +263,22 @@ def from_row(row: dict[str, str]) -> JobRecord:
     """Return the job of a row that `to_row` made."""
     times = {name: datetime.fromisoformat(row[name]) if row[name] else None for name in _TIMES}
     lease = json.loads(row["lease"]) if row["lease"] else None
-    record = JobRecord(id=row["id"], text=row["text"], title=row["title"], created=times["created"] or datetime.now(UTC))
-    return replace(
-        record,
+    return JobRecord(
+        **{name: row[name] for name in ("id", "text", "title", "schedule", "zone", "session", "source")},
+        created=times["created"] or datetime.now(UTC),
         kind=JobKind(row["kind"]),
-        schedule=row["schedule"],
-        zone=row["zone"],
         due=times["due"],
         is_enabled=row["is_enabled"] == "True",
-        session=row["session"],
-        mode=row["mode"],
-        allow=tuple(json.loads(row["allow"])),
-        deny=tuple(json.loads(row["deny"])),
+        policy=JobPolicy(row["mode"], tuple(json.loads(row["allow"])), tuple(json.loads(row["deny"]))),
         missed=Missed(row["missed"]),
-        runs=int(row["runs"]),
-        attempts=int(row["attempts"]),
-        tries=int(row["tries"]),
-        again=times["again"],
-        last_run=times["last_run"],
-        last_outcome=row["last_outcome"],
-        last_session=row["last_session"],
-        begun_session=row["begun_session"],
-        begun_seq=int(row["begun_seq"]),
-        source=row["source"],
+        history=JobHistory(
+            **{name: int(row[name]) for name in ("runs", "attempts", "tries", "begun_seq")},
+            again=times["again"],
+            last_run=times["last_run"],
+            last_outcome=row["last_outcome"],
+            last_session=row["last_session"],
+            begun_session=row["begun_session"],
+        ),
         lease=Lease(**(lease | {"until": datetime.fromisoformat(lease["until"])})) if lease else None,
     )
 
@@ -375,7 +379,7 @@ class JobFile:
     def _prune(self, database: sqlite3.Connection, now: datetime) -> None:
         """Forget what was done long ago."""
         done = [each for each in self._all(database).records if each.state == "done"]
-        old = [each for each in done if each.last_run is not None and now - each.last_run > _KEEP_DONE]
+        old = [each for each in done if each.history.last_run is not None and now - each.history.last_run > _KEEP_DONE]
         for record in {each.id: each for each in (*old, *done[:-_MOST_DONE])}.values():
             database.execute("DELETE FROM jobs WHERE id = ?", (record.id,))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from lmtui.core.errors import UsageError
-from lmtui.core.jobs import JobKind, JobRecord, Lease, Missed
+from lmtui.core.jobs import JobHistory, JobKind, JobRecord, Lease, Missed
 from lmtui.core.times import zone_of
 from lmtui.features.jobs.schedules import next_time, read_schedule
 
@@ -71,20 +71,21 @@ def claim_due(
         is_due = record.is_enabled and record.next_time is not None and record.next_time <= at.wall
         if not is_due or not is_free(record, at, me, is_alive):
             continue
-        if record.attempts >= MOST_ATTEMPTS:
-            outcome = f"given up: lmtui ended {record.attempts} times while it ran"
-            yield replace(record, is_enabled=False, lease=None, attempts=0, last_outcome=outcome)
+        history = record.history
+        if history.attempts >= MOST_ATTEMPTS:
+            outcome = f"given up: lmtui ended {history.attempts} times while it ran"
+            yield replace(record, is_enabled=False, lease=None, history=replace(history, attempts=0, last_outcome=outcome))
         elif record.lease is None and _is_missed(record, at.wall):
-            yield replace(record, due=due_after(record, at.wall), last_outcome="missed")
+            yield replace(record, due=due_after(record, at.wall), history=replace(history, last_outcome="missed"))
         elif claimed < most and may_take(record):
             claimed += 1
             lease = _lease(new_token(), me, at)
-            yield replace(record, lease=lease, attempts=record.attempts + 1, last_run=at.wall)
+            yield replace(record, lease=lease, history=replace(history, attempts=history.attempts + 1, last_run=at.wall))
 
 
 def _is_missed(record: JobRecord, now: datetime) -> bool:
     """Tell whether a run is left out; one that was begun and not ended is not."""
-    is_new = record.attempts == 0 and record.tries == 0 and not record.begun_session
+    is_new = record.history.attempts == 0 and record.history.tries == 0 and not record.history.begun_session
     is_late = record.due is not None and now - record.due > LATE
     return record.missed is Missed.SKIP and is_new and is_late and due_after(record, now) is not None
 
@@ -107,27 +108,27 @@ def renewed(records: Sequence[JobRecord], tokens: Sequence[str], me: Owner, at: 
 def begun(records: Sequence[JobRecord], token: str, session_id: str, seq: int) -> Iterator[JobRecord]:
     """Yield the claimed job with its session and the session's last event; a job that continues keeps the first."""
     for record in _mine(records, token):
-        first = record.begun_seq if record.begun_session == session_id else seq
-        yield replace(record, last_session=session_id, begun_session=session_id, begun_seq=first)
+        past = record.history
+        first = past.begun_seq if past.begun_session == session_id else seq
+        yield replace(record, history=replace(past, last_session=session_id, begun_session=session_id, begun_seq=first))
 
 
 def ended(records: Sequence[JobRecord], token: str, outcome: str, now: datetime) -> Iterator[JobRecord]:
     """Yield the claimed job as a run leaves it that came to an end, however it did."""
     for record in _mine(records, token):
-        due = due_after(record, now)
-        if record.due is not None and record.last_run is not None and record.due > record.last_run:
+        due, past = due_after(record, now), record.history
+        if record.due is not None and past.last_run is not None and record.due > past.last_run:
             due = record.due  # it was made due again while it ran
         yield replace(
             record,
             lease=None,
-            attempts=0,
-            tries=0,
-            again=None,
-            begun_session="",
-            begun_seq=0,
-            runs=record.runs + 1,
+            history=JobHistory(
+                runs=past.runs + 1,
+                last_run=past.last_run,
+                last_outcome=outcome[:_MOST_OUTCOME_CHARS],
+                last_session=past.last_session,
+            ),
             due=due,
-            last_outcome=outcome[:_MOST_OUTCOME_CHARS],
         )
 
 
@@ -137,7 +138,7 @@ def given_back(records: Sequence[JobRecord], token: str) -> Iterator[JobRecord]:
     What was begun stays begun, so that the next run continues in its session.
     """
     for record in _mine(records, token):
-        yield replace(record, lease=None, attempts=max(0, record.attempts - 1))
+        yield replace(record, lease=None, history=replace(record.history, attempts=max(0, record.history.attempts - 1)))
 
 
 def put_off(records: Sequence[JobRecord], token: str, why: str, now: datetime) -> Iterator[JobRecord]:
@@ -146,22 +147,24 @@ def put_off(records: Sequence[JobRecord], token: str, why: str, now: datetime) -
     What was begun stays begun.  After too many tries, or for a time that is not to be made up for, the run is at its end.
     """
     for record in _mine(records, token):
-        again = now + timedelta(seconds=AWAY_S[min(record.tries, len(AWAY_S) - 1)])
+        tries = record.history.tries
+        again = now + timedelta(seconds=AWAY_S[min(tries, len(AWAY_S) - 1)])
         is_late = record.missed is Missed.SKIP and record.due is not None and again - record.due > LATE
-        if record.tries + 1 >= MOST_TRIES or (is_late and due_after(record, now) is not None):
-            tried = f" (tried {record.tries + 1} times)" if record.tries else ""
+        if tries + 1 >= MOST_TRIES or (is_late and due_after(record, now) is not None):
+            tried = f" (tried {tries + 1} times)" if tries else ""
             yield from ended([record], token, f"error: {why}{tried}", now)
             continue
         outcome = f"waiting for the server: {why}"[:_MOST_OUTCOME_CHARS]
-        attempts = max(0, record.attempts - 1)
-        yield replace(record, lease=None, attempts=attempts, tries=record.tries + 1, again=again, last_outcome=outcome)
+        attempts = max(0, record.history.attempts - 1)
+        history = replace(record.history, attempts=attempts, tries=tries + 1, again=again, last_outcome=outcome)
+        yield replace(record, lease=None, history=history)
 
 
 def server_is_back(records: Sequence[JobRecord], now: datetime) -> Iterator[JobRecord]:
     """Yield the jobs that wait for a model server as those that need not wait any longer: another job's run had one."""
     for record in records:
-        if record.again is not None and record.again > now and record.lease is None:
-            yield replace(record, again=now)
+        if record.history.again is not None and record.history.again > now and record.lease is None:
+            yield replace(record, history=replace(record.history, again=now))
 
 
 def due_after(record: JobRecord, now: datetime) -> datetime | None:
@@ -179,13 +182,13 @@ def healed(records: Sequence[JobRecord], now: datetime) -> Iterator[JobRecord]:
     for record in records:
         if record.due is None or record.lease is not None:
             continue
-        if record.again is not None and record.again - now > timedelta(seconds=AWAY_S[-1]):
-            yield replace(record, again=now)
+        if record.history.again is not None and record.history.again - now > timedelta(seconds=AWAY_S[-1]):
+            yield replace(record, history=replace(record.history, again=now))
             continue
         if record.kind is JobKind.WAKE:
             continue
-        is_ahead = record.last_run is not None and record.last_run - now > _DAY
-        begin = now if record.last_run is None or is_ahead else max(now, record.last_run)
+        is_ahead = record.history.last_run is not None and record.history.last_run - now > _DAY
+        begin = now if record.history.last_run is None or is_ahead else max(now, record.history.last_run)
         try:
             zone = zone_of(record.zone)
             schedule = read_schedule(record.schedule, now, zone)

@@ -190,7 +190,8 @@ class Scheduler:
                 task.add_done_callback(_log_failure)
                 self._running[record.lease.token] = task
             elif not record.is_enabled:
-                parts.on_problem(f"job {record.id} ({record.title}) was {record.last_outcome}; `lmtui jobs resume {record.id}`")
+                why = record.history.last_outcome
+                parts.on_problem(f"job {record.id} ({record.title}) was {why}; `lmtui jobs resume {record.id}`")
 
     async def _run_one(self, record: JobRecord, token: str) -> None:
         """Run a claimed job and write down how it ended; stopped, its claim is given back."""

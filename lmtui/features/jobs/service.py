@@ -22,6 +22,7 @@ from lmtui.core.jobs import (
     MAX_TEXT_CHARS,
     MAX_TITLE_CHARS,
     JobKind,
+    JobPolicy,
     JobRecord,
     JobsChanged,
     JobsRead,
@@ -53,7 +54,7 @@ def told(records: Sequence[JobRecord]) -> JobsChanged:
 
 def shown_time(job: JobRecord) -> datetime | None:
     """Return the time that is next to a job, None where it is paused."""
-    return job.last_run if job.lease is not None else job.next_time if job.is_enabled else None
+    return job.history.last_run if job.lease is not None else job.next_time if job.is_enabled else None
 
 
 def problems(read: JobsRead) -> list[str]:
@@ -123,9 +124,7 @@ class WorkspaceJobs(WorkspaceFeature):
     async def run_now(self, job_id: str) -> JobRecord:
         """Make a job due now, whatever its schedule."""
         now = datetime.now(UTC)
-        return await self._change_one(
-            job_id, lambda job: replace(job, due=now, is_enabled=True, attempts=0, tries=0, again=None)
-        )
+        return await self._change_one(job_id, lambda job: replace(job, due=now, is_enabled=True, history=job.history.retried()))
 
     async def pause(self, job_id: str) -> JobRecord:
         """Let a job run no more until it is resumed."""
@@ -139,7 +138,7 @@ class WorkspaceJobs(WorkspaceFeature):
         """Remove a job; of a wait a mark stays, so that it is not made again when its session is opened."""
         record = find_job((await self.read()).records, job_id)
         if record.kind is JobKind.WAKE:
-            return await self._change_one(record.id, lambda job: replace(job, due=None, last_outcome="removed"))
+            return await self._change_one(record.id, lambda job: _given_up(job, "removed"))
         _ = await asyncio.to_thread(self._table.remove, record.id)
         self._wake()
         return record
@@ -304,9 +303,10 @@ class SessionWaits:
             records = (await self._jobs.read()).records if found else ()
             for wait in found:
                 record = wake_job(wait.session_id, wait.event, wait.seq)
-                begun = (each for each in records if each.begun_session == wait.session_id and each.begun_seq < wait.seq)
+                runs = [(each, each.history) for each in records]
+                begun = (each for each, past in runs if past.begun_session == wait.session_id and past.begun_seq < wait.seq)
                 running = next(begun, None)
-                _ = await self._jobs.put(record.with_policy_of(running) if running is not None else record)
+                _ = await self._jobs.put(replace(record, policy=running.policy) if running is not None else record)
             await asyncio.to_thread(self._open_waits.remember)
         except JobsError as error:
             self._jobs.on_problem(error.full_text())
@@ -324,7 +324,7 @@ class SessionWaits:
             self._waiting.add(session.id)
             running = self._jobs.runs.running.get(session.id)
             record = wake_job(session.id, event, envelope.seq)
-            self._spawn(self._set(record.with_policy_of(running) if running is not None else record))
+            self._spawn(self._set(replace(record, policy=running.policy) if running is not None else record))
         elif isinstance(event, TurnStarted) and session.id in self._waiting:
             self._waiting.discard(session.id)
             self._spawn(self._over(session.id))
@@ -336,7 +336,7 @@ class SessionWaits:
         def end(records: Sequence[JobRecord]) -> Iterator[JobRecord]:
             for each in records:
                 if each.kind is JobKind.WAKE and each.session == session_id and each.due is not None and each.lease is None:
-                    yield replace(each, due=None, last_outcome="over: the session went on before")
+                    yield _given_up(each, "over: the session went on before")
 
         await self._jobs.change(end)
 
@@ -406,13 +406,15 @@ def checked_job(wanted: NewJob, workspace: Path) -> JobRecord:
         zone=wanted.zone,
         due=due,
         session=_own_session(wanted.session, workspace) if wanted.session else "",
-        mode=wanted.mode,
-        allow=wanted.allow,
-        deny=wanted.deny,
+        policy=JobPolicy(wanted.mode, wanted.allow, wanted.deny),
         missed=wanted.missed,
     )
     _ = job_policy(record)
     return record
+
+
+def _given_up(job: JobRecord, why: str) -> JobRecord:
+    return replace(job, due=None, history=replace(job.history, last_outcome=why))
 
 
 def resumed(job: JobRecord) -> JobRecord:
@@ -423,7 +425,7 @@ def resumed(job: JobRecord) -> JobRecord:
     if due is not None and due < now:
         later = first_time(read_schedule(job.schedule, now, zone), now, zone)
         due = later if later is not None and later > now else now
-    return replace(job, is_enabled=True, attempts=0, tries=0, again=None, due=due)
+    return replace(job, is_enabled=True, history=job.history.retried(), due=due)
 
 
 def _own_session(wanted: str, workspace: Path) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import dataclasses
 import json
 import signal
 import sys
@@ -17,6 +16,7 @@ from lmtui.config import MODES
 from lmtui.core.errors import UsageError
 from lmtui.core.jobs import JobRecord, Missed, NewJob, job_lines, when_text
 from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.features.jobs.job_table import by_column
 from lmtui.features.jobs.service import WorkspaceJobs, problems
 from lmtui.features.service import CommandCall, FeatureHost
 
@@ -164,21 +164,22 @@ class _Teller:
 
     def __init__(self, records: Sequence[JobRecord]) -> None:
         self._told = {job.id: _state(job) for job in records}
-        self._runs = {job.id: job.runs for job in records}
+        self._runs = {job.id: job.history.runs for job in records}
 
     def take(self, records: Sequence[JobRecord]) -> None:
         """Take the jobs as they are now."""
         for job in records:
-            line = f"{job.title}  begins" if job.lease else f"{job.title}  {job.last_outcome}  {job.last_session}"
+            past = job.history
+            line = f"{job.title}  begins" if job.lease else f"{job.title}  {past.last_outcome}  {past.last_session}"
             state = _state(job)
-            if (job.lease or job.runs or job.tries) and self._told.get(job.id) != state:
+            if (job.lease or past.runs or past.tries) and self._told.get(job.id) != state:
                 print(f"{datetime.now().astimezone():%H:%M:%S}  {job.id}  {sanitize_line(line)}", file=sys.stderr, flush=True)
             self._told[job.id] = state
 
     def end_words(self, records: Sequence[JobRecord], *, is_stopped: bool) -> str:
         """Return one line: how many jobs ran, what was stopped, what is next."""
-        ran = sum(max(0, job.runs - self._runs.get(job.id, 0)) for job in records)
-        cut = sum(bool(job.begun_session) and job.lease is None for job in records)
+        ran = sum(max(0, job.history.runs - self._runs.get(job.id, 0)) for job in records)
+        cut = sum(bool(job.history.begun_session) and job.lease is None for job in records)
         waiting = [job for job in records if job.next_time is not None and job.is_enabled and job.lease is None]
         coming = min(waiting, key=lambda job: job.next_time or job.created, default=None)
         parts = [
@@ -191,7 +192,7 @@ class _Teller:
 
 
 def _state(job: JobRecord) -> str:
-    return f"{job.runs} {job.tries} {job.lease.token if job.lease else job.last_outcome}"
+    return f"{job.history.runs} {job.history.tries} {job.lease.token if job.lease else job.history.last_outcome}"
 
 
 @contextlib.contextmanager
@@ -214,7 +215,7 @@ def _jobs_of(host: FeatureHost) -> WorkspaceJobs:
 
 
 def _print_json(records: Sequence[JobRecord]) -> None:
-    rows = [dataclasses.asdict(record) | {"state": record.state} for record in records]
+    rows = [by_column(record) | {"state": record.state} for record in records]
     print(json.dumps(rows, indent=2, ensure_ascii=False, default=_json_value))
 
 

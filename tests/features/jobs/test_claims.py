@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmtui.core.jobs import JobKind, JobRecord, Missed
+from lmtui.core.jobs import JobHistory, JobKind, JobRecord, Missed
 from lmtui.features.jobs import leases
 from lmtui.features.jobs.leases import AWAY_S, LEASE_S, MOST_ATTEMPTS, MOST_TRIES, Owner, RunMoment
 
@@ -53,18 +53,24 @@ def test_a_job_that_ends_its_owner_three_times_is_given_up_and_says_so() -> None
         assert job.lease is not None
     given_up = claimed(job, moment(), ONE, alive=False)[0]
     assert (given_up.is_enabled, given_up.lease) == (False, None)
-    assert "3 times" in given_up.last_outcome
+    assert "3 times" in given_up.history.last_outcome
 
 
 def test_a_stop_by_hand_is_no_crash_and_the_next_run_goes_on_where_it_began() -> None:
     job = claimed(JOB, moment(), ONE)[0]
     job = next(leases.begun([job], "1.0", "session", 7))
     job = next(leases.given_back([job], "1.0"))
-    assert (job.lease, job.attempts, job.begun_session, job.due) == (None, 0, "session", START)
+    assert (job.lease, job.history.attempts, job.history.begun_session, job.due) == (None, 0, "session", START)
     job = next(leases.begun([claimed(job, moment(), OTHER)[0]], "2.0", "session", 30))
-    assert job.begun_seq == 7  # it goes on with what began there
+    assert job.history.begun_seq == 7  # it goes on with what began there
     job = next(leases.ended([job], "2.0", "done", START))
-    assert (job.begun_session, job.begun_seq, job.last_session, job.runs, job.due) == ("", 0, "session", 1, None)
+    assert (job.history.begun_session, job.history.begun_seq, job.history.last_session, job.history.runs, job.due) == (
+        "",
+        0,
+        "session",
+        1,
+        None,
+    )
 
 
 def test_who_lost_a_claim_changes_nothing_any_more() -> None:
@@ -80,7 +86,7 @@ def test_a_run_that_was_missed_is_left_out_by_policy_only() -> None:
     ran = claimed(daily, late, ONE)[0]
     assert ran.lease is not None
     skipped = claimed(replace(daily, missed=Missed.SKIP), late, ONE)[0]
-    assert (skipped.lease, skipped.due, skipped.last_outcome) == (None, START + timedelta(days=4), "missed")
+    assert (skipped.lease, skipped.due, skipped.history.last_outcome) == (None, START + timedelta(days=4), "missed")
     assert claimed(replace(daily, missed=Missed.SKIP), moment(60), ONE)[0].lease is not None
     assert claimed(replace(JOB, missed=Missed.SKIP), late, ONE)[0].lease is not None  # it has no other time
 
@@ -101,14 +107,14 @@ def test_run_now_during_a_run_is_another_run() -> None:
 
 def test_a_clock_that_was_a_year_ahead_puts_nothing_off() -> None:
     ahead = START + timedelta(days=365)
-    job = replace(JOB, schedule="daily 09:00", zone="UTC", due=ahead + timedelta(days=1), last_run=ahead)
+    job = replace(JOB, schedule="daily 09:00", zone="UTC", due=ahead + timedelta(days=1), history=JobHistory(last_run=ahead))
     healed = next(leases.healed([job], START))
     assert healed.due == datetime(2026, 3, 15, 9, 0, tzinfo=UTC)
 
 
 def test_a_clock_that_is_set_back_an_hour_runs_nothing_twice() -> None:
     ran = datetime(2026, 3, 14, 9, 0, tzinfo=UTC)
-    job = replace(JOB, schedule="daily 09:00", zone="UTC", due=ran + timedelta(days=1), last_run=ran)
+    job = replace(JOB, schedule="daily 09:00", zone="UTC", due=ran + timedelta(days=1), history=JobHistory(last_run=ran))
     assert [*leases.healed([job], ran - timedelta(hours=1))] == []
     wake = replace(JOB, kind=JobKind.WAKE, schedule="at 2026-04-01T00:00:00Z", due=START + timedelta(days=18))
     assert [*leases.healed([wake], START)] == []
@@ -221,44 +227,44 @@ def test_a_job_without_a_server_is_tried_again_later_and_later_and_at_last_given
     job, at_s, waits = JOB, 0.0, list[float]()
     while job.due is not None:
         job = away(job, at_s)
-        if job.again is not None:
-            waits.append((job.again - START).total_seconds() - at_s)
+        if job.history.again is not None:
+            waits.append((job.history.again - START).total_seconds() - at_s)
             assert claimed(job, moment(at_s + waits[-1] - 1), ONE) == []
             at_s += waits[-1]
     assert waits[: len(AWAY_S)] == [*AWAY_S]
     assert len(waits) == MOST_TRIES - 1
     assert sum(waits) > 11 * 3600
-    assert job.last_outcome == f"error: nothing answers (tried {MOST_TRIES} times)"
-    assert (job.runs, job.tries, job.again, job.attempts, job.lease) == (1, 0, None, 0, None)
+    assert job.history.last_outcome == f"error: nothing answers (tried {MOST_TRIES} times)"
+    assert (job.history.runs, job.history.tries, job.history.again, job.history.attempts, job.lease) == (1, 0, None, 0, None)
 
 
 def test_the_beat_of_a_job_that_was_put_off_stays() -> None:
     daily = replace(JOB, schedule="every 1h")
     job = away(away(daily, 0.0), 40.0)
-    assert (job.due, job.tries, job.last_outcome) == (START, 2, "waiting for the server: nothing answers")
+    assert (job.due, job.history.tries, job.history.last_outcome) == (START, 2, "waiting for the server: nothing answers")
     held = claimed(job, moment(200.0), ONE)[0]
     assert held.lease is not None
     done = next(leases.ended([held], held.lease.token, "done", moment(210.0).wall))
-    assert (done.due, done.tries, done.again) == (START + timedelta(hours=1), 0, None)
+    assert (done.due, done.history.tries, done.history.again) == (START + timedelta(hours=1), 0, None)
 
 
 def test_a_time_that_is_not_to_be_made_up_for_is_not_waited_for() -> None:
     job = replace(JOB, schedule="every 1h", missed=Missed.SKIP)
     for at_s in (0.0, 31.0, 92.0):
         job = away(job, at_s)
-        assert job.tries
+        assert job.history.tries
     job = away(job, 213.0)
-    assert (job.last_outcome, job.due) == ("error: nothing answers (tried 4 times)", START + timedelta(hours=1))
+    assert (job.history.last_outcome, job.due) == ("error: nothing answers (tried 4 times)", START + timedelta(hours=1))
 
 
 def test_what_waits_for_the_server_goes_on_as_soon_as_another_job_had_it() -> None:
     job = away(away(JOB, 0.0), 31.0)
     now = moment(40.0).wall
-    assert [each.again for each in leases.server_is_back([job], now)] == [now]
+    assert [each.history.again for each in leases.server_is_back([job], now)] == [now]
     assert [*leases.server_is_back([JOB], now)] == []
 
 
 def test_a_clock_that_was_ahead_puts_no_try_off() -> None:
     job = away(JOB, 0.0)
-    assert [each.again for each in leases.healed([job], START - timedelta(days=2))] == [START - timedelta(days=2)]
+    assert [each.history.again for each in leases.healed([job], START - timedelta(days=2))] == [START - timedelta(days=2)]
     assert [*leases.healed([job], START)] == []

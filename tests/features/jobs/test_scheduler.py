@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from lmtui.core.errors import JobsError
-from lmtui.core.jobs import Change, JobRecord, JobsRead
+from lmtui.core.jobs import Change, JobHistory, JobRecord, JobsRead
 from lmtui.features.jobs.leases import LEASE_S, Owner
 from lmtui.features.jobs.scheduler import RENEW_S, Began, Parts, RunEnd, Scheduler
 
@@ -204,7 +204,7 @@ async def test_a_clock_that_is_set_forward_makes_due_what_is() -> None:
 
 
 async def test_a_clock_that_is_set_back_puts_no_daily_job_off() -> None:
-    ahead = replace(job("a", 86_400.0 * 300, "daily 14:03"), last_run=START + timedelta(days=299))
+    ahead = replace(job("a", 86_400.0 * 300, "daily 14:03"), history=JobHistory(last_run=START + timedelta(days=299)))
     stage = Stage(ListTable(ahead))
     await stage.work_until(lambda: bool(stage.ran))
     assert 60.0 <= stage.ran[0][1] < 61.5
@@ -212,7 +212,9 @@ async def test_a_clock_that_is_set_back_puts_no_daily_job_off() -> None:
 
 async def test_a_clock_that_is_set_right_while_the_scheduler_sleeps_puts_no_daily_job_off() -> None:
     ahead_s = 86_400.0 * 300
-    stage = Stage(ListTable(replace(job("a", ahead_s + 60.0, "daily 14:03"), last_run=START + timedelta(days=299))))
+    stage = Stage(
+        ListTable(replace(job("a", ahead_s + 60.0, "daily 14:03"), history=JobHistory(last_run=START + timedelta(days=299))))
+    )
     stage.clock.offset = timedelta(seconds=ahead_s)
 
     def set_right() -> None:
@@ -228,7 +230,7 @@ async def test_a_repeated_job_runs_again_and_again() -> None:
     await stage.work_until(lambda: len(stage.ran) == 4)
     beats = [seconds for _, seconds in stage.ran]
     assert all(29.0 < later - earlier < 31.0 for earlier, later in itertools.pairwise(beats))
-    assert stage.table.records["a"].runs >= 3
+    assert stage.table.records["a"].history.runs >= 3
 
 
 async def test_only_so_many_jobs_run_at_once_and_all_of_them_in_the_end() -> None:
@@ -238,7 +240,7 @@ async def test_only_so_many_jobs_run_at_once_and_all_of_them_in_the_end() -> Non
     def release() -> bool:
         for job_id, _ in stage.ran:
             stage.gates[job_id].set()
-        return all(each.runs for each in stage.table.records.values())
+        return all(each.history.runs for each in stage.table.records.values())
 
     await stage.work_until(release)
     assert stage.most_running <= 4
@@ -251,10 +253,10 @@ async def test_a_stop_gives_back_what_ran_and_the_next_scheduler_goes_on() -> No
     await stage.work_until(lambda: bool(stage.ran))
     given_back = stage.table.records["a"]
     assert stage.stopped == ["a"]
-    assert (given_back.lease, given_back.attempts, given_back.begun_session) == (None, 0, "session of a")
+    assert (given_back.lease, given_back.history.attempts, given_back.history.begun_session) == (None, 0, "session of a")
     stage.gates["a"].set()
-    await stage.work_until(lambda: stage.table.records["a"].runs == 1, pid=2)
-    assert stage.table.records["a"].begun_session == ""
+    await stage.work_until(lambda: stage.table.records["a"].history.runs == 1, pid=2)
+    assert stage.table.records["a"].history.begun_session == ""
 
 
 async def test_a_lease_is_kept_while_its_job_runs() -> None:
@@ -304,21 +306,21 @@ async def test_a_job_whose_server_is_away_runs_when_it_is_back_and_what_waits_wi
     await stage.work_until(lambda: len(stage.ran) == 3)
     assert sorted(job_id for job_id, _ in stage.ran) == ["a", "b", "c"]
     assert all(at_s < 7210.0 for _, at_s in stage.ran)
-    assert all(each.tries == 0 and each.again is None for each in stage.table.records.values())
+    assert all(each.history.tries == 0 and each.history.again is None for each in stage.table.records.values())
 
 
 async def test_one_pass_does_not_wait_for_a_server() -> None:
     stage = Stage(ListTable(job("a")), away={"a"})
     async with asyncio.timeout(PATIENCE_S):
         await stage.scheduler().work(until_empty=True)
-    assert (stage.table.records["a"].tries, stage.ran) == (1, [])
+    assert (stage.table.records["a"].history.tries, stage.ran) == (1, [])
 
 
 async def test_the_jobs_of_a_start_run_once_in_the_first_scheduler() -> None:
     stage = Stage(ListTable(job("a", None, "startup")))
-    await stage.work_until(lambda: stage.table.records["a"].runs == 1, is_first=True)
+    await stage.work_until(lambda: stage.table.records["a"].history.runs == 1, is_first=True)
     stage.table.records["b"] = job("b", 0.0)
-    await stage.work_until(lambda: stage.table.records["b"].runs == 1, pid=2)
+    await stage.work_until(lambda: stage.table.records["b"].history.runs == 1, pid=2)
     assert [job_id for job_id, _ in stage.ran] == ["a", "b"]
 
 
@@ -327,7 +329,7 @@ async def test_one_pass_runs_what_is_due_and_ends() -> None:
     async with asyncio.timeout(PATIENCE_S):
         await stage.scheduler().work(until_empty=True)
     assert sorted(job_id for job_id, _ in stage.ran) == ["a", "c"]
-    assert all(stage.table.records[each].runs == 1 for each in "ac")
+    assert all(stage.table.records[each].history.runs == 1 for each in "ac")
 
 
 async def test_a_table_that_fails_is_told_once_and_tried_again() -> None:
@@ -343,7 +345,7 @@ async def test_a_table_that_fails_is_told_once_and_tried_again() -> None:
 
 
 async def test_a_job_that_ended_lmtui_three_times_is_told_of() -> None:
-    crashed = replace(job(), attempts=3)
+    crashed = replace(job(), history=JobHistory(attempts=3))
     stage = Stage(ListTable(crashed))
     await stage.work_until(lambda: bool(stage.told))
     assert "given up" in stage.told[0]
