@@ -50,10 +50,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class JobPolicy:
-    """What a job may do: `mode` is the permission mode (empty: that of the settings), `allow` and `deny` are its own rules.
-
-    What needs approval is refused.
-    """
+    """What a job may do; without a `mode` that of the settings holds.  What needs approval is refused."""
 
     mode: str = ""
     allow: tuple[str, ...] = ()
@@ -62,12 +59,10 @@ class JobPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobHistory:
-    """How the runs of a job went.
-
-    `attempts` counts runs that began and did not end, since the last that did; `tries` those in a row that found no model
-    server, after which it is run no earlier than `again` (UTC).  `last_outcome` is how the last one ended (a turn's reason, or
-    words), `last_session` where.  `begun_session` is where a run began that has not ended yet, so that the next one continues
-    there, and `begun_seq` the last event that the session had before.
+    """How runs went.  `attempts` counts those that began and did not end, since the last that did; `tries` those in a row that
+    found no model server, after which it is run no earlier than `again` (UTC).  `last_outcome` is how the last one ended (a
+    turn's reason, or words), `last_session` where.  `begun_session` is where a run began that has not ended yet, so that the
+    next one continues there, and `begun_seq` the last event that the session had before.
     """
 
     runs: int = 0
