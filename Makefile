@@ -27,7 +27,7 @@ contracts: setup
 	$(PYTHON) -c "from importlinter.cli import lint_imports_command as run; run()"
 
 test: setup
-	$(PYTHON) -m pytest -n 2
+	$(PYTHON) -m pytest -n 4
 
 bench: setup
 	$(PYTHON) -m benchmarks
