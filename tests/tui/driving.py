@@ -13,9 +13,10 @@ from textual.widget import Widget
 from lmtui.tui.app import LmtuiApp
 from lmtui.tui.modals.consent import ConsentDialog
 from lmtui.tui.options import StartOptions
+from lmtui.tui.timing import GAP_S
 from tests.tui.fakes import FakeClock, FakeHost
+from tests.tui.quiet import LOOK_S, PATIENCE_S, quiet
 
-PATIENCE_S = 30.0
 WIDE = (160, 40)
 SMALL = (80, 24)
 MEDIUM = (120, 35)
@@ -33,18 +34,18 @@ class Driver:
         """Wait until something is so."""
         async with asyncio.timeout(PATIENCE_S):
             while not is_so():
-                await self.pilot.pause(0.01)
+                await self.pilot.pause(LOOK_S)
 
     async def settle(self) -> None:
         """Wait until what was asked for is drawn."""
-        for _ in range(3):
-            await self.pilot.pause(0.02)
+        await quiet(self.app)
 
     async def press(self, *keys: str) -> None:
         """Press keys and let the app draw; a letter that answers a question is given its time."""
         for key in keys:
             if len(key) > 1:
                 await self.let_letter_count()
+            await asyncio.sleep(GAP_S)  # closer together, keys are a paste
             await self.pilot.press(key)
         await self.let_letter_count()
         await self.settle()

@@ -20,18 +20,19 @@ from textual.screen import Screen
 PATIENCE_S = 30.0
 SHORT_S = 0.06  # a longer one-shot timer is a time that the user sees pass
 LOOK_S = 0.001
+CALL_S = 2.0  # a call in a thread that takes longer waits for the test
 TURNS = 2  # how many turns of the event loop must find nothing to do
 
-_calls: WeakKeyDictionary[asyncio.AbstractEventLoop, set[asyncio.Future[Any]]] = WeakKeyDictionary()
+_calls: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[asyncio.Future[Any], float]] = WeakKeyDictionary()
 _run_in_executor = asyncio.BaseEventLoop.run_in_executor
 
 
 def run_counted(loop: asyncio.BaseEventLoop, *of_what: Any) -> asyncio.Future[Any]:
     """Do what an event loop's `run_in_executor` does, and remember the call while it lasts."""
     call = _run_in_executor(loop, *of_what)
-    under_way = _calls.setdefault(loop, set())
-    under_way.add(call)
-    call.add_done_callback(under_way.discard)
+    under_way = _calls.setdefault(loop, {})
+    under_way[call] = loop.time()
+    call.add_done_callback(lambda done: under_way.pop(done, None))
     return call
 
 
@@ -73,7 +74,7 @@ def _what_is_left(app: Any, loop: asyncio.AbstractEventLoop) -> Iterator[str]:
     if screen._running and _is_to_draw(screen):
         screen._on_timer_update()
         yield f"a frame of {screen}"
-    if _calls.get(loop):
+    if any(loop.time() - began_s < CALL_S for began_s in _calls.get(loop, {}).values()):
         yield "a call in a thread"
 
 

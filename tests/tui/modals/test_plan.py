@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from lmtui.core.permissions.decide import Mode
 from lmtui.core.plan import PlanStep
 from lmtui.core.proposals import Proposal
 from lmtui.tui.controllers.plan_controller import plan_lines
+from lmtui.tui.modals.consent import LETTER_S
 from lmtui.tui.options import StartOptions
 from tests.tui.driving import SMALL, WIDE, Driver, running
 from tests.tui.fakes import FakeClock, FakeHost, FakeSession
@@ -27,6 +29,7 @@ async def test_a_yes_counts_only_once_the_end_was_read() -> None:
         for key in ("y", "g", "enter", "space"):
             await driver.press(key)
         assert driver.host.session.plans.answers == []
+        await asyncio.sleep(LETTER_S)  # what follows at once would be part of the text "yg"
         await driver.press("end")
         await driver.press("y")
         await driver.until_screen("Workbench")
