@@ -17,7 +17,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 
 from lmtui.core.messages import StreamChunk, TextChunk, ThinkingChunk
 from lmtui.models.parsing import quoting
@@ -114,6 +114,13 @@ def first_of_many(text: str, period: int) -> int:
 
 REMARK_CHARS = 300
 _SAME_IN_A_ROW = 4
+_EXAMPLE = re.compile(
+    r"\b(?:for example|for instance|an example|examples?:|e\.g\.|would look like|looks like this|look like this|in this format"
+    r"|in the format|following format|format is|syntax is|hypothetical|instead of"
+    r"|(?:do not|don't|never|should not|shouldn't|must not|mustn't) (?:run|call|use|send|write|do)"
+    r"|would have been|you said|you sent)\b",
+    re.IGNORECASE,
+)
 _IN_DATA = re.compile(r"""(?:^|[{\[,])\s*"[^"\n]{0,80}"\s*:\Z|[\]}]\s*,\Z|\[\Z""", re.MULTILINE)
 _STRAY_END = re.compile(r"</(?:parameter|arg_value|param)>")
 
@@ -140,11 +147,19 @@ class _Part:
 
 @dataclass(slots=True)
 class _Kept:
-    """Calls that count, with the text they were, and where in the text they were."""
+    """Calls that count, with the text they were, and where in the text they was."""
 
     place: int
     entries: list[ParsedEntry]
     raw: str
+
+
+@dataclass(slots=True)
+class _Repetition:
+    """The calls that were seen, and how many of the last ones in a row were repetitions."""
+
+    seen: set[tuple[str, str]] = field(default_factory=set)
+    count: int = 0
 
 
 class AnswerBuilder:
@@ -166,10 +181,20 @@ class AnswerBuilder:
         self._held: list[_Part] = []
         self._remark_size = 0
         self._kept: list[_Kept] = []
-        self._called: list[tuple[str, str]] = []
-        self._lead = ""  # the end of the text since the last calls
+        self._repetition = _Repetition()
+        self._since = 0
         self._was_quoted = False
         self._is_invented = False
+
+    @property
+    def has_calls(self) -> bool:
+        """Tell whether calls were found, decided or not."""
+        return bool(self._kept) or any(part.entries for part in self._held)
+
+    @property
+    def has_meant(self) -> bool:
+        """Tell whether the last calls, as far as can be told yet, are the model's own."""
+        return (bool(self._kept) or any(part.entries for part in self._held)) and not self._was_quoted
 
     @property
     def is_blank(self) -> bool:
@@ -183,7 +208,6 @@ class AnswerBuilder:
 
     def say(self, text: str) -> None:
         """Take text of the answer."""
-        self._lead = (self._lead + text)[-quoting.LEAD_CHARS :]
         if not self._held:
             if self._space or self._gap or self._skips_space or text[-1:].isspace():
                 self._out(text)
@@ -208,11 +232,11 @@ class AnswerBuilder:
 
     def call(self, entries: list[ParsedEntry], raw: str, *, is_marked: bool) -> None:
         """Take a run of calls and the text that they were."""
-        before, self._lead = self._lead, ""
+        before = self._before()
         is_quoted = quoting.is_quoted(before, is_marked=is_marked)
         is_quoted = is_quoted or (self._was_quoted and (quoting.is_joint(before) or quoting.goes_on(before)))
         if not is_marked and not is_quoted:
-            is_quoted = _IN_DATA.search(before[-200:].rstrip()) is not None
+            is_quoted = any(each.search(before[-200:].rstrip().rpartition("\n\n")[2]) for each in (_EXAMPLE, _IN_DATA))
         self._was_quoted = is_quoted
         self._held.append(_Part(raw, entries, is_marked, is_quoted, quoting.acts(before)))
         self._remark_size = 0
@@ -223,15 +247,15 @@ class AnswerBuilder:
         self.thinking.append(self._whole(with_calls=True) + self._space)
         self._text.clear()
         self._kept.clear()
-        self._called.clear()
-        self._lead, self._was_quoted, self._is_invented = "", False, False
+        self._repetition.seen.clear()
+        self._since, self._was_quoted, self._is_invented = 0, False, False
         self._space, self._gap = "", False
 
     def finish(self, *, is_over: bool = False) -> None:
         """Decide what is held; `is_over`: what came behind does not count, nor does the white space before it."""
-        last = max((place for place, part in enumerate(self._held) if part.entries), default=-1)
-        behind = "".join(part.text for part in self._held[last + 1 :])
-        self._release(are_calls="?" not in behind)
+        behind = "".join(part.text for part in self._held[self._last_call() + 1 :])
+        is_remark = "?" not in behind and not _EXAMPLE.search(behind)
+        self._release(are_calls=is_remark)
         if self._space and not self._gap and not is_over:
             self._append(self._space)
             self._space = ""
@@ -287,14 +311,21 @@ class AnswerBuilder:
                 self._out(entry.raw)
         self._gap, self._space = True, ""
 
+    def _last_call(self) -> int:
+        return max((place for place, part in enumerate(self._held) if part.entries), default=-1)
+
     def _release(self, *, are_calls: bool) -> None:
         self._judge()
         held, self._held, self._remark_size = self._held, [], 0
         for part in held:
-            if part.entries and not part.is_quoted and (part.is_marked or are_calls):
+            if not part.entries:
+                self._out(part.text)
+            elif not part.is_quoted and (part.is_marked or are_calls):
                 self._keep(part.entries, part.text)
+                self._since = len(self._text)
             else:
                 self._out(part.text)
+                self._since = len(self._text)
 
     def _judge(self) -> None:
         """Judge the calls that are held by what is behind each of them."""
@@ -305,7 +336,10 @@ class AnswerBuilder:
             part = self._held[place]
             part.is_quoted = part.is_quoted or has_choice or self._is_invented or (was_disowned and not quoting.acts(behind))
             behind = self._between(place, after)
-            if not has_stray_end(behind) and (after == len(self._held) or not quoting.is_joint(behind)):
+            follower = self._held[after] if after < len(self._held) else None
+            if follower is not None and quoting.are_alternatives(behind):
+                part.is_quoted = follower.is_quoted = True
+            elif not has_stray_end(behind) and (follower is None or not quoting.is_joint(behind)):
                 was_disowned = not part.is_quoted and quoting.is_disowned(behind, is_own=part.is_own)
                 part.is_quoted = part.is_quoted or was_disowned
             self._is_invented = self._is_invented or (not part.is_quoted and quoting.claims_result(behind))
@@ -315,11 +349,26 @@ class AnswerBuilder:
         text = "".join(each.text for each in self._held[place + 1 : after])
         return text[: len(text) - len(text.lstrip()) + REMARK_CHARS]
 
+    def _before(self) -> str:
+        """Return the end of the text since the last calls."""
+        size, parts = 0, [self._space]
+        held = self._held[self._last_call() + 1 :]
+        said = () if len(held) < len(self._held) else islice(reversed(self._text), len(self._text) - self._since)
+        for text in chain((part.text for part in reversed(held)), said):
+            parts.append(text)
+            size += len(text)
+            if size > quoting.LEAD_CHARS:
+                break
+        return "".join(reversed(parts))
+
     def is_loop(self, entry: ParsedEntry) -> bool:
         """Take note of a call as soon as it is whole; tell whether the model writes the same ones over and over."""
-        self._called += [identity(each) for each in entry.found if isinstance(each, ParsedCall)]
-        start = len(self._called) - _SAME_IN_A_ROW
-        return start > 0 and all(self._called[at] in self._called[:at] for at in range(start, len(self._called)))
+        for each in entry.found:
+            if isinstance(each, ParsedCall):
+                key = identity(each)
+                self._repetition.count = self._repetition.count + 1 if key in self._repetition.seen else 0
+                self._repetition.seen.add(key)
+        return self._repetition.count >= _SAME_IN_A_ROW
 
     def _whole(self, *, with_calls: bool) -> str:
         if not with_calls or not self._kept:

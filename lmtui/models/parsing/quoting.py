@@ -1,8 +1,8 @@
 """Whether calls are the model's own or quoted: judged by the words that lead to them and those that are behind.
 
 The judgement is about who acts and when.  “I'll read it:” and “Reading the file:” act now; “the log says:”, “you could call:”,
-“the previous call was:” do not.  A sentence that is whole before the calls (“The file has a bug.”) says nothing of them unless
-it announces a quotation.  What is not told in English is not judged.
+“the previous call was:”, “if you agree, I run:” do not.  A sentence that is whole before the calls (“The file has a bug.”) says
+nothing of them unless it announces a quotation.  What is not told in English is not judged.
 """
 
 from __future__ import annotations
@@ -22,20 +22,43 @@ def _pattern(*parts: str) -> re.Pattern[str]:
 
 _VERBS = _any(
     """read/list/create/write/open/check/run/call/look/search/find/edit/update/change/fix/add/get/show/make/use/view/start
-    /execute/inspect/try/test/verify/replace/rename/remove/delete/move/copy/build/install/examine/review/apply/fetch"""
+    /begin/execute/inspect/try/test/verify/replace/rename/remove/delete/move/copy/build/install/locate/examine/review/apply
+    /fetch/invoke"""
 )
-_FILLERS = r"(?: (?:now|first|then|also|next|just|still|only|can))*"
+_FILLERS = r"(?: (?:now|first|then|also|next|just|still|only|simply|can|can now|therefore))*"
+_NO_GERUND = _any(
+    "nothing/something/anything/everything/following/during/according/string/including/existing/regarding/assuming/supposing"
+)
 _AT_FIRST = (
     r"\A\W*(?:(?:ok(?:ay)?|sure|now|then|next|first|second|third|finally|also|and|great|alright|good|yes|right|so"
-    r"|again|step \d+|plan|action)[,:.!]*\s+)*"
+    r"|as requested|again|step \d+|plan|todo|action)[,:.!]*\s+)*"
 )
-_GERUND = r"(?!(?:\w*thing|following|during|according|including|existing|assuming)\b)[a-z]{2,}ing\b"
+_GERUND = rf"(?!{_NO_GERUND})[a-z]{{2,}}ing\b(?! \w+(?: \w+)? (?:is|was|means)\b)"
 
 # What says that the model acts now: “I'll”, “let me”, “reading the file”, “next, list”.
 ACTS = _pattern(
-    _any("I'll/I will/I'm/I am/let me/let's/let us/we'll/we will/we're/I would like to/I'd like to/here it comes/here we go"),
-    rf"\b(?:I|we){_FILLERS} (?:need|want|have to|must|should|shall|plan to|try|do|go|put|take|repeat|retry|{_VERBS})\b",
+    _any(
+        """I'll/I will/I'm going to/I'm/I am/let me/let's/let us/we'll/we will/we are going to/we're/I would like to
+        /I'd like to/we'd like to/I'd better/here it comes/here you go/here goes/here we go"""
+    ),
+    rf"\b(?:I|we){_FILLERS} (?:need|want|have to|must|should|shall|plan to|intend|try|do|go|set|put|take|ask|repeat"
+    rf"|retry|{_VERBS})\b",
     rf"{_AT_FIRST}(?:{_GERUND}|{_VERBS})",
+)
+
+# What only names the call: “the tool call:”, “here's the fix:”, “and the second one:”.
+NAMES_CALL = _pattern(
+    r"\A\W*(?:(?:and|then|now|so|sure|ok(?:ay)?|here(?: is|'s| are)?|this is|below is|my|the|a|an|its?|json|for|to|in|of|new"
+    r"|next|first|second|third|last|final|other|same|corrected|fixed|right|proper|needed|required|necessary|actual|tool"
+    r"|function|action|one|step|it|them|is|this|read|list|write|run|do|make|create|get|that|file|files|\d+)[\s,:'`\"]+)*"
+    r"(?:calls?|actions?|tools?|functions?|steps?|commands?|fix|edits?|changes?|requests?|ones?|files?|json|it)(?: \w+)?\W*\Z"
+)
+
+# What says so without doubt, unless it is denied.
+RESOLVES = _pattern(
+    r"\b(?:I'll|I will|let me|let's|we'll|I(?: a|')m (?:now )?(?:going to|\w{2,}ing)"
+    r"|(?:I|we)(?: now| first)? (?:need|want|have|should|must) to)\b"
+    r"(?!.{0,80}\b(?:how|example|sample|format|syntax)\b.{0,40}\b(?:works?|looks?|would|like)\b)"
 )
 
 # What acts if nothing else is told: “the next step is to read”, “now the tests”, “here is the call with”.
@@ -46,99 +69,164 @@ TENDS = _pattern(
     r"\A\W*(?:\w+\W+)?here(?: is|'s) (?:the|my) (?:\w+ ){0,2}(?:call|action|command|step|fix|edit|change)\b",
 )
 
-# What only names the call: “the tool call:”, “here's the fix:”, “and the second one:”.
-NAMES_CALL = _pattern(
-    r"\A\W*(?:(?:and|then|now|so|sure|ok(?:ay)?|here(?: is|'s| are)?|this is|below is|my|the|a|an|its?|json|for|to|in|of|new"
-    r"|next|first|second|third|last|final|other|same|corrected|fixed|right|tool|function)[\s,:'`\"]+)*"
-    r"(?:calls?|actions?|tools?|functions?|steps?|commands?|fix|edits?|changes?|requests?|ones?|files?|json|it)(?: \w+)?\W*\Z"
-)
-
-# What denies, or makes it hang on something that has not happened: “would”, “not”, “I suggest”, “if”.
+# What denies: “would”, “not”, “I suggest”.
 DENIES = _pattern(
     _any(
-        """not/never/cannot/refuse*/avoid*/hypothetical*/instead of/rather than/suggest*/propos*/recommend*/forbidden/advise*
-        /approval/permission"""
+        """not/never/cannot/refuse*/avoid*/hypothetical*/instead of/rather than/supposed to/suggest*/propos*/recommend*/pending
+        /forbidden/advise*/approval/permission"""
     ),
     r"\b(?:would|could|might|may)\b(?! like to)|n't\b",
 )
-DEPENDS = _pattern(r"\A\W*(?:but |and |or )?(?:if|unless|until|once|suppose|imagine|assum\w+)\b|\bplease confirm\b")
+
+# What says that it does not act, or not now: “the previous call”, “yesterday”.
+UNREAL = _pattern(
+    DENIES.pattern,
+    _any("earlier/previously/yesterday/already/example/for instance/e.g/in the past"),
+    r"\b(?:the|my|your|its|their|a) (?:previous|last|earlier|original|failed|wrong|old)"
+    r" (?:call|answer|message|command|turn|attempt|run|request|tool|action|output|result|response|session)\b",
+)
+
+# What makes it hang on something that has not happened.
+DEPENDS = _pattern(
+    r"\A\W*(?:but |and |or )?(?:if|unless|until|once|suppose|imagine|assuming|assume)\b",
+    r"\b(?:if|once|when|after|until|unless) (?:you|the user)\b",
+    r"\b(?:once|after|until) .{0,60}\b(?:confirm\w*|approv\w*|agree\w*|allow\w*|pass|passes|done|green|finish\w*)\b",
+    r"\bplease (?:confirm|approve|check|review|verify|answer)\b|\bconfirm first\b",
+)
 
 # What tells: of the past, of what others sent, of what a file holds, of how things may be written.
 TOLD = _pattern(
     _any(
-        """was/were/told/said/say/says/sent/ran/made/printed/prints/log/logs/logged/returned/contain/contains/content/contents
-        /holds/reads/wrote/written/gives/gave/pasted/quote*/document*/output*/result*/transcript*/sample*/example*/snippet*
-        /format/syntax/looks like/payload*/history/readme/usage/template/prompt/either/option*/before/after/expected/wrong
-        /previous/earlier/yesterday"""
+        """was/were/been/did/had/said/say/says/sent/ran/made/print/prints/printed/log/logs/logged/return/returns/returned
+        /contain/contains/contained/content/contents/hold/holds/held/reads/expect*/shows/showed/shown/found/received/wrote
+        /written/writes/report*/produce*/reply/replies/replied/respon*/answer*/gives/gave/given/look like/looks like/looked
+        /stored/stands/stood/pasted/quote/quotes/quoted/documented/documentation/docs/recorded/captured/generated/generates
+        /emits/emitted/output*/result*/transcript*/excerpt*/sample*/example*/fixture*/snippet*/format/syntax/schema/template
+        /prompt/payload*/history/diff/patch/comment/comments/issue/ticket/readme/previous/past/form/shape/notation/protocol
+        /specification/spec/manual/guide/tutorial/usage/demo*/illustrat*/included/such as/something like/like this/like so
+        /like that/as follows/either/alternative*/option*/ways/choices/possibilit*"""
+    ),
+    _any(
+        """can be/may be/you can/you could/you may/you might/you should/you would/you need/you must/you have/you want/you had
+        /you wrote/one can/one could/one may/one might/one would/users can/two calls/three calls/your message/your request
+        /your input/your code/your test/your model/your agent/your config*/before/after/expected/actual/wrong/incorrect
+        /correct answer"""
     ),
     r"\blines? \d+|\A\W*(?:old|new|right|good|bad|input|[A-Z]|case \w+|test case \w+)\W*:\W*\Z",
+    r"\b(?:assistant|model|user)\b[^:*]{1,80}:\Z",
+    r"\bI (?:can |now |can now )?(?:see|notice|spot)\b",
 )
-NAMES_FILE = _pattern(r"[\w/\-]+\.[a-z]{2,5}[`\"']?:\Z")
+# What names a file, as one does before its content.
+NAMES_FILE = _pattern(
+    r"\b(?:file|document|page|script|mail|e-?mail|agent)\b[^:]{0,80}:\Z",
+    r"[`\"']?[\w/\-]+\.(?:md|txt|json|jsonl|ya?ml|toml|py|js|ts|html|log|rst|sh)[`\"']?:\Z",
+)
+
 IS_ENGLISH = _pattern(_any("the/of/this/that/with/for/you/it/is/are/and/to/by/from/my/your/at/I/was"))
+THINKS = re.compile(r"\W*(?:thought|reasoning|plan)\W*:", re.IGNORECASE)
+
 INSTRUCTS = _pattern(
     r"\bto [^\n:]{2,120}, (?:please )?(?:write|run|use|call|send|type|enter|execute|do|try|say|put|paste)\b",
     r"\b(?:in|into|to|on|at) your\b|\byourself\b",
 )
-
-# What announces a quotation, even in a sentence that is whole.
+FOR_A_FILE = _pattern(r"\b(?:add|put|paste|save|copy|write) (?:this|it|the following) (?:to|in|into|as)\b")
 ANNOUNCES = _pattern(
     r"\A\W*(?:below|above|the following|here|this|these|that|it|what follows)\b[^\n]{0,40}"
     r"\b(?:is|are|was|were|shows?|follows?)\b[^\n]{0,60}"
-    r"\b(?:contents?|outputs?|results?|examples?|samples?|excerpts?|logs?|responses?|files?|transcripts?|format|text)\b",
+    r"\b(?:contents?|outputs?|results?|examples?|samples?|excerpts?|logs?|responses?|files?|transcripts?|format|templates?"
+    r"|snippets?|documentation|diff|quotes?|text|pages?|emails?)\b",
     r"\bis as follows\b|\blooks? like (?:this|so|that)\W*\Z",
-    r"\b(?:read|see|find|found|has|contains|holds|shows?) (?:only |just )?(?:the following|this|one|two|three|\d+)"
-    r" (?:text|lines?|message|words?|entry|entries|instructions?)\b",
+    r"\b(?:read|see|find|found|has|shows?) (?:the following|this)"
+    r" (?:text|lines?|message|words?|entry|instructions?)\b",
+    r"\A\W*(?:it|the (?:file|page|document)) (?:has|contains|holds|consists of)"
+    r" (?:only |just )?(?:one|two|three|\d+|this|these|the following|a single)\b.{0,20}"
+    r"\b(?:lines?|words?|entry|entries|records?|calls?)\b",
+    r"\A\W*(?:for example|examples?|an example|samples?)\b|\bhere is how\b.{0,80}\blooks\b",
 )
-FOR_A_FILE = _pattern(r"\b(?:add|put|paste|save|copy|write) (?:this|it|the following) (?:to|in|into|as)\b")
-ASKS = _pattern(
+FORBIDS = _pattern(
+    r"\b(?:do not|don't|never|should not|shouldn't|must not|mustn't|will not|won't|cannot|can't)"
+    r" (?:run|call|use|send|write|do|execute) (?:this|that|these|the following|it|such|any)\b"
+)
+ASKS_LEAVE = _pattern(
     r"\b(?:(?:should|shall|may|can|could|must|do) (?:I|we)\b|(?:would|do|could|will|can|did) you\b"
-    r"|are you (?:ok(?:ay)?|sure|fine)|is (?:it|that|this) (?:ok(?:ay)?|fine|right)"
+    r"|are you (?:ok(?:ay)?|sure|fine)|is (?:it|that|this) (?:ok(?:ay)?|fine|all right|alright)"
     r"|(?:ok(?:ay)?|agreed|right|proceed|go ahead|confirm|deal))\b"
-    r"(?![^\n?]{0,60}\b(?:anything|something) (?:else|more)\b)[^\n?]*\?"
-)
-DISOWNS = _pattern(
-    r"\bI (?:have not|haven't|did not|didn't|will not|won't|do not|don't|cannot|can't) (?:\w+ )?"
-    r"(?:r[au]n|do|done|call\w*|make|made)\b|\b(?:tell me|let me know) (?:if|whether) (?:I|this|that|it)\b"
-    r"|\bfor your (?:word|approval|confirmation|permission)\b|\(y/n\)",
+    r"(?![^\n?]{0,60}\b(?:anything|something) (?:else|more)\b)[^\n?]*\?",
+    r"\A\W*\?",
 )
 ASKS_ABOUT = _pattern(
     r"\b(?:what|how|why|which|is|does|do|did|are|was|were)\b[^?]{0,200}\b(?:this|that|these|those|the following)\b[^?]{0,200}\?"
 )
-CHOOSES = _pattern(r"\bwhich (?:one|of|do|would|should)\b")
+DISOWNS = _pattern(
+    _any(
+        """stop here/wait here/until you/not part of your/not from you/tell me which/tell me to/let me know which
+        /let me know before
+        /just an example
+        /only an example/only documentation/just say/inject*/attack*/neither has/neither was/neither is/neither of
+        /none of them/none of these/none of this/nothing was run/nothing was sent/for your word/for your permission
+        /for your approval/for your confirmation/for your go-ahead/for your answer/for your decision"""
+    ),
+    r"\bI (?:have not|haven't|did not|didn't|will not|won't|do not|don't|cannot|can't|never|would not|wouldn't|am not"
+    r"|refuse to) (?:\w+ )?(?:run|ran|done|do|did|follow\w*|call\w*|execute\w*|made|make|sent|send|allowed|obey)\b",
+    r"\bI(?:'ll| will| am|'m)? (?:ignor\w+|leave (?:it|this)|left it|hold)\b",
+    r"\b(?:has|have|was|were|is|are) not (?:been )?(?:run|made|executed|sent|allowed)\b",
+    r"\b(?:the|this|that) (?:call|command|request) (?:above )?(?:is|was|would)\b",
+    r"\b(?:tell me|let me know) (?:if|whether)"
+    r" (?:I|this|that|it|you (?:agree|approve|want me|would like me))\b",
+    r"\(y/n\)|\[y/n\]|\bis (?:how|what) (?:a|an|the|such|it|this|that|one|calls?)\b|\bthat is all of it\b",
+)
 _NEW_SENTENCE = _any(
     """i/i'll/then/now/next/let/this/these/ok/okay/done/waiting/reading/running/checking/will/after/json/tool/tool_call
     /assistant/please/sure/note/hope/once/first/it/we/thanks/thank/that"""
 )
 # What goes on with a sentence: it begins with a small letter, and not with a word that careless writers begin with.
 GOES_ON = re.compile(rf"[\"'”’)*_`]*\s*(?:(?i:(?!{_NEW_SENTENCE}))[a-z]+[a-z']*(?:[,;:]? \S|[,;:]\n)|[”»])")
+CHOOSES = _pattern(
+    r"\bwhich (?:one )?(?:do |would |should )?(?:you|I|we)\b",
+    r"\bwhich (?:one|of (?:them|these|the))\b[^\n]{0,80}\?",
+)
+OR = _pattern(r"\W*(?:or|either|alternatively|otherwise|or else|versus|vs)\b\W*\Z")
 JOINS = _pattern(
     r"\W*(?:(?:and|then|also|next|and then|plus|followed by|afterwards?)\W*)?\Z",
     r"\W*?\n[ \t]*(?:\d{1,3}[.)]|[-*+•]|\(?[a-z]\))\s[^\n]{0,80}\Z|\s*(?:\d{1,3}[.)]|[-*+•])\s*\Z",
 )
+_CLAIMED = _any(
+    """contain/contains/is/are/was/were/show/shows/showed/returned/say/says/said/print/prints/printed/has/had/exist/exists
+    /succeed/succeeds/succeeded/fail/fails/failed/work/works/worked/pass/passes/passed"""
+)
+_THINGS = _any(
+    """file/files/output/outputs/result/results/command/commands/test/tests/folder/folders/directory/directories/content
+    /contents/response/tool/call/listing/search/build/script/time/program/server/package"""
+)
 # What tells, between two calls, what came of the first: a heading, a sentence about it, or one bare word.
 CLAIMS = _pattern(
     r"\A\W*(?:(?:tool |function |call |command |shell )?(?:results?|outputs?|responses?|stdout|answer|returned)\b\W{0,4}:"
-    r"|(?:(?:the|this|that|all|both) (?:\w+ )?(?:files?|outputs?|results?|commands?|tests?|folder|directory|contents?)"
-    r"|it|this|that) (?:contains?|is|are|was|were|shows?|showed|returned|says?|printed|has|exists?|succeeded|failed"
-    rf"|pass(?:es|ed)?)\b|there (?:is|are)\b(?!.{{0,80}}\bto {_VERBS})|[^\n]{{0,200}}\b(?:I|we) (?:can |now )?see\b"
-    r"|(`{3,})[^`]*\1\s*\Z|\S{0,79}[^\s.,:;!]\s*\Z)"
+    r"|```\w*(?:output|result|response)\w*"
+    r"|(?:(?:ok(?:ay)?|great|good|perfect|done|so|now|as expected)\W{1,3}){0,2}"
+    rf"(?:(?:the|this|that|all|both) (?:current |new |\w+ed )?{_THINGS}(?![^\n.]{{0,80}}\bwill\b)[^\n.]{{0,80}}{_CLAIMED}"
+    r"|(?:it|this|that) (?:contains|shows|showed|returned|says|said|prints|printed|succeeded|failed|worked|passed)\b"
+    rf"|there (?:is|are)\b(?!.{{0,80}}\bto {_VERBS})"
+    r"|[^\n]{0,200}\b(?:I|we) (?:can |now )?see (?:that|the|it|an?)\b"
+    r"|(?:I|we) (?:can see|now see|see that|found|got)\b)|(`{3,})[^`]*\1\s*\Z|\S{0,79}[^\s.,:;!]\s*\Z)"
 )
 
 
 LEAD_CHARS = 600
+_FEW_WORDS = 3
 
 _LINE_OF_OTHERS = re.compile(
     r"\s*(?:[>|]|[+\-](?=[<{\[])|\$\s|\d+\s*[|\t]|\d+:\s*\Z|\S+:\d+:|\[?\d\d:\d\d|\[?\d{4}-\d\d)"
     r"|.*(?:[\"'“‘(«]|\.{4,}\s*|\be\.g\.|\bi\.e\.)\Z|[^)\n]*\((?:[^)\n]{0,200}\([^)\n]*\))*[^)\n]*\Z"
 )
-_PROMPT = re.compile(r"[ \t]*(?:[\w~/@:.\]()-]*[$%]|[\w~/@:.\]()-]+#|PS [^\n>]{0,60}>|>>>) \S|[^\n]*<<-?\s*['\"]?\w+['\"]?\Z")
-_THINKS = re.compile(r"\W*(?:thought|reasoning|plan)\W*:", re.IGNORECASE)
+_PROMPT = re.compile(r"[ \t]*(?:[\w~/@:.\]()-]*[$%]|[\w~/@:.\]()-]+#|PS [^\n>]{0,60}>|>>>) \S")
 _OTHERS_SPEAK = re.compile(r"\bHTTP/[123](?:\.\d)?\b|(?:\A|\n)[ \t]*(?:User|Human):")
-_ITEM = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)]|\(?[a-z]\))(?:\s+|\Z)")
+_HEREDOC = re.compile(r"<<-?\s*['\"]?([A-Za-z_]\w*)['\"]?")
+_MARKER = re.compile(r"(?:\A|\n)[ \t]*(?:[-*+•]|\d{1,3}[.)]|\(?[a-z]\))\s*\Z")
+_ITEM = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)]|\(?[a-z]\))\s+")
 _ORNAMENT = re.compile(r"(?:(?:\A|\n)[ \t]*(?:[-*_=]{3,}|#{1,6})|\*\*|__)\s*\Z")
 _SENTENCE = re.compile(r"[.!?][\"')*_]*\s+(?=\S)")
 _CLAUSE = re.compile(r"[,;—–(]\s+|\s-\s|\b(?:so|but|and|because|then)\s+")
-_WORDS = re.compile(r"[^\W\d_][\w'’\-]*\W+[^\W\d_]")
+_WORD = re.compile(r"[^\W\d_][\w'’\-]*")
 
 
 def is_quoted(before: str, *, is_marked: bool) -> bool:
@@ -152,26 +240,26 @@ def is_quoted(before: str, *, is_marked: bool) -> bool:
     above, _, line = text.rpartition("\n")
     if line.strip() and _LINE_OF_OTHERS.match(line):
         return True
-    if _OTHERS_SPEAK.search(text) or _PROMPT.match(above.rstrip().rpartition("\n")[2]):
+    if _OTHERS_SPEAK.search(text) or _PROMPT.match(above.rstrip().rpartition("\n")[2]) or _is_heredoc(text):
         return True
-    return any(_leads_to_quote(lead, is_marked=is_marked) for lead in _leads(text))
+    return any(_leads_to_quote(lead.replace("’", "'"), is_marked=is_marked) for lead in _leads(text))
 
 
 def acts(before: str) -> bool:
     """Tell whether what is before calls says that they are the model's own, now."""
-    return any(ACTS.search(lead) for lead in _leads(before[-LEAD_CHARS:]))
+    return any(ACTS.search(lead.replace("’", "'")) for lead in _leads(before[-LEAD_CHARS:]))
 
 
 def is_disowned(behind: str, *, is_own: bool) -> bool:
-    """Tell whether the text behind calls continues with their sentence or asks for leave.
+    """Tell whether the text behind calls continues with their sentence, asks for leave, or says that they are not to run.
 
     With `is_own` the words before say that the model acts now, and the sentence may go on (“and then run the tests”).
     """
     behind = behind.lstrip().replace("’", "'")
-    if ASKS.search(behind) or DISOWNS.search(behind):
+    if any(each.search(behind) for each in (ASKS_LEAVE, DISOWNS)):
         return True
     line = behind.partition("\n")[0]
-    return goes_on(behind) and not (is_own and not DENIES.search(line) and not TOLD.search(line))
+    return goes_on(behind) and not (is_own and not UNREAL.search(line) and not TOLD.search(line))
 
 
 def leaves_choice(behind: str) -> bool:
@@ -184,6 +272,11 @@ def goes_on(behind: str) -> bool:
     return GOES_ON.match(behind.lstrip()) is not None
 
 
+def are_alternatives(between: str) -> bool:
+    """Tell whether the text between two calls offers a choice."""
+    return OR.match(between) is not None
+
+
 def is_joint(between: str) -> bool:
     """Tell whether the text between two calls only joins them: nothing, “and”, the next number of a list."""
     return JOINS.match(between) is not None
@@ -194,46 +287,69 @@ def claims_result(between: str) -> bool:
     return not is_joint(between) and CLAIMS.match(between.lstrip()) is not None
 
 
+def _is_heredoc(text: str) -> bool:
+    begun = list(_HEREDOC.finditer(text))
+    return bool(begun) and not re.search(rf"\n\s*{begun[-1][1]}\s*(?:\n|\Z)", text[begun[-1].end() :])
+
+
 def _leads(text: str) -> list[str]:
     """Return the sentence that leads to a place, and behind an item of a list the one that leads to the list."""
-    text = text.replace("’", "'").rstrip()
-    while (ornament := _ORNAMENT.search(text)) is not None:
-        text = text[: ornament.start()].rstrip()
+    text = text.rstrip()
+    while True:
+        ornament, marker = _ORNAMENT.search(text), _MARKER.search(text)
+        if ornament is not None:
+            text = text[: ornament.start()].rstrip()
+        elif marker is not None:
+            text = _above_list(text[: marker.start()].rstrip())
+        else:
+            break
     line = text.rpartition("\n")[2]
-    item = _ITEM.match(line)
-    if item is None:
+    if not _ITEM.match(line):
         return [_sentence(line)]
+    return [_sentence(_ITEM.sub("", line, count=1)), _sentence(_above_list(text).rpartition("\n")[2])]
+
+
+def _above_list(text: str) -> str:
+    """Return a text without the items, and what is indented or blank, at its end."""
     lines = text.split("\n")
     while lines and (_ITEM.match(lines[-1]) or not lines[-1].strip() or lines[-1][:2] == "  "):
         lines.pop()
-    return [_sentence(line[item.end() :]), _sentence(lines[-1] if lines else "")]
+    return "\n".join(lines)
 
 
 def _sentence(line: str) -> str:
-    return _SENTENCE.split(line.strip())[-1]
+    line = line.strip()
+    ends = [found.end() for found in _SENTENCE.finditer(line)]
+    return line[ends[-1] :] if ends else line
 
 
 def _leads_to_quote(lead: str, *, is_marked: bool) -> bool:
-    if _THINKS.match(lead):
+    if THINKS.match(lead):
         return False
     bare = lead.rstrip("*_`\"' ")
-    if FOR_A_FILE.search(lead) or (ANNOUNCES.search(lead) and not TENDS.search(lead)):
+    tends = TENDS.search(lead) is not None
+    if any(each.search(lead) for each in (FORBIDS, FOR_A_FILE)):
+        return True
+    if not tends and ANNOUNCES.search(lead):
         return True
     if bare.endswith("?"):
-        return any(each.search(bare) for each in (ASKS, ASKS_ABOUT))
+        return any(each.search(bare) for each in (ASKS_LEAVE, ASKS_ABOUT))
     if not bare or bare.endswith((".", "!")):
         return False
     if DEPENDS.search(lead) or (not is_marked and INSTRUCTS.search(lead)):
         return True
     if any(_is_act(part) for part in (_CLAUSE.split(lead)[-1], lead)):
         return False
-    if DENIES.search(lead) or TOLD.search(lead) or NAMES_FILE.search(lead):
+    if UNREAL.search(lead) or TOLD.search(lead) or NAMES_FILE.search(lead):
         return True
-    return _WORDS.search(lead) is not None and IS_ENGLISH.search(lead) is not None and NAMES_CALL.match(lead) is None
+    is_long = len(_WORD.findall(lead)) > _FEW_WORDS
+    return is_long and IS_ENGLISH.search(lead) is not None and NAMES_CALL.match(lead) is None
 
 
 def _is_act(part: str) -> bool:
     """Tell whether a sentence, or its last clause, says that the model acts now."""
-    if DENIES.search(part):
+    if RESOLVES.search(part) and not DENIES.search(part):
+        return True
+    if UNREAL.search(part):
         return False
     return bool(ACTS.search(part) or (TENDS.search(part) and not TOLD.search(part)))

@@ -317,6 +317,7 @@ HARMONY = (
         (READ,),
         "I will look.",
     ),
+    Case("harmony marks dropped", 'commentary to=functions.read json{"path": "notes.txt"}', (READ,)),
     Case(
         "harmony unknown",
         '<|channel|>commentary to=functions.fly<|message|>{"to": "moon"}<|call|>',

@@ -128,9 +128,11 @@ def test_calls_of_tools_that_there_are_not_are_never_run(parts: list[str]) -> No
     assert calls_of(read(["\n".join(parts)], TOOLS)[0]) == []
 
 
-def test_what_follows_a_result_that_the_model_made_up_is_not_run() -> None:
-    answer, _, _ = read([f"{tagged(J_READ)}\n\n**Result:**\n\nabc\n\n{tagged(J_HELLO)}"], TOOLS)
+def test_a_result_that_the_model_made_up_ends_the_message() -> None:
+    answer, _, is_over = read([f"{tagged(J_READ)}\n\n**Result:**\n\nabc\n\n{tagged(J_HELLO)}"], TOOLS)
     assert calls_of(answer) == [READ]
+    assert is_over
+    assert "abc" not in answer.text
 
 
 def test_a_heading_of_results_behind_a_quoted_call_ends_nothing() -> None:
