@@ -65,7 +65,7 @@ def add_common(parser: Parser) -> None:
     add("--temperature", type=float, metavar="X")
     add("--seed", type=int, metavar="N")
     add("--timeout-s", type=float, metavar="N", help="time limit of the task in seconds")
-    add("--allow", action="append", metavar="RULE", help="allow what matches, for example 'Shell(git status*)'")
+    add("--allow", action="append", metavar="RULE", help="allow matching calls, for example 'Shell(git status*)'")
     add("--deny", action="append", metavar="RULE", help="forbid what matches, for example 'Write(secrets/**)'")
     add("--budget", metavar="WORDS", help="budget of a new session, for example '3h 200 steps 1.5M tokens'")
     add("--no-sub-agents", action="store_const", const="off", dest="sub_agents", help="disable sub-agents")

@@ -100,7 +100,7 @@ FILES: Mapping[str, str] = {
     "port.txt": "8123\n",
     "total.py": "def total(a, b):\n    return a - b\n",
 }
-_MENDED = re.compile(r"return\s+a\s*\+\s*b")
+_FIXED = re.compile(r"return\s+a\s*\+\s*b")
 _LOOKS = re.compile(r"\b(?:ls|find|tree|dir)\b")
 _WRITES = re.compile(r">\s*\"?'?(?:\./)?hello\.txt")
 
@@ -188,8 +188,8 @@ def _has_written(calls: Sequence[CheckedCall], _: str) -> bool:
     )
 
 
-def _has_mended(calls: Sequence[CheckedCall], _: str) -> bool:
-    return any(_MENDED.search(_after(call)) for call in calls)
+def _is_fixed(calls: Sequence[CheckedCall], _: str) -> bool:
+    return any(_FIXED.search(_after(call)) for call in calls)
 
 
 def _after(call: CheckedCall) -> str:
@@ -207,7 +207,7 @@ WRITE = ExamTask("write a file", "Make a file hello.txt that holds the word hell
 EDIT = ExamTask(
     "edit a file",
     f"total.py should add, but it subtracts. It is:\n\n```python\n{FILES['total.py']}```\n\nCorrect it with the tool edit.",
-    _has_mended,
+    _is_fixed,
 )
 TASKS = (LIST, READ, WRITE, EDIT)
 QUICK_TASKS = (LIST, WRITE, EDIT)

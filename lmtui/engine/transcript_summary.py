@@ -107,7 +107,7 @@ class TranscriptSummary:
 
     def _take_call(self, entry: Entry) -> None:
         if entry.is_ok:
-            self._mend(entry)
+            self._repair(entry)
         else:
             self._fail(entry)
         if not traits_of(entry.tool).meets_file:
@@ -127,7 +127,7 @@ class TranscriptSummary:
         if len(self.errors) > _MOST_ERRORS:
             del self.errors[next(iter(self.errors))]
 
-    def _mend(self, entry: Entry) -> None:
+    def _repair(self, entry: Entry) -> None:
         """Forget the errors that a call which went well is the end of."""
         self.errors.pop((entry.tool, entry.subject), None)
         mended = {*entry.files, *([entry.subject] if entry.tool in _CHANGED else [])} if self.errors else set()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from lmtui.core.errors import SandboxError, SessionFileError, ToolError
+from lmtui.core.errors import SandboxError, SessionFileError, ToolError, two_sentences
 from lmtui.core.events import Level, MessageAdded, Notice
 from lmtui.core.hooks import HookEvent
 from lmtui.core.mcp import READ_RESOURCE
@@ -282,7 +282,7 @@ def _cut(text: str, most: int, whose: str) -> str:
     return text[:most].rstrip("\n") + (f"\n[cut here: {left:,} more characters of {whose}]" if left > 0 else "")
 
 
-_KEPT = "What you said is kept: take it back to change it, or send nothing to try it again."
+_KEPT = "Your message is kept: take it back to change it, or send an empty message to try again."
 
 
 class PromptHeld(Exception):
@@ -344,7 +344,7 @@ async def take_steering(agent: Agent, turn_id: str) -> bool:
 
 def held_words(held: PromptHeld) -> str:
     """Return what the user is told."""
-    return f"a hook held your words back: {held}  {_KEPT}"
+    return two_sentences(f"a hook held your message back: {held}", _KEPT)
 
 
 def _hold(agent: Agent, said: UserInput) -> None:

@@ -26,7 +26,7 @@ def show_page(topic: str) -> None:
     """
     pages = {page.stem: page for page in sorted(docs_dir().rglob("*.md")) if page.parent.name != "decisions"}
     if not topic:
-        print("`lmtui --help` lists the commands. Pages, each shown by `lmtui help TOPIC`:\n")
+        print("`lmtui --help` lists the commands. Topics, shown with `lmtui help TOPIC`:\n")
         for name, each in pages.items():
             print(f"  {name:<18} {_title(each)}")
         return
@@ -37,7 +37,7 @@ def show_page(topic: str) -> None:
         about = [name for name, other in pages.items() if topic.lower() in other.read_text(encoding="utf-8").lower()]
         near = difflib.get_close_matches(topic, pages, n=1)
         if not about and not near:
-            raise UsageError(f"no page says anything about {topic!r}", "`lmtui help` lists the pages.")
+            raise UsageError(f"no help page matches {topic!r}", "`lmtui help` lists the topics.")
         print(f"no page {topic!r}. It builds on: {', '.join((about or near)[:_MOST_FOUND])}")
         return
     print(page.read_text(encoding="utf-8"), end="")
@@ -136,17 +136,17 @@ def _kind(action: argparse.Action) -> str:
 
 _HEAD = """commands:
   lmtui [DIR]                 the full-screen app on a folder (default: WORKSPACE, else the current one)
-  lmtui run ["TASK"]          one task without a screen; what is piped in joins it
+  lmtui run ["TASK"]          one task without a screen; piped input is added to it
   lmtui plan "TASK"           plan first: the agent only reads, you approve, then it does it
   lmtui resume [ID] ["TEXT"]  continue a session (default: the newest)
-  lmtui demo [--headless]     the whole program on a scripted model: no model needed, real tools, real sandbox
+  lmtui demo [--headless]     try lmtui with a scripted model: no model needed, real tools, real sandbox
   lmtui serve [DIR]           the full-screen app in a browser on this machine
   lmtui --plain [DIR]         line by line, for screen readers and dumb terminals (or set ACCESSIBLE=1)
 """
 _TAIL = """  lmtui sessions | show ID | export ID --format md|html|jsonl
   lmtui models | doctor | sandbox check|explain|image|shell
   lmtui config show|path|trust | help TOPIC | completion bash|zsh|fish
-`lmtui COMMAND --help` tells more of each."""
+`lmtui COMMAND --help` shows details."""
 
 
 def overview() -> str:

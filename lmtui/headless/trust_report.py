@@ -92,7 +92,7 @@ def _holds(items: Sequence[TrustItem]) -> str:
     """Return when what was trusted just now holds, in an lmtui that is open too."""
     now, later = part_by_time(items)
     parts = [f"From now on: {kinds_text(now)}."] if now else []
-    return "  ".join([*parts, *([f"From the next session on: {kinds_text(later)}."] if later else [])])
+    return " ".join([*parts, *([f"From the next session on: {kinds_text(later)}."] if later else [])])
 
 
 def _list(workspace: Path, trusted: Sequence[TrustItem], folders: Mapping[str, tuple[str, ...]], *, is_json: bool) -> int:

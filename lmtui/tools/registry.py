@@ -286,9 +286,9 @@ def check(tool: str, model: type[M], value: dict[str, object], roots: tuple[str,
     try:
         return model.model_validate(given, context=roots)
     except ValidationError as error:
-        mended = _mended(given, error)
-        if mended is not None:
-            return check(tool, model, fit_values(tool, mended), roots)
+        repaired = _repaired(given, error)
+        if repaired is not None:
+            return check(tool, model, fit_values(tool, repaired), roots)
         problems = "; ".join(_problem(model, each["loc"], each["type"], each["msg"], each["input"]) for each in error.errors())
         raise ToolError(f"{tool} was not run: {problems}.", f"It takes: {signature(model)}.") from error
 
@@ -354,16 +354,16 @@ def _folded(name: str) -> str:
 _STRUCTURES = {"list_type": list, "tuple_type": list, "dict_type": dict, "model_type": dict}
 
 
-def _mended(given: dict[str, object], error: ValidationError) -> dict[str, object] | None:
+def _repaired(given: dict[str, object], error: ValidationError) -> dict[str, object] | None:
     """Return the arguments with those that only came in the wrong type put right, None where none can be."""
-    mended = dict(given)
+    repaired = dict(given)
     for each in error.errors():
         name, wanted = str(each["loc"][0]) if each["loc"] else "", _STRUCTURES.get(each["type"])
-        if wanted is None or len(each["loc"]) != 1 or name not in mended:
+        if wanted is None or len(each["loc"]) != 1 or name not in repaired:
             continue
-        value = mended[name]
-        mended[name] = _structure(value, wanted) if isinstance(value, str) else value
-    return mended if mended != given else None
+        value = repaired[name]
+        repaired[name] = _structure(value, wanted) if isinstance(value, str) else value
+    return repaired if repaired != given else None
 
 
 def _structure(text: str, kind: type) -> object:

@@ -27,6 +27,8 @@ _NAMES = {str(each.value) for each in Keys} | {f"f{number}" for number in range(
 _SAME_AS = {"ctrl+i": "tab", "ctrl+m": "enter", "ctrl+h": "backspace", "ctrl+[": "escape"}
 _CHARACTERS = {",": "comma", "?": "question_mark", "/": "slash", ".": "full_stop", "+": "plus", "-": "minus", " ": "space"}
 _WORKBENCH = frozenset({Scope.APP, Scope.WORKBENCH, Scope.PROMPT, Scope.MOVING, Scope.LINES, Scope.FILES})
+_LISTS = frozenset({Scope.SETTINGS, Scope.SWITCHER, Scope.MODELS, Scope.RULES, Scope.CONTEXT, Scope.CACHE})
+_MOVED = re.compile(r"(?:settings|sessions|models)\.((?:page_)?(?:up|down))")  # before 0.2 each list had keys of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def rebind(bindings: BindingsMap, keys: Mapping[str, tuple[str, ...]]) -> None:
     for each in own:
         for key in keys[each.id]:
             binding = Binding(key, each.action, each.title, show=False, priority=each.is_first, id=each.id)
-            found.setdefault(key, []).append(binding)
+            found.setdefault(key, []).insert(0, binding)
 
 
 def _belongs(each: Command, found: Iterable[list[Binding]]) -> bool:
@@ -93,7 +95,8 @@ def _flat(data: Mapping[str, object], prefix: str = "") -> Iterable[tuple[str, o
 def _read(command_id: str, value: object) -> tuple[str, ...]:
     known = {each.id: each for each in COMMANDS}
     if command_id not in known:
-        close = difflib.get_close_matches(command_id, known, n=1)
+        moved = _MOVED.fullmatch(command_id)
+        close = [f"picker.{moved[1]}"] if moved else difflib.get_close_matches(command_id, known, n=1)
         raise ValueError(f"no command {command_id!r}" + (f"; did you mean {close[0]}?" if close else ""))
     if known[command_id].is_fixed:
         raise ValueError(f"{command_id} keeps its keys ({', '.join(known[command_id].keys)})")
@@ -139,7 +142,14 @@ def _collisions(keys: Mapping[str, tuple[str, ...]]) -> list[tuple[str, str]]:
 
 
 def _meet(one: str, other: str) -> bool:
-    return one == other or {one, other} <= _WORKBENCH or Scope.APP in (one, other)
+    if one == other or {one, other} <= _WORKBENCH or Scope.APP in (one, other):
+        return True
+    return any(_is_list(each) for each in (one, other)) and bool({Scope.PICKER, Scope.MOVING} & {one, other})
+
+
+def _is_list(scope: str) -> bool:
+    """Tell whether a dialog with these commands is a list; those of features, which no `Scope` names, are."""
+    return scope in _LISTS or scope not in Scope.__members__.values()
 
 
 def _line_of(text: str, command_id: str) -> int:

@@ -59,4 +59,4 @@ def test_help_shows_pages_and_finds_words(capsys: pytest.CaptureFixture[str]) ->
     assert run(["help", "rbenv"]) == 0
     assert "project-tools" in capsys.readouterr().out
     assert run(["help", "xyzzyplugh"]) == 64
-    assert "no page says anything about 'xyzzyplugh'" in capsys.readouterr().err
+    assert "no help page matches 'xyzzyplugh'" in capsys.readouterr().err

@@ -31,7 +31,7 @@ FOLDER_FILES = (".lmagent/hooks.json", ".claude/settings.json")
 DEFAULT_LIMIT_S, MAX_LIMIT_S = 60.0, 600.0
 _MAX_BYTES = 1_048_576
 _SHAPE = '{"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "…"}]}]}}'
-_MEND = f"Fix or remove it; the form is {_SHAPE}."
+_FIX = f"Fix or remove it; the form is {_SHAPE}."
 _TOOL_EVENTS = (HookEvent.PRE_TOOL_USE, HookEvent.POST_TOOL_USE)
 _WITH_MATCHER = frozenset({*_TOOL_EVENTS, HookEvent.PRE_COMPACT, HookEvent.SESSION_START})
 _KEYS = frozenset({"type", "command", "args", "if", "timeout", "statusMessage"})
@@ -203,14 +203,14 @@ def _group(group: object, like: HookEntry, where: str) -> Iterator[HookEntry | s
 
 def _wrong_group(group: object) -> str:
     if not isinstance(group, dict) or not isinstance(group.get("hooks"), list):
-        return f"it is not an object with a list of hooks  {_MEND}"
+        return f"it is not an object with a list of hooks. {_FIX}"
     matcher = group.get("matcher") or ""
     if not isinstance(matcher, str):
-        return f"its matcher is not text  {_MEND}"
+        return f"its matcher is not text. {_FIX}"
     try:
         _ = matcher == "*" or re.compile(matcher)
     except (re.error, OverflowError, RecursionError, MemoryError) as error:
-        return f"its matcher {sanitize_line(matcher)[:60]!r} is not a regular expression: {error}  {_MEND}"
+        return f"its matcher {sanitize_line(matcher)[:60]!r} is not a regular expression: {error}. {_FIX}"
     return ""
 
 
@@ -235,12 +235,12 @@ def _wrong_hook(hook: object) -> str:
         return "it is not of the type command  Only commands are run as hooks."
     command, limit, arguments = hook.get("command"), hook.get("timeout", DEFAULT_LIMIT_S), hook.get("args", [])
     if not _is_passed(command) or not command.strip():
-        return f"it has no command  {_MEND}"
+        return f"it has no command. {_FIX}"
     if not isinstance(arguments, list) or not all(map(_is_passed, arguments)):
         return 'its args are not a list of texts  Write them as ["guard.sh", "--strict"].'
     first, *rest = [command, *arguments] if "args" in hook else command.split()
     if is_interpreter(first) and set(rest) <= {"-", "-s"}:
-        return f"it gives {sanitize_line(first)[:40]} no script, so that the call itself would be run as one  {_MEND}"
+        return f"it gives {sanitize_line(first)[:40]} no script, so that the call itself would be run as one. {_FIX}"
     if not _is_passed(hook.get("if", "")):
         return "its `if` is not text  Write it as a permission rule, such as Bash(git push *)."
     if isinstance(limit, bool) or not isinstance(limit, int | float) or not limit > 0:

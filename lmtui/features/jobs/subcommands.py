@@ -40,7 +40,7 @@ def submit_parser() -> Parser:
     add("--zone", metavar="NAME", help="the time zone of these times, such as Europe/Berlin (default: this machine's)")
     add("--missed", choices=("run", "skip"), default="run", help="missed runs: run late or skip")
     add("--mode", choices=MODES, help="permission mode; anything that needs approval is denied")
-    add("--allow", action="append", metavar="RULE", help="allow what matches, for this job")
+    add("--allow", action="append", metavar="RULE", help="allow matching calls, for this job")
     add("--deny", action="append", metavar="RULE", help="forbid what matches, for this job")
     add("--name", metavar="TITLE", help="title of the job and of its sessions")
     add("--session", metavar="ID", help="reuse this session for every run (default: a new one)")

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from textual.app import App
 from textual.binding import BindingType
 
-from lmtui.core.errors import UsageError
+from lmtui.core.errors import UsageError, two_sentences
 from lmtui.core.mcp import Field, Form, McpServer, McpServers, ServerState, changes_text, fields_of
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize, sanitize_line
 from lmtui.core.sessions import SessionHost
@@ -137,7 +137,7 @@ def about(server: McpServer) -> str:
     place = f"runs in: {server.place}" if server.place and server.transport == "stdio" else server.transport
     first = " · ".join(part for part in (str(server.state), place, tools, server.version) if part)
     is_hinted = server.problem or server.state is ServerState.STARTING
-    problem = "  ".join(part for part in (server.problem, server.hint if is_hinted else "") if part)
+    problem = two_sentences(server.problem, server.hint if is_hinted else "")
     shows, takes = first_key(command("mcp.tools")), first_key(command("mcp.accept"))
     keys = f"{shows} shows what differs, {takes} takes them as they are now"
     changed = f"{changes_text(server.changes)}: {keys}" if server.state is ServerState.CHANGED else ""

@@ -309,7 +309,7 @@ def list_text(
 
 def _broken(raw: RawSkill, why: str) -> Skill:
     hint = "It begins with ---, name: and description: lines, and --- again."
-    problem = f"{raw.shown}: {why}.  {hint}" if raw.data is not None else f"{raw.shown}: {why}"
+    problem = f"{raw.shown}: {why}. {hint}" if raw.data is not None else f"{raw.shown}: {why}"
     return Skill(sanitize_line(raw.folder), "", raw.place.source, raw.shown, SkillState.BROKEN, problem=problem)
 
 

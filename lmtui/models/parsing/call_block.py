@@ -1,13 +1,12 @@
-"""A run of calls: their marks, fences and separators, one after another; and what the beginning of a line begins."""
+"""A run of calls: their marks, fences and separators, one after another, until something else is there."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from enum import Enum, auto
 
 from lmtui.core.messages import ToolSpec
-from lmtui.models.parsing.call_items import Found, JsonItem, LineItem, PythonItem
+from lmtui.models.parsing.call_items import Found, Item, JsonItem, PythonItem
 from lmtui.models.parsing.call_shapes import ParsedCall, RejectedCall
 from lmtui.models.parsing.literals import ToolNames, required
 from lmtui.models.parsing.tags import OPENING, TagItem, TagKind, mark_at, may_be_mark, opened
@@ -16,8 +15,8 @@ FENCES = frozenset(
     ("", "json", "jsonc", "json5", "tool_call", "tool_calls", "tool_code", "tool", "tools", "xml", "python", "py", "function")
 )
 JSON_FENCES = frozenset(("javascript", "js", "typescript", "ts", "bash", "sh", "shell", "console", "text", "txt", "plaintext"))
-FENCE = re.compile(r"(`{3,20}|~{3,20})[ \t]*([\w+\-.#]{0,30})[ \t]*(?:\r?\n|\Z)")
-FENCE_MAY_COME = re.compile(r"(?:`{1,20}|~{1,20})[ \t]{0,20}[\w+\-.#]{0,30}[ \t]{0,20}\r?\Z")
+FENCE = re.compile(r"(`{3,20})[ \t]*([\w+\-.#]{0,30})[ \t]*(?:\r?\n|\Z)")
+FENCE_MAY_COME = re.compile(r"`{1,20}[ \t]{0,20}[\w+\-.#]{0,30}[ \t]{0,20}\r?\Z")
 WORD = re.compile(r"[A-Za-z_][\w.\-]{0,80}(?::\d{1,4})?")
 _SPACE = re.compile(r"\s*")
 _TAG_MAY_COME = re.compile(r"</?(?:[A-Za-z｜][\w｜:\-]{0,60}(?:[=\s][^<>\n]{0,230})?)?\Z")
@@ -28,8 +27,6 @@ _NUMBER_MAY_COME = re.compile(r":\d{0,4}\Z")
 _TICKS = re.compile(r"`+")
 _WINDOW = 8192
 _MAX_STRAYS = 4
-
-Item = JsonItem | PythonItem | LineItem | TagItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,124 +308,3 @@ class CallBlockParser:
             return end
         self._end()
         return at
-
-
-_HEADER = re.compile(r"<\|(start|channel)\|>(.{0,300}?)<\|message\|>", re.DOTALL)
-HEADER_CHARS = 330
-_RECIPIENT = re.compile(r"\bto=([\w.\-]+)")
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """What a header says, and where it ends; `tool` is the name that a call is sent to, empty where it is not a call."""
-
-    end: int
-    tool: str = ""
-    is_thinking: bool = False
-    is_foreign: bool = False
-
-
-def header_at(text: str, at: int) -> Header | None:
-    """Return the header that begins at a place, None where there is none (or not all of it yet)."""
-    found = _HEADER.match(text, at)
-    if found is None:
-        return None
-    words = found[2].replace("<|channel|>", " ").strip()
-    if found[1] == "start" and words and not words.startswith("assistant"):
-        return Header(found.end(), is_foreign=True)
-    to = _RECIPIENT.search(words)
-    tool = to[1] if to is not None and to[1] != "assistant" else ""
-    return Header(found.end(), tool, is_thinking=not tool and "analysis" in words)
-
-
-_REACT = re.compile(r"Action:[ \t]*`?([\w.\-]{1,80})`?[ \t]*\r?\n[ \t]*Action[ _]Input:\s*(?=\S)")
-_REACT_MAY_COME = re.compile(r"Action:[^\n]{0,100}(?:\n[^\n:]{0,20}(?::\s*)?)?\Z")
-_ARROWS = re.compile(r">>>([A-Za-z_][\w.\-]{0,60})\n\s{0,20}(?=\{)")
-_ARROWS_MAY_COME = re.compile(r">{1,2}\Z|>>>(?:[A-Za-z_][\w.\-]{0,60}(?:\n\s{0,20})?)?\Z")
-_SPEAKERS = frozenset(("user", "human", "observation", "tool", "system"))
-_WORD_CHARS = 80
-
-
-class Begins(Enum):
-    """What begins; `MORE`: it cannot be told yet."""
-
-    MORE = auto()
-    TEXT = auto()
-    CODE = auto()
-    CALLS = auto()
-    NAMED_CALL = auto()
-    NAMED_LINE = auto()
-    SPEAKER = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class Beginning:
-    """What begins, up to where it was read, the fence or the name of the tool, and the shape of the call."""
-
-    what: Begins
-    end: int = 0
-    name: str = ""
-    form: str = "harmony"
-
-
-def beginning_at(text: str, at: int, tools: ToolNames, *, is_final: bool) -> Beginning:
-    """Return what begins at the first character of a line that is not white space."""
-    first = text[at]
-    if first == "{":
-        return Beginning(Begins.CALLS, at)
-    if first in "`~":
-        return _fence(text, at, is_final=is_final)
-    if first == ">":
-        return arrows_at(text, at, tools, is_final=is_final)
-    if first.isalpha() or first == "_":
-        return _word(text, at, tools, is_final=is_final)
-    return Beginning(Begins.TEXT, at)
-
-
-def _fence(text: str, at: int, *, is_final: bool) -> Beginning:
-    found = FENCE.match(text, at)
-    if not is_final and (found is None or found.end() == len(text)) and FENCE_MAY_COME.match(text, at):
-        return Beginning(Begins.MORE)
-    if found is None:
-        return Beginning(Begins.TEXT, at)
-    if found[1][0] == "`" and found[2].lower() in FENCES | JSON_FENCES:  # models fence their calls with backticks
-        return Beginning(Begins.CALLS, at)
-    return Beginning(Begins.CODE, found.end(), found[1])
-
-
-def _word(text: str, at: int, tools: ToolNames, *, is_final: bool) -> Beginning:
-    word = WORD.match(text, at)
-    end = word.end() if word else at + 1
-    if not is_final and end == len(text) and end - at < _WORD_CHARS:
-        return Beginning(Begins.MORE)
-    name, behind = text[at:end], text[end : end + 9]
-    if behind.startswith(":") and name.lower() in _SPEAKERS:
-        return Beginning(Begins.SPEAKER, end + 1)
-    if name == "Action" and behind.startswith(":"):
-        return _react(text, at, end, tools, is_final=is_final)
-    if name == "functools" and behind.startswith("["):
-        return Beginning(Begins.CALLS, at)
-    is_marked = "[ARGS]".startswith(behind[:6]) or "[CALL_ID]".startswith(behind[:9])
-    if behind and (behind[0] in "({" or is_marked) and tools.find(name) is not None:
-        return Beginning(Begins.CALLS, at)
-    return Beginning(Begins.TEXT, end)
-
-
-def _react(text: str, at: int, end: int, tools: ToolNames, *, is_final: bool) -> Beginning:
-    """Return the call of `Action: NAME` and `Action Input: …`; the input is an object or the rest of the line."""
-    found = _REACT.match(text, at)
-    if found is None:
-        return Beginning(Begins.MORE if not is_final and _REACT_MAY_COME.match(text, at) else Begins.TEXT, end)
-    if tools.find(found[1]) is None:
-        return Beginning(Begins.TEXT, end)
-    is_object = text[found.end()] == "{"
-    return Beginning(Begins.NAMED_CALL if is_object else Begins.NAMED_LINE, found.end(), found[1], "react")
-
-
-def arrows_at(text: str, at: int, tools: ToolNames, *, is_final: bool) -> Beginning:
-    """Return the call that `>>>NAME` begins, on its own line before an object (functionary)."""
-    found = _ARROWS.match(text, at)
-    if found is not None and tools.find(found[1]) is not None:
-        return Beginning(Begins.NAMED_CALL, found.end(), found[1], "tag")
-    is_open = found is None and not is_final and _ARROWS_MAY_COME.match(text, at) is not None
-    return Beginning(Begins.MORE) if is_open else Beginning(Begins.TEXT, at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Protocol
 
 from lmtui.core.messages import ToolSpec
 from lmtui.models.parsing.call_shapes import FIRST_KEYS, NAME_KEYS, ParsedCall, RejectedCall, calls_in, meant, with_arguments
@@ -16,128 +17,174 @@ from lmtui.models.parsing.literals import (
     required,
 )
 
-_INSIDE = {quote: re.compile(rf"[{quote}\\]") for quote in "\"'”"}
-_JSON_MARKS = re.compile(r"[\"'{}\[\]`<>“”]")
-_PYTHON_MARKS = re.compile(r"[\"'()\[\]{}]")
+_OUTSIDE = re.compile(r"[\"'{}\[\]`<>/“”]")
+_INSIDE = {'"': re.compile(r'["\\]'), "'": re.compile(r"['\\]"), "”": re.compile(r"[”\\]")}
 
 
-class BoundaryScanner:
-    """Follows brackets and strings up to the end of one value or Python call.
+class JsonBoundaryScanner:
+    """Follows one object or list.  `is_whole`: its last bracket has come; `is_broken`: something is where nothing may."""
 
-    `is_whole`: its last bracket has come; `is_broken`: something is where nothing may.
-    """
-
-    def __init__(self, marks: re.Pattern[str]) -> None:
+    def __init__(self) -> None:
         self.is_whole = False
         self.is_broken = False
         self.is_too_deep = False
-        self._marks = marks
         self._depth = 0
-        self._last = ""
         self._quote = ""
         self._escapes = False
-        self._is_triple = False
-        self._is_empty = False  # nothing of the string has come, or the last one was empty and ended just here
-        self._run = 0
+        self._last = ""
+        self._comment = ""
 
     @property
     def is_closing(self) -> bool:
         """Tell whether a bracket was the last that came: only the outermost ones are missing."""
         return not self._quote and self._last == "closed"
 
-    @property
-    def is_done(self) -> bool:
-        """Tell whether nothing more is taken."""
-        return self.is_whole or self.is_broken or self.is_too_deep
-
     def feed(self, text: str) -> int:
         """Take more; return how many characters of it belong to the value (all of them while it is open)."""
         at = 0
-        while at < len(text):
+        while True:
             if self._escapes:
+                if at >= len(text):
+                    return len(text)
                 at, self._escapes = at + 1, False
+            if self._comment:
+                if at >= len(text):
+                    return len(text)
+                at = self._skip_comment(text, at)
                 continue
             if self._quote:
-                at = self._follow_string(text, at)
+                found = _INSIDE[self._quote].search(text, at)
+                if found is None:
+                    return len(text)
+                at = found.end()
+                if found[0] == "\\":
+                    self._escapes = True
+                else:
+                    self._quote, self._last = "", "string"
                 continue
-            found = self._marks.search(text, at)
-            end = found.start() if found else len(text)
-            self._is_empty = self._is_empty and end == at
-            self._last = "other" if text[at:end].strip() else self._last
+            found = _OUTSIDE.search(text, at)
             if found is None:
-                return end
-            self._outside(found[0])
-            if self.is_done:
-                return found.end() if self.is_whole else end
+                self._note(text[at:])
+                return len(text)
+            self._note(text[at : found.start()])
+            if self._outside(found[0]):
+                return found.end() if self.is_whole else found.start()
             at = found.end()
-        return at
 
-    def _follow_string(self, text: str, at: int) -> int:
-        found = _INSIDE[self._quote].search(text, at)
-        end = found.start() if found else len(text)
-        if end > at:
-            self._run, self._is_empty = 0, False
-        if found is None:
-            return end
-        if found[0] == "\\":
-            self._escapes, self._run, self._is_empty = True, 0, False
-        else:
-            self._run += 1
-            if not self._is_triple or self._run == 3:
-                self._is_empty = self._is_empty and not self._is_triple
-                self._last, self._quote = self._quote, ""
-        return found.end()
+    def _skip_comment(self, text: str, at: int) -> int:
+        """Return where a comment ends, behind the text if it continues; `_comment` is as much of its beginning as matters."""
+        if self._comment == "/":
+            self._comment = f"/{text[at]}" if text[at] in "/*" else ""
+            self._last = self._last if self._comment else "other"
+            return at + 1 if self._comment else at
+        if self._comment == "//":
+            end = text.find("\n", at) + 1
+            self._comment = "" if end else "//"
+            return end or len(text)
+        if self._comment == "/**" and text[at] == "/":
+            self._comment = ""
+            return at + 1
+        end = text.find("*/", at) + 2
+        self._comment = "" if end > 1 else "/**" if text.endswith("*") else "/*"
+        return end if end > 1 else len(text)
 
-    def _outside(self, mark: str) -> None:
-        """Take a mark outside strings."""
-        if mark in "\"'“”":
-            self._quote = "”" if mark in "“”" else mark
-            self._is_triple = self._marks is _PYTHON_MARKS and self._is_empty and self._last == mark
-            self._is_empty, self._run = True, 0
-        elif mark == "{" and self._depth and self._last == "closed":
-            self.is_broken = True
-        elif mark in "([{":
+    def _outside(self, mark: str) -> bool:
+        """Take a mark outside strings; tell whether the value ends with it."""
+        if mark in "\"'":
+            self._quote = mark
+        elif mark in "“”":
+            self._quote = "”"
+        elif mark == "/":
+            self._comment = "/"
+        elif mark in "{[":
+            if self._depth and self._last == "closed" and mark == "{":
+                self.is_broken = True
+                return True
             self._depth += 1
             self._last = "open"
             self.is_too_deep = self._depth > MAX_DEPTH
-        elif mark in ")]}":
+        elif mark in "}]":
             self._depth -= 1
             self._last = "closed"
             self.is_whole = self._depth <= 0
         else:
             self.is_broken = True
+        return self.is_whole or self.is_broken or self.is_too_deep
+
+    def _note(self, between: str) -> None:
+        if between and not between.isspace():
+            self._last = "other"
 
 
 Found = list[ParsedCall | RejectedCall]
 
 CUT = "it was cut off"
 _HEAD_CHARS = 400
+_GAP = r"(?:\s|//[^\n]*\n|/\*[^*]*\*/)*"
+_OPENS = rf"\s*[\[{{]{_GAP}(?:[\[{{]{_GAP}){{0,2}}"
+_FIRST = re.compile(rf"{_OPENS}(?:[\"'“”]([^\"'“”\n]{{0,60}})[\"'”]|([A-Za-z_]\w{{0,60}})\s*:|[\]}}])")
+_MAY_COME = re.compile(rf"{_OPENS}(?:[\"'“”][^\"'“”\n]{{0,60}}|[A-Za-z_]\w{{0,60}}\s{{0,20}}|/(?:/[^\n]*|\*[^*]*\*?)?)?\Z")
+_NAME = re.compile(rf"[\"'“”{{,\s](?:{'|'.join(NAME_KEYS)})[\"'”]?\s*:\s*[\"'“”]([^\"'“”\n]{{1,100}})[\"'”]")
 
 
-class _BracketItem:
-    """A call that ends with its last bracket.
+class Item(Protocol):
+    """One call, or list of calls, that is being written.
 
     `is_done`: it takes no more.  `is_hopeless`: it is surely no call, what it took is text.  `form` names the shape.
-    `spec` is the tool, as soon as it is known.  `left` is what it took to look ahead and gives back.
+    `left` is what it took to look ahead and gives back.
     """
 
-    form = "json"
-    left = ""
+    form: str
+    left: str
+    is_done: bool
+    is_hopeless: bool
+    size_chars: int
 
-    def __init__(self, marks: re.Pattern[str], spec: ToolSpec | None = None) -> None:
+    def feed(self, text: str) -> int:
+        """Take more; return how many characters of it belong here."""
+
+    def finish(self) -> None:
+        """Take note that no more comes."""
+
+    @property
+    def raw(self) -> str:
+        """Return the text as it came."""
+
+    @property
+    def spec(self) -> ToolSpec | None:
+        """Return the tool, as soon as it is known."""
+
+    def found(self, *, is_cut: bool) -> Found:
+        """Return what is called; `is_cut`: the server ended the answer at its limit of tokens."""
+
+
+class JsonItem:
+    """An object or a list; with `hint` it holds the arguments of that tool."""
+
+    def __init__(self, tools: ToolNames, *, form: str = "json", hint: ToolSpec | None = None, is_marked: bool = False) -> None:
+        self.form = form
+        self.left = ""
         self.is_done = False
         self.is_hopeless = False
         self.size_chars = 0
-        self.spec = spec
-        self._is_known = spec is not None
-        self._boundary = BoundaryScanner(marks)
+        self._tools = tools
+        self._hint = hint
+        self._is_marked = is_marked
+        self._extent = JsonBoundaryScanner()
         self._parts: list[str] = []
         self._head = ""
+        self._is_known = hint is not None
+        self._spec = hint
 
     @property
     def raw(self) -> str:
         """Return the text as it came."""
         return "".join(self._parts)
+
+    @property
+    def spec(self) -> ToolSpec | None:
+        """Return the tool, as soon as it is known."""
+        return self._spec
 
     def feed(self, text: str) -> int:
         """Take more; return how many characters of it belong here."""
@@ -146,10 +193,12 @@ class _BracketItem:
             self._look()
             if self.is_hopeless:
                 return 0
-        count = self._boundary.feed(text)
-        self._parts.append(text[:count])
+        count = self._extent.feed(text)
+        taken = text[:count]
+        self._parts.append(taken)
         self.size_chars += count
-        self.is_done = self._boundary.is_done
+        self.is_done = self._extent.is_whole or self._extent.is_broken
+        self.is_done = self.is_done or self._extent.is_too_deep
         return count
 
     def finish(self) -> None:
@@ -157,27 +206,7 @@ class _BracketItem:
         self.is_hopeless = self.is_hopeless or not self._is_known
 
     def _look(self) -> None:
-        """Look at the beginning: what calls nothing is let go at once."""
-        raise NotImplementedError
-
-
-_GAP = r"(?:\s|//[^\n]*\n|/\*[^*]*\*/)*"
-_OPENS = rf"\s*[\[{{]{_GAP}(?:[\[{{]{_GAP}){{0,2}}"
-_FIRST = re.compile(rf"{_OPENS}(?:[\"'“”]([^\"'“”\n]{{0,60}})[\"'”]|([A-Za-z_]\w{{0,60}})\s*:|[\]}}])")
-_MAY_COME = re.compile(rf"{_OPENS}(?:[\"'“”][^\"'“”\n]{{0,60}}|[A-Za-z_]\w{{0,60}}\s{{0,20}}|/(?:/[^\n]*|\*[^*]*\*?)?)?\Z")
-_NAME = re.compile(rf"[\"'“”{{,\s](?:{'|'.join(NAME_KEYS)})[\"'”]?\s*:\s*[\"'“”]([^\"'“”\n]{{1,100}})[\"'”]")
-
-
-class JsonItem(_BracketItem):
-    """An object or a list; with `hint` it holds the arguments of that tool."""
-
-    def __init__(self, tools: ToolNames, *, hint: ToolSpec | None = None, is_marked: bool = False) -> None:
-        super().__init__(_JSON_MARKS, hint)
-        self._tools = tools
-        self._hint = hint
-        self._is_marked = is_marked
-
-    def _look(self) -> None:
+        """Look at the first name: data that calls nothing is let go at once."""
         if not self._is_known:
             first = _FIRST.match(self._head)
             if first is not None:
@@ -186,24 +215,22 @@ class JsonItem(_BracketItem):
                 self.is_hopeless = not self._is_known
             elif not _MAY_COME.match(self._head):
                 self.is_hopeless = True
-        if self.spec is None and self._is_known:
-            self.spec = self._named(self._head)
-
-    def _named(self, head: str) -> ToolSpec | None:
-        named = _NAME.search(head)
-        return self._tools.find(named[1]) if named else None
+        if self._spec is None and self._is_known:
+            named = _NAME.search(self._head)
+            self._spec = self._tools.find(named[1]) if named else None
 
     def found(self, *, is_cut: bool) -> Found:
-        """Return what is called; `is_cut`: the server ended the answer at its limit of tokens."""
-        raw, boundary = self.raw, self._boundary
+        """Return what is called; see `Item.found`."""
+        raw = self.raw
         if self._hint is None:
-            self.spec = self._named(raw[:_HEAD_CHARS])
-        if boundary.is_too_deep:
+            named = _NAME.search(raw[:_HEAD_CHARS])
+            self._spec = self._tools.find(named[1]) if named else None
+        if self._extent.is_too_deep:
             return [RejectedCall("it is nested too deep", self.spec)]
         try:
-            if boundary.is_whole:
+            if self._extent.is_whole:
                 return self._meant(read_json(raw))
-            if is_cut or not boundary.is_closing:
+            if is_cut or not self._extent.is_closing:
                 return [*self._complete(raw), RejectedCall(CUT if is_cut else "it ends too early", self.spec)]
             return self._meant(read_json(raw, may_close=True))
         except UnreadableLiteral as error:
@@ -256,69 +283,146 @@ class LineItem:
         """Take note that no more comes."""
 
     def found(self, *, is_cut: bool) -> Found:
-        """Return what is called; see `JsonItem.found`."""
+        """Return what is called; see `Item.found`."""
         if self.spec is None or (is_cut and not self.is_done):
             return [RejectedCall(CUT, self.spec)]
         given = self.raw.strip().strip("`")
         return [with_arguments(self.spec, "" if given in _NOTHING else given)]
 
 
+_PY_OUTSIDE = re.compile(r"[\"'()\[\]{}]")
 _PY_HEAD = re.compile(r"\[?\s*[\w.]+\s*\(\s*(?:\)|[\"'{]|[A-Za-z_]\w*\s*=(?!=))")
 _PY_MAY_COME = re.compile(r"\[?\s*[\w.]*\s*(?:\(\s*(?:[A-Za-z_]\w*\s*)?)?\Z")
 _PY_CALL = re.compile(r"\s*([A-Za-z_][\w.\-]*)\s*\(")
 _PY_NAME = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)\s*")
 
 
-class PythonItem(_BracketItem):
+class PythonItem:
     """`read(path="x")`, or a list of such calls in brackets."""
 
-    form = "python"
-
     def __init__(self, tools: ToolNames) -> None:
-        super().__init__(_PYTHON_MARKS)
+        self.form = "python"
+        self.left = ""
+        self.is_done = False
+        self.is_hopeless = False
+        self.size_chars = 0
         self._tools = tools
+        self._parts: list[str] = []
+        self._held = ""
+        self._head = ""
+        self._is_known = False
+        self._quote = ""
+        self._depth = 0
+        self._spec: ToolSpec | None = None
+
+    @property
+    def raw(self) -> str:
+        """Return the text as it came."""
+        return "".join(self._parts) + self._held
+
+    @property
+    def spec(self) -> ToolSpec | None:
+        """Return the tool, as soon as it is known."""
+        return self._spec
+
+    def feed(self, text: str) -> int:
+        """Take more; return how many characters of it belong here."""
+        if not self._is_known:
+            self._head = (self._head + text)[:200]
+            self._look()
+            if self.is_hopeless:
+                return 0
+        before = len(self._held)
+        data, self._held = self._held + text, ""
+        at = self._follow(data)
+        self._parts.append(data[:at])
+        if not self.is_done:
+            self._held, at = data[at:], len(data)
+        self.size_chars += at - before
+        return at - before
+
+    def finish(self) -> None:
+        """Take note that no more comes."""
+        self.is_hopeless = self.is_hopeless or not self._is_known
 
     def _look(self) -> None:
-        if self._is_known:
-            return
         if _PY_HEAD.match(self._head):
             self._is_known = True
             named = _PY_CALL.match(self._head.lstrip("["))
-            self.spec = self._tools.find(named[1]) if named else None
-            self.is_hopeless = self.spec is None
+            self._spec = self._tools.find(named[1]) if named else None
+            self.is_hopeless = self._spec is None
         elif not _PY_MAY_COME.match(self._head):
             self.is_hopeless = True
 
+    def _follow(self, data: str) -> int:
+        """Return up to where the data was followed: a quote or backslash at its end may need what comes next."""
+        at = 0
+        while at < len(data):
+            if self._quote:
+                end = data.find(self._quote, at)
+                slash = data.find("\\", at, end if end >= 0 else len(data))
+                if slash >= 0:
+                    if slash + 1 >= len(data):
+                        return slash
+                    at = slash + 2
+                elif end >= 0:
+                    at, self._quote = end + len(self._quote), ""
+                else:
+                    return max(at, len(data) - len(self._quote) + 1)
+                continue
+            found = _PY_OUTSIDE.search(data, at)
+            if found is None:
+                return len(data)
+            at = found.start()
+            mark = found[0]
+            if mark in "\"'":
+                if len(data) - at < 3:
+                    if data[at:] == mark or data[at:] == mark * 2:
+                        return at
+                    self._quote, at = mark, at + 1
+                    continue
+                self._quote = mark * 3 if data.startswith(mark * 3, at) else mark
+                at += len(self._quote)
+                continue
+            self._depth += 1 if mark in "([{" else -1
+            at += 1
+            if self._depth <= 0:
+                self.is_done = True
+                return at
+        return at
+
     def found(self, *, is_cut: bool) -> Found:
-        """Return what is called; see `JsonItem.found`."""
-        if not self._boundary.is_whole:
+        """Return what is called; see `Item.found`."""
+        if not self.is_done:
             return [RejectedCall(CUT if is_cut else "it ends too early", self.spec)] if self.spec else []
         try:
-            return self._calls(self.raw.strip())
+            return python_calls(self.raw, self._tools)
         except UnreadableLiteral as error:
             return [RejectedCall(str(error), self.spec)] if self.spec else []
 
-    def _calls(self, text: str) -> Found:
-        """Return the calls; empty if one is of no known tool.
 
-        Raises:
-            UnreadableLiteral: an argument is not a plain value, or it is not clear which it is.
-        """
-        is_list = text.startswith("[")
-        reader = LiteralReader(text, 1 if is_list else 0, is_python=True)
-        calls: Found = []
-        while (mark := reader.peek()) and mark != "]":
-            named = _PY_CALL.match(text, reader.at)
-            spec = self._tools.find(named[1]) if named else None
-            if named is None or spec is None:
-                return []
-            reader.at = named.end()
-            calls.append(_call(spec, reader))
-            if reader.peek() == "," and is_list:
-                reader.at += 1
-            elif not is_list:
-                break
-        return calls
+def python_calls(text: str, tools: ToolNames) -> Found:
+    """Return the calls of a text such as `read(path="x")` or `[ls(), read(path="x")]`; empty if one is of no known tool.
+
+    Raises:
+        Unreadable: an argument is not a plain value, or it is not clear which it is.
+    """
+    text = text.strip()
+    is_list = text.startswith("[")
+    reader = LiteralReader(text, 1 if is_list else 0, is_python=True)
+    calls: Found = []
+    while (mark := reader.peek()) and mark != "]":
+        named = _PY_CALL.match(text, reader.at)
+        spec = tools.find(named[1]) if named else None
+        if named is None or spec is None:
+            return []
+        reader.at = named.end()
+        calls.append(_call(spec, reader))
+        if reader.peek() == "," and is_list:
+            reader.at += 1
+        elif not is_list:
+            break
+    return calls
 
 
 def _call(spec: ToolSpec, reader: LiteralReader) -> ParsedCall | RejectedCall:

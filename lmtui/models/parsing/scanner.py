@@ -10,8 +10,9 @@ from enum import Enum, auto
 
 from lmtui.core.messages import ToolCallChunk
 from lmtui.models.parsing.answer_builder import AnswerBuilder
-from lmtui.models.parsing.call_block import HEADER_CHARS, Beginning, Begins, CallBlockParser, arrows_at, beginning_at, header_at
+from lmtui.models.parsing.call_block import CallBlockParser
 from lmtui.models.parsing.call_items import LineItem
+from lmtui.models.parsing.line_formats import HEADER_CHARS, Beginning, Begins, arrows_at, beginning_at, header_at, heads_result
 from lmtui.models.parsing.literals import ToolNames
 from lmtui.models.parsing.tags import TagKind, TagMark, mark_at, may_be_mark
 
@@ -207,7 +208,11 @@ class Scanner:
             return False
         if tape.text[tape.at] in "<[◁":
             return self._step_mark(is_final=is_final)
-        found = beginning_at(tape.text, tape.at, self._tools, is_final=is_final)
+        is_after_call = bool(self._call_count) and self._out.has_meant
+        is_result = heads_result(tape.text, tape.at, is_final=is_final) if is_after_call else False
+        found = Beginning(Begins.MORE if is_result is None else Begins.RESULT)
+        if is_result is False:
+            found = beginning_at(tape.text, tape.at, self._tools, is_final=is_final)
         match found.what:
             case Begins.MORE:
                 return False
@@ -215,7 +220,9 @@ class Scanner:
                 self._open_calls(CallBlockParser(self._tools))
             case Begins.NAMED_CALL | Begins.NAMED_LINE:
                 return self._open_named(found)
-            case Begins.CODE:
+            case Begins.RESULT if is_after_call:
+                self._end(_ANSWER)
+            case Begins.CODE | Begins.RESULT:
                 self._fence, self.state = found.name, State.CODE
                 self._say(found.end)
             case Begins.SPEAKER if self._call_count:

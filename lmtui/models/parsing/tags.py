@@ -235,7 +235,7 @@ class TagItem:
         self._arguments[value.key] = given
 
     def found(self, *, is_cut: bool) -> Found:
-        """Return what is called; see `JsonItem.found`."""
+        """Return what is called; see `Item.found`."""
         if self.spec is None:
             return [RejectedCall("no such tool")]
         if self._value is not None or (is_cut and not self._is_closed):

@@ -309,12 +309,6 @@ def _parser() -> MarkdownIt:
     return parser
 
 
-def warm_up() -> None:
-    """Import what the first answer needs.  May run in a thread, after the first frame."""
-    _parser().parse("`x`")
-    highlight(["x = 1"], lexer_by_name("python"))
-
-
 def piece_lines(piece: Piece, width: int) -> list[Line]:
     """Return the lines of one piece, with the blank line before it."""
     gap: list[Line] = [()] if piece.has_gap else []

@@ -170,11 +170,6 @@ class Columns(Horizontal):
             each.set_class(bool(wanted) and each not in wanted, "-aside")
         self.set_class(bool(self._zoomed), "-zoom")
 
-    @property
-    def zoomed(self) -> str:
-        """Return the pane that fills all, empty for none."""
-        return self._zoomed
-
     def focused_pane(self) -> str:
         """Return the pane that has the focus; the conversation where none has."""
         return next((name for name in self.containers if self.has_focus_in(name)), "chat")

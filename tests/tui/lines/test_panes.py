@@ -16,7 +16,6 @@ from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.file_tree import FileTree
 from lmtui.tui.lines.file_view import FileText, FileView
 from lmtui.tui.lines.line_view import VirtualLineView
-from lmtui.tui.lines.markdown import warm_up
 from lmtui.tui.lines.patch import parse_patch
 from lmtui.tui.lines.tool_log import ToolLog
 from lmtui.tui.lines.transcript import Transcript
@@ -105,8 +104,3 @@ def test_importing_the_panes_leaves_the_parsers_for_later() -> None:
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert "lmtui.tui.lines.markdown" in loaded
     assert not {"markdown_it", "pygments.lexers", "pygments.lexer"} & set(loaded)
-
-
-def test_warming_up_imports_what_the_first_answer_needs() -> None:
-    warm_up()
-    assert {"markdown_it", "pygments.lexers.python"} <= set(sys.modules)

@@ -1,0 +1,101 @@
+"""The user's settings, shown with their sources and changed in the user's own file, the rest of which stays as it was."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from lmtui.config import SETTINGS, Config, Loaded, convert, shown
+from lmtui.core.errors import ConfigError
+from lmtui.core.sessions import SettingRow
+from lmtui.paths import config_dir
+
+
+class UserSettings:
+    """Implements `core.sessions.SettingsControls`.
+
+    Args:
+        loaded: the settings as they were read.
+        reload: reads them again.
+        use: takes settings that differ in more than what the screen looks like.
+    """
+
+    def __init__(self, loaded: Loaded, reload: Callable[[], Loaded], use: Callable[[Config], None]) -> None:
+        self._loaded = loaded
+        self._reload = reload
+        self._use = use
+
+    def rows(self) -> Sequence[SettingRow]:
+        """Return every setting."""
+        return [_row(name, self._loaded) for name in SETTINGS]
+
+    def change(self, name: str, text: str | None) -> SettingRow:
+        """Write a value into the user's own file and return what is in force then."""
+        value = None if text is None else convert(name, _typed(name, text), "the settings")
+        file = config_dir() / "config.toml"
+        before = file.read_bytes() if file.exists() else None
+        write_setting(file, name, value)
+        try:
+            loaded = self._reload()
+        except ConfigError:
+            _put_back(file, before)
+            raise
+        if _without_looks(loaded.config) != _without_looks(self._loaded.config):
+            self._use(loaded.config)
+        self._loaded = loaded
+        return _row(name, loaded)
+
+
+def write_setting(file: Path, name: str, value: Any) -> None:
+    """Put one value into a TOML file, or with None take it out; comments and order stay.
+
+    Raises:
+        ConfigError: the file cannot be read or written.
+    """
+    import tomlkit  # noqa: PLC0415  (start-up: only who changes a setting needs it)
+
+    try:
+        file = file.resolve()  # a link to a file kept elsewhere stays one
+        document = tomlkit.parse(file.read_text("utf-8")) if file.exists() else tomlkit.document()
+        if value is None:
+            document.pop(name, None)
+        else:
+            document[name] = list(value) if isinstance(value, tuple) else value
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        draft = file.with_name(f".{file.name}.new")
+        mode = file.stat().st_mode & 0o777 if file.exists() else 0o600  # a key may be in it
+        draft.unlink(missing_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as stream:
+            stream.write(tomlkit.dumps(document))
+        draft.replace(file)
+    except (OSError, UnicodeDecodeError, tomlkit.exceptions.TOMLKitError) as error:
+        raise ConfigError(f"{file} cannot be changed: {error}", "Fix it, or edit the file yourself.") from error
+
+
+def _put_back(file: Path, before: bytes | None) -> None:
+    if before is None:
+        file.unlink(missing_ok=True)
+    else:
+        file.write_bytes(before)
+
+
+def _row(name: str, loaded: Loaded) -> SettingRow:
+    metadata, value = SETTINGS[name].metadata, getattr(loaded.config, name)
+    is_list = isinstance(value, tuple)
+    text = "" if metadata["is_secret"] else ", ".join(value) if is_list else str(value)
+    return SettingRow(
+        name, shown(name, value), loaded.sources[name], metadata["doc"], text, metadata["choices"], metadata["env"], is_list
+    )
+
+
+def _typed(name: str, text: str) -> Any:
+    if isinstance(SETTINGS[name].default, tuple):
+        return [part.strip() for part in text.split(",") if part.strip()]
+    return text.strip()
+
+
+def _without_looks(config: Config) -> Config:
+    return replace(config, theme="", notify="")
