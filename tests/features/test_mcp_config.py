@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,7 @@ def test_an_error_names_file_server_and_way_out_and_leaves_the_others(
     (problem,) = files.problems
     assert words in problem
     assert "mcp.json: server 'bad'" in problem
-    assert "  " in problem, "the way out stands behind two blanks"
+    assert re.search(r"\. [A-Z]", problem), "the way out is a sentence of its own"
     assert [found.name for found in files.entries] == ["good"]
 
 

@@ -174,6 +174,7 @@ async def approval_batch(driver: Driver) -> None:
     await driver.until_screen("Batch")
     driver.host.clock.forward(1)
     await driver.press("end")
+    await driver.until(lambda: getattr(driver.app.screen, "shows_live", False))
 
 
 async def network_approval(driver: Driver) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import itertools
 import time
 from pathlib import Path
@@ -14,15 +15,16 @@ from lmtui.tui.timing import call_after
 
 async def test_a_timer_fires_though_its_thread_was_held_up_before_it_first_waited(monkeypatch: pytest.MonkeyPatch) -> None:
     app: App[None] = App()
-    async with app.run_test() as pilot:
+    async with app.run_test():
         late = itertools.count()
         fired: list[str] = []
         with monkeypatch.context() as patch:
             patch.setattr(_time, "get_time", lambda: time.monotonic() + next(late) * 0.05)
             call_after(app, 0.001, lambda: fired.append("ours"))
-            app.set_timer(0.001, lambda: fired.append("textual's"))
+            theirs = app.set_timer(0.001, lambda: fired.append("textual's"))
             for _ in range(30):
-                await pilot.pause(0.01)
+                await asyncio.sleep(0.01)
+        theirs.stop()  # or the end would wait for it
         assert fired == ["ours"]  # should theirs fire too, `call_after` can go
 
 

@@ -92,6 +92,8 @@ class ListBox(Vertical):
 
     def fit(self) -> None:
         """Give the list the rows that the rest leaves."""
+        if not self.is_attached:  # the dialog closed before what it called for later
+            return
         rest = [child for child in self.children if child.display and child is not self.table]
         used = self.gutter.height + sum(child.outer_size.height + child.styles.margin.height for child in rest)
         height = self.screen.size.height
