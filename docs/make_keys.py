@@ -24,7 +24,7 @@ def page() -> str:
 
 
 def _section(scope: str) -> str:
-    lines = [f"## {scope.capitalize()}", "", "| Command | Keys | Typed | What it does |", "| --- | --- | --- | --- |"]
+    lines = [f"## {scope[:1].upper()}{scope[1:]}", "", "| Command | Keys | Typed | What it does |", "| --- | --- | --- | --- |"]
     lines += [_row(each) for each in COMMANDS if each.scope == scope]
     return "\n".join([*lines, ""])
 

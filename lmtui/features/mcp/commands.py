@@ -36,7 +36,7 @@ async def control_servers(context: CommandContext, argument: str) -> Result:
     match verb.lower():
         case "tools":
             tools = (*server.offered, *server.tools)
-            return Output(tuple(f"{tool.name} ({tool.tokens} tokens): {tool.description}" for tool in tools))
+            return Output(tuple(sanitize_line(f"{tool.name} ({tool.tokens} tokens): {tool.description}") for tool in tools))
         case "yes":
             servers.accept(server.name)
         case "on" | "off":
