@@ -214,6 +214,7 @@ def _changed(hunk: Hunk) -> list[tuple[str, str]]:
     return [(line.sign, line.text) for line in hunk.lines if line.sign != " "]
 
 
+_NOTHING = "There is nothing to compare."
 _NO_TEXT = "No text to compare: the file is binary, empty or too large."
 RESTORING = frozenset({"changes.restore", "changes.restore_hunk"})
 STEPWISE = frozenset({"changes.steps", "changes.turns"})
@@ -239,7 +240,7 @@ class ChangesScreen(Screen[None]):
         self._view = view or (ChangeView.SESSION if sources.changes is None else ChangeView.STEPS)
         self._head = Bar(id="changes-head")
         self._list = Table(row_line, id="changes-list")
-        self._list.empty_text = "No file was changed."
+        self._list.empty_text = self.diff.empty_text = "Reading the changes …"
         self._note = Static("", id="changes-note", markup=False)
         self._verbs = Verbs(id="changes-verbs")
         self._counts = ""
@@ -259,6 +260,7 @@ class ChangesScreen(Screen[None]):
         self._list.focus()
         self._show_verbs()
         self._say(NO_CHANGES if self._changes is None else "")
+        self.draw_head()
         self._load()
 
     def action_changes_view(self, name: str) -> None:
@@ -397,6 +399,7 @@ class ChangesScreen(Screen[None]):
         if self._path:
             self._list.cursor.row = next((at for at, row in enumerate(listed.rows) if row.path == self._path), 0)
             self._path = ""
+        self._list.empty_text, self.diff.empty_text = "No file was changed.", _NOTHING
         self._list.show(listed.rows)
         self.draw_head()
 
@@ -421,7 +424,7 @@ class ChangesScreen(Screen[None]):
     @on(Table.Marked)
     def _marked(self) -> None:
         row = self._list.current
-        self.diff.empty_text = _NO_TEXT if row is not None else "There is nothing to compare."
+        self.diff.empty_text = _NO_TEXT if row is not None else _NOTHING
         self.diff.show_patches(patches_of(row.changes) if row is not None else ())
 
     @on(Table.Chosen)
