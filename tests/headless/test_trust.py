@@ -56,7 +56,7 @@ def test_everything_is_shown_trusted_listed_and_taken_back(folder: Folder) -> No
     brought = ("mode = auto", "Stop: true", "paper: python3 paper_server.py", "tidy: Tidy up", "heron: Looks for frogs")
     assert all(words in shown for words in brought)
     assert folder.trust(yes=True) == 0
-    assert "From now on: 1 MCP server, 1 skill, 1 sub-agent.  From the next session on: 1 setting, 1 hook." in folder.said()
+    assert "From now on: 1 MCP server, 1 skill, 1 sub-agent. From the next session on: 1 setting, 1 hook." in folder.said()
     assert folder.trust() == 0
     assert "All of this is trusted; `lmtui config trust --revoke` takes it back." in folder.said()
     assert idle_features(folder.path).trusted_folders() == {
