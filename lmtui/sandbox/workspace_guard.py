@@ -5,6 +5,7 @@ One for each workspace, used by its instances around everything that can write t
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import sys
@@ -21,6 +22,7 @@ _SURVEY_S = 15.0
 _GUARD_S = 60.0
 # CLOCK_REALTIME_COARSE, which Python does not name: files get their times from it, up to 10 ms behind CLOCK_REALTIME.
 _FILE_CLOCK = 5 if sys.platform == "linux" else time.CLOCK_REALTIME
+_MOST_TICKS_MS = 20
 _CLOCK_SLACK_NS = 1_000_000_000
 _MAX_TOLD = 20
 _GIT_TOLD = "[the .git that this command made was moved to {target}: make it with the git tools]"
@@ -73,6 +75,7 @@ class WorkspaceGuard:
         self._clocks = clocks or _now
         self._known: dict[bytes, int] | None = None  # path and inode number
         self._keepers: dict[str, Client] = {}
+        self._seen_ns = 0  # when the last look ended, by the exact clock
         self._open: list[GuardMoment] = []  # of the commands under way
 
     async def begin(self, client: Client, *, keeps_copies: bool) -> GuardMoment:
@@ -82,6 +85,10 @@ class WorkspaceGuard:
             self._known = {path: inode for path, _, _, inode in found}
         if keeps_copies:
             await self._keep("all")
+        for _ in range(_MOST_TICKS_MS):  # what was seen already is older than what this command writes
+            if time.clock_gettime_ns(_FILE_CLOCK) > self._seen_ns:
+                break
+            await asyncio.sleep(0.001)
         moment = self._clocks()
         self._open.append(moment)
         return moment
@@ -182,6 +189,7 @@ class WorkspaceGuard:
             start = _start(folder)
             found += [(start + bytes.fromhex(path), kind, is_fresh, inode) for path, kind, is_fresh, inode in reply.found]
             is_cut = is_cut or reply.is_cut
+        self._seen_ns = time.time_ns()
         return found, is_cut
 
     def _judge(self, found: Sequence[_Found], put_back: frozenset[bytes]) -> tuple[list[bytes], list[bytes]]:
