@@ -29,6 +29,7 @@ class Scope(StrEnum):
     SEARCHING = "search line"
     ASKING = "filter and search line"
     COPYING = "copy mode"
+    QUESTION = "every question"
     APPROVAL = "approval"
     HUNKS = "approval of a change"
     GRANT = "what always means"

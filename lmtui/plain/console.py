@@ -21,6 +21,7 @@ from lmtui.core.errors import LmtuiError, ToolError, UsageError
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Envelope, Outcome, SandboxSelected
 from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS
 from lmtui.core.look_alikes import approval_warning, warning
+from lmtui.core.permissions.dangerous_commands import dangers
 from lmtui.core.permissions.rules import FileEffect, traits_of
 from lmtui.core.permissions.suggested_rules import grants
 from lmtui.core.plan_mode import grant_lines, proposal_lines
@@ -233,6 +234,10 @@ def approval_lines(request: ApprovalRequested) -> Iterator[str]:
     yield f"approval needed: {_action_text(request)}"
     text = request.diff if "\n@@" in request.diff else "\n".join(part for part in (request.text, request.diff) if part)
     yield from (f"{INDENT}{line}" for line in escape_invisible(text).split("\n"))
+    if request.tool == SHELL:
+        yield from (
+            f"dangerous: {escape_invisible_line(each.text)}" for each in dangers(request.text, request.cwd or "/workspace")
+        )
     if found := approval_warning(request):
         yield found
     conditions = [

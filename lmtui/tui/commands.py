@@ -12,38 +12,54 @@ from lmtui.tui.key_bindings import PROMPT, bindings_of, first_key, hint_text
 
 __all__ = ["COMMANDS", "Command", "Scope", "bindings", "closing", "command", "first_key", "hint_text", "key_of", "of_scope"]
 
+QUESTIONS: tuple[Command, ...] = (
+    Command("question.left", Scope.QUESTION, "Previous answer", "Choose the answer on the left.", ("left",),
+        runs="choose_answer(-1)"),
+    Command("question.right", Scope.QUESTION, "Next answer", "Choose the answer on the right.", ("right",),
+        runs="choose_answer(1)"),
+    Command("question.confirm", Scope.QUESTION, "Confirm", "Give the chosen answer.", ("enter",), runs="confirm_answer"),
+    Command("question.reply", Scope.QUESTION, "Reply instead", "Set the question aside and go to the prompt.", ("tab",),
+        "reply instead", runs="reply"),
+    Command("question.zoom", Scope.QUESTION, "Full screen", "Fill the screen with the question, or go back.", ("alt+z",),
+        "full screen", runs="zoom"),
+    Command("question.chat_up", Scope.QUESTION, "Scroll conversation up", "Scroll the conversation behind a page up.",
+        ("pageup",), runs="page_chat(-1)"),
+    Command("question.chat_down", Scope.QUESTION, "Scroll conversation down", "Scroll the conversation behind a page down.",
+        ("pagedown",), runs="page_chat(1)"),
+)  # fmt: skip
+
+
 HUNKS: tuple[Command, ...] = (
-    Command("hunks.yes", Scope.HUNKS, "This hunk", "Accept the selected hunk and go to the next.", ("y",), "this hunk"),
-    Command("hunks.all", Scope.HUNKS, "All", "Allow the whole change this once.", ("Y",), "all"),
-    Command("hunks.no", Scope.HUNKS, "Not this", "Reject the selected hunk and go to the next.", ("n",), "not this"),
-    Command("hunks.none", Scope.HUNKS, "None", "Deny the whole change.", ("N",), "none"),
+    Command("hunks.yes", Scope.HUNKS, "Accept", "Accept the selected hunk and go to the next.", ("y",), "accept"),
+    Command("hunks.all", Scope.HUNKS, "Accept all", "Allow the whole change once.", ("Y",), "accept all"),
+    Command("hunks.no", Scope.HUNKS, "Reject", "Reject the selected hunk and go to the next.", ("n",), "reject"),
+    Command("hunks.none", Scope.HUNKS, "Reject all", "Deny the whole change.", ("N",), "reject all"),
     Command(
-        "hunks.because", Scope.HUNKS, "No, because", "Deny the whole change and tell the model why.", ("f",), "no, because…",
+        "hunks.because", Scope.HUNKS, "Reject with reason", "Deny the whole change and tell the model why.", ("f",),
+        "reject with reason…",
     ),
-    Command("hunks.next", Scope.HUNKS, "Next hunk", "Go to the next hunk.", ("right_square_bracket",), "next hunk"),
+    Command("hunks.next", Scope.HUNKS, "Next hunk", "Go to the next hunk.", ("down", "right_square_bracket")),
     Command("hunks.mode", Scope.HUNKS, "Mode", "Explain why the mode cannot change during an approval.", ("shift+tab",)),
-    Command("hunks.previous", Scope.HUNKS, "Previous hunk", "Go to the previous hunk.", ("left_square_bracket",), "previous"),
+    Command("hunks.previous", Scope.HUNKS, "Previous hunk", "Go to the previous hunk.", ("up", "left_square_bracket")),
+    Command("hunks.done", Scope.HUNKS, "Apply", "Apply the accepted hunks; undecided hunks are not applied.", (), "apply"),
     Command(
-        "hunks.done", Scope.HUNKS, "Apply", "Apply the accepted hunks; unanswered hunks are not applied.", ("enter",), "apply",
-    ),
-    Command("hunks.split", Scope.HUNKS, "Side by side", "Toggle side-by-side view.", ("u",), "side by side"),
-    Command(
-        "hunks.session", Scope.HUNKS, "This session", "Allow the whole change now and whenever this session asks for the same.",
-        ("s",), "all this session",
+        "hunks.session", Scope.HUNKS, "Allow for session",
+        "Allow the whole change now and whenever this session asks for the same.", ("s",), "allow for session",
     ),
     Command(
         "hunks.always", Scope.HUNKS, "Always", "Allow the whole change and add a rule; asks which rule and where it applies.",
         ("a",), "always…",
     ),
+    Command("hunks.split", Scope.HUNKS, "Columns", "Switch between one column and two.", ("u",), "two columns"),
+    Command("hunks.later", Scope.HUNKS, "Later", "Set it aside and look at something else.", ("l",), "later"),
     Command(
         "hunks.why", Scope.HUNKS, "Why", "Explain why this needs approval and what each answer allows.", ("question_mark",),
-        "why",
+        "why am I asked",
     ),
     Command(
-        "hunks.batch", Scope.HUNKS, "All pending", "Review all pending approvals of this session and answer them together.",
-        ("w",), "all that wait…",
+        "hunks.batch", Scope.HUNKS, "Review all", "Review all pending approvals of this session and answer them together.",
+        ("b",), "review all…",
     ),
-    Command("hunks.later", Scope.HUNKS, "Later", "Leave it pending and look at something else.", ("l",), "later"),
 )  # fmt: skip
 
 
@@ -104,13 +120,13 @@ READING: tuple[Command, ...] = (
         "changes.restore_hunk", Scope.CHANGES, "Restore hunk", "Revert only the current hunk; asks first.", ("h",),
         "restore hunk",
     ),
-    Command("restore.yes", Scope.RESTORE, "Yes", "Apply the preview.", ("y",), "yes, do this"),
+    Command("restore.yes", Scope.RESTORE, "Yes", "Apply the preview.", ("y",), "apply"),
     Command(
         "restore.talk", Scope.RESTORE, "Conversation only", "Rewind the conversation and keep the files.", ("c",),
         "conversation only",
     ),
-    Command("restore.look", Scope.RESTORE, "Show", "Show all changes of the conflicting file.", ("d",), "see its changes"),
-    Command("restore.no", Scope.RESTORE, "No", "Change nothing.", ("n",), "no"),
+    Command("restore.look", Scope.RESTORE, "Show", "Show all changes of the conflicting file.", ("d",), "show its changes"),
+    Command("restore.no", Scope.RESTORE, "No", "Change nothing.", ("n",), "cancel"),
     Command("viewer.search", Scope.VIEWER, "Search", "Search the file.", ("slash",), "search"),
     Command("viewer.next", Scope.VIEWER, "Next match", "Go to the next match.", ("n",), "next"),
     Command("viewer.previous", Scope.VIEWER, "Previous match", "Go to the previous match.", ("N",)),
@@ -255,44 +271,49 @@ CHAT: tuple[Command, ...] = (
 
 
 DIALOGS: tuple[Command, ...] = (
-    Command("approve.once", Scope.APPROVAL, "Once", "Allow it this once.", ("y",), "once"),
+    Command("approve.once", Scope.APPROVAL, "Allow once", "Allow it this once.", ("y",), "allow once"),
     Command(
-        "approve.session", Scope.APPROVAL, "This session", "Allow it now and whenever this session asks for the same.", ("s",),
-        "this session",
+        "approve.session", Scope.APPROVAL, "Allow for session", "Allow it now and whenever this session asks for the same.",
+        ("s",), "allow for session",
     ),
     Command(
         "approve.always", Scope.APPROVAL, "Always", "Allow it and add a rule; asks which rule and where it applies.", ("a",),
         "always…",
     ),
-    Command("approve.no", Scope.APPROVAL, "No", "Deny it.", ("n",), "no"),
-    Command("approve.because", Scope.APPROVAL, "No, because", "Deny it and tell the model why.", ("f",), "no, because…"),
-    Command("approve.edit", Scope.APPROVAL, "Edit", "Edit the command; only the edited text runs.", ("e",), "edit"),
+    Command("approve.no", Scope.APPROVAL, "Deny", "Deny it.", ("n",), "deny"),
+    Command("approve.because", Scope.APPROVAL, "Deny with reason", "Deny it and tell the model why.", ("f",),
+        "deny with reason…"),
+    Command("approve.edit", Scope.APPROVAL, "Edit command", "Edit the command; only the edited text runs.", ("e",),
+        "edit command"),
+    Command("approve.anyway", Scope.APPROVAL, "Allow anyway", "Allow a dangerous command this once.", ("Y",),
+        "allow anyway"),
+    Command("approve.split", Scope.APPROVAL, "Columns", "Switch between one column and two.", ("u",), "two columns"),
+    Command("approve.later", Scope.APPROVAL, "Later", "Set it aside and look at something else.", ("l",), "later"),
     Command(
         "approve.why", Scope.APPROVAL, "Why", "Explain why this needs approval and what each answer allows.",
-        ("question_mark",), "why",
+        ("question_mark",), "why am I asked",
     ),
     Command(
-        "approve.all", Scope.APPROVAL, "All pending", "Review all pending approvals of this session and answer them together.",
-        ("Y",), "all that wait…",
+        "approve.all", Scope.APPROVAL, "Review all", "Review all pending approvals of this session and answer them together.",
+        ("b",), "review all…",
     ),
-    Command("approve.later", Scope.APPROVAL, "Later", "Leave it pending and look at something else.", ("l",), "later"),
     Command("approve.mode", Scope.APPROVAL, "Mode", "Explain why the mode cannot change during an approval.", ("shift+tab",)),
-    Command("approve.split", Scope.APPROVAL, "Side by side", "Toggle side-by-side view.", ("u",), "side by side"),
+    *QUESTIONS,
     *HUNKS,
     Command(
-        "grant.choose", Scope.GRANT, "Allow", "Allow it and add the selected rule.", ("enter",), "grant",
+        "grant.choose", Scope.GRANT, "Allow", "Allow it and add the selected rule.", ("enter",), "allow always",
         runs="list_choose",
     ),
-    Command("edit.send", Scope.EDIT, "Run", "Run this text once.", ("enter",), "run this once", is_first=True),
-    Command("edit.newline", Scope.EDIT, "New line", "Insert a new line.", ("ctrl+j",), "line", is_first=True),
-    Command("batch.once", Scope.BATCH, "Allow all", "Allow everything in the list this once.", ("y",), "yes to all, once"),
-    Command("batch.no", Scope.BATCH, "Deny all", "Deny everything in the list.", ("n",), "no to all"),
+    Command("edit.send", Scope.EDIT, "Run", "Run this text once.", ("enter",), "run once", is_first=True),
+    Command("edit.newline", Scope.EDIT, "New line", "Insert a new line.", ("ctrl+j",), "new line", is_first=True),
+    Command("batch.once", Scope.BATCH, "Allow all", "Allow everything in the list once.", ("y",), "allow all once"),
+    Command("batch.no", Scope.BATCH, "Deny all", "Deny everything in the list.", ("n",), "deny all"),
     Command("rules.revoke", Scope.RULES, "Revoke", "Revoke the selected rule; asks first.", ("d",), "revoke"),
     Command("trust.yes", Scope.TRUST, "Trust", "Trust these from now on.", ("t",), "trust these"),
     Command("trust.no", Scope.TRUST, "Not now", "Continue without them.", ("n",), "not now"),
-    Command("trust.reach", Scope.TRUST, "Servers", "Choose where a server runs.", ("s",), "where a server runs…"),
-    Command("trust.look", Scope.TRUST, "Show file", "Show a file that they come from.", ("v",), "look at the file"),
-    Command("trust.list", Scope.TRUST, "Trusted", "Show what is trusted in this folder.", ("l",), "what is trusted"),
+    Command("trust.reach", Scope.TRUST, "Servers", "Choose where a server runs.", ("s",), "choose where a server runs…"),
+    Command("trust.look", Scope.TRUST, "Show file", "Show a file that they come from.", ("v",), "show the file"),
+    Command("trust.list", Scope.TRUST, "Trusted", "Show what is trusted in this folder.", ("l",), "show trusted"),
     Command("trusted.revoke", Scope.TRUSTED, "Revoke", "Revoke all trust in this folder; asks first.", ("d",), "revoke"),
     Command(
         "picker.open", Scope.PICKER, "Choose", "Choose the selected row.", ("enter",), "choose", is_first=True,
@@ -412,12 +433,12 @@ PLANNING: tuple[Command, ...] = (
     Command("plan.approve", Scope.PLAN, "Approve", "Leave plan mode and carry out the plan.", ("y",), "approve"),
     Command(
         "plan.grant", Scope.PLAN, "Approve and allow",
-        "Review the files and commands that the plan names, allow them and approve.", ("g",), "and allow…",
+        "Review the files and commands that the plan names, allow them and approve.", ("g",), "approve and allow…",
     ),
     Command("plan.edit", Scope.PLAN, "Edit", "Edit the plan in your editor (VISUAL or EDITOR).", ("e",), "edit"),
     Command(
         "plan.revise", Scope.PLAN, "Request changes", "Say what should change; the model proposes a new plan.", ("f",),
-        "change…",
+        "request changes…",
     ),
     Command("plan.reject", Scope.PLAN, "Reject", "Reject the plan; plan mode stays on.", ("n",), "reject"),
     Command(

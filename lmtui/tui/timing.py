@@ -59,7 +59,7 @@ LONG_KEYS = 10
 LONG_GAP_S = 0.15  # a large paste is read in pieces, and what was read is drawn between them
 
 
-STOP_AGAIN = "esc again stops the turn"
+STOP_AGAIN = "Esc again to stop"
 
 
 class SecondPress:

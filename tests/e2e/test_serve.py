@@ -77,7 +77,7 @@ async def test_a_task_is_typed_approved_and_its_file_seen_in_a_browser(program: 
         await page.until_shown("idle")
         await page.type("write hello")
         await page.press("Enter")
-        await page.until_shown("asks to change hello.txt")
+        await page.until_shown("hello.txt?")
         await asyncio.sleep(1.0)
         await page.press("y")
         await page.until_shown("The file is there.")

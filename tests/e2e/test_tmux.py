@@ -101,7 +101,7 @@ async def test_a_day_at_the_workbench(program: Program, terminal: Terminal) -> N
         await terminal.until("process")
         terminal.type(TASK)
         terminal.keys("Enter")
-        asked = await terminal.until("asks to change")
+        asked = await terminal.until("greeting.txt?")
         assert "hello from the model" in asked
         assert not (program.workspace / "greeting.txt").exists()
         await asyncio.sleep(0.5)
@@ -138,7 +138,7 @@ async def test_a_refusal_reaches_the_model_and_changes_nothing(program: Program,
         await terminal.until("process")
         terminal.type(TASK)
         terminal.keys("Enter")
-        await terminal.until("asks to change")
+        await terminal.until("greeting.txt?")
         await asyncio.sleep(0.5)
         terminal.keys("f")
         await asyncio.sleep(0.3)

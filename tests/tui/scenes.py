@@ -170,7 +170,7 @@ async def approval_batch(driver: Driver) -> None:
     session.ask("a2", "edit", tool="edit", diff=DIFF, path="parser/lexer.py", sandbox=SANDBOX, agent="reviewer")
     session.ask("a3", "pypi.org:443", tool="network", why="pypi.org is not on the list of hosts", agent="tester")
     await live_approval(driver)
-    await driver.press("Y")
+    await driver.press("b")
     await driver.until_screen("Batch")
     driver.host.clock.forward(1)
     await driver.press("end")

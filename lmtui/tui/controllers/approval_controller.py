@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from lmtui.core.sessions import Answer
 from lmtui.tui.commands import key_of
-from lmtui.tui.modals.approval import Batch, CommandEdit, GrantChoice, RequestQuestion, approval_of, request_asked
-from lmtui.tui.modals.consent import question_of
+from lmtui.tui.modals.approval import Batch, CommandEdit, Decided, GrantChoice, RequestQuestion, approval_of, request_asked
+from lmtui.tui.modals.consent import ConsentDialog, question_of
 from lmtui.tui.modals.picker import AskText, Reading
 from lmtui.tui.modals.results import AllAnswered, Dismissed
 from lmtui.tui.router import SessionView
@@ -63,7 +62,7 @@ class ApprovalController:
         router = self._workbench.sessions.router
         waiting = router.waiting()
         if not waiting:
-            self._workbench.say("no session is waiting for you")
+            self._workbench.say("No session is waiting for you")
             return
         if router.active not in waiting:
             router.show(waiting[0])
@@ -78,9 +77,9 @@ class ApprovalController:
         open_ids = [each for each in view.state.approvals if each not in self._postponed]
         if open_ids and not self._is_typing():
             request = view.state.approvals[open_ids[0]]
-            shown = approval_of(request, view.state, now=self._workbench.now)
+            shown = approval_of(request, view.state, now=self._workbench.now, panes=self._workbench.panes)
             shown.letters.type_on, shown.letters.was_typing = self._workbench.type_on, bool(self._workbench.typed_text)
-            _ = self._workbench.app.push_screen(shown, lambda result: self._decide(view, request.approval_id, result))
+            _ = self._workbench.app.push_screen(shown, lambda result: self._decide(view, shown, request.approval_id, result))
 
     def _sync_shown(self) -> bool:
         """Keep an approval that is up in line with what is open; False where none is up."""
@@ -96,20 +95,22 @@ class ApprovalController:
             self._workbench.call_after_refresh(self.sync)
         return True
 
-    def _decide(self, view: SessionView, approval_id: str, result: Answer | AllAnswered | Dismissed | None) -> None:
+    def _decide(self, view: SessionView, shown: ConsentDialog[Decided], approval_id: str, result: Decided) -> None:
         key = key_of("session.next_waiting")
         if result is not None and not isinstance(result, Dismissed):
             self._workbench.panes.follow_chat()
+        elif result is not None and result is not Dismissed.STOP:
+            shown.fit.chat.give_back_place()
         match result:
             case Dismissed.STOP:
                 view.session.interrupt()
             case Dismissed.TYPING:
                 self._postponed.add(approval_id)
                 self._behind_text.add(approval_id)
-                self._workbench.say(f"the approval stays pending until you send or clear this text; {key} shows it now")
+                self._workbench.say(f"Question set aside · {key} to return")
             case Dismissed():
                 self._postponed.add(approval_id)
-                self._workbench.say(f"left pending; {key} shows the approval again")
+                self._workbench.say(f"Set aside · {key} to return")
             case AllAnswered():
                 for each in result.approval_ids:
                     view.session.answer(each, result.answer)

@@ -158,6 +158,8 @@ class RestoreQuestion(Question[Way | None]):
 
     scope: ClassVar[Scope] = Scope.RESTORE
     guarded: ClassVar[tuple[str, ...]] = ("restore.yes", "restore.talk")
+    decisions: ClassVar[tuple[str, ...]] = ("restore.yes", "restore.talk", "restore.no")
+    takes_side = True
     needs_reading: ClassVar[bool] = False
 
     def __init__(self, plan: Restoration, what: str) -> None:
@@ -193,6 +195,10 @@ class RestoreQuestion(Question[Way | None]):
             words = "not covered, they stay as they are: "
             lines.append(Content.assemble((words, "$text-muted"), (_names(self._plan.left_out), "$warning")))
         return Content("\n").join(lines)
+
+    def preferred(self) -> str:
+        """Return the answer that is chosen first: nothing changes by Enter alone."""
+        return "restore.no"
 
     def choices(self) -> Sequence[Command]:
         """Return what can be answered."""

@@ -59,6 +59,7 @@ class PlanGrants(Question[bool]):
 
     scope: ClassVar[Scope] = Scope.PLAN_GRANTS
     guarded: ClassVar[tuple[str, ...]] = ("grants.yes",)
+    decisions: ClassVar[tuple[str, ...]] = ("grants.yes", "grants.no")
 
     def __init__(self, grants: Grants) -> None:
         super().__init__(PageView(lambda width: grant_lines(grants, width)))
@@ -75,7 +76,7 @@ class PlanGrants(Question[bool]):
 
     def choices(self) -> Sequence[Command]:
         """Return what can be answered."""
-        found = of_scope(self.scope) if self._grants.rules else ()
+        found = [each for each in of_scope(self.scope) if each.id == "grants.no" or self._grants.rules]
         return [*found, closing("back")]
 
     def handlers(self) -> Mapping[str, Callable[[], object]]:
@@ -96,6 +97,7 @@ class PlanQuestion(Question[PlanAnswer]):
 
     scope: ClassVar[Scope] = Scope.PLAN
     guarded: ClassVar[tuple[str, ...]] = ("plan.approve", "plan.grant")
+    decisions: ClassVar[tuple[str, ...]] = ("plan.approve", "plan.grant", "plan.revise", "plan.reject")
 
     def __init__(self, asked: PlanProposed, grants_of: Callable[[Proposal], Grants], now: Callable[[], datetime]) -> None:
         self._page = PageView(lambda width: plan_lines(self._proposal, width))
@@ -116,7 +118,7 @@ class PlanQuestion(Question[PlanAnswer]):
         """Return what holds until then, or why what was written is no plan."""
         if self._problem:
             return Content.styled(sanitize(self._problem), "$error")
-        return Content.styled("plan mode: nothing changes until you approve", "$text-muted")
+        return Content.styled("Plan mode: read-only until you approve", "$text-muted")
 
     def choices(self) -> Sequence[Command]:
         """Return what can be answered."""
@@ -127,7 +129,7 @@ class PlanQuestion(Question[PlanAnswer]):
         return self._proposal if self._proposal != self.asked.proposal else None
 
     def handlers(self) -> Mapping[str, Callable[[], object]]:
-        """Return what each answer does; a no needs no dead time, as nothing runs."""
+        """Return what each answer does."""
         return {
             "plan.approve": self._approve,
             "plan.grant": self._list_grants,
@@ -158,7 +160,7 @@ class PlanQuestion(Question[PlanAnswer]):
                 if is_sure:
                     _ = self.dialog.dismiss(PlanAnswer(PlanVerb.APPROVE, self._edited, grants.rules))
 
-            _ = self.dialog.app.push_screen(ConsentDialog(PlanGrants(grants), self._now), answered)
+            _ = self.dialog.app.push_screen(ConsentDialog(PlanGrants(grants), self._now, self.dialog.fit.chat.panes), answered)
 
     async def _edit(self) -> None:
         """Open it in the user's editor; what is written there stays until it is a plan."""
@@ -307,7 +309,7 @@ class PlanController:
         if asked is None:
             return
         now = self._workbench.now
-        question = ConsentDialog(PlanQuestion(asked, view.session.plans.grants, now), now)
+        question = ConsentDialog(PlanQuestion(asked, view.session.plans.grants, now), now, self._workbench.panes)
         question.letters.type_on = self._workbench.type_on
         _ = self._workbench.app.push_screen(question, lambda answer: self._decide(view, asked.proposal_id, answer))
 
@@ -325,6 +327,6 @@ class PlanController:
                     self._workbench.say(f"plan rejected; {first_key(command('mode.choose'))} leaves plan mode")
                 case _:
                     self._left.add((view.session.id, proposal_id))
-                    self._workbench.say(f"plan left pending; {first_key(command('plan.ask'))} shows it again")
+                    self._workbench.say(f"Set aside · {first_key(command('plan.ask'))} to return")
         except ToolError as error:
             self._workbench.say(error.full_text(), "error")

@@ -272,6 +272,7 @@ class VirtualLineView(ScrollView, can_focus=True, inherit_bindings=False):
 
     empty_text: str = "nothing here yet"
     hop: int = 1
+    covered_rows: int = 0  # rows at the end of the pane that something else is drawn over
 
     class Copied(Message):
         """Some text was asked to be copied; the copy mode is left."""
@@ -337,7 +338,8 @@ class VirtualLineView(ScrollView, can_focus=True, inherit_bindings=False):
     def sync(self) -> None:
         """Bring the scroll range in line with the content, the reader to his place, and repaint what differs."""
         hop = max(1, min(self.hop, self.size.height // 4))
-        size = Size(max(self.content_width, self.source.scroll_width()), -(-self.source.total() // hop) * hop)
+        rows = -(-self.source.total() // hop) * hop + self.covered_rows
+        size = Size(max(self.content_width, self.source.scroll_width()), rows)
         if size != self.virtual_size:
             self.virtual_size = size
         self.scroller.restore()

@@ -9,7 +9,7 @@ from typing import Unpack
 from lmtui.core.sanitize import sanitize, sanitize_line, show_controls
 from lmtui.tui.lines.frames import WidgetOptions
 from lmtui.tui.lines.line_view import VirtualLineView
-from lmtui.tui.lines.styled_text import Line, LineSource, indent, restyle, wrap
+from lmtui.tui.lines.styled_text import Line, LineSource, indent, plain, restyle, wrap
 
 
 class Page(LineSource):
@@ -58,12 +58,16 @@ def whole_text(text: str, width: int, role: str = "") -> list[Line]:
     """Return a text, all of it: hidden characters named and marked, a line that continues behind its own sign."""
     found: list[Line] = []
     for source in sanitize(show_controls(text)).split("\n"):
-        line: Line = ((source.expandtabs(4), role),) if source else ()
-        for hidden in _HIDDEN.finditer(source.expandtabs(4)):
-            line = restyle(line, hidden.start(), hidden.end(), "warn strong")
-        first, *rest = wrap(line, max(8, width - 2))
-        found += [first, *indent(rest, _CONTINUED)]
+        found += whole_line(((source.expandtabs(4), role),) if source else (), width)
     return found
+
+
+def whole_line(line: Line, width: int, lead: Line = ()) -> list[Line]:
+    """Return a clean line, all of it, behind a lead of at most two cells; what continues has its own sign."""
+    for hidden in _HIDDEN.finditer(plain(line)):
+        line = restyle(line, hidden.start(), hidden.end(), "warn strong")
+    first, *rest = wrap(line, max(8, width - 2))
+    return [(*lead, *first), *indent(rest, _CONTINUED)]
 
 
 def paragraphs(texts: list[str], width: int) -> list[Line]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from time import monotonic
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -21,7 +21,7 @@ from lmtui.core.permissions.suggested_rules import SCOPE_TEXTS, Grant, grants
 from lmtui.core.sanitize import escape_invisible_line
 from lmtui.core.sessions import Answer
 from lmtui.tui.commands import Command, Scope, bindings, closing, command, first_key, of_scope
-from lmtui.tui.lines.diff_view import DiffView, split_word
+from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.page_view import PageView
 from lmtui.tui.lines.patch import parse_patch
@@ -35,6 +35,12 @@ from lmtui.tui.modals.results import AllAnswered, Dismissed
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.timing import STOP_AGAIN, SecondPress
 from lmtui.tui.widgets.bars import Verbs
+
+if TYPE_CHECKING:
+    from lmtui.tui.widgets.panes import Panes
+
+SPLIT_FROM = 89  # two columns of 44 and the line between them
+MOST_SIGNS = 20
 
 
 class CommandEdit(ModalScreen[str | None]):
@@ -56,16 +62,16 @@ class CommandEdit(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         """Lay out the field."""
         with Vertical(classes="box"):
-            yield Static("RUN THIS INSTEAD", classes="box-title", markup=False)
+            yield Static("Edit command", classes="box-title", markup=False)
             yield self._field
-            yield Static("The model is told what ran instead.", classes="hint box-text", markup=False)
+            yield Static("The model will see the edited command.", classes="hint box-text", markup=False)
             yield self._verbs
 
     def on_mount(self) -> None:
         """Write at the end."""
         self._field.focus()
         self._field.move_cursor(self._field.document.end)
-        self._verbs.show([*of_scope(Scope.EDIT), closing("back, the text stays")])
+        self._verbs.show([*of_scope(Scope.EDIT), closing("cancel (keeps text)")])
         self._dead_time.restart()
 
     @on(TextArea.Changed)
@@ -93,7 +99,7 @@ class GrantChoice(ListDialog[Grant, Grant | None]):
     """Lists what may be granted, the narrowest marked; nothing is granted in the first moment."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.GRANT)]
-    NAME, HEADING, SCOPE, CLOSING = "grant", "ALWAYS: what may happen without asking?", Scope.GRANT, "back"
+    NAME, HEADING, SCOPE, CLOSING = "grant", "Always allow which command?", Scope.GRANT, "back"
 
     def __init__(self, grants: Sequence[Grant], now: Callable[[], datetime]) -> None:
         super().__init__()
@@ -133,29 +139,32 @@ class Batch(Question[AllAnswered | None]):
 
     scope: ClassVar[Scope] = Scope.BATCH
     guarded: ClassVar[tuple[str, ...]] = ("batch.once",)
+    decisions: ClassVar[tuple[str, ...]] = ("batch.once", "batch.no")
+    takes_side = True
 
     def __init__(self, requests: Sequence[ApprovalRequested], state: SessionState) -> None:
         super().__init__(PageView(self._lines))
-        self._requests, self._state = tuple(requests), state
+        self._requests, self.state = tuple(requests), state
+        self.is_danger = any(map(texts.dangers_of, self._requests))
 
     def _lines(self, width: int) -> list[Line]:
         found: list[Line] = []
         for number, request in enumerate(self._requests, 1):
-            head, *rest = request_lines(request, self._state, width)
+            head, *rest = request_lines(request, self.state, width)
             found += [*([()] if found else []), ((f"{number} of {len(self._requests)}  ", "muted"), *head), *rest]
         return found
 
     def headline(self, width: int) -> Content:
         """Return how many are asked."""
-        return Content.styled(f"{len(self._requests)} approvals wait"[:width], "bold $warning")
+        return Content.styled(f"{len(self._requests)} approvals pending"[:width], "bold $warning")
 
     def notes(self) -> Content:
         """Return what a yes means."""
-        return Content.styled("a yes lets each of them happen once; nothing is granted for later", "$text-muted")
+        return Content.styled("Allows each once; no rule is saved", "$text-muted")
 
     def choices(self) -> Sequence[Command]:
-        """Return the answers to all of them."""
-        return [*of_scope(Scope.BATCH), closing("back")]
+        """Return the answers to all of them; a dangerous command is not allowed together with others."""
+        return [each for each in of_scope(Scope.BATCH) if each.id != "batch.once" or not self.is_danger] + [closing("back")]
 
     def handlers(self) -> Mapping[str, Callable[[], object]]:
         """Return the answers to all of them: once, and no."""
@@ -166,7 +175,7 @@ class Batch(Question[AllAnswered | None]):
         _ = self.dialog.dismiss(None)
 
     def _allow(self) -> None:
-        if self.dialog.is_live:
+        if self.dialog.is_live and not self.is_danger:
             self._answer(Outcome.ONCE)
 
     def _answer(self, outcome: Outcome) -> None:
@@ -208,15 +217,22 @@ class Approval(RequestQuestion):
     """Shows one request and the others that wait next to it."""
 
     scope: ClassVar[Scope] = Scope.APPROVAL
-    guarded: ClassVar[tuple[str, ...]] = ("approve.once", "approve.session", "approve.always", "approve.edit")
+    guarded: ClassVar[tuple[str, ...]] = (
+        "approve.once", "approve.session", "approve.always", "approve.edit", "approve.anyway",
+    )  # fmt: skip
+    decisions: ClassVar[tuple[str, ...]] = (
+        "approve.once", "approve.session", "approve.always", "approve.no", "approve.because", "approve.anyway",
+    )  # fmt: skip
 
     def __init__(
         self, request: ApprovalRequested, state: SessionState, now: Callable[[], datetime], diff: DiffView | None = None
     ) -> None:
-        self._diff = diff if diff is not None or not texts.has_difference(request) else DiffView()
+        self._diff = diff if diff is not None or not texts.has_difference(request) else DiffView(SPLIT_FROM)
         super().__init__(request, self._diff or PageView(lambda width: texts.body_lines(request, width)))
-        self._state, self._now = state, now
+        self.state, self._now = state, now
         self._draft = request.text
+        self.takes_side = self._diff is not None
+        self.is_danger = bool(texts.dangers_of(request))
 
     def begin(self) -> None:
         """Show the change."""
@@ -225,21 +241,25 @@ class Approval(RequestQuestion):
 
     def headline(self, width: int) -> Content:
         """Return who asks for what, which of several it is, and where it would run."""
-        open_ids = list(self._state.approvals)
+        open_ids = list(self.state.approvals)
         is_one = len(open_ids) < 2 or self.request.approval_id not in open_ids
         place = "" if is_one else f"{open_ids.index(self.request.approval_id) + 1} of {len(open_ids)}"
-        return texts.title(self.request, self._state, place, width)
+        return texts.title(self.request, self.state, place, width)
 
     def notes(self) -> Content:
         """Return how much, where, within which limits, and what no rule covers."""
         return texts.notes(self.request)
+
+    def preferred(self) -> str:
+        """Return the answer that is chosen first: a dangerous command is denied."""
+        return "approve.no" if self.is_danger else "approve.once"
 
     def choices(self) -> Sequence[Command]:
         """Return what can be answered to this request."""
         left_out = self.left_out()
         return [
             *(worded(each, self._diff) for each in of_scope(self.scope) if each.id not in left_out),
-            closing("stop the turn"),
+            closing("stop"),
         ]
 
     def left_out(self) -> set[str]:
@@ -247,9 +267,13 @@ class Approval(RequestQuestion):
         found = {"approve.mode", "hunks.mode"}  # a key that people know, and no answer
         if self.request.tool != texts.SHELL:
             found.add("approve.edit")
-        if not self.request.suggested_rule:
+        if self.is_danger:
+            found.add("approve.once")
+        else:
+            found.add("approve.anyway")
+        if self.is_danger or not self.request.suggested_rule:
             found |= {"approve.session", "approve.always", "hunks.session", "hunks.always"}
-        if len(self._state.approvals) < 2:
+        if len(self.state.approvals) < 2:
             found |= {"approve.all", "hunks.batch"}
         if self._diff is None or not self._diff.source.can_split:
             found |= {"approve.split", "hunks.split"}
@@ -258,10 +282,11 @@ class Approval(RequestQuestion):
     def handlers(self) -> Mapping[str, Callable[[], object]]:
         """Return what each answer does."""
         return {
-            "approve.once": lambda: self._answer(Answer(Outcome.ONCE)),
+            "approve.once": lambda: self._allow(is_sure=False),
+            "approve.anyway": lambda: self._allow(is_sure=True),
             "approve.session": self._allow_in_session,
             "approve.always": self._choose_rule,
-            "approve.no": lambda: self.dialog.dismiss(Answer(Outcome.NO)),  # needs no dead time, as nothing runs
+            "approve.no": lambda: self.dialog.dismiss(Answer(Outcome.NO)),
             "approve.because": self._refuse_with_reason,
             "approve.edit": self._edit,
             "approve.why": self._explain,
@@ -276,12 +301,17 @@ class Approval(RequestQuestion):
             self._diff.toggle_split()
             self.dialog.call_after_refresh(self.dialog.draw)
 
+    def _allow(self, *, is_sure: bool) -> None:
+        """Allow it once; a dangerous command needs its own key."""
+        if is_sure == self.is_danger:
+            self._answer(Answer(Outcome.ONCE))
+
     def _allow_in_session(self) -> None:
-        if self.request.suggested_rule:
+        if self.request.suggested_rule and not self.is_danger:
             self._answer(Answer(Outcome.SESSION, rule=self.request.suggested_rule))
 
     def _choose_rule(self) -> None:
-        found = grants(self.request)
+        found = grants(self.request) if not self.is_danger else []
         if found and self.dialog.is_live:
             _ = self.dialog.app.push_screen(GrantChoice(found, self._now), self._granted)
 
@@ -302,14 +332,16 @@ class Approval(RequestQuestion):
             _ = self.dialog.dismiss(Answer(Outcome.ONCE, edited=text if text != self.request.text else ""))
 
     def _explain(self) -> None:
-        found = texts.explanation(self.request, self._state)
-        _ = self.dialog.app.push_screen(Reading("WHY IT ASKS", found))
+        found = texts.explanation(self.request, self.state)
+        _ = self.dialog.app.push_screen(Reading("Why am I asked?", found))
 
     def _show_all(self) -> None:
         """Show everything that waits, to be answered at once."""
-        requests = list(self._state.approvals.values())
+        requests = list(self.state.approvals.values())
         if len(requests) > 1:
-            _ = self.dialog.app.push_screen(ConsentDialog(Batch(requests, self._state), self._now), self._leave_with)
+            _ = self.dialog.app.push_screen(
+                ConsentDialog(Batch(requests, self.state), self._now, self.dialog.fit.chat.panes), self._leave_with
+            )
 
     def _leave_with(self, answered: Answer | AllAnswered | None) -> None:
         if answered is not None:
@@ -318,11 +350,11 @@ class Approval(RequestQuestion):
     def _explain_mode(self) -> None:
         """Say why the key for plan mode does nothing here."""
         key = first_key(command("plan.toggle"))
-        text = f"the mode stays {self._state.mode or 'as it is'} until this is answered; then {key} changes it"
+        text = f"The mode stays {self.state.mode or 'as it is'} until this is answered; then {key} changes it"
         self.dialog.app.notify(text, markup=False)
 
     def _refuse_with_reason(self) -> None:
-        ask = AskText("No, because …", placeholder="why not? this goes to the model")
+        ask = AskText("Deny with reason", placeholder="Reason (sent to the model)")
 
         def refuse(reason: str | None) -> None:
             self._leave_with(Answer(Outcome.NO, feedback=reason) if reason is not None else None)
@@ -337,7 +369,7 @@ class Approval(RequestQuestion):
 def worded(each: Command, diff: DiffView | None) -> Command:
     """Return a choice with the word for what it would do now."""
     is_split = diff is not None and diff.source.is_split
-    return replace(each, hint=split_word(is_split=is_split)) if each.id.endswith(".split") else each
+    return replace(each, hint="one column" if is_split else "two columns") if each.id.endswith(".split") else each
 
 
 def request_asked(screen: Screen[Any]) -> RequestQuestion | None:
@@ -346,28 +378,35 @@ def request_asked(screen: Screen[Any]) -> RequestQuestion | None:
     return question if isinstance(question, RequestQuestion) else None
 
 
-_MORE = "more of this hunk below: scroll to its end before you accept it"
-_MORE_OF_ALL = "more below: scroll to its end before you accept all of it"
+_MORE = "More of this hunk below: Space scrolls"
+_MORE_OF_ALL = "Scroll to the end to accept everything"
 
 
-def approval_of(request: ApprovalRequested, state: SessionState, *, now: Callable[[], datetime]) -> ConsentDialog[Decided]:
+def approval_of(
+    request: ApprovalRequested, state: SessionState, *, now: Callable[[], datetime], panes: Panes | None = None
+) -> ConsentDialog[Decided]:
     """Return the dialog that fits a request: hunk by hunk only where the engine can apply just the hunks that are shown."""
     is_divisible = request.hunks > 1 and request.hunks == sum(
         len(file.hunks) for file in parse_patch(request.diff, request.path)
     )
-    return ConsentDialog((HunkApproval if is_divisible else Approval)(request, state, now), now)
+    return ConsentDialog((HunkApproval if is_divisible else Approval)(request, state, now), now, panes)
 
 
 class HunkApproval(RequestQuestion):
-    """Shows a change hunk by hunk.  It stays until each is decided, or all of it is answered at once."""
+    """Shows a change hunk by hunk.  What was accepted is applied when the user says so, or all of it is answered at once."""
 
     scope: ClassVar[Scope] = Scope.HUNKS
     guarded: ClassVar[tuple[str, ...]] = ("hunks.all", "hunks.session", "hunks.always")
+    decisions: ClassVar[tuple[str, ...]] = (
+        "hunks.yes", "hunks.no", "hunks.because", "hunks.all", "hunks.none", "hunks.session", "hunks.always", "hunks.done",
+    )  # fmt: skip
+    moves: ClassVar[str] = "hunk"
+    takes_side = True
 
     def __init__(self, request: ApprovalRequested, state: SessionState, now: Callable[[], datetime]) -> None:
         self._decided: dict[int, bool] = {}
         self._seen: set[int] = set()
-        self._diff = DiffView(heading=self._heading)
+        self._diff = DiffView(SPLIT_FROM, heading=self._heading)
         super().__init__(request, self._diff)
         self._whole = Approval(request, state, now, self._diff)
 
@@ -377,23 +416,42 @@ class HunkApproval(RequestQuestion):
         self._whole.begin()
 
     def headline(self, width: int) -> Content:
-        """Return who asks for what, and which hunk is marked."""
-        place = f"hunk {self._diff.scroller.current_hunk} of {self.request.hunks}"
-        return texts.titled(texts.question(self.request), place, "$text-muted", width)
+        """Return what is asked, which hunk is marked, and what was decided so far."""
+        total, accepted = self.request.hunks, len(self._accepted)
+        rejected, left = len(self._decided) - accepted, total - len(self._decided)
+        hunks = [Content.styled(f"Hunk {self._diff.scroller.current_hunk} of {total}", "$text-muted")]
+        if total <= MOST_SIGNS:
+            hunks += [self._sign(number) for number in range(total)]
+        said = [(f"{accepted} accepted", "$success")] if accepted else []
+        said += [(f"{rejected} rejected", "$error")] if rejected else []
+        said += [(f"{left} undecided", "$text-muted")] if left else []
+        counted = Content.styled(" · ", "$text-muted").join([Content.styled(*each) for each in said])
+        asked = texts.title(self.request, self._whole.state, "", width)
+        return Content("\n").join([asked, texts.beside(Content("  ").join(hunks), counted, width)])
+
+    def _sign(self, number: int) -> Content:
+        decided = self._decided.get(number)
+        sign = "" if decided is None else "✓" if decided else "✗"
+        if number == self._current:
+            return Content.styled(f" {sign}{number + 1} ", "bold $background on $warning")
+        style = "$text-muted" if decided is None else "$success" if decided else "$error"
+        return Content.styled(f"{sign} {number + 1}" if sign else f" {number + 1}", style)
 
     def notes(self) -> Content:
-        """Return how much there is, what was answered so far, and what happens to the rest."""
-        accepted = sum(self._decided.values())
-        left = self.request.hunks - len(self._decided)
-        said = f"{accepted} accepted · {len(self._decided) - accepted} rejected · {left} open: not applied unless accepted"
-        return Content.styled(f"{texts.conditions(self.request)} · {said}", "$text-muted")
+        """Return what may be something else than it looks like."""
+        return texts.notes(self.request)
+
+    def preferred(self) -> str:
+        """Return the answer that is chosen first: once each hunk is decided, to apply."""
+        is_decided = len(self._decided) == self.request.hunks
+        return ("hunks.done" if self._accepted else "hunks.none") if is_decided else "hunks.yes"
 
     def choices(self) -> Sequence[Command]:
         """Return what can be answered now, with how many hunks would be applied."""
         left_out = self._whole.left_out() | (set() if self._accepted else {"hunks.done"})
-        applied = f"apply {len(self._accepted)}, leave out {self.request.hunks - len(self._accepted)}"
+        applied = f"apply {len(self._accepted)} of {self.request.hunks}"
         found = [worded(each, self._diff) for each in of_scope(self.scope) if each.id not in left_out]
-        return [*(replace(each, hint=applied) if each.id == "hunks.done" else each for each in found), closing("stop the turn")]
+        return [*(replace(each, hint=applied) if each.id == "hunks.done" else each for each in found), closing("stop")]
 
     def dimmed(self) -> Collection[str]:
         """Return what does not count yet: a hunk must have been seen, and a yes to all of it needs all of it."""
@@ -461,13 +519,10 @@ class HunkApproval(RequestQuestion):
 
     def _decide(self, *, is_accepted: bool) -> None:
         self._decided[self._current] = is_accepted
+        self.dialog.choose_afresh()
         open_ones = [number for number in range(self.request.hunks) if number not in self._decided]
-        if not open_ones:
-            self._send()
-            return
         later = [number for number in open_ones if number > self._current]
-        self._go_to((later or open_ones)[0])
-        self.dialog.restart_delay()
+        self._go_to((later or open_ones or [self._current])[0])
 
     def _go_to(self, hunk: int) -> None:
         self._diff.scroller.go_to_hunk(hunk)
@@ -483,8 +538,9 @@ class HunkApproval(RequestQuestion):
         is_marked = number == self._current
         decided = self._decided.get(number)
         if decided is None:
-            word, role = "not decided", "warn" if is_marked else "muted"
+            word, role = "undecided", "warn" if is_marked else "muted"
         else:
-            word, role = ("✓ accepted", "good") if decided else ("✗ rejected", "bad")
-        text = f"{'▸' if is_marked else ' '} hunk {number + 1} of {self.request.hunks}  {word}"
+            word, role = ("accepted", "good") if decided else ("rejected", "bad")
+        sign = "▌ " if is_marked else "  " if decided is None else "✓ " if decided else "✗ "
+        text = f"{sign}Hunk {number + 1}  {word}"
         return text, f"{role} strong" if is_marked else role

@@ -2,47 +2,68 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
 from textual.content import Content
 
-from lmtui.core.events import ApprovalRequested
+from lmtui.core.events import ROOT, ApprovalRequested
 from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS
 from lmtui.core.look_alikes import approval_warning
+from lmtui.core.permissions.command_search import WITH_SUBCOMMANDS
+from lmtui.core.permissions.dangerous_commands import Danger, dangers
 from lmtui.core.permissions.rules import FileEffect, GrantScope, traits_of
+from lmtui.core.permissions.shell_grammar import outline, word_set
 from lmtui.core.permissions.suggested_rules import grants
-from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize_line
+from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize, sanitize_line, show_controls
 from lmtui.tui.commands import command, first_key
-from lmtui.tui.lines.page_view import whole_text
+from lmtui.tui.lines.code import highlight, lexer_by_name
+from lmtui.tui.lines.page_view import whole_line, whole_text
 from lmtui.tui.lines.patch import MINUS, digits_of, parse_patch, unified_lines
-from lmtui.tui.lines.styled_text import Line
+from lmtui.tui.lines.styled_text import Line, restyle
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.summary import sandbox_style, sandbox_text
-from lmtui.tui.wording import shorten_middle
+from lmtui.tui.wording import folder_text, shorten_middle
 
 SHELL = "shell"
-MOST_PARTS, PART_CELLS = 4, 72
+MOST_PARTS, PART_CELLS, SHORT_PART = 4, 48, 40
+_PLAIN = word_set("echo printf cd true false test [ cat head tail ls grep wc sort uniq cut tr :")
 SCOPE_MEANINGS = {
     GrantScope.WORKSPACE: "in this folder, in this session and in all later ones",
     GrantScope.USER: "in every folder, in this session and in all later ones",
 }
 
 
-def action_text(request: ApprovalRequested) -> str:
-    """Return what is asked for in a few words."""
-    if request.tool == SHELL:
-        return "run a command"
-    verb = "read" if traits_of(request.tool).file_effect is FileEffect.SHOWS else "change"
-    return f"{verb} {escape_invisible_line(request.path)}" if request.path else f"use {escape_invisible_line(request.tool)}"
+_VERBS = {"write": "Write", "mkdir": "Create", "delete": "Delete", "move": "Move"}
 
 
-def question(request: ApprovalRequested) -> str:
-    """Return who asks for what."""
+def question(request: ApprovalRequested, state: SessionState) -> str:
+    """Return what is asked, with the agent's name where there are several."""
+    asked = _question(request)
+    if not state.work.agents.by_id:
+        return asked
+    who = "main" if request.agent == ROOT else sanitize_line(request.agent)
+    return f"{who}: {asked[:1].lower()}{asked[1:]}"
+
+
+def _question(request: ApprovalRequested) -> str:
     if request.tool == NETWORK_TOOL:
         host = escape_invisible_line(request.text)
         name, colon, port = host.rpartition(":")
-        return f"a command wants to reach {name if colon and port == '443' else host}"
+        return f"Let a command reach {name if colon and port == '443' else host}?"
     if request.tool == SHOWN_TOOLS:
-        return "show this folder of tools to commands, read-only?"
-    return f"{sanitize_line(request.agent)} asks to {action_text(request)}"
+        return "Show this folder of tools to commands, read-only?"
+    if request.tool == SHELL:
+        return "Run this command?"
+    is_read = traits_of(request.tool).file_effect is FileEffect.SHOWS
+    verb = "Read" if is_read else _VERBS.get(request.tool, "Edit")
+    return f"{verb} {escape_invisible_line(request.path)}?" if request.path else f"Use {escape_invisible_line(request.tool)}?"
+
+
+def dangers_of(request: ApprovalRequested) -> tuple[Danger, ...]:
+    """Return what is dangerous about a command."""
+    return dangers(request.text, request.cwd or "/workspace") if request.tool == SHELL else ()
 
 
 def sandbox_words(request: ApprovalRequested, state: SessionState) -> str:
@@ -50,55 +71,98 @@ def sandbox_words(request: ApprovalRequested, state: SessionState) -> str:
     return sanitize_line(request.sandbox) or sandbox_text(state)
 
 
-def conditions(request: ApprovalRequested) -> str:
-    """Return how much, where and within which limits it would run."""
-    parts = [pluralize(request.commands, "command") if request.commands else ""]
-    if request.diff and request.path:
-        patches = parse_patch(request.diff, request.path)
-        parts.append(f"+{sum(each.added for each in patches)} {MINUS}{sum(each.removed for each in patches)}")
-    parts += [f"in {sanitize_line(request.cwd)}" if request.cwd else "", sanitize_line(request.limits)]
-    return " · ".join(part for part in parts if part)
+def counts(request: ApprovalRequested) -> Content:
+    """Return how many lines a change adds and removes."""
+    patches = parse_patch(request.diff, request.path) if request.diff and request.path else ()
+    if not patches:
+        return Content("")
+    added, removed = sum(each.added for each in patches), sum(each.removed for each in patches)
+    return Content.assemble((f"+{added}", "$success"), " ", (f"{MINUS}{removed}", "$error"))
+
+
+def conditions(request: ApprovalRequested, state: SessionState) -> list[tuple[str, str]]:
+    """Return where and within which limits it would run, each with its style; what comes first matters most."""
+    where = sandbox_words(request, state)
+    style = "bold $error" if "network on" in where else sandbox_style(state)
+    folder = sanitize_line(request.cwd)
+    if state.workspace and (folder == "/workspace" or folder.startswith("/workspace/")):
+        folder = sanitize_line(folder_text(Path(state.workspace + folder.removeprefix("/workspace")), Path.home()))
+    found = [(where, style), (f"in {folder}" if folder else "", "$text-muted"), (sanitize_line(request.limits), "$text-muted")]
+    return [each for each in found if each[0]]
 
 
 def notes(request: ApprovalRequested) -> Content:
-    """Return the conditions that are shown under the text."""
-    found = approval_warning(request)
-    lines = [Content.styled(found, "$error")] if found else []
-    if conditions(request):
-        lines.append(Content.styled(conditions(request), "$text-muted"))
-    if request.uncovered:
-        parts = _in_short(request.uncovered)
-        lines.append(Content.assemble(("not covered by your rules: ", "$text-muted"), (parts, "$warning")))
-    elif request.why:
-        lines.append(Content.styled(sanitize_line(request.why), "$text-muted"))
+    """Return what is shown under the text: what is dangerous, what may be something else, and why it asks."""
+    lines: list[Content] = []
+    for each in dangers_of(request):
+        subject = (sanitize_line(escape_invisible_line(each.subject)), "bold $text")
+        lines.append(Content.assemble(("✗  ", "$error"), (f"{each.reason}{': ' if each.subject else ''}", "$text"), subject))
+    if lines and "no network" in request.sandbox and _NEEDS_NETWORK.search(request.text):
+        lines.append(Content.styled("·  the sandbox has no network: this will probably fail", "$text-muted"))
+    if found := approval_warning(request):
+        lines.append(Content.styled(found, "$error"))
+    if request.uncovered and not dangers_of(request):
+        parts = [(shorten_middle(escape_invisible_line(each), PART_CELLS), "$text-secondary") for each in new_parts(request)]
+        more = [(f"{len(parts) - MOST_PARTS} more", "$text-muted")] if len(parts) > MOST_PARTS else []
+        shown = [*parts[:MOST_PARTS], *more]
+        pieces: list[tuple[str, str]] = [("No rule allows  ", "$text-muted")]
+        for number, part in enumerate(shown):
+            gap = "" if not number else "  and  " if number == len(shown) - 1 else "  ,  "
+            pieces += [(gap.replace("  ,  ", ",  "), "$text-muted"), part]
+        lines.append(Content.assemble(*pieces))
+    elif request.why and not lines and request.tool != SHELL and not has_difference(request):
+        lines.append(Content.styled(why_text(request), "$text-muted"))
     return Content("\n").join(lines)
 
 
-def _in_short(parts: tuple[str, ...]) -> str:
-    """Return the first parts, each cut in its middle: all of them are in the text above and in the explanation."""
-    found = [shorten_middle(escape_invisible_line(part), PART_CELLS) for part in parts[:MOST_PARTS]]
-    return " · ".join([*found, f"{len(parts) - MOST_PARTS} more"] if len(parts) > MOST_PARTS else found)
+_NEEDS_NETWORK = re.compile(r"\b(?:curl|wget|git +(?:push|pull|clone|fetch)|pip3? +install|npm +(?:i|install|publish)|apt)\b")
+_MODE_ASKS = re.compile(r"(\w+) mode asks (before changes|for everything)(.*)", re.DOTALL)
+
+
+def why_text(request: ApprovalRequested) -> str:
+    """Return which rule or mode asks."""
+    why = sanitize_line(request.why)
+    found = _MODE_ASKS.fullmatch(why)
+    if found is None:
+        return why
+    what = "for everything" if found[2] == "for everything" else "before commands" if request.tool == SHELL else "before edits"
+    return f"Mode {found[1]} asks {what}{found[3]}"
+
+
+def new_parts(request: ApprovalRequested) -> list[str]:
+    """Return the smallest parts of a command that no rule covers, and what it writes."""
+    found: list[str] = []
+    for part in request.uncovered:
+        if len(part) <= SHORT_PART and "\n" not in part:
+            found.append(part)
+            continue
+        seen = outline(part)
+        names = [words[:2] if words[0] in WITH_SUBCOMMANDS else words[:1] for words in seen.commands]
+        found += [" ".join(name) for name in names if name[0] not in _PLAIN] or [part]
+        found += [f"writes {target}" for target in seen.targets if not target.startswith("/dev/")]
+    return list(dict.fromkeys(found))
 
 
 def explanation(request: ApprovalRequested, state: SessionState) -> list[str]:
     """Return why it asks and what each answer would do, as paragraphs."""
-    found = [f"It asks because {sanitize_line(request.why)}." if request.why else "It asks because no rule allows it."]
+    found = [f"{why_text(request)}." if request.why else "No rule allows it."]
+    found += [f"Dangerous: {sanitize_line(escape_invisible_line(each.text))}." for each in dangers_of(request)]
     if request.uncovered:
-        found.append("No rule of yours covers: " + " · ".join(escape_invisible_line(part) for part in request.uncovered))
-    found.append(
-        f"It would run in: {sandbox_words(request, state)}" + (f" · {conditions(request)}" if conditions(request) else "")
-    )
-    found.append(f"{_key('once')}  lets it happen this once. Nothing is kept.")
-    if request.suggested_rule:
+        found.append("No rule allows: " + " · ".join(escape_invisible_line(part) for part in request.uncovered))
+    where = " · ".join(text for text, _ in conditions(request, state))
+    count = f"{pluralize(request.commands, 'command')} · " if request.commands else ""
+    found.append(f"It would run here: {count}{where}")
+    found.append(f"{_key('anyway' if dangers_of(request) else 'once')}  allows it once; no rule is saved.")
+    if request.suggested_rule and not dangers_of(request):
         found.append(
             f"{_key('session')}  also allows {escape_invisible_line(request.suggested_rule)} "
             "without asking until this session ends."
         )
         offered = " · ".join(dict.fromkeys(escape_invisible_line(grant.rule) for grant in grants(request)))
-        found.append(f"{_key('always')}  keeps a rule that you choose next, in this folder or everywhere: {offered}")
+        found.append(f"{_key('always')}  adds a rule that you choose next, for this folder or everywhere: {offered}")
     if request.tool == SHELL:
-        found.append(f"{_key('edit')}  lets you change the command first. Only what you leave there runs, this once.")
-    found.append(f"{_key('no')}  refuses; the model is told that you did. {_key('because')}  refuses and tells the model why.")
+        found.append(f"{_key('edit')}  edits the command first; only the edited command runs, once.")
+    found.append(f"{_key('no')}  denies it. {_key('because')}  denies it and tells the model why.")
     if request.digest:
         found.append(f"Exactly what is shown is what happens; its SHA-256 is {sanitize_line(request.digest)}.")
     return found
@@ -115,12 +179,35 @@ def has_difference(request: ApprovalRequested) -> bool:
 
 def body_lines(request: ApprovalRequested, width: int) -> list[Line]:
     """Return what would run; a change that cannot be laid out line by line is shown as it is."""
+    if request.tool == SHELL:
+        return command_lines(request.text, width, dangers_of(request))
     return whole_text("\n".join(part for part in (request.text, request.diff) if part), width)
+
+
+def command_lines(text: str, width: int, marked: Sequence[Danger] = ()) -> list[Line]:
+    """Return a command in the colours of a shell, all of it, with the dangerous words marked."""
+    raw = text.split("\n")
+    lines = highlight([_shown(each) for each in raw], lexer_by_name("bash"))
+    found: list[Line] = []
+    start = 0
+    for number, (source, shown) in enumerate(zip(raw, lines, strict=True)):
+        line = shown
+        for each in marked:
+            first, last = max(0, each.start - start), min(len(source), each.end - start)
+            if first < last:
+                line = restyle(line, len(_shown(source[:first])), len(_shown(source[:last])), "removed-word strong")
+        found += whole_line(line, width, (("$ " if not number else "  ", "muted"),))
+        start += len(source) + 1
+    return found
+
+
+def _shown(text: str) -> str:
+    return sanitize(show_controls(text)).replace("\n", " ").expandtabs(4)
 
 
 def request_lines(request: ApprovalRequested, state: SessionState, width: int) -> list[Line]:
     """Return a whole request as lines: who, what, and under which conditions."""
-    head: Line = ((question(request), "warn strong"),)
+    head: Line = ((question(request, state), "warn strong"),)
     found = [head]
     if has_difference(request):
         files = parse_patch(request.diff, request.path)
@@ -131,20 +218,39 @@ def request_lines(request: ApprovalRequested, state: SessionState, width: int) -
         found += [((" ", ""), (" ", ""), *line) for line in body_lines(request, width - 2)]
     if warned := approval_warning(request):
         found += whole_text(warned, width, "bad")
-    small = " · ".join(part for part in (sandbox_words(request, state), conditions(request)) if part)
-    return [*found, *whole_text(small, width, "muted")]
+    for each in dangers_of(request):
+        found += whole_text(f"✗ {escape_invisible_line(each.text)}", width, "bad")
+    return [*found, *whole_text(" · ".join(text for text, _ in conditions(request, state)), width, "muted")]
 
 
 def titled(left: str, right: str, right_style: str, width: int) -> Content:
     """Return a title with something at its right end, or below it where the line is short."""
-    before, after = Content.styled(left, "bold $warning"), Content.styled(right, right_style)
-    space = width - before.cell_length - after.cell_length
-    return Content.assemble(before, " " * space if space >= 2 else "\n" if right else "", after)
+    return beside(Content.styled(left, "bold $warning"), Content.styled(right, right_style), width)
 
 
 def title(request: ApprovalRequested, state: SessionState, place: str, width: int) -> Content:
-    """Return the title line: the question, which of several it is, and the sandbox."""
-    left = f"{question(request)}{f'  ({place})' if place else ''}"
-    words = sandbox_words(request, state)
-    style = "bold $error" if "network on" in words else sandbox_style(state)
-    return titled(left, words, style, width)
+    """Return the title: the question, which of several it is, and where it would run; a dangerous command has another."""
+    more = f"  {place}" if place else ""
+    if dangers_of(request):
+        left = Content.assemble((" ! ", "bold $background on $error"), (f" Dangerous command{more}", "bold $text"))
+    else:
+        left = Content.assemble(
+            (question(request, state), "bold $warning"), "   " if counts(request).plain else "", counts(request)
+        )
+        left = Content.assemble(left, (more, "$text-muted"))
+    parts = conditions(request, state)
+    if has_difference(request):
+        parts = [(why_text(request), "$text-muted")] if request.why else parts[:1]
+    while len(parts) > 1 and left.cell_length + 2 + _joined(parts).cell_length > width:
+        parts.pop()
+    return beside(left, _joined(parts), width)
+
+
+def _joined(parts: Sequence[tuple[str, str]]) -> Content:
+    return Content.styled(" · ", "$text-muted").join([Content.styled(*part) for part in parts])
+
+
+def beside(before: Content, after: Content, width: int) -> Content:
+    """Return a line with something at its right end, or below it where the line is short."""
+    space = width - before.cell_length - after.cell_length
+    return Content.assemble(before, " " * space if space >= 2 else "\n" if after.plain else "", after)

@@ -6,30 +6,36 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingsMap
 from textual.containers import Vertical
 from textual.content import Content
+from textual.geometry import Region
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
-from lmtui.tui.commands import Command, Scope, bindings
+from lmtui.tui.commands import Command, Scope, bindings, first_key
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.timing import call_after
-from lmtui.tui.widgets.bars import HEIGHTS, Verbs, verbs_cells
+from lmtui.tui.widgets.bars import HEIGHTS, ChoiceRows
+
+if TYPE_CHECKING:
+    from lmtui.tui.widgets.panes import Panes
 
 DEAD_TIME_S = 0.3
 LETTER_S = 0.25  # how long a letter waits for another: the first letter of a sentence must not answer
-TIGHT_ROWS = 13
-ROWS = [*HEIGHTS[:-1], (20, "-high")]
-MORE = "there is more below: scroll to its end before you allow it"
-READ_FIRST = "not yet: read to the end first (page down, end)"
-SPARE_ROWS = 2
+TIGHT_ROWS, ROOMY_ROWS = 13, 30
+ROWS = [*HEIGHTS[:-1], (20, "-high"), (ROOMY_ROWS, "-tall")]
+MORE = "More below: Space scrolls, End goes to the end"
+READ_FIRST = "Not yet: read to the end first (Space, End)"
 MOST_ROUNDS = 6
+WHOLE_WIDTH_BELOW = 100
+LEAST_CHAT = 60
+WHEEL_LINES = 3
 
 Result = TypeVar("Result")
 Kind = TypeVar("Kind")
@@ -55,13 +61,17 @@ class InputDelay:
 class Question(Generic[Result]):
     """What a dialog asks: a body of lines, the words around it, and what each answer does.
 
-    Answers whose ids are `guarded` allow something: they count only after a moment, and after the body's end was seen where
-    it `needs_reading`.
+    Answers whose ids are `guarded` allow something: they count only after the body's end was seen where it `needs_reading`.
+    Those of `decisions` are drawn as buttons, in this order; the others are hints.  `moves` says what the arrow keys do.
     """
 
     scope: ClassVar[Scope]
     guarded: ClassVar[tuple[str, ...]] = ()
+    decisions: ClassVar[tuple[str, ...]] = ()
     needs_reading: ClassVar[bool] = True
+    moves: ClassVar[str] = "scroll"
+    takes_side = False
+    is_danger = False
     dialog: ConsentDialog[Result]
 
     def __init__(self, body: VirtualLineView) -> None:
@@ -108,6 +118,10 @@ class Question(Generic[Result]):
     def more_text(self) -> str:
         """Return own words for what is to be done before an answer counts."""
         return ""
+
+    def preferred(self) -> str:
+        """Return the id of the answer that is chosen until the user chooses another."""
+        return self.decisions[0]
 
 
 class TypedLetters:
@@ -167,6 +181,10 @@ class TypedLetters:
                 self._is_left = True
                 self._dialog.question.leave_to_type()
 
+    @property
+    def _deciding(self) -> tuple[str, ...]:
+        return (*self._dialog.question.decisions, *self._dialog.question.guarded)
+
     def _moves(self, key: str) -> bool:
         found = self._dialog.active_bindings.get(key)
         return found is not None and (found.binding.id or "").startswith("lines.")
@@ -177,20 +195,76 @@ class TypedLetters:
             await self._run(event)
 
     async def _run(self, event: events.Key) -> None:
-        """Run a letter's action; a letter from the dead time allows nothing later either."""
+        """Run a letter's action; a letter from the dead time decides nothing later either."""
         dialog = self._dialog
         found = dialog.active_bindings.get(event.key)
-        is_early = self._is_held_early and found is not None and found.binding.id in dialog.question.guarded
+        is_early = self._is_held_early and found is not None and found.binding.id in self._deciding
         if found is not None and not is_early and dialog.app.screen is dialog:
             _ = await dialog.app.run_action(found.binding.action, found.node)
 
 
-class BodyFit:
-    """Gives the body of a dialog the rows that the rest leaves."""
+class ChatBehind:
+    """The conversation that a question is docked under: it gives the place, and stays readable above it."""
 
-    def __init__(self, dialog: ConsentDialog[Any], box: Vertical, more: Static) -> None:
-        self._dialog, self._box, self._more = dialog, box, more
+    def __init__(self, panes: Panes | None) -> None:
+        self.panes = panes
+        self._covered: VirtualLineView | None = None
+        self._place: int | None = None
+
+    def is_seen_by(self, dialog: Screen[Any]) -> bool:
+        """Tell whether a dialog is directly over the workbench."""
+        stack = dialog.app.screen_stack
+        below = (
+            [each for each in stack[: stack.index(dialog)] if not isinstance(each, ConsentDialog)] if dialog in stack else []
+        )
+        return self.panes is not None and self.panes.is_attached and below[-1:] == [self.panes.screen]
+
+    def columns(self, width: int, *, takes_side: bool) -> tuple[int, int]:
+        """Return from which column of a screen up to which a question goes."""
+        region = self.panes.chat_pane.region if self.panes is not None else Region()
+        if width < WHOLE_WIDTH_BELOW or region.width < LEAST_CHAT:
+            return 0, width
+        return region.x, width if takes_side else region.right
+
+    def cover(self, top: int | None) -> None:
+        """Keep the end of the conversation above a row of the screen; None: it is free again."""
+        current = self.panes.current if self.panes is not None else None
+        view = current.transcript if current is not None and top is not None else None
+        if self._covered is not None and self._covered is not view:
+            self._covered.covered_rows = 0
+            self._covered.touch()
+        if view is not None and top is not None:
+            rows = max(0, view.region.bottom - top)
+            if rows != view.covered_rows or self._covered is None:
+                view.covered_rows = rows
+                if self._covered is None and self.panes is not None:
+                    self._place = None if view.scroller.is_following else view.scroll_offset.y
+                    self.panes.follow_chat()
+                view.touch()
+        self._covered = view
+
+    def give_back_place(self) -> None:
+        """Go back to where the reader was before the question came."""
+        if self._covered is not None and self._place is not None:
+            self._covered.scroller.set_following(False)
+            self._covered.jump(self._place)
+
+    def scroll(self, lines: int = 0, pages: int = 0) -> bool:
+        """Scroll the conversation; False where none is to be seen."""
+        view = self._covered
+        if view is None:
+            return False
+        view.scroller.move(lines + pages * max(1, view.size.height - view.covered_rows - 1))
+        return True
+
+
+class BodyFit:
+    """Puts the box of a dialog in its place and gives the body the rows that the rest leaves."""
+
+    def __init__(self, dialog: ConsentDialog[Any], box: Vertical, more: Static, chat: ChatBehind) -> None:
+        self._dialog, self._box, self._more, self.chat = dialog, box, more, chat
         self._is_measured = False
+        self.is_zoomed = False
 
     @property
     def is_done(self) -> bool:
@@ -200,10 +274,28 @@ class BodyFit:
 
     def later(self) -> None:
         """Fit it once what changed is laid out."""
-        self._dialog.call_after_refresh(self._fit)
+        self._dialog.call_after_refresh(self._place)
 
-    def _fit(self) -> None:
-        """Draw for the width that is now known, then give the body its rows once the rest is laid out."""
+    @property
+    def _most_rows(self) -> int:
+        height = self._dialog.size.height
+        if height < TIGHT_ROWS:
+            return height
+        if self.is_zoomed:
+            return height - 2
+        return height * 6 // 10 if height >= ROOMY_ROWS else height * 3 // 4
+
+    def _place(self) -> None:
+        """Put the box where it belongs, draw for its width, then give the body its rows once the rest is laid out."""
+        dialog, box, width = self._dialog, self._box, self._dialog.size.width
+        left, right = 0, width
+        if not self.is_zoomed and self.chat.is_seen_by(dialog):
+            left, right = self.chat.columns(width, takes_side=dialog.question.takes_side)
+        box.styles.width = right - left
+        box.styles.margin = (0, 0, 0 if dialog.is_tight else 1, left)
+        dialog.call_after_refresh(self._draw)
+
+    def _draw(self) -> None:
         self._dialog.draw()
         self._dialog.call_after_refresh(self._measure, MOST_ROUNDS)
 
@@ -214,27 +306,33 @@ class BodyFit:
             return
         rest = [child for child in box.children if child.display and child is not body and child is not more]
         used = box.gutter.height + sum(child.outer_size.height + child.styles.margin.height for child in rest)
-        room = dialog.size.height - used - body.styles.margin.height - (0 if dialog.is_tight else SPARE_ROWS)
+        room = self._most_rows - used - body.styles.margin.height
         lines = body.source.total()
         more.display = is_long = dialog.question.needs_reading and lines > room
         if is_long:
             room -= 1 + more.styles.margin.height
-        height = max(1, min(room, lines))
+        height = max(1, room if self.is_zoomed else min(room, lines))
         if rounds and height != body.outer_size.height:
             body.styles.height = height
             dialog.call_after_refresh(self._measure, rounds - 1)
             return
         self._is_measured = True
+        if dialog.app.screen is dialog:
+            is_seen = not self.is_zoomed and self.chat.is_seen_by(dialog)
+            self.chat.cover(box.region.y if is_seen else None)
         dialog.look()
 
 
 class ConsentDialog(ModalScreen[Result]):
-    """Shows a question: its body between what is asked and the choices."""
+    """Shows a question at the foot of the conversation: its body between what is asked and the answers.
+
+    `panes` are what it is docked under; without them it takes the whole width.
+    """
 
     CSS_PATH = "../dialogs.tcss"
     VERTICAL_BREAKPOINTS = ROWS
 
-    def __init__(self, question: Question[Result], now: Callable[[], datetime]) -> None:
+    def __init__(self, question: Question[Result], now: Callable[[], datetime], panes: Panes | None = None) -> None:
         super().__init__()
         self.question = question
         question.dialog = self
@@ -242,24 +340,25 @@ class ConsentDialog(ModalScreen[Result]):
         self.shows_live = False
         self._delay = InputDelay(now)
         self._has_seen_end = self._is_pressed = False
+        self._picked = ""
         self._headline = Static("", classes="box-title", markup=False)
         self._notes = Static("", classes="consent-notes", markup=False)
         self._more = Static("", classes="consent-more", markup=False)
-        self._verbs = Verbs()
-        self._box = Vertical(classes="box consent")
+        self._choices = ChoiceRows()
+        self._box = Vertical(classes="box consent -danger" if question.is_danger else "box consent")
         self.letters = TypedLetters(self)
-        self.fit = BodyFit(self, self._box, self._more)
-        own = [*bindings(question.scope), *bindings(Scope.APP), *bindings(Scope.MOVING)]
+        self.fit = BodyFit(self, self._box, self._more, ChatBehind(panes))
+        own = [*bindings(question.scope), *bindings(Scope.QUESTION), *bindings(Scope.APP), *bindings(Scope.MOVING)]
         self._bindings = BindingsMap.from_keys({**self._bindings.key_to_bindings, **BindingsMap(own).key_to_bindings})
 
     def compose(self) -> ComposeResult:
-        """Lay out what is asked, under which conditions, and the choices."""
+        """Lay out what is asked, under which conditions, and the answers."""
         with self._box:
             yield self._headline
             yield self.question.body
             yield self._notes
             yield self._more
-            yield self._verbs
+            yield self._choices
 
     def on_mount(self) -> None:
         """Give the focus to the text, never to an answer."""
@@ -267,16 +366,27 @@ class ConsentDialog(ModalScreen[Result]):
         self.question.begin()
         body.focus()
         self.draw()
+        self.fit.later()
         self.watch(body, "scroll_y", self.look, init=False)
         self.watch(body, "virtual_size", self.fit.later, init=False)
+
+    def on_unmount(self) -> None:
+        """Leave the conversation its rows."""
+        self.fit.chat.cover(None)
 
     def on_resize(self) -> None:
         """Give the text the rows that the rest leaves."""
         self.fit.later()
 
+    def on_screen_suspend(self) -> None:
+        """Make room for another question in the same place."""
+        self._box.display = not isinstance(self.app.screen, ConsentDialog)
+
     def on_screen_resume(self) -> None:
         """Begin the dead time, also when another question was over this one."""
+        self._box.display = True
         self.restart_delay()
+        self.fit.later()
 
     async def on_key(self, event: events.Key) -> None:
         """Take letters before they answer."""
@@ -288,6 +398,13 @@ class ConsentDialog(ModalScreen[Result]):
         if self.question.paste(event.text):
             event.stop()
 
+    @on(events.MouseScrollUp)
+    @on(events.MouseScrollDown)
+    def _wheel(self, event: events.MouseEvent) -> None:
+        if self.fit.chat.scroll(-WHEEL_LINES if isinstance(event, events.MouseScrollUp) else WHEEL_LINES):
+            event.stop()
+            event.prevent_default()
+
     @on(DiffView.LaidOut)
     def _reword(self) -> None:
         self.draw()
@@ -297,12 +414,48 @@ class ConsentDialog(ModalScreen[Result]):
         self.question.at_another_part()
 
     def action_answer(self, command_id: str) -> None:
-        """Do what was answered."""
-        self.question.handlers()[command_id]()
+        """Do what was answered, once the question has been there for a moment."""
+        if self.is_awake or command_id not in self.question.decisions:
+            self.question.handlers()[command_id]()
+
+    def action_choose_answer(self, step: int) -> None:
+        """Choose the next answer, or the one before."""
+        ids = [each.id for each in self._buttons()]
+        self._picked = ids[(ids.index(self.chosen) + step) % len(ids)]
+        self.look()
+
+    def action_confirm_answer(self) -> None:
+        """Give the chosen answer."""
+        self.action_answer(self.chosen)
+
+    def action_reply(self) -> None:
+        """Leave the question for the prompt."""
+        self.letters.type("")
+
+    def action_zoom(self) -> None:
+        """Fill the screen, or go back under the conversation."""
+        self.fit.is_zoomed = not self.fit.is_zoomed
+        self.fit.later()
+
+    def action_page_chat(self, pages: int) -> None:
+        """Scroll the conversation, or the text where that is all there is."""
+        if not self.fit.chat.scroll(pages=pages):
+            self.question.body.scroller.page(pages)
 
     def action_close_or_stop(self) -> None:
         """Close without an answer."""
         self.question.close()
+
+    @property
+    def chosen(self) -> str:
+        """Return the id of the answer that Enter gives."""
+        ids = [each.id for each in self._buttons()]
+        wanted = self._picked or self.question.preferred()
+        return wanted if wanted in ids else ids[0]
+
+    def choose_afresh(self) -> None:
+        """Choose again what the question prefers."""
+        self._picked = ""
 
     @property
     def is_holding(self) -> bool:
@@ -358,14 +511,27 @@ class ConsentDialog(ModalScreen[Result]):
     def look(self) -> None:
         """Show what counts by now."""
         self.shows_live = self.is_live
-        more = "more below: scroll" if self.is_tight or self.size.width < len(MORE) + 10 else MORE
-        if self._is_pressed:
-            more = READ_FIRST
         style = "bold $error" if self._is_pressed else "$warning"
-        self._more.update(Content.styled("" if self._has_seen_end else self.question.more_text() or more, style))
-        choices = self.question.choices()
-        is_full = verbs_cells(choices) <= max(10, self.size.width - 6)
-        self._verbs.show(choices, dim=self.question.dimmed(), keys_only=self.is_tight and not is_full)
+        more = READ_FIRST if self._is_pressed else self.question.more_text() or MORE
+        self._more.update(Content.styled("" if self._has_seen_end else more, style))
+        buttons = self._buttons()
+        ids = {each.id for each in buttons}
+        others = [each for each in self.question.choices() if each.id not in ids and each.bound_keys and each.hint]
+        hints = [("↑↓", self.question.moves, ""), ("←→", "choose", ""), ("Enter", "confirm", "confirm_answer")]
+        hints += [(first_key(each), each.hint, each.action) for each in others]
+        self._choices.show(
+            buttons,
+            hints,
+            chosen=self.chosen,
+            dim=self.question.dimmed() if self.is_awake else ids,
+            is_danger=self.question.is_danger,
+            is_short=self.size.height < ROOMY_ROWS,
+            keys_only=self.is_tight,
+        )
+
+    def _buttons(self) -> list[Command]:
+        found = {each.id: each for each in self.question.choices()}
+        return [found[each] for each in self.question.decisions if each in found] or list(found.values())[:1]
 
     def _wake(self) -> None:
         """Show that the choices count now; a timer that comes early looks again."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import BindingType
 from textual.content import Content
@@ -27,6 +27,9 @@ from lmtui.tui.modals.results import Choice
 from lmtui.tui.screens.viewer import Viewer
 from lmtui.tui.wording import folder_text
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
+
+if TYPE_CHECKING:
+    from lmtui.tui.widgets.panes import Panes
 
 MOST_KIND_CELLS = 18
 
@@ -94,6 +97,7 @@ class TrustQuestion(Question[bool | None]):
 
     scope: ClassVar[Scope] = Scope.TRUST
     guarded: ClassVar[tuple[str, ...]] = ("trust.yes",)
+    decisions: ClassVar[tuple[str, ...]] = ("trust.yes", "trust.no")
 
     def __init__(self, host: SessionHost) -> None:
         self._items = _open_items(host)
@@ -130,6 +134,10 @@ class TrustQuestion(Question[bool | None]):
     def notes(self) -> Content:
         """Return what trust means."""
         return Content.styled(self._error, "$error") if self._error else Content.styled(NOTE, "$text-muted")
+
+    def preferred(self) -> str:
+        """Return the answer that is chosen first: nothing is trusted by Enter alone."""
+        return "trust.no"
 
     def choices(self) -> Sequence[Command]:
         """Return the answers."""
@@ -213,9 +221,9 @@ class TrustQuestion(Question[bool | None]):
         _ = self.dialog.app.push_screen(Viewer(self._host, source))
 
 
-def trust_dialog(host: SessionHost, *, now: Callable[[], datetime]) -> ConsentDialog[bool | None]:
+def trust_dialog(host: SessionHost, *, now: Callable[[], datetime], panes: Panes | None = None) -> ConsentDialog[bool | None]:
     """Return the dialog that asks about what waits."""
-    return ConsentDialog(TrustQuestion(host), now)
+    return ConsentDialog(TrustQuestion(host), now, panes)
 
 
 def _open_items(host: SessionHost) -> tuple[TrustItem, ...]:
@@ -241,7 +249,7 @@ class TrustController:
         items = tuple(host.trust.waiting() or host.trust.refused())
         trusted = host.trust.trusted()
         if items:
-            question = trust_dialog(host, now=self._workbench.now)
+            question = trust_dialog(host, now=self._workbench.now, panes=self._workbench.panes)
             _ = self._workbench.app.push_screen(question, lambda answer: self._answered(items, answer))
         elif trusted:
             _ = self._workbench.app.push_screen(Trusted(host), self._taken_back)

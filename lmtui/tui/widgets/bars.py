@@ -206,3 +206,121 @@ class SayLine(Static):
         """Put an error away that is repaired."""
         if self._is_error:
             self.clear()
+
+
+_KEPT = (".no", ".reject")  # the way out is always a button
+
+
+class ChoiceRows(Widget):
+    """Draws answers as buttons, the chosen one filled, and below them in hints what else can be done.
+
+    Where it `is_short`, each of the two takes one line: buttons that have no room become hints, and hints end in `? more`;
+    where there is no room for words, only the keys are there.
+    """
+
+    DEFAULT_CSS = """
+    ChoiceRows { height: auto; width: 1fr; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown: tuple[object, ...] = ()
+        self._buttons: list[Command] = []
+        self._hints: list[tuple[str, str, str]] = []
+        self._chosen, self._tone, self._is_short, self._keys_only = "", "$warning", False, False
+        self._dim: Collection[str] = ()
+
+    def show(
+        self,
+        buttons: Sequence[Command],
+        hints: Sequence[tuple[str, str, str]],
+        *,
+        chosen: str,
+        dim: Collection[str],
+        is_danger: bool,
+        is_short: bool,
+        keys_only: bool,
+    ) -> None:
+        """Draw these; hints are key, word and action.  Buttons with an id in `dim`, which do not count yet, are dim."""
+        shown = (*buttons, *hints, chosen, *dim, is_danger, is_short, keys_only)
+        if shown != self._shown:
+            self._shown, self._chosen, self._dim, self._is_short = shown, chosen, dim, is_short
+            self._buttons, self._hints = list(buttons), list(hints)
+            self._tone, self._keys_only = "$error" if is_danger else "$warning", keys_only
+            self.refresh(layout=True)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Return how many lines they take."""
+        del container, viewport
+        return len(self._lines(width))
+
+    def render(self) -> Content:
+        """Draw them, none of them broken."""
+        return Content("\n").join(self._lines(self.content_size.width))
+
+    async def on_click(self, event: events.Click) -> None:
+        """Do what was clicked on."""
+        verb = event.style.meta.get("verb")
+        if isinstance(verb, str):
+            event.stop()
+            await self.app.run_action(verb, default_namespace=self.screen)
+
+    def _lines(self, width: int) -> list[Content]:
+        buttons, hints = list(self._buttons), list(self._hints)
+        if self._keys_only:
+            keys = [Content.styled(first_key(each), "bold $accent").stylize(_verb_meta(each.action)) for each in buttons]
+            keys += [Content.styled(key, "$text").stylize(_verb_meta(action)) for key, _, action in hints if action]
+            return _flow(keys, " ", width)[:2]
+        if not self._is_short:
+            return [*_flow([self._button(each) for each in buttons], " ", width), *_flow(list(map(_hint, hints)), " ", width)]
+        dropped: list[tuple[str, str, str]] = []
+        while len(_flow([self._button(each) for each in buttons], " ", width)) > 1:
+            spare = [each for each in buttons if each.id != self._chosen and each.bound_keys and not each.id.endswith(_KEPT)]
+            if not spare:
+                break
+            buttons.remove(spare[-1])
+            dropped.insert(0, (first_key(spare[-1]), spare[-1].hint, spare[-1].action))
+        rows = _flow([self._button(each) for each in buttons], " ", width)
+        return [*rows[:1], _cut_to([*dropped, *hints], width)]
+
+    def _button(self, each: Command) -> Content:
+        key, word = first_key(each) if each.bound_keys else "", each.hint[:1].upper() + each.hint[1:]
+        is_dim = each.id in self._dim
+        if each.id == self._chosen:
+            style = "bold $background on $text-muted" if is_dim else f"bold $background on {self._tone}"
+            found = Content.styled(f" {key} {word} " if key else f" {word} ", style)
+        else:
+            parts = ((key, "$text-muted" if is_dim else "bold $accent"), (f" {word} ", "$text-muted" if is_dim else "$text"))
+            found = Content.assemble(" ", *parts) if key else Content.assemble(parts[1])
+        return found.stylize(_verb_meta(each.action))
+
+
+def _verb_meta(action: str) -> Style:
+    return Style.from_meta({"verb": action})
+
+
+def _hint(each: tuple[str, str, str]) -> Content:
+    key, word, action = each
+    found = Content.assemble(" ", (key, "$text"), (f" {word} ", "$text-muted"))
+    return found.stylize(_verb_meta(action)) if action else found
+
+
+def _flow(parts: Sequence[Content], gap: str, width: int) -> list[Content]:
+    rows: list[list[Content]] = [[]]
+    for part in parts:
+        if rows[-1] and Content(gap).join([*rows[-1], part]).cell_length > width:
+            rows.append([])
+        rows[-1].append(part)
+    return [Content(gap).join(row) for row in rows]
+
+
+def _cut_to(hints: Sequence[tuple[str, str, str]], width: int) -> Content:
+    """Return the hints that fit into one line; where some do not, the key that tells the rest is the last one."""
+    shown = list(map(_hint, hints))
+    if len(_flow(shown, " ", width)) == 1:
+        return Content(" ").join(shown)
+    more = _hint(next(((key, "more", action) for key, _, action in hints if key == "?"), ("F1", "more", "app.help")))
+    others = [_hint(each) for each in hints if each[0] != "?"]
+    while others and Content(" ").join([*others, more]).cell_length > width:
+        others.pop()
+    return Content(" ").join([*others, more])

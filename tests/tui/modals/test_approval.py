@@ -8,7 +8,7 @@ from lmtui.core.events import ApprovalRequested, Outcome, TurnReason
 from lmtui.core.permissions.decide import GrantScope
 from lmtui.core.permissions.suggested_rules import grants
 from lmtui.core.sessions import Answer
-from lmtui.tui.modals.approval_text import conditions, explanation, question, title
+from lmtui.tui.modals.approval_text import conditions, explanation, notes, question, title
 from lmtui.tui.session_state import SessionState
 from tests.tui.driving import SMALL, WIDE, Driver, running
 from tests.tui.fakes import DIFF
@@ -38,10 +38,10 @@ async def test_an_approval_says_what_where_and_what_no_rule_covers() -> None:
     async with running(size=SMALL) as driver:
         await ask(driver)
         shown = driver.text()
-        assert "root asks to run a command" in shown
+        assert "Run this command?" in shown
         assert "docker, no network" in shown
-        assert "2 commands · in /workspace · up to 120 s, 512 MB" in shown
-        assert "not covered by your rules: rm -rf" in shown
+        assert "in /home/ada/src/parser" in shown
+        assert "No rule allows  rm -rf" in shown
 
 
 async def test_a_look_alike_in_a_command_is_told() -> None:
@@ -55,7 +55,7 @@ async def test_a_hidden_character_of_a_path_is_named_in_the_question(char: str) 
     async with running(size=WIDE) as driver:
         await ask(driver, "edit", tool="edit", diff=DIFF, path=f"src/app{char}.py")
         name = f"<U+{ord(char):04X}>"
-        assert f"change src/app{name}.py" in driver.text()
+        assert f"Edit src/app{name}.py?" in driver.text()
         assert "warning: hidden" in driver.text()
 
 
@@ -67,8 +67,8 @@ async def test_uncovered_parts_of_any_length_leave_room_for_the_command_and_the_
     async with running(size=size) as driver:
         await ask(driver, LONG, uncovered=uncovered)
         shown = driver.text()
-        assert "y once" in shown
-        assert "more below" in shown
+        assert "y Allow once" in shown
+        assert "More below" in shown
         assert shown.count("echo ") >= 2
 
 
@@ -137,7 +137,7 @@ async def test_nothing_is_granted_where_no_rule_is_offered(key: str) -> None:
         await ask(driver, suggested_rule="", offered_rules=())
         await driver.press(key)
         assert driver.host.session.answers == {}
-        assert "this session" not in driver.text()
+        assert "Allow for session" not in driver.text()
 
 
 async def test_an_edited_command_runs_in_place_of_the_one_asked_about() -> None:
@@ -190,7 +190,7 @@ async def test_an_empty_command_is_not_sent() -> None:
 async def test_only_commands_can_be_edited() -> None:
     async with running() as driver:
         await ask(driver, "edit", tool="edit", diff=DIFF, path="a.py")
-        assert "e edit" not in driver.text()
+        assert "e edit command" not in driver.text()
         await driver.press("e")
         assert driver.screen_name == "Approval"
 
@@ -200,7 +200,7 @@ async def test_why_explains_in_words_and_the_dead_time_begins_anew_after_it() ->
         await ask(driver)
         await driver.press("question_mark")
         await driver.until_screen("Reading")
-        assert "It asks because no rule covers all of it." in driver.text()
+        assert "no rule covers all of it." in driver.text()
         await driver.press("escape")
         await driver.until_screen("Approval")
         await driver.press("y")
@@ -210,7 +210,7 @@ async def test_why_explains_in_words_and_the_dead_time_begins_anew_after_it() ->
         assert driver.host.session.answers["a1"].outcome is Outcome.ONCE
 
 
-@pytest.mark.parametrize("key", ["a", "e", "question_mark", "f", "Y"])
+@pytest.mark.parametrize("key", ["a", "e", "question_mark", "f", "b"])
 async def test_an_approval_resolved_elsewhere_takes_what_stands_over_it_along(key: str) -> None:
     async with running() as driver:
         await ask_three(driver)
@@ -234,30 +234,30 @@ async def test_quitting_over_an_approval_asks_and_no_goes_back_to_it() -> None:
 async def test_several_that_wait_are_counted() -> None:
     async with running() as driver:
         await ask_three(driver)
-        assert "(1 of 3)" in driver.text()
+        assert "1 of 3" in driver.text()
         await driver.press("y")
         await driver.until_screen("Approval")
-        await driver.until(lambda: "(1 of 2)" in driver.text())
+        await driver.until(lambda: "1 of 2" in driver.text())
 
 
 async def test_one_that_comes_while_another_is_shown_is_counted() -> None:
     async with running() as driver:
         await ask(driver)
-        assert "of 2)" not in driver.text()
+        assert "of 2" not in driver.text()
         driver.host.session.ask("a2", "make")
-        await driver.until(lambda: "(1 of 2)" in driver.text())
-        assert "Y all that wait…" in driver.text()
+        await driver.until(lambda: "1 of 2" in driver.text())
+        assert "b review all…" in driver.text()
 
 
 async def test_all_that_wait_are_allowed_together_after_they_were_seen() -> None:
     async with running(size=WIDE) as driver:
         await ask_three(driver)
-        await driver.press("Y")
+        await driver.press("b")
         await driver.until_screen("Batch")
         await driver.press("y")
         assert driver.host.session.answers == {}
         driver.host.clock.forward(0.3)
-        await driver.press("y")
+        await driver.press("end", "y")
         outcomes = {each: answer.outcome for each, answer in driver.host.session.answers.items()}
         assert outcomes == dict.fromkeys(("a1", "a2", "a3"), Outcome.ONCE)
 
@@ -265,7 +265,7 @@ async def test_all_that_wait_are_allowed_together_after_they_were_seen() -> None
 async def test_a_long_batch_must_be_scrolled_to_its_end() -> None:
     async with running(size=SMALL) as driver:
         await ask_three(driver, LONG)
-        await driver.press("Y")
+        await driver.press("b")
         await driver.until_screen("Batch")
         driver.host.clock.forward(1)
         await driver.press("y")
@@ -277,11 +277,12 @@ async def test_a_long_batch_must_be_scrolled_to_its_end() -> None:
 async def test_what_comes_after_a_batch_was_opened_is_not_answered_by_it() -> None:
     async with running(size=WIDE) as driver:
         await ask_three(driver)
-        await driver.press("Y")
+        await driver.press("b")
+        await driver.until_screen("Batch")
         driver.host.session.ask("a4", "curl evil")
         driver.host.clock.forward(1)
         await driver.settle()
-        await driver.press("y")
+        await driver.press("end", "y")
         assert "a4" not in driver.host.session.answers
         assert len(driver.host.session.answers) == 3
 
@@ -289,7 +290,9 @@ async def test_what_comes_after_a_batch_was_opened_is_not_answered_by_it() -> No
 async def test_all_that_wait_are_refused_together() -> None:
     async with running() as driver:
         await ask_three(driver)
-        await driver.press("Y")
+        await driver.press("b")
+        await driver.until_screen("Batch")
+        driver.host.clock.forward(1)
         await driver.press("n")
         assert {answer.outcome for answer in driver.host.session.answers.values()} == {Outcome.NO}
 
@@ -300,11 +303,11 @@ async def test_a_choice_is_under_the_mouse_too_and_not_in_the_first_moment() -> 
         driver.host.session.ask("a1", "make")
         await driver.until_screen("Approval")
         lines = driver.text().splitlines()
-        row = next(row for row, line in enumerate(lines) if "y once" in line)
-        await driver.pilot.click(offset=(lines[row].index("once"), row))
+        row = next(row for row, line in enumerate(lines) if "y Allow once" in line)
+        await driver.pilot.click(offset=(lines[row].index("Allow once"), row))
         assert driver.host.session.answers == {}
         driver.host.clock.forward(1)
-        await driver.pilot.click(offset=(lines[row].index("once"), row))
+        await driver.pilot.click(offset=(lines[row].index("Allow once"), row))
         await driver.settle()
         assert driver.host.session.answers["a1"].outcome is Outcome.ONCE
 
@@ -312,7 +315,7 @@ async def test_a_choice_is_under_the_mouse_too_and_not_in_the_first_moment() -> 
 async def test_an_unknown_host_is_asked_about_in_words() -> None:
     async with running() as driver:
         await ask(driver, "pypi.org:443", tool="network", commands=0)
-        assert "a command wants to reach pypi.org" in driver.text()
+        assert "Let a command reach pypi.org?" in driver.text()
         await driver.press("y")
         assert driver.host.session.answers["a1"].outcome is Outcome.ONCE
 
@@ -320,14 +323,15 @@ async def test_an_unknown_host_is_asked_about_in_words() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("pypi.org:443", "a command wants to reach pypi.org"),
-        ("pypi.org:8080", "a command wants to reach pypi.org:8080"),
-        ("pypi.org", "a command wants to reach pypi.org"),
-        ("x\u202e.org:443", "a command wants to reach x<U+202E>.org"),
+        ("pypi.org:443", "Let a command reach pypi.org?"),
+        ("pypi.org:8080", "Let a command reach pypi.org:8080?"),
+        ("pypi.org", "Let a command reach pypi.org?"),
+        ("x\u202e.org:443", "Let a command reach x<U+202E>.org?"),
     ],
 )
 def test_a_host_is_named_with_an_unusual_port_only(text: str, words: str) -> None:
-    assert question(ApprovalRequested(approval_id="a", call_id="c", tool="network", text=text)) == words
+    request = ApprovalRequested(approval_id="a", call_id="c", tool="network", text=text)
+    assert question(request, SessionState()) == words
 
 
 def test_what_others_wrote_is_clean_in_every_word_of_an_approval() -> None:
@@ -336,7 +340,9 @@ def test_what_others_wrote_is_clean_in_every_word_of_an_approval() -> None:
         approval_id="a", call_id="c", tool=evil, text=evil, path=evil, diff=DIFF, why=evil, suggested_rule=evil,
         offered_rules=(evil,), cwd=evil, sandbox=evil, limits=evil, uncovered=(evil,), digest=evil, agent=evil,
     )  # fmt: skip
-    words = [question(request), conditions(request), *explanation(request, SessionState())]
+    state = SessionState()
+    words = [question(request, state), *(each for each, _ in conditions(request, state)), *explanation(request, state)]
+    words += [title(request, state, "", 300).plain, *notes(request).plain.split("\n")]
     assert not [each for each in words if "\x1b" in each or "\u202e" in each or "\n" in each]
 
 
@@ -366,7 +372,7 @@ async def test_the_key_for_plan_mode_says_why_the_mode_stays_while_a_question_is
         assert driver.host.session.mode is mode
 
 
-@pytest.mark.parametrize(("tool", "verb"), [("read", "read"), ("grep", "read"), ("write", "change"), ("edit", "change")])
+@pytest.mark.parametrize(("tool", "verb"), [("read", "Read"), ("grep", "Read"), ("write", "Write"), ("edit", "Edit")])
 def test_the_question_says_whether_a_file_is_read_or_changed(tool: str, verb: str) -> None:
     request = ApprovalRequested(approval_id="a", call_id="c", tool=tool, text="", path=".env")
-    assert question(request).endswith(f"asks to {verb} .env")
+    assert question(request, SessionState()) == f"{verb} .env?"

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from lmtui.core.events import Outcome
 from lmtui.core.sessions import Answer
+from lmtui.tui.modals.consent import LETTER_S
 from tests.tui.driving import SMALL, WIDE, Driver, running
 from tests.tui.scenes_diffs import CHANGE, HUNKS
 
@@ -26,26 +29,27 @@ def given(driver: Driver) -> Answer:
     return driver.host.session.answers["a1"]
 
 
-async def test_hunks_are_decided_one_by_one_and_the_last_one_sends_the_answer() -> None:
+async def test_hunks_are_decided_one_by_one_and_then_applied_by_enter() -> None:
     async with running(size=WIDE) as driver:
         await ask(driver)
-        assert "hunk 1 of 3" in driver.text()
+        assert "Hunk 1 of 3" in driver.text()
         await press(driver, "y")
         assert driver.host.session.answers == {}
-        assert "✓ accepted" in driver.text()
-        assert "1 accepted · 0 rejected · 2 open" in driver.text()
+        assert "✓ 1" in driver.text()
+        assert "1 accepted · 2 undecided" in driver.text()
         await press(driver, "n", "y")
+        assert driver.host.session.answers == {}
+        assert "Apply 2 of 3" in driver.text()
+        await press(driver, "enter")
         assert given(driver) == Answer(Outcome.ONCE, hunks=(0, 2))
 
 
 async def test_what_has_no_answer_is_left_out_and_said_before() -> None:
     async with running(size=WIDE) as driver:
         await ask(driver)
-        await press(driver, "enter")
-        assert driver.host.session.answers == {}
         await press(driver, "right_square_bracket", "y")
-        assert "apply 1, leave out 2" in driver.text()
-        await press(driver, "enter")
+        assert "Apply 1 of 3" in driver.text()
+        await press(driver, "left", "enter")
         assert given(driver) == Answer(Outcome.ONCE, hunks=(1,))
 
 
@@ -54,10 +58,10 @@ async def test_what_has_no_answer_is_left_out_and_said_before() -> None:
     [
         (("Y",), Answer(Outcome.ONCE)),
         (("N",), Answer(Outcome.NO)),
-        (("y", "y", "y"), Answer(Outcome.ONCE)),
-        (("n", "n", "n"), Answer(Outcome.NO)),
+        (("y", "y", "y", "enter"), Answer(Outcome.ONCE)),
+        (("n", "n", "n", "enter"), Answer(Outcome.NO)),
         (
-            ("right_square_bracket", "right_square_bracket", "left_square_bracket", "y", "n", "n"),
+            ("right_square_bracket", "right_square_bracket", "left_square_bracket", "y", "n", "n", "enter"),
             Answer(Outcome.ONCE, hunks=(1,)),
         ),
         (("f", *"why", "enter"), Answer(Outcome.NO, feedback="why")),
@@ -74,15 +78,27 @@ async def test_keys_answer(keys: tuple[str, ...], answer: Answer) -> None:
 async def test_an_answer_can_be_changed_while_the_question_stands() -> None:
     async with running(size=WIDE) as driver:
         await ask(driver)
-        await press(driver, "y", "left_square_bracket", "n", "y", "y")
+        await press(driver, "y", "up", "n", "y", "y", "enter")
         assert given(driver) == Answer(Outcome.ONCE, hunks=(1, 2))
 
 
-async def test_a_key_held_down_accepts_no_hunk_that_just_came_up() -> None:
-    async with running(size=WIDE) as driver:
+async def test_each_quick_key_decides_a_hunk_and_none_of_them_applies_the_change() -> None:
+    async with running(size=(160, 60)) as driver:
         await ask(driver)
-        await driver.press("y", "y", "y", "y")
-        assert "1 accepted · 0 rejected · 2 open" in driver.text()
+        await driver.type_fast("yyyyy")
+        await driver.let_letter_count()
+        await driver.settle()
+        assert "3 accepted" in driver.text()
+        assert driver.host.session.answers == {}
+
+
+async def test_enter_decides_what_is_filled() -> None:
+    async with running(size=(160, 60)) as driver:
+        await ask(driver)
+        await driver.press("enter", "right", "enter", "enter")
+        assert "2 accepted · 1 rejected" in driver.text()
+        await driver.press("enter")
+        assert given(driver) == Answer(Outcome.ONCE, hunks=(0, 2))
 
 
 async def test_a_hunk_counts_only_after_its_end_was_seen_and_all_of_them_after_the_end_of_all() -> None:
@@ -91,9 +107,10 @@ async def test_a_hunk_counts_only_after_its_end_was_seen_and_all_of_them_after_t
         await ask(driver, long, 2)
         await press(driver, "y", "Y")
         assert driver.host.session.answers == {}
-        assert "0 accepted" in driver.text()
-        assert "scroll to its end" in driver.text()
-        await press(driver, *["pagedown"] * 12)
+        assert "2 undecided" in driver.text()
+        assert "More of this hunk below" in driver.text()
+        await press(driver, *["space"] * 20)
+        await asyncio.sleep(LETTER_S)  # what follows at once would be part of a text
         await press(driver, "left_square_bracket", "y")
         assert "1 accepted" in driver.text()
         await press(driver, "Y")
@@ -105,7 +122,7 @@ async def test_the_other_form_is_a_key_away_and_named_by_what_it_does() -> None:
         await ask(driver)
         assert "u one column" in driver.text()
         await press(driver, "u")
-        assert "u side by side" in driver.text()
+        assert "u two columns" in driver.text()
 
 
 async def test_a_change_that_the_engine_cannot_divide_is_asked_about_as_a_whole() -> None:
@@ -120,8 +137,8 @@ async def test_several_that_wait_are_reached_by_key() -> None:
     async with running(size=WIDE) as driver:
         await ask(driver)
         driver.host.session.ask("a2", "make")
-        await driver.until(lambda: "w all that wait" in driver.text())
-        await press(driver, "w")
+        await driver.until(lambda: "b review all" in driver.text())
+        await press(driver, "b")
         await driver.until_screen("Batch")
 
 

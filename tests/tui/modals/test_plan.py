@@ -39,6 +39,7 @@ async def test_a_yes_counts_only_once_the_end_was_read() -> None:
 async def test_what_the_plan_names_is_allowed_after_its_list_and_not_by_the_first_yes() -> None:
     async with running(size=SMALL) as driver:
         await plan_grants(driver)
+        await driver.press("alt+z")
         shown = driver.text()
         for words in ("Write(parser/lexer.py)", "Shell(pytest -q)", ".env: it may hold secrets", "rm -rf .pytest_cache: rm"):
             assert words in shown
@@ -140,6 +141,7 @@ async def test_an_edited_plan_is_shown_and_approved_as_it_was_changed(tmp_path: 
         monkeypatch.setattr(driver.app, "suspend", NoTerminal)
         await driver.press("e")
         await driver.until(lambda: "changed by you" in driver.text())
+        await driver.press("home")
         assert "Only count" in driver.text()
         await live(driver)
         await driver.press("end", "y")
@@ -160,8 +162,9 @@ else touch {counter}; sed -i 's/after: 1$/after: 9/' "$1"; fi"""
         await driver.press("e")
         await driver.until(lambda: "after names '9', which is not a step" in driver.text())
         assert driver.host.session.plans.answers == []
+        await live(driver)
         await driver.press("e")
-        await driver.until(lambda: "nothing changes until you approve" in driver.text())
+        await driver.until(lambda: "read-only until you approve" in driver.text())
         second = (tmp_path / "second").read_text()
         assert second.startswith("# line ")
         assert "after: 9" in second
@@ -205,4 +208,4 @@ async def test_a_sentence_over_a_plan_goes_to_the_prompt_and_answers_nothing(wor
         await driver.until(lambda: driver.app.workbench.prompt.text == words)
         assert driver.host.session.plans.answers == []
         assert driver.app.screen is driver.app.workbench
-        assert "plan left pending" in driver.text()
+        assert "Set aside" in driver.text()

@@ -54,19 +54,22 @@ async def test_what_stands_in_a_control_sequence_is_shown_before_a_yes() -> None
 async def test_enter_and_space_trust_nothing() -> None:
     async with running(bringing(*TRUST_ITEMS), is_ready=False) as driver:
         await at_question(driver)
-        await driver.press("enter", "space")
+        await driver.press("space")
         assert driver.host.trust.is_trusted is None
         assert driver.screen_name == "TrustQuestion"
+        driver.host.clock.forward(1)
+        await driver.press("enter")
+        assert driver.host.trust.is_trusted is False
 
 
 async def test_a_long_list_is_trusted_only_after_its_end_was_seen() -> None:
     items = [TrustItem("hook", f"hooks/{number}", f"run {number}") for number in range(60)]
     async with running(bringing(*items), is_ready=False, size=SMALL) as driver:
         await at_question(driver)
-        assert "not yet: read to the end first" not in driver.text()
+        assert "Not yet: read to the end first" not in driver.text()
         await driver.press("t")
         assert driver.host.trust.is_trusted is None
-        assert "not yet: read to the end first (page down, end)" in driver.text()
+        assert "Not yet: read to the end first (Space, End)" in driver.text()
         await driver.press("end", "t")
         assert driver.host.trust.is_trusted is True
 
@@ -298,7 +301,7 @@ async def test_after_a_choice_the_list_is_read_to_its_end_again() -> None:
         await driver.press("t")
         await driver.pilot.pause(0.4)
         assert host.trust.is_trusted is None
-        assert "not yet: read to the end first" in driver.text()
+        assert "Not yet: read to the end first" in driver.text()
 
 
 async def test_nothing_is_chosen_where_no_server_is_asked_about() -> None:
