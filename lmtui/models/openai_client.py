@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from urllib.request import getproxies
 
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.hosts import base_url
@@ -357,7 +358,12 @@ class OpenAICompatible:
                 organization="",
                 project="",
                 # a redirect would carry the whole conversation to a server that nobody named
-                http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False, timeout=timeout),
+                http_client=openai.DefaultAsyncHttpxClient(
+                    follow_redirects=False,
+                    timeout=timeout,
+                    # Certificates take 30 ms of the event loop to load; plain http without a proxy has none to check.
+                    verify=not self._url.startswith("http:") or bool(getproxies()),
+                ),
             )
         return self._client
 

@@ -6,6 +6,7 @@ import posixpath
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from functools import cache
 from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, ValidationInfo
@@ -159,6 +160,7 @@ def aliases_of(arguments: type[BaseModel]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(str(choice) for choice in choices) for name, choices in found.items()}
 
 
+@cache
 def schema_of(arguments: type[BaseModel]) -> dict[str, object]:
     """Return a JSON Schema with nothing in it that a small model does not need: no titles, no nulls, no defaults of nothing."""
     schema = arguments.model_json_schema(by_alias=False)

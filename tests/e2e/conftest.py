@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import pytest
 
 from lmtui.models.demo_scripts import Scenario, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
+from tests.e2e.forking import FORKS
 
 ROOT = Path(__file__).parents[2]
 
@@ -63,17 +64,26 @@ class Program:
         )
 
     async def run(self, *arguments: str, stdin: str = "") -> Result:
-        process = await self.start(*arguments)
-        async with asyncio.timeout(60):
-            out, err = await process.communicate(stdin.encode())
-        assert process.returncode is not None
-        return Result(process.returncode, out.decode(), err.decode())
+        """Run it to its end, in a fork of a process that has loaded it; another copy of the program, in its own process."""
+        if "PYTHONPATH" in self.environ:
+            process = await self.start(*arguments)
+            async with asyncio.timeout(60):
+                out, err = await process.communicate(stdin.encode())
+            assert process.returncode is not None
+            return Result(process.returncode, out.decode(), err.decode())
+        return Result(*await asyncio.to_thread(FORKS.run, arguments, self.workspace, self.full_environ(), stdin, 60))
 
 
 @pytest.fixture
 def program(tmp_path: Path) -> Program:
     (tmp_path / "work").mkdir()
     return Program(tmp_path / "work", tmp_path / "home")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _forks() -> Iterator[None]:
+    yield
+    FORKS.close()
 
 
 Serve = Callable[..., Awaitable[ScriptedServer]]
