@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from lmtui.core.budgets import Budgets
 from lmtui.core.events import ApprovalResolved, Envelope, Outcome
@@ -230,6 +230,16 @@ class AnswerForm(Protocol):
         """Return the answer as it is wanted, and what to tell the model where it is not (empty where it is)."""
 
 
+# Runs what an agent (named by its id) does, to its end.  A cancel passes on, and the work begins even if it comes at once.
+AgentRunner = Callable[[str, Coroutine[Any, Any, None]], Coroutine[Any, Any, None]]
+
+
+async def run_in_place(agent: str, work: Coroutine[Any, Any, None]) -> None:
+    """Run an agent's work in the task that asks for it; the `AgentRunner` where no front end has its own."""
+    del agent
+    await work
+
+
 class Session(Protocol):
     """One conversation with one agent in one workspace.  All methods are called on the event loop and return at once."""
 
@@ -268,6 +278,9 @@ class Session(Protocol):
     @property
     def waiting(self) -> Waiting:
         """Return what waits to be taken up."""
+
+    def run_agents_in(self, runner: AgentRunner) -> None:
+        """Let a front end run each agent's work, so that it can list and cancel them; without it they are plain tasks."""
 
     def interrupt(self) -> None:
         """Stop the running turn: close the stream, kill the running command; the session continues, what is queued waits."""

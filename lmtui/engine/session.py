@@ -40,7 +40,7 @@ from lmtui.core.ports import (
 from lmtui.core.roles import Roles
 from lmtui.core.sanitize import Redactor
 from lmtui.core.servers import BY_HAND, LEARNED, Profiles
-from lmtui.core.sessions import Answer, CallsInUse, Changes, Subscriber, Waiting
+from lmtui.core.sessions import AgentRunner, Answer, CallsInUse, Changes, Subscriber, Waiting
 from lmtui.core.window import WindowItem, WindowPart, bytes_by_four
 from lmtui.core.workspace import BackgroundCommands
 from lmtui.engine.agent import Agent, AgentServices, ModelAccess
@@ -441,6 +441,10 @@ class EngineSession:
     def waiting(self) -> Waiting:
         """Return what waits to be taken up."""
         return self._queue
+
+    def run_agents_in(self, runner: AgentRunner) -> None:
+        """Let a front end run each agent's work."""
+        self._runner.run_agent = self._team.run_agent = runner
 
     def interrupt(self) -> None:
         """Stop the running turn; the session continues, what is queued waits."""

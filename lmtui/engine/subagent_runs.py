@@ -22,6 +22,7 @@ from lmtui.core.messages import Role, ToolSet, ToolSpec
 from lmtui.core.permissions.decide import Access, SkillScope, Verdict, decide_all
 from lmtui.core.permissions.rules import MCP, Effect, Rule, parse_rule
 from lmtui.core.ports import FeatureServices, Limits, PreparedCall, Toolbox
+from lmtui.core.sessions import AgentRunner, run_in_place
 from lmtui.core.subagents import (
     AgentDefinition,
     AgentDefinitions,
@@ -290,6 +291,7 @@ class Team:
         self.places = AgentSlots(parts.parallel)
         self.count = 0
         self.missing_models: set[str] = set()
+        self.run_agent: AgentRunner = run_in_place
 
     def next_id(self) -> str:
         """Return the id of the next one."""
@@ -404,7 +406,7 @@ class SubAgents:
             agent.children = SubAgents(team, agent) if team.can_send(agent.state.depth) else None
             if definition is not None:
                 await self._take_up(agent, definition)
-            await work(agent, turn_result, partial(_tell, agent, text))
+            await team.run_agent(agent_id, work(agent, turn_result, partial(_tell, agent, text)))
             result = await self._checked(brief, agent, agent.turn.report or _report_of(turn_result))
         finally:
             del team.agents[agent_id]

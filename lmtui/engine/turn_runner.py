@@ -32,6 +32,7 @@ from lmtui.core.permissions.shell_grammar import parse
 from lmtui.core.ports import Checkpoints, Provider, Sandbox
 from lmtui.core.roles import ModelRole, RoleModel
 from lmtui.core.sanitize import sanitize_line
+from lmtui.core.sessions import AgentRunner, run_in_place
 from lmtui.engine.agent import Agent
 from lmtui.engine.context_fit import compact_now
 from lmtui.engine.entries import bare
@@ -106,6 +107,7 @@ class TurnRunner:
         self._task: asyncio.Task[None] | None = None
         self._turn: asyncio.Task[None] | None = None
         self.turns = 0
+        self.run_agent: AgentRunner = run_in_place
 
     @property
     def is_running(self) -> bool:
@@ -153,7 +155,8 @@ class TurnRunner:
                     self.show_inbox()
                 turn_id = f"turn_{self.turns + 1}"
                 run = run_user_command if said.is_command else compact_now if said.is_compaction else run_turn
-                self._turn = asyncio.get_running_loop().create_task(run(self._agent, said, turn_id), name=turn_id)
+                work = self.run_agent(self._agent.id, run(self._agent, said, turn_id))
+                self._turn = asyncio.get_running_loop().create_task(work, name=turn_id)
                 await asyncio.wait({self._turn})
                 self._after_turn()
                 if not self._turn.cancelled() and (error := self._turn.exception()) is not None:

@@ -109,8 +109,9 @@ class LmtuiApp(ThemedApp):
 
     @on(Worker.StateChanged)
     def _session_failed(self, event: Worker.StateChanged) -> None:
-        if event.state is WorkerState.ERROR and event.worker.name in ("session", "scheduler"):
-            who = "the scheduler" if event.worker.name == "scheduler" else f"session {event.worker.group}"
+        name, group = event.worker.name, event.worker.group
+        if event.state is WorkerState.ERROR and (name in ("session", "scheduler") or group.startswith("agent:")):
+            who = {"session": f"session {group}", "scheduler": "the scheduler"}.get(name, f"agent {name}")
             self.workbench.say(f"{who} failed: {sanitize_line(repr(event.worker.error))}", "error")
 
     # -- commands everywhere --------------------------------------------------------------------------------------------

@@ -1,4 +1,7 @@
-"""The open sessions of the app: opens, drives and closes them.  Each is driven in a Textual worker whose group is its id."""
+"""The open sessions of the app: opens, drives and closes them.
+
+Each is driven in a Textual worker whose group is its id, and each agent at work in one of its own, `agent:SESSION/AGENT`.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,14 @@ import asyncio
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual.app import App
-from textual.worker import Worker
+from textual.worker import Worker, WorkerCancelled, WorkerFailed
 
 from lmtui.core.messages import Image
 
@@ -125,6 +129,7 @@ class OpenSessions:
         session = await (self.host.open_session(session_id) if session_id else self.host.new_session())
         view = self.router.add(session)
         self.parked.pop(session.id, None)
+        session.run_agents_in(partial(self._run_agent, session.id))
         self._start_driving(session)
         self.router.show(view)
         return view
@@ -191,6 +196,28 @@ class OpenSessions:
             self._workers[session.id] = self._app.run_worker(
                 self._drive(session, wake), name="session", group=session.id, exit_on_error=False
             )
+
+    async def _run_agent(self, session_id: str, agent: str, work: Coroutine[Any, Any, None]) -> None:
+        """Run an agent in a worker of the app; implements `core.sessions.AgentRunner`."""
+        begun = asyncio.Event()
+
+        async def run() -> None:
+            begun.set()
+            await work
+
+        name = f"{session_id}/{agent}"
+        worker = self._app.run_worker(run(), name=name, group=f"agent:{name}", exit_on_error=False)
+        try:
+            await begun.wait()
+        except asyncio.CancelledError:  # what has begun says how it ended
+            await begun.wait()
+            worker.cancel()
+        try:
+            await worker.wait()
+        except WorkerCancelled:
+            raise asyncio.CancelledError from None
+        except WorkerFailed as failed:
+            raise failed.error from None
 
     async def _drive(self, session: Session, wake: asyncio.Event) -> None:
         while True:

@@ -17,7 +17,7 @@ from lmtui.core.instruction_values import Instructions
 from lmtui.core.messages import Image, Role, ToolCall, Usage
 from lmtui.core.permissions.decide import Mode, Rule
 from lmtui.core.plan import Plan
-from lmtui.core.sessions import Answer, Changes, SessionSummary, Subscriber
+from lmtui.core.sessions import AgentRunner, Answer, Changes, SessionSummary, Subscriber
 from lmtui.core.trust import TrustItem, check_shown
 from lmtui.core.workspace import FileChange, FileChangeKind
 from tests.fakes import FakeBackground
@@ -140,6 +140,9 @@ class FakeSession:
         self.steered.append(text)
         if not self._turn:
             self.begin_turn(text)
+
+    def run_agents_in(self, runner: AgentRunner) -> None:
+        self.runner = runner
 
     def interrupt(self) -> None:
         if self._turn and self.queued:
