@@ -9,7 +9,7 @@ from enum import Enum
 from typing import ClassVar
 
 from lmtui.core.events import ToolCallFinished, ToolCallStarted
-from lmtui.core.sanitize import escape_invisible, sanitize, sanitize_line, sanitize_path, show_controls
+from lmtui.core.sanitize import escape_invisible, pluralize, sanitize, sanitize_line, sanitize_path, show_controls
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.lines.blocks import FOLDED, UNFOLDED, Block, Mark, seconds, text_lines
 from lmtui.tui.lines.code import highlight, lexer_for_path
@@ -294,10 +294,11 @@ class CallBlock(Block):
             shown = []
         else:
             failing = [line for line in texts if _FAILING.match(line)] if self._started.tool in _RUNNERS else []
-            shown = failing[:most] or [line for line in texts if line.strip()][-most:]
+            filled = [line for line in texts if line.strip()]
+            shown = failing[:most] or (filled if len(filled) == most + 1 else filled[-most:])
         lines: list[Line] = [((fit(line, width - 2), "" if self._is_own else "muted"),) for line in shown]
         if (hidden := len(texts) - len(shown)) > 0 and lines:
-            lines.append(((f"{FOLDED} {hidden} more lines", "accent"),))
+            lines.append(_more(hidden))
         return indent(lines, _BESIDE)
 
     def _unfolded(self, width: int) -> list[Line]:
@@ -376,7 +377,11 @@ def inline_diff(changes: Sequence[FileChange], width: int) -> list[Line]:
             found += _diff_rows(_trimmed(list(hunk.lines)), change.path, width, digits)
     if len(found) <= _DIFF_LINES + 1:
         return found
-    return [*found[:_DIFF_LINES], ((f"{FOLDED} {len(found) - _DIFF_LINES} more lines", "accent"),)]
+    return [*found[:_DIFF_LINES], _more(len(found) - _DIFF_LINES)]
+
+
+def _more(count: int) -> Line:
+    return ((f"{FOLDED} {pluralize(count, 'more line')}", "accent"),)
 
 
 def _trimmed(lines: Sequence[DiffLine]) -> list[DiffLine]:

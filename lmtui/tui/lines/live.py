@@ -10,9 +10,10 @@ from typing import ClassVar
 
 from lmtui.tui.lines.blocks import Block
 from lmtui.tui.lines.markdown import LONGEST_LINE, Piece, PieceSplitter, clean_lines, piece_lines
-from lmtui.tui.lines.styled_text import Line, width_of
+from lmtui.tui.lines.styled_text import Line, Span, width_of
 
 BLOCK_CHARS = 2048
+CURSOR: Span = ("▌", "accent")
 
 
 class AnswerBlock(Block):
@@ -56,7 +57,7 @@ class AnswerBlock(Block):
         if self._stream.is_finished:
             self._drawn, self._drawn_pieces = [], 0
         elif lines and self is self._stream.blocks[-1] and width_of(lines[-1]) < width:
-            lines[-1] = (*lines[-1], ("▌", "accent"))
+            lines[-1] = (*lines[-1], CURSOR)
         return lines or [()]
 
     def copy_text(self) -> str:
