@@ -72,3 +72,10 @@ def first_key(each: Command) -> str:
     """Return the first key of a command as a person reads it."""
     keys = each.bound_keys
     return KEY_NAMES.get(keys[0], keys[0]) if keys else ""
+
+
+def shown_key(each: Command) -> str:
+    """Return the first key of a command as the key row writes it: `Ctrl+P`, `F2`, `y`."""
+    first = first_key(each)
+    parts = first.split("+") if len(first) > 1 else [first]
+    return "+".join(part.capitalize() if len(first) > 1 else part for part in parts)

@@ -21,7 +21,7 @@ from lmtui.tui.modals.settings import SettingsController
 from lmtui.tui.modals.trust_question import TrustController
 from lmtui.tui.open_sessions import OpenSessions
 from lmtui.tui.perf_overlay import PerfOverlay
-from lmtui.tui.summary import header_parts, hint_parts, status_parts
+from lmtui.tui.summary import HeaderPlace, activity_parts, foot_parts, header_parts, hint_parts
 from lmtui.tui.terminal_app import ThemedApp
 from lmtui.tui.widgets.panes import Panes
 from lmtui.tui.workbench_api import FeatureController, Handler, WorkbenchApi
@@ -47,8 +47,10 @@ class Ready:
     layout: LayoutController
     app_controller: AppController
 
+    place: ClassVar = HeaderPlace
     header_parts: ClassVar = staticmethod(header_parts)
-    status_parts: ClassVar = staticmethod(status_parts)
+    activity_parts: ClassVar = staticmethod(activity_parts)
+    foot_parts: ClassVar = staticmethod(foot_parts)
     hint_parts: ClassVar = staticmethod(hint_parts)
 
 
@@ -88,6 +90,7 @@ def connect(
     for pane in ("files", "plan", "log", "chat"):
         actions[f"pane.{pane}"] = _goes_to(workbench, pane)
     panes.plan.open_agent = ready.agents.open
+    panes.arranged = workbench.place_dock
     return ready
 
 

@@ -197,6 +197,7 @@ def _join(first: FileChange, then: FileChange) -> FileChange:
 
 
 LAST_LINE_CHARS = 120
+ENDED_S = 4.0
 
 
 class ActivityKind(StrEnum):
@@ -263,7 +264,13 @@ class TurnProgress:
     reason: TurnReason | None = None
     error: str = ""
     wakes: datetime | None = None
+    ended: datetime | None = None
     _running_tools: dict[str, tuple[str, datetime]] = field(default_factory=dict)
+
+    def has_just_ended(self, now: datetime) -> bool:
+        """Tell whether the user stopped it a moment ago."""
+        is_stopped = not self.is_running and self.reason is TurnReason.INTERRUPTED and self.ended is not None
+        return is_stopped and self.ended is not None and (now - self.ended).total_seconds() <= ENDED_S
 
     def apply(self, event: events.Event, time: datetime) -> None:
         """Take in one event."""
@@ -300,6 +307,7 @@ class TurnProgress:
                 self.activity = Activity(ActivityKind.WAITING_FOR_MODEL, since=time)
             case events.TurnEnded():
                 self.is_running, self.reason, self.error = False, event.reason, sanitize_line(event.error)
+                self.ended = time
                 self.activity = Activity()
                 self._running_tools.clear()
             case PlanDecided() if self.reason is TurnReason.WAITING and self.wakes is None:
@@ -370,6 +378,11 @@ class SessionState:
     def changes(self) -> Mapping[str, FileChange]:
         """Return what the session changed, by file."""
         return self.work.changed_files.net
+
+    @property
+    def has_begun(self) -> bool:
+        """Tell whether something was sent in the session."""
+        return bool(self.last_line or self.turn.is_running or self.turn.reason is not None or self.work.plan.steps)
 
     @property
     def waits(self) -> bool:

@@ -128,7 +128,7 @@ class AppStartup:
         await workbench.body.mount(panes)
         line = Bar(id="meter")
         line.display = False
-        await workbench.mount(line, before="#prompt-row")
+        await workbench.dock.mount(line, before="#activity-row")
 
         def show(text: str) -> None:
             line.display = bool(text)

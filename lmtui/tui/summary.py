@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+
+from textual.content import Content
+from textual.style import Style
 
 from lmtui.core.events import TurnReason
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import LocalZone, moment_text
-from lmtui.tui.commands import command, first_key, hint_text
+from lmtui.tui.commands import command, first_key
+from lmtui.tui.key_bindings import shown_key
 from lmtui.tui.router import SessionView
-from lmtui.tui.session_state import Activity, ActivityKind, SessionState
-from lmtui.tui.widgets.bars import Part
-from lmtui.tui.wording import duration_text, folder_text, shorten_middle, tokens_text, window_text
+from lmtui.tui.session_state import Activity, ActivityKind, SessionState, TurnProgress
+from lmtui.tui.widgets.bars import Part, Spinner
+from lmtui.tui.wording import duration_text, folder_text, shorten_end, tokens_text, window_text
 
 
 def live_summary(view: SessionView, known: SessionSummary | None, now: datetime) -> SessionSummary:
@@ -73,14 +77,17 @@ def in_order(
     return [*live, *asleep, *(each for each in known.values() if each.id not in first)]
 
 
-MAX_TITLE_CHARS = 16
+MAX_TITLE_CHARS = 24
+SHORT_CELLS = 100
 CHARS_PER_TOKEN = 4
 RATE_AFTER_S = 2.0
+METER_CELLS = 10
+FULL_PERCENT, NEARLY_FULL_PERCENT = 95, 80
 
 _ENDINGS = {
     TurnReason.BLOCKED: "blocked",
     TurnReason.LIMIT: TurnReason.LIMIT.words,
-    TurnReason.INTERRUPTED: "interrupted",
+    TurnReason.INTERRUPTED: "stopped",
     TurnReason.ERROR: "failed",
     TurnReason.WAITING: "waiting for its time",
 }
@@ -100,11 +107,7 @@ def activity_text(state: SessionState, now: datetime) -> str:
     activity = state.turn.activity
     parts = [_doing_text(activity)]
     elapsed_s = max(0.0, (now - activity.since).total_seconds()) if activity.since else 0.0
-    if activity.doing is ActivityKind.WRITING:
-        rate = activity.chars / CHARS_PER_TOKEN / elapsed_s if elapsed_s >= RATE_AFTER_S else 0.0
-        if rate:
-            parts.append(f"{rate:.0f} tok/s")
-    elif elapsed_s >= 1:
+    if elapsed_s >= 1 and activity.doing is not ActivityKind.RETRYING:
         parts.append(duration_text(elapsed_s))
     return " · ".join(parts)
 
@@ -148,13 +151,6 @@ def usage_text(state: SessionState) -> str:
     )
 
 
-def reused_text(state: SessionState) -> str:
-    """Return which part of the last prompt the server had kept, such as `reused 96 %`."""
-    if state.usage is None or not state.usage.usage.prompt_tokens or not state.usage.usage.cached_tokens:
-        return ""
-    return f"reused {100 * state.usage.usage.cached_tokens // state.usage.usage.prompt_tokens} %"
-
-
 def sandbox_text(state: SessionState) -> str:
     """Return the sandbox in a few words: `docker, no network`."""
     if state.sandbox is None:
@@ -168,35 +164,110 @@ def network_text(network: str) -> str:
     return {"none": "no network", "on": "network on: internet and LAN"}.get(network, sanitize_line(network))
 
 
-PANES = ("chat", "files", "plan", "log")
 _BACKEND_WORDS = {"process": "no sandbox", "files": "no shell", "landlock": "landlock (reduced)"}
 _SANDBOX_STYLES = {"process": "bold $error", "files": "bold $warning", "landlock": "$warning"}
 
 
-def header_parts(state: SessionState | None, folder: Path, first_mode: str, pane: str) -> tuple[list[Part], list[Part]]:
-    """Return the header: folder, model, window, sandbox, mode; short and with the panes' names where `pane` names one."""
-    state = state or SessionState()
-    mode = state.mode or first_mode
-    mode_style = {"auto": "$warning", "plan": "$accent"}.get(mode, "$text-muted")
-    if pane:
-        name = state.title or sanitize_line(folder.name)
-        left = [Part(shorten_middle(name, MAX_TITLE_CHARS), "bold", 0), Part(state.model.name, "$text-muted", 4)]
-        left += [Part(_short_sandbox(state), sandbox_style(state), 1), Part(mode, mode_style, 2)]
-        tabs = " ".join(f"[{each}]" if each == pane else each for each in PANES)
-        return left, [Part(tabs, "$text-muted", 3)]
-    left = [Part("lmtui", "bold $accent", 3), Part(sanitize_line(folder_text(folder, Path.home())), "", 0)]
-    window = f"{window_text(state.model.window_tokens)} window" if state.model.window_tokens else ""
-    right = [Part(_model_text(state), "", 1), Part(window, "$text-muted", 4)]
-    right += [Part(f"sandbox: {sandbox_text(state)}", sandbox_style(state), 0), Part(f"mode: {mode}", mode_style, 2)]
-    return left, right
+@dataclass(frozen=True, slots=True)
+class HeaderPlace:
+    """Where one is: the folder and its branch, and how many cells there are to say so."""
+
+    folder: Path
+    branch: str
+    cells: int
 
 
-def _short_sandbox(state: SessionState) -> str:
+def header_parts(
+    active: SessionView | None, views: Collection[SessionView], place: HeaderPlace, now: datetime
+) -> tuple[list[Part], list[Part]]:
+    """Return the header: the place, a tab for each open session, and the sandbox; on a narrow screen the session on it."""
+    state = active.state if active is not None else SessionState()
+    style = sandbox_style(state)
+    others = [view for view in views if view is not active]
+    if place.cells < SHORT_CELLS:
+        sign, sign_style = tab_sign(state, now)
+        left = [Part("lmtui", "bold $accent", 3)]
+        title = Content.assemble((shorten_end(_tab_title(state), MAX_TITLE_CHARS), "bold"), " ", (sign, sign_style))
+        left += [
+            Part(title),
+            Part(f"{[*views].index(active) + 1} of {len(views)}" if active and others else "", "$text-muted", 2),
+        ]
+        waiting = sum(len(view.state.approvals) or view.state.waits for view in views)
+        left += [Part(f" ▲ {waiting} ", "bold $warning on $waiting-ground", 1)] if waiting else []
+        return left, [Part(short_sandbox(state), style, 1)]
+    left = [Part("lmtui", "bold $accent", 3), Part(sanitize_line(folder_text(place.folder, Path.home())), "", 1)]
+    left += [Part(f"⎇ {sanitize_line(place.branch)}", "$text-muted", 4)] if place.branch else []
+    sandbox = Content.assemble(("sandbox ", "$text-muted"), (sandbox_text(state), style))
+    used = sum(part.content.cell_length + 2 for part in left) + sandbox.cell_length + 4
+    return [*left, Part(_tabs(active, [*views], now, place.cells - used))], [Part(sandbox)]
+
+
+def _tabs(active: SessionView | None, views: list[SessionView], now: datetime, room: int) -> Content:
+    """Return the tabs that fit, that of the session on screen among them, and how many more there are."""
+    if not views or active is None:
+        return Content.styled(" 1 New session ○ ", "bold on $background")
+    tabs = [_tab(view, number, now, is_active=view is active) for number, view in enumerate(views)]
+    first = last = views.index(active)
+    cells = tabs[first].cell_length + 6
+    while first > 0 or last < len(tabs) - 1:
+        step = -1 if last == len(tabs) - 1 or (first > 0 and active is views[-1]) else 1
+        cells += tabs[first - 1 if step < 0 else last + 1].cell_length + 2
+        if cells > room:
+            break
+        first, last = (first - 1, last) if step < 0 else (first, last + 1)
+    hidden = [view.state for view in (*views[:first], *views[last + 1 :])]
+    shown = Content("  ").join(tabs[first : last + 1])
+    if not hidden:
+        return shown
+    sign, style = tab_sign(next((each for each in hidden if each.waits), hidden[0]), now)
+    is_waiting = any(each.waits for each in hidden)
+    return Content.assemble(shown, (f"  +{len(hidden)}", "$text-muted"), (f" {sign}" if is_waiting else "", style))
+
+
+def _tab(view: SessionView, number: int, now: datetime, *, is_active: bool) -> Content:
+    state = view.state
+    ground = "on $waiting-ground" if state.waits and not is_active else "on $background" if is_active else ""
+    name_style = f"{'bold $warning' if state.waits else 'bold $text' if is_active else '$text-muted'} {ground}"
+    sign, sign_style = tab_sign(state, now)
+    tab = Content.assemble(
+        (f" {number + 1} ", f"$text-muted {ground}"),
+        (shorten_end(_tab_title(state), MAX_TITLE_CHARS), name_style),
+        (f" {sign} ", f"{sign_style} {ground}"),
+    )
+    return tab.stylize(Style.from_meta({"verb": f"show_tab({number})"}))
+
+
+def _tab_title(state: SessionState) -> str:
+    return state.title or "New session"
+
+
+def tab_sign(state: SessionState, now: datetime) -> tuple[str, str]:
+    """Return the sign of a session's state and its style."""
+    if state.waits:
+        return "▲", "bold $warning"
+    if state.turn.is_running:
+        return Spinner.sign(now), "$accent"
+    if state.turn.wakes is not None:
+        return "◔", "$text-muted"
+    return _TAB_SIGNS.get(state.turn.reason, ("○", "$accent"))
+
+
+_TAB_SIGNS: dict[TurnReason | None, tuple[str, str]] = {
+    TurnReason.DONE: ("✓", "$success"),
+    TurnReason.BLOCKED: ("✗", "$error"),
+    TurnReason.ERROR: ("✗", "$error"),
+    TurnReason.INTERRUPTED: ("■", "$text-muted"),
+    TurnReason.LIMIT: ("■", "$text-muted"),
+}
+
+
+def short_sandbox(state: SessionState) -> str:
+    """Return the sandbox in as few words as it takes: `docker, no net`."""
     if state.sandbox is None:
         return "no sandbox yet"
     backend = sanitize_line(state.sandbox.backend)
     words = _BACKEND_WORDS.get(backend, backend)
-    return words if state.sandbox.network == "none" else f"{words}, {network_text(state.sandbox.network).partition(':')[0]}"
+    return f"{words}, {'no net' if state.sandbox.network == 'none' else network_text(state.sandbox.network).partition(':')[0]}"
 
 
 def _model_text(state: SessionState) -> str:
@@ -214,41 +285,73 @@ def sandbox_style(state: SessionState) -> str:
     return "$warning" if state.sandbox.is_weaker else "$text-muted"
 
 
-def status_parts(
-    active: SessionView | None, views: Collection[SessionView], now: datetime, note: str
-) -> tuple[list[Part], list[Part]]:
-    """Return the status line: sessions, what continues, tokens, and the two keys that lead everywhere."""
-    left: list[Part] = []
-    if len(views) > 1:
-        left.append(Part(f"{len(views)} sessions", "$text-muted", 6))
-        left += [_mark(view.state, is_active=view is active) for view in views]
+def activity_parts(active: SessionView | None, now: datetime, note: str) -> tuple[list[Part], list[Part]]:
+    """Return the row over the prompt: what runs and for how long, or what just ended; at the right what stops it."""
     if active is None:
-        left.append(Part(note, "$text-muted", 0))
-    else:
-        left.append(Part(activity_text(active.state, now), _activity_style(active.state), 0))
-        left += [Part(usage_text(active.state), "$text-muted", 2), Part(reused_text(active.state), "$text-muted", 5)]
-    return left, [_key_part("app.palette", 3), _key_part("app.help", 4)]
+        return [Part(note, "$text-muted")], []
+    state = active.state
+    if not (state.turn.is_running or state.waits) and state.turn.wakes is None and _is_over(state.turn, now):
+        return [], []
+    text, _, rest = activity_text(state, now).removeprefix("idle · ").partition(" · ")
+    style = "bold $warning" if state.waits else "$warning" if state.turn.activity.doing is ActivityKind.RETRYING else "bold"
+    left = [Part(text[:1].upper() + text[1:], style, 0), Part(rest, "$text-muted", 1)]
+    return left, [_key_part("app.stop", 2)] if state.turn.is_running and not state.approvals else []
 
 
-def _mark(state: SessionState, *, is_active: bool) -> Part:
-    title = shorten_middle(state.title or "new", MAX_TITLE_CHARS)
-    if state.waits:
-        return Part(f"◐ {title} (waits)", "$warning", 1)
-    sign = "●" if state.turn.is_running else "○"
-    return Part(f"{sign} {title}", "$accent" if is_active else "$text-muted", 5)
+def _is_over(turn: TurnProgress, now: datetime) -> bool:
+    """Tell whether nothing of a turn that ended is left to say: that it was stopped is said for a moment."""
+    if turn.reason is TurnReason.INTERRUPTED:
+        return not turn.has_just_ended(now)
+    return turn.reason not in _ENDINGS
 
 
-def _activity_style(state: SessionState) -> str:
-    if state.waits:
-        return "bold $warning"
-    if not state.turn.is_running:
-        return "$text-muted"
-    return "$warning" if state.turn.activity.doing is ActivityKind.RETRYING else "$accent"
+def foot_parts(state: SessionState, first_mode: str, now: datetime) -> tuple[list[Part], list[Part]]:
+    """Return the foot of the prompt: mode and model, how full the context is, what the cache kept, and how fast it writes."""
+    mode = state.mode or first_mode
+    left = [Part(mode, "bold $warning" if mode == "auto" else "bold $accent", 0), Part(_model_text(state), "", 2)]
+    right = [Part(_context_meter(state), "", 1)]
+    usage = state.usage.usage if state.usage is not None else None
+    if usage is not None and usage.prompt_tokens and usage.cached_tokens:
+        percent = 100 * usage.cached_tokens // usage.prompt_tokens
+        right.append(Part(Content.assemble(("cache ", "$text-muted"), f"{percent} %"), "", 4))
+    rate = _rate(state, now)
+    if rate >= 1:
+        right.append(Part(Content.assemble(f"{rate:.0f}", (" tok/s", "$text-muted")), "", 3))
+    return left, right
 
 
-def _key_part(command_id: str, rank: int) -> Part:
+def _context_meter(state: SessionState) -> Content:
+    window, usage = state.model.window_tokens, state.usage
+    used = usage.usage.prompt_tokens + usage.usage.completion_tokens if usage is not None else 0
+    sign = "≈" if usage is not None and usage.is_estimate else ""
+    if not window:
+        return Content.assemble(("context ", "$text-muted"), sign + tokens_text(used)) if used else Content("")
+    percent = 100 * used / window
+    filled = min(METER_CELLS, round(percent * METER_CELLS / 100))
+    style = "$error" if percent >= FULL_PERCENT else "$warning" if percent >= NEARLY_FULL_PERCENT else "$accent"
+    return Content.assemble(
+        ("context ", "$text-muted"),
+        ("━" * filled, style),
+        ("─" * (METER_CELLS - filled), "$faint"),
+        f" {sign}{tokens_text(used)} / {window_text(window)}",
+    )
+
+
+def _rate(state: SessionState, now: datetime) -> float:
+    """Return how many tokens a second are written now, or were last; 0 where it is not known."""
+    activity = state.turn.activity
+    if activity.doing is ActivityKind.WRITING and activity.since is not None:
+        elapsed_s = (now - activity.since).total_seconds()
+        if elapsed_s >= RATE_AFTER_S:
+            return activity.chars / CHARS_PER_TOKEN / elapsed_s
+    return state.usage.tokens_per_s if state.usage is not None else 0.0
+
+
+def _key_part(command_id: str, rank: int, verb: str = "") -> Part:
     each = command(command_id)
-    return Part(f"{first_key(each)} {each.hint}", "$text-muted", rank)
+    return Part(
+        Content.assemble(shown_key(each), (f" {verb or each.hint}", "$text-muted")) if each.bound_keys else "", "", rank
+    )
 
 
 def status_text(state: SessionState, session_id: str) -> str:
@@ -259,25 +362,32 @@ def status_text(state: SessionState, session_id: str) -> str:
     return " · ".join(sanitize_line(part) for part in parts if part)
 
 
-IN_THE_PROMPT = ("prompt.send", "prompt.newline", "session.list", "mode.choose", "app.stop")
+IN_THE_PROMPT = ("prompt.send", "prompt.newline")
+TYPED_SIGNS = (("@", "file"), ("/", "command"), ("!", "shell"))
 IN_A_PANE = {
     "files": ("lines.select", "files.filter", "files.mark", "files.edit", "files.hidden"),
     "chat": ("lines.select", "chat.find_here", "lines.copy", "chat.copy_code", "copying.start"),
     "plan": ("lines.select", "lines.copy"),
     "log": ("lines.select", "log.filter", "lines.copy"),
 }
-
-
+EVERYWHERE = (("session.list", "sessions", 3), ("app.palette", "commands", 2), ("app.help", "help", 1))
 ASKED = ("keys answer the question", "/ and other words go to the prompt")
 
 
-def hint_parts(pane: str, *, has_mouse: bool, is_asked: bool = False) -> tuple[list[Part], list[Part]]:
-    """Return the line's parts; `pane` is the one that has the focus, empty for the prompt; `is_asked`: a question has it."""
+def hint_parts(pane: str, *, has_mouse: bool, is_asked: bool = False, waiting_count: int = 0) -> tuple[list[Part], list[Part]]:
+    """Return the key row: what waits, what the keys do in the pane that has the focus (empty: the prompt), and what they
+    do everywhere; `is_asked`: a question has the focus.
+    """
+    count = f" ▲ {waiting_count} {'approval' if waiting_count == 1 else 'approvals'} "
+    left = [Part(count, "bold $warning on $waiting-ground", 0)] if waiting_count else []
     if is_asked:
-        return [Part(ASKED[0], "$accent", 0), Part(ASKED[1], "$text-muted", 1)], []
-    ids = IN_A_PANE.get(pane, IN_THE_PROMPT)
-    left = [Part(f"keys go to {pane}", "$accent", 0)] if pane else []
-    left += [Part(hint_text([command(each)]), "$text-muted", rank) for rank, each in enumerate(ids, 1 if pane else 0)]
-    left += [Part(f"{first_key(command(f'pane.{pane}'))} prompt", "$text-muted", 1)] if pane else []
-    mouse = "" if has_mouse else f"mouse off  {first_key(command('app.mouse'))} on"
-    return left, [Part(mouse, "$warning", 1)] if mouse else []
+        left += [Part(ASKED[0], "$accent", 0), Part(ASKED[1], "$text-muted", 1)]
+    elif pane:
+        left += [_key_part(each, rank + 4) for rank, each in enumerate(IN_A_PANE[pane])]
+        left += [_key_part(f"pane.{pane}", 4, "prompt")]
+    else:
+        left += [_key_part(each, 4) for each in IN_THE_PROMPT]
+        left += [Part(Content.assemble(sign, (f" {verb}", "$text-muted")), "", 5) for sign, verb in TYPED_SIGNS]
+    if not has_mouse:
+        left += [Part(f"mouse off  {shown_key(command('app.mouse'))} on", "$warning", 1)]
+    return left, [_key_part(*each[::2], each[1]) for each in EVERYWHERE]

@@ -183,7 +183,7 @@ def make_theme(palette: ThemePalette) -> Theme:
         surface=color["surface"],
         panel=color["panel"],
         dark=palette.is_dark,
-        variables=_variables(color),
+        variables=_variables(color, is_dark=palette.is_dark),
     )
 
 
@@ -197,14 +197,16 @@ def ground(colors: Mapping[str, str], role: str) -> str:
 
 def default_variables() -> dict[str, str]:
     """Return the variables of the default theme; an app that shows our widgets under another theme falls back to them."""
-    return _variables(_BUILT_IN)
+    return _variables(_BUILT_IN, is_dark=True)
 
 
-def _variables(color: dict[str, str]) -> dict[str, str]:
+def _variables(color: dict[str, str], *, is_dark: bool) -> dict[str, str]:
     text, muted, faint, selection = color["text"], color["muted"], color["faint"], color["selection"]
     grounds = {f"{role.replace('_', '-')}-ground": ground(color, role) for role in BLENDS}
     return {
         **grounds,
+        "edge": Color.parse(color["background"]).blend(Color.parse(color["faint"]), 0.55 if is_dark else 0.8).hex6,
+        "waiting-ground": Color.parse(color["background"]).blend(Color.parse(color["warning"]), 0.17).hex6,
         "text": text,
         "text-muted": muted,
         "text-disabled": muted,

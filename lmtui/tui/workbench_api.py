@@ -60,6 +60,9 @@ class WorkbenchApi(Protocol):
     def go_to(self, pane: str) -> None:
         """Show a pane and give it the focus."""
 
+    def place_dock(self, x: int, cells: int) -> None:
+        """Keep the prompt and what floats over the chat within the chat's columns."""
+
     def draw(self) -> None:
         """Draw all state of the session on screen."""
 

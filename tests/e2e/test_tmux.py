@@ -108,7 +108,7 @@ async def test_a_day_at_the_workbench(program: Program, terminal: Terminal) -> N
         terminal.keys("y")
         await terminal.until("The greeting is written.")
         assert (program.workspace / "greeting.txt").read_text() == "hello from the model\n"
-        await terminal.until("idle")
+        await terminal.until(lambda screen: "Esc stop" not in screen)
 
         terminal.keys("F4")
         await terminal.until(lambda screen: "The greeting is written." not in screen)
@@ -163,7 +163,7 @@ async def test_escape_interrupts_and_the_session_goes_on(program: Program, termi
         terminal.keys("Enter")
         await terminal.until("word1 word2")
         terminal.keys("Escape")
-        await terminal.until("interrupted")
+        await terminal.until("Stopped")
         assert server.open_streams == 0
         terminal.type("go on")
         terminal.keys("Enter")

@@ -28,7 +28,7 @@ async def test_what_a_log_says_of_folder_mode_and_cache_cannot_steer_the_termina
         usage = events.UsageUpdated(usage=Usage(900, 10), reread_tokens=800, miss=f"odd{STEERING}", turn_id="t")
         session.emit(usage)
         await driver.settle()
-        assert "auto" in driver.text("#header")
+        assert "auto" in driver.text("#foot")
         assert is_clean(driver)
         await driver.type("/cache")
         await driver.press("end")

@@ -78,7 +78,7 @@ def test_no_file_is_an_empty_keymap(tmp_path: Path) -> None:
 async def test_own_keys_work_and_are_shown_and_the_old_ones_do_not() -> None:
     keys = {"session.list": ("alt+s",), "prompt.send": ("alt+enter",), "app.theme": ("alt+c",)}
     async with running(options=StartOptions(workspace="/w", keys=keys)) as driver:
-        assert "alt+s sessions" in driver.text("#hints")
+        assert "Alt+S sessions" in driver.text("#hints")
         await driver.press("f2")
         assert type(driver.app.screen).__name__ == "Workbench"
         await driver.press("alt+s")

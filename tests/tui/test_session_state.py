@@ -39,7 +39,7 @@ CALL = events.ToolCallStarted(call_id="c", tool="shell", arguments={}, title="py
         ),
         ((TURN, events.PrefillProgress(tokens=1200), events.PrefillProgress(ratio=0.5)), 3, "reading prompt 50 % · 3 s"),
         ((TURN, events.ThinkingDelta(text="hm")), 2, "thinking · 2 s"),
-        ((TURN, events.TextDelta(text="x" * 400)), 5, "writing · 20 tok/s"),
+        ((TURN, events.TextDelta(text="x" * 400)), 5, "writing · 5 s"),
         ((TURN, events.TextDelta(text="x")), 0.5, "writing"),
         ((TURN, events.CallProgress(tool="edit", size_chars=9)), 3, "writing edit call · 3 s"),
         ((TURN, CALL), 4, "shell: pytest -q · 4 s"),

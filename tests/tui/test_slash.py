@@ -47,7 +47,7 @@ async def test_what_begins_with_a_blank_and_a_slash_is_sent_as_text(text: str) -
         driver.app.workbench.prompt.replace_text(text)
         await driver.press("enter")
         assert driver.host.session.submitted == [f" {text.strip()}"]
-        assert "other:7b" not in driver.text("#header")
+        assert "other:7b" not in driver.text("#foot")
 
 
 async def test_a_mode_that_is_none_is_said() -> None:
@@ -67,12 +67,12 @@ async def test_a_mode_is_chosen_from_the_list() -> None:
 async def test_the_model_is_changed_by_name_and_from_the_list() -> None:
     async with running() as driver:
         await driver.type("/model other:7b")
-        assert "other:7b" in driver.text("#header")
+        assert "other:7b" in driver.text("#foot")
         await driver.type("/model")
         await driver.until_screen("Models")
         await driver.until(lambda: "llama3.2:3b" in driver.text())
         await driver.press("slash", *"llama3", "enter", "enter")
-        await driver.until(lambda: "llama3.2:3b" in driver.text("#header"))
+        await driver.until(lambda: "llama3.2:3b" in driver.text("#foot"))
 
 
 async def test_the_session_says_its_id_status_and_new_title() -> None:
@@ -103,7 +103,7 @@ async def test_plan_and_todos_are_shown(typed: str) -> None:
     async with running(size=SMALL) as driver:
         driver.host.session.emit(PlanChanged(plan=Plan(todos=(Todo(1, "write tests", notes="for lists"),))))
         await driver.type(typed)
-        assert "[plan]" in driver.text("#header")
+        assert driver.app.workbench.panes.is_over("plan")
         assert "write tests" in driver.text("#plan")
         assert "for lists" in driver.text("#plan")
 

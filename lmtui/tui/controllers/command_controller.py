@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 from textual.worker import WorkerError
 
@@ -35,7 +34,7 @@ from lmtui.tui.commands import COMMANDS, TABLE, Command, bindings, command, key_
 from lmtui.tui.controllers.change_controller import ChangeController
 from lmtui.tui.controllers.session_controller import SessionController
 from lmtui.tui.modals.picker import AskText, Confirm, Picker, Reading
-from lmtui.tui.modals.results import Choice
+from lmtui.tui.modals.results import Choice, VeiledScreen
 from lmtui.tui.terminal_app import ThemedApp
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
@@ -147,7 +146,7 @@ SLASH_CELLS = 20
 BESIDE_CELLS = 70
 
 
-class Help(ModalScreen[None]):
+class Help(VeiledScreen[None]):
     """Shows the table, the scope where one is first."""
 
     CSS_PATH = "../dialogs.tcss"

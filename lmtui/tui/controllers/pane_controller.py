@@ -187,7 +187,7 @@ class LayoutController:
     async def _stretch(self, percent: int) -> None:
         panes = self._workbench.panes
         sign = -1 if panes.focused_pane() == "log" else 1
-        await self.use(panes.layout_of_user.with_plan(panes.layout_of_user.plan_percent + sign * percent))
+        await self.use(panes.layout_of_user.with_plan(panes.plan_share + sign * percent))
 
 
 class PaneController:

@@ -10,10 +10,9 @@ from typing import ClassVar
 
 from lmtui.tui.lines.blocks import Block
 from lmtui.tui.lines.markdown import LONGEST_LINE, Piece, PieceSplitter, clean_lines, piece_lines
-from lmtui.tui.lines.styled_text import Line, Span, width_of
+from lmtui.tui.lines.styled_text import Line
 
 BLOCK_CHARS = 2048
-CURSOR: Span = ("▌", "accent")
 
 
 class AnswerBlock(Block):
@@ -56,8 +55,6 @@ class AnswerBlock(Block):
         lines = [*self._drawn, *open_lines]
         if self._stream.is_finished:
             self._drawn, self._drawn_pieces = [], 0
-        elif lines and self is self._stream.blocks[-1] and width_of(lines[-1]) < width:
-            lines[-1] = (*lines[-1], CURSOR)
         return lines or [()]
 
     def copy_text(self) -> str:

@@ -12,13 +12,13 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from lmtui.core.sanitize import sanitize
 from lmtui.tui.commands import Command, Scope, bindings, closing
 from lmtui.tui.lines.styled_text import Line, plain
 from lmtui.tui.lines.table import Table
+from lmtui.tui.modals.results import VeiledScreen
 from lmtui.tui.widgets.bars import HEIGHTS, Verbs
 
 Row = TypeVar("Row")
@@ -98,7 +98,10 @@ class ListBox(Vertical):
         used = self.gutter.height + sum(child.outer_size.height + child.styles.margin.height for child in rest)
         height = self.screen.size.height
         room = height - used - self.table.styles.margin.height - 1 - (height // 25 if self.screen.has_class("-high") else 0)
-        self.table.styles.height = max(1, min(room, len(self.table.rows)))
+        rows = max(1, min(room, len(self.table.rows)))
+        if rows > self.table.size.height and self.table.cursor.row < rows:
+            self.table.jump(0)  # it was scrolled while it had no room
+        self.table.styles.height = rows
         names = self._column_names(self.table.content_width)
         self._columns.update(Content.styled(plain(names), "$text-muted"))
         self._columns.set_class(not names, "-empty")
@@ -118,7 +121,7 @@ class ListBox(Vertical):
             self.table.focus()
 
 
-class ListDialog(ModalScreen[Result], Generic[Row, Result]):
+class ListDialog(VeiledScreen[Result], Generic[Row, Result]):
     """Lists rows; the marked one stays marked, or the one in its place, when they are shown again.
 
     `NAME` is the first part of the ids of its parts.  `FILTER` is what an empty filter says; without it there is none.

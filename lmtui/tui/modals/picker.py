@@ -10,7 +10,6 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from lmtui.core.sanitize import sanitize_line
@@ -18,11 +17,11 @@ from lmtui.tui.commands import Command, Scope, bindings, closing, hint_text, of_
 from lmtui.tui.lines.page_view import PageView, paragraphs
 from lmtui.tui.lines.styled_text import Line, fit, pad
 from lmtui.tui.modals.list_dialog import ListDialog
-from lmtui.tui.modals.results import Choice
+from lmtui.tui.modals.results import Choice, VeiledScreen
 from lmtui.tui.widgets.bars import Verbs
 
 
-class Confirm(ModalScreen[bool]):
+class Confirm(VeiledScreen[bool]):
     """Asks before something that cannot be taken back; nothing is preselected."""
 
     CSS_PATH = "../dialogs.tcss"
@@ -52,7 +51,7 @@ class Confirm(ModalScreen[bool]):
         _ = self.dismiss(result=False)
 
 
-class AskText(ModalScreen[str | None]):
+class AskText(VeiledScreen[str | None]):
     """Asks for a line of text; the result is None where it was left."""
 
     CSS_PATH = "../dialogs.tcss"
@@ -85,7 +84,7 @@ NOTE_ROWS = 3
 Result = TypeVar("Result")
 
 
-class Reading(ModalScreen[Result | None], Generic[Result]):
+class Reading(VeiledScreen[Result | None], Generic[Result]):
     """Shows paragraphs, or what a function from a width to lines makes, with a note below, until it is closed."""
 
     CSS_PATH = "../dialogs.tcss"

@@ -1,13 +1,47 @@
-"""What dialogs give back."""
+"""What dialogs give back, and the veil that they put over the screen below them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
+from textual.color import Color
+from textual.renderables.background_screen import BackgroundScreen
+from textual.screen import ModalScreen
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import Answer
+
+
+Result = TypeVar("Result")
+_BRIGHT = Color(0, 0, 0, 0)
+
+
+class _Veil(BackgroundScreen):
+    """Dims the screen below, all but its first and its last row: what waits stays the brightest thing."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw the screen below."""
+        del console, options
+        strips = self.screen._compositor.render_strips(self.screen.app.size)
+        for row, strip in enumerate(strips):
+            is_bright = row in (0, len(strips) - 1)
+            yield from self.process_segments(strip._segments, _BRIGHT if is_bright else self.color)
+            yield Segment.line()
+
+
+def _render_veiled(screen: ModalScreen[Result]) -> RenderableType:
+    found = ModalScreen.render(screen)
+    return _Veil(found.screen, found.color) if isinstance(found, BackgroundScreen) else found
+
+
+class VeiledScreen(ModalScreen[Result], Generic[Result]):
+    """A dialog over a veil that leaves the header and the key row bright."""
+
+    render = _render_veiled
 
 
 class Dismissed(StrEnum):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingsMap
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
 from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.widget import Widget
@@ -20,10 +20,12 @@ from textual.widgets import Static
 
 from lmtui.core.sanitize import sanitize_line
 from lmtui.tui.controllers.send_controller import Sending
-from lmtui.tui.key_bindings import EARLY, hint_text
+from lmtui.tui.key_bindings import EARLY, shown_key
 from lmtui.tui.options import StartOptions
+from lmtui.tui.session_state import SessionState
 from lmtui.tui.timing import STOP_AGAIN, SecondPress
-from lmtui.tui.widgets.bars import HEIGHTS, WIDE_CELLS, WIDTHS, Bar, Part, SayLine, Spinner, Tone
+from lmtui.tui.widgets.bars import WIDTHS, Bar, Part, SayLine, Spinner, Tone
+from lmtui.tui.widgets.columns import BESIDE_CELLS, BOTH_CELLS
 from lmtui.tui.widgets.prompt import Completions, Prompt
 from lmtui.tui.wording import folder_text
 
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from lmtui.tui.widgets.panes import Panes
 
 TICK_S = 0.25
+ROWS = [(0, "-flat"), (9, "-low"), (13, "-short"), (24, "-high"), (30, "-tall")]
 STOPPING = "stopping …"
 _EARLY_HINTS = ("prompt.send", "prompt.newline", "app.stop")
 
@@ -50,27 +53,33 @@ class Starting:
 
 
 class _Bars:
-    """The lines above and below the panes."""
+    """The lines at the top and the bottom, and those of the prompt."""
 
     def __init__(self) -> None:
-        self.header, self.hints, self.status = Bar(id="header"), Bar(id="hints"), Bar(id="status")
+        self.header, self.hints = Bar(id="header"), Bar(id="hints")
+        self.activity, self.foot = Bar(id="activity"), Bar(id="foot")
         self.queue = Static("", id="queue", markup=False)
         self.spinner = Spinner("", id="spinner", markup=False)
 
 
-class PromptRow(Horizontal):
-    """The sign and the prompt; the list of completions is above it, and is mounted by the screen."""
+class PromptDock(Vertical):
+    """The prompt with its foot, and over it what runs, what is queued and what completes.  It grows upwards over the chat."""
 
-    def __init__(self, prompt: Prompt) -> None:
-        super().__init__(id="prompt-row")
-        self._prompt = prompt
+    def __init__(self, prompt: Prompt, bars: _Bars) -> None:
+        super().__init__(id="dock")
+        self._prompt, self._bars = prompt, bars
         self.completions = Completions("", id="completions", markup=False)
         self.controller: PromptController | None = None
 
     def compose(self) -> ComposeResult:
-        """Lay out the row."""
-        yield Static("❯", id="prompt-sign", markup=False)
-        yield self._prompt
+        """Lay out the rows; the completions come later, above the activity."""
+        yield self._bars.queue
+        with Horizontal(id="activity-row"):
+            yield self._bars.spinner
+            yield self._bars.activity
+        with Vertical(id="prompt-box"):
+            yield self._prompt
+            yield self._bars.foot
 
     @on(Prompt.Completions)
     def _show_completions(self, event: Prompt.Completions) -> None:
@@ -97,7 +106,7 @@ class Workbench(Screen[None]):
     """Shows one session and leads to everything else, through the controllers that it is `Ready` with."""
 
     HORIZONTAL_BREAKPOINTS = WIDTHS
-    VERTICAL_BREAKPOINTS = HEIGHTS
+    VERTICAL_BREAKPOINTS = ROWS
     AUTO_FOCUS = "Prompt"
 
     def __init__(self, options: StartOptions, now: Callable[[], datetime]) -> None:
@@ -105,29 +114,33 @@ class Workbench(Screen[None]):
         self.state: Starting | Ready = Starting()
         self.now = now
         self.pane = "chat"
-        self.prompt = Prompt(placeholder="what should be done?")
+        self.branch = ""
+        self.prompt = Prompt(placeholder="Ask for a change, or type / for commands")
         self.say_line = SayLine()
         self.sending = Sending(self, "" if options.images else options.task)
         self.body = Horizontal(id="body")
-        self.prompt_row = PromptRow(self.prompt)
         self._options = options
         self._folder = Path(options.workspace or Path.cwd())
         self._note = "starting …"
         self._stop = SecondPress()
         self._bars = _Bars()
+        self.dock = PromptDock(self.prompt, self._bars)
 
     def compose(self) -> ComposeResult:
         """Lay out the panes; their number does not depend on what they show."""
         self._use_size_classes()
+        self.place_dock(0, self.app.size.width)
         yield self._bars.header
         yield self.body
-        yield self._bars.queue
-        yield self.say_line
-        yield self.prompt_row
         yield self._bars.hints
-        with Horizontal(id="status-row"):
-            yield self._bars.spinner
-            yield self._bars.status
+        yield self.dock
+        yield self.say_line
+
+    def place_dock(self, x: int, cells: int) -> None:
+        """Keep the prompt and what floats over the chat within the chat's columns."""
+        self.dock.styles.width = cells
+        self.dock.styles.offset = (x, 0)
+        self.say_line.place(x, cells)
 
     def on_mount(self) -> None:
         """Draw what is known and take the keys."""
@@ -157,9 +170,9 @@ class Workbench(Screen[None]):
 
     async def use(self, ready: Ready, keys: BindingsMap) -> None:
         """Show what the first frame did without: the panes, the completions, and the keys of both."""
-        await self.mount(self.prompt_row.completions, before=self.prompt_row)
+        await self.dock.mount(self.dock.completions, before="#activity-row")
         self._bindings = BindingsMap.merge([self._bindings, keys])
-        self.prompt_row.controller = ready.prompts
+        self.dock.controller = ready.prompts
         self.state = ready
         self.draw()
 
@@ -172,22 +185,19 @@ class Workbench(Screen[None]):
         """Say the panes' names where they no longer are side by side."""
         self.draw()
 
-    def on_screen_suspend(self) -> None:
-        """Say where the keys go."""
-        self.draw_focus()
-
     def on_screen_resume(self, _: events.ScreenResume) -> None:
         """Ask what became open while another screen was up, and say that the keys are back."""
         self.draw_focus()
         self.call_after_refresh(self.sync_questions)
 
-    def on_descendant_focus(self) -> None:
-        """Say where the keys go now."""
+    @on(events.DescendantFocus)
+    @on(events.ScreenSuspend)
+    def _say_where_keys_go(self) -> None:
         self.draw_focus()
 
     def _use_size_classes(self) -> None:
         """Set before the first layout what the breakpoints would set after it, so that nothing is styled twice."""
-        for points, cells in ((WIDTHS, self.app.size.width), (HEIGHTS, self.app.size.height)):
+        for points, cells in ((WIDTHS, self.app.size.width), (ROWS, self.app.size.height)):
             found = [name for least, name in points if cells >= least]
             self.add_class(found[-1])
 
@@ -196,13 +206,8 @@ class Workbench(Screen[None]):
     def draw(self) -> None:
         """Draw all state of the session on screen."""
         active = self.active
-        state = active.state if active else None
-        folder = Path(state.workspace) if state and state.workspace else self._folder
-        if isinstance(self.state, Starting):
-            self._bars.header.show([Part("lmtui", "bold $accent"), Part(sanitize_line(folder_text(folder, Path.home())))], [])
-        else:
-            tab = self.pane if self.has_tabs else ""
-            self._bars.header.show(*self.state.header_parts(state, folder, self._options.mode, tab))
+        if not isinstance(self.state, Starting):
+            self.state.panes.begin(has_begun=active is not None and active.state.has_begun)
             self.state.panes.draw_titles()
         self.draw_focus()
         queue = self.sending.queue_content()
@@ -214,15 +219,21 @@ class Workbench(Screen[None]):
         self.draw_status()
 
     def draw_status(self) -> None:
-        """Draw the line that says what continues, and turn the ticker on or off."""
-        active, now = self.active, self.now()
+        """Draw what changes with the time, and turn the ticker on or off."""
+        active, now, bars = self.active, self.now(), self._bars
+        folder = self._folder
         if isinstance(self.state, Starting):
-            self._bars.status.show([Part(self._note, "$text-muted")], [])
-        else:
-            self._bars.status.show(*self.state.status_parts(active, self.sessions.views.values(), now, self._note))
-        is_busy = active is not None and active.state.turn.is_running and not active.state.approvals
-        self._bars.spinner.show(is_busy, now)
-        if is_busy:
+            bars.header.show([Part("lmtui", "bold $accent"), Part(sanitize_line(folder_text(folder, Path.home())))], [])
+            bars.activity.show([Part(self._note, "$text-muted")], [])
+            return
+        state, views = active.state if active else SessionState(), self.sessions.views
+        place = self.state.place(Path(state.workspace) if state.workspace else folder, self.branch, self.app.size.width)
+        bars.header.show(*self.state.header_parts(active, [views[each] for each in sorted(views)], place, now))
+        bars.activity.show(*self.state.activity_parts(active, now, self._note))
+        bars.foot.show(*self.state.foot_parts(state, self._options.mode, now))
+        is_busy = state.turn.is_running and not state.approvals
+        bars.spinner.show(is_busy, now)
+        if is_busy or state.turn.has_just_ended(now):
             self._ticker.resume()
         else:
             self._ticker.pause()
@@ -230,14 +241,16 @@ class Workbench(Screen[None]):
     def draw_focus(self) -> None:
         """Say where the keys go now."""
         if isinstance(self.state, Starting):
-            self._bars.hints.show([Part(hint_text(map(EARLY.by_id, _EARLY_HINTS)), "$text-muted")], [])
+            keys = [EARLY.by_id(each) for each in _EARLY_HINTS]
+            self._bars.hints.show([Part(f"{shown_key(each)} {each.hint}", "$text-muted") for each in keys], [])
             return
         panes, is_asked = self.state.panes, self.state.approvals.is_asked
         is_in_pane = not self.prompt.has_focus and panes in _ancestors(self.focused)
         pane = panes.focused_pane() if is_in_pane else ""
         has_mouse = getattr(self.app, "has_mouse", True)
-        self._bars.hints.show(*self.state.hint_parts(pane, has_mouse=has_mouse, is_asked=is_asked))
-        self.prompt_row.set_class(is_asked, "-asked")
+        waiting = sum(len(view.state.approvals) for view in self.sessions.views.values())
+        self._bars.hints.show(*self.state.hint_parts(pane, has_mouse=has_mouse, is_asked=is_asked, waiting_count=waiting))
+        self.dock.set_class(is_asked, "-asked")
         panes.mark_focus(pane)
 
     def say(self, text: str, tone: Tone = "info") -> None:
@@ -266,24 +279,34 @@ class Workbench(Screen[None]):
 
     # -- panes ----------------------------------------------------------------------------------------------------------
 
-    @property
-    def has_tabs(self) -> bool:
-        """Tell whether the side panes are hidden and named in the header instead."""
-        return self.app.size.width < WIDE_CELLS
-
     def go_to(self, pane: str) -> None:
-        """Show a pane where the panes share the screen, and give it the focus; from the chat itself, back to the prompt."""
+        """Bring a pane to the front and give it the focus; from the pane itself, go back to the prompt."""
         panes = self.panes
         widget = panes.pane(pane) or self.prompt
-        is_there = (widget.has_focus and widget is not self.prompt) if pane == "chat" else pane == self.pane
-        self.pane = "chat" if is_there else pane
-        self.set_class(self.pane != "chat", "-side")
-        for each in ("files", "plan", "log"):
-            self.set_class(each == self.pane, f"-{each}")
-        if pane in panes.layout_of_user.hidden and not self.has_tabs:
+        is_there = widget is not self.prompt and (widget.has_focus or (panes.is_over(pane) and pane == self.pane))
+        if is_there:
+            self.leave_pane()
+            return
+        self.pane = pane
+        if pane in panes.layout_of_user.hidden and self.app.size.width >= BESIDE_CELLS:
             panes.use_layout(panes.layout_of_user.shown(pane))
-        (self.prompt if is_there else widget).focus()
+        panes.bring_to_front(pane)
+        widget.focus()
         self.draw()
+
+    def leave_pane(self) -> None:
+        """Go back to the prompt; a pane that is laid over the chat is put away."""
+        if self.panes.is_over(self.pane) or self.app.size.width >= BOTH_CELLS:
+            self.panes.bring_to_front("chat")
+        self.pane = "chat"
+        self.prompt.focus()
+        self.draw()
+
+    async def action_show_tab(self, number: int) -> None:
+        """Show an open session by its place in the header."""
+        found = sorted(self.sessions.views)[number : number + 1]
+        for session_id in found:
+            _ = await self.sessions.open(session_id)
 
     async def on_columns_dragged(self, event: Columns.Dragged) -> None:
         """Keep the layout that the mouse made."""
@@ -369,8 +392,8 @@ class Workbench(Screen[None]):
         """Close the completions, a side pane or a line of words; else interrupt; else come back to the prompt."""
         if self.prompt.close_completions():
             return
-        if self.pane != "chat" and self.has_tabs:
-            self.go_to(self.pane)
+        if not isinstance(self.state, Starting) and self.pane != "chat" and self.panes.is_over(self.pane):
+            self.leave_pane()
         elif not isinstance(self.state, Starting) and await self.state.agents.leave():
             return
         elif self.active is not None and self.active.session.is_running and self.prompt.has_focus:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Literal, Unpack
 
+from rich.cells import cell_len
 from textual import events
 from textual.content import Content
 from textual.geometry import Size
@@ -24,11 +25,16 @@ from lmtui.tui.timing import call_after
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some words with a style of theme variables; the higher `rank` is dropped the earlier, rank 0 never."""
+    """Some words with a style of theme variables, or styled already; the higher `rank` is dropped the earlier, rank 0 never."""
 
-    text: str
+    text: str | Content
     style: str = ""
     rank: int = 0
+
+    @property
+    def content(self) -> Content:
+        """Return it as it is drawn."""
+        return self.text if isinstance(self.text, Content) else Content.styled(self.text, self.style)
 
 
 def fit_line(left: Sequence[Part], right: Sequence[Part], width: int, gap: str = "  ") -> Content:
@@ -45,7 +51,7 @@ def fit_line(left: Sequence[Part], right: Sequence[Part], width: int, gap: str =
 
 
 def _join(parts: Sequence[Part], gap: str) -> Content:
-    return Content(gap).join([Content.styled(part.text, part.style) for part in parts])
+    return Content(gap).join([part.content for part in parts])
 
 
 def _width(parts: Sequence[Part], gap: str) -> int:
@@ -96,10 +102,7 @@ class Verbs(Widget):
 
     async def on_click(self, event: events.Click) -> None:
         """Do what was clicked on."""
-        verb = event.style.meta.get("verb")
-        if isinstance(verb, str):
-            event.stop()
-            await self.app.run_action(verb, default_namespace=self.screen)
+        await _run_verb(self, event)
 
     def _lines(self, width: int) -> list[Content]:
         rows: list[list[Content]] = [[]]
@@ -108,6 +111,13 @@ class Verbs(Widget):
                 rows.append([])
             rows[-1].append(verb)
         return [Content(self._gap).join(row) for row in rows]
+
+
+async def _run_verb(widget: Widget, event: events.Click) -> None:
+    verb = event.style.meta.get("verb")
+    if isinstance(verb, str):
+        event.stop()
+        await widget.app.run_action(verb, default_namespace=widget.screen)
 
 
 def verbs_cells(commands: Sequence[Command]) -> int:
@@ -151,6 +161,10 @@ class Bar(Widget):
         """Fit the parts to the width."""
         return fit_line(*self._parts, self.content_size.width)
 
+    async def on_click(self, event: events.Click) -> None:
+        """Do what was clicked on."""
+        await _run_verb(self, event)
+
 
 class Spinner(Static):
     """One cell that turns four times a second while something runs, and does nothing at all otherwise."""
@@ -158,23 +172,38 @@ class Spinner(Static):
     DEFAULT_CSS = """
     Spinner { width: 1; height: 1; color: $accent; }
     """
-    SIGNS: ClassVar[str] = "▖▘▝▗"
+    SIGNS: ClassVar[str] = "⠋⠙⠹⠸⠼⠴⠦⠧"
     TURNS_PER_S: ClassVar[int] = 4
+
+    @classmethod
+    def sign(cls, now: datetime) -> str:
+        """Return the sign of a moment."""
+        return cls.SIGNS[int(now.timestamp() * cls.TURNS_PER_S) % len(cls.SIGNS)]
 
     def show(self, is_running: bool, now: datetime) -> None:
         """Draw the sign of this moment, or a blank."""
-        sign = self.SIGNS[int(now.timestamp() * self.TURNS_PER_S) % len(self.SIGNS)] if is_running else " "
+        sign = self.sign(now) if is_running else " "
         if self.content != sign:
             self.update(sign, layout=False)
 
 
 Tone = Literal["info", "warning", "error"]
-SAY_S = 8.0
-TONE_STYLES: dict[Tone, str] = {"info": "$text-muted", "warning": "$warning", "error": "$error"}
+SAY_S = 4.0
+SAY_MARGIN_CELLS = 3
+TONE_STYLES: dict[Tone, str] = {"info": "$text", "warning": "$warning", "error": "$error"}
 
 
 class SayLine(Static):
-    """Shows one text at a time; errors that come together are kept together."""
+    """Floats one text at a time at the top right of the chat; errors that come together are kept together."""
+
+    DEFAULT_CSS = """
+    SayLine {
+        layer: above; dock: top; height: auto; max-height: 6; margin-top: 1; padding: 0 1; display: none;
+        background: $panel; border-left: outer $accent;
+        &.-warning { border-left: outer $warning; }
+        &.-error { border-left: outer $error; }
+    }
+    """
 
     def __init__(self) -> None:
         super().__init__("", id="say", markup=False)
@@ -182,6 +211,19 @@ class SayLine(Static):
         self.said = ""
         self._is_error = False
         self._timer: Timer | None = None
+        self._x, self._room = 0, 0
+
+    def place(self, x: int, room: int) -> None:
+        """Stay within these columns, at their right end."""
+        self._x, self._room = x, room
+        self._place()
+
+    def _place(self) -> None:
+        room = self._room or self.app.size.width
+        wanted = max((cell_len(line) for line in sanitize(self.said).splitlines()), default=0) + SAY_MARGIN_CELLS
+        cells = min(wanted, room)
+        self.styles.width = cells
+        self.styles.offset = (self._x + max(0, room - cells), 0)
 
     def say(self, text: str, tone: Tone = "info") -> None:
         """Show a text."""
@@ -190,9 +232,13 @@ class SayLine(Static):
         self.clear()
         self.said, self._is_error = text, tone == "error"
         self.display = bool(text)
+        for each in TONE_STYLES:
+            self.set_class(each == tone, f"-{each}")
+        self._place()
         self.update(Content.styled(sanitize(text), TONE_STYLES[tone]))
         if text and tone != "error":
-            self._timer = call_after(self, self.say_s, self.clear)
+            lines = 1 + cell_len(text) // max(20, self._room)
+            self._timer = call_after(self, self.say_s * lines, self.clear)
 
     def clear(self) -> None:
         """Show nothing."""

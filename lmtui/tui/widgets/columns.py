@@ -1,8 +1,9 @@
-"""The columns of the main screen: how wide each is, which are hidden, which one fills all, and dragging their edges."""
+"""The columns of the main screen: how wide each is, which are shown, which one fills all, and dragging their edges."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,15 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.widget import Widget
 
-from lmtui.tui.widgets.bars import WIDE_CELLS
-
 FILE_NAME = "layout.json"
 HIDEABLE = ("files", "plan", "log")
 LEAST_CELLS, MOST_CELLS = 16, 120
 LEAST_PLAN, MOST_PLAN = 10, 90
 STEP_CELLS, STEP_PERCENT = 4, 10
+FILES_CELLS, SIDE_CELLS, CHAT_CELLS = 28, 36, 80
+BESIDE_CELLS = CHAT_CELLS + SIDE_CELLS
+BOTH_CELLS = BESIDE_CELLS + FILES_CELLS
+SIDE_PANES = ("plan", "log")
 
 
 class LayoutError(Exception):
@@ -108,17 +111,47 @@ def _checked(file: Path, data: Any) -> PaneLayout:
     return found.with_plan(found.plan_percent)
 
 
+def column_cells(layout: PaneLayout, width: int, *, front: str, has_files: bool, has_side: bool) -> tuple[int, int]:
+    """Return how wide the columns of the files and of plan and log are beside the chat, 0 for one that is not there.
+
+    The chat keeps its least width.  Where only one column fits it is that of the pane in `front`, else the right one.
+    """
+    if width < BESIDE_CELLS:
+        return 0, 0
+    room = width - CHAT_CELLS
+    is_files_first = width < BOTH_CELLS and (front == "files" or not has_side) and has_files
+    cells = {"files": 0, "side": 0}
+    for column in ("files", "side") if is_files_first else ("side", "files"):
+        own, usual = (layout.files_cells, FILES_CELLS) if column == "files" else (layout.side_cells, SIDE_CELLS)
+        wanted = min(own, room) if own else usual
+        if (has_files if column == "files" else has_side) and LEAST_CELLS <= wanted <= room:
+            cells[column] = wanted
+            room -= wanted
+        if width < BOTH_CELLS and any(cells.values()):
+            break
+    return cells["files"], cells["side"]
+
+
 class Columns(Horizontal):
-    """Files, conversation, and plan above log.  A layout holds where the screen is wide; else one pane shows at a time."""
+    """Files, conversation, and plan above log.  What does not fit beside the conversation is laid over it while it is in front.
+
+    The files come with the session's first message, and so does the right column; both stay, so that nothing moves in a turn.
+    """
 
     DEFAULT_CSS = """
-    Columns #files-pane { width: 18%; min-width: 24; max-width: 40; }
-    Columns #side-pane { width: 28%; min-width: 36; max-width: 56; }
-    Columns #chat-pane { width: 1fr; padding: 0 1; }
-    Columns #plan-pane { height: 2fr; }
-    Columns #log-pane { height: 3fr; }
-    Columns.-wide .-hidden { display: none !important; }
+    Columns { layers: base over; }
+    Columns #files-pane { border-right: solid $edge; display: none; }
+    Columns #side-pane { border-left: solid $edge; display: none; }
+    Columns #files-pane.-focused { border-right: solid $accent; }
+    Columns #side-pane.-focused { border-left: solid $accent; }
+    Columns #chat-pane { width: 1fr; }
+    Columns #log-pane { height: 1fr; }
+    Columns .-beside { display: block !important; }
+    Columns .-over { display: block !important; layer: over; dock: right; width: 38; }
+    Columns.-narrow .-over { width: 100%; border: none !important; }
+    Columns .-hidden { display: none !important; }
     Columns.-zoom .-aside { display: none !important; }
+    Columns.-zoom #side-pane { border: none !important; }
     Columns.-zoom .-zoomed {
         display: block !important; width: 1fr !important; max-width: 100% !important; height: 1fr !important;
     }
@@ -136,6 +169,9 @@ class Columns(Horizontal):
         self.files_pane, self.chat_pane = Vertical(id="files-pane", classes="pane"), Vertical(id="chat-pane")
         self.plan_pane, self.log_pane = Vertical(id="plan-pane", classes="pane"), Vertical(id="log-pane", classes="pane")
         self.side_pane = Vertical(self.plan_pane, self.log_pane, id="side-pane")
+        self.front = "chat"
+        self.arranged: Callable[[int, int], None] = lambda _x, _width: None
+        self._shown = False, 0
         self._zoomed = ""
         self._dragged = ""
 
@@ -144,19 +180,68 @@ class Columns(Horizontal):
         """Return the panes by name."""
         return {"files": self.files_pane, "chat": self.chat_pane, "plan": self.plan_pane, "log": self.log_pane}
 
+    @property
+    def plan_rows(self) -> int:
+        """Return how many rows there are to plan and watch, 0 for none."""
+        return 0
+
     def use_layout(self, layout: PaneLayout) -> None:
         """Hide and size the panes."""
         self.layout_of_user = layout
-        is_wide = self.app.size.width >= WIDE_CELLS
-        self.set_class(is_wide, "-wide")
-        for name, pane in self.containers.items():
-            pane.set_class(name in layout.hidden, "-hidden")
-        self.side_pane.set_class({"plan", "log"} <= set(layout.hidden), "-hidden")
-        for pane, cells in ((self.files_pane, layout.files_cells), (self.side_pane, layout.side_cells)):
-            _set_width(pane, min(cells, self.app.size.width // 2) if is_wide else 0)
-        is_shared = layout.plan_percent != PaneLayout().plan_percent
-        self.plan_pane.styles.height = f"{layout.plan_percent}fr" if is_shared else None
-        self.log_pane.styles.height = f"{100 - layout.plan_percent}fr" if is_shared else None
+        self.place_columns()
+
+    def begin(self, *, has_begun: bool) -> None:
+        """Show the columns from a session's first message on."""
+        if (has_begun, self.plan_rows) != self._shown:
+            self._shown = has_begun, self.plan_rows
+            self.place_columns()
+
+    def bring_to_front(self, pane: str) -> None:
+        """Show a pane where not all fit: beside the chat, or over its right part; `chat` puts the one that is there away."""
+        if pane != self.front:
+            self.front = pane
+            self.place_columns()
+
+    def is_over(self, pane: str) -> bool:
+        """Tell whether a pane is laid over the chat."""
+        return (self.files_pane if pane == "files" else self.side_pane).has_class("-over")
+
+    def place_columns(self) -> None:
+        """Show, hide and size the panes for the width that there is."""
+        layout, front, width = self.layout_of_user, self.front, self.app.size.width
+        hidden, has_begun = set(layout.hidden) - {front}, self._shown[0]
+        files_cells, side_cells = column_cells(
+            layout,
+            width,
+            front=front,
+            has_files=front == "files" or (has_begun and "files" not in hidden),
+            has_side=front in SIDE_PANES or (has_begun and not hidden >= set(SIDE_PANES)),
+        )
+        self.set_class(width < CHAT_CELLS, "-narrow")
+        for pane, cells, is_front in (
+            (self.files_pane, files_cells, front == "files"),
+            (self.side_pane, side_cells, front in SIDE_PANES),
+        ):
+            pane.set_class(bool(cells), "-beside")
+            pane.set_class(is_front and not cells, "-over")
+            _set_width(pane, 0 if self._zoomed else cells)
+        is_over = self.side_pane.has_class("-over")
+        is_plan_shown = front == "plan" or (self.plan_rows > 0 and "plan" not in hidden and not is_over)
+        self.plan_pane.set_class(not is_plan_shown, "-hidden")
+        self.log_pane.set_class("log" in hidden or (is_over and front == "plan"), "-hidden")
+        self._share_height(is_both=is_plan_shown and not self.log_pane.has_class("-hidden"))
+        if self._zoomed:
+            self.arranged(0, width)
+        else:
+            self.arranged(files_cells, width - files_cells - side_cells)
+
+    def _share_height(self, *, is_both: bool) -> None:
+        percent = self.layout_of_user.plan_percent
+        is_own = percent != PaneLayout().plan_percent
+        plan, log = self.plan_pane.styles, self.log_pane.styles
+        plan.height = "1fr" if not is_both else f"{percent}fr" if is_own else max(2, self.plan_rows) + 1
+        plan.max_height = "60%" if is_both and not is_own else None
+        log.height = f"{100 - percent}fr" if is_both and is_own else None
 
     def zoom(self, pane: str) -> None:
         """Let one pane fill all, or end that; an empty name ends it."""
@@ -169,6 +254,7 @@ class Columns(Horizontal):
             each.set_class(each in wanted, "-zoomed")
             each.set_class(bool(wanted) and each not in wanted, "-aside")
         self.set_class(bool(self._zoomed), "-zoom")
+        self.place_columns()
 
     def focused_pane(self) -> str:
         """Return the pane that has the focus; the conversation where none has."""
@@ -183,9 +269,14 @@ class Columns(Horizontal):
         """Return how wide a column is, in cells."""
         return (self.files_pane if column == "files" else self.side_pane).outer_size.width
 
+    @property
+    def plan_share(self) -> int:
+        """Return the plan's share of the right column in percent, as it is on screen."""
+        return round(100 * self.plan_pane.outer_size.height / max(1, self.side_pane.outer_size.height))
+
     def on_resize(self) -> None:
         """Keep the columns within the screen."""
-        self.use_layout(self.layout_of_user)
+        self.place_columns()
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Take hold of an edge."""
@@ -210,12 +301,10 @@ class Columns(Horizontal):
             self.post_message(self.Dragged(self.layout_of_user))
 
     def _edge_at(self, x: int, y: int) -> str:
-        if "-wide" not in self.classes:
-            return ""
         files, side, log = self.files_pane.region, self.side_pane.region, self.log_pane.region
-        if files.width and x in (files.right - 1, files.right):
+        if self.files_pane.has_class("-beside") and x in (files.right - 1, files.right):
             return "files"
-        if side.width and x in (side.x - 1, side.x):
+        if self.side_pane.has_class("-beside") and x in (side.x - 1, side.x):
             return "side"
         is_between = self.plan_pane.region.height and log.height and log.x <= x < log.right
         return "plan" if is_between and y == log.y else ""

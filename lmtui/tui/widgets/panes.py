@@ -13,7 +13,7 @@ from lmtui.tui.lines.tool_log import ToolLog
 from lmtui.tui.lines.transcript import Transcript
 from lmtui.tui.router import SessionView
 from lmtui.tui.widgets.bars import Bar, Part
-from lmtui.tui.widgets.columns import Columns
+from lmtui.tui.widgets.columns import SIDE_PANES, Columns
 
 
 @dataclass
@@ -39,7 +39,8 @@ class Panes(Columns):
     DEFAULT_CSS = """
     Panes { height: 1fr; }
     Panes .pane { background: $surface; height: 1fr; padding: 1 1 0 1; }
-    Panes .pane Bar { padding: 0; }
+    Panes .pane Bar { padding: 0 1 0 0; }
+    Panes #side-pane { background: $surface; }
     Panes .pane VirtualLineView { scrollbar-background: $surface; scrollbar-background-hover: $surface; }
     Panes VirtualLineView { background: transparent; }
     """
@@ -61,6 +62,11 @@ class Panes(Columns):
         await self.files_pane.mount(self._files_title, self.files)
         await self.plan_pane.mount(self.plan)
         await self.log_pane.mount(self._log_title)
+
+    @property
+    def plan_rows(self) -> int:
+        """Return how many rows plan, todos and agents have."""
+        return self.plan.source.total()
 
     def show_session(self, view: SessionView) -> None:
         """Bring a session's own panes to the front, made if they are not there, and the shared ones in line with it."""
@@ -84,6 +90,8 @@ class Panes(Columns):
         """Let the title of the pane in focus are out."""
         if focused != self._focused:
             self._focused = focused
+            self.files_pane.set_class(focused == "files", "-focused")
+            self.side_pane.set_class(focused in SIDE_PANES, "-focused")
             self.show_files_note(self._files_note)
             self._draw_log_title()
 
@@ -97,16 +105,16 @@ class Panes(Columns):
     def _draw_log_title(self) -> None:
         log = self.current.log if self.current is not None else None
         notes = ["{:,} of {:,}".format(*log.source.counts)] if log is not None and log.source.is_narrowed else []
-        notes += ["follow"] if log is not None and log.scroller.is_following else []
-        self._log_title.show([Part("LOG", self._style_of("log"))], [Part(" · ".join(notes), "$text-muted", 1)])
+        notes += ["live"] if log is not None and log.scroller.is_following else []
+        self._log_title.show([Part("Log", self._style_of("log"))], [Part(" · ".join(notes), "$text-muted", 1)])
 
     def show_files_note(self, note: Part) -> None:
         """Draw the first line of the files with a note."""
         self._files_note = note
-        self._files_title.show([Part("FILES", self._style_of("files"))], [note])
+        self._files_title.show([Part("Files", self._style_of("files"))], [note])
 
     def _style_of(self, pane: str) -> str:
-        return "bold $accent" if pane == self._focused else "$text-muted"
+        return "bold $accent" if pane == self._focused else "bold $text"
 
     async def forget(self, session_id: str) -> None:
         """Take away the panes of a session that is gone."""

@@ -187,8 +187,8 @@ class Prompt(TokenArea):
     BINDINGS = bindings_of(each for each in PROMPT if each.scope is Scope.PROMPT)
     DEFAULT_CSS = """
     Prompt {
-        height: auto; min-height: 1; max-height: 8; width: 1fr; padding: 0; border: none;
-        background: $background; scrollbar-size-vertical: 0;
+        height: auto; min-height: 1; max-height: 10; width: 1fr; padding: 0; border: none;
+        background: transparent; scrollbar-size-vertical: 0;
         &:focus { border: none; }
         & .text-area--placeholder { color: $text-muted; }
     }

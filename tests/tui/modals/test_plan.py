@@ -86,7 +86,7 @@ async def test_what_is_left_for_later_stays_and_comes_back_when_asked_for() -> N
         await driver.press("escape")
         await driver.until_screen("Workbench")
         assert driver.host.session.plans.answers == []
-        assert "a plan waits for you" in driver.text("#status")
+        assert "A plan waits for you" in driver.text("#activity")
         await driver.type("/plan")
         await driver.until_screen("PlanQuestion")
 

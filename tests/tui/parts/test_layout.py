@@ -1,13 +1,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from lmtui import paths
 from lmtui.tui.widgets.columns import LayoutError, PaneLayout, read_layout, save_layout
-from tests.tui.driving import SMALL, Driver, running
+from tests.tui.driving import SMALL, WIDE, Driver, running
+from tests.tui.fakes import play_work
+
+
+@asynccontextmanager
+async def at_work(size: tuple[int, int] = WIDE) -> AsyncIterator[Driver]:
+    async with running(size=size) as driver:
+        play_work(driver.host.session)
+        await driver.settle()
+        yield driver
 
 
 def width(driver: Driver, pane: str) -> int:
@@ -56,11 +67,11 @@ def test_sizes_are_kept_within_bounds(tmp_path: Path, cells: int, found: int) ->
 
 @pytest.mark.parametrize(("key", "pane"), [("alt+1", "files"), ("alt+2", "plan"), ("alt+3", "log")])
 async def test_a_pane_is_hidden_and_shown_again_and_that_is_kept(key: str, pane: str) -> None:
-    async with running() as driver:
+    async with at_work() as driver:
         await driver.press(key)
         assert width(driver, pane) == 0
         assert kept().hidden == (pane,)
-    async with running() as driver:
+    async with at_work() as driver:
         assert width(driver, pane) == 0
         await driver.press(key)
         assert width(driver, pane) > 0
@@ -68,13 +79,13 @@ async def test_a_pane_is_hidden_and_shown_again_and_that_is_kept(key: str, pane:
 
 
 async def test_going_to_a_hidden_pane_shows_it() -> None:
-    async with running() as driver:
+    async with at_work() as driver:
         await driver.press("alt+1", "f6")
         assert width(driver, "files") > 0
 
 
 async def test_the_column_goes_when_both_its_panes_are_hidden() -> None:
-    async with running() as driver:
+    async with at_work() as driver:
         before = width(driver, "chat")
         await driver.press("alt+2", "alt+3")
         assert width(driver, "chat") > before + 30
@@ -91,7 +102,7 @@ async def test_the_column_goes_when_both_its_panes_are_hidden() -> None:
     ],
 )
 async def test_a_column_is_resized(focus: str, column: str, key: str, change: int) -> None:
-    async with running() as driver:
+    async with at_work() as driver:
         await driver.press(focus)
         before = width(driver, column)
         await driver.press(key)
@@ -102,7 +113,7 @@ async def test_a_column_is_resized(focus: str, column: str, key: str, change: in
     ("focus", "key", "sign"), [("f7", "alt+equals_sign", 1), ("f7", "alt+minus", -1), ("f8", "alt+equals_sign", -1)]
 )
 async def test_the_plan_gets_more_or_less_of_its_column(focus: str, key: str, sign: int) -> None:
-    async with running() as driver:
+    async with at_work() as driver:
         panes = driver.app.workbench.panes
         assert panes is not None
         before = panes.plan_pane.outer_size.height
@@ -112,7 +123,7 @@ async def test_the_plan_gets_more_or_less_of_its_column(focus: str, key: str, si
 
 @pytest.mark.parametrize(("focus", "pane"), [("f6", "files"), ("f7", "plan"), ("f8", "log"), ("f9", "chat")])
 async def test_a_zoomed_pane_fills_the_screen_and_goes_back(focus: str, pane: str) -> None:
-    async with running() as driver:
+    async with at_work() as driver:
         await driver.press(focus)
         before = width(driver, pane)
         await driver.press("alt+z")
@@ -123,13 +134,13 @@ async def test_a_zoomed_pane_fills_the_screen_and_goes_back(focus: str, pane: st
 
 async def test_a_small_screen_shows_a_pane_that_is_hidden_on_a_wide_one() -> None:
     save_layout(paths.state_dir(), PaneLayout(("files",), files_cells=100))
-    async with running(size=SMALL) as driver:
+    async with at_work(size=SMALL) as driver:
         await driver.press("f6")
         assert 0 < width(driver, "files") <= 80
 
 
 async def test_an_edge_is_dragged_by_the_mouse_and_kept() -> None:
-    async with running() as driver:
+    async with at_work() as driver:
         panes = driver.app.workbench.panes
         assert panes is not None
         edge = panes.files_pane.region.right
@@ -144,14 +155,14 @@ async def test_an_edge_is_dragged_by_the_mouse_and_kept() -> None:
 async def test_a_broken_file_is_said_and_the_usual_layout_used() -> None:
     paths.state_dir().mkdir(parents=True)
     (paths.state_dir() / "layout.json").write_text("{")
-    async with running() as driver:
+    async with at_work() as driver:
         assert "layout.json: line 1" in driver.text("#say").replace("\n", "")
         assert width(driver, "files") > 0
 
 
 async def test_the_usual_layout_comes_back() -> None:
     save_layout(paths.state_dir(), PaneLayout(("files", "log"), 60, 60, 80))
-    async with running() as driver:
+    async with at_work() as driver:
         assert width(driver, "files") == 0
         await driver.app.workbench.action_run_command("layout.reset")
         await driver.settle()
