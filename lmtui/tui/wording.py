@@ -5,6 +5,27 @@ from __future__ import annotations
 from datetime import datetime
 from pathlib import Path
 
+_VERBS = {
+    "read": ("Read", ""), "data_view": ("Read", ""), "look": ("Look", ""), "ls": ("List", ""), "glob": ("Search", ""),
+    "grep": ("Search", ""), "write": ("Write", ""), "mkdir": ("Create", ""), "edit": ("Edit", ""), "shell": ("Run", ""),
+    "python": ("Run", "python"), "background": ("Run", "in background"), "delegate": ("Agent", ""), "explore": ("Agent", ""),
+    "decompose": ("Agent", ""), "propose_plan": ("Plan", ""), "manage_tasks": ("Todo", ""), "task_todo_set": ("Todo", ""),
+    "skill": ("Skill", ""), "fetch": ("Fetch", ""), "wait": ("Wait", ""), "get_time": ("Time", ""),
+}  # fmt: skip
+_FAMILIES = {"git": "Git", "todo": "Todo", "plan": "Plan", "task": "Todo"}
+PATH_VERBS = frozenset({"Read", "Look", "List", "Write", "Create", "Edit"})
+
+
+def call_words(tool: str, title: str) -> tuple[str, str]:
+    """Return a tool call as a verb and what it is about: `Read`, `parser/lexer.py`.  A tool of others is named itself."""
+    if tool in _VERBS:
+        verb, before = _VERBS[tool]
+        return verb, f"{before} {title}".strip()
+    family, _, rest = tool.partition("_")
+    if rest and family in _FAMILIES:
+        return _FAMILIES[family], f"{rest.replace('_', ' ')} {title}".strip()
+    return "Call", f"{tool} {title}".strip()
+
 
 def duration_text(seconds: float) -> str:
     """Return a duration in its largest units: `4 s`, `3 min`, `2 h`, `5 d`."""

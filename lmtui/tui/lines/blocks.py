@@ -11,9 +11,10 @@ from typing import ClassVar
 from lmtui.core.events import Level, TurnReason
 from lmtui.core.messages import ImageRef
 from lmtui.core.sanitize import sanitize, sanitize_line
-from lmtui.tui.lines.styled_text import Line, fit, fold, indent, plain, row, wrap
+from lmtui.tui.lines.styled_text import Line, fill, fit, fold, indent, plain, row, wrap
 
 FOLDED, UNFOLDED = "▸", "▾"
+_OWN_BAR = "▌ "
 _LONG_TEXT_LINES = 24
 _SHOWN_OF_LONG = 16
 _LIVE_THINKING_CHARS = 4000
@@ -112,18 +113,21 @@ class UserBlock(Block):
     def estimate(self, width: int) -> int:
         """Guess from length and newlines."""
         if self.can_fold and self.is_folded:
-            return _SHOWN_OF_LONG + 3
-        return 2 + len(self._images) + _guess(self._text, width)
+            return _SHOWN_OF_LONG + 2
+        return 1 + len(self._images) + _guess(self._text, width)
 
     def body(self, width: int) -> list[Line]:
-        """Return who and when, and the text as it was typed."""
+        """Return the text as it was typed, on its own ground, with the time at the right."""
         source = sanitize(self._text).strip("\n").split("\n")
         shown = source[:_SHOWN_OF_LONG] if self.can_fold and self.is_folded else source
-        lines = [row((("you", "strong"),), ((f"{self._time:%H:%M}", "muted"),), width)]
-        lines += [part for text in shown for part in wrap(((text.expandtabs(4), ""),) if text else (), width)]
+        time = f"{self._time:%H:%M}"
+        inner = max(8, width - len(_OWN_BAR) - len(time) - 2)
+        lines = [part for text in shown for part in wrap(((text.expandtabs(4), ""),) if text else (), inner)]
         if len(shown) < len(source):
             lines.append(((f"{FOLDED} {len(source) - len(shown)} more", "accent"),))
-        return [*lines, *(((fit(image_text(image), width), "muted"),) for image in self._images)]
+        lines += [((fit(image_text(image), inner), "muted"),) for image in self._images]
+        lines[0] = row(lines[0], ((f"{time} ", "muted"),), width - len(_OWN_BAR))
+        return [fill(line, width, "own") for line in indent(lines, ((_OWN_BAR, "accent"),))]
 
     def copy_text(self) -> str:
         """Return the text."""
@@ -141,22 +145,21 @@ def image_text(image: ImageRef) -> str:
     return sanitize_line(f"[picture {image.name}".rstrip() + f"  {kind}{size}]")
 
 
-class SpeakerBlock(Block):
-    """The line above an answer: who speaks, and the thinking that went before, folded."""
+class ThinkingBlock(Block):
+    """The thinking before an answer, folded to one line."""
 
-    kind = "speaker"
+    kind = "thinking"
 
-    def __init__(self, name: str, thinking: str = "", thinking_s: float = 0.0) -> None:
+    def __init__(self, thinking: str = "", thinking_s: float = 0.0) -> None:
         super().__init__()
-        self.name = name
         self.thinking_s = thinking_s
         self.is_live = False
         self._parts = [thinking] if thinking else []
 
     @property
     def can_fold(self) -> bool:
-        """Tell whether there was thinking."""
-        return bool(self._parts)
+        """Tell that there is thinking to read."""
+        return True
 
     @property
     def thinking(self) -> str:
@@ -172,14 +175,14 @@ class SpeakerBlock(Block):
 
     def estimate(self, width: int) -> int:
         """Guess from the length of what is shown."""
-        return 2 if self.is_folded or not self.can_fold else 2 + _guess(self.thinking, width)
+        return 1 if self.is_folded else 1 + _guess(self.thinking, width)
 
     def body(self, width: int) -> list[Line]:
-        """Return the name, how long the thinking took, and the thinking where it is unfolded."""
-        label = self._label()
-        name: Line = ((self.name, "strong"),) if self.name else ()
-        head = row(name, ((label, "muted"),), width) if self.name else ((label, "muted"),)
-        if self.is_folded or not self.can_fold:
+        """Return how long the thinking took, and the thinking where it is unfolded."""
+        time = f" {seconds(self.thinking_s)}" if self.thinking_s > 0 else ""
+        word = "Thinking" if self.is_live else "Thought"
+        head: Line = ((f"{FOLDED if self.is_folded else UNFOLDED} {word}{time}", "muted"),)
+        if self.is_folded:
             return [head]
         text = sanitize(self.thinking[-_LIVE_THINKING_CHARS:] if self.is_live else self.thinking).strip()
         thought = [part for each in text.split("\n") for part in wrap(((each.expandtabs(4), "muted em"),), width - 2)]
@@ -188,13 +191,6 @@ class SpeakerBlock(Block):
     def copy_text(self) -> str:
         """Return the thinking."""
         return self.thinking
-
-    def _label(self) -> str:
-        if not self.can_fold:
-            return ""
-        word = "thinking" if self.is_live else "thought"
-        time = f" {seconds(self.thinking_s)}" if self.thinking_s > 0 else ""
-        return f"{word}{time} {FOLDED if self.is_folded else UNFOLDED}"
 
 
 class NoticeBlock(Block):
@@ -235,11 +231,11 @@ class NoticeBlock(Block):
 
 
 _ENDINGS = {
-    TurnReason.WAITING: (Level.INFO, "waiting"),
-    TurnReason.BLOCKED: (Level.WARNING, "blocked"),
+    TurnReason.WAITING: (Level.INFO, "Waiting"),
+    TurnReason.BLOCKED: (Level.WARNING, "Blocked"),
     TurnReason.LIMIT: (Level.WARNING, TurnReason.LIMIT.words),
-    TurnReason.INTERRUPTED: (Level.WARNING, "interrupted"),
-    TurnReason.ERROR: (Level.ERROR, "stopped by an error"),
+    TurnReason.INTERRUPTED: (Level.WARNING, "Stopped"),
+    TurnReason.ERROR: (Level.ERROR, "Error"),
 }
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import ClassVar
 
 from lmtui.core.events import ToolCallFinished, ToolCallStarted
-from lmtui.core.sanitize import escape_invisible, sanitize, sanitize_line, sanitize_path, show_controls
+from lmtui.core.sanitize import escape_invisible, pluralize, sanitize, sanitize_line, sanitize_path, show_controls
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.lines.blocks import FOLDED, UNFOLDED, Block, Mark, seconds, text_lines
-from lmtui.tui.lines.patch import digits_of, parse_patch, unified_lines
-from lmtui.tui.lines.styled_text import Line, Span, fit, fit_middle, indent, pad, row, width_of
+from lmtui.tui.lines.code import highlight, lexer_for_path
+from lmtui.tui.lines.patch import MINUS, DiffLine, digits_of, parse_patch, unified_lines
+from lmtui.tui.lines.styled_text import Line, Span, crop, fill, fit, fit_front, fit_middle, indent, pad, row, width_of
 from lmtui.tui.lines.styled_text import fold as fold_line
+from lmtui.tui.wording import PATH_VERBS, call_words
 
 _SHORT_LINES = 3
 _MOST_LINES = 2000
@@ -64,21 +67,22 @@ def _folded(text: str, width: int, *, is_all: bool) -> list[Line]:
     return fold_line(((shown, ""),), width) if shown else [()]
 
 
-_TOOL_COLUMN = 7
-_WIDE_TOOL_COLUMN = 13
-_WIDE_WIDTH = 78
-_TIME_COLUMN = 7
+_VERB_CELLS = 7
 _LIVE_LINES = 4
-_PREVIEW_LINES = 2
+_OUTPUT_LINES = 3
+_OWN_OUTPUT_LINES = 20
+_DIFF_LINES = 8
+_SLOW_S = 1.0
 _LIVE_CHARS = 4000
-_PREVIEWED_TOOLS = frozenset({"shell"})
+_RUNNERS = frozenset({"shell", "python", "background"})
 _DECISIONS = {
-    "rule": "by rule",
-    "once": "once, by you",
-    "session": "this session, by you",
-    "always": "always, by you",
-    "no": "refused",
+    "rule": "allowed by rule",
+    "once": "allowed once",
+    "session": "allowed for session",
+    "always": "always allowed",
+    "no": "denied",
 }
+_BESIDE: Line = (("│ ", "muted"),)
 CHANGE_SIGNS = {
     FileChangeKind.ADDED: ("A", "good"),
     FileChangeKind.MODIFIED: ("M", "warn"),
@@ -135,6 +139,11 @@ class CallBlock(Block):
         """Tell whether there is something to read: arguments, changes, a result."""
         return bool(self._started.arguments or self.changes or self._result().strip())
 
+    @property
+    def is_tall(self) -> bool:
+        """Tell whether something is shown below the call's own line."""
+        return bool(self._folded(self._width) if self.is_folded else True)
+
     def turn_over(self) -> None:
         """Unfold; once more all of long arguments too; then fold again."""
         if not self.is_folded and not self._is_all and has_long(self._started.arguments, self._width):
@@ -182,7 +191,7 @@ class CallBlock(Block):
     def estimate(self, width: int) -> int:
         """Guess: one line, and what is shown of the result."""
         if self.is_folded:
-            return 1 + (_PREVIEW_LINES if self._has_preview() else 0)
+            return 1 + min(self._most_output(), self._result().count("\n")) + (_DIFF_LINES if self.changes else 0)
         result = self._result()
         diffs = sum(change.diff.count("\n") for change in self.changes)
         return 3 + len(self._started.arguments) + diffs + result.count("\n") + len(result) // max(1, width)
@@ -194,8 +203,9 @@ class CallBlock(Block):
         if self.feedback:
             below = [*text_lines(sanitize(self.feedback), inner), *below]
         if self.edited:
-            below = [*text_lines(f"run instead, by you: {sanitize(self.edited)}", inner), *below]
-        return [self._head(width), *indent(below, (("  ", ""),))]
+            below = [*text_lines(f"You ran instead: {sanitize(self.edited)}", inner), *below]
+        head = self._own_head(width) if self._is_own else self._head(width)
+        return [head, *indent(below, (("  ", ""),))]
 
     def copy_text(self) -> str:
         """Return the call and its result."""
@@ -211,56 +221,85 @@ class CallBlock(Block):
     def _result(self) -> str:
         return self._finished.result if self._finished is not None else self._output
 
+    @property
+    def _is_own(self) -> bool:
+        return self._started.by.startswith("user")
+
+    def _own_head(self, width: int) -> Line:
+        """Return the line of a command of the user's own, which looks like a message of theirs."""
+        sign, role = self.state.value
+        left: Line = (("▌ ", "accent"), ("! ", "muted"), (sanitize_path(self._started.title), ""))
+        return fill(row(left, (*self._right_side(), (f" {sign} ", role)), width), width, "own")
+
     def _head(self, width: int) -> Line:
         sign, role = self.state.value
-        tool = pad(sanitize_line(self._started.tool), _WIDE_TOOL_COLUMN if width >= _WIDE_WIDTH else _TOOL_COLUMN)
-        left: list[Span] = [(f"{sign} ", role), (tool, "muted"), (" ", "")]
+        verb, what = call_words(self._started.tool, self._started.title)
+        left: list[Span] = [(f"{sign} ", role), (pad(fit(sanitize_line(verb), _VERB_CELLS), _VERB_CELLS + 1), "muted")]
         right = self._right_side()
         summary = self._summary()
         counts: list[Span] = []
         if summary.startswith(("+", "−")):
             counts = [(" ", ""), *((f" {word}", "good" if word.startswith("+") else "bad") for word in summary.split())]
-        room = width - width_of(right) - 2 - width_of(tuple(left)) - width_of(tuple(counts))
-        left.append((fit_middle(sanitize_path(self._started.title), max(8, room)), ""))
+        room = max(8, width - width_of(right) - 2 - width_of(tuple(left)) - width_of(tuple(counts)))
+        cut = fit_front if verb in PATH_VERBS else fit
+        is_denied = self._finished is not None and self._finished.decision == "no"
+        left.append((cut(sanitize_path(what), room), "strike muted" if is_denied else ""))
         return row((*left, *counts), right, width)
 
     def _right_side(self) -> Line:
         finished = self._finished
         if finished is None:
-            return (("waits for you", "warn"),) if self.state is CallState.WAITING else ()
+            return (("waiting", "warn"),) if self.state is CallState.WAITING else ()
         summary = self._summary()
-        spans: list[Span] = [("undone  ", "warn")] if self.state is CallState.UNDONE else []
+        parts: list[Line] = [(("undone", "warn"),)] if self.state is CallState.UNDONE else []
         if self._started.recovered:
-            spans.append(("recovered  ", "warn"))
+            parts.append((("recovered", "warn"),))
         decision = self.hunks or _DECISIONS.get(finished.decision, "")
-        if decision and decision != summary:
-            spans.append((f"{decision}  ", "muted"))
-        if summary and not summary.startswith(("+", "−")):
-            spans.append((f"{fit_middle(summary, 24)}  ", "" if finished.ok else "bad"))
-        spans.append((f"{seconds(finished.elapsed_ms / 1000):>{_TIME_COLUMN}}", "muted"))
-        if self.can_fold:
-            spans.append((f" {FOLDED if self.is_folded else UNFOLDED}", "muted"))
-        else:
-            spans.append(("  ", ""))
-        return tuple(spans)
+        if decision:
+            parts.append(((decision, "muted"),))
+        if self._started.tool in _RUNNERS and (counted := counted_tests(finished.result)):
+            parts.append(counted)
+        elif summary and summary != "denied" and not summary.startswith(("+", "−")):
+            parts.append(((fit(summary, 24), "muted" if finished.ok else "bad"),))
+        if finished.elapsed_ms >= 1000 * _SLOW_S:
+            parts.append(((seconds(finished.elapsed_ms / 1000), "muted"),))
+        spans = [span for part in parts for span in (("  ", ""), *part)][1:]
+        return (*spans, (f" {FOLDED if self.is_folded else UNFOLDED}" if self.can_fold else "  ", "muted"))
 
     def _summary(self) -> str:
         return sanitize_line(self._finished.summary) if self._finished is not None else ""
 
-    def _has_preview(self) -> bool:
-        return self.state is CallState.FAILED or self._started.tool in _PREVIEWED_TOOLS
+    def _most_output(self) -> int:
+        """Return how many lines of the result are shown while it is folded."""
+        if self._is_own:
+            return _OWN_OUTPUT_LINES
+        return _OUTPUT_LINES if self.state is CallState.FAILED or self._started.tool in _RUNNERS else 0
 
     def _folded(self, width: int) -> list[Line]:
         if self._finished is None:
-            return _last_lines(sanitize(self._output), _LIVE_LINES, width)
-        if not self._has_preview():
+            return indent(_last_lines(sanitize(self._output), _LIVE_LINES, width - 2), _BESIDE)
+        if self.changes and self._started.tool not in _RUNNERS and self.state is not CallState.FAILED:
+            return inline_diff(self.changes, width)
+        return self._output_lines(width)
+
+    def _output_lines(self, width: int) -> list[Line]:
+        """Return the lines of the result that matter, and how many more there are."""
+        most, finished = self._most_output(), self._finished
+        if not most or finished is None:
             return []
-        text = sanitize(self._finished.result).strip("\n")
-        shown = _last_lines(text, _PREVIEW_LINES, width)
-        hidden = text.count("\n") + 1 - len(shown)
-        if hidden > 0 and shown:
-            shown[-1] = row(shown[-1], ((f"{FOLDED} {hidden} more", "accent"),), width)
-        return shown
+        texts = [line.expandtabs(8) for line in sanitize(finished.result).strip("\n").split("\n")]
+        if self._is_own:
+            shown = texts[:most]
+        elif finished.ok and counted_tests(finished.result):
+            shown = []
+        else:
+            failing = [line for line in texts if _FAILING.match(line)] if self._started.tool in _RUNNERS else []
+            filled = [line for line in texts if line.strip()]
+            shown = failing[:most] or (filled if len(filled) == most + 1 else filled[-most:])
+        lines: list[Line] = [((fit(line, width - 2), "" if self._is_own else "muted"),) for line in shown]
+        if (hidden := len(texts) - len(shown)) > 0 and lines:
+            lines.append(_more(hidden))
+        return indent(lines, _BESIDE)
 
     def _unfolded(self, width: int) -> list[Line]:
         lines = argument_lines(self._started.arguments, width, is_all=self._is_all)
@@ -285,9 +324,87 @@ def _change_lines(change: FileChange, width: int) -> list[Line]:
     for file in files:
         for hunk in file.hunks:
             if hunk.skipped:
-                lines.append(((" " * (2 * digits + 2) + f"⋯ {hunk.skipped} equal lines", "muted"),))
+                lines.append(((" " * (2 * digits + 2) + f"⋯ {hunk.skipped} unchanged lines", "muted"),))
             lines += unified_lines(hunk, width, digits)
     return lines
+
+
+_FAILING = re.compile(r"(?:FAILED |FAIL: |ERROR:? |--- FAIL:|test .+ \.\.\. FAILED|  ● )")
+_PYTEST = re.compile(r"^=* ?((?:\d+ [a-z]+,? ?)+)in [\d.]+ ?m?s", re.MULTILINE)
+_COUNTED = re.compile(r"(\d+) (failed|failures?|errors?|passed|skipped)\b")
+_CARGO = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed", re.MULTILINE)
+_JEST = re.compile(r"^Tests: +(.+), \d+ total", re.MULTILINE)
+_UNITTEST = re.compile(r"^Ran (\d+) tests? in ", re.MULTILINE)
+_UNITTEST_BAD = re.compile(r"\b(failures|errors)=(\d+)")
+_GO = re.compile(r"^\s*--- (FAIL|PASS): ", re.MULTILINE)
+_TAIL_CHARS = 4000
+
+
+def counted_tests(result: str) -> Line:
+    """Return how many tests failed and passed, as the runners of Python, Rust, Go and JavaScript tell it; empty without any."""
+    tail = result[-_TAIL_CHARS:]
+    counts: dict[str, int] = {}
+    if found := _PYTEST.search(tail) or _JEST.search(tail):
+        for number, word in _COUNTED.findall(found[1]):
+            counts[word] = int(number)
+    elif suites := _CARGO.findall(tail):
+        counts = {"failed": sum(int(failed) for _, failed in suites), "passed": sum(int(passed) for passed, _ in suites)}
+    elif ran := _UNITTEST.search(tail):
+        counts = {word: int(number) for word, number in _UNITTEST_BAD.findall(tail[ran.end() :])}
+        counts["passed"] = int(ran[1]) - sum(counts.values())
+    elif ends := _GO.findall(tail):
+        counts = {"failed": ends.count("FAIL"), "passed": ends.count("PASS")}
+    bad = ("failed", "failure", "failures", "error", "errors")
+    told = [
+        (f"{counts[word]} {word}", "bad" if word in bad else "muted")
+        for word in (*bad, "passed", "skipped")
+        if counts.get(word)
+    ]
+    return tuple(span for each in told for span in ((", ", "muted"), each))[1:]
+
+
+def inline_diff(changes: Sequence[FileChange], width: int) -> list[Line]:
+    """Return the first changed lines of some files, with a line of context, and how many more there are."""
+    found: list[Line] = []
+    for change in changes:
+        files = parse_patch(change.diff, change.path)
+        digits = digits_of(files)
+        if len(changes) > 1:
+            found.append(((fit_front(sanitize_path(change.path), width), "strong"),))
+        for number, hunk in enumerate(hunk for file in files for hunk in file.hunks):
+            if number:
+                found.append(((" " * (digits + 1) + "⋯", "muted"),))
+            found += _diff_rows(_trimmed(list(hunk.lines)), change.path, width, digits)
+    if len(found) <= _DIFF_LINES + 1:
+        return found
+    return [*found[:_DIFF_LINES], _more(len(found) - _DIFF_LINES)]
+
+
+def _more(count: int) -> Line:
+    return ((f"{FOLDED} {pluralize(count, 'more line')}", "accent"),)
+
+
+def _trimmed(lines: Sequence[DiffLine]) -> list[DiffLine]:
+    """Return the lines of a hunk with at most one of context before and behind what changed."""
+    changed = [index for index, line in enumerate(lines) if line.sign != " "]
+    return list(lines[max(0, changed[0] - 1) : changed[-1] + 2]) if changed else []
+
+
+def _diff_rows(lines: Sequence[DiffLine], path: str, width: int, digits: int) -> list[Line]:
+    texts = [line.text[:width] for line in lines[: 2 * _DIFF_LINES]]
+    shown = highlight(texts, lexer_for_path(path))
+    shown += [((line.text[:width], ""),) for line in lines[len(texts) :]]
+    found: list[Line] = []
+    for line, text in zip(lines, shown, strict=True):
+        sign = MINUS if line.sign == "-" else line.sign
+        lead: Line = (
+            (f"{line.new or line.old:>{digits}} ", "muted"),
+            (f"{sign} ", {"+": "good", "-": "bad"}.get(line.sign, "")),
+        )
+        role = {"+": "added", "-": "removed"}.get(line.sign, "")
+        whole = crop((*lead, *text), width)
+        found.append(fill(whole, width, role) if role else whole)
+    return found
 
 
 def _last_lines(text: str, count: int, width: int) -> list[Line]:

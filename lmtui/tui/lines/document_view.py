@@ -83,7 +83,7 @@ class AnchorScroller(LineScroller):
         if count:
             self._seen_blocks = min(count, max(self._seen_blocks, self.last_seen() + 1))
         below = 0 if self.is_following else count - self._seen_blocks
-        return ((f"{below} new below", "accent"), ("  end", "muted")) if below > 0 else ()
+        return ((f" ↓ {below} new · End ", "accent caret"),) if below > 0 else ()
 
     def set_following(self, is_following: bool) -> None:
         """Follow the end, or stop; what is there now counts as seen."""

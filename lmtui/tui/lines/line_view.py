@@ -267,6 +267,7 @@ class VirtualLineView(ScrollView, can_focus=True, inherit_bindings=False):
     VirtualLineView > .lines--match { background: $match-ground; color: $text; }
     VirtualLineView > .lines--cursor { background: $cursor-ground; }
     VirtualLineView > .lines--selected { background: $selection; }
+    VirtualLineView > .lines--own { background: $surface; }
     VirtualLineView > .lines--caret { text-style: reverse; }
     """
 

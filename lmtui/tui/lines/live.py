@@ -10,9 +10,10 @@ from typing import ClassVar
 
 from lmtui.tui.lines.blocks import Block
 from lmtui.tui.lines.markdown import LONGEST_LINE, Piece, PieceSplitter, clean_lines, piece_lines
-from lmtui.tui.lines.styled_text import Line
+from lmtui.tui.lines.styled_text import Line, Span, width_of
 
 BLOCK_CHARS = 2048
+CURSOR: Span = ("▌", "accent")
 
 
 class AnswerBlock(Block):
@@ -55,6 +56,8 @@ class AnswerBlock(Block):
         lines = [*self._drawn, *open_lines]
         if self._stream.is_finished:
             self._drawn, self._drawn_pieces = [], 0
+        elif lines and self is self._stream.blocks[-1] and width_of(lines[-1]) < width:
+            lines[-1] = (*lines[-1], CURSOR)
         return lines or [()]
 
     def copy_text(self) -> str:

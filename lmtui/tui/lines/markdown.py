@@ -13,7 +13,7 @@ from rich.cells import cell_len
 
 from lmtui.core.sanitize import sanitize
 from lmtui.tui.lines.code import highlight, lexer_by_name
-from lmtui.tui.lines.styled_text import Line, Span, crop, fill, fold, indent, link_role, plain, width_of, wrap
+from lmtui.tui.lines.styled_text import Line, Span, crop, fill, indent, link_role, plain, width_of, wrap
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -321,11 +321,13 @@ def piece_lines(piece: Piece, width: int) -> list[Line]:
 
 
 def code_lines(lines: list[str], language: str, width: int) -> list[Line]:
-    """Return source code on its own ground, highlighted, every character kept."""
+    """Return source code on its own ground, highlighted; a long line goes on behind a sign."""
     shown = [line.expandtabs(4) for line in lines]
     found: list[Line] = []
     for line in highlight(shown, lexer_by_name((language.split() or [""])[0])):
-        found += [fill(((" ", ""), *part), width, "block") for part in fold(line, width - 2)]
+        first, *more = wrap(line, width - 4)
+        found.append(fill(((" ", ""), *first), width, "block"))
+        found += [fill((("↪ ", "muted"), *part), width, "block") for part in more]
     return found
 
 

@@ -46,7 +46,7 @@ from lmtui.core.messages import Role
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.sessions import refusal_words
 from lmtui.tui.commands import Scope, bindings
-from lmtui.tui.lines.blocks import Block, Mark, NoticeBlock, SpeakerBlock, UserBlock, ending
+from lmtui.tui.lines.blocks import Block, Mark, NoticeBlock, ThinkingBlock, UserBlock, ending
 from lmtui.tui.lines.calls import CallBlock
 from lmtui.tui.lines.document import Document
 from lmtui.tui.lines.document_view import DocumentView
@@ -127,9 +127,6 @@ def names_text(names: Sequence[str], more: int = 0) -> str:
     return ", ".join(shown) + (f" and {rest} more" if rest else "")
 
 
-ASSISTANT_NAME = "lmtui"
-
-
 class ConversationBlocks:
     """The blocks of one agent's conversation.  `zone` is the reader's time zone (None: the machine's)."""
 
@@ -141,7 +138,6 @@ class ConversationBlocks:
         self._open: set[str] = set()
         self._approvals: dict[str, ApprovalRequested] = {}
         self._stored = 0
-        self._needs_name = True
         self._turns: dict[str, int] = {}
         self._steps: dict[str, str] = {}
         self._left_out: set[str] = set()
@@ -169,7 +165,6 @@ class ConversationBlocks:
     def _apply_stored(self, event: Event, time: datetime) -> None:
         match event:
             case MessageAdded(role=Role.USER):
-                self._needs_name = True
                 self._store(UserBlock(event.text, time, event.images))
             case MessageAdded(role=Role.ASSISTANT):
                 self._answer(event)
@@ -241,7 +236,6 @@ class ConversationBlocks:
         for index in range(self._turns.get(turn_id, self._stored), self._stored):
             self.document.blocks[index].is_cut_off = True
             self.document.touch(index)
-        self._needs_name = True
         self._store(NoticeBlock(Level.WARNING, "the conversation continues from here; dimmed messages are not sent"))
 
     def _apply_streamed(self, event: Event, time: datetime) -> None:
@@ -273,12 +267,10 @@ class ConversationBlocks:
             blocks = answer_blocks(event.text)
         self._live = _Live()
         self.document.truncate(self._stored)
-        if self._needs_name or event.thinking:
-            name = ASSISTANT_NAME if self._needs_name else ""
-            speaker = SpeakerBlock(name, event.thinking, event.thinking_s)
-            speaker.is_folded = is_folded
-            blocks.insert(0, speaker)
-        self._needs_name = False
+        if event.thinking:
+            thinking = ThinkingBlock(event.thinking, event.thinking_s)
+            thinking.is_folded = is_folded
+            blocks.insert(0, thinking)
         for block in blocks:
             self._put(block)
         self._stored = len(self.document)
@@ -324,7 +316,6 @@ class ConversationBlocks:
         for call_id in sorted(self._open):
             self._stop_call(call_id)
         self._open.clear()
-        self._needs_name = True
         block_or_none = ending(event.reason, event.error)
         if block_or_none is not None:
             self._store(block_or_none)
@@ -340,7 +331,7 @@ class ConversationBlocks:
         self.document.truncate(self._stored)
 
     def _show_live(self) -> None:
-        wanted = self._live.blocks(ASSISTANT_NAME if self._needs_name else "")
+        wanted = self._live.blocks()
         shown = self.document.blocks[self._stored :]
         same = 0
         while same < min(len(shown), len(wanted)) and shown[same] is wanted[same]:
@@ -350,7 +341,7 @@ class ConversationBlocks:
             self._put(block)
         if same:
             self.document.touch(self._stored + same - 1)
-            if self._live.take_speaker_changed():
+            if self._live.take_thinking_changed():
                 self.document.touch(self._stored)
 
     def _put(self, block: Block) -> None:
@@ -366,58 +357,52 @@ class _Live:
     def __init__(self, note: NoticeBlock | None = None) -> None:
         self.stream: AnswerStream | None = None
         self.note = note
-        self._speaker: SpeakerBlock | None = None
+        self._thinking: ThinkingBlock | None = None
         self._began: datetime | None = None
-        self._speaker_changed = False
+        self._thinking_changed = False
 
     @property
     def is_folded(self) -> bool:
         """Tell whether the reader left the thinking folded."""
-        return self._speaker is None or self._speaker.is_folded
+        return self._thinking is None or self._thinking.is_folded
 
     def write(self, text: str) -> None:
         """Take some more of the answer."""
         self.note = None
         self.stream = self.stream or AnswerStream()
         self.stream.feed(text)
-        if self._speaker is not None and self._speaker.is_live:
-            self._speaker.is_live = False
-            self._speaker_changed = True
+        if self._thinking is not None and self._thinking.is_live:
+            self._thinking.is_live = False
+            self._thinking_changed = True
 
     def think(self, text: str, time: datetime) -> None:
         """Take some more thinking."""
         self.note = None
-        self._speaker = self._speaker or SpeakerBlock("")
+        self._thinking = self._thinking or ThinkingBlock()
         self._began = self._began or time
-        self._speaker.is_live = True
-        self._speaker.think(text, (time - self._began).total_seconds())
-        self._speaker_changed = True
+        self._thinking.is_live = True
+        self._thinking.think(text, (time - self._began).total_seconds())
+        self._thinking_changed = True
 
-    def take_speaker_changed(self) -> bool:
-        """Tell whether the speaker's line changed since this was last asked."""
-        changed, self._speaker_changed = self._speaker_changed, False
+    def take_thinking_changed(self) -> bool:
+        """Tell whether the line of the thinking changed since this was last asked."""
+        changed, self._thinking_changed = self._thinking_changed, False
         return changed
 
-    def blocks(self, name: str) -> list[Block]:
-        """Return the blocks to show; the speaker has a name where the answer begins a turn."""
-        has_text = self.stream is not None and not self.stream.is_blank
-        if self._speaker is None and has_text and name:
-            self._speaker = SpeakerBlock(name)
-        found: list[Block] = []
-        if self._speaker is not None:
-            self._speaker.name = name
-            found.append(self._speaker)
-        if has_text and self.stream is not None:
+    def blocks(self) -> list[Block]:
+        """Return the blocks to show."""
+        found: list[Block] = [self._thinking] if self._thinking is not None else []
+        if self.stream is not None and not self.stream.is_blank:
             found += self.stream.blocks
         return [*found, self.note] if self.note is not None else found
 
 
-_TIGHT = frozenset({("speaker", "answer"), ("speaker", "call"), ("call", "call"), ("notice", "notice"), ("answer", "answer")})
+_TIGHT = frozenset({("thinking", "answer"), ("thinking", "call"), ("call", "call"), ("notice", "notice"), ("answer", "answer")})
 
 
 def needs_gap(before: Block, block: Block) -> bool:
     """Tell whether a blank line is between two blocks."""
-    return (before.kind, block.kind) not in _TIGHT
+    return (before.kind, block.kind) not in _TIGHT or (isinstance(before, CallBlock) and before.is_tall)
 
 
 _HOP, _REMOTE_HOP = 8, 16
@@ -429,7 +414,7 @@ class Transcript(DocumentView, can_focus=True, inherit_bindings=False):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.CHAT)
 
-    empty_text = "No messages yet. Type a task below and press enter."
+    empty_text = "What should we work on?"
 
     def __init__(self, agent: str = ROOT, zone: tzinfo | None = None, **options: Unpack[WidgetOptions]) -> None:
         super().__init__(**options)

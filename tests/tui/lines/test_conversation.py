@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -49,6 +50,7 @@ from lmtui.core.plan import Plan
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.store.codec import EVENT_TYPES
 from lmtui.tui.lines.blocks import UserBlock
+from lmtui.tui.lines.calls import counted_tests
 from lmtui.tui.lines.document import Document
 from lmtui.tui.lines.styled_text import plain
 from lmtui.tui.lines.transcript import ConversationBlocks
@@ -185,37 +187,81 @@ def test_a_turn_reads_as_a_conversation() -> None:
         ]
     )
     assert squeezed(lines) == [
-        "you  12:00",
-        "Fix it.",
+        "▌ Fix it.  12:00",
         "",
-        "lmtui  thought 6 s ▸",
+        "▸ Thought 6 s",
         "I will look.",
         "",
-        "✓ shell  pytest -q  1.9 s ▸",
-        "  three",
-        "  four  ▸ 2 more",
+        "✓ Run  pytest -q  1.9 s ▸",
+        "  │ one",
+        "  │ two",
+        "  │ three",
+        "  │ four",
         "",
         "Done.",
     ]
-    assert {len(lines[number]) for number in (0, 3, 6, 8)} == {60}
+    assert (len(lines[0]), len(lines[5])) == (59, 60)
 
 
 def test_a_running_command_shows_its_last_lines_and_a_finished_one_does_not() -> None:
     running = [STARTED, *(ToolOutputDelta(call_id="c1", text=f"line {number}\n") for number in range(9))]
-    assert drawn(running) == ["● shell   pytest -q", "  line 5", "  line 6", "  line 7", "  line 8"]
-    assert squeezed(drawn([*running, FINISHED]))[1:] == ["  three", "  four  ▸ 2 more"]
+    assert drawn(running) == [
+        "● Run     pytest -q",
+        *(f"  │ line {number}" for number in range(5, 9)),
+    ]
+    many = replace(FINISHED, result="\n".join("abcdefgh"))
+    assert squeezed(drawn([*running, many]))[1:] == ["  │ f", "  │ g", "  │ h", "  │ ▸ 5 more lines"]
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        ("F..\n=== 1 failed, 2 passed in 0.12s ===", "1 failed, 2 passed"),
+        ("2 passed, 1 warning in 3.10s", "2 passed"),
+        (
+            "test result: ok. 3 passed; 0 failed; 0 ignored\n\ntest result: FAILED. 1 passed; 2 failed; 0 ignored",
+            "2 failed, 4 passed",
+        ),
+        ("--- PASS: TestA (0.00s)\n--- FAIL: TestB (0.00s)\nFAIL", "1 failed, 1 passed"),
+        ("Tests:       1 failed, 3 passed, 4 total", "1 failed, 3 passed"),
+        ("Ran 5 tests in 0.1s\n\nFAILED (failures=1, errors=1)", "1 failures, 1 errors, 3 passed"),
+        ("I saw 3 failed attempts in 2s", ""),
+    ],
+)
+def test_the_counts_of_test_runners_are_told_in_words(result: str, words: str) -> None:
+    assert plain(counted_tests(result)) == words
+
+
+def test_after_a_failure_the_failing_tests_are_shown() -> None:
+    result = "noise\n" * 9 + "FAILED tests/test_a.py::test_b - assert 1\n1 failed, 2 passed in 0.12s"
+    failed = replace(FINISHED, ok=False, result=result, summary="exit 1")
+    lines = squeezed(drawn([STARTED, failed]))
+    assert lines[:2] == ["✗ Run  pytest -q  1 failed, 2 passed  1.9 s ▸", "  │ FAILED tests/test_a.py::test_b - assert 1"]
+
+
+def test_a_command_of_ones_own_looks_like_a_message_and_shows_its_output() -> None:
+    result = "\n".join(f"line {number}" for number in range(25))
+    own = replace(STARTED, by="user")
+    lines = squeezed(drawn([own, replace(FINISHED, result=result)]))
+    assert lines[0] == "▌ ! pytest -q  1.9 s ▸ ✓"
+    assert lines[1:] == [*(f"  │ line {number}" for number in range(20)), "  │ ▸ 5 more lines"]
+
+
+def test_a_call_of_a_tool_from_elsewhere_names_it() -> None:
+    call = replace(STARTED, tool="github_search", title="parsers")
+    assert squeezed(drawn([call])) == ["● Call  github_search parsers"]
 
 
 def test_states_of_a_call_have_signs_and_say_who_decided() -> None:
     asked = ApprovalRequested(approval_id="a", call_id="c1", tool="shell", text="pytest")
-    assert squeezed(drawn([STARTED, asked])) == ["◐ shell  pytest -q  waits for you"]
+    assert squeezed(drawn([STARTED, asked])) == ["◐ Run  pytest -q  waiting"]
     refused = ToolCallFinished(call_id="c1", tool="shell", ok=False, result="no: use tox", elapsed_ms=0, decision="no")
     answered = ApprovalResolved(approval_id="a", outcome=Outcome.NO, feedback="use tox")
-    assert squeezed(drawn([STARTED, asked, answered])) == ["● shell  pytest -q", "  you: use tox"]
+    assert squeezed(drawn([STARTED, asked, answered])) == ["● Run  pytest -q", "  you: use tox"]
     alone = ApprovalResolved(approval_id="a", outcome=Outcome.NO, by="headless", feedback="nobody is there to approve it")
-    assert squeezed(drawn([STARTED, asked, alone])) == ["● shell  pytest -q", "  nobody was there to ask"]
-    assert squeezed(drawn([STARTED, asked, answered, refused]))[0] == "✗ shell  pytest -q  refused  0 ms ▸"
-    assert squeezed(drawn([STARTED, TurnEnded(turn_id="t", reason=TurnReason.INTERRUPTED)]))[0] == "■ shell  pytest -q"
+    assert squeezed(drawn([STARTED, asked, alone])) == ["● Run  pytest -q", "  nobody was there to ask"]
+    assert squeezed(drawn([STARTED, asked, answered, refused]))[0] == "✗ Run  pytest -q  denied ▸"
+    assert squeezed(drawn([STARTED, TurnEnded(turn_id="t", reason=TurnReason.INTERRUPTED)]))[0] == "■ Run  pytest -q"
 
 
 def test_an_edit_shows_counts_and_unfolds_to_its_diff() -> None:
@@ -224,26 +270,28 @@ def test_an_edit_shows_counts_and_unfolds_to_its_diff() -> None:
         FilesChanged(call_id="e", files=("x.py",), changes=(FileChange("x.py", FileChangeKind.MODIFIED, 1, 1, DIFF),)),
         ToolCallFinished(call_id="e", tool="edit", ok=True, result="ok", elapsed_ms=8, summary="+1 −1", decision="once"),
     ]
-    assert squeezed(drawn(events)) == ["✓ edit  x.py  +1 −1  once, by you  8 ms ▸"]
+    assert squeezed(drawn(events)) == [
+        "✓ Edit  x.py  +1 −1  allowed once ▸", "    1  a", "    2 − b", "    2 + c",
+    ]  # fmt: skip
     assert drawn(events, unfold=True)[1:] == ["  M x.py  +1 −1", "    1   1   a", "    2     − b", "        2 + c"]
 
 
 def test_a_retry_voids_what_was_streamed_and_says_so() -> None:
     retry = RetryScheduled(attempt=2, attempts=5, wait_s=4.0, reason="the server is busy")
     assert drawn([TextDelta(text="half an ans"), retry]) == ["! the server is busy; trying again in 4 s (2 of 5)"]
-    assert drawn([TextDelta(text="half"), retry, TextDelta(text="whole")]) == ["lmtui", "whole"]
+    assert drawn([TextDelta(text="half"), retry, TextDelta(text="whole")]) == ["whole▌"]
 
 
 def test_a_notice_while_an_answer_streams_stands_before_it() -> None:
     lines = drawn([TextDelta(text="one "), Notice(level=Level.WARNING, text="careful"), TextDelta(text="two")])
-    assert lines == ["! careful", "", "lmtui", "one two"]
+    assert lines == ["! careful", "", "one two▌"]
 
 
 @pytest.mark.parametrize(
     ("event", "line"),
     [
-        (TurnEnded(turn_id="t", reason=TurnReason.INTERRUPTED), "! interrupted"),
-        (TurnEnded(turn_id="t", reason=TurnReason.ERROR, error="no server"), "✗ stopped by an error: no server"),
+        (TurnEnded(turn_id="t", reason=TurnReason.INTERRUPTED), "! Stopped"),
+        (TurnEnded(turn_id="t", reason=TurnReason.ERROR, error="no server"), "✗ Error: no server"),
         (TurnEnded(turn_id="t", reason=TurnReason.LIMIT), "! stopped early"),
         (SandboxSelected(backend="files", network="none", text="no shell", is_weaker=True, reason="no docker"),
          "! sandbox: no shell (no docker)"),
@@ -254,13 +302,13 @@ def test_what_the_user_must_know_is_a_line(event: Event, line: str) -> None:
 
 
 def test_thinking_is_live_then_folded() -> None:
-    assert squeezed(drawn([ThinkingDelta(text="a"), ThinkingDelta(text="b")])) == ["lmtui  thinking 1 s ▸"]
+    assert squeezed(drawn([ThinkingDelta(text="a"), ThinkingDelta(text="b")])) == ["▸ Thinking 1 s"]
     assert squeezed(drawn([ThinkingDelta(text="a"), ThinkingDelta(text="b"), TextDelta(text="c")])) == [
-        "lmtui  thought 1 s ▸",
-        "c",
+        "▸ Thought 1 s",
+        "c▌",
     ]
     lines = drawn([answer("x", thinking="first\nsecond", thinking_s=6.0)], unfold=True)
-    assert squeezed(lines) == ["lmtui  thought 6 s ▾", "│ first", "│ second", "x"]
+    assert squeezed(lines) == ["▾ Thought 6 s", "│ first", "│ second", "x"]
 
 
 def test_hostile_text_is_named_and_stripped_everywhere() -> None:
@@ -284,11 +332,11 @@ UNDONE = FilesRestored(action="undo", calls=("step_3",), files=("x.py", "y.py"))
 
 def test_what_was_undone_is_a_line_and_marks_the_call_until_it_is_done_again() -> None:
     lines = squeezed(drawn([STARTED, FINISHED, TOUCHED, UNDONE]))
-    assert lines[0] == "↶ shell  pytest -q  undone  1.9 s ▸"
+    assert lines[0] == "↶ Run  pytest -q  undone  1.9 s ▸"
     assert lines[-1] == "· undone: shell pytest -q  (2 files)"
     again = FilesRestored(action="redo", calls=("step_3",), files=("x.py",))
     lines = squeezed(drawn([STARTED, FINISHED, TOUCHED, UNDONE, again]))
-    assert lines[0] == "✓ shell  pytest -q  1.9 s ▸"
+    assert lines[0] == "✓ Run  pytest -q  1.9 s ▸"
     assert lines[-1] == "· done again: shell pytest -q  (1 file)"
 
 
@@ -308,8 +356,8 @@ def test_after_a_rewind_what_was_cut_off_is_dim_and_a_line_says_so() -> None:
     conversation = ConversationBlocks(document, zone=UTC)
     for envelope in envelopes(events):
         conversation.apply(envelope)
-    roles = {plain(line).split("  ")[0]: {role for _, role in line} for line in document.all_lines()}
-    assert roles["keep"] == {""}
+    roles = {plain(line).strip("▌ ").split("  ")[0]: {role for _, role in line} for line in document.all_lines()}
+    assert "own" in roles["keep"]
     assert roles["drop"] == roles["gone"] == {"muted"}
     assert plain(document.all_lines()[-1 - 1]).startswith("! the conversation continues from here")
 
@@ -326,17 +374,18 @@ def test_a_revoked_rule_is_a_line() -> None:
 def test_a_command_that_ran_in_place_of_another_is_shown_under_it() -> None:
     asked = ApprovalRequested(approval_id="a", call_id="c1", tool="shell", text="pytest -q")
     lines = drawn([STARTED, asked, ApprovalResolved(approval_id="a", outcome=Outcome.ONCE, edited="pytest -x"), FINISHED])
-    assert "  run instead, by you: pytest -x" in lines
+    assert "  You ran instead: pytest -x" in lines
 
 
 def test_a_long_user_text_is_folded() -> None:
     text = "\n".join(f"line {number}" for number in range(40))
-    assert drawn([user(text)])[-1] == "▸ 24 more"
-    assert drawn([user(text)], unfold=True)[-1] == "line 39"
+    assert drawn([user(text)])[-1] == "▌ ▸ 24 more"
+    assert drawn([user(text)], unfold=True)[-1] == "▌ line 39"
 
 
 def test_a_picture_that_was_sent_is_one_line_under_the_text() -> None:
     picture = ImageRef(sha256="0" * 64, media_type="image/png", name="plot\x1b[31m.png", size_bytes=34_200)
     block = UserBlock("look", datetime(2026, 3, 14, tzinfo=UTC), (picture,))
-    assert [plain(line) for line in block.body(60)][1:] == ["look", "[picture plot.png  png  34 kB]"]
+    lines = [plain(line).strip() for line in block.body(60)]
+    assert squeezed(lines) == ["▌ look  00:00", "▌ [picture plot.png  png  34 kB]"]
     assert "plot.png" in block.search_text()

@@ -101,14 +101,14 @@ async def test_what_came_in_below_is_counted_until_it_is_seen() -> None:
         await settled(pilot)
         transcript.scroller.move(-30)
         await settled(pilot)
-        assert "new below" not in screen_lines(transcript)[-1]
+        assert "new · End" not in screen_lines(transcript)[-1]
         for each in envelopes(talk(2)):
             transcript.apply(each)
         await settled(pilot)
-        assert "new below  end" in screen_lines(transcript)[-1]
+        assert "new · End" in screen_lines(transcript)[-1]
         transcript.action_move("end")
         await settled(pilot)
-        assert "new below" not in screen_lines(transcript)[-1]
+        assert "new · End" not in screen_lines(transcript)[-1]
 
 
 async def test_a_long_document_is_guessed_anew_behind_a_resize() -> None:
