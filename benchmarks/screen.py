@@ -168,7 +168,7 @@ async def flush_ms(tokens: int) -> float:
 
 async def log_us() -> tuple[float, float, float]:
     """Return CPU in µs a line for the first and the last tenth of 100,000 lines, and ms of the frame after one more."""
-    log = ToolLog(zone=UTC)
+    log = ToolLog()
     async with running(Bench(log), SIZE) as (_, meter):
         tenths: list[float] = []
         for tenth in range(10):

@@ -168,7 +168,7 @@ def _timed(summaries: Summaries, words: str) -> tuple[float, float]:
 
 
 async def _log() -> list[Figure]:
-    log = ToolLog(zone=UTC)
+    log = ToolLog()
     async with running(Bench(log), SIZE) as (_, meter):
         tenths: list[float] = []
         for tenth in range(10):

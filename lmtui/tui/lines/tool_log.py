@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import datetime
 from time import thread_time
 from typing import ClassVar, Unpack
 
@@ -33,9 +33,10 @@ from lmtui.tui.lines.blocks import seconds
 from lmtui.tui.lines.calls import CallState
 from lmtui.tui.lines.frames import WidgetOptions
 from lmtui.tui.lines.line_view import VirtualLineView
-from lmtui.tui.lines.styled_text import Line, LineSource, fit, fit_middle, pad
+from lmtui.tui.lines.styled_text import Line, LineSource, fit, fit_front, pad
 from lmtui.tui.lines.table import RowCursor
 from lmtui.tui.timing import call_after
+from lmtui.tui.wording import PATH_VERBS, call_words
 
 STATE_WORDS = ("running", "waiting", "ok", "failed", "stopped", "undone")
 _FIELDS = ("tool", "agent", "state")
@@ -83,11 +84,8 @@ def read_filter(text: str) -> LogFilter:
 
 
 _WIDEST_AGENT = 10
-_TOOL_COLUMN = 6
-_WIDEST_TOOL = 13
-_TITLE_ROOM = 24
-_TIME_COLUMN = 5
-_TIGHT_WIDTH = 32
+_VERB_COLUMN = 8
+_TOLD_MS = 1000
 _DECISION_COLUMN = 8
 _DECISION_WIDTH = 64
 _SLICE_S, _PAUSE_S = 0.006, 0.004
@@ -117,15 +115,14 @@ def short_time(elapsed_ms: int) -> str:
 class LogRows(LineSource):
     """The tool calls of a session as rows, those that fit a filter.  `changed` is called with the first row that differs."""
 
-    def __init__(self, zone: tzinfo | None, changed: Callable[[int], None]) -> None:
-        self._zone = zone
+    def __init__(self, changed: Callable[[int], None]) -> None:
         self._changed = changed
         self._entries: list[LogEntry] = []
         self._rows: dict[str, int] = {}
         self._open: dict[str, str] = {}
         self._steps: dict[str, str] = {}
         self._approvals: dict[str, str] = {}
-        self._agent_width = 4
+        self._agent_width, self._has_agents = 4, False
         self._filter = LogFilter()
         self._shown: list[int] = []
         self._scanned = 0
@@ -197,25 +194,21 @@ class LogRows(LineSource):
         return self._entries[row if self._filter.is_empty else self._shown[row]]
 
     def line(self, number: int) -> Line:
-        """Return a call: time, agent, tool, what on, who decided (where there is room), state, duration."""
+        """Return a call: state, agent (where there are several), verb, what on, who decided (where there is room), time."""
         entry = self.entry(number)
         sign, role = entry.state.value
-        elapsed = short_time(entry.elapsed_ms) if entry.elapsed_ms >= 0 else ""
-        agent = pad(fit(entry.agent, self._agent_width), self._agent_width)
-        lead = f"{entry.time.astimezone(self._zone):%H:%M} " if self.width >= _TIGHT_WIDTH else ""
-        spare = self.width - len(lead) - self._agent_width - _TIME_COLUMN - 5 - _TITLE_ROOM
-        tool_width = min(_WIDEST_TOOL, max(_TOOL_COLUMN, spare))
-        tool = pad(fit(entry.tool, tool_width), tool_width)
+        elapsed = f" {short_time(entry.elapsed_ms)}" if entry.elapsed_ms >= _TOLD_MS else ""
+        agent = f"{pad(fit(entry.agent, self._agent_width), self._agent_width)} " if self._has_agents else ""
+        verb, about = ("hook", entry.title) if entry.tool == "hook" else call_words(entry.tool, entry.title)
         decided = _DECISION_COLUMN if self.width >= _DECISION_WIDTH else 0
-        room = self.width - len(lead) - self._agent_width - tool_width - _TIME_COLUMN - 5 - decided
-        title = pad(fit_middle(entry.title, max(4, room)), max(4, room))
+        room = max(4, self.width - 4 - len(agent) - _VERB_COLUMN - decided - len(elapsed))
+        cut = fit_front if verb in PATH_VERBS else fit
         return (
-            (f" {lead}", "muted"),
-            (f"{agent} {tool} ", "muted"),
-            (title, ""),
+            (f" {sign} ", role),
+            (f"{agent}{verb.lower():<{_VERB_COLUMN}}", "muted"),
+            (pad(cut(about, room), room), ""),
             (f" {fit(entry.decision, decided - 1):<{decided - 1}}" if decided else "", _decision_role(entry.decision)),
-            (f" {sign}", role),
-            (f"{elapsed:>{_TIME_COLUMN}}", "muted"),
+            (elapsed, "muted"),
         )
 
     def _fits(self, entry: LogEntry) -> bool:
@@ -248,8 +241,10 @@ class LogRows(LineSource):
         self._rows[event.call_id] = len(self._entries)
         self._open[event.call_id] = event.agent
         self._entries.append(LogEntry(event.call_id, time, agent, tool, title))
-        if self._agent_width < len(agent) <= _WIDEST_AGENT:
-            self._agent_width = len(agent)
+        is_wider = self._agent_width < len(agent) <= _WIDEST_AGENT
+        if is_wider or (agent != self._entries[0].agent and not self._has_agents):
+            self._agent_width = len(agent) if is_wider else self._agent_width
+            self._has_agents |= agent != self._entries[0].agent
             self._changed(0)
         self._changed(len(self._entries) - 1)
 
@@ -318,8 +313,8 @@ class ToolLog(VirtualLineView, can_focus=True, inherit_bindings=False):
         call_id: str
         agent: str = ROOT
 
-    def __init__(self, zone: tzinfo | None = None, **options: Unpack[WidgetOptions]) -> None:
-        super().__init__(LogRows(zone, self.touch), **options)
+    def __init__(self, **options: Unpack[WidgetOptions]) -> None:
+        super().__init__(LogRows(self.touch), **options)
         self.cursor = RowCursor(self)
         self.scroller.is_following = True
         self._is_scanning = False

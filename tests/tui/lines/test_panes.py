@@ -30,7 +30,7 @@ EVENTS = [
 
 
 def filled_panes() -> list[VirtualLineView]:
-    transcript, log, tree, file, diff = Transcript(zone=UTC), ToolLog(zone=UTC), FileTree(), FileView(), DiffView()
+    transcript, log, tree, file, diff = Transcript(zone=UTC), ToolLog(), FileTree(), FileView(), DiffView()
     for envelope in envelopes(EVENTS):
         transcript.apply(envelope)
         log.apply(envelope)
@@ -88,7 +88,7 @@ async def test_a_hidden_pane_catches_up_when_it_is_shown() -> None:
 
 async def test_without_colour_the_signs_still_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    log = ToolLog(zone=UTC)
+    log = ToolLog()
     for ok in (True, False):
         for envelope in envelopes([ToolCallStarted(call_id=str(ok), tool="x", arguments={}), ToolCallFinished(
             call_id=str(ok), tool="x", ok=ok, result="", elapsed_ms=1)]):  # fmt: skip
@@ -96,7 +96,7 @@ async def test_without_colour_the_signs_still_tell(monkeypatch: pytest.MonkeyPat
     async with Stage(log).run_test(size=(60, 10)) as pilot:
         await settled(pilot)
         assert pilot.app.no_color
-        assert [line.split()[-2] for line in screen_lines(log)[:2]] == ["✓", "✗"]
+        assert [line.split()[0] for line in screen_lines(log)[:2]] == ["✓", "✗"]
 
 
 def test_importing_the_panes_leaves_the_parsers_for_later() -> None:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from datetime import UTC
-
 import pytest
 
 from lmtui.core.events import ApprovalRequested, Event, ToolCallFinished, ToolCallStarted, TurnEnded, TurnReason
@@ -32,7 +30,7 @@ def fill(log: ToolLog, events: list[Event]) -> None:
 
 
 async def test_every_call_of_every_agent_is_one_aligned_line() -> None:
-    log = ToolLog(zone=UTC)
+    log = ToolLog()
     async with LogStage(log).run_test(size=(48, 8)) as pilot:
         fill(
             log,
@@ -41,32 +39,40 @@ async def test_every_call_of_every_agent_is_one_aligned_line() -> None:
         fill(log, [started("c"), ApprovalRequested(approval_id="1", call_id="c", tool="edit", text=""), started("d")])
         await settled(pilot)
         assert screen_lines(log)[:4] == [
-            " 12:00 root read   parser/lexer.py       ✓ 12ms",
-            " 12:00 docs shell  pytest -q             ✗ 1.9s",
-            " 12:00 root read   parser/lexer.py       ◐",
-            " 12:00 root read   parser/lexer.py       ●",
+            " ✓ root read    parser/lexer.py",
+            " ✗ docs run     pytest -q                 1.9s",
+            " ◐ root read    parser/lexer.py",
+            " ● root read    parser/lexer.py",
         ]
 
 
-async def test_long_paths_are_cut_in_the_middle_and_names_made_clean() -> None:
-    log = ToolLog(zone=UTC)
+async def test_one_agent_is_not_named() -> None:
+    log = ToolLog()
+    async with LogStage(log).run_test(size=(36, 8)) as pilot:
+        fill(log, [started("a", "tests/test_comments.py", "write"), finished("a", elapsed_ms=2100)])
+        await settled(pilot)
+        assert screen_lines(log)[0] == " ✓ write   …/test_comments.py 2.1s"
+
+
+async def test_long_paths_are_cut_at_their_front_and_names_made_clean() -> None:
+    log = ToolLog()
     async with LogStage(log).run_test(size=(41, 5)) as pilot:
         fill(log, [started("a", "a/very/long/path/to/some/module.py"), started("b", "x\x1b[31m\n\u202e.py")])
         await settled(pilot)
-        assert "a/ve…module.py" in screen_lines(log)[0]
+        assert "…long/path/to/some/module.py" in screen_lines(log)[0]
         assert "x⏎<U+202E>.py" in screen_lines(log)[1]
 
 
 async def test_calls_left_open_by_a_turn_are_stopped() -> None:
-    log = ToolLog(zone=UTC)
+    log = ToolLog()
     async with LogStage(log).run_test(size=(48, 5)) as pilot:
         fill(log, [started("a"), started("b", agent="child"), TurnEnded(turn_id="t", reason=TurnReason.INTERRUPTED)])
         await settled(pilot)
-        assert [line.split()[-1] for line in screen_lines(log)[:2]] == ["■", "●"]
+        assert [line.split()[0] for line in screen_lines(log)[:2]] == ["■", "●"]
 
 
 async def test_it_follows_until_the_cursor_goes_up_and_opens_what_is_chosen() -> None:
-    log = ToolLog(zone=UTC)
+    log = ToolLog()
     stage = LogStage(log)
     async with stage.run_test(size=(48, 5)) as pilot:
         fill(log, [started(str(number), f"file{number}") for number in range(50)])
@@ -93,7 +99,7 @@ async def test_an_empty_log_says_what_it_is_for() -> None:
 
 
 async def test_a_hundred_thousand_calls_cost_no_widgets() -> None:
-    log = ToolLog(zone=UTC)
+    log = ToolLog()
     async with LogStage(log).run_test(size=(48, 5)) as pilot:
         before = len(pilot.app.query("*"))
         fill(log, [started(str(number)) for number in range(100_000)])
