@@ -79,8 +79,8 @@ class PlanRows(LineSource):
         state, width = self.state, self.width - 1
         plan = state.work.plan
         parts = [
-            _listed("PLAN", plan.steps, "step", self.turned, width),
-            _listed("TODO", plan.todos, "todo", self.turned, width),
+            _listed("Plan", plan.steps, "step", self.turned, width),
+            _listed("Todo", plan.todos, "todo", self.turned, width),
             _task_rows(plan.task, self.turned, width) if plan.task is not None else [],
             [_counter_row(each, width) for each in plan.counters],
             _agent_rows([*state.work.agents.in_order()], width),
@@ -166,7 +166,7 @@ class PlanView(VirtualLineView, can_focus=True, inherit_bindings=False):
 
 
 def _head(title: str, note: str, width: int) -> PlanRow:
-    return PlanRow(row(((title, "muted"),), ((note, "muted"),) if note else (), width))
+    return PlanRow(row(((title, "strong"),), ((note, "muted"),) if note else (), width))
 
 
 def _listed(title: str, todos: Iterable[Todo], kind: str, turned: set[str], width: int) -> list[PlanRow]:
@@ -175,7 +175,7 @@ def _listed(title: str, todos: Iterable[Todo], kind: str, turned: set[str], widt
     if not todos:
         return []
     done = {todo.id for todo in todos if not todo.is_open}
-    rows = [_head(title, f"{len(done)}/{len(todos)}", width)]
+    rows = [_head(title, f"{len(done)} of {len(todos)}", width)]
     for depth, todo in in_tree(todos):
         open_ones = [each for each in todos if each.id in todo.depends_on and each.is_open]
         is_step = isinstance(todo, PlanStep)  # they show their numbers, todos do not
@@ -212,7 +212,7 @@ def _todo_rows(todo: Todo, key: str, turned: set[str], width: int, waits: str = 
 
 def _task_rows(task: TaskState, turned: set[str], width: int) -> list[PlanRow]:
     """Return a task's state: what it is for, how far it is, what comes next and what went wrong last."""
-    rows = [_head("TASK", "done" if task.is_finished and task.total_count else "", width)]
+    rows = [_head("Task", "done" if task.is_finished and task.total_count else "", width)]
     if task.objective:
         rows += _todo_rows(Todo(0, task.objective, TodoStatus.IN_PROGRESS), "task", turned, width)
     if task.total_count or task.processed_count:
@@ -244,7 +244,7 @@ def _agent_rows(agents: list[tuple[int, Subagent]], width: int) -> list[PlanRow]
     if not agents:
         return []
     at_work = sum(agent.state in ("working", "waits") for _, agent in agents)
-    rows = [_head("AGENTS", f"{at_work} at work" if at_work else f"{len(agents)}", width)]
+    rows = [_head("Agents", f"{at_work} at work" if at_work else f"{len(agents)}", width)]
     for depth, agent in agents:
         sign, role = AGENT_SIGNS[agent.state]
         lead: Line = ((f" {'  ' * min(depth, 6)}{sign} ", role), (sanitize_line(agent.id), "strong"))
@@ -259,7 +259,7 @@ def _job_rows(jobs: Iterable[WaitingJob], zone: tzinfo | None, width: int) -> li
     listed = sorted(jobs, key=lambda job: (job.next_time is None, job.next_time.timestamp() if job.next_time else 0.0))
     if not listed:
         return []
-    rows = [_head("JOBS", "", width)]
+    rows = [_head("Jobs", "", width)]
     for job in listed:
         when = _when(job.next_time, zone)
         left: Line = ((" ⏲ ", "muted"), (sanitize_line(job.title), ""), (f"  {sanitize_line(job.schedule)}", "muted"))
@@ -272,7 +272,7 @@ def _background_rows(commands: Iterable[BackgroundCommand], width: int) -> list[
     listed = sorted(commands, key=lambda each: each.exit_code is not None)
     if not listed:
         return []
-    rows = [_head("BACKGROUND", f"{sum(each.exit_code is None for each in listed)} running", width)]
+    rows = [_head("Background", f"{sum(each.exit_code is None for each in listed)} running", width)]
     for each in listed:
         is_running, text = each.exit_code is None, sanitize_line(each.command)
         sign: Line = ((" ● ", "ok") if is_running else (" ○ ", "muted"), (f"{each.id} ", "muted"), (text, ""))

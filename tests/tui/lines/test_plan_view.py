@@ -41,7 +41,7 @@ async def test_an_empty_plan_says_what_will_be_there() -> None:
 
 async def test_only_parts_with_something_in_them_are_there() -> None:
     lines = await shown(PlanView(), PlanChanged(plan=Plan(todos=(Todo(1, "x"),))))
-    assert [line.split() for line in lines] == [["TODO", "0/1"], ["○", "x"]]
+    assert [line.split() for line in lines] == [["Todo", "0", "of", "1"], ["○", "x"]]
 
 
 async def test_steps_notes_counters_agents_and_jobs_stand_one_below_the_other() -> None:
@@ -55,19 +55,19 @@ async def test_steps_notes_counters_agents_and_jobs_stand_one_below_the_other() 
         JobsChanged(jobs=jobs),
     )
     assert [" ".join(line.split()) for line in lines] == [
-        "PLAN 1/2",
+        "Plan 1 of 2",
         "✓ 1 read it",
         "● 2 change what is there",
         "check: pytest -q",
-        "TODO 0/1",
+        "Todo 0 of 1",
         "✗ ab",
         "why not",
         "files ██████░░░░░░ 6/12",
         "seen 3",
-        "AGENTS 1 at work",
+        "Agents 1 at work",
         "● tester tests",
         "✓ fuzzer fuzz · 3 crashes",
-        "JOBS",
+        "Jobs",
         "⏲ nightly daily 02:00 Sun 15 Mar 02:00",
         "⏲ later paused",
     ]
@@ -92,10 +92,10 @@ async def test_a_task_tells_how_far_it_is_and_what_comes_next() -> None:
     )
     lines = await shown(PlanView(), PlanChanged(plan=Plan(task=task)))
     assert [" ".join(line.split()) for line in lines] == [
-        "TASK", "● rename all", "processed ███░░░░░░░░░ 75/300", "next: a.md", "failed: disk full",
+        "Task", "● rename all", "processed ███░░░░░░░░░ 75/300", "next: a.md", "failed: disk full",
     ]  # fmt: skip
     done = TaskState("rename all", total_count=3, processed_count=3)
-    assert (await shown(PlanView(), PlanChanged(plan=Plan(task=done))))[0].split() == ["TASK", "done"]
+    assert (await shown(PlanView(), PlanChanged(plan=Plan(task=done))))[0].split() == ["Task", "done"]
 
 
 async def test_choosing_unfolds_a_step_and_opens_an_agent() -> None:
