@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import ClassVar
@@ -113,6 +114,7 @@ class CallBlock(Block):
         self.feedback = ""
         self.edited = ""
         self.hunks = ""
+        self.noun = _READ_NOUNS.get(started.tool, "")
         self._started = started
         self._finished: ToolCallFinished | None = None
         self._output = ""
@@ -312,6 +314,67 @@ class CallBlock(Block):
         if len(lines) > _MOST_LINES:
             lines[_MOST_LINES:] = [((f"… {len(lines) - _MOST_LINES} more lines", "muted"),)]
         return lines
+
+
+_READ_NOUNS = {"read": "file", "ls": "folder", "glob": "search", "grep": "search"}
+
+
+def is_read(started: ToolCallStarted) -> bool:
+    """Tell whether a call of the model's only looks at files."""
+    return started.tool in _READ_NOUNS and not started.by
+
+
+class ReadsBlock(Block):
+    """Several calls in a row that only looked at files, folded to one row; those that failed stay in sight."""
+
+    kind: ClassVar[str] = "call"
+
+    def __init__(self, calls: list[CallBlock]) -> None:
+        super().__init__()
+        self.calls = calls
+
+    @property
+    def marks(self) -> frozenset[Mark]:
+        """Return what the calls are."""
+        return frozenset(mark for call in self.calls for mark in call.marks)
+
+    @property
+    def can_fold(self) -> bool:
+        """Tell that each call can be shown."""
+        return True
+
+    def estimate(self, width: int) -> int:  # noqa: ARG002 - the rows take one line each at any width
+        """Guess: one line, or one for each call."""
+        return 1 if self.is_folded else 1 + len(self.calls)
+
+    def body(self, width: int) -> list[Line]:
+        """Return how many files, folders and searches there were, and the rows of the calls where they are unfolded."""
+        counts = Counter(call.noun for call in self.calls)
+        words = ", ".join(pluralize(count, noun) if noun != "search" else _searches(count) for noun, count in counts.items())
+        states = [*(call.state for call in self.calls if call.state in (CallState.WAITING, CallState.RUNNING)), CallState.OK]
+        sign, role = states[0].value
+        head: Line = ((f"{sign} ", role), (pad("Read", _VERB_CELLS + 1), "muted"), (words, ""))
+        shown = [call for call in self.calls if not self.is_folded or call.state is CallState.FAILED]
+        rows = [line for call in shown for line in indent(call.body(width - 2), (("  ", ""),))]
+        return [crop((*head, (f"  {FOLDED if self.is_folded else UNFOLDED}", "muted")), width), *rows]
+
+    def copy_text(self) -> str:
+        """Return the calls and their results."""
+        return "\n".join(call.copy_text() for call in self.calls)
+
+    def search_text(self) -> str:
+        """Return all that can be found in the calls."""
+        return "\n".join(call.search_text() for call in self.calls)
+
+    def unfold_all(self) -> None:
+        """Show the calls and their results."""
+        self.is_folded = False
+        for call in self.calls:
+            call.unfold_all()
+
+
+def _searches(count: int) -> str:
+    return f"{count} search{'es' if count > 1 else ''}"
 
 
 def _change_lines(change: FileChange, width: int) -> list[Line]:

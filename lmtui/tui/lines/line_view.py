@@ -21,7 +21,7 @@ from textual.strip import Strip
 from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.frames import Frames, WidgetOptions
 from lmtui.tui.lines.selection import CopyMode
-from lmtui.tui.lines.styled_text import ROLES, STYLE_PREFIX, Line, LineSource, Palette, crop, plain, restyle, wrap
+from lmtui.tui.lines.styled_text import ROLES, STYLE_PREFIX, Line, LineSource, Palette, crop, plain, restyle, width_of, wrap
 
 _KEPT_STRIPS = 1500
 _WHEEL_LINES = 3
@@ -94,6 +94,11 @@ class StripCache:
         if note != self._note:
             self._note = note
             self._refresh(self._view.size.height - 1)
+
+    def is_note_at(self, x: int, y: int) -> bool:
+        """Tell whether the note is shown in a cell."""
+        end = self._view.content_width
+        return bool(self._note) and y == self._view.size.height - 1 and end - width_of(self._note) - 1 <= x < end
 
     def forget(self, line: int) -> None:
         """Draw a line again, and nothing else."""
@@ -452,5 +457,7 @@ class VirtualLineView(ScrollView, can_focus=True, inherit_bindings=False):
     def on_click(self, event: events.Click) -> None:
         """Let the cursor take a click on a line, unless text was selected."""
         line = event.y + self.scroll_offset.y
-        if self.cursor is not None and self.text_selection is None and 0 <= line < self.source.total():
+        if self.strips.is_note_at(event.x, event.y) and not any(each.is_on for each in self.overlays):
+            self.scroller.to_edge(is_end=True)
+        elif self.cursor is not None and self.text_selection is None and 0 <= line < self.source.total():
             self.cursor.click(line)

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 
 from lmtui.core.sanitize import sanitize
 from lmtui.tui.lines.code import highlight, lexer_by_name
-from lmtui.tui.lines.styled_text import Line, Span, crop, fill, indent, link_role, plain, width_of, wrap
+from lmtui.tui.lines.styled_text import Line, Span, crop, fill, indent, link_role, plain, slice_line, width_of, wrap
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -295,6 +295,7 @@ def _kind_of(line: str) -> str:
 
 MOST_CHARS = 24_000  # a longer paragraph or table is drawn as it was written: to parse one may take seconds
 _BULLET = "• "
+_BOXES = {"[ ] ": "☐ ", "[x] ": "☑ "}
 _QUOTE: Line = (("▌ ", "muted"),)
 _TAB = "    "
 _INLINE_ROLES = {"strong_open": "strong", "em_open": "em", "s_open": "strike", "link_open": "link"}
@@ -348,7 +349,7 @@ class _Document:
         for token in tokens:
             match token.type:
                 case "inline":
-                    self._emit(inline_line(token))
+                    self._emit(self._boxed(inline_line(token)))
                 case "heading_open":
                     self._emit(_heading(next(tokens)))
                 case "fence" | "code_block":
@@ -379,6 +380,14 @@ class _Document:
                 self._prefixes.append((_QUOTE, _QUOTE))
             case "list_item_close" | "blockquote_close":
                 self._prefixes.pop()
+
+    def _boxed(self, line: Line) -> Line:
+        """Turn the bullet of an item that begins with `[ ]` or `[x]` into a box."""
+        box = _BOXES.get(plain(line)[:4].lower())
+        if box is None or not self._prefixes or plain(self._prefixes[-1][0]) != _BULLET:
+            return line
+        self._prefixes[-1] = (((box, "accent" if box[0] == "☑" else "muted"),), self._prefixes[-1][1])
+        return slice_line(line, 4, len(plain(line)))
 
     def _inner_width(self) -> int:
         return max(8, self._width - sum(cell_len(text) for _, rest in self._prefixes for text, _ in rest))

@@ -47,7 +47,7 @@ from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.sessions import refusal_words
 from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.blocks import Block, Mark, NoticeBlock, ThinkingBlock, UserBlock, ending
-from lmtui.tui.lines.calls import CallBlock
+from lmtui.tui.lines.calls import CallBlock, ReadsBlock, is_read
 from lmtui.tui.lines.document import Document
 from lmtui.tui.lines.document_view import DocumentView
 from lmtui.tui.lines.frames import WidgetOptions
@@ -99,6 +99,7 @@ def _closes(line: str, marker: str) -> bool:
 
 
 _MOST_NAMES = 5
+_READS_SHOWN = 3
 _WORDS = {"undo": "undone", "redo": "done again", "restore": "put back", "rewind": "put back by rewinding"}
 
 
@@ -136,6 +137,7 @@ class ConversationBlocks:
         self._zone = zone
         self._calls: dict[str, tuple[int, CallBlock]] = {}
         self._open: set[str] = set()
+        self._reads: list[str] = []
         self._approvals: dict[str, ApprovalRequested] = {}
         self._stored = 0
         self._turns: dict[str, int] = {}
@@ -169,12 +171,7 @@ class ConversationBlocks:
             case MessageAdded(role=Role.ASSISTANT):
                 self._answer(event)
             case ToolCallStarted():
-                if event.call_id in self._open:
-                    self._stop_call(event.call_id)
-                block = CallBlock(event)
-                self._calls[event.call_id] = (self._stored, block)
-                self._open.add(event.call_id)
-                self._store(block)
+                self._start_call(event)
             case ToolCallFinished() | FilesChanged() | ApprovalRequested() | ApprovalResolved():
                 self._update_call(event)
             case Notice() | ReportWritten():
@@ -185,6 +182,7 @@ class ConversationBlocks:
                 self._cut_off(event.turn_id)
             case TurnStarted():
                 self._turns[event.turn_id] = self._stored
+                self._reads = []
                 self._drop_live()
             case TurnEnded():
                 self._end_turn(event)
@@ -192,6 +190,27 @@ class ConversationBlocks:
                 pass  # the line above the conversation tells whose it is
             case _:
                 self._say(model_words(event))
+
+    def _start_call(self, event: ToolCallStarted) -> None:
+        if event.call_id in self._open:
+            self._stop_call(event.call_id)
+        self._open.add(event.call_id)
+        block = CallBlock(event)
+        reads = [*self._reads, event.call_id] if is_read(event) else []
+        last = self.document.blocks[self._stored - 1] if self._stored else None
+        if len(reads) > _READS_SHOWN and isinstance(last, ReadsBlock):
+            last.calls.append(block)
+            self._calls[event.call_id] = (self._stored - 1, block)
+            self.document.touch(self._stored - 1)
+        elif len(reads) > _READS_SHOWN:
+            calls = [*(self._calls[call_id][1] for call_id in self._reads), block]
+            self._stored -= len(self._reads)
+            self._calls |= {call_id: (self._stored, call) for call_id, call in zip(reads, calls, strict=True)}
+            self._store(ReadsBlock(calls))
+        else:
+            self._calls[event.call_id] = (self._stored, block)
+            self._store(block)
+        self._reads = reads
 
     def _tell(self, event: SandboxSelected | ModelChanged | CheckpointCreated | FilesRestored | RuleRevoked) -> None:
         text, level = "", Level.INFO
@@ -271,6 +290,8 @@ class ConversationBlocks:
             thinking = ThinkingBlock(event.thinking, event.thinking_s)
             thinking.is_folded = is_folded
             blocks.insert(0, thinking)
+        if blocks:
+            self._reads = []
         for block in blocks:
             self._put(block)
         self._stored = len(self.document)
@@ -321,6 +342,7 @@ class ConversationBlocks:
             self._store(block_or_none)
 
     def _store(self, block: Block) -> None:
+        self._reads = []
         self.document.truncate(self._stored)
         self._put(block)
         self._stored = len(self.document)

@@ -389,3 +389,26 @@ def test_a_picture_that_was_sent_is_one_line_under_the_text() -> None:
     lines = [plain(line).strip() for line in block.body(60)]
     assert squeezed(lines) == ["▌ look  00:00", "▌ [picture plot.png  png  34 kB]"]
     assert "plot.png" in block.search_text()
+
+
+def read(number: int, *, ok: bool = True) -> list[Event]:
+    return [
+        ToolCallStarted(call_id=f"r{number}", tool="read", arguments={"path": f"f{number}.py"}, title=f"f{number}.py"),
+        ToolCallFinished(call_id=f"r{number}", tool="read", ok=ok, result="1  x", elapsed_ms=5, summary="1–9 of 9"),
+    ]
+
+
+def test_three_reads_are_rows_and_a_fourth_folds_them_to_one() -> None:
+    events = [event for number in range(3) for event in read(number)]
+    assert [line.split()[:3] for line in drawn(events)] == [["✓", "Read", f"f{number}.py"] for number in range(3)]
+    assert drawn([*events, *read(3), *read(4)]) == ["✓ Read    5 files  ▸"]
+    assert len(drawn([*events, *read(3)], unfold=True)) == 5
+    failed = drawn([*events, *read(3, ok=False)])
+    assert failed[0] == "✓ Read    4 files  ▸"
+    assert failed[1].split()[:3] == ["✗", "Read", "f3.py"]
+
+
+def test_what_is_said_between_reads_keeps_them_apart() -> None:
+    events = [event for number in range(2) for event in read(number)]
+    lines = drawn([*events, answer("So."), *read(2), *read(3)])
+    assert len([line for line in lines if "Read" in line]) == 4

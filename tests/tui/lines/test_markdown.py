@@ -158,3 +158,7 @@ def test_a_paragraph_that_takes_long_to_parse_is_drawn_as_it_was_written() -> No
     assert time.process_time() - began < 2
     assert "".join(lines) == "[" * 200_000
     assert shown("\n".join(["**a** b"] * 10)) == shown(" ".join(["**a** b"] * 10)), "a usual one is not"
+
+
+def test_task_lists_have_boxes() -> None:
+    assert shown("- [x] read\n- [ ] write\n- [link](x)") == ["☑ read", "☐ write", "• link (x)"]

@@ -266,3 +266,16 @@ async def test_nothing_is_drawn_while_nothing_happens() -> None:
         await pilot.pause(0.3)
         assert before > 0
         assert stage.frames == before
+
+
+async def test_a_click_on_the_note_follows_the_end_again() -> None:
+    transcript = Transcript(zone=UTC)
+    async with Stage(transcript).run_test(size=(60, 12)) as pilot:
+        filled(transcript, talk(12))
+        await settled(pilot)
+        transcript.scroller.move(-30)
+        filled(transcript, talk(2))
+        await settled(pilot)
+        await pilot.click(Transcript, offset=(transcript.content_width - 6, 11))
+        await settled(pilot)
+        assert transcript.scroller.is_following
