@@ -29,6 +29,7 @@ class WorkbenchApi(Protocol):
     prompt: Prompt
     say_line: SayLine
     pane: str
+    branch: str
     now: Callable[[], datetime]
 
     @property

@@ -341,7 +341,7 @@ async def test_a_storm_of_sizes_leaves_the_app_whole() -> None:
         for width, height in [(20, 5), (200, 60), (1, 1), (79, 15), (121, 9), (80, 24)]:
             await driver.pilot.resize_terminal(width, height)
         await driver.settle()
-        assert "Make the tokenizer" in driver.text("#chat-pane")
+        assert "Two cases end" in driver.text("#chat-pane")
 
 
 async def test_side_panes_share_a_narrow_screen_by_key() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 from lmtui.core.errors import LmtuiError, SandboxError
@@ -120,6 +121,22 @@ class FileFilter(OnFiles):
 _GROUP = "files"
 
 
+MAX_HEAD_CHARS = 300
+
+
+def branch_of(folder: Path) -> str:
+    """Return the branch that a folder's own repository is on; empty where it has none.  Reads a file."""
+    head = folder / ".git" / "HEAD"
+    try:
+        if not head.is_file():
+            return ""
+        with head.open(encoding="utf-8", errors="replace") as file:
+            text = file.read(MAX_HEAD_CHARS)
+    except OSError:
+        return ""
+    return text.strip().removeprefix("ref: refs/heads/") if text.startswith("ref: refs/heads/") else text[:8].strip()
+
+
 class FileController(OnFiles):
     """Answers the commands of the files and keeps the tree as the disk is."""
 
@@ -207,6 +224,9 @@ class FileController(OnFiles):
         tree, files = self._tree, self._files
         if files is None:
             return
+        active = self._workbench.active
+        if active is not None and active.state.workspace:
+            self._workbench.branch = await asyncio.to_thread(branch_of, Path(active.state.workspace))
         try:
             tree.set_git(await files.git_status())
         except SandboxError:
