@@ -116,7 +116,7 @@ async def test_a_day_at_the_workbench(program: Program, terminal: Terminal) -> N
         terminal.keys("Enter")
         await terminal.until("This is another conversation.")
         terminal.keys("F2")
-        await terminal.until("SESSIONS")
+        await terminal.until("Sessions")
         await asyncio.sleep(0.5)
         terminal.keys("Down")
         terminal.keys("Enter")

@@ -72,7 +72,7 @@ def test_the_list_says_when_a_session_wakes(
     assert (summary.state, summary.wakes) == (state, wakes)
     row = "".join(text for text, _ in session_row(summary, NOW, 120))
     assert ("wakes" in row) == (wakes is not None)
-    assert row.startswith("⏲" if wakes else "✓")
+    assert row.startswith("◔" if wakes else "✓")
 
 
 def test_a_log_that_came_from_elsewhere_is_not_said_to_wake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

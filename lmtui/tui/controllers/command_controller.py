@@ -30,10 +30,10 @@ from lmtui.commands.command import (
 from lmtui.commands.table import run_typed
 from lmtui.core.errors import LmtuiError
 from lmtui.tui import themes
-from lmtui.tui.commands import COMMANDS, TABLE, Command, bindings, command, key_of, of_scope
+from lmtui.tui.commands import COMMANDS, TABLE, Command, bindings, command, first_key, key_of, of_scope
 from lmtui.tui.controllers.change_controller import ChangeController
 from lmtui.tui.controllers.session_controller import SessionController
-from lmtui.tui.modals.picker import AskText, Confirm, Picker, Reading
+from lmtui.tui.modals.picker import RECENT, AskText, Confirm, Picker, Reading
 from lmtui.tui.modals.results import Choice, VeiledScreen
 from lmtui.tui.terminal_app import ThemedApp
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
@@ -119,7 +119,7 @@ class CommandController:
                 _ = app.push_screen(ask, lambda typed: self._answer(result.then, typed))
             case Choose():
                 choices = [Choice(value, value, note) for value, note in result.choices.items()]
-                picker = Picker(result.title.upper(), choices, chosen=result.chosen)
+                picker = Picker(result.title, choices, chosen=result.chosen)
                 _ = app.push_screen(picker, lambda chosen: self._answer(result.then, chosen))
             case ConfirmRestore(plan=plan, what=what):
                 _ = app.run_worker(self._changes.restore(plan(), what), group="restore", exclusive=True)
@@ -149,7 +149,6 @@ BESIDE_CELLS = 70
 class Help(VeiledScreen[None]):
     """Shows the table, the scope where one is first."""
 
-    CSS_PATH = "../dialogs.tcss"
     BINDINGS = bindings(Scope.APP)
 
     SCOPE: ClassVar[Scope] = Scope.HELP
@@ -162,10 +161,10 @@ class Help(VeiledScreen[None]):
     def compose(self) -> ComposeResult:
         """Lay out the table."""
         with Vertical(classes="box wide tall"):
-            yield Static("KEYS AND COMMANDS", classes="box-title", markup=False)
+            yield Static("Help", classes="box-title", markup=False)
             with VerticalScroll(id="help-text"):
                 yield self._text
-            yield Static("esc close", classes="hint", markup=False)
+            yield Static("Esc close", classes="hint", markup=False)
 
     def on_mount(self) -> None:
         """Let the arrow keys scroll."""
@@ -209,7 +208,40 @@ def _line(each: Command, width: int) -> Content:
     )
 
 
+GROUPS = {
+    "This turn": "undo. room. deep. plan. budget. background.",
+    "Session": "session.",
+    "View": "pane. changes. files. chat. window. cache. perf. layout. lines.",
+    "Permissions": "mode. rules. trust.",
+    "Model": "model. calls.",
+    "Prompt": "prompt.",
+    "Extensions": "guidance. skills. prompts. mcp. jobs.",
+}
+OTHER_WORDS = {
+    "app.theme": "color colour dark light appearance",
+    "changes.show": "diff review",
+    "budget.show": "quota limit cost",
+    "settings.show": "config preferences options",
+    "room.make": "summarize context",
+    "app.leave": "exit close",
+    "session.export": "save",
+    "undo.last": "revert",
+    "rules.show": "allow deny",
+    "model.choose": "server",
+}
+MOST_RECENT = 3
+
+
+def group_of(each: Command) -> str:
+    """Return the group that a command is listed in."""
+    return next((name for name, ids in GROUPS.items() if each.id.startswith(tuple(ids.split()))), "General")
+
+
 PALETTE_SCOPES = (Scope.WORKBENCH, Scope.CHANGES, Scope.RULES)
+
+
+def _choice(each: Command, group: str) -> Choice:
+    return Choice(each.action, each.title, each.help, OTHER_WORDS.get(each.id, ""), group, first_key(each) if each.keys else "")
 
 
 class AppController:
@@ -217,6 +249,7 @@ class AppController:
 
     def __init__(self, app: ThemedApp) -> None:
         self._app = app
+        self._recent: list[str] = []
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers each command."""
@@ -253,11 +286,16 @@ class AppController:
 
         async def run_chosen(action: str | None) -> None:
             if action is not None:
+                self._recent = [action, *(each for each in self._recent if each != action)][:MOST_RECENT]
                 _ = await app.run_action(action, default_namespace=screen)
 
-        found = of_scope(Scope.APP, self._here)
-        choices = [Choice(each.action, each.title, f"{each.key_text:<10}  {each.help}") for each in found]
-        _ = app.push_screen(Picker("COMMANDS", choices), run_chosen)
+        found = [each for each in of_scope(Scope.APP, self._here) if each.id != "app.palette"]
+        order = [*GROUPS, "General"]
+        found.sort(key=lambda each: order.index(group_of(each)))
+        choices = [_choice(each, group_of(each)) for each in found]
+        by_action = {each.action: each for each in found}
+        recent = [_choice(by_action[each], RECENT) for each in self._recent if each in by_action]
+        _ = app.push_screen(Picker("Commands", [*recent, *choices], noun="command"), run_chosen)
 
     def _choose_theme(self, name: str) -> None:
         """Use a theme, and let one be chosen where none is named."""
@@ -265,5 +303,13 @@ class AppController:
         if name:
             app.use_theme(name)
             return
+        before = app.theme
         choices = [Choice(each, each, themes.kind_text(file)) for each, file in themes.theme_files().items()]
-        _ = app.push_screen(Picker("THEME", choices, chosen=app.theme), lambda name: app.use_theme(name) if name else None)
+
+        def preview(name: str) -> None:
+            if name != app.theme:
+                app.use_theme(name)
+
+        _ = app.push_screen(
+            Picker("Theme", choices, chosen=before, marked=preview), lambda name: preview(before if name is None else name)
+        )

@@ -13,7 +13,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widgets import Static, TextArea
 
 from lmtui.core.events import ApprovalRequested, Outcome
@@ -31,7 +31,7 @@ from lmtui.tui.modals.approval_text import SCOPE_MEANINGS, request_lines
 from lmtui.tui.modals.consent import ConsentDialog, InputDelay, Question
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import AskText, Reading
-from lmtui.tui.modals.results import AllAnswered, Dismissed
+from lmtui.tui.modals.results import AllAnswered, Dismissed, VeiledScreen
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.timing import STOP_AGAIN, SecondPress
 from lmtui.tui.widgets.bars import Verbs
@@ -43,10 +43,9 @@ SPLIT_FROM = 89  # two columns of 44 and the line between them
 MOST_SIGNS = 20
 
 
-class CommandEdit(ModalScreen[str | None]):
+class CommandEdit(VeiledScreen[str | None]):
     """A field with the command; `keep` gets every change, so that nothing written is lost by going back."""
 
-    CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.EDIT), *bindings(Scope.APP)]
 
     SCOPE: ClassVar[Scope] = Scope.EDIT

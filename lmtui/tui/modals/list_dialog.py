@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from textual import on
@@ -18,8 +17,8 @@ from lmtui.core.sanitize import sanitize
 from lmtui.tui.commands import Command, Scope, bindings, closing
 from lmtui.tui.lines.styled_text import Line, plain
 from lmtui.tui.lines.table import Table
-from lmtui.tui.modals.results import VeiledScreen
-from lmtui.tui.widgets.bars import HEIGHTS, Verbs
+from lmtui.tui.modals.results import LEAST_ROWS, VeiledScreen
+from lmtui.tui.widgets.bars import Verbs
 
 Row = TypeVar("Row")
 Result = TypeVar("Result")
@@ -42,7 +41,7 @@ class ListBox(Vertical):
         filters_at_once: bool,
     ) -> None:
         super().__init__(classes="box list", id=f"{name}-box")
-        self.table, self.filters_at_once = table, filters_at_once
+        self.table, self.filters_at_once, self.acts_from_filter = table, filters_at_once, filters_at_once
         self._heading, self._column_names = heading, columns
         self._title = Static(heading, classes="box-title", markup=False)
         self.filter = Input(placeholder=filter_hint, compact=True, select_on_focus=False, classes="list-filter")
@@ -53,6 +52,7 @@ class ListBox(Vertical):
         self._state = Static("", id=f"{name}-state", markup=False)
         self._about = VerticalScroll(self._state, classes="list-about", can_focus=False)
         self._verbs = Verbs()
+        self._most_rows = 1
 
     def compose(self) -> ComposeResult:
         """Lay out everything."""
@@ -97,11 +97,12 @@ class ListBox(Vertical):
         rest = [child for child in self.children if child.display and child is not self.table]
         used = self.gutter.height + sum(child.outer_size.height + child.styles.margin.height for child in rest)
         height = self.screen.size.height
-        room = height - used - self.table.styles.margin.height - 1 - (height // 25 if self.screen.has_class("-high") else 0)
-        rows = max(1, min(room, len(self.table.rows)))
-        if rows > self.table.size.height and self.table.cursor.row < rows:
-            self.table.jump(0)  # it was scrolled while it had no room
-        self.table.styles.height = rows
+        edge = 1 if height >= LEAST_ROWS else 0
+        top = max(edge, height // 8 if self.screen.has_class("-high") else 0)
+        self.styles.margin = (top, 0, edge, 0)
+        room = height - used - self.table.styles.margin.height - top - edge
+        self._most_rows = max(self._most_rows, len(self.table.rows))  # the box keeps its size while something is typed
+        self.table.styles.height = max(1, min(room, self._most_rows))
         names = self._column_names(self.table.content_width)
         self._columns.update(Content.styled(plain(names), "$text-muted"))
         self._columns.set_class(not names, "-empty")
@@ -115,7 +116,7 @@ class ListBox(Vertical):
 
     @on(Input.Submitted)
     def _filtered(self) -> None:
-        if self.filters_at_once:
+        if self.acts_from_filter:
             self.table.action_select()
         else:
             self.table.focus()
@@ -125,10 +126,9 @@ class ListDialog(VeiledScreen[Result], Generic[Row, Result]):
     """Lists rows; the marked one stays marked, or the one in its place, when they are shown again.
 
     `NAME` is the first part of the ids of its parts.  `FILTER` is what an empty filter says; without it there is none.
+    `noun` names a row where none matches.
     """
 
-    CSS_PATH = Path(__file__).parents[1] / "dialogs.tcss"
-    VERTICAL_BREAKPOINTS = HEIGHTS
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.PICKER), *bindings(Scope.APP), *bindings(Scope.MOVING)]
     NAME: ClassVar[str]
     HEADING: ClassVar[str]
@@ -144,6 +144,7 @@ class ListDialog(VeiledScreen[Result], Generic[Row, Result]):
         self.table.empty_text = ""
         self.table.can_focus = not self.FILTERS_AT_ONCE
         self.all_rows: Sequence[Row] = ()
+        self.noun = ""
         at_once = self.FILTERS_AT_ONCE
         self.box = ListBox(self.NAME, heading or self.HEADING, self.table, self.FILTER, self.columns, filters_at_once=at_once)
         self._said: tuple[object, Content] | None = None
@@ -198,6 +199,8 @@ class ListDialog(VeiledScreen[Result], Generic[Row, Result]):
         """Show rows, the one with the key `at` marked; without any, those that are shown as they are now."""
         self.all_rows = self.all_rows if rows is None else rows
         shown = self.matching(self.all_rows, self.box.typed) if self.box.typed else self.all_rows
+        if self.noun and self.box.typed:
+            self.table.empty_text = f'No {self.noun} matches "{sanitize(self.box.typed)}"'
         self.table.show(shown, at)
         self.table.display = bool(shown or self.table.empty_text)
         self.describe()

@@ -159,7 +159,7 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
     """Lists servers and models; what is loaded continues when the list is left."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.MODELS)]
-    NAME, HEADING, SCOPE = "models", "MODELS", Scope.MODELS
+    NAME, HEADING, SCOPE = "models", "Models", Scope.MODELS
     FILTER = "a few characters of the name"
 
     def __init__(self, actions: ModelActions) -> None:

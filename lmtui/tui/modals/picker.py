@@ -24,7 +24,6 @@ from lmtui.tui.widgets.bars import Verbs
 class Confirm(VeiledScreen[bool]):
     """Asks before something that cannot be taken back; nothing is preselected."""
 
-    CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.APP), *bindings(Scope.CONFIRM)]
 
     def __init__(self, title: str, text: str) -> None:
@@ -36,7 +35,7 @@ class Confirm(VeiledScreen[bool]):
         with Vertical(classes="box small"):
             yield Static(self._title, classes="box-title", markup=False)
             yield Static(self._text, classes="box-text", markup=False)
-            yield Static(f"{hint_text(of_scope(Scope.CONFIRM))} · esc close", classes="hint", markup=False)
+            yield Static(f"{hint_text(of_scope(Scope.CONFIRM))} · Esc close", classes="hint", markup=False)
 
     def action_confirm_yes(self) -> None:
         """Do it."""
@@ -54,7 +53,6 @@ class Confirm(VeiledScreen[bool]):
 class AskText(VeiledScreen[str | None]):
     """Asks for a line of text; the result is None where it was left."""
 
-    CSS_PATH = "../dialogs.tcss"
     BINDINGS = bindings(Scope.APP)
 
     def __init__(self, title: str, *, value: str = "", placeholder: str = "") -> None:
@@ -68,7 +66,7 @@ class AskText(VeiledScreen[str | None]):
         with Vertical(classes="box small"):
             yield Static(self._title, classes="box-title", markup=False)
             yield self._line
-            yield Static("enter done · esc close", classes="hint", markup=False)
+            yield Static("Enter confirm · Esc close", classes="hint", markup=False)
 
     @on(Input.Submitted)
     def _done(self, event: Input.Submitted) -> None:
@@ -79,7 +77,7 @@ class AskText(VeiledScreen[str | None]):
         _ = self.dismiss(None)
 
 
-FRAME_ROWS = 8
+FRAME_ROWS = 10
 NOTE_ROWS = 3
 Result = TypeVar("Result")
 
@@ -87,7 +85,6 @@ Result = TypeVar("Result")
 class Reading(VeiledScreen[Result | None], Generic[Result]):
     """Shows paragraphs, or what a function from a width to lines makes, with a note below, until it is closed."""
 
-    CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.READING), *bindings(Scope.APP), *bindings(Scope.MOVING)]
 
     SCOPE: ClassVar[Scope] = Scope.READING
@@ -133,38 +130,78 @@ class Reading(VeiledScreen[Result | None], Generic[Result]):
         _ = self.dismiss(None)
 
 
+RECENT = "Recent"
+WIDE_ROW = 60
+
+
 class Picker(ListDialog[Choice, str | None]):
-    """Shows choices; the result is the id of the chosen one, or None."""
+    """Shows choices; the result is the id of the chosen one, or None.  `marked` is called with the id under the cursor."""
 
     NAME, HEADING, SCOPE = "picker", "", Scope.PICKER
-    FILTER, FILTERS_AT_ONCE = "type to narrow", True
+    FILTER, FILTERS_AT_ONCE = "Type to filter", True
 
-    def __init__(self, title: str, choices: Sequence[Choice], *, chosen: str = "", note: str = "") -> None:
+    def __init__(
+        self,
+        title: str,
+        choices: Sequence[Choice],
+        *,
+        chosen: str = "",
+        note: str = "",
+        noun: str = "choice",
+        marked: Callable[[str], object] = lambda _: None,
+    ) -> None:
         super().__init__(title)
-        self._chosen, self._note = chosen, note
+        self.noun = noun
+        self._chosen, self._note, self._marked = chosen, note, marked
+        self._group_cells = max((cell_len(each.group) for each in choices), default=0) + 2
         self._text_cells = max((cell_len(sanitize_line(each.text)) for each in choices), default=0) + 2
         self._choices = choices
 
     def on_mount(self) -> None:
         """List the choices."""
         self.show(self._choices, (self._chosen,))
+        self.box.count(f"{len({each.id for each in self._choices})}")
+
+    @on(Input.Changed)
+    def narrow_to_first(self, event: Input.Changed) -> None:
+        """Show the rows that fit what is typed, the best one marked."""
+        event.prevent_default()
+        self.show()
+        self.table.action_move("home")
 
     def key(self, row: Choice) -> object:
         """Return the choice: an id may be empty."""
-        return (row.id,)
+        return (row.id, row.group == RECENT) if row.group else (row.id,)
 
     def text(self, row: Choice) -> str:
         """Return what is searched."""
-        return f"{row.text} {row.note}"
+        return f"{row.text} {row.note} {row.words}"
+
+    def matching(self, rows: Sequence[Choice], typed: str) -> Sequence[Choice]:
+        """Return the choices that fit, those first whose names do."""
+        found = super().matching([each for each in rows if each.group != RECENT], typed)
+        words = typed.lower().split()
+        return sorted(found, key=lambda each: not all(word in each.text.lower() for word in words))
 
     def line(self, row: Choice, width: int) -> Line:
-        """Return a choice and its note."""
+        """Return a choice with its group, its note and its key."""
+        group = pad(self._shown_group(row), self._group_cells) if self._group_cells > 2 and width > WIDE_ROW else ""
         text, note = pad(sanitize_line(row.text), self._text_cells), sanitize_line(row.note)
-        return (fit(text, width), ""), (fit(note, max(0, width - cell_len(text))), "muted")
+        key = f"  {row.key}" if row.key else ""
+        room = width - cell_len(group) - cell_len(text) - cell_len(key)
+        note = pad(fit(note, max(0, room)), max(0, room))
+        return (group, "muted"), (fit(text, max(0, width - cell_len(group) - cell_len(key))), ""), (note, "muted"), (key, "")
+
+    def _shown_group(self, row: Choice) -> str:
+        """Return the group where it begins, empty in the rows below."""
+        rows = self.table.rows
+        at = next((number for number, each in enumerate(rows) if each is row), 0)
+        return "" if at and rows[at - 1].group == row.group else row.group
 
     def about(self, row: Choice | None) -> tuple[str, Sequence[Command]]:
         """Return what is said of all choices."""
-        del row
+        if row is not None:
+            self._marked(row.id)
         return self._note, of_scope(Scope.PICKER)
 
     def act(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -12,11 +13,15 @@ from textual.color import Color
 from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import ModalScreen
 
+from lmtui.tui.widgets.bars import HEIGHTS
+
 if TYPE_CHECKING:
     from lmtui.core.sessions import Answer
 
 
 Result = TypeVar("Result")
+LEAST_ROWS = 13  # from here on the rows above and below a dialog stay free
+WIDTHS = [(0, "-slim"), (100, "-roomy")]
 _BRIGHT = Color(0, 0, 0, 0)
 
 
@@ -39,8 +44,11 @@ def _render_veiled(screen: ModalScreen[Result]) -> RenderableType:
 
 
 class VeiledScreen(ModalScreen[Result], Generic[Result]):
-    """A dialog over a veil that leaves the header and the key row bright."""
+    """A dialog over a veil that leaves the header and the key row bright; under 100 columns it takes the whole width."""
 
+    CSS_PATH = Path(__file__).parents[1] / "dialogs.tcss"
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+    VERTICAL_BREAKPOINTS = HEIGHTS
     render = _render_veiled
 
 
@@ -76,11 +84,17 @@ class Picked:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One line to choose: `id` is the result, `text` is shown and searched, `note` is dim next to it."""
+    """One line to choose: `id` is the result, `text` is shown and searched, `note` is dim next to it.
+
+    `words` are searched and not shown; `group` and `key` have columns of their own.
+    """
 
     id: str
     text: str
     note: str = ""
+    words: str = ""
+    group: str = ""
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,13 +28,13 @@ class SettingsScreen(ListDialog[SettingRow, None]):
     """Lists the settings and changes them; calls `changed` with each one that was changed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.SETTINGS)]
-    NAME, HEADING, SCOPE = "settings", "SETTINGS", Scope.SETTINGS
-    FILTER, FILTERS_AT_ONCE = "type to narrow", True
+    NAME, HEADING, SCOPE = "settings", "Settings", Scope.SETTINGS
+    FILTER, FILTERS_AT_ONCE = "Type to filter", True
 
     def __init__(self, settings: SettingsControls, changed: Callable[[SettingRow], None]) -> None:
         super().__init__()
         self._settings, self._changed = settings, changed
-        self.table.empty_text = "no setting has these words"
+        self.noun = "setting"
 
     def on_mount(self) -> None:
         """List the settings."""

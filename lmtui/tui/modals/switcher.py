@@ -28,16 +28,17 @@ from lmtui.tui.timing import call_after
 from lmtui.tui.wording import age_text, tokens_text
 
 STATES = {
-    "waits": ("◐", "warn"),
+    "waits": ("▲", "warn"),
     "writing": ("●", "accent"),
     "done": ("✓", "good"),
-    "waiting": ("⏲", "muted"),
-    "interrupted": ("–", "muted"),
+    "waiting": ("◔", "muted"),
+    "interrupted": ("■", "muted"),
     "error": ("✗", "bad"),
     "limit": ("✗", "warn"),
     "blocked": ("✗", "warn"),
     "new": ("○", "muted"),
 }
+STATE_WORDS = {"waits": "needs you", "writing": "working", "interrupted": "stopped", "error": "failed", "blocked": "stopped"}
 MARK = "★"
 _AGE_CELLS = 7
 _FILES_CELLS = 7
@@ -84,13 +85,13 @@ def session_row(summary: SessionSummary, now: datetime, width: int, *, is_marked
     """Return one session in columns; an open one is out, one that another lmtui holds says so."""
     sign, role = STATES.get(summary.state, STATES["new"])
     title_cells, model_cells, last_cells = columns(width)
-    title = fit(sanitize_line(summary.title) or "(nothing said yet)", title_cells)
-    state = TurnReason.LIMIT.words if summary.state == TurnReason.LIMIT else summary.state
+    title = fit(sanitize_line(summary.title) or "New session", title_cells)
+    state = TurnReason.LIMIT.words if summary.state == TurnReason.LIMIT else STATE_WORDS.get(summary.state, summary.state)
     last = f"{state}: {sanitize_line(summary.last_line)}" if summary.last_line else state
     if summary.wakes is not None:
         last = f"wakes {moment_text(summary.wakes, now, LocalZone())}"
     if summary.is_elsewhere:
-        last = "open in another lmtui"
+        last = "open in another window"
     middle: Line = (
         (f" {pad(fit(sanitize_line(summary.model), model_cells), model_cells)} ", "muted"),
         (pad(fit(last, last_cells), last_cells), role if summary.state == "waits" else "muted"),
@@ -145,11 +146,12 @@ class Switcher(ListDialog[SessionSummary, Picked | GridWanted | None]):
     """Lists the sessions; reading and searching them happens in a thread, and the first are shown while it continues."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.SWITCHER)]
-    NAME, HEADING, SCOPE = "switcher", "SESSIONS", Scope.SWITCHER
-    FILTER = "search in everything that was said"
+    NAME, HEADING, SCOPE = "switcher", "Sessions", Scope.SWITCHER
+    FILTER = "Search titles and messages"
 
     def __init__(self, sessions: OpenSessions, actions: SessionActions, *, now: Callable[[], datetime]) -> None:
         super().__init__()
+        self.box.acts_from_filter = True
         self._sessions, self._actions, self._now = sessions, actions, now
         self._found: dict[str, SessionSummary] = {}
         self._at = sessions.active.session.id if sessions.active is not None else ""
@@ -222,7 +224,8 @@ class Switcher(ListDialog[SessionSummary, Picked | GridWanted | None]):
         self._is_due = False
         sessions = self._sessions
         rows = in_order(self._found.values(), sessions.views, sessions.parked, self._now())
-        self.table.empty_text = ("nothing found" if self.box.typed else "no session yet") if is_done else "reading …"
+        nothing = f'No sessions match "{sanitize_line(self.box.typed)}"' if self.box.typed else "No sessions yet"
+        self.table.empty_text = nothing if is_done else "Reading…"
         self._words = self.box.typed.casefold().split()
         self.show(rows, self._at or None)
         self._at = self._at if not is_done else ""
