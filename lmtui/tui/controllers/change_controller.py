@@ -260,7 +260,7 @@ class ChangeController:
             turns = turns_of(active.session.history())
             sources = ChangeSources(active.session.changes, dict(active.state.changes), files, turns)
             view = ChangeView.SESSION if is_whole else None
-            _ = self._workbench.app.push_screen(ChangesScreen(sources, self.restore, path, view))
+            _ = self._workbench.app.push_screen(ChangesScreen(sources, self.restore, path, view, self._workbench.panes))
 
     async def restore(self, plan: Awaitable[Restoration], what: str) -> bool:
         """Show a plan, and do what it says if the answer is yes; True if it was done."""

@@ -238,7 +238,8 @@ class FileController(OnFiles):
         """Show a file of the workspace, at a line (from 1) where one is given: the one way for everything that names a file."""
         host = self._workbench.sessions.host
         if host is not None:
-            _ = self._workbench.app.push_screen(Viewer(host, path, line=line, mark=self.put_into_prompt))
+            viewer = Viewer(host, path, line=line, mark=self.put_into_prompt, panes=self._workbench.panes)
+            _ = self._workbench.app.push_screen(viewer)
 
     def put_into_prompt(self, mention: str) -> None:
         """Put a mention of a file where the cursor of the prompt is."""

@@ -69,6 +69,7 @@ def _folded(text: str, width: int, *, is_all: bool) -> list[Line]:
 
 
 _VERB_CELLS = 7
+_LEAST_TITLE = 28
 _LIVE_LINES = 4
 _OUTPUT_LINES = 3
 _OWN_OUTPUT_LINES = 20
@@ -238,6 +239,8 @@ class CallBlock(Block):
         verb, what = call_words(self._started.tool, self._started.title)
         left: list[Span] = [(f"{sign} ", role), (pad(fit(sanitize_line(verb), _VERB_CELLS), _VERB_CELLS + 1), "muted")]
         right = self._right_side()
+        if width - width_of(right) < _VERB_CELLS + 2 + min(_LEAST_TITLE, len(what)):
+            right = self._right_side(is_short=True)
         summary = self._summary()
         counts: list[Span] = []
         if summary.startswith(("+", "−")):
@@ -248,7 +251,7 @@ class CallBlock(Block):
         left.append((cut(sanitize_path(what), room), "strike muted" if is_denied else ""))
         return row((*left, *counts), right, width)
 
-    def _right_side(self) -> Line:
+    def _right_side(self, *, is_short: bool = False) -> Line:
         finished = self._finished
         if finished is None:
             return (("waiting", "warn"),) if self.state is CallState.WAITING else ()
@@ -257,7 +260,7 @@ class CallBlock(Block):
         if self._started.recovered:
             parts.append((("recovered", "warn"),))
         decision = self.hunks or _DECISIONS.get(finished.decision, "")
-        if decision:
+        if decision and not is_short:
             parts.append(((decision, "muted"),))
         if self._started.tool in _RUNNERS and (counted := counted_tests(finished.result)):
             parts.append(counted)

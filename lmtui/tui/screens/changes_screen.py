@@ -13,7 +13,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.content import Content
-from textual.screen import Screen
 from textual.widgets import Static
 
 from lmtui.commands.work_commands import NO_CHANGES
@@ -29,8 +28,10 @@ from lmtui.tui.lines.diff_view import DiffView, split_word
 from lmtui.tui.lines.patch import MINUS, Hunk, patches_of
 from lmtui.tui.lines.styled_text import Line, fit, fit_middle, pad, row
 from lmtui.tui.lines.table import Table
+from lmtui.tui.screens.beside import BesideChat
 from lmtui.tui.widgets.ask_line import AskLine
 from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Part, Verbs
+from lmtui.tui.widgets.columns import Columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +223,7 @@ STEPWISE = frozenset({"changes.steps", "changes.turns"})
 Restore = Callable[[Awaitable[Restoration], str], Awaitable[bool]]
 
 
-class ChangesScreen(Screen[None]):
+class ChangesScreen(BesideChat):
     """Lists changes.  `restore` asks about a plan and applies it; `path` is where the cursor is at first."""
 
     CSS_PATH = "../dialogs.tcss"
@@ -232,8 +233,15 @@ class ChangesScreen(Screen[None]):
 
     SCOPE: ClassVar[Scope] = Scope.CHANGES
 
-    def __init__(self, sources: ChangeSources, restore: Restore, path: str = "", view: ChangeView | None = None) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        sources: ChangeSources,
+        restore: Restore,
+        path: str = "",
+        view: ChangeView | None = None,
+        panes: Columns | None = None,
+    ) -> None:
+        super().__init__(panes)
         self.diff, self.ask_line = DiffView(id="changes-diff"), AskLine("changes-ask")
         self._sources, self._restore, self._path = sources, restore, path
         self._changes = sources.changes

@@ -11,7 +11,6 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.screen import Screen
 
 from lmtui.core.errors import LmtuiError
 from lmtui.core.messages import sniff
@@ -23,9 +22,11 @@ from lmtui.tui.editor import open_editor
 from lmtui.tui.lines.file_view import FileText, FileView
 from lmtui.tui.lines.page_view import PageView
 from lmtui.tui.lines.styled_text import Line
+from lmtui.tui.screens.beside import BesideChat
 from lmtui.tui.timing import LatestOnly
 from lmtui.tui.widgets.ask_line import AskLine
 from lmtui.tui.widgets.bars import Bar, Part
+from lmtui.tui.widgets.columns import Columns
 
 TIMEOUT_S = 15.0
 MAX_COLUMNS, MAX_ROWS = 200, 100
@@ -80,7 +81,7 @@ def _lines(found: bytes) -> list[Line]:
 FRAME_ROWS = 2
 
 
-class Viewer(Screen[None]):
+class Viewer(BesideChat):
     """Shows one file; `line` (from 1) is put in the middle.  `mark` takes a mention for the prompt, where there is one."""
 
     CSS_PATH = "../dialogs.tcss"
@@ -88,8 +89,16 @@ class Viewer(Screen[None]):
 
     SCOPE: ClassVar[Scope] = Scope.VIEWER
 
-    def __init__(self, host: SessionHost, path: str, *, line: int = 0, mark: Callable[[str], None] | None = None) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        host: SessionHost,
+        path: str,
+        *,
+        line: int = 0,
+        mark: Callable[[str], None] | None = None,
+        panes: Columns | None = None,
+    ) -> None:
+        super().__init__(panes)
         self._host, self._path, self._line, self._mark = host, path, line, mark
         self._title_bar, self._hints = Bar(id="viewer-title"), Bar(id="viewer-hints")
         self._file = FileView(id="viewer-file")
@@ -210,7 +219,7 @@ class Viewer(Screen[None]):
         if self.app.console.color_system not in ("256", "truecolor"):
             return False
         try:
-            lines = await picture_lines(data, size.width - 1, size.height - FRAME_ROWS)
+            lines = await picture_lines(data, self.columns - 1, size.height - FRAME_ROWS)
         except PictureError as error:
             self._lasting_note = f"not drawn: {error}"
             return False

@@ -250,7 +250,7 @@ class Workbench(Screen[None]):
         has_mouse = getattr(self.app, "has_mouse", True)
         waiting = sum(len(view.state.approvals) for view in self.sessions.views.values())
         self._bars.hints.show(*self.state.hint_parts(pane, has_mouse=has_mouse, is_asked=is_asked, waiting_count=waiting))
-        self.dock.set_class(is_asked, "-asked")
+        self.dock.set_class(is_asked or not self.is_current, "-asked")
         panes.mark_focus(pane)
 
     def say(self, text: str, tone: Tone = "info") -> None:

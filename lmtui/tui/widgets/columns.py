@@ -19,6 +19,7 @@ LEAST_CELLS, MOST_CELLS = 16, 120
 LEAST_PLAN, MOST_PLAN = 10, 90
 STEP_CELLS, STEP_PERCENT = 4, 10
 FILES_CELLS, SIDE_CELLS, CHAT_CELLS = 28, 36, 80
+FILES_BESIDE_CELLS, NARROW_CHAT_CELLS = 26, 60  # while something is open at the right of the chat
 BESIDE_CELLS = CHAT_CELLS + SIDE_CELLS
 BOTH_CELLS = BESIDE_CELLS + FILES_CELLS
 SIDE_PANES = ("plan", "log")
@@ -172,6 +173,7 @@ class Columns(Horizontal):
         self.front = "chat"
         self.arranged: Callable[[int, int], None] = lambda _x, _width: None
         self._shown = False, 0
+        self._beside: set[Widget] = set()
         self._zoomed = ""
         self._dragged = ""
 
@@ -202,6 +204,19 @@ class Columns(Horizontal):
             self.front = pane
             self.place_columns()
 
+    @property
+    def room_beside(self) -> int:
+        """Return how many cells there are for something beside a conversation of its least width, 0 for too few."""
+        width = self.app.size.width
+        if width < BESIDE_CELLS:
+            return 0
+        return width - NARROW_CHAT_CELLS - (FILES_BESIDE_CELLS if width >= BOTH_CELLS else 0)
+
+    def make_room(self, wanted_by: Widget, *, is_wanted: bool) -> None:
+        """Give the right side to something else, or take it back."""
+        self._beside = self._beside | {wanted_by} if is_wanted else self._beside - {wanted_by}
+        self.place_columns()
+
     def is_over(self, pane: str) -> bool:
         """Tell whether a pane is laid over the chat."""
         return (self.files_pane if pane == "files" else self.side_pane).has_class("-over")
@@ -217,6 +232,10 @@ class Columns(Horizontal):
             has_files=front == "files" or (has_begun and "files" not in hidden),
             has_side=front in SIDE_PANES or (has_begun and not hidden >= set(SIDE_PANES)),
         )
+        room = self.room_beside if self._beside else 0
+        if room:
+            files_cells, side_cells = (FILES_BESIDE_CELLS if files_cells and width >= BOTH_CELLS else 0), 0
+        self.styles.padding = (0, room, 0, 0)
         self.set_class(width < CHAT_CELLS, "-narrow")
         for pane, cells, is_front in (
             (self.files_pane, files_cells, front == "files"),
@@ -233,7 +252,7 @@ class Columns(Horizontal):
         if self._zoomed:
             self.arranged(0, width)
         else:
-            self.arranged(files_cells, width - files_cells - side_cells)
+            self.arranged(files_cells, width - files_cells - side_cells - room)
 
     def _share_height(self, *, is_both: bool) -> None:
         percent = self.layout_of_user.plan_percent
