@@ -61,7 +61,7 @@ def numbered(spans: Sequence[Span], context: int = CONTEXT) -> Iterator[tuple[in
 
 
 def hunks_of(spans: Sequence[Span], context: int = CONTEXT) -> list[list[Span]]:
-    """Return the hunks, each with at most `context` equal lines before, after and twice as many within."""
+    """Return the hunks, each with at most `context` unchanged lines before, after and twice as many within."""
     found: list[list[Span]] = []
     for at, span in enumerate(spans):
         if span.is_equal:
@@ -134,7 +134,7 @@ def _matches(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int, int
             continue
         for old_at, new_at in anchors:
             if old_at < old_start or new_at < new_start:
-                continue  # in the equal lines behind an anchor before
+                continue  # in the unchanged lines behind an anchor before
             if old_start < old_at and new_start < new_at:
                 waiting.append((old_start, old_at, new_start, new_at))
             size = _equal_head(old, new, (old_at, old_end, new_at, new_end))

@@ -15,7 +15,7 @@ FAST_S = 10.0
 
 
 def reference(old: list[str], new: list[str], spans: list[Span], chosen: set[int]) -> str:
-    """Apply hunks from the last to the first, each as a whole, equal lines around it among them."""
+    """Apply hunks from the last to the first, each as a whole, unchanged lines around it among them."""
     found = list(old)
     for number, hunk in reversed(list(enumerate(hunks_of(spans)))):
         if number in chosen:

@@ -76,7 +76,7 @@ def _common(left: list[str], right: list[str]) -> int:
 class DiffRow:
     """One row of a diff.
 
-    `kind` is `file` (a title), `hunk` (a heading), `fold` (equal lines left out), `old` or `new` (one column; the other side is
+    `kind` is `file` (a title), `hunk` (a heading), `fold` (lines left out), `old` or `new` (one column; the other side is
     the line's counterpart), `pair` (both sides).  `hunk` counts from 0 over the whole diff, -1 outside of one.
     """
 
@@ -144,7 +144,7 @@ class DiffLayout:
     """The stretches of a diff at a width.
 
     Args:
-        opened: the equal lines before the hunks of these numbers (-1 - n: behind file n) are shown.
+        opened: the unchanged lines before the hunks of these numbers (-1 - n: behind file n) are shown.
         text_width: how many cells a line's text may take before it is folded.
         width: the whole width, for titles.
         heading: the words above a hunk, by its number; None for none.
@@ -250,7 +250,7 @@ def text_of(line: DiffLine) -> str:
 
 
 def _equal_text(count: int) -> str:
-    return f"⋯ {count:,} equal line{'s' if count > 1 else ''}"
+    return f"⋯ {count:,} unchanged line{'s' if count > 1 else ''}"
 
 
 _BAR = "│"

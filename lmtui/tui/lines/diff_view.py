@@ -53,7 +53,7 @@ class DiffLines(LineSource):
 
     @property
     def has_folds(self) -> bool:
-        """Tell whether equal lines can be shown or left out."""
+        """Tell whether unchanged lines can be shown or left out."""
         return bool(self._opened) or any(each.row.can_open for each in self.layout.stretches)
 
     def show(self, files: tuple[FilePatch, ...]) -> None:
@@ -67,12 +67,12 @@ class DiffLines(LineSource):
         self._wants_split = not self.is_split
 
     def toggle_folds(self) -> None:
-        """Show all equal lines that are known, or leave all of them out."""
+        """Show all unchanged lines that are known, or leave all of them out."""
         known = {each.row.hunk for each in self.layout.stretches if each.row.kind == "fold" and each.row.can_open}
         self._opened = self._opened | known if known else frozenset()
 
     def open_at(self, line: int) -> bool:
-        """Show the equal lines that are left out at a line; False where none are."""
+        """Show the unchanged lines that are left out at a line; False where none are."""
         row = self.layout.at(line)[0] if line < self.total() else None
         can_open = row is not None and row.can_open
         if row is not None and can_open:
@@ -214,7 +214,7 @@ class DiffView(VirtualLineView, can_focus=True, inherit_bindings=False):
         self.jump(0)
 
     def lay_out(self) -> None:
-        """Lay out again: for another width or form, with other headings, with more or fewer equal lines."""
+        """Lay out again: for another width or form, with other headings, with more or fewer unchanged lines."""
         self.source.lay_out()
         is_split = self.source.is_split
         if is_split != self._was_split:
@@ -228,18 +228,18 @@ class DiffView(VirtualLineView, can_focus=True, inherit_bindings=False):
         self.lay_out()
 
     def toggle_folds(self) -> None:
-        """Show all equal lines that are known, or leave all of them out."""
+        """Show all unchanged lines that are known, or leave all of them out."""
         self.source.toggle_folds()
         self.lay_out()
 
     def action_select(self) -> None:
-        """Show the first equal lines in view that are left out."""
+        """Show the first unchanged lines in view that are left out."""
         top = self.scroll_offset.y
         if any(self.source.open_at(line) for line in range(top, min(top + self.size.height, self.source.total()))):
             self.lay_out()
 
     def on_click(self, event: events.Click) -> None:
-        """Show equal lines that were left out."""
+        """Show unchanged lines that were left out."""
         if self.text_selection is None and self.source.open_at(event.y + self.scroll_offset.y):
             self.lay_out()
 

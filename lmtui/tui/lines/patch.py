@@ -89,7 +89,7 @@ NONE = TextLines(" ", (), 0, 0, old=0, new=0)
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Lines that were, and what is there instead of them; of equal lines only `new` is given."""
+    """Lines that were, and what is there instead of them; of unchanged lines only `new` is given."""
 
     old: TextLines
     new: TextLines
@@ -113,7 +113,7 @@ MINUS = "−"
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """Lines that belong together.  `skipped` equal lines are before it; they are in `before` where they are known."""
+    """Lines that belong together.  `skipped` unchanged lines are before it; they are in `before` where they are known."""
 
     runs: tuple[Run, ...]
     heading: str = ""
@@ -134,7 +134,7 @@ class Hunk:
 
 @dataclass(frozen=True, slots=True)
 class FilePatch:
-    """What happened to one file; `after` are the equal lines behind the last hunk, where they are known."""
+    """What happened to one file; `after` are the unchanged lines behind the last hunk, where they are known."""
 
     path: str
     hunks: tuple[Hunk, ...]
@@ -196,7 +196,7 @@ def patches_of(changes: Iterable[FileChange]) -> tuple[FilePatch, ...]:
 
 
 def with_context(file: FilePatch, lines: Sequence[str]) -> FilePatch | None:
-    """Return a patch with the equal lines between its hunks, taken from the new text; None where that is another text."""
+    """Return a patch with the unchanged lines between its hunks, taken from the new text; None where that is another text."""
     hunks: list[Hunk] = []
     seen_old = seen_new = 0
     for hunk in file.hunks:

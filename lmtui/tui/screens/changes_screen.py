@@ -327,7 +327,7 @@ class ChangesScreen(BesideChat):
         self.diff.toggle_split()
 
     def action_changes_fold(self) -> None:
-        """Show all equal lines, or leave them out."""
+        """Show all unchanged lines, or leave them out."""
         self.run_worker(self._fold(), group="changes-fold", exclusive=True)
 
     async def _fold(self) -> None:

@@ -34,13 +34,13 @@ async def test_a_narrow_pane_shows_one_column_with_signs() -> None:
         view.show_patches(parse_patch(DIFF))
         await settled(pilot)
         assert screen_lines(view)[:9] == [
-            "    ⋯ 40 equal lines   class Lexer",
+            "    ⋯ 40 unchanged lines   class Lexer",
             " 41  41   def skip(self):",
             " 42     −     while self.peek(2):",
             "     42 +     depth = 1",
             "     43 +     while self.depth(2):",
             " 43  44       return",
-            "    ⋯ 46 equal lines",
+            "    ⋯ 46 unchanged lines",
             " 90  91   end",
             " 91     − gone",
         ]
@@ -105,7 +105,7 @@ async def test_equal_lines_open_by_key_and_click() -> None:
     async with Stage(view).run_test(size=(60, 40)) as pilot:
         view.show_patches((patch_of("a.txt", old, [*old[:20], "changed", *old[21:]]),))
         await settled(pilot)
-        assert screen_lines(view)[0].strip() == "⋯ 17 equal lines"
+        assert screen_lines(view)[0].strip() == "⋯ 17 unchanged lines"
         await pilot.press("enter")
         await settled(pilot)
         assert screen_lines(view)[0].split() == ["1", "1", "line", "0"]

@@ -187,11 +187,11 @@ async def test_equal_lines_are_shown_from_the_file_as_it_is_and_left_out_again()
         ]
         await at_changes(driver)
         await driver.press("4")
-        await driver.until(lambda: "2 equal lines" in driver.text("#changes-diff"))
+        await driver.until(lambda: "2 unchanged lines" in driver.text("#changes-diff"))
         await driver.press("o")
         await driver.until(lambda: "one" in driver.text("#changes-diff") and "five" in driver.text("#changes-diff"))
         await driver.press("o")
-        await driver.until(lambda: "2 equal lines" in driver.text("#changes-diff"))
+        await driver.until(lambda: "2 unchanged lines" in driver.text("#changes-diff"))
         driver.host.files.contents["a.py"] = b"another\n"
         await driver.press("4")
         await driver.settle()
