@@ -16,7 +16,7 @@ _MOST_COPIED_LINES = 200_000
 
 
 class CopyMode:
-    """A cursor on a character of a line, and a selection that begins at its mark.  The `lead_cells` are never copied."""
+    """A cursor on a character of a line, and a selection that begins at its mark.  What a line leads with is never copied."""
 
     def __init__(self, source: LineSource) -> None:
         self.source = source
@@ -28,7 +28,7 @@ class CopyMode:
     def start(self, line: int) -> None:
         """Put the cursor at the beginning of a line, with nothing selected."""
         self.is_on, self.mark, self._is_linewise = True, None, False
-        self.line, self.column = line, self.source.lead_cells
+        self.line, self.column = line, self.source.lead_of(line)
 
     def toggle_mark(self, *, is_linewise: bool) -> None:
         """Begin a selection here, change its kind, or drop it."""
@@ -68,7 +68,7 @@ class CopyMode:
         for line in range(first, min(last + 1, first + _MOST_COPIED_LINES)):
             text = self.source.text(line)
             start, end = span(line, len(text))
-            parts.append(text[max(start, self.source.lead_cells) : end].rstrip())
+            parts.append(text[max(start, self.source.lead_of(line)) : end].rstrip())
         return "\n".join(parts)
 
     def dress(self, line: int, content: Line) -> Line:
@@ -78,7 +78,7 @@ class CopyMode:
         size = len(plain(content))
         span = self._span(line, size)
         if span is not None:
-            content = restyle(content, max(span[0], self.source.lead_cells), span[1], "selected")
+            content = restyle(content, max(span[0], self.source.lead_of(line)), span[1], "selected")
         if line == self.line:
             if self.column >= size:
                 content = (*content, (" " * (self.column + 1 - size), ""))
@@ -87,7 +87,7 @@ class CopyMode:
 
     def move(self, step: str, page: int) -> None:
         """Move the cursor by a step; a page has so many lines."""
-        text, lead = self.source.text(self.line), self.source.lead_cells
+        text, lead = self.source.text(self.line), self.source.lead_of(self.line)
         lines = {"up": -1, "down": 1, "page_up": -page, "page_down": page}
         last = self.source.total() - 1
         match step:
@@ -106,16 +106,17 @@ class CopyMode:
                 self.line = max(0, min(last, target))
 
     def _move_by_word(self, text: str, *, is_back: bool) -> None:
-        lead = self.source.lead_cells
+        lead = self.source.lead_of(self.line)
         starts = [match.start() for match in _WORD.finditer(text, lead)]
         found = [at for at in starts if (at < self.column if is_back else at > self.column)]
         if found:
             self.column = found[-1] if is_back else found[0]
         elif is_back and self.line > 0:
             self.line -= 1
-            self.column = max(lead, len(self.source.text(self.line)) - 1)
+            self.column = max(self.source.lead_of(self.line), len(self.source.text(self.line)) - 1)
         elif not is_back and self.line < self.source.total() - 1:
-            self.line, self.column = self.line + 1, lead
+            self.line += 1
+            self.column = self.source.lead_of(self.line)
 
     def _span(self, line: int, size: int) -> tuple[int, int] | None:
         """Return which characters of a line of so many are selected, the one under the cursor included."""

@@ -39,6 +39,8 @@ Span = tuple[str, str]
 Line = tuple[Span, ...]
 
 ELLIPSIS = "…"
+BARS = ("▌ ", "│ ")  # beside a message of one's own, and beside output
+_MOST_LEADING = 4
 _WORD = re.compile(r"\S+\s*|\s+")
 _NARROWEST = 2
 
@@ -51,7 +53,7 @@ def plain(line: Line) -> str:
 class LineSource:
     """What a line view shows, however much it is; only lines that come into view are asked for.
 
-    `lead_cells` cells at the beginning of each line are not text and are never copied.
+    The `lead_cells` cells at the beginning of each line, and the bar behind them, are not text and are never copied.
     """
 
     lead_cells = 0
@@ -68,6 +70,17 @@ class LineSource:
     def set_width(self, width: int) -> None:
         """Take up the width of the pane in cells."""
         self.width = width
+
+    def lead_of(self, number: int) -> int:
+        """Return how many characters of a line come before its text."""
+        at = 0
+        for text, role in self.line(number)[:_MOST_LEADING]:
+            at += len(text)
+            if role and text in BARS:
+                return at
+            if text.strip():
+                break
+        return self.lead_cells
 
     def text(self, number: int) -> str:
         """Return the text that a selection takes from a line, with its lead."""

@@ -144,6 +144,12 @@ class Panes(Columns):
             transcript = self.current.transcript
             transcript.scroller.page(pages)
 
+    def cover_end(self, rows: int) -> None:
+        """Keep the end of the conversation above so many rows that something floats over."""
+        if self.current is not None and self.current.transcript.covered_rows != rows:
+            self.current.transcript.covered_rows = rows
+            self.current.transcript.touch()
+
     def follow_chat(self) -> None:
         """Follow the end of the conversation until the user scrolls up again."""
         if self.current is not None and not self.current.transcript.copy_mode.is_on:

@@ -131,7 +131,7 @@ async def test_the_copy_mode_moves_by_word_line_and_page() -> None:
         mode = transcript.copy_mode
         assert mode.is_on
         assert (mode.line, transcript.scroll_offset.y) == (0, 0)
-        await driver.press("j", "0", "v", "w", "dollar_sign", "y")
+        await driver.press("0", "v", "w", "y")
         assert driver.app.clipboard == "question 0"
         await driver.press("v", "g", "pagedown")
         assert mode.is_on
@@ -146,12 +146,12 @@ async def test_ctrl_c_copies_a_selection_once_and_then_interrupts() -> None:
         await driver.settle()
         await driver.pilot.pause(0.1)
         transcript = transcript_of(driver)
-        await driver.pilot.mouse_down(transcript, offset=(1, 1))
-        await driver.pilot.hover(transcript, offset=(40, 2))
-        await driver.pilot.mouse_up(transcript, offset=(40, 2))
+        await driver.pilot.mouse_down(transcript, offset=(1, 0))
+        await driver.pilot.hover(transcript, offset=(40, 1))
+        await driver.pilot.mouse_up(transcript, offset=(40, 1))
         await driver.press("ctrl+c")
         await driver.until(lambda: "copied" in driver.text())
-        assert "Make the tokenizer" in driver.app.clipboard
+        assert driver.app.clipboard.startswith("Make the tokenizer")
         assert driver.host.session.is_running
         await driver.press("ctrl+c")
         assert not driver.host.session.is_running

@@ -79,6 +79,7 @@ async def test_what_other_programs_change_shows_by_itself_and_the_cursor_stays()
 
 async def test_a_commit_elsewhere_changes_the_marks_and_lists_nothing() -> None:
     async with running() as driver:
+        await driver.press("f6")
         driver.host.files.git["README.md"] = GitState.MODIFIED
         driver.host.files.tell(has_git_changed=True)
         await driver.until(lambda: any(row.split() == ["M", "README.md"] for row in rows(driver)))
@@ -108,8 +109,9 @@ async def test_ignored_files_come_and_go_by_key() -> None:
     host.files.contents["build/out.o"] = b""
     host.files.git["build"] = GitState.IGNORED
     async with running(host) as driver:
+        await driver.press("f6")
         await driver.until(lambda: rows(driver) == ["▸ parser/", "README.md", "pyproject.toml"])
-        await driver.press("f6", "full_stop")
+        await driver.press("full_stop")
         assert rows(driver)[0] == "▸ build/"
         await driver.press("alt+h")
         assert rows(driver)[0] == "▸ parser/"
@@ -128,10 +130,11 @@ async def test_odd_names_are_shown_on_one_line_and_opened_by_their_own_name(name
     host = FakeHost()
     host.files.contents = {name: ODD[name]}
     async with running(host) as driver:
+        await driver.press("f6")
         await driver.until(lambda: len(rows(driver)) == 1)
         assert "\x1b" not in driver.text("#files")
         assert "\u202e" not in driver.text("#files")
-        await driver.press("f6", "enter")
+        await driver.press("enter")
         await driver.until_screen("Viewer")
         await driver.until(lambda: ODD[name].decode().strip() in driver.text())
         assert host.files.asked[-1] == f"read {name}"
