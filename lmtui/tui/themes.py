@@ -66,6 +66,8 @@ BLENDS = {
     "removed_word": ("danger", 0.3),
     "match": ("warning", 0.3),
     "cursor": ("text", 0.07),
+    "edge": ("faint", 0.6),
+    "waiting": ("warning", 0.17),
 }
 _BUILT_IN = {
     "text": "#d6dae0",
@@ -183,7 +185,7 @@ def make_theme(palette: ThemePalette) -> Theme:
         surface=color["surface"],
         panel=color["panel"],
         dark=palette.is_dark,
-        variables=_variables(color, is_dark=palette.is_dark),
+        variables=_variables(color),
     )
 
 
@@ -197,16 +199,15 @@ def ground(colors: Mapping[str, str], role: str) -> str:
 
 def default_variables() -> dict[str, str]:
     """Return the variables of the default theme; an app that shows our widgets under another theme falls back to them."""
-    return _variables(_BUILT_IN, is_dark=True)
+    return _variables(_BUILT_IN)
 
 
-def _variables(color: dict[str, str], *, is_dark: bool) -> dict[str, str]:
+def _variables(color: dict[str, str]) -> dict[str, str]:
     text, muted, faint, selection = color["text"], color["muted"], color["faint"], color["selection"]
     grounds = {f"{role.replace('_', '-')}-ground": ground(color, role) for role in BLENDS}
     return {
         **grounds,
-        "edge": Color.parse(color["background"]).blend(Color.parse(color["faint"]), 0.55 if is_dark else 0.8).hex6,
-        "waiting-ground": Color.parse(color["background"]).blend(Color.parse(color["warning"]), 0.17).hex6,
+        "edge": ground(color, "edge"),
         "text": text,
         "text-muted": muted,
         "text-disabled": muted,

@@ -350,7 +350,7 @@ async def test_side_panes_share_a_narrow_screen_by_key() -> None:
         await driver.press("f8")
         assert driver.app.workbench.panes.is_over("log")
         assert driver.app.workbench.panes.side_pane.region.width == 70
-        assert "shell" in driver.text("#log-pane")
+        assert "run" in driver.text("#log-pane")
         await driver.press("escape")
         assert not driver.app.workbench.panes.is_over("log")
         assert driver.host.session.is_running

@@ -403,7 +403,7 @@ class ChangesScreen(BesideChat):
             listed = Listed([], ()) if view is ChangeView.GIT else self._sources.recorded_only()
         total = listed.total
         added, removed = sum(each.added_lines for each in total), sum(each.removed_lines for each in total)
-        self._counts = f"{pluralize(len(total), 'file')}  +{added} {MINUS}{removed} {view.value[1]}"
+        self._counts = f"{pluralize(len(total), 'file')}  +{added} {MINUS}{removed}"
         if self._path:
             self._list.cursor.row = next((at for at, row in enumerate(listed.rows) if row.path == self._path), 0)
             self._path = ""
@@ -415,8 +415,10 @@ class ChangesScreen(BesideChat):
         """Say what is shown, how much, and which match one is at."""
         found = self.diff.source.matches.text
         right = [Part(found, "$accent" if found[:1].isdigit() else "$warning")] if found else []
-        left = [Part("CHANGES", "bold"), Part(self._view.value[0], "$text-muted", 2)]
-        self._head.show(left, [*right, Part(self._counts, "$text-muted", 1)])
+        words, since = self._view.value
+        left = [Part("Changes", "bold"), Part(words, "$text-muted", 2)]
+        since_part = Part(since if self._counts else "", "$text-muted", 3)
+        self._head.show(left, [*right, Part(self._counts, "$text-muted", 1), since_part])
 
     @on(DiffView.LaidOut)
     def _show_verbs(self) -> None:

@@ -76,13 +76,13 @@ async def test_a_paste_goes_into_the_prompt() -> None:
 async def test_the_line_of_keys_says_that_they_go_to_the_question() -> None:
     async with running(size=SMALL) as driver:
         await driver.type("go")
-        assert "enter send" in driver.text()
+        assert "Enter send" in driver.text()
         await ask(driver)
-        assert "enter send" not in driver.text()
+        assert "Enter send" not in driver.text()
         await driver.press("n")
         await driver.until(lambda: driver.app.screen is driver.app.workbench)
         await driver.settle()
-        assert "enter send" in driver.text()
+        assert "Enter send" in driver.text()
 
 
 async def test_of_several_questions_none_takes_the_words_that_one_made_room_for() -> None:
