@@ -111,7 +111,7 @@ class Scene:
 async def at_work(driver: Driver) -> None:
     """Half-way through a turn."""
     play_work(driver.host.session)
-    await driver.until(lambda: "Thought 6 s" in driver.text())
+    await driver.until(lambda: "Two cases end" in driver.text())
     await driver.settle()
     await driver.pilot.pause(0.1)
 
