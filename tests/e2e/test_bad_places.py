@@ -145,7 +145,7 @@ async def test_a_signal_in_a_turn_restores_the_terminal_and_the_session_goes_on(
     await leaves(terminal, 130)
     terminal.close()
     terminal.open(*start(server, "resume"))
-    await terminal.until("interrupted")
+    await terminal.until("Stopped")
     await task(terminal, "talk on", "And on it goes.")
     terminal.keys("C-q")
     await leaves(terminal)
