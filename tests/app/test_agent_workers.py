@@ -80,6 +80,7 @@ async def test_a_turn_that_is_stopped_as_it_begins_ends_in_the_log(workspace: Pa
         await until(lambda: app.workbench.active is not None and ends(app) == [TurnReason.DONE])
         assert app.workbench.active is not None
         session = app.workbench.active.session
+        await until(lambda: not session.is_running)  # else the text waits, and a stop holds back what waits
         session.submit("again")
         session.interrupt()
         await until(lambda: len(ends(app)) == 2)

@@ -214,7 +214,7 @@ class Workbench(Screen[None]):
         self._bars.queue.display = queue is not None
         if queue is not None:
             self._bars.queue.update(queue)
-        if not isinstance(self.state, Starting) and not self.state.approvals.is_asked:
+        if not isinstance(self.state, Starting) and self.is_current:  # a question on top keeps the end above itself
             self.state.panes.cover_end(queue.plain.count("\n") + 1 if queue is not None else 0)
         if self.say_line.said == STOPPING and (active is None or not active.session.is_running):
             self.say_line.clear()
