@@ -38,7 +38,7 @@ class BesideChat(Screen[None]):
         self._place()
 
     def action_zoom(self) -> None:
-        """Fill the screen, or go back beside the conversation."""
+        """Fill the screen, or go back next to the conversation."""
         self._fills = not self._fills
         self._place()
 
