@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from lmtui.core.sanitize import sanitize
@@ -22,6 +23,23 @@ from lmtui.tui.widgets.bars import Verbs
 
 Row = TypeVar("Row")
 Result = TypeVar("Result")
+
+
+class ColumnNames(Widget):
+    """The names of a table's columns, as wide as its rows are when they are drawn."""
+
+    def __init__(self, table: Table[Any], names: Callable[[int], Line]) -> None:
+        super().__init__(classes="list-columns")
+        self._table, self._names = table, names
+
+    def render(self) -> Content:
+        """Return the names for the width of now."""
+        return Content.styled(plain(self._names(self._table.content_width)), "$text-muted")
+
+    def show(self) -> None:
+        """Draw the names again; without any, there is no row for them."""
+        self.set_class(not self._names(self._table.content_width), "-empty")
+        self.refresh()
 
 
 class ListBox(Vertical):
@@ -42,13 +60,13 @@ class ListBox(Vertical):
     ) -> None:
         super().__init__(classes="box list", id=f"{name}-box")
         self.table, self.filters_at_once, self.acts_from_filter = table, filters_at_once, filters_at_once
-        self._heading, self._column_names = heading, columns
+        self._heading = heading
         self._title = Static(heading, classes="box-title", markup=False)
         self.filter = Input(placeholder=filter_hint, compact=True, select_on_focus=False, classes="list-filter")
         self.filter.cursor_blink = False
         self.filter.display = filters_at_once
         self._head = Static("", classes="list-head -empty", markup=False)
-        self._columns = Static("", classes="list-columns", markup=False)
+        self._columns = ColumnNames(table, columns)
         self._state = Static("", id=f"{name}-state", markup=False)
         self._about = VerticalScroll(self._state, classes="list-about", can_focus=False)
         self._verbs = Verbs()
@@ -103,9 +121,7 @@ class ListBox(Vertical):
         room = height - used - self.table.styles.margin.height - top - edge
         self._most_rows = max(self._most_rows, len(self.table.rows))  # the box keeps its size while something is typed
         self.table.styles.height = max(1, min(room, self._most_rows))
-        names = self._column_names(self.table.content_width)
-        self._columns.update(Content.styled(plain(names), "$text-muted"))
-        self._columns.set_class(not names, "-empty")
+        self._columns.show()
 
     def open_filter(self, *, is_open: bool) -> None:
         """Show the filter and give it the keys, or clear it."""
