@@ -70,10 +70,10 @@ def _what_is_left(app: Any, loop: asyncio.AbstractEventLoop) -> Iterator[str]:
             yield f"a timer of {pump}"
     if not app.animator._complete_event.is_set():
         yield "an animation"
-    screen = app._screen_stacks[app._current_mode][-1]
-    if screen._running and _is_to_draw(screen):
-        screen._on_timer_update()
-        yield f"a frame of {screen}"
+    for screen in (*app._background_screens, app.screen):  # a dialog shows what is behind it
+        if screen._running and _is_to_draw(screen, is_top=screen is app.screen):
+            screen._on_timer_update()
+            yield f"a frame of {screen}"
     if any(loop.time() - began_s < CALL_S for began_s in _calls.get(loop, {}).values()):
         yield "a call in a thread"
 
@@ -97,8 +97,9 @@ def _is_short(timer: Any) -> bool:
     return is_running and timer._repeat == 0 and timer._interval <= SHORT_S
 
 
-def _is_to_draw(screen: Screen[Any]) -> bool:
+def _is_to_draw(screen: Screen[Any], *, is_top: bool) -> bool:
+    """Tell whether a screen has a frame to draw; one behind another asks itself for one with every frame."""
     if screen.app._batch_count:
         return False
-    is_to_draw = screen._layout_required or screen._scroll_required or screen._repaint_required
+    is_to_draw = screen._layout_required or screen._scroll_required or (is_top and screen._repaint_required)
     return bool(is_to_draw or screen._recompose_required or screen._dirty_widgets or screen._callbacks)

@@ -259,12 +259,22 @@ class ChatBehind:
 
 
 class BodyFit:
-    """Puts the box of a dialog in its place and gives the body the rows that the rest leaves."""
+    """Puts the box of a dialog in its place and gives the body the rows that the rest leaves, after each layout anew."""
 
     def __init__(self, dialog: ConsentDialog[Any], box: Vertical, more: Static, chat: ChatBehind) -> None:
         self._dialog, self._box, self._more, self.chat = dialog, box, more, chat
         self._is_measured = False
+        self._rounds = MOST_ROUNDS
+        self._placed, self._drawn_width = (0, 0, False), -1
+        self._shown: tuple[Region, Region, int] | None = None
         self.is_zoomed = False
+
+    def begin(self) -> None:
+        """Follow the layout of the dialog, and of what it is docked under."""
+        below = [self.chat.panes.screen] if self.chat.panes is not None and self.chat.panes.is_attached else []
+        for screen in (self._dialog, *below):
+            screen.screen_layout_refresh_signal.subscribe(self._dialog, lambda _: self._settle())
+        self.later()
 
     @property
     def is_done(self) -> bool:
@@ -274,7 +284,8 @@ class BodyFit:
 
     def later(self) -> None:
         """Fit it once what changed is laid out."""
-        self._dialog.call_after_refresh(self._place)
+        self._rounds, self._shown = MOST_ROUNDS, None
+        self._dialog.call_after_refresh(self._settle)
 
     @property
     def _most_rows(self) -> int:
@@ -285,25 +296,45 @@ class BodyFit:
             return height - 2
         return height * 6 // 10 if height >= ROOMY_ROWS else height * 3 // 4
 
-    def _place(self) -> None:
-        """Put the box where it belongs, draw for its width, then give the body its rows once the rest is laid out."""
+    def _settle(self) -> None:
+        """Take one step: place the box, draw for its width, give the body its rows; each is laid out before the next."""
+        dialog = self._dialog
+        if not dialog.question.body.is_attached:
+            return
+        if self._place():
+            dialog.call_after_refresh(self._settle)
+        elif self._drawn_width != dialog.drawn_width:
+            self._drawn_width = dialog.drawn_width
+            dialog.draw()
+            dialog.call_after_refresh(self._settle)
+        elif self._rounds and self._measure():
+            self._rounds -= 1
+        else:
+            self._rounds = MOST_ROUNDS
+            if dialog.app.screen is dialog:
+                is_seen = not self.is_zoomed and self.chat.is_seen_by(dialog)
+                self.chat.cover(self._box.region.y if is_seen else None)
+            shown = (self._box.region, dialog.question.body.region, dialog.question.body.content_width)
+            if shown != self._shown:  # to look lays out again
+                self._is_measured, self._shown = True, shown
+                dialog.look()
+
+    def _place(self) -> bool:
+        """Put the box where it belongs; False where it is there."""
         dialog, box, width = self._dialog, self._box, self._dialog.size.width
         left, right = 0, width
         if not self.is_zoomed and self.chat.is_seen_by(dialog):
             left, right = self.chat.columns(width, takes_side=dialog.question.takes_side)
-        box.styles.width = right - left
-        box.styles.margin = (0, 0, 0 if dialog.is_tight else 1, left)
-        dialog.call_after_refresh(self._draw)
+        place = (right - left, left, dialog.is_tight)
+        is_new, self._placed = place != self._placed, place
+        if is_new:
+            box.styles.width = right - left
+            box.styles.margin = (0, 0, 0 if dialog.is_tight else 1, left)
+        return is_new
 
-    def _draw(self) -> None:
-        self._dialog.draw()
-        self._dialog.call_after_refresh(self._measure, MOST_ROUNDS)
-
-    def _measure(self, rounds: int) -> None:
-        """Give the body its rows, again until the layout has settled."""
+    def _measure(self) -> bool:
+        """Give the body its rows; False where it has them."""
         dialog, box, more, body = self._dialog, self._box, self._more, self._dialog.question.body
-        if not body.is_attached:
-            return
         rest = [child for child in box.children if child.display and child is not body and child is not more]
         used = box.gutter.height + sum(child.outer_size.height + child.styles.margin.height for child in rest)
         room = self._most_rows - used - body.styles.margin.height
@@ -312,15 +343,10 @@ class BodyFit:
         if is_long:
             room -= 1 + more.styles.margin.height
         height = max(1, room if self.is_zoomed else min(room, lines))
-        if rounds and height != body.outer_size.height:
+        is_new = height != body.outer_size.height
+        if is_new:
             body.styles.height = height
-            dialog.call_after_refresh(self._measure, rounds - 1)
-            return
-        self._is_measured = True
-        if dialog.app.screen is dialog:
-            is_seen = not self.is_zoomed and self.chat.is_seen_by(dialog)
-            self.chat.cover(box.region.y if is_seen else None)
-        dialog.look()
+        return is_new
 
 
 class ConsentDialog(ModalScreen[Result]):
@@ -366,7 +392,7 @@ class ConsentDialog(ModalScreen[Result]):
         self.question.begin()
         body.focus()
         self.draw()
-        self.fit.later()
+        self.fit.begin()
         self.watch(body, "scroll_y", self.look, init=False)
         self.watch(body, "virtual_size", self.fit.later, init=False)
 
@@ -500,12 +526,17 @@ class ConsentDialog(ModalScreen[Result]):
         self._has_seen_end = False
         self.fit.later()
 
+    @property
+    def drawn_width(self) -> int:
+        """Return for how many columns the headline is drawn."""
+        return max(10, self._headline.size.width or self.size.width - 8)
+
     def draw(self) -> None:
         """Draw everything around the body."""
         notes = self.question.notes()
         self._notes.update(notes)
         self._notes.set_class(not notes.plain, "-empty")
-        self._headline.update(self.question.headline(max(10, self._headline.size.width or self.size.width - 8)))
+        self._headline.update(self.question.headline(self.drawn_width))
         self.look()
 
     def look(self) -> None:

@@ -187,6 +187,11 @@ class Columns(Horizontal):
         """Return how many rows there are to plan and watch, 0 for none."""
         return 0
 
+    @property
+    def has_begun(self) -> bool:
+        """Tell whether the session that is shown has its first message."""
+        return self._shown[0]
+
     def use_layout(self, layout: PaneLayout) -> None:
         """Hide and size the panes."""
         self.layout_of_user = layout

@@ -62,6 +62,10 @@ class Panes(Columns):
         await self.files_pane.mount(self._files_title, self.files)
         await self.plan_pane.mount(self.plan)
         await self.log_pane.mount(self._log_title)
+        self.watch(self.plan, "virtual_size", self._plan_grew, init=False)  # a narrow pane wraps its rows
+
+    def _plan_grew(self) -> None:
+        self.begin(has_begun=self.has_begun)
 
     @property
     def plan_rows(self) -> int:
