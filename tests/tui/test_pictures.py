@@ -17,13 +17,10 @@ class Compare(Protocol):
 
 SIZES = {"small": SMALL, "wide": WIDE, "medium": MEDIUM}
 THEMES = {"paper": "wide", "contrast": "small"}
-# Where the conversation stands behind these long questions differs from run to run: a fault that is not found yet.
-UNSTEADY = frozenset({"approval_long", "plan_read", "trust_too_early"})
-STEADY = [scene for scene in SCENES if scene.name not in UNSTEADY]
 
 
 @pytest.mark.parametrize(
-    ("scene", "size"), [pytest.param(scene, size, id=f"{scene.name}-{size}") for scene in STEADY for size in scene.sizes]
+    ("scene", "size"), [pytest.param(scene, size, id=f"{scene.name}-{size}") for scene in SCENES for size in scene.sizes]
 )
 def test_picture(scene: Scene, size: str, snap_compare: Compare) -> None:
     assert snap_compare(app_of(scene), terminal_size=SIZES[size], run_before=played(scene))
@@ -35,7 +32,7 @@ def test_picture(scene: Scene, size: str, snap_compare: Compare) -> None:
         pytest.param(scene, theme, id=f"{scene.name}-{theme}")
         for number, scene in enumerate(SCENES)
         for theme in THEMES
-        if number % 4 == (2 if theme == "paper" else 0) and scene in STEADY
+        if number % 4 == (2 if theme == "paper" else 0)
     ],
 )
 def test_picture_in_another_theme(scene: Scene, theme: str, snap_compare: Compare) -> None:
