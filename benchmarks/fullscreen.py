@@ -33,6 +33,8 @@ class Bare(App):
 Bare().run()
 """
 
+PROMPT = b"sk for a change"  # the empty prompt of the first frame; the cursor stands on its first letter
+
 
 @dataclass
 class Pty:
@@ -101,8 +103,8 @@ async def _measured(*, is_start_alone: bool) -> list[Figure]:
             bare = [sys.executable, "-c", BARE]
             ratios: list[float] = []
             for number in range(6):
-                floor = await asyncio.to_thread(_start, bare, environ, folder, b"eady")  # the cursor stands on the first letter
-                cost = await asyncio.to_thread(_start, ours, environ, folder, "❯".encode())
+                floor = await asyncio.to_thread(_start, bare, environ, folder, b"eady")
+                cost = await asyncio.to_thread(_start, ours, environ, folder, PROMPT)
                 ratios += [cost / floor] if number else []
             start = Figure("start to first interactive frame, CPU ÷ bare app", statistics.median(ratios), "×", 1.25)
             if is_start_alone:
@@ -127,7 +129,7 @@ def _start(command: list[str], environ: dict[str, str], cwd: str, marker: bytes)
 def _rest(command: list[str], environ: dict[str, str], cwd: str) -> tuple[float, float, float]:
     program = Pty(command, environ, cwd)
     try:
-        program.until("❯".encode())
+        program.until(PROMPT)
         program.read(8)
         before = program.cpu_s()
         idle_bytes = program.read(10)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.fullscreen import ROOT, Pty
+from benchmarks.fullscreen import PROMPT, ROOT, Pty
 from benchmarks.report import Figure
 from lmtui.core.mcp import ServerState
 from lmtui.core.programs import GuardedLauncher
@@ -79,7 +79,7 @@ async def _first_frame(home: str, empty: str, folder: str) -> float:
 def _start(command: list[str], environ: dict[str, str], folder: str) -> float:
     program = Pty(command, environ, folder)
     try:
-        return program.until("❯".encode())
+        return program.until(PROMPT)
     finally:
         program.close()
 
