@@ -58,6 +58,7 @@ class FileFilter(OnFiles):
             await self._workbench.panes.query_one("#files-pane").mount(self._line, before=tree)
         if self._workbench.pane != "files" and not tree.is_on_screen:
             self._workbench.go_to("files")
+        self._float(is_over=True)
         self._line.ask(self, "find a file", self._words, move=tree.cursor.move)
         if self._index is None:
             self._work(self._read_paths())
@@ -81,9 +82,14 @@ class FileFilter(OnFiles):
     def given_up(self) -> None:
         """Show the tree again, at the file that was marked last."""
         self._words = ""
+        self._float(is_over=False)
         self._tree.show_found("", None)
         self._tree.focus()
         self._workbench.draw()
+
+    def _float(self, *, is_over: bool) -> None:
+        self._workbench.panes.is_finding = is_over
+        self._workbench.panes.place_columns()
 
     async def _read_paths(self) -> None:
         files = self._files

@@ -16,7 +16,7 @@ from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.calls import CHANGE_SIGNS
 from lmtui.tui.lines.frames import WidgetOptions
 from lmtui.tui.lines.line_view import VirtualLineView
-from lmtui.tui.lines.styled_text import Line, LineSource, Span, fit_middle, restyle, row
+from lmtui.tui.lines.styled_text import ELLIPSIS, Line, LineSource, Span, fit_middle, fit_path, restyle, row, width_of
 from lmtui.tui.lines.table import RowCursor
 from lmtui.tui.path_index import positions
 from lmtui.tui.session_state import ChangedFiles
@@ -33,7 +33,7 @@ GIT_SIGNS: Mapping[GitState, Span] = {
 }
 _GIT_INSIDE: Span = ("·", "warn")
 _CONFLICT_INSIDE: Span = ("!", "bad")
-_AGENT_INSIDE: Line = (("• ", "warn"),)
+_AGENT_INSIDE: Line = (("•", "warn"),)
 
 
 class TreeMarks:
@@ -75,7 +75,7 @@ class TreeMarks:
         change = self.agent.net.get(path)
         if change is not None:
             letter, role = CHANGE_SIGNS[change.kind]
-            return ((f"{letter} ", role),)
+            return ((letter, role),)
         return _AGENT_INSIDE if is_closed and path in self._agent_folders else ()
 
 
@@ -204,7 +204,7 @@ class TreeRows:
 
 
 _OPEN, _CLOSED, _INDENT = "▾ ", "▸ ", "  "
-_MARK_CELLS = 4
+_LEAST_NAME = 6
 
 
 class FileRows(LineSource):
@@ -245,24 +245,26 @@ class FileRows(LineSource):
         indent = f"{_INDENT * own.path.count('/')}{'  ' if not is_dir else _OPEN if is_open else _CLOSED}"
         sign = self.marks.git_sign(own.path)
         name = sanitize_path(own.path.rpartition("/")[2]) + ("/" if is_dir else "")
-        name = fit_middle(name, max(6, self.width - 1 - len(indent) - _MARK_CELLS))
         role = "muted" if self.tree.is_ignored(own.path) else ""
         mark = self.marks.agent_sign(own.path, is_closed=is_dir and not is_open)
-        return row((sign, (indent, "muted"), (name, role)), mark, self.width)
+        lead: Line = (sign, (indent, "muted"))
+        return row((*lead, (fit_middle(name, self._room(lead, mark)), role)), mark, self.width, gap=1)
+
+    def _room(self, lead: Line, mark: Line) -> int:
+        return max(_LEAST_NAME, self.width - width_of(lead) - (width_of(mark) + 1 if mark else 0))
 
     def _found_row(self, path: str) -> Line:
-        shown = sanitize_path(path)
-        room = max(6, self.width - 2 - _MARK_CELLS)
-        text = fit_middle(shown, room)
-        line: Line = ((text, ""),)
-        if shown == path:  # else characters do not stand where they were found
-            cut = len(path) - len(text)
+        clean, mark = sanitize_path(path), self.marks.agent_sign(path, is_closed=False)
+        lead: Line = (self.marks.git_sign(path), (" ", ""))
+        shown = fit_path(clean, self._room(lead, mark))
+        folder, slash, name = shown.rpartition("/")
+        line: Line = ((f"{folder}{slash}", "muted"), (name, ""))
+        if clean == path:  # else characters are not where they were found
+            cut, first = len(path) - len(shown), shown.find(ELLIPSIS) + 1 if shown != path else 0
             for at in positions(self._words, path):
-                place = at if text == path or at < (room - 1) // 3 else at - cut
-                if 0 <= place < len(text) and text[place] == path[at]:
-                    line = restyle(line, place, place + 1, "match")
-        mark = self.marks.agent_sign(path, is_closed=False)
-        return row((self.marks.git_sign(path), (" ", ""), *line), mark, self.width)
+                if at - cut >= first:
+                    line = restyle(line, at - cut, at - cut + 1, "match")
+        return row((*lead, *line), mark, self.width, gap=1)
 
 
 class FileTree(VirtualLineView, can_focus=True, inherit_bindings=False):

@@ -160,17 +160,24 @@ def fit_middle(text: str, width: int) -> str:
     return _head(text, head) + ELLIPSIS + _tail(text, width - 1 - head)
 
 
+def fit_path(path: str, width: int) -> str:
+    """Return a path of at most `width` cells: folders go first, from its front; only a name that alone is too long is cut."""
+    names = path.split("/")
+    ends = (f"{ELLIPSIS}/{'/'.join(names[at:])}" for at in range(1, len(names)))
+    return next((each for each in (path, *ends) if _fits(each, width)), fit_middle(names[-1], width))
+
+
 def pad(text: str, width: int) -> str:
     """Return a text filled with spaces to `width` cells."""
     return text + " " * (width - cell_len(text))
 
 
-def row(left: Line, right: Line, width: int) -> Line:
-    """Return one line with `left` at its start (cropped if need be) and `right` at its end."""
+def row(left: Line, right: Line, width: int, gap: int = 2) -> Line:
+    """Return one line with `left` at its start (cropped if need be) and `right` at its end, `gap` blanks between them."""
     right_width = width_of(right)
     if not right_width:
         return crop(left, width)
-    room = width - right_width - 2
+    room = width - right_width - gap
     if room < 1:
         return crop(left, width)
     shown = crop(left, room)

@@ -26,7 +26,7 @@ from lmtui.tui.commands import Scope, bindings, closing, of_scope
 from lmtui.tui.lines.calls import CHANGE_SIGNS, CallState
 from lmtui.tui.lines.diff_view import DiffView, split_word
 from lmtui.tui.lines.patch import MINUS, Hunk, patches_of
-from lmtui.tui.lines.styled_text import Line, fit, fit_middle, pad, row
+from lmtui.tui.lines.styled_text import Line, fit, fit_path, pad, row
 from lmtui.tui.lines.table import Table
 from lmtui.tui.screens.beside import BesideChat
 from lmtui.tui.widgets.ask_line import AskLine
@@ -120,14 +120,14 @@ def row_line(found: StepRow, width: int, zone: tzinfo | None = None) -> Line:
     if found.step is None or found.is_inside:
         sign, role = CHANGE_SIGNS[found.changes[0].kind]
         left: Line = (("      " if found.is_inside else " ", ""), (f"{sign} ", role))
-        name = fit_middle(sanitize_path(found.path), max(6, width - sum(len(text) for text, _ in (*left, *right)) - 2))
+        name = fit_path(sanitize_path(found.path), max(6, width - sum(len(text) for text, _ in (*left, *right)) - 2))
         return row((*left, (name, "")), right, width)
     step = found.step
     clock = f" {step.time.astimezone(zone):%H:%M}" if width >= _TIGHT_WIDTH else ""
     lead = f"{clock} {pad(fit(sanitize_line(step.tool), _TOOL_COLUMN), _TOOL_COLUMN)} "
-    name = sanitize_path(found.path) if found.path else sanitize_path(step.title)
     room = max(6, width - len(lead) - sum(len(text) for text, _ in right) - 2)
-    return row(((lead, "muted"), (fit_middle(name, room), "muted" if step.is_undone else "")), right, width)
+    name = fit_path(sanitize_path(found.path), room) if found.path else fit(sanitize_path(step.title), room)
+    return row(((lead, "muted"), (name, "muted" if step.is_undone else "")), right, width)
 
 
 def _mark(step: Step | None) -> Line:

@@ -20,6 +20,7 @@ LEAST_PLAN, MOST_PLAN = 10, 90
 STEP_CELLS, STEP_PERCENT = 4, 10
 FILES_CELLS, SIDE_CELLS, CHAT_CELLS = 28, 36, 80
 FILES_BESIDE_CELLS, NARROW_CHAT_CELLS = 26, 60  # while something is open at the right of the chat
+FINDER_CELLS = 60
 BESIDE_CELLS = CHAT_CELLS + SIDE_CELLS
 BOTH_CELLS = BESIDE_CELLS + FILES_CELLS
 SIDE_PANES = ("plan", "log")
@@ -149,6 +150,7 @@ class Columns(Horizontal):
     Columns #log-pane { height: 1fr; }
     Columns .-beside { display: block !important; }
     Columns .-over { display: block !important; layer: over; dock: right; width: 38; }
+    Columns #files-pane.-finding { layer: over; dock: left; }
     Columns.-narrow .-over { width: 100%; border: none !important; }
     Columns .-hidden { display: none !important; }
     Columns.-zoom .-aside { display: none !important; }
@@ -170,8 +172,10 @@ class Columns(Horizontal):
         self.files_pane, self.chat_pane = Vertical(id="files-pane", classes="pane"), Vertical(id="chat-pane")
         self.plan_pane, self.log_pane = Vertical(id="plan-pane", classes="pane"), Vertical(id="log-pane", classes="pane")
         self.side_pane = Vertical(self.plan_pane, self.log_pane, id="side-pane")
+        self.files_space = Widget(id="files-space")  # keeps the place of the files while they float over the chat
         self.front = "chat"
         self.arranged: Callable[[int, int], None] = lambda _x, _width: None
+        self.is_finding = False  # the files float over the chat, wide enough for their names
         self._shown = False, 0
         self._beside: set[Widget] = set()
         self._zoomed = ""
@@ -249,6 +253,12 @@ class Columns(Horizontal):
             pane.set_class(bool(cells), "-beside")
             pane.set_class(is_front and not cells, "-over")
             _set_width(pane, 0 if self._zoomed else cells)
+        is_wide = self.is_finding and not (room or self._zoomed) and width >= CHAT_CELLS
+        self.files_pane.set_class(is_wide and files_cells > 0, "-finding")
+        _set_width(self.files_space, files_cells if is_wide else 0)
+        self.files_space.display = is_wide and files_cells > 0
+        if is_wide:
+            _set_width(self.files_pane, FINDER_CELLS)
         is_over = self.side_pane.has_class("-over")
         is_plan_shown = front == "plan" or (self.plan_rows > 0 and "plan" not in hidden and not is_over)
         self.plan_pane.set_class(not is_plan_shown, "-hidden")

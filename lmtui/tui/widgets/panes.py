@@ -55,7 +55,7 @@ class Panes(Columns):
 
     def compose(self) -> ComposeResult:
         """Lay out the panes."""
-        yield from (self.files_pane, self.chat_pane, self.side_pane)
+        yield from (self.files_space, self.files_pane, self.chat_pane, self.side_pane)
 
     async def on_mount(self) -> None:
         """Fill the panes that every session shares."""

@@ -115,6 +115,24 @@ async def test_what_was_found_stands_in_place_of_the_tree_with_its_characters_ma
         assert screen_lines(tree)[0] == " ▸ parser/"
 
 
+async def test_a_name_is_whole_where_it_fits_and_of_a_path_the_folders_go_first() -> None:
+    tree = FileTree()
+    stage = TreeStage(tree)
+    stage.folders[""] = ["test_comments_nested.py", "test_of_a_long_name.py"]
+    async with stage.run_test(size=(27, 10)) as pilot:
+        changed(tree, **{"test_of_a_long_name.py": FileChangeKind.MODIFIED})
+        await settled(pilot)
+        lines = screen_lines(tree)
+        assert [line.split() for line in lines[:2]] == [["test_comments_nested.py"], ["test_o…a_long_name.py", "M"]]
+        tree.show_found("ned", ["parser/deeply/nested.py", "a/very_long_folder_name/with_a_name_that_fits.py"])
+        await settled(pilot)
+        assert [line.strip() for line in screen_lines(tree)[:2]] == ["parser/deeply/nested.py", "with_a_name_that_fits.py"]
+        tree.show_found("ned", ["modules/parser/deeply/nested.py"])
+        await settled(pilot)
+        assert screen_lines(tree)[0].strip() == "…/deeply/nested.py"
+        assert [text for text, role in tree.source.line(0) if "match" in role] == ["n", "e", "d"]
+
+
 async def test_git_and_the_agent_have_columns_of_their_own() -> None:
     tree = FileTree()
     stage = TreeStage(tree)

@@ -48,6 +48,17 @@ async def test_escape_clears_the_filter_and_the_tree_is_as_it_was() -> None:
         assert "of 5" not in driver.text("#files-title")
 
 
+async def test_the_files_float_over_the_chat_while_one_is_looked_for() -> None:
+    async with running(size=(120, 30)) as driver:
+        panes = driver.app.workbench.panes
+        await driver.press("f6")
+        width, chat = panes.files_pane.outer_size.width, panes.chat_pane.region
+        await driver.press("slash", "x")
+        assert (panes.files_pane.outer_size.width, panes.chat_pane.region) == (60, chat)
+        await driver.press("escape")
+        assert (panes.files_pane.outer_size.width, panes.chat_pane.region) == (width, chat)
+
+
 async def test_the_filter_opens_from_anywhere_in_a_small_terminal() -> None:
     async with running(size=SMALL) as driver:
         await driver.press("alt+l", *"toml")
