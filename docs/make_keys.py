@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lmtui.commands.command import KEY_NAMES, Command, Scope
+from lmtui.commands.command import Command, Scope, key_name
 from lmtui.tui.commands import COMMANDS
 
 PAGE = Path(__file__).with_name("keys.md")
 HEAD = """\
 # Keys and commands
 
-Made from the table of commands by `make docs`; do not edit it. In the app `f1` shows the same, and `ctrl+p` finds
+Made from the table of commands by `make docs`; do not edit it. In the app `F1` shows the same, and `Ctrl+P` finds
 commands by their names. The words in the first column are what a keymap names: see [the workbench](workbench.md).
 """
 
@@ -30,7 +30,7 @@ def _section(scope: str) -> str:
 
 
 def _row(each: Command) -> str:
-    keys = " ".join(f"`{KEY_NAMES.get(key, key)}`" for key in each.keys)
+    keys = " ".join(f"`{key_name(key)}`" for key in each.keys)
     typed = " ".join(f"`/{name}`" for name in each.slash) + (f" {each.argument}" if each.slash and each.argument else "")
     cells = (f"`{each.id}`", keys, typed, f"{each.title}: {each.help}")
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

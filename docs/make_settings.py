@@ -10,7 +10,7 @@ PAGE = Path(__file__).with_name("settings.md")
 HEAD = """\
 # Settings
 
-Made from the program's own table by `make docs`; do not edit it. In the app `f11` shows and changes them, `lmtui
+Made from the program's own table by `make docs`; do not edit it. In the app `F11` shows and changes them, `lmtui
 config show` lists each with its value and where it came from.
 
 A setting is written in `config.toml` as `name = value` (`lmtui config path` says where), in the environment or a `.env` file

@@ -180,7 +180,7 @@ class Command:
     @property
     def key_text(self) -> str:
         """Return the keys as a person reads them."""
-        return " ".join(KEY_NAMES.get(key, key) for key in self.bound_keys)
+        return " ".join(map(key_name, self.bound_keys))
 
     @property
     def bound_keys(self) -> tuple[str, ...]:
@@ -252,26 +252,19 @@ class CommandTable:
         return list(found.values())
 
 
-KEY_NAMES = {
-    "question_mark": "?",
-    "slash": "/",
-    "full_stop": ".",
-    "colon": ":",
-    "right_square_bracket": "]",
-    "left_square_bracket": "[",
-    "right_curly_bracket": "}",
-    "left_curly_bracket": "{",
-    "escape": "esc",
-    "shift+tab": "shift-tab",
-    "dollar_sign": "$",
-    "pageup": "page up",
-    "pagedown": "page down",
-    "alt+full_stop": "alt+.",
-    "alt+comma": "alt+,",
-    "alt+equals_sign": "alt+=",
-    "alt+minus": "alt+-",
-    "ctrl+underscore": "ctrl+_",
-}
+_KEY_NAMES = {
+    "question_mark": "?", "slash": "/", "full_stop": ".", "comma": ",", "colon": ":", "equals_sign": "=", "minus": "-",
+    "underscore": "_", "dollar_sign": "$", "right_square_bracket": "]", "left_square_bracket": "[",
+    "right_curly_bracket": "}", "left_curly_bracket": "{", "escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn",
+    "up": "↑", "down": "↓", "left": "←", "right": "→",
+}  # fmt: skip
+
+
+def key_name(key: str) -> str:
+    """Return a key as a person reads it: `Ctrl+P`, `PgUp`, `y`."""
+    return key if len(key) == 1 else "+".join(_KEY_NAMES.get(part, part.capitalize()) for part in key.split("+"))
+
+
 _OWN_KEYS: dict[str, tuple[str, ...]] = {}
 
 

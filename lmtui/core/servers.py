@@ -267,7 +267,7 @@ def window_fix(server: str) -> str:
 
 _WINDOW_FIXES: Mapping[str, str] = {
     ServerKind.OLLAMA: "Ollama: set OLLAMA_CONTEXT_LENGTH (or num_ctx in the Modelfile) and start it again",
-    ServerKind.LM_STUDIO: "LM Studio: load the model with a larger context length (alt+e, l)",
+    ServerKind.LM_STUDIO: "LM Studio: load the model with a larger context length (Alt+E, l)",
     ServerKind.LLAMA_CPP: "llama.cpp: start it with a larger -c; with --parallel N each slot gets its Nth part",
     ServerKind.VLLM: "vLLM: start it with a larger --max-model-len",
 }

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from textual.binding import Binding, BindingType
 
 from lmtui.commands.basic_commands import BASIC
-from lmtui.commands.command import KEY_NAMES, Command, CommandTable, Scope
+from lmtui.commands.command import Command, CommandTable, Scope, key_name
 
 PROMPT: tuple[Command, ...] = (
     Command(
@@ -64,18 +64,11 @@ def bindings_of(commands: Iterable[Command]) -> list[BindingType]:
 
 
 def hint_text(commands: Iterable[Command]) -> str:
-    """Return a footer's words, such as `enter send · ctrl+j line`."""
+    """Return a footer's words, such as `Enter send · Ctrl+J line`."""
     return " · ".join(f"{first_key(each)} {each.hint}" for each in commands if each.hint and each.bound_keys)
 
 
 def first_key(each: Command) -> str:
-    """Return the first key of a command as a person reads it."""
+    """Return the first key of a command as a person reads it: `Ctrl+P`, `F2`, `y`."""
     keys = each.bound_keys
-    return KEY_NAMES.get(keys[0], keys[0]) if keys else ""
-
-
-def shown_key(each: Command) -> str:
-    """Return the first key of a command as the key row writes it: `Ctrl+P`, `F2`, `y`."""
-    first = first_key(each)
-    parts = first.split("+") if len(first) > 1 else [first]
-    return "+".join(part.capitalize() if len(first) > 1 else part for part in parts)
+    return key_name(keys[0]) if keys else ""

@@ -192,4 +192,4 @@ class AppStartup:
         if view is None and wanted and await opened.open() is not None:
             workbench.say(f"session {wanted} could not be opened (is it open in another lmtui?); this is a new one", "warning")
         elif view is None:
-            workbench.set_note("no session; f2 lists them, f4 starts one")
+            workbench.set_note("no session; F2 lists them, F4 starts one")

@@ -15,7 +15,6 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import LocalZone, moment_text
 from lmtui.tui.commands import command, first_key
-from lmtui.tui.key_bindings import shown_key
 from lmtui.tui.router import SessionView
 from lmtui.tui.session_state import Activity, ActivityKind, SessionState, TurnProgress
 from lmtui.tui.widgets.bars import Part, Spinner
@@ -350,7 +349,7 @@ def _rate(state: SessionState, now: datetime) -> float:
 def _key_part(command_id: str, rank: int, verb: str = "") -> Part:
     each = command(command_id)
     return Part(
-        Content.assemble(shown_key(each), (f" {verb or each.hint}", "$text-muted")) if each.bound_keys else "", "", rank
+        Content.assemble(first_key(each), (f" {verb or each.hint}", "$text-muted")) if each.bound_keys else "", "", rank
     )
 
 
@@ -389,5 +388,5 @@ def hint_parts(pane: str, *, has_mouse: bool, is_asked: bool = False, waiting_co
         left += [_key_part(each, 4) for each in IN_THE_PROMPT]
         left += [Part(Content.assemble(sign, (f" {verb}", "$text-muted")), "", 5) for sign, verb in TYPED_SIGNS]
     if not has_mouse:
-        left += [Part(f"mouse off  {shown_key(command('app.mouse'))} on", "$warning", 1)]
+        left += [Part(f"mouse off  {first_key(command('app.mouse'))} on", "$warning", 1)]
     return left, [_key_part(*each[::2], each[1]) for each in EVERYWHERE]

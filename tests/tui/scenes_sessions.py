@@ -67,7 +67,7 @@ async def agent_chat(driver: Driver) -> None:
     """A sub-agent's own conversation."""
     await planned(driver)
     await driver.press("end", *["up"] * 4, "enter")
-    await driver.until(lambda: "esc back" in driver.text())
+    await driver.until(lambda: "Esc back" in driver.text())
 
 
 async def log_filtered(driver: Driver) -> None:

@@ -88,7 +88,7 @@ async def test_control_c_interrupts_and_says_how_to_leave_when_idle() -> None:
         await driver.press("ctrl+c")
         assert not driver.host.session.is_running
         await driver.press("ctrl+c")
-        assert "ctrl+q quits" in driver.text("#say")
+        assert "Ctrl+Q quits" in driver.text("#say")
 
 
 async def test_the_header_names_the_servers_default_and_no_model_line_comes_twice() -> None:

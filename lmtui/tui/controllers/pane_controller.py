@@ -266,7 +266,7 @@ class PaneController:
             title = f"{agent.title} · {agent.state}" if agent is not None else ""
             self._line.show(
                 [Part(sanitize_line(view.agent), "bold $accent"), Part(title, "$text-muted", 1)],
-                [Part("esc back", "$text-muted")],
+                [Part("Esc back", "$text-muted")],
             )
 
     # -- the log --------------------------------------------------------------------------------------------------------

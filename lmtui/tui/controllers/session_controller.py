@@ -138,7 +138,7 @@ class SessionController:
         sessions = self._workbench.sessions
         order = sessions.order
         if len(order) < 2 or sessions.active is None:
-            self._workbench.say("no other session is open; f2 lists all sessions")
+            self._workbench.say("no other session is open; F2 lists all sessions")
             return
         at = (order.index(sessions.active.session.id) + step) % len(order)
         await self._open(order[at])
@@ -213,7 +213,7 @@ class SessionController:
         if session_id := self._active_id:
             self.toggle_mark(session_id)
             is_marked = session_id in self._workbench.sessions.marks
-            self._workbench.say("marked; f2 shows it" if is_marked else "unmarked")
+            self._workbench.say("marked; F2 shows it" if is_marked else "unmarked")
 
     async def _close_active(self) -> None:
         if session_id := self._active_id:

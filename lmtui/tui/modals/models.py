@@ -334,7 +334,7 @@ class ModelController:
             self._workbench.say(error.full_text(), "error")
             return
         place = place_text(picked.url)
-        self._workbench.say(f"sessions opened from now on use {name} {place}; this one stays with its server (f4 opens one)")
+        self._workbench.say(f"sessions opened from now on use {name} {place}; this one stays with its server (F4 opens one)")
 
     # -- what the list can have done ------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from textual.widgets import Static
 
 from lmtui.core.sanitize import sanitize_line
 from lmtui.tui.controllers.send_controller import Sending
-from lmtui.tui.key_bindings import EARLY, shown_key
+from lmtui.tui.key_bindings import EARLY, first_key
 from lmtui.tui.options import StartOptions
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.timing import STOP_AGAIN, SecondPress
@@ -244,7 +244,7 @@ class Workbench(Screen[None]):
         """Say where the keys go now."""
         if isinstance(self.state, Starting):
             keys = [EARLY.by_id(each) for each in _EARLY_HINTS]
-            self._bars.hints.show([Part(f"{shown_key(each)} {each.hint}", "$text-muted") for each in keys], [])
+            self._bars.hints.show([Part(f"{first_key(each)} {each.hint}", "$text-muted") for each in keys], [])
             return
         panes, is_asked = self.state.panes, self.state.approvals.is_asked
         is_in_pane = not self.prompt.has_focus and panes in _ancestors(self.focused)

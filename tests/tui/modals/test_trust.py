@@ -203,7 +203,7 @@ async def test_after_a_yes_it_says_what_holds_now_and_what_from_the_next_session
         await driver.type("/trust")
         await at_question(driver)
         await driver.press("t")
-        said = "trusted; hold now: 1 MCP server; from the next session on (f4 opens one): 2 hooks"
+        said = "trusted; hold now: 1 MCP server; from the next session on (F4 opens one): 2 hooks"
         await driver.until(lambda: said in driver.text("#say").replace("\n", " "))
 
 

@@ -97,7 +97,7 @@ async def test_what_changed_stands_line_by_line_with_the_key_that_takes_it() -> 
     async with running() as driver:
         servers = await at_list(driver)
         await mark(driver, "mail")
-        assert "1 added, 1 removed, 1 changed: enter shows what differs, y takes them as they are now" in driver.text()
+        assert "1 added, 1 removed, 1 changed: Enter shows what differs, y takes them as they are now" in driver.text()
         await driver.press("enter")
         await driver.until_screen("Reading")
         text = driver.text()

@@ -171,14 +171,14 @@ async def test_an_agents_conversation_stands_in_place_of_the_roots_until_escape(
         send_agents(driver.host.session)
         await driver.until_screen("Approval")
         await driver.press("l", "f7", "home", "down", "enter")
-        await driver.until(lambda: "esc back" in driver.text())
+        await driver.until(lambda: "Esc back" in driver.text())
         assert "Two things to change" in driver.text("#chat-pane")
         widgets = len(driver.app.screen.query("*"))
         await driver.press("f8", "end", "enter")
         await driver.until(lambda: "fuzzer" in driver.text("#agent-line"))
         assert len(driver.app.screen.query("*")) == widgets
         await driver.press("escape")
-        await driver.until(lambda: "esc back" not in driver.text())
+        await driver.until(lambda: "Esc back" not in driver.text())
         assert "Two things to change" not in driver.text("#chat-pane")
 
 
