@@ -26,7 +26,6 @@ class Scope(StrEnum):
     FILES = "files"
     CHAT = "conversation"
     FINDING = "search in the conversation"
-    SEARCHING = "search line"
     ASKING = "filter and search line"
     COPYING = "copy mode"
     QUESTION = "every question"

@@ -73,11 +73,6 @@ def begin_deep(budgets: Budgets, words: str) -> str:
     return task
 
 
-_FORMS = {
-    ToolCallFormat.NATIVE: "by the server's own calls",
-    ToolCallFormat.TEXT: "in its text",
-    ToolCallFormat.SCHEMA: "in an answer held to a JSON schema",
-}
 CALL_CHOICES = {
     "auto": "what works with this model, found out by its answers",
     "native": "by the server's own calls",
@@ -91,7 +86,7 @@ def model_words(event: Event) -> str:
     """Return the line, empty for an event that there is nothing to say of."""
     match event:
         case CallFormChanged(form=form, why=why):
-            how = _FORMS[ToolCallFormat(form)] if form in tuple(ToolCallFormat) else sanitize_line(form)
+            how = CALL_CHOICES.get(form) or sanitize_line(form)
             return f"from here on the model calls tools {how}" + (f": {sanitize_line(why)}" if why else "")
         case ToolSetChanged(tools=tools, why=why, edits=edits):
             without = " without edit" if edits == "whole" else ""

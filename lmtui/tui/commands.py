@@ -269,8 +269,6 @@ CHAT: tuple[Command, ...] = (
     Command(
         "finding.end", Scope.FINDING, "End search", "End the search and stay here.", ("escape",), "end", runs="finding('end')",
     ),
-    Command("searching.go", Scope.SEARCHING, "Go", "Go to the first match.", ("enter",), "go to a match", runs="submit"),
-    Command("searching.close", Scope.SEARCHING, "Cancel", "Cancel the search.", ("escape",), "end", runs="close_search"),
 )  # fmt: skip
 
 

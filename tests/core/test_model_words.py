@@ -15,7 +15,7 @@ from lmtui.core.sessions import CallsInUse
     [
         (
             CallFormChanged(form="text", why="it writes its calls as text"),
-            "from here on the model calls tools in its text: it writes its calls as text",
+            "from here on the model calls tools as a block in its text: it writes its calls as text",
         ),
         (CallFormChanged(form="\x1b[31mnew"), "from here on the model calls tools new"),
         (ToolSetChanged(tools="lean", why="small window"), "tools: lean, small window"),

@@ -77,7 +77,6 @@ PLACES: dict[str, tuple[str, Steps]] = {
     Scope.CHAT: ("workbench", keys("f9")),
     Scope.FILES: ("workbench", keys("f6")),
     Scope.FINDING: ("chat_search", nothing),
-    Scope.SEARCHING: ("chat_search_line", nothing),
     Scope.COPYING: ("chat_copy_mode", nothing),
     Scope.APPROVAL: ("approval_command", nothing),
     Scope.GRANT: ("approval_always", nothing),

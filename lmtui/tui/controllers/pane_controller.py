@@ -6,13 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from textual import on
 from textual.widget import Widget
-from textual.widgets import Input
 
 from lmtui.core.events import ROOT, Envelope, ToolCallFinished, ToolCallStarted
 from lmtui.core.sanitize import sanitize, sanitize_line
-from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.blocks import seconds
 from lmtui.tui.lines.calls import value_text
 from lmtui.tui.lines.document_view import DocumentView
@@ -27,66 +24,14 @@ from lmtui.tui.widgets.columns import STEP_CELLS, STEP_PERCENT, LayoutError, Pan
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 
-class SearchLine(Input, inherit_bindings=True):
-    """One line below a pane; what is typed is marked at once, enter goes to a match, escape ends the search."""
-
-    BINDINGS = bindings(Scope.SEARCHING)
-    DEFAULT_CSS = """
-    SearchLine, SearchLine:focus { height: 1; border: none; padding: 0 1; background: $surface; display: none; }
-    SearchLine.-open { display: block; }
-    """
-
-    def __init__(self) -> None:
-        super().__init__(placeholder="search in the whole session", select_on_focus=False)
-        self.cursor_blink = False
-        self._target: DocumentView | None = None
-        self._before: Widget | None = None
-
-    def open_for(self, target: DocumentView, before: Widget | None) -> None:
-        """Look for words in a pane; `before` gets the focus back where the search is given up."""
-        self._target, self._before = target, before
-        self.value = target.search.words
-        self.cursor_position = len(self.value)
-        self.add_class("-open")
-        self.focus()
-
-    def close(self) -> None:
-        """Put the line away."""
-        self.remove_class("-open")
-
-    def action_close_search(self) -> None:
-        """End the search and go back to where one came from."""
-        self.close()
-        if self._target is not None:
-            self._target.search.find("")
-        if self._before is not None:
-            self._before.focus()
-
-    @on(Input.Changed)
-    def _typed(self, event: Input.Changed) -> None:
-        event.stop()
-        target = self._target
-        words = target.search.words if target is not None else ""
-        if target is not None and self.has_class("-open") and event.value != words:
-            target.search.find(event.value)
-
-    @on(Input.Submitted)
-    def _chosen(self, event: Input.Submitted) -> None:
-        event.stop()
-        if self._target is None or not self._target.search.is_on:
-            self.action_close_search()
-            return
-        self.close()
-        self._target.focus()
-        self._target.search.go()
-
-
 class ChatController:
     """Answers the commands of the conversation."""
 
     def __init__(self, workbench: WorkbenchApi) -> None:
         self._workbench = workbench
-        self._line = SearchLine()
+        self._line = AskLine("chat-search")
+        self._searched: DocumentView | None = None
+        self._before: Widget | None = None
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers each command."""
@@ -111,7 +56,28 @@ class ChatController:
             return
         if self._line.parent is None:
             await self._workbench.panes.query_one("#chat-pane").mount(self._line)
-        self._line.open_for(transcript, before)
+        self._searched, self._before = transcript, before
+        self._line.ask(self, "search in the whole session", transcript.search.words)
+
+    def typed(self, text: str) -> None:
+        """Mark what is looked for at once."""
+        if self._searched is not None and text != self._searched.search.words:
+            self._searched.search.find(text)
+
+    def done(self, text: str) -> None:
+        """Go to a match; without words, end the search."""
+        if self._searched is None or not text.strip():
+            self._line.action_give_up()
+            return
+        self._line.close()
+        self._searched.focus()
+        self._searched.search.go()
+
+    def given_up(self) -> None:
+        """End the search and go back to where it began."""
+        self.typed("")
+        if self._before is not None:
+            self._before.focus()
 
     def _copy_code(self, _: str) -> None:
         transcript = self._transcript

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -66,51 +67,57 @@ def _drop_last(parts: list[Part], rank: int) -> None:
 GAP = "   "
 
 
-class Verbs(Widget):
-    """Draws commands in one flow; a click on one does it on the screen that it is on."""
+class VerbRows(Widget):
+    """Draws what can be done in rows that break at no verb; a click on a verb does it on the screen that it is on."""
 
     DEFAULT_CSS = """
-    Verbs { height: auto; width: 1fr; }
+    VerbRows { height: auto; width: 1fr; }
     """
 
     def __init__(self, **options: Unpack[WidgetOptions]) -> None:
         super().__init__(**options)
         self._shown: tuple[object, ...] = ()
-        self._verbs: list[Content] = []
-        self._gap = GAP
 
-    def show(self, commands: Sequence[Command], *, dim: Collection[str] = (), keys_only: bool = False) -> None:
-        """Draw these commands; those with an id in `dim`, which do not count yet, are dim."""
-        shown = (*commands, *dim, keys_only)
+    def draw(self, *shown: object) -> None:
+        """Lay the rows out again if what they are made of is something else now."""
         if shown != self._shown:
-            self._shown, self._gap = shown, " " if keys_only else GAP
-            self._verbs = [
-                _verb(each, is_live=each.id not in dim, keys_only=keys_only)
-                for each in commands
-                if each.bound_keys and each.hint
-            ]
+            self._shown = shown
             self.refresh(layout=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return how many lines the verbs take."""
         del container, viewport
-        return len(self._lines(width))
+        return len(self.rows(width))
 
     def render(self) -> Content:
-        """Draw the verbs, none of them broken."""
-        return Content("\n").join(self._lines(self.content_size.width))
+        """Draw the rows."""
+        return Content("\n").join(self.rows(self.content_size.width))
 
     async def on_click(self, event: events.Click) -> None:
         """Do what was clicked on."""
         await _run_verb(self, event)
 
-    def _lines(self, width: int) -> list[Content]:
-        rows: list[list[Content]] = [[]]
-        for verb in self._verbs:
-            if rows[-1] and Content(self._gap).join([*rows[-1], verb]).cell_length > width:
-                rows.append([])
-            rows[-1].append(verb)
-        return [Content(self._gap).join(row) for row in rows]
+    @abstractmethod
+    def rows(self, width: int) -> list[Content]:
+        """Return the rows for a width in cells."""
+
+
+class Verbs(VerbRows):
+    """Draws commands in one flow."""
+
+    _verbs: Sequence[Content] = ()
+    _gap = GAP
+
+    def show(self, commands: Sequence[Command], *, dim: Collection[str] = (), keys_only: bool = False) -> None:
+        """Draw these commands; those with an id in `dim`, which do not count yet, are dim."""
+        self._gap = " " if keys_only else GAP
+        usable = [each for each in commands if each.bound_keys and each.hint]
+        self._verbs = [_verb(each, is_live=each.id not in dim, keys_only=keys_only) for each in usable]
+        self.draw(*commands, *dim, keys_only)
+
+    def rows(self, width: int) -> list[Content]:
+        """Return the verbs, as many in a row as have room."""
+        return _flow(self._verbs, self._gap, width)
 
 
 async def _run_verb(widget: Widget, event: events.Click) -> None:
@@ -120,15 +127,10 @@ async def _run_verb(widget: Widget, event: events.Click) -> None:
         await widget.app.run_action(verb, default_namespace=widget.screen)
 
 
-def verbs_cells(commands: Sequence[Command]) -> int:
-    """Return how wide all verbs are on one line."""
-    return Content(GAP).join([_verb(each) for each in commands if each.bound_keys and each.hint]).cell_length
-
-
 def _verb(each: Command, *, is_live: bool = True, keys_only: bool = False) -> Content:
     key = (first_key(each), "bold $accent" if is_live else "$text-muted")
     word = ("" if keys_only else f" {each.hint}", "$text" if is_live else "$text-muted")
-    return Content.assemble(key, word).stylize(Style.from_meta({"verb": each.action}))
+    return Content.assemble(key, word).stylize(_verb_meta(each.action))
 
 
 WIDE_CELLS = 120
@@ -257,24 +259,16 @@ class SayLine(Static):
 _KEPT = (".no", ".reject")  # the way out is always a button
 
 
-class ChoiceRows(Widget):
+class ChoiceRows(VerbRows):
     """Draws answers as buttons, the chosen one filled, and below them in hints what else can be done.
 
     Where it `is_short`, each of the two takes one line: buttons that have no room become hints, and hints end in `? more`;
     where there is no room for words, only the keys are there.
     """
 
-    DEFAULT_CSS = """
-    ChoiceRows { height: auto; width: 1fr; }
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._shown: tuple[object, ...] = ()
-        self._buttons: list[Command] = []
-        self._hints: list[tuple[str, str, str]] = []
-        self._chosen, self._tone, self._is_short, self._keys_only = "", "$warning", False, False
-        self._dim: Collection[str] = ()
+    _buttons: Sequence[Command] = ()
+    _hints: Sequence[tuple[str, str, str]] = ()
+    _is_short = _keys_only = False
 
     def show(
         self,
@@ -288,30 +282,13 @@ class ChoiceRows(Widget):
         keys_only: bool,
     ) -> None:
         """Draw these; hints are key, word and action.  Buttons with an id in `dim`, which do not count yet, are dim."""
-        shown = (*buttons, *hints, chosen, *dim, is_danger, is_short, keys_only)
-        if shown != self._shown:
-            self._shown, self._chosen, self._dim, self._is_short = shown, chosen, dim, is_short
-            self._buttons, self._hints = list(buttons), list(hints)
-            self._tone, self._keys_only = "$error" if is_danger else "$warning", keys_only
-            self.refresh(layout=True)
+        self._chosen, self._dim, self._is_short, self._keys_only = chosen, dim, is_short, keys_only
+        self._buttons, self._hints = list(buttons), list(hints)
+        self._tone = "$error" if is_danger else "$warning"
+        self.draw(*buttons, *hints, chosen, *dim, is_danger, is_short, keys_only)
 
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return how many lines they take."""
-        del container, viewport
-        return len(self._lines(width))
-
-    def render(self) -> Content:
-        """Draw them, none of them broken."""
-        return Content("\n").join(self._lines(self.content_size.width))
-
-    async def on_click(self, event: events.Click) -> None:
-        """Do what was clicked on."""
-        verb = event.style.meta.get("verb")
-        if isinstance(verb, str):
-            event.stop()
-            await self.app.run_action(verb, default_namespace=self.screen)
-
-    def _lines(self, width: int) -> list[Content]:
+    def rows(self, width: int) -> list[Content]:
+        """Return the buttons and the hints."""
         buttons, hints = list(self._buttons), list(self._hints)
         if self._keys_only:
             keys = [Content.styled(first_key(each), "bold $accent").stylize(_verb_meta(each.action)) for each in buttons]
