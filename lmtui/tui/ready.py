@@ -21,7 +21,7 @@ from lmtui.tui.modals.settings import SettingsController
 from lmtui.tui.modals.trust_question import TrustController
 from lmtui.tui.open_sessions import OpenSessions
 from lmtui.tui.perf_overlay import PerfOverlay
-from lmtui.tui.summary import HeaderPlace, activity_parts, foot_parts, header_parts, hint_parts
+from lmtui.tui.summary import HeaderPlace, activity_parts, foot_parts, header_parts, hint_parts, start_rows
 from lmtui.tui.terminal_app import ThemedApp
 from lmtui.tui.widgets.panes import Panes
 from lmtui.tui.workbench_api import FeatureController, Handler, WorkbenchApi
@@ -52,6 +52,7 @@ class Ready:
     activity_parts: ClassVar = staticmethod(activity_parts)
     foot_parts: ClassVar = staticmethod(foot_parts)
     hint_parts: ClassVar = staticmethod(hint_parts)
+    start_rows: ClassVar = staticmethod(start_rows)
 
 
 def connect(

@@ -367,6 +367,7 @@ class SessionState:
     sandbox: events.SandboxSelected | None = None
     usage: events.UsageUpdated | None = None
     last_line: str = ""
+    warning: str = ""
     queued: tuple[str, ...] = ()
     is_queue_paused: bool = False
     approvals: dict[str, events.ApprovalRequested] = field(default_factory=dict)
@@ -430,6 +431,8 @@ class SessionState:
                 self.queued, self.is_queue_paused = event.queued, event.is_paused
             case events.UsageUpdated():
                 self.usage = event
+            case events.Notice() if event.level is not events.Level.INFO:
+                self.warning = sanitize_line(event.text)
             case events.MessageAdded(text=text) if text.strip():
                 self.last_line = sanitize_line(text.strip().splitlines()[-1])[:LAST_LINE_CHARS]
                 if event.role is Role.USER and not self.title:

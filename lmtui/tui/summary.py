@@ -6,19 +6,21 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from textual.content import Content
 from textual.style import Style
 
 from lmtui.core.events import TurnReason
-from lmtui.core.sanitize import sanitize_line
+from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import LocalZone, moment_text
 from lmtui.tui.commands import command, first_key
 from lmtui.tui.router import SessionView
 from lmtui.tui.session_state import Activity, ActivityKind, SessionState, TurnProgress
 from lmtui.tui.widgets.bars import Part, Spinner
-from lmtui.tui.wording import duration_text, folder_text, shorten_end, tokens_text, window_text
+from lmtui.tui.widgets.start_page import StartRow
+from lmtui.tui.wording import age_text, duration_text, folder_text, shorten_end, tokens_text, window_text
 
 
 def live_summary(view: SessionView, known: SessionSummary | None, now: datetime) -> SessionSummary:
@@ -351,6 +353,27 @@ def _key_part(command_id: str, rank: int, verb: str = "") -> Part:
     return Part(
         Content.assemble(first_key(each), (f" {verb or each.hint}", "$text-muted")) if each.bound_keys else "", "", rank
     )
+
+
+def start_rows(state: SessionState, last: SessionSummary | None, now: datetime) -> list[StartRow]:
+    """Return what the page of a new session says below its suggestions."""
+    host = urlsplit(state.model.url).netloc
+    server = Content.assemble(sanitize_line(host) or "not chosen yet")
+    if window := state.model.window_tokens:
+        server = Content.assemble(server, (" ✓", "$success"), (f"  {window_text(window)} context", "$text-muted"))
+    resumed = Content.styled("no earlier session in this folder", "$text-muted")
+    if last is not None:
+        notes = [f"{age_text(last.updated, now)} ago".replace("now ago", "now")]
+        notes += [pluralize(last.changed_files, "file") + " changed"] if last.changed_files else []
+        resumed = Content.assemble(sanitize_line(last.title), (f"  · {' · '.join(notes)}", "$text-muted"))
+    sandbox = "set up before the first command" if state.sandbox is None else sandbox_text(state)
+    warned = [StartRow("Warning", Content.styled(state.warning, "$warning"), Content(""))] if state.warning else []
+    return [
+        *warned,
+        StartRow("Resume", resumed, _key_part("session.list", 0, "all sessions").content),
+        StartRow("Server", server, _key_part("model.choose", 0, "models").content),
+        StartRow("Sandbox", Content.styled(sandbox, sandbox_style(state)), _key_part("rules.show", 0, "rules").content),
+    ]
 
 
 def status_text(state: SessionState, session_id: str) -> str:

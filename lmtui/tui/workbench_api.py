@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lmtui.tui.router import SessionView
     from lmtui.tui.widgets.panes import Panes
     from lmtui.tui.widgets.prompt import Prompt
+    from lmtui.tui.widgets.start_page import StartPage
 
 Handler = Callable[[str], Awaitable[None] | None]
 
@@ -27,6 +28,7 @@ class WorkbenchApi(Protocol):
     """
 
     prompt: Prompt
+    start: StartPage
     say_line: SayLine
     pane: str
     branch: str

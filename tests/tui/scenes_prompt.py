@@ -86,7 +86,14 @@ async def prompt_command(driver: Driver) -> None:
     session.emit(events.TurnEnded(turn_id="turn-9", reason=events.TurnReason.DONE, status="done"))
 
 
+async def start_page(driver: Driver) -> None:
+    """A new session, the second of the suggestions marked."""
+    await driver.until(lambda: "Explain this project" in driver.text())
+    await driver.press("down", "down")
+
+
 PROMPT_SCENES = (
+    ("start_page", start_page),
     ("prompt_paths", prompt_paths),
     ("prompt_values", prompt_values),
     ("prompt_history", prompt_history),

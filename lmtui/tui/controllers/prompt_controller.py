@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import shlex
@@ -11,7 +12,7 @@ import stat
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -22,12 +23,14 @@ from lmtui.core.messages import MAX_IMAGE_BYTES, Image, sniff
 from lmtui.core.permissions.decide import Mode
 from lmtui.core.prompt_text import find_mentions, mention_text
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.sessions import SessionHost
+from lmtui.core.sessions import Archive, SessionHost, SessionSummary
+from lmtui.core.workspace import GitState
 from lmtui.tui import themes
 from lmtui.tui.completing import PROMPT_FILES, CompletionKind, CompletionRequest, path_offer, prompt_values, resource_offers
 from lmtui.tui.controllers.send_controller import DraftController, Sending
 from lmtui.tui.editor import open_editor
 from lmtui.tui.path_index import PathIndex, PathSearch
+from lmtui.tui.widgets.start_page import suggested_prompts
 from lmtui.tui.wording import window_text
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
@@ -301,6 +304,14 @@ class CompletionController:
         return self._search
 
 
+LOOKED_AT = 10
+
+
+def last_session(archive: Archive, opened: Collection[str]) -> SessionSummary | None:
+    """Return the session that was used last and is not open, None where there is none.  Blocks (disk)."""
+    return next((each for each in archive.find(limit=LOOKED_AT) if each.id not in opened and each.title), None)
+
+
 class PromptController:
     """Answers the prompt; `folder` is where histories and drafts are kept."""
 
@@ -318,6 +329,21 @@ class PromptController:
         """Learn what belongs to the workspace."""
         await self._drafts.load(host.workspace)
         await self._completion.host_is_there()
+
+    async def suggest(self) -> None:
+        """Suggest what to ask in this folder, and find the session that was used last in it."""
+        sessions, start = self._workbench.sessions, self._workbench.start
+        if (host := sessions.host) is None:
+            return
+        names: list[str] = []
+        is_dirty, last = False, None
+        with contextlib.suppress(LmtuiError):
+            names = [entry.path for entry in await host.files.list("")]
+            is_dirty = any(state is not GitState.IGNORED for state in (await host.files.git_status()).values())
+        with contextlib.suppress(LmtuiError):
+            last = await asyncio.to_thread(last_session, host.archive, frozenset(sessions.views))
+        start.learn(suggested_prompts(names, is_dirty=is_dirty), last)
+        self._workbench.draw()
 
     async def attach(self, names: Sequence[str], text: str) -> None:
         """Begin the prompt with pictures and a text."""

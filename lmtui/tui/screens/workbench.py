@@ -27,6 +27,15 @@ from lmtui.tui.timing import STOP_AGAIN, SecondPress
 from lmtui.tui.widgets.bars import WIDTHS, Bar, Part, SayLine, Spinner, Tone
 from lmtui.tui.widgets.columns import BESIDE_CELLS, BOTH_CELLS
 from lmtui.tui.widgets.prompt import Completions, Prompt
+from lmtui.tui.widgets.start_page import (
+    LEAST_ROWS,
+    PAGE_CELLS,
+    PLACEHOLDER,
+    SHORT_ROWS,
+    USUAL_PLACEHOLDER,
+    StartPage,
+    box_bottom,
+)
 from lmtui.tui.wording import folder_text
 
 if TYPE_CHECKING:
@@ -65,9 +74,11 @@ class _Bars:
 class PromptDock(Vertical):
     """The prompt with its foot, and over it what runs, what is queued and what completes.  It grows upwards over the chat."""
 
-    def __init__(self, prompt: Prompt, bars: _Bars) -> None:
+    def __init__(self, prompt: Prompt, bars: _Bars, start: StartPage) -> None:
         super().__init__(id="dock")
-        self._prompt, self._bars = prompt, bars
+        self._prompt, self._bars, self._start = prompt, bars, start
+        self._chat = (0, 0)
+        self.is_start: Callable[[], bool] = lambda: False
         self.completions = Completions("", id="completions", markup=False)
         self.controller: PromptController | None = None
 
@@ -80,6 +91,28 @@ class PromptDock(Vertical):
         with Vertical(id="prompt-box"):
             yield self._prompt
             yield self._bars.foot
+
+    def place(self, x: int, cells: int) -> None:
+        """Stay within these columns, where the page for a new session is not shown."""
+        self._chat = (x, cells)
+        self.draw_place()
+
+    def draw_place(self) -> None:
+        """Lie in the middle of the page for a new session, or below the chat."""
+        width, height = self.app.size
+        is_start = height >= LEAST_ROWS and self.is_start()
+        (x, cells), y = self._chat, 0
+        if is_start:
+            cells = min(width, PAGE_CELLS + 2)
+            x, y = (width - cells) // 2, box_bottom(height) - height + (height >= SHORT_ROWS)
+        self.styles.width, self.styles.offset = cells, (x, y)
+        self._start.display = is_start
+        self._prompt.placeholder = PLACEHOLDER if is_start else USUAL_PLACEHOLDER
+        self._prompt.suggestions = self._start.prompts if is_start else ()
+
+    @on(Prompt.SuggestionMarked)
+    def _mark_suggestion(self, event: Prompt.SuggestionMarked) -> None:
+        self._start.mark(event.index)
 
     @on(Prompt.Completions)
     def _show_completions(self, event: Prompt.Completions) -> None:
@@ -115,7 +148,7 @@ class Workbench(Screen[None]):
         self.now = now
         self.pane = "chat"
         self.branch = ""
-        self.prompt = Prompt(placeholder="Ask for a change, or type / for commands")
+        self.prompt = Prompt(placeholder=USUAL_PLACEHOLDER)
         self.say_line = SayLine()
         self.sending = Sending(self, "" if options.images else options.task)
         self.body = Horizontal(id="body")
@@ -124,7 +157,9 @@ class Workbench(Screen[None]):
         self._note = "starting …"
         self._stop = SecondPress()
         self._bars = _Bars()
-        self.dock = PromptDock(self.prompt, self._bars)
+        self.start = StartPage(self.prompt.replace_text)
+        self.dock = PromptDock(self.prompt, self._bars, self.start)
+        self.dock.is_start = lambda: not (options.session_id or options.task)
 
     def compose(self) -> ComposeResult:
         """Lay out the panes; their number does not depend on what they show."""
@@ -133,13 +168,13 @@ class Workbench(Screen[None]):
         yield self._bars.header
         yield self.body
         yield self._bars.hints
+        yield self.start
         yield self.dock
         yield self.say_line
 
     def place_dock(self, x: int, cells: int) -> None:
         """Keep the prompt and what floats over the chat within the chat's columns."""
-        self.dock.styles.width = cells
-        self.dock.styles.offset = (x, 0)
+        self.dock.place(x, cells)
         self.say_line.place(x, cells)
 
     def on_mount(self) -> None:
@@ -173,6 +208,10 @@ class Workbench(Screen[None]):
         await self.dock.mount(self.dock.completions, before="#activity-row")
         self._bindings = BindingsMap.merge([self._bindings, keys])
         self.dock.controller = ready.prompts
+        is_first = self.dock.is_start
+        self.dock.is_start = lambda: (
+            ready.panes.is_chat_alone and (not self.active.state.has_begun if self.active is not None else is_first())
+        )
         self.state = ready
         self.draw()
 
@@ -209,6 +248,9 @@ class Workbench(Screen[None]):
         if not isinstance(self.state, Starting):
             self.state.panes.begin(has_begun=active is not None and active.state.has_begun)
             self.state.panes.draw_titles()
+            if active is not None and not active.state.has_begun:
+                self.start.show(self.state.start_rows(active.state, self.start.last, self.now()))
+            self.dock.draw_place()
         self.draw_focus()
         queue = self.sending.queue_content()
         self._bars.queue.display = queue is not None
@@ -269,6 +311,8 @@ class Workbench(Screen[None]):
         ready = self.ready
         ready.panes.show_session(view)
         self.run_worker(ready.prompts.show(view.session.id), group="draft")
+        if not view.state.has_begun:
+            self.run_worker(ready.prompts.suggest(), group="start", exclusive=True)
         ready.session_controller.changed()
         ready.agents.draw()
         _ = self.call_later(self.sync_questions)
@@ -298,7 +342,7 @@ class Workbench(Screen[None]):
 
     def leave_pane(self) -> None:
         """Go back to the prompt; a pane that is laid over the chat is put away."""
-        if self.panes.is_over(self.pane) or self.app.size.width >= BOTH_CELLS:
+        if self.panes.is_over(self.pane) or self.app.size.width >= BOTH_CELLS or not self.panes.has_begun:
             self.panes.bring_to_front("chat")
         self.pane = "chat"
         self.prompt.focus()
@@ -394,7 +438,8 @@ class Workbench(Screen[None]):
         """Close the completions, a side pane or a line of words; else interrupt; else come back to the prompt."""
         if self.prompt.close_completions():
             return
-        if not isinstance(self.state, Starting) and self.pane != "chat" and self.panes.is_over(self.pane):
+        panes = self.state.panes if not isinstance(self.state, Starting) else None
+        if panes is not None and self.pane != "chat" and (panes.is_over(self.pane) or not panes.has_begun):
             self.leave_pane()
         elif not isinstance(self.state, Starting) and await self.state.agents.leave():
             return

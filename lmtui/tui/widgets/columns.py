@@ -173,6 +173,9 @@ class Columns(Horizontal):
         self.plan_pane, self.log_pane = Vertical(id="plan-pane", classes="pane"), Vertical(id="log-pane", classes="pane")
         self.side_pane = Vertical(self.plan_pane, self.log_pane, id="side-pane")
         self.files_space = Widget(id="files-space")  # keeps the place of the files while they float over the chat
+        self.containers: dict[str, Widget] = {
+            "files": self.files_pane, "chat": self.chat_pane, "plan": self.plan_pane, "log": self.log_pane
+        }  # fmt: skip
         self.front = "chat"
         self.arranged: Callable[[int, int], None] = lambda _x, _width: None
         self.is_finding = False  # the files float over the chat, wide enough for their names
@@ -180,11 +183,6 @@ class Columns(Horizontal):
         self._beside: set[Widget] = set()
         self._zoomed = ""
         self._dragged = ""
-
-    @property
-    def containers(self) -> dict[str, Widget]:
-        """Return the panes by name."""
-        return {"files": self.files_pane, "chat": self.chat_pane, "plan": self.plan_pane, "log": self.log_pane}
 
     @property
     def plan_rows(self) -> int:
@@ -212,6 +210,11 @@ class Columns(Horizontal):
         if pane != self.front:
             self.front = pane
             self.place_columns()
+
+    @property
+    def is_chat_alone(self) -> bool:
+        """Tell whether nothing is opened next to the conversation, or over it."""
+        return self.front == "chat" and not self._beside and not self._zoomed
 
     @property
     def room_beside(self) -> int:

@@ -216,6 +216,12 @@ class Prompt(TokenArea):
         wanted: CompletionRequest
 
     @dataclass
+    class SuggestionMarked(Message):
+        """Another of the `suggestions` is marked, -1 for none."""
+
+        index: int
+
+    @dataclass
     class Paged(Message):
         """The conversation should scroll by pages."""
 
@@ -225,6 +231,8 @@ class Prompt(TokenArea):
         super().__init__(name="prompt", placeholder=placeholder)
         self.history_texts = SentHistory()
         self.completing = Completing()
+        self.suggestions: tuple[str, ...] = ()
+        self._suggestion = -1
         self._searched_from: str | None = None
         self._completed_text = ""
         self._burst = PasteDetector()
@@ -269,6 +277,9 @@ class Prompt(TokenArea):
         """Send, or take the marked completion first."""
         completing = self.completing
         wanted, offer = completing.wanted, completing.offer
+        if 0 <= self._suggestion < len(self.suggestions):
+            self.replace_text(self.suggestions[self._suggestion])
+            return
         if self._searched_from is not None and offer is None:
             _ = self.close_completions()
             return
@@ -317,6 +328,8 @@ class Prompt(TokenArea):
         is_at_edge = self.cursor_at_first_line if step < 0 else self.cursor_at_last_line
         if self.completing.is_open and not select:
             self._mark(step)
+        elif not self.text and self.suggestions and (step > 0 or self._suggestion >= 0):
+            self._mark_suggestion(min(len(self.suggestions) - 1, self._suggestion + step))
         elif is_at_edge and not select:
             text = self.history_texts.walk(step, self.text)
             if text is not None:
@@ -325,6 +338,11 @@ class Prompt(TokenArea):
             super().action_cursor_up(select)
         else:
             super().action_cursor_down(select)
+
+    def _mark_suggestion(self, index: int) -> None:
+        if index != self._suggestion:
+            self._suggestion = index
+            self.post_message(self.SuggestionMarked(index))
 
     def action_cursor_page_up(self) -> None:
         """Scroll the conversation, not the few lines here."""
@@ -340,6 +358,8 @@ class Prompt(TokenArea):
     def _follow(self, _: TextArea.Changed | None = None, *, is_forced: bool = False) -> None:
         """Offer what fits what is typed now."""
         text = self.text
+        if text:
+            self._mark_suggestion(-1)
         if text == self._completed_text and not is_forced:
             return
         self._completed_text = text

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import pytest
+
+from lmtui.core.events import Level, Notice
+from lmtui.tui.options import StartOptions
+from lmtui.tui.widgets.start_page import box_bottom, suggested_prompts
+from tests.tui.driving import SMALL, WIDE, Driver, running
+from tests.tui.fakes import FakeClock, FakeHost
+from tests.tui.scenes import SUMMARIES
+
+
+def host_with_sessions() -> FakeHost:
+    host = FakeHost(clock=FakeClock())
+    host.summaries = SUMMARIES
+    return host
+
+
+async def until_suggested(driver: Driver) -> None:
+    await driver.until(lambda: "Explain this project" in driver.text())
+    await driver.settle()
+
+
+@pytest.mark.parametrize(
+    ("names", "is_dirty", "expected"),
+    [
+        (["README.md", "src", "tests"], True, ("Run the tests and fix what fails", "Review my uncommitted changes")),
+        (["main.go", "go.mod"], False, ("Run the tests and fix what fails", "Find a bug and fix it")),
+        (["notes.txt"], False, ("Find a bug and fix it", "Write a README")),
+        (["readme", "a.c"], False, ("Find a bug and fix it", "Check the README against the code")),
+    ],
+)
+def test_suggestions_fit_the_folder(names: list[str], is_dirty: bool, expected: tuple[str, ...]) -> None:
+    assert suggested_prompts(names, is_dirty=is_dirty) == ("Explain this project", *expected)
+
+
+def test_an_empty_folder_gets_three_suggestions_too() -> None:
+    assert len(set(suggested_prompts([".git"], is_dirty=False))) == 3
+
+
+@pytest.mark.parametrize("size", [WIDE, SMALL, (60, 18)])
+async def test_a_new_session_shows_the_prompt_in_the_middle_and_what_to_try_below(size: tuple[int, int]) -> None:
+    async with running(host_with_sessions(), size=size) as driver:
+        await until_suggested(driver)
+        screen = driver.app.screen
+        box = screen.query_one("#prompt-box").region
+        assert (box.bottom, box.width) == (box_bottom(size[1]), min(84, size[0] - 2))
+        text = driver.text("#start")
+        assert all(words in text for words in ("docs  · 2 min ago", "127.0.0.1:11434", "set up before the first command"))
+        assert "What should we work on?" in driver.text("#prompt")
+        assert not any(screen.query_one(pane).display for pane in ("#files-pane", "#side-pane"))
+        await driver.type("go")
+        assert not screen.query_one("#start").display
+        assert screen.query_one("#prompt-box").region.bottom >= size[1] - 1
+
+
+async def test_nothing_moves_when_the_suggestions_come() -> None:
+    async with running(host_with_sessions()) as driver:
+        rows = driver.text("#start").splitlines()
+        await until_suggested(driver)
+        places = [(word, at) for at, row in enumerate(rows) for word in ("Server", "██▀██") if word in row]
+        after = driver.text("#start").splitlines()
+        assert len(places) == 2
+        assert all(word in after[at] for word, at in places)
+
+
+async def test_the_first_frame_has_the_prompt_where_it_stays() -> None:
+    async with running(is_ready=False) as driver:
+        box = driver.app.screen.query_one("#prompt-box")
+        first = box.region
+        await driver.until(lambda: driver.app.workbench.active is not None)
+        await driver.settle()
+        assert box.region == first
+
+
+async def test_down_marks_a_suggestion_and_enter_fills_it_in() -> None:
+    async with running() as driver:
+        await until_suggested(driver)
+        prompt = driver.app.workbench.prompt
+        await driver.press("down", "down", "down", "down", "up")
+        assert "▌" in next(line for line in driver.text("#start").splitlines() if prompt.suggestions[1] in line)
+        await driver.press("enter")
+        assert prompt.text == prompt.suggestions[1]
+        assert not driver.host.session.submitted
+        assert not any("▌" in row for row in driver.text("#start").splitlines() if "Try" in row or "Check the" in row)
+        await driver.press("enter")
+        assert driver.host.session.submitted == ["Find a bug and fix it"]
+
+
+async def test_a_click_on_a_suggestion_fills_it_in() -> None:
+    async with running() as driver:
+        await until_suggested(driver)
+        rows = driver.text("#start").splitlines()
+        y = next(at for at, row in enumerate(rows) if "Explain" in row)
+        await driver.pilot.click("#start", offset=(rows[y].index("Explain"), y))
+        await driver.settle()
+        assert driver.app.workbench.prompt.text == "Explain this project"
+
+
+async def test_up_still_goes_through_the_history_and_typing_ends_the_mark() -> None:
+    async with running() as driver:
+        await until_suggested(driver)
+        driver.app.workbench.prompt.history_texts.add("sent before")
+        await driver.press("up")
+        assert driver.app.workbench.prompt.text == "sent before"
+        driver.app.workbench.prompt.replace_text("")
+        await driver.press("down", "x", "backspace", "enter")
+        assert driver.app.workbench.prompt.text == ""
+
+
+async def test_a_pane_gives_the_page_up_and_escape_brings_it_back() -> None:
+    async with running() as driver:
+        await driver.press("f6")
+        assert not driver.app.screen.query_one("#start").display
+        assert driver.app.screen.query_one("#files-pane").display
+        await driver.press("escape")
+        assert driver.app.screen.query_one("#start").display
+
+
+async def test_a_session_that_is_resumed_never_shows_the_page() -> None:
+    host = host_with_sessions()
+    options = StartOptions(workspace=str(host.workspace), session_id=SUMMARIES[0].id)
+    async with running(host, options=options, is_ready=False) as driver:
+        assert not driver.app.screen.query_one("#start").display
+
+
+async def test_a_warning_before_the_first_message_is_on_the_page() -> None:
+    async with running() as driver:
+        driver.host.session.emit(Notice(level=Level.WARNING, text="hooks.toml: line 3 is not valid"))
+        await driver.until(lambda: "hooks.toml: line 3" in driver.text("#start"))
