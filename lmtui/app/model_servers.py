@@ -287,8 +287,8 @@ class Servers:
         return "" if await is_reachable(url) else url
 
     async def silent_choice(self) -> str:
-        """Return the address that the user chose last if it refuses connections, else an empty string."""
-        return await self.silent() if self._connection.is_remembered else ""
+        """Return the address in use if it refuses connections, else an empty string."""
+        return await self.silent() if self._connection.is_chosen and not self._embedded.url else ""
 
     def load(self, url: str, model: str, window_tokens: int = 0) -> AsyncGenerator[LoadProgress, None]:
         """Load a model and tell how far it is."""
@@ -338,8 +338,8 @@ class Servers:
     async def _check(self, url: str) -> None:
         found = await look_at(url, self._key_for(url), LOOK_LIMIT_S, is_named=True)
         if found is None:
-            what = f"no answer from {root_url(url)}"
-            raise ProviderError(Fault.UNREACHABLE, what, "Check the address, start the server, and try again.")
+            what = f"No server at {base_url(url)}"
+            raise ProviderError(Fault.UNREACHABLE, what, "Start it or correct the address, then try again.")
         if found.kind is ServerKind.UNKNOWN:
             what = f"{root_url(url)} is not a model server: {found.note}"
             raise ProviderError(Fault.UNREACHABLE, what, "Check the port. To use this address anyway, pass it with --url.")

@@ -251,11 +251,23 @@ class ModelServers(Protocol):
         """Measure a model on purpose and keep the result; one that is cancelled keeps what it has.  It may load the model."""
 
     async def silent_choice(self) -> str:
-        """Return the address that the user chose last if it refuses connections, else an empty string."""
+        """Return the address in use if it refuses connections, else an empty string."""
 
     async def use(self, url: str, model: str) -> None:
         """Send the requests of sessions opened from now on to this server and model, and keep it as the user's choice."""
 
+
+# Where servers listen by default; the most used first.
+KNOWN_ADDRESSES = (
+    ("LM Studio", "http://127.0.0.1:1234"),
+    ("Ollama", "http://127.0.0.1:11434"),
+    ("llama.cpp", "http://127.0.0.1:8080"),
+    ("vLLM", "http://127.0.0.1:8000"),
+    ("SGLang", "http://127.0.0.1:30000"),
+    ("KoboldCpp", "http://127.0.0.1:5001"),
+    ("TabbyAPI", "http://127.0.0.1:5000"),
+    ("Jan", "http://127.0.0.1:1337"),
+)
 
 UNKNOWN_WINDOW = "window unknown"
 

@@ -19,7 +19,7 @@ from typing import Any
 from lmtui.core.errors import Fault, ProviderError, UsageError
 from lmtui.core.hosts import base_url, root_url, without_alias
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.servers import LoadProgress, LoadState, ServedModel, ServerFound, ServerKind
+from lmtui.core.servers import KNOWN_ADDRESSES, LoadProgress, LoadState, ServedModel, ServerFound, ServerKind
 from lmtui.models.endpoint import is_local, llama_cpp_url, ollama_url
 from lmtui.models.provider_errors import unreachable
 from lmtui.models.servers import llama_cpp, lm_studio, ollama
@@ -173,16 +173,6 @@ PROBE_TIMEOUT_S = 0.9
 _PATIENT_S = 4.0  # for one that is far away, or that the user named: it may be busy with loading a model
 _KNOWN_SERVER_TIMEOUT_S = 10.0
 _FIRST_SHARE = 0.7  # of the time for the lists; the rest is for what each model can do
-KNOWN_ADDRESSES = (
-    ("LM Studio", "http://127.0.0.1:1234"),
-    ("Ollama", "http://127.0.0.1:11434"),
-    ("llama.cpp", "http://127.0.0.1:8080"),
-    ("vLLM", "http://127.0.0.1:8000"),
-    ("SGLang", "http://127.0.0.1:30000"),
-    ("KoboldCpp", "http://127.0.0.1:5001"),
-    ("TabbyAPI", "http://127.0.0.1:5000"),
-    ("Jan", "http://127.0.0.1:1337"),
-)
 
 
 async def find_servers(extra: tuple[str, ...] = (), key: str = "") -> list[ServerFound]:

@@ -42,7 +42,7 @@ def ask_for_server(plain: PlainSession, silent: str = "") -> None:
     Raises:
         EOFError: the user leaves.
     """
-    note = f"no answer from {sanitize_line(silent)}, the server that you chose last" if silent else plain.host.setup_note
+    note = f"No server at {sanitize_line(silent)}" if silent else plain.host.setup_note
     plain.say(note, "looking for model servers on the usual ports")
     found = [(server, model.name) for server in plain.loop.wait(plain.host.servers.find()) for model in server.chat_models]
     for number, (server, name) in enumerate(found, 1):

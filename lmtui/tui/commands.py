@@ -339,9 +339,9 @@ DIALOGS: tuple[Command, ...] = (
     ),
     Command("confirm.yes", Scope.CONFIRM, "Yes", "Do it.", ("y",), "yes"),
     Command("confirm.no", Scope.CONFIRM, "No", "Change nothing.", ("n",), "no"),
-    Command("first.start", Scope.FIRST_RUN, "Start", "Use the selected model.", ("enter",), "start"),
-    Command("first.trust", Scope.FIRST_RUN, "Review", "Review what this folder wants to enable.", ("t",), "look"),
-    Command("first.again", Scope.FIRST_RUN, "Search again", "Search for servers again.", ("r",), "search again"),
+    Command("first.start", Scope.FIRST_RUN, "Start", "Use the selected model.", ("enter",), "start", runs="focused.select"),
+    Command("first.trust", Scope.FIRST_RUN, "Review", "Review what this folder wants to enable.", ("t",), "review"),
+    Command("first.again", Scope.FIRST_RUN, "Refresh", "Search for servers again.", ("r",), "refresh"),
     Command(
         "settings.change", Scope.SETTINGS, "Change", "Change the selected setting in your config.toml.", ("enter",), "change",
         is_first=True, runs="list_choose",
@@ -423,7 +423,7 @@ MODELS: tuple[Command, ...] = (
         "models.exam", Scope.MODELS, "Examine",
         "Measure in about a minute how well and how fast the selected model calls tools.", ("x",), "examine",
     ),
-    Command("models.again", Scope.MODELS, "Search again", "Search for servers again.", ("r",), "search again"),
+    Command("models.again", Scope.MODELS, "Refresh", "Search for servers again.", ("r",), "refresh"),
     Command(
         "models.filter", Scope.MODELS, "Filter", "Filter the list by part of a name.", ("slash",), "filter",
         runs="list_filter",

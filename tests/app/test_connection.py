@@ -103,7 +103,7 @@ async def test_a_choice_that_cannot_be_read_is_none(open_one: Open, text: str) -
 
 async def test_an_address_at_which_nothing_answers_is_said_and_not_kept(open_one: Open) -> None:
     runtime = open_one()
-    with pytest.raises(ProviderError, match=r"no answer from http://127\.0\.0\.1:9"):
+    with pytest.raises(ProviderError, match=r"No server at http://127\.0\.0\.1:9/v1"):
         await runtime.servers.use("127.0.0.1:9", "")
     assert runtime.setup_note
     assert open_one().setup_note
@@ -129,4 +129,4 @@ async def test_a_kept_choice_that_is_gone_is_told_at_the_next_start(open_one: Op
     assert await open_one().servers.silent_choice() == ""
     await server.__aexit__(None, None, None)
     assert await open_one().servers.silent_choice()
-    assert await open_one("http://127.0.0.1:9").servers.silent_choice() == ""
+    assert await open_one("http://127.0.0.1:9").servers.silent_choice() == "http://127.0.0.1:9/v1"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from textual.binding import BindingType
 from textual.content import Content
@@ -128,33 +128,6 @@ class ModelPicked:
     model: str
 
 
-class ModelActions(Protocol):
-    """What the list can have done."""
-
-    loads: ModelLoads
-
-    async def find(self) -> Sequence[ServerFound]:
-        """Look for servers."""
-
-    def is_in_use(self, url: str, model: str) -> bool:
-        """Tell whether the session on screen uses a model."""
-
-    def load(self, model: ModelId, window_tokens: int) -> None:
-        """Begin to load a model."""
-
-    def unload(self, model: ModelId) -> None:
-        """Begin to unload a model."""
-
-    def examine(self, model: ModelId) -> None:
-        """Begin to examine a model."""
-
-    def known(self, url: str, model: ServedModel) -> ModelProfile:
-        """Return what was learned or measured of a model before."""
-
-    def give_up(self, model: ModelId) -> None:
-        """Give up a load or an exam."""
-
-
 class Models(ListDialog[ModelRow, ModelPicked | None]):
     """Lists servers and models; what is loaded continues when the list is left."""
 
@@ -162,7 +135,7 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
     NAME, HEADING, SCOPE = "models", "Models", Scope.MODELS
     FILTER = "a few characters of the name"
 
-    def __init__(self, actions: ModelActions) -> None:
+    def __init__(self, actions: ModelController) -> None:
         super().__init__()
         self._actions = actions
         self.table.empty_text = "looking for model servers …"

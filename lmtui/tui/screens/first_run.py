@@ -1,8 +1,8 @@
-"""The first screen where no model is chosen yet: which servers answer here, another address, or the demo."""
+"""The first screen where no model is chosen, or the chosen server does not answer: servers found, an address, the demo."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -11,43 +11,64 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
+from textual.containers import Center, Horizontal, Vertical
 from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from lmtui.core.errors import LmtuiError
+from lmtui.core.hosts import is_same_server
 from lmtui.core.sanitize import sanitize, sanitize_line
-from lmtui.core.servers import ServedModel, ServerFound, ServerKind, model_details, short_details
+from lmtui.core.servers import KNOWN_ADDRESSES, ServedModel, ServerFound, ServerKind, short_details
 from lmtui.core.sessions import SessionHost
-from lmtui.tui.commands import Scope, bindings, command, first_key, of_scope
+from lmtui.tui.commands import Scope, bindings, command, first_key, key_of, of_scope
 from lmtui.tui.lines.model_list import short_address
-from lmtui.tui.lines.styled_text import fit
+from lmtui.tui.lines.styled_text import fit, pad
 from lmtui.tui.modals.results import Chosen
 from lmtui.tui.modals.trust_question import trust_dialog
-from lmtui.tui.widgets.bars import HEIGHTS, Verbs
+from lmtui.tui.widgets.bars import HEIGHTS, Bar, Part, Spinner, Verbs
 from lmtui.tui.wording import folder_text
 
 DEMO = "demo"
 OTHER = "other"
 KEEP = "keep"
-KIND_CELLS, URL_CELLS, MODEL_CELLS = 11, 17, 28
-WIDE_FACTOR = 1.4
-WIDE_CELLS = 110
+KIND_CELLS, URL_CELLS, MODEL_CELLS, DETAIL_CELLS = 12, 17, 30, 18
+TIGHT_CELLS, TIGHT = 70, (11, 8, 20)
+SHOWN_PORTS = 4
 ROWS = [*HEIGHTS[:-1], (22, "-high")]
+WELCOME = "Choose the model server to work with. You can change it at any time with {}."
+NOTHING = "No model server answers. Start LM Studio, Ollama, llama.cpp or vLLM, then press {}."
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A server and one of its models; an empty model is the server's own choice."""
+class _Row:
+    """A line of the list: a sign, then kind, address and model of a server, then what is known of it."""
 
-    url: str
-    model: str
+    sign: str
+    style: str
+    cells: tuple[str, str, str]
+    details: str
+
+    def draw(self, width: int) -> Content:
+        """Return it in columns; empty cells at its end take no room, a local host none in a narrow one."""
+        kind, address, model = map(sanitize_line, self.cells)
+        wide = KIND_CELLS, URL_CELLS, max(TIGHT[2], min(MODEL_CELLS, width - KIND_CELLS - URL_CELLS - DETAIL_CELLS))
+        if width < TIGHT_CELLS:
+            wide, address = TIGHT, address.removeprefix("127.0.0.1")
+        texts = [kind, address, model]
+        while texts and not texts[-1]:
+            texts.pop()
+        columns = zip(texts, wide, ("$text", "$text-muted", "$text"), strict=False)
+        parts = [(pad(fit(text, cells - 1), cells), color) for text, cells, color in columns]
+        return Content.assemble((self.sign, self.style), *parts, (sanitize_line(self.details), "$text-muted"))
 
 
 class FirstRun(Screen[Chosen]):
-    """Looks for servers and lets one be chosen; the result says what the session will talk to."""
+    """Looks for servers and lets one be chosen; the result says what the session will talk to.
+
+    `silent` is the address of the server that was chosen and does not answer.
+    """
 
     CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.APP), *bindings(Scope.FIRST_RUN)]
@@ -59,30 +80,37 @@ class FirstRun(Screen[Chosen]):
         super().__init__()
         self._host, self._now, self._silent = host, now, silent
         self._details_line = Static(self._details(), id="first-details", markup=False)
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, tuple[str, str]] = {}  # a server and one of its models; an empty one is its own choice
         self._options = OptionList(compact=True, markup=False, id="first-list")
-        self._address = Input(placeholder="http://127.0.0.1:8080", compact=True, id="first-address")
+        self._address = Input(placeholder="http://localhost:8080", compact=True, id="first-address")
         self._address.cursor_blink = False
-        self._address.display = False
+        self._field = Horizontal(Static("Server URL", id="first-label"), self._address, id="first-field")
+        self._field.display = False
         self._state = Static("", id="first-state", markup=False)
-        self._verbs = Verbs()
+        self._verbs = Verbs(id="first-verbs")
 
     def compose(self) -> ComposeResult:
         """Lay out the question."""
-        with Vertical(id="first-run"):
-            yield Static(Content.styled("lmtui", "bold $accent"), markup=False)
+        head = Bar(id="first-head")
+        head.show([Part("lmtui", "bold $accent"), Part(self._folder(), "$text-muted", 1)], [])
+        yield head
+        with Center(id="first-body"), Vertical(id="first-run"):
+            yield Static(Content.styled("Welcome to lmtui", "bold"), markup=False)
             yield Static(self._note(), id="first-note", markup=False)
-            yield Static(Content.styled("Which model?", "bold"), id="first-question", markup=False)
             yield self._options
-            yield self._address
+            yield self._field
             yield self._state
             yield self._details_line
-            yield self._verbs
+        yield self._verbs
 
-    def _note(self) -> str:
+    def _note(self) -> Content:
+        welcome = WELCOME.format(key_of("model.choose"))
         if not self._silent:
-            return self._host.setup_note
-        return f"No answer from {sanitize_line(self._silent)}, the server that you chose last. Start it, or choose another."
+            return Content.styled(welcome, "$text-muted")
+        again = f"Start it and press {key_of('first.again')}, or choose another."
+        return Content.assemble(
+            ("✗ ", "$error"), (f"No server at {sanitize_line(self._silent)}. ", "$text"), (again, "$text-muted")
+        )
 
     def on_mount(self) -> None:
         """Look for servers."""
@@ -93,19 +121,13 @@ class FirstRun(Screen[Chosen]):
     def _draw_verbs(self) -> None:
         brings = bool(self._host.trust.waiting())
         found = [each for each in of_scope(Scope.FIRST_RUN) if brings or each.id != "first.trust"]
-        self._verbs.show([*found, command("app.leave")])
+        self._verbs.show([*found, *map(command, ("app.leave", "app.help"))])
 
     def action_first_again(self) -> None:
         """Look for servers again."""
-        self._say("looking for model servers on the usual ports …")
-        self._fill(())
+        self._say("")
+        self._fill(None)
         self.run_worker(self._look(), group="first-run", exclusive=True)
-
-    def action_first_start(self) -> None:
-        """Use the marked line."""
-        options = self._options
-        if options.highlighted is not None:
-            self._choose(options.get_option_at_index(options.highlighted).id or "")
 
     def action_first_trust(self) -> None:
         """Show what the folder brings."""
@@ -119,7 +141,8 @@ class FirstRun(Screen[Chosen]):
 
     def action_close_or_stop(self) -> None:
         """Leave the address."""
-        self._address.display = False
+        self._field.display = False
+        self._say("")
         self._options.focus()
 
     @on(OptionList.OptionSelected)
@@ -129,96 +152,88 @@ class FirstRun(Screen[Chosen]):
     @on(Input.Submitted)
     def _typed(self, event: Input.Submitted) -> None:
         if event.value.strip():
-            self._start(self._use(Place(event.value.strip(), "")))
+            self._use(event.value.strip(), "")
 
     def _choose(self, choice: str) -> None:
         if choice == OTHER:
-            self._address.display = True
+            self._say("")
+            self._field.display = True
             self._address.focus()
         elif choice == KEEP:
             _ = self.dismiss(Chosen.SERVER)
         elif choice == DEMO:
-            self._start(self._demo())
+            self._start(self._host.start_demo(), Chosen.DEMO)
         elif choice in self._places:
-            self._start(self._use(self._places[choice]))
+            self._use(*self._places[choice])
 
-    def _start(self, work: object) -> None:
-        self.run_worker(work, group="first-run-start", exclusive=True)  # type: ignore[arg-type]  # a coroutine
+    def _use(self, url: str, model: str) -> None:
+        self._say(f"Connecting to {sanitize_line(model or url)}…")
+        self._start(self._host.servers.use(url, model), Chosen.SERVER)
+
+    def _start(self, work: Awaitable[None], chosen: Chosen) -> None:
+        self.run_worker(self._try(work, chosen), group="first-run-start", exclusive=True)
 
     async def _look(self) -> None:
         servers = await self._host.servers.find()
         self._fill(servers)
-        self._say("" if servers else "No model server answers. Start one (LM Studio, Ollama, llama.cpp …) and search again.")
+        if not servers and not self._field.display:
+            self._say(NOTHING.format(key_of("first.again")))
 
-    async def _use(self, place: Place) -> None:
-        self._say(f"taking {sanitize_line(place.model or place.url)} …")
+    async def _try(self, work: Awaitable[None], chosen: Chosen) -> None:
         try:
-            await self._host.servers.use(place.url, place.model)
+            await work
         except LmtuiError as error:
-            self._say(f"✗ {error.full_text()}", "$error")
+            self._state.update(Content.assemble(("✗ ", "$error"), (sanitize(error.full_text()), "$text")))
             return
-        _ = self.dismiss(Chosen.SERVER)
+        _ = self.dismiss(chosen)
 
-    async def _demo(self) -> None:
-        try:
-            await self._host.start_demo()
-        except LmtuiError as error:
-            self._say(error.full_text(), "$error")
-            return
-        _ = self.dismiss(Chosen.DEMO)
-
-    def _fill(self, servers: Sequence[ServerFound]) -> None:
-        options = self._options
+    def _fill(self, servers: Sequence[ServerFound] | None) -> None:
+        """List the servers that answered and the usual ports that did not; without servers, they are being asked."""
+        options, found = self._options, servers or ()
         options.clear_options()
         self._places.clear()
-        factor = WIDE_FACTOR if self.app.size.width >= WIDE_CELLS else 1.0
-        for server in servers:
-            for model in server.chat_models or (ServedModel(""),):
+
+        def add(row: _Row, key: str = "") -> None:
+            options.add_option(Option(row.draw(self.app.size.width), id=key or None, disabled=not key))
+
+        for server in found:
+            is_none = server.kind in (ServerKind.UNKNOWN, ServerKind.FILES) and not server.models
+            for number, model in enumerate(server.chat_models or (ServedModel(""),)):
                 key = f"{len(self._places)}"
-                self._places[key] = Place(server.url, model.name)
-                is_none = server.kind in (ServerKind.UNKNOWN, ServerKind.FILES) and not server.models
-                options.add_option(Option(_server_line(server, model, factor), id=key, disabled=is_none))
+                self._places[key] = server.url, model.name
+                add(_server_row(server, model, is_first=not number), "" if is_none else key)
+        sign, text = (Spinner.SIGNS[0], "asking…") if servers is None else ("○", "no answer")
+        for kind, url in KNOWN_ADDRESSES[:SHOWN_PORTS]:
+            if not any(is_same_server(each.url, url) for each in found if "//" in each.url):
+                add(_Row(f"{sign} ", "$text-muted", (kind, short_address(url), ""), text))
         if self._silent:
-            kept = f"continue with {sanitize_line(self._silent)} (it is still starting)"
-            options.add_option(Option(Content.styled(kept, "$text"), id=KEEP))
-        options.add_option(Option(Content.styled("another address…", "$text"), id=OTHER))
-        options.add_option(Option(Content.styled("no model yet: show me the demo", "$text"), id=DEMO))
-        options.highlighted = 0
+            add(_Row("▸ ", "$text-muted", ("Continue", "", ""), f"with {self._silent}"), KEEP)
+        add(_Row("+ ", "$text-muted", ("Server URL", "", ""), "type an address"), OTHER)
+        add(_Row("▸ ", "$text-muted", ("Demo", "", ""), "a scripted model, nothing to install"), DEMO)
+        options.action_first()
 
-    def _say(self, text: str, style: str = "$text-muted") -> None:
-        self._state.update(Content.styled(sanitize(text), style))
+    def _say(self, text: str) -> None:
+        self._state.update(Content.styled(sanitize(text), "$text-muted"))
 
-    def _trust_parts(self) -> list[tuple[str, str]]:
-        """Return whether the folder is trusted; nothing where it brings nothing."""
-        if not self._host.trust.waiting():
-            return []
-        key = first_key(command("first.trust"))
-        text = "\nTrusted   ", "no, its own settings are ignored until you say so"
-        return [(text[0], "$text-muted"), (text[1], "$warning"), (f"   {key}", "bold $accent"), (" look", "$text")]
+    def _folder(self) -> str:
+        return sanitize_line(folder_text(self._host.workspace, Path.home()))
 
     def _details(self) -> Content:
-        folder = folder_text(self._host.workspace, Path.home())
+        trust = "its own settings are ignored until you trust it" if self._host.trust.waiting() else ""
+        key = (f"   {first_key(command('first.trust'))}", "$text"), (" review", "$text-muted")
         return Content.assemble(
-            ("Folder    ", "$text-muted"),
-            (sanitize_line(folder), "$text"),
-            *self._trust_parts(),
-            ("\nSandbox   ", "$text-muted"),
-            ("chosen and tested when the first command runs; it is then always on screen", "$text-muted"),
+            ("Folder   ", "$text-muted"),
+            (self._folder(), "$text"),
+            (f"   {trust}" if trust else "", "$warning"),
+            *(key if trust else ()),
+            ("\nSandbox  set up on the first command", "$text-muted"),
         )
 
 
-def _server_line(server: ServerFound, model: ServedModel, factor: float) -> Content:
-    address = short_address(server.url)
-    details = [] if not model.name else model_details(model) if factor > 1 else [short_details(model)]
-    if server.note:
-        details.append(sanitize_line(server.note))
-    return Content.assemble(
-        (_column(server.kind, KIND_CELLS * factor), "$text"),
-        (_column(address, URL_CELLS * factor), "$text-muted"),
-        (_column(model.name or ("" if server.note else "its own model"), MODEL_CELLS * factor), "$text"),
-        (sanitize_line(", ".join(details)), "$text-muted"),
-    )
-
-
-def _column(text: str, cells: float) -> str:
-    return fit(sanitize_line(text), int(cells) - 1).ljust(int(cells))
+def _server_row(server: ServerFound, model: ServedModel, *, is_first: bool) -> _Row:
+    details = [short_details(model)] if model.name else []
+    details += [server.note] if server.note else []
+    name = model.name or ("" if server.note else "its own model")
+    cells = (server.kind, short_address(server.url), name) if is_first else ("", "", name)
+    sign, style = ("✗ ", "$error") if server.note and not server.models else ("✓ " if is_first else "  ", "$success")
+    return _Row(sign, style, cells, ", ".join(details))

@@ -17,14 +17,14 @@ class Refusing(FakeServers):
 
 async def at_first_run(driver: Driver) -> None:
     await driver.until_screen("FirstRun")
-    await driver.until(lambda: "another address" in driver.text())
+    await driver.until(lambda: "Server URL" in driver.text())
 
 
 async def test_servers_are_listed_and_enter_takes_the_marked_one() -> None:
     async with running(FakeHost(setup_note=NOTE), is_ready=False) as driver:
         await at_first_run(driver)
         await driver.until(lambda: "qwen2.5-coder-7b-instruct" in driver.text())
-        assert "loaded, window 8,192, tools" in driver.text()
+        assert "loaded 8k tools" in driver.text()
         await driver.press("down", "enter")
         await driver.until(lambda: driver.app.workbench.active is not None)
         assert driver.host.used == ("http://127.0.0.1:11434/v1", "qwen2.5-coder:7b")
@@ -103,7 +103,7 @@ async def test_in_a_low_terminal_the_keys_are_there() -> None:
     host.servers.found = ()
     async with running(host, is_ready=False, size=(60, 18)) as driver:
         await at_first_run(driver)
-        await driver.until(lambda: "search again" in driver.text().rpartition("Sandbox")[2])
+        await driver.until(lambda: "r refresh" in driver.text().rpartition("Sandbox")[2])
 
 
 async def test_a_kept_server_that_does_not_answer_is_asked_about_at_the_start() -> None:
@@ -111,7 +111,7 @@ async def test_a_kept_server_that_does_not_answer_is_asked_about_at_the_start() 
     host.servers.silent = "http://127.0.0.1:9999/v1"
     async with running(host, is_ready=False) as driver:
         await at_first_run(driver)
-        assert "No answer from http://127.0.0.1:9999/v1" in driver.text()
+        assert "No server at http://127.0.0.1:9999/v1" in driver.text()
         assert driver.app.workbench.active is None
         await driver.until(lambda: "LM Studio" in driver.text())
         await driver.press("enter")
@@ -124,7 +124,25 @@ async def test_a_kept_server_that_is_being_started_can_be_gone_on_with() -> None
     host.servers.silent, host.servers.found = "http://127.0.0.1:9999/v1", ()
     async with running(host, is_ready=False) as driver:
         await at_first_run(driver)
-        await driver.until(lambda: "continue with http://127.0.0.1:9999/v1" in driver.text())
+        await driver.until(lambda: "with http://127.0.0.1:9999/v1" in driver.text())
         await driver.press("enter")
         await driver.until(lambda: driver.app.workbench.active is not None)
         assert host.used is None
+
+
+async def test_help_and_palette_open_over_the_first_screen() -> None:
+    async with running(FakeHost(setup_note=NOTE), is_ready=False) as driver:
+        await at_first_run(driver)
+        await driver.press("f1")
+        await driver.until_screen("Help")
+        await driver.press("escape", "ctrl+p")
+        await driver.until_screen("Picker")
+        assert "Refresh" in driver.text()
+
+
+async def test_usual_ports_that_do_not_answer_are_named() -> None:
+    async with running(FakeHost(setup_note=NOTE), is_ready=False) as driver:
+        await at_first_run(driver)
+        await driver.until(lambda: "no answer" in driver.text())
+        rows = [line.split() for line in driver.text().splitlines() if "no answer" in line]
+        assert [row[1] for row in rows] == ["llama.cpp", "vLLM"]
