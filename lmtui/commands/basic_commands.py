@@ -41,34 +41,21 @@ async def leave(_context: CommandContext, _: str) -> Leave:
 
 
 BASIC: tuple[Command, ...] = (
-    Command(
-        "app.palette", Scope.APP, "Command palette", "Find and run any command.", ("ctrl+p",), "everything", is_fixed=True,
-        is_first=True, runs="app.run_command('app.palette')",
-    ),
-    Command(
-        "app.help", Scope.APP, "Help", "Show all keys and commands.", ("f1", "question_mark"), "keys", ("help",), is_fixed=True,
-        runs="app.run_command('app.help')", handler=show_help, instead="`lmtui --help`",
-    ),
-    Command(
-        "app.stop", Scope.APP, "Stop or close", "Stop the agent, or close what is open.", ("escape",), "stop", is_fixed=True,
-    ),
+    Command("app.palette", Scope.APP, "Command palette", "Find and run any command.", ("ctrl+p",), "everything", is_fixed=True,
+        is_first=True, runs="app.run_command('app.palette')"),
+    Command("app.help", Scope.APP, "Help", "Show all keys and commands.", ("f1", "question_mark"), "keys", ("help",),
+        is_fixed=True, runs="app.run_command('app.help')", handler=show_help, instead="`lmtui --help`"),
+    Command("app.stop", Scope.APP, "Stop or close", "Stop the agent, or close what is open.", ("escape",), "stop",
+        is_fixed=True),
     Command("app.interrupt", Scope.APP, "Interrupt", "Stop the agent, as escape does.", ("ctrl+c",), is_fixed=True),
-    Command(
-        "app.leave", Scope.APP, "Quit", "Quit lmtui; asks first if an agent is working.", ("ctrl+q",), "quit", ("exit", "quit"),
-        is_fixed=True, is_first=True, handler=leave, instead="`lmtui` (or `lmtui --plain`)",
-    ),
-    Command(
-        "app.suspend", Scope.APP, "Suspend", "Suspend lmtui and return to the shell; `fg` resumes it.", ("ctrl+z",),
-        is_fixed=True, is_first=True,
-    ),
+    Command("app.leave", Scope.APP, "Quit", "Quit lmtui; asks first if an agent is working.", ("ctrl+q",), "quit",
+        ("exit", "quit"), is_fixed=True, is_first=True, handler=leave, instead="`lmtui` (or `lmtui --plain`)"),
+    Command("app.suspend", Scope.APP, "Suspend", "Suspend lmtui and return to the shell; `fg` resumes it.", ("ctrl+z",),
+        is_fixed=True, is_first=True),
     Command("app.focus_next", Scope.APP, "Next pane", "Focus the next pane.", ("tab",), is_fixed=True),
     Command("app.focus_previous", Scope.APP, "Previous pane", "Focus the previous pane.", ("shift+tab",), is_fixed=True),
-    Command(
-        "app.theme", Scope.APP, "Theme", "Choose a color theme.", slash=("theme",), argument="[name]", values="themes",
-        runs="app.run_command('app.theme')",
-    ),
-    Command(
-        "app.mouse", Scope.APP, "Toggle mouse", "Leave the mouse to the terminal for selecting text, or take it back.",
-        ("alt+m",), "mouse", ("mouse",), is_first=True,
-    ),
+    Command("app.theme", Scope.APP, "Theme", "Choose a color theme.", slash=("theme",), argument="[name]", values="themes",
+        runs="app.run_command('app.theme')"),
+    Command("app.mouse", Scope.APP, "Toggle mouse", "Leave the mouse to the terminal for selecting text, or take it back.",
+        ("alt+m",), "mouse", ("mouse",), is_first=True),
 )  # fmt: skip

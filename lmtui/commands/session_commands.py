@@ -109,65 +109,38 @@ async def choose_mode(context: CommandContext, name: str) -> Result:
 
 
 SESSIONS: tuple[Command, ...] = (
-    Command(
-        "session.list", Scope.WORKBENCH, "Sessions", "List all sessions; open, search, rename, fork, export or delete one.",
-        ("f2",), "sessions", ("sessions",), "[text]", is_first=True, handler=list_sessions, instead="`lmtui sessions`",
-    ),
-    Command(
-        "session.resume", Scope.WORKBENCH, "Resume", "Open an earlier session.", slash=("resume",), argument="[id]",
-        handler=resume, instead='`lmtui resume ID "TEXT"`',
-    ),
-    Command(
-        "session.next_waiting", Scope.WORKBENCH, "Next waiting session", "Go to the next session that is waiting for you.",
-        ("f3",), "next waiting", is_first=True,
-    ),
-    Command(
-        "session.new", Scope.WORKBENCH, "New session", "Start a new session; earlier sessions stay in the list.", ("f4",), "",
-        ("new", "clear"), is_first=True, handler=new_session, instead=SCREEN,
-    ),
-    Command(
-        "session.id", Scope.WORKBENCH, "Session ID", "Show the ID of this session.", slash=("session",), handler=show_id,
-        instead="`lmtui sessions`",
-    ),
-    Command(
-        "session.rename", Scope.WORKBENCH, "Rename session", "Give this session a title.", slash=("rename",), argument="TITLE",
-        handler=rename, instead=SCREEN,
-    ),
-    Command(
-        "session.status", Scope.WORKBENCH, "Status", "Show the folder, model, sandbox, mode and context usage.",
-        slash=("status",), handler=show_status, instead=SCREEN,
-    ),
-    Command(
-        "mode.choose", Scope.WORKBENCH, "Permission mode", "Choose when to ask: manual, normal, auto or plan.", ("f5",), "mode",
-        ("mode",), "LEVEL", is_first=True, values="modes", handler=choose_mode, instead="the option --mode NAME",
-    ),
+    Command("session.list", Scope.WORKBENCH, "Sessions", "List all sessions; open, search, rename, fork, export or delete one.",
+        ("f2",), "sessions", ("sessions",), "[text]", is_first=True, handler=list_sessions, instead="`lmtui sessions`"),
+    Command("session.resume", Scope.WORKBENCH, "Resume", "Open an earlier session.", slash=("resume",), argument="[id]",
+        handler=resume, instead='`lmtui resume ID "TEXT"`'),
+    Command("session.next_waiting", Scope.WORKBENCH, "Next waiting session", "Go to the next session that is waiting for you.",
+        ("f3",), "next waiting", is_first=True),
+    Command("session.new", Scope.WORKBENCH, "New session", "Start a new session; earlier sessions stay in the list.", ("f4",),
+        "", ("new", "clear"), is_first=True, handler=new_session, instead=SCREEN),
+    Command("session.id", Scope.WORKBENCH, "Session ID", "Show the ID of this session.", slash=("session",), handler=show_id,
+        instead="`lmtui sessions`"),
+    Command("session.rename", Scope.WORKBENCH, "Rename session", "Give this session a title.", slash=("rename",),
+        argument="TITLE", handler=rename, instead=SCREEN),
+    Command("session.status", Scope.WORKBENCH, "Status", "Show the folder, model, sandbox, mode and context usage.",
+        slash=("status",), handler=show_status, instead=SCREEN),
+    Command("mode.choose", Scope.WORKBENCH, "Permission mode", "Choose when to ask: manual, normal, auto or plan.", ("f5",),
+        "mode", ("mode",), "LEVEL", is_first=True, values="modes", handler=choose_mode, instead="the option --mode NAME"),
 )  # fmt: skip
 
 
 MORE_SESSIONS: tuple[Command, ...] = (
-    Command(
-        "session.grid", Scope.WORKBENCH, "Session grid", "Show all open sessions side by side.", ("alt+g",), "grid", ("grid",),
-        is_first=True,
-    ),
-    Command(
-        "session.next", Scope.WORKBENCH, "Next session", "Go to the next open session.", ("alt+right",), "", ("next",),
-        is_first=True,
-    ),
-    Command(
-        "session.previous", Scope.WORKBENCH, "Previous session", "Go to the previous open session.", ("alt+left",), "",
-        ("previous",), is_first=True,
-    ),
-    Command(
-        "session.mark", Scope.WORKBENCH, "Mark session", "Mark or unmark this session in lists.", ("alt+k",), "mark", ("mark",),
-        is_first=True,
-    ),
-    Command(
-        "session.fork", Scope.WORKBENCH, "Fork session",
-        "Continue in a copy of this session, up to the message under the cursor.", ("alt+f",), "fork", ("fork",), is_first=True,
-    ),
-    Command(
-        "session.export", Scope.WORKBENCH, "Export session", "Write this session to a file: md, html or jsonl.",
-        slash=("export",), argument="[md|html|jsonl]", instead="`lmtui export ID`",
-    ),
+    Command("session.grid", Scope.WORKBENCH, "Session grid", "Show all open sessions side by side.", ("alt+g",), "grid",
+        ("grid",), is_first=True),
+    Command("session.next", Scope.WORKBENCH, "Next session", "Go to the next open session.", ("alt+right",), "", ("next",),
+        is_first=True),
+    Command("session.previous", Scope.WORKBENCH, "Previous session", "Go to the previous open session.", ("alt+left",), "",
+        ("previous",), is_first=True),
+    Command("session.mark", Scope.WORKBENCH, "Mark session", "Mark or unmark this session in lists.", ("alt+k",), "mark",
+        ("mark",), is_first=True),
+    Command("session.fork", Scope.WORKBENCH, "Fork session",
+        "Continue in a copy of this session, up to the message under the cursor.", ("alt+f",), "fork", ("fork",),
+        is_first=True),
+    Command("session.export", Scope.WORKBENCH, "Export session", "Write this session to a file: md, html or jsonl.",
+        slash=("export",), argument="[md|html|jsonl]", instead="`lmtui export ID`"),
     Command("session.close", Scope.WORKBENCH, "Close session", "Close this session; it stays in the list.", slash=("close",)),
 )  # fmt: skip

@@ -168,107 +168,64 @@ async def control_background(context: CommandContext, words: str) -> Output:
 
 PANES_AND_CHANGES: tuple[Command, ...] = (
     Command("pane.files", Scope.WORKBENCH, "Files", "Go to the workspace files.", ("f6",), "files", ("files",), is_first=True),
-    Command(
-        "pane.plan", Scope.WORKBENCH, "Plan and to-dos", "Go to the plan and the to-dos.", ("f7",), "plan", ("todo", "todos"),
-        is_first=True, handler=show_plan, instead=SCREEN,
-    ),
-    Command(
-        "pane.log", Scope.WORKBENCH, "Tool log", "Go to the tool log.", ("f8",), "log", ("log",), is_first=True,
-        instead="`lmtui show --audit ID`",
-    ),
+    Command("pane.plan", Scope.WORKBENCH, "Plan and to-dos", "Go to the plan and the to-dos.", ("f7",), "plan",
+        ("todo", "todos"), is_first=True, handler=show_plan, instead=SCREEN),
+    Command("pane.log", Scope.WORKBENCH, "Tool log", "Go to the tool log.", ("f8",), "log", ("log",), is_first=True,
+        instead="`lmtui show --audit ID`"),
     Command("pane.chat", Scope.WORKBENCH, "Chat", "Go to the conversation.", ("f9",), "chat", is_first=True),
-    Command(
-        "changes.show", Scope.WORKBENCH, "Changes", "Show what this session changed, file by file.", ("f10",), "changes",
-        ("changes",), "[file]", is_first=True, handler=show_changes, instead="`git diff`, or files_changed of --output json",
-    ),
-    Command(
-        "undo.last", Scope.WORKBENCH, "Undo", "Undo the file changes of the last steps; shows a preview first.", ("alt+u",),
-        "undo", ("undo",), "[n]", is_first=True, handler=undo, instead=SCREEN,
-    ),
-    Command(
-        "undo.again", Scope.WORKBENCH, "Redo", "Redo what was undone; shows a preview first.", ("alt+y",), "redo", ("redo",),
-        "[n]", is_first=True, handler=redo, instead=SCREEN,
-    ),
-    Command(
-        "undo.rewind", Scope.WORKBENCH, "Rewind", "Go back to before one of your messages, with or without the files.",
-        ("alt+r",), "rewind", ("rewind",), is_first=True,
-    ),
-    Command(
-        "rules.show", Scope.WORKBENCH, "Permission rules", "Show all rules and their sources; revoke a rule.", ("f12",),
-        "rules", ("rules", "permissions"), is_first=True, instead="the options --allow and --deny",
-    ),
-    Command(
-        "trust.show", Scope.WORKBENCH, "Workspace trust",
+    Command("changes.show", Scope.WORKBENCH, "Changes", "Show what this session changed, file by file.", ("f10",), "changes",
+        ("changes",), "[file]", is_first=True, handler=show_changes, instead="`git diff`, or files_changed of --output json"),
+    Command("undo.last", Scope.WORKBENCH, "Undo", "Undo the file changes of the last steps; shows a preview first.", ("alt+u",),
+        "undo", ("undo",), "[n]", is_first=True, handler=undo, instead=SCREEN),
+    Command("undo.again", Scope.WORKBENCH, "Redo", "Redo what was undone; shows a preview first.", ("alt+y",), "redo",
+        ("redo",), "[n]", is_first=True, handler=redo, instead=SCREEN),
+    Command("undo.rewind", Scope.WORKBENCH, "Rewind", "Go back to before one of your messages, with or without the files.",
+        ("alt+r",), "rewind", ("rewind",), is_first=True),
+    Command("rules.show", Scope.WORKBENCH, "Permission rules", "Show all rules and their sources; revoke a rule.", ("f12",),
+        "rules", ("rules", "permissions"), is_first=True, instead="the options --allow and --deny"),
+    Command("trust.show", Scope.WORKBENCH, "Workspace trust",
         "Review what this folder wants to enable, and what you trust; revoke trust.", ("alt+t",), "trust", ("trust",),
-        is_first=True, instead="`lmtui config trust`",
-    ),
+        is_first=True, instead="`lmtui config trust`"),
 )  # fmt: skip
 
 
 SCREEN_ONLY: tuple[Command, ...] = (
-    Command(
-        "layout.zoom", Scope.WORKBENCH, "Zoom", "Maximize the focused pane, or restore it.", ("alt+z",), "zoom", ("zoom",),
-        is_first=True,
-    ),
-    Command(
-        "settings.show", Scope.WORKBENCH, "Settings", "Show all settings with their sources, and change them.",
-        ("f11", "alt+o"), "settings", ("settings", "config"), is_first=True, instead="`lmtui config`",
-    ),
-    Command(
-        "perf.toggle", Scope.WORKBENCH, "Performance", "Show or hide frames, stalls and bytes written.", ("alt+p",), "",
-        ("perf",), is_first=True,
-    ),
-    Command(
-        "files.find", Scope.WORKBENCH, "Find file", "Find a workspace file by part of its path.", ("alt+l",), "find a file",
-        ("find-file",), "WORDS", is_first=True,
-    ),
-    Command(
-        "chat.find", Scope.WORKBENCH, "Search conversation", "Search this session, including folded parts.", ("ctrl+f",),
-        "search", ("search", "find"), "WORDS", is_first=True, instead='`lmtui sessions --search "WORDS"`',
-    ),
+    Command("layout.zoom", Scope.WORKBENCH, "Zoom", "Maximize the focused pane, or restore it.", ("alt+z",), "zoom", ("zoom",),
+        is_first=True),
+    Command("settings.show", Scope.WORKBENCH, "Settings", "Show all settings with their sources, and change them.",
+        ("f11", "alt+o"), "settings", ("settings", "config"), is_first=True, instead="`lmtui config`"),
+    Command("perf.toggle", Scope.WORKBENCH, "Performance", "Show or hide frames, stalls and bytes written.", ("alt+p",), "",
+        ("perf",), is_first=True),
+    Command("files.find", Scope.WORKBENCH, "Find file", "Find a workspace file by part of its path.", ("alt+l",), "find a file",
+        ("find-file",), "WORDS", is_first=True),
+    Command("chat.find", Scope.WORKBENCH, "Search conversation", "Search this session, including folded parts.", ("ctrl+f",),
+        "search", ("search", "find"), "WORDS", is_first=True, instead='`lmtui sessions --search "WORDS"`'),
 )  # fmt: skip
 
 
 WINDOW: tuple[Command, ...] = (
-    Command(
-        "window.show", Scope.WORKBENCH, "Context", "Show what fills the context window; fold, leave out or pin parts.",
-        ("alt+w",), "context", ("context",), is_first=True,
-    ),
-    Command(
-        "cache.show", Scope.WORKBENCH, "Cache", "Show which parts of each prompt were cached, reread or new, and why.",
-        ("alt+a",), "", ("cache",), is_first=True,
-    ),
-    Command(
-        "room.make", Scope.WORKBENCH, "Compact", "Summarize the conversation now; optional text says what to keep.",
-        slash=("compact",), argument="[what to keep]", handler=compact, instead=SCREEN,
-    ),
-    Command(
-        "budget.show", Scope.WORKBENCH, "Budget", "Show or set the session budget, such as 3h 200 steps 1.5M tokens.",
-        slash=("budget",), argument="[budget or off]", handler=show_budget, instead='the option --budget "WORDS"',
-    ),
-    Command(
-        "deep.begin", Scope.WORKBENCH, "Deep work", "Plan a task, carry it out within a budget, and report at the end.",
-        slash=("deep",), argument="budget task", handler=work_deep, instead='`lmtui plan --approve --budget "WORDS" "TASK"`',
-    ),
+    Command("window.show", Scope.WORKBENCH, "Context", "Show what fills the context window; fold, leave out or pin parts.",
+        ("alt+w",), "context", ("context",), is_first=True),
+    Command("cache.show", Scope.WORKBENCH, "Cache", "Show which parts of each prompt were cached, reread or new, and why.",
+        ("alt+a",), "", ("cache",), is_first=True),
+    Command("room.make", Scope.WORKBENCH, "Compact", "Summarize the conversation now; optional text says what to keep.",
+        slash=("compact",), argument="[what to keep]", handler=compact, instead=SCREEN),
+    Command("budget.show", Scope.WORKBENCH, "Budget", "Show or set the session budget, such as 3h 200 steps 1.5M tokens.",
+        slash=("budget",), argument="[budget or off]", handler=show_budget, instead='the option --budget "WORDS"'),
+    Command("deep.begin", Scope.WORKBENCH, "Deep work", "Plan a task, carry it out within a budget, and report at the end.",
+        slash=("deep",), argument="budget task", handler=work_deep, instead='`lmtui plan --approve --budget "WORDS" "TASK"`'),
 )  # fmt: skip
 
 
 PLAN_AND_MODEL: tuple[Command, ...] = (
-    Command(
-        "plan.ask", Scope.WORKBENCH, "Plan", "Plan a task in read-only mode; without a task, show the proposed plan.",
-        ("alt+d",), "plan", ("plan",), "[task]", is_first=True, handler=plan_first, instead='`lmtui plan "TASK"`',
-    ),
-    Command(
-        "model.choose", Scope.WORKBENCH, "Model", "List the models of all servers; switch this session to one, load or unload.",
-        ("alt+e",), "model", ("model", "models"), "[name]", is_first=True, values="models", handler=choose_model,
-        instead="the option --model NAME, or `lmtui models`",
-    ),
-    Command(
-        "calls.show", Scope.WORKBENCH, "Tool call format", "Show the format in which the model calls tools, or set it.",
-        slash=("calls",), argument="[form]", values="calls", handler=show_calls, instead="the setting call_form",
-    ),
-    Command(
-        "background.show", Scope.WORKBENCH, "Background commands", "List the commands running in the background, or stop one.",
-        slash=("background",), argument="[stop b1]", handler=control_background, instead=SCREEN,
-    ),
+    Command("plan.ask", Scope.WORKBENCH, "Plan", "Plan a task in read-only mode; without a task, show the proposed plan.",
+        ("alt+d",), "plan", ("plan",), "[task]", is_first=True, handler=plan_first, instead='`lmtui plan "TASK"`'),
+    Command("model.choose", Scope.WORKBENCH, "Model",
+        "List the models of all servers; switch this session to one, load or unload.", ("alt+e",), "model", ("model", "models"),
+        "[name]", is_first=True, values="models", handler=choose_model, instead="the option --model NAME, or `lmtui models`"),
+    Command("calls.show", Scope.WORKBENCH, "Tool call format", "Show the format in which the model calls tools, or set it.",
+        slash=("calls",), argument="[form]", values="calls", handler=show_calls, instead="the setting call_form"),
+    Command("background.show", Scope.WORKBENCH, "Background commands",
+        "List the commands running in the background, or stop one.", slash=("background",), argument="[stop b1]",
+        handler=control_background, instead=SCREEN),
 )  # fmt: skip

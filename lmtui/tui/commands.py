@@ -34,99 +34,63 @@ HUNKS: tuple[Command, ...] = (
     Command("hunks.all", Scope.HUNKS, "Accept all", "Allow the whole change once.", ("Y",), "accept all"),
     Command("hunks.no", Scope.HUNKS, "Reject", "Reject the selected hunk and go to the next.", ("n",), "reject"),
     Command("hunks.none", Scope.HUNKS, "Reject all", "Deny the whole change.", ("N",), "reject all"),
-    Command(
-        "hunks.because", Scope.HUNKS, "Reject with reason", "Deny the whole change and tell the model why.", ("f",),
-        "reject with reason…",
-    ),
+    Command("hunks.because", Scope.HUNKS, "Reject with reason", "Deny the whole change and tell the model why.", ("f",),
+        "reject with reason…"),
     Command("hunks.next", Scope.HUNKS, "Next hunk", "Go to the next hunk.", ("down", "right_square_bracket")),
     Command("hunks.mode", Scope.HUNKS, "Mode", "Explain why the mode cannot change during an approval.", ("shift+tab",)),
     Command("hunks.previous", Scope.HUNKS, "Previous hunk", "Go to the previous hunk.", ("up", "left_square_bracket")),
     Command("hunks.done", Scope.HUNKS, "Apply", "Apply the accepted hunks; undecided hunks are not applied.", (), "apply"),
-    Command(
-        "hunks.session", Scope.HUNKS, "Allow for session",
-        "Allow the whole change now and whenever this session asks for the same.", ("s",), "allow for session",
-    ),
-    Command(
-        "hunks.always", Scope.HUNKS, "Always", "Allow the whole change and add a rule; asks which rule and where it applies.",
-        ("a",), "always…",
-    ),
+    Command("hunks.session", Scope.HUNKS, "Allow for session",
+        "Allow the whole change now and whenever this session asks for the same.", ("s",), "allow for session"),
+    Command("hunks.always", Scope.HUNKS, "Always",
+        "Allow the whole change and add a rule; asks which rule and where it applies.", ("a",), "always…"),
     Command("hunks.split", Scope.HUNKS, "Columns", "Switch between one column and two.", ("u",), "two columns"),
     Command("hunks.later", Scope.HUNKS, "Later", "Set it aside and look at something else.", ("l",), "later"),
-    Command(
-        "hunks.why", Scope.HUNKS, "Why", "Explain why this needs approval and what each answer allows.", ("question_mark",),
-        "why am I asked",
-    ),
-    Command(
-        "hunks.batch", Scope.HUNKS, "Review all", "Review all pending approvals of this session and answer them together.",
-        ("b",), "review all…",
-    ),
+    Command("hunks.why", Scope.HUNKS, "Why", "Explain why this needs approval and what each answer allows.", ("question_mark",),
+        "why am I asked"),
+    Command("hunks.batch", Scope.HUNKS, "Review all", "Review all pending approvals of this session and answer them together.",
+        ("b",), "review all…"),
 )  # fmt: skip
 
 
 READING: tuple[Command, ...] = (
-    Command(
-        "reading.close", Scope.READING, "Back", "Go back to the question.", ("question_mark", "enter"), "back",
-        runs="close_or_stop",
-    ),
+    Command("reading.close", Scope.READING, "Back", "Go back to the question.", ("question_mark", "enter"), "back",
+        runs="close_or_stop"),
     Command("changes.open", Scope.CHANGES, "Read", "Go from the list to the diff.", ("enter",), "read"),
-    Command(
-        "changes.steps", Scope.CHANGES, "By step", "Show what each step changed.", ("1",), "steps",
-        runs="changes_view('steps')",
-    ),
-    Command(
-        "changes.turns", Scope.CHANGES, "By turn", "Show what each turn changed.", ("2",), "turns",
-        runs="changes_view('turns')",
-    ),
-    Command(
-        "changes.session", Scope.CHANGES, "Whole session", "Show all changes of the session.", ("3",), "session",
-        runs="changes_view('session')",
-    ),
-    Command(
-        "changes.git", Scope.CHANGES, "Compare with git",
-        "Show the difference from the last commit, including untracked files.", ("4",), "git", runs="changes_view('git')",
-    ),
+    Command("changes.steps", Scope.CHANGES, "By step", "Show what each step changed.", ("1",), "steps",
+        runs="changes_view('steps')"),
+    Command("changes.turns", Scope.CHANGES, "By turn", "Show what each turn changed.", ("2",), "turns",
+        runs="changes_view('turns')"),
+    Command("changes.session", Scope.CHANGES, "Whole session", "Show all changes of the session.", ("3",), "session",
+        runs="changes_view('session')"),
+    Command("changes.git", Scope.CHANGES, "Compare with git",
+        "Show the difference from the last commit, including untracked files.", ("4",), "git", runs="changes_view('git')"),
     Command("changes.next", Scope.CHANGES, "Next", "Go to the next row of the list.", ("n",), runs="changes_move(1)"),
     Command("changes.previous", Scope.CHANGES, "Previous", "Go to the previous row.", ("p",), runs="changes_move(-1)"),
-    Command(
-        "changes.next_hunk", Scope.CHANGES, "Next hunk", "Go to the next change.", ("right_square_bracket",), "next hunk",
-        runs="changes_hunk(1)",
-    ),
-    Command(
-        "changes.previous_hunk", Scope.CHANGES, "Previous hunk", "Go to the previous change.", ("left_square_bracket",),
-        runs="changes_hunk(-1)",
-    ),
+    Command("changes.next_hunk", Scope.CHANGES, "Next hunk", "Go to the next change.", ("right_square_bracket",), "next hunk",
+        runs="changes_hunk(1)"),
+    Command("changes.previous_hunk", Scope.CHANGES, "Previous hunk", "Go to the previous change.", ("left_square_bracket",),
+        runs="changes_hunk(-1)"),
     Command("changes.split", Scope.CHANGES, "Side by side", "Toggle side-by-side view.", ("u",), "side by side"),
     Command("changes.by_file", Scope.CHANGES, "By file", "Group the session by file or by step.", ("f",)),
-    Command(
-        "changes.next_file", Scope.CHANGES, "Next file", "Go to the next file of the diff.", ("right_curly_bracket",),
-        runs="changes_file(1)",
-    ),
-    Command(
-        "changes.previous_file", Scope.CHANGES, "Previous file", "Go to the previous file.", ("left_curly_bracket",),
-        runs="changes_file(-1)",
-    ),
+    Command("changes.next_file", Scope.CHANGES, "Next file", "Go to the next file of the diff.", ("right_curly_bracket",),
+        runs="changes_file(1)"),
+    Command("changes.previous_file", Scope.CHANGES, "Previous file", "Go to the previous file.", ("left_curly_bracket",),
+        runs="changes_file(-1)"),
     Command("changes.zoom", Scope.CHANGES, "Full screen", "Fill the screen, or go back next to the conversation.", ("alt+z",),
         "full screen", runs="zoom"),
     Command("changes.fold", Scope.CHANGES, "Unchanged lines", "Show or hide unchanged lines.", ("o",), "unchanged lines"),
     Command("changes.search", Scope.CHANGES, "Search", "Search the diff.", ("slash",), "search"),
     Command("changes.next_match", Scope.CHANGES, "Next match", "Go to the next match.", ("m",), runs="changes_match(1)"),
-    Command(
-        "changes.previous_match", Scope.CHANGES, "Previous match", "Go to the previous match.", ("M",),
-        runs="changes_match(-1)",
-    ),
-    Command(
-        "changes.restore", Scope.CHANGES, "Restore file", "Restore the file to its state before the step; asks first.", ("r",),
-        "restore file",
-    ),
-    Command(
-        "changes.restore_hunk", Scope.CHANGES, "Restore hunk", "Revert only the current hunk; asks first.", ("h",),
-        "restore hunk",
-    ),
+    Command("changes.previous_match", Scope.CHANGES, "Previous match", "Go to the previous match.", ("M",),
+        runs="changes_match(-1)"),
+    Command("changes.restore", Scope.CHANGES, "Restore file", "Restore the file to its state before the step; asks first.",
+        ("r",), "restore file"),
+    Command("changes.restore_hunk", Scope.CHANGES, "Restore hunk", "Revert only the current hunk; asks first.", ("h",),
+        "restore hunk"),
     Command("restore.yes", Scope.RESTORE, "Yes", "Apply the preview.", ("y",), "apply"),
-    Command(
-        "restore.talk", Scope.RESTORE, "Conversation only", "Rewind the conversation and keep the files.", ("c",),
-        "conversation only",
-    ),
+    Command("restore.talk", Scope.RESTORE, "Conversation only", "Rewind the conversation and keep the files.", ("c",),
+        "conversation only"),
     Command("restore.look", Scope.RESTORE, "Show", "Show all changes of the conflicting file.", ("d",), "show its changes"),
     Command("restore.no", Scope.RESTORE, "No", "Change nothing.", ("n",), "cancel"),
     Command("viewer.search", Scope.VIEWER, "Search", "Search the file.", ("slash",), "search"),
@@ -134,10 +98,8 @@ READING: tuple[Command, ...] = (
     Command("viewer.previous", Scope.VIEWER, "Previous match", "Go to the previous match.", ("N",)),
     Command("viewer.line", Scope.VIEWER, "Go to line", "Go to a line by number.", ("colon",), "line"),
     Command("viewer.edit", Scope.VIEWER, "Edit", "Open the file in your editor at this line.", ("e",), "edit"),
-    Command(
-        "viewer.mark", Scope.VIEWER, "Mention", "Insert the selected or visible lines into the prompt as @path:10-20.", ("m",),
-        "mention",
-    ),
+    Command("viewer.mark", Scope.VIEWER, "Mention", "Insert the selected or visible lines into the prompt as @path:10-20.",
+        ("m",), "mention"),
     Command("viewer.wrap", Scope.VIEWER, "Wrap", "Wrap or truncate long lines.", ("w",), "wrap", runs="focused.toggle_wrap"),
     Command("viewer.zoom", Scope.VIEWER, "Full screen", "Fill the screen, or go back next to the conversation.", ("alt+z",),
         "full screen", runs="zoom"),
@@ -150,68 +112,41 @@ READING: tuple[Command, ...] = (
 PANES: tuple[Command, ...] = (
     Command("lines.up", Scope.MOVING, "Up", "Move up.", ("up", "k"), runs="focused.move('up')"),
     Command("lines.down", Scope.MOVING, "Down", "Move down.", ("down", "j"), runs="focused.move('down')"),
-    Command(
-        "lines.page_up", Scope.MOVING, "Page up", "Move a page up (in the prompt too).", ("pageup", "b"),
-        runs="focused.move('page_up')",
-    ),
-    Command(
-        "lines.page_down", Scope.MOVING, "Page down", "Move a page down.", ("pagedown", "space"),
-        runs="focused.move('page_down')",
-    ),
+    Command("lines.page_up", Scope.MOVING, "Page up", "Move a page up (in the prompt too).", ("pageup", "b"),
+        runs="focused.move('page_up')"),
+    Command("lines.page_down", Scope.MOVING, "Page down", "Move a page down.", ("pagedown", "space"),
+        runs="focused.move('page_down')"),
     Command("lines.home", Scope.MOVING, "Top", "Go to the top.", ("home", "g"), runs="focused.move('home')"),
     Command("lines.end", Scope.MOVING, "End", "Go to the end and follow new output.", ("end", "G"), runs="focused.move('end')"),
-    Command(
-        "lines.select", Scope.LINES, "Open", "Expand or collapse, or open a folder, file or call.", ("enter",), "open",
-        runs="focused.select",
-    ),
+    Command("lines.select", Scope.LINES, "Open", "Expand or collapse, or open a folder, file or call.", ("enter",), "open",
+        runs="focused.select"),
     Command("lines.copy", Scope.LINES, "Copy", "Copy the item under the cursor.", ("y",), "copy"),
-    Command(
-        "chat.next_turn", Scope.LINES, "Next turn", "Go to your next message.", ("right_curly_bracket",),
-        runs="focused.jump('turn', 1)",
-    ),
-    Command(
-        "chat.previous_turn", Scope.LINES, "Previous turn", "Go to your previous message.", ("left_curly_bracket",),
-        runs="focused.jump('turn', -1)",
-    ),
+    Command("chat.next_turn", Scope.LINES, "Next turn", "Go to your next message.", ("right_curly_bracket",),
+        runs="focused.jump('turn', 1)"),
+    Command("chat.previous_turn", Scope.LINES, "Previous turn", "Go to your previous message.", ("left_curly_bracket",),
+        runs="focused.jump('turn', -1)"),
     Command("chat.next_call", Scope.LINES, "Next call", "Go to the next tool call.", ("c",), runs="focused.jump('call', 1)"),
-    Command(
-        "chat.previous_call", Scope.LINES, "Previous call", "Go to the previous tool call.", ("C",),
-        runs="focused.jump('call', -1)",
-    ),
+    Command("chat.previous_call", Scope.LINES, "Previous call", "Go to the previous tool call.", ("C",),
+        runs="focused.jump('call', -1)"),
     Command("chat.next_error", Scope.LINES, "Next failure", "Go to the next failure.", ("e",), runs="focused.jump('error', 1)"),
-    Command(
-        "chat.previous_error", Scope.LINES, "Previous failure", "Go to the previous failure.", ("E",),
-        runs="focused.jump('error', -1)",
-    ),
+    Command("chat.previous_error", Scope.LINES, "Previous failure", "Go to the previous failure.", ("E",),
+        runs="focused.jump('error', -1)"),
     Command("files.open", Scope.FILES, "Open folder", "Open the folder.", ("right", "l"), runs="focused.folder('open')"),
     Command("files.close", Scope.FILES, "Close folder", "Close the folder.", ("left", "h"), runs="focused.folder('close')"),
-    Command(
-        "files.diff", Scope.FILES, "Diff", "Show how this session changed the file.", ("d",), "diff", runs="screen.files_diff",
-    ),
-    Command(
-        "files.filter", Scope.FILES, "Find file", "Type part of a path; enter opens, escape clears.", ("slash",), "find",
-        runs="screen.run_command('files.filter')",
-    ),
-    Command(
-        "files.hidden", Scope.FILES, "Toggle ignored files", "Show or hide the files that ignore rules exclude.",
-        ("full_stop", "alt+h"), "ignored", runs="screen.run_command('files.hidden')",
-    ),
-    Command(
-        "files.mark", Scope.FILES, "Mention", "Insert the file or folder into the prompt as @path.", ("m",), "mention",
-        runs="screen.run_command('files.mark')",
-    ),
-    Command(
-        "files.edit", Scope.FILES, "Edit", "Open the file in your editor (VISUAL or EDITOR).", ("e",), "edit",
-        runs="screen.run_command('files.edit')",
-    ),
-    Command(
-        "log.filter", Scope.LOG, "Filter", "Filter the log: text, tool:shell, agent:root, state:failed.", ("slash",), "filter",
-        runs="screen.run_command('log.filter')",
-    ),
-    Command(
-        "log.whole", Scope.LOG, "Show call", "Show a call's arguments and its whole result.", ("w",), "whole call",
-        runs="screen.run_command('log.whole')",
-    ),
+    Command("files.diff", Scope.FILES, "Diff", "Show how this session changed the file.", ("d",), "diff",
+        runs="screen.files_diff"),
+    Command("files.filter", Scope.FILES, "Find file", "Type part of a path; enter opens, escape clears.", ("slash",), "find",
+        runs="screen.run_command('files.filter')"),
+    Command("files.hidden", Scope.FILES, "Toggle ignored files", "Show or hide the files that ignore rules exclude.",
+        ("full_stop", "alt+h"), "ignored", runs="screen.run_command('files.hidden')"),
+    Command("files.mark", Scope.FILES, "Mention", "Insert the file or folder into the prompt as @path.", ("m",), "mention",
+        runs="screen.run_command('files.mark')"),
+    Command("files.edit", Scope.FILES, "Edit", "Open the file in your editor (VISUAL or EDITOR).", ("e",), "edit",
+        runs="screen.run_command('files.edit')"),
+    Command("log.filter", Scope.LOG, "Filter", "Filter the log: text, tool:shell, agent:root, state:failed.", ("slash",),
+        "filter", runs="screen.run_command('log.filter')"),
+    Command("log.whole", Scope.LOG, "Show call", "Show a call's arguments and its whole result.", ("w",), "whole call",
+        runs="screen.run_command('log.whole')"),
     Command("asking.close", Scope.ASKING, "Close", "Clear the text and go back.", ("escape",), "clear", runs="give_up"),
     Command("asking.up", Scope.ASKING, "Previous row", "Go to the previous row.", ("up",), runs="step(-1)"),
     Command("asking.down", Scope.ASKING, "Next row", "Go to the next row.", ("down",), runs="step(1)"),
@@ -223,26 +158,16 @@ def _step(name: str, title: str, text: str, *keys: str, hint: str = "") -> Comma
 
 
 CHAT: tuple[Command, ...] = (
-    Command(
-        "chat.find_here", Scope.CHAT, "Search", "Search this session, including folded parts.", ("slash",), "search",
-        runs="screen.run_command('chat.find')",
-    ),
-    Command(
-        "chat.copy_code", Scope.CHAT, "Copy code", "Copy the code block at the cursor; press again for the next one.", ("Y",),
-        "copy code", runs="screen.run_command('chat.copy_code')",
-    ),
-    Command(
-        "chat.next_change", Scope.CHAT, "Next change", "Go to the next call that changed files.", ("f",),
-        runs="jump('change', 1)",
-    ),
-    Command(
-        "chat.previous_change", Scope.CHAT, "Previous change", "Go to the previous call that changed files.", ("F",),
-        runs="jump('change', -1)",
-    ),
-    Command(
-        "copying.start", Scope.LINES, "Copy mode", "Move a cursor to select and copy text.", ("v",), "select",
-        runs="focused.copying('start')",
-    ),
+    Command("chat.find_here", Scope.CHAT, "Search", "Search this session, including folded parts.", ("slash",), "search",
+        runs="screen.run_command('chat.find')"),
+    Command("chat.copy_code", Scope.CHAT, "Copy code", "Copy the code block at the cursor; press again for the next one.",
+        ("Y",), "copy code", runs="screen.run_command('chat.copy_code')"),
+    Command("chat.next_change", Scope.CHAT, "Next change", "Go to the next call that changed files.", ("f",),
+        runs="jump('change', 1)"),
+    Command("chat.previous_change", Scope.CHAT, "Previous change", "Go to the previous call that changed files.", ("F",),
+        runs="jump('change', -1)"),
+    Command("copying.start", Scope.LINES, "Copy mode", "Move a cursor to select and copy text.", ("v",), "select",
+        runs="focused.copying('start')"),
     Command("changes.select", Scope.CHANGES, "Copy mode", "Select and copy text.", ("v",), runs="focused.copying('start')"),
     Command("viewer.select", Scope.VIEWER, "Copy mode", "Select and copy text.", ("v",), runs="focused.copying('start')"),
     _step("left", "Left", "Move the cursor left.", "left", "h"),
@@ -262,26 +187,19 @@ CHAT: tuple[Command, ...] = (
     _step("copy", "Copy", "Copy the selection, or this line, and leave copy mode.", "y", "enter", hint="copy"),
     _step("leave", "Leave", "Leave copy mode.", "escape", hint="leave"),
     Command("finding.next", Scope.FINDING, "Next match", "Go to the next match.", ("n",), "next", runs="finding('next')"),
-    Command(
-        "finding.previous", Scope.FINDING, "Previous match", "Go to the previous match.", ("N",), "previous",
-        runs="finding('previous')",
-    ),
-    Command(
-        "finding.end", Scope.FINDING, "End search", "End the search and stay here.", ("escape",), "end", runs="finding('end')",
-    ),
+    Command("finding.previous", Scope.FINDING, "Previous match", "Go to the previous match.", ("N",), "previous",
+        runs="finding('previous')"),
+    Command("finding.end", Scope.FINDING, "End search", "End the search and stay here.", ("escape",), "end",
+        runs="finding('end')"),
 )  # fmt: skip
 
 
 DIALOGS: tuple[Command, ...] = (
     Command("approve.once", Scope.APPROVAL, "Allow once", "Allow it this once.", ("y",), "allow once"),
-    Command(
-        "approve.session", Scope.APPROVAL, "Allow for session", "Allow it now and whenever this session asks for the same.",
-        ("s",), "allow for session",
-    ),
-    Command(
-        "approve.always", Scope.APPROVAL, "Always", "Allow it and add a rule; asks which rule and where it applies.", ("a",),
-        "always…",
-    ),
+    Command("approve.session", Scope.APPROVAL, "Allow for session", "Allow it now and whenever this session asks for the same.",
+        ("s",), "allow for session"),
+    Command("approve.always", Scope.APPROVAL, "Always", "Allow it and add a rule; asks which rule and where it applies.",
+        ("a",), "always…"),
     Command("approve.no", Scope.APPROVAL, "Deny", "Deny it.", ("n",), "deny"),
     Command("approve.because", Scope.APPROVAL, "Deny with reason", "Deny it and tell the model why.", ("f",),
         "deny with reason…"),
@@ -291,21 +209,15 @@ DIALOGS: tuple[Command, ...] = (
         "allow anyway"),
     Command("approve.split", Scope.APPROVAL, "Columns", "Switch between one column and two.", ("u",), "two columns"),
     Command("approve.later", Scope.APPROVAL, "Later", "Set it aside and look at something else.", ("l",), "later"),
-    Command(
-        "approve.why", Scope.APPROVAL, "Why", "Explain why this needs approval and what each answer allows.",
-        ("question_mark",), "why am I asked",
-    ),
-    Command(
-        "approve.all", Scope.APPROVAL, "Review all", "Review all pending approvals of this session and answer them together.",
-        ("b",), "review all…",
-    ),
+    Command("approve.why", Scope.APPROVAL, "Why", "Explain why this needs approval and what each answer allows.",
+        ("question_mark",), "why am I asked"),
+    Command("approve.all", Scope.APPROVAL, "Review all",
+        "Review all pending approvals of this session and answer them together.", ("b",), "review all…"),
     Command("approve.mode", Scope.APPROVAL, "Mode", "Explain why the mode cannot change during an approval.", ("shift+tab",)),
     *QUESTIONS,
     *HUNKS,
-    Command(
-        "grant.choose", Scope.GRANT, "Allow", "Allow it and add the selected rule.", ("enter",), "allow always",
-        runs="list_choose",
-    ),
+    Command("grant.choose", Scope.GRANT, "Allow", "Allow it and add the selected rule.", ("enter",), "allow always",
+        runs="list_choose"),
     Command("edit.send", Scope.EDIT, "Run", "Run this text once.", ("enter",), "run once", is_first=True),
     Command("edit.newline", Scope.EDIT, "New line", "Insert a new line.", ("ctrl+j",), "new line", is_first=True),
     Command("batch.once", Scope.BATCH, "Allow all", "Allow everything in the list once.", ("y",), "allow all once"),
@@ -317,66 +229,42 @@ DIALOGS: tuple[Command, ...] = (
     Command("trust.look", Scope.TRUST, "Show file", "Show a file that they come from.", ("v",), "show the file"),
     Command("trust.list", Scope.TRUST, "Trusted", "Show what is trusted in this folder.", ("l",), "show trusted"),
     Command("trusted.revoke", Scope.TRUSTED, "Revoke", "Revoke all trust in this folder; asks first.", ("d",), "revoke"),
-    Command(
-        "picker.open", Scope.PICKER, "Choose", "Choose the selected row.", ("enter",), "choose", is_first=True,
-        runs="list_choose",
-    ),
-    Command(
-        "picker.up", Scope.PICKER, "Previous row", "Select the previous row.", ("up",), is_first=True,
-        runs="list_move('up')",
-    ),
-    Command(
-        "picker.down", Scope.PICKER, "Next row", "Select the next row.", ("down",), is_first=True,
-        runs="list_move('down')",
-    ),
-    Command(
-        "picker.page_up", Scope.PICKER, "Page up", "Move a page up.", ("pageup",), is_first=True,
-        runs="list_move('page_up')",
-    ),
-    Command(
-        "picker.page_down", Scope.PICKER, "Page down", "Move a page down.", ("pagedown",), is_first=True,
-        runs="list_move('page_down')",
-    ),
+    Command("picker.open", Scope.PICKER, "Choose", "Choose the selected row.", ("enter",), "choose", is_first=True,
+        runs="list_choose"),
+    Command("picker.up", Scope.PICKER, "Previous row", "Select the previous row.", ("up",), is_first=True,
+        runs="list_move('up')"),
+    Command("picker.down", Scope.PICKER, "Next row", "Select the next row.", ("down",), is_first=True,
+        runs="list_move('down')"),
+    Command("picker.page_up", Scope.PICKER, "Page up", "Move a page up.", ("pageup",), is_first=True,
+        runs="list_move('page_up')"),
+    Command("picker.page_down", Scope.PICKER, "Page down", "Move a page down.", ("pagedown",), is_first=True,
+        runs="list_move('page_down')"),
     Command("confirm.yes", Scope.CONFIRM, "Yes", "Do it.", ("y",), "yes"),
     Command("confirm.no", Scope.CONFIRM, "No", "Change nothing.", ("n",), "no"),
     Command("first.start", Scope.FIRST_RUN, "Start", "Use the selected model.", ("enter",), "start", runs="focused.select"),
     Command("first.trust", Scope.FIRST_RUN, "Review", "Review what this folder wants to enable.", ("t",), "review"),
     Command("first.again", Scope.FIRST_RUN, "Refresh", "Search for servers again.", ("r",), "refresh"),
-    Command(
-        "settings.change", Scope.SETTINGS, "Change", "Change the selected setting in your config.toml.", ("enter",), "change",
-        is_first=True, runs="list_choose",
-    ),
-    Command(
-        "settings.reset", Scope.SETTINGS, "Reset", "Remove the selected setting from your config.toml.", ("delete",), "reset",
-        is_first=True,
-    ),
+    Command("settings.change", Scope.SETTINGS, "Change", "Change the selected setting in your config.toml.", ("enter",),
+        "change", is_first=True, runs="list_choose"),
+    Command("settings.reset", Scope.SETTINGS, "Reset", "Remove the selected setting from your config.toml.", ("delete",),
+        "reset", is_first=True),
 )  # fmt: skip
 
 
 LAYOUT: tuple[Command, ...] = (
-    Command(
-        "layout.files", Scope.WORKBENCH, "Toggle files", "Hide or show the files (on a wide screen).", ("alt+1",),
-        is_first=True,
-    ),
-    Command(
-        "layout.plan", Scope.WORKBENCH, "Toggle plan", "Hide or show the plan (on a wide screen).", ("alt+2",), is_first=True,
-    ),
+    Command("layout.files", Scope.WORKBENCH, "Toggle files", "Hide or show the files (on a wide screen).", ("alt+1",),
+        is_first=True),
+    Command("layout.plan", Scope.WORKBENCH, "Toggle plan", "Hide or show the plan (on a wide screen).", ("alt+2",),
+        is_first=True),
     Command("layout.log", Scope.WORKBENCH, "Toggle log", "Hide or show the log (on a wide screen).", ("alt+3",), is_first=True),
-    Command(
-        "layout.wider", Scope.WORKBENCH, "Widen column", "Make the focused column wider (from the conversation: the files).",
-        ("alt+full_stop",), is_first=True,
-    ),
-    Command(
-        "layout.narrower", Scope.WORKBENCH, "Narrow column", "Make the focused column narrower.", ("alt+comma",), is_first=True,
-    ),
-    Command(
-        "layout.taller", Scope.WORKBENCH, "Make plan taller", "Give the plan more height, or the log while it is focused.",
-        ("alt+equals_sign",), is_first=True,
-    ),
-    Command(
-        "layout.lower", Scope.WORKBENCH, "Make plan shorter", "Give the plan less height, or the log while it is focused.",
-        ("alt+minus",), is_first=True,
-    ),
+    Command("layout.wider", Scope.WORKBENCH, "Widen column",
+        "Make the focused column wider (from the conversation: the files).", ("alt+full_stop",), is_first=True),
+    Command("layout.narrower", Scope.WORKBENCH, "Narrow column", "Make the focused column narrower.", ("alt+comma",),
+        is_first=True),
+    Command("layout.taller", Scope.WORKBENCH, "Make plan taller", "Give the plan more height, or the log while it is focused.",
+        ("alt+equals_sign",), is_first=True),
+    Command("layout.lower", Scope.WORKBENCH, "Make plan shorter", "Give the plan less height, or the log while it is focused.",
+        ("alt+minus",), is_first=True),
     Command("layout.reset", Scope.WORKBENCH, "Reset layout", "Show all panes at their default sizes."),
 )  # fmt: skip
 
@@ -395,10 +283,8 @@ SESSIONS: tuple[Command, ...] = (
     _session_row("delete", "Delete", "Delete the selected session; asks first.", "d"),
     _session_row("export", "Export", "Write the selected session to a file.", "x"),
     Command("sessions.grid", Scope.SWITCHER, "Session grid", "Show all open sessions side by side.", ("g",), "grid"),
-    Command(
-        "sessions.search", Scope.SWITCHER, "Search", "Search the text of all sessions.", ("slash",), "search",
-        runs="list_filter",
-    ),
+    Command("sessions.search", Scope.SWITCHER, "Search", "Search the text of all sessions.", ("slash",), "search",
+        runs="list_filter"),
     Command("grid.open", Scope.GRID, "Open", "Go to the session.", ("enter",), "open"),
     Command("grid.answer", Scope.GRID, "Answer", "Answer what the session is waiting for.", ("a",), "answer"),
     Command("grid.left", Scope.GRID, "Left", "Select the tile on the left.", ("left", "h"), runs="grid_move(-1, 0)"),
@@ -409,61 +295,43 @@ SESSIONS: tuple[Command, ...] = (
 
 
 MODELS: tuple[Command, ...] = (
-    Command(
-        "models.use", Scope.MODELS, "Use", "Use the selected model in this session.", ("enter",), "use",
-        runs="list_choose",
-    ),
-    Command(
-        "models.load", Scope.MODELS, "Load", "Load the selected model, with a context size of your choice.", ("l",), "load",
-    ),
-    Command(
-        "models.unload", Scope.MODELS, "Unload", "Unload the selected model, or cancel its loading or exam.", ("u",), "unload",
-    ),
-    Command(
-        "models.exam", Scope.MODELS, "Examine",
-        "Measure in about a minute how well and how fast the selected model calls tools.", ("x",), "examine",
-    ),
+    Command("models.use", Scope.MODELS, "Use", "Use the selected model in this session.", ("enter",), "use",
+        runs="list_choose"),
+    Command("models.load", Scope.MODELS, "Load", "Load the selected model, with a context size of your choice.", ("l",),
+        "load"),
+    Command("models.unload", Scope.MODELS, "Unload", "Unload the selected model, or cancel its loading or exam.", ("u",),
+        "unload"),
+    Command("models.exam", Scope.MODELS, "Examine",
+        "Measure in about a minute how well and how fast the selected model calls tools.", ("x",), "examine"),
     Command("models.again", Scope.MODELS, "Refresh", "Search for servers again.", ("r",), "refresh"),
-    Command(
-        "models.filter", Scope.MODELS, "Filter", "Filter the list by part of a name.", ("slash",), "filter",
-        runs="list_filter",
-    ),
+    Command("models.filter", Scope.MODELS, "Filter", "Filter the list by part of a name.", ("slash",), "filter",
+        runs="list_filter"),
 )  # fmt: skip
 
 
 PLANNING: tuple[Command, ...] = (
     Command("plan.approve", Scope.PLAN, "Approve", "Leave plan mode and carry out the plan.", ("y",), "approve"),
-    Command(
-        "plan.grant", Scope.PLAN, "Approve and allow",
-        "Review the files and commands that the plan names, allow them and approve.", ("g",), "approve and allow…",
-    ),
+    Command("plan.grant", Scope.PLAN, "Approve and allow",
+        "Review the files and commands that the plan names, allow them and approve.", ("g",), "approve and allow…"),
     Command("plan.edit", Scope.PLAN, "Edit", "Edit the plan in your editor (VISUAL or EDITOR).", ("e",), "edit"),
-    Command(
-        "plan.revise", Scope.PLAN, "Request changes", "Say what should change; the model proposes a new plan.", ("f",),
-        "request changes…",
-    ),
+    Command("plan.revise", Scope.PLAN, "Request changes", "Say what should change; the model proposes a new plan.", ("f",),
+        "request changes…"),
     Command("plan.reject", Scope.PLAN, "Reject", "Reject the plan; plan mode stays on.", ("n",), "reject"),
-    Command(
-        "grants.yes", Scope.PLAN_GRANTS, "Allow and approve", "Add these rules for this session and carry out the plan.",
-        ("y",), "allow these and approve",
-    ),
+    Command("grants.yes", Scope.PLAN_GRANTS, "Allow and approve", "Add these rules for this session and carry out the plan.",
+        ("y",), "allow these and approve"),
     Command("grants.no", Scope.PLAN_GRANTS, "Back", "Go back to the plan without allowing anything.", ("n",), "back"),
 )  # fmt: skip
 
 
 WINDOW: tuple[Command, ...] = (
-    Command(
-        "window.group", Scope.CONTEXT, "Expand group", "Expand or collapse the selected group.", ("enter",), "group",
-        runs="list_choose",
-    ),
+    Command("window.group", Scope.CONTEXT, "Expand group", "Expand or collapse the selected group.", ("enter",), "group",
+        runs="list_choose"),
     Command("window.fold", Scope.CONTEXT, "Fold", "Send only the beginning of the selected result.", ("f",), "fold"),
     Command("window.leave_out", Scope.CONTEXT, "Leave out", "Send one line in its place.", ("d",), "leave out"),
     Command("window.back", Scope.CONTEXT, "Restore", "Send the whole result again.", ("b",), "restore"),
     Command("window.pin", Scope.CONTEXT, "Pin", "Pin or unpin; a pinned result is never compacted.", ("p",), "pin"),
-    Command(
-        "cache.group", Scope.CACHE, "Expand turn", "Expand or collapse the requests of the selected turn.", ("enter",), "turn",
-        runs="list_choose",
-    ),
+    Command("cache.group", Scope.CACHE, "Expand turn", "Expand or collapse the requests of the selected turn.", ("enter",),
+        "turn", runs="list_choose"),
 )  # fmt: skip
 
 

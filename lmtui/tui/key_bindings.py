@@ -10,44 +10,28 @@ from lmtui.commands.basic_commands import BASIC
 from lmtui.commands.command import Command, CommandTable, Scope, key_name
 
 PROMPT: tuple[Command, ...] = (
-    Command(
-        "prompt.send", Scope.PROMPT, "Send", "Send the message, or queue it until the current turn ends.", ("enter",), "send",
-    ),
+    Command("prompt.send", Scope.PROMPT, "Send", "Send the message, or queue it until the current turn ends.", ("enter",),
+        "send"),
     Command("prompt.newline", Scope.PROMPT, "New line", "Insert a new line.", ("ctrl+j", "shift+enter"), "new line"),
     Command("prompt.complete", Scope.PROMPT, "Complete", "Accept the selected completion.", ("tab",)),
-    Command(
-        "prompt.steer", Scope.PROMPT, "Steer", "Send before the agent's next step instead of after its turn.", ("ctrl+s",),
-        "steer",
-    ),
-    Command(
-        "prompt.search", Scope.PROMPT, "Search history", "Search earlier messages for what you typed.", ("ctrl+r",), "history",
-    ),
+    Command("prompt.steer", Scope.PROMPT, "Steer", "Send before the agent's next step instead of after its turn.", ("ctrl+s",),
+        "steer"),
+    Command("prompt.search", Scope.PROMPT, "Search history", "Search earlier messages for what you typed.", ("ctrl+r",),
+        "history"),
     Command("prompt.undo", Scope.PROMPT, "Undo typing", "Undo the last edit.", ("ctrl+underscore",), runs="undo"),
     Command("prompt.redo", Scope.PROMPT, "Redo typing", "Redo the last undone edit.", ("ctrl+y",), runs="redo"),
-    Command(
-        "prompt.take_back", Scope.WORKBENCH, "Edit queued message", "Move the last queued message back into the prompt.",
-        ("alt+up",), "take back", is_first=True,
-    ),
-    Command(
-        "prompt.drop", Scope.WORKBENCH, "Drop queued message", "Delete the last queued message.", ("alt+x",), "drop",
-        is_first=True,
-    ),
-    Command(
-        "prompt.unfold", Scope.WORKBENCH, "Unfold paste", "Replace a folded paste with its text.", ("alt+v",), "unfold",
-        is_first=True,
-    ),
-    Command(
-        "prompt.image", Scope.WORKBENCH, "Paste image", "Paste the image from the clipboard into the prompt.", ("alt+i",),
-        "image", is_first=True,
-    ),
-    Command(
-        "prompt.editor", Scope.WORKBENCH, "Open editor", "Edit the prompt in your editor (VISUAL or EDITOR).", ("ctrl+g",),
-        "editor", is_first=True,
-    ),
-    Command(
-        "plan.toggle", Scope.PROMPT, "Toggle plan mode", "Switch plan mode on or off, from the next tool call.", ("shift+tab",),
-        "plan mode", runs="screen.run_command('plan.toggle')",
-    ),
+    Command("prompt.take_back", Scope.WORKBENCH, "Edit queued message", "Move the last queued message back into the prompt.",
+        ("alt+up",), "take back", is_first=True),
+    Command("prompt.drop", Scope.WORKBENCH, "Drop queued message", "Delete the last queued message.", ("alt+x",), "drop",
+        is_first=True),
+    Command("prompt.unfold", Scope.WORKBENCH, "Unfold paste", "Replace a folded paste with its text.", ("alt+v",), "unfold",
+        is_first=True),
+    Command("prompt.image", Scope.WORKBENCH, "Paste image", "Paste the image from the clipboard into the prompt.", ("alt+i",),
+        "image", is_first=True),
+    Command("prompt.editor", Scope.WORKBENCH, "Open editor", "Edit the prompt in your editor (VISUAL or EDITOR).", ("ctrl+g",),
+        "editor", is_first=True),
+    Command("plan.toggle", Scope.PROMPT, "Toggle plan mode", "Switch plan mode on or off, from the next tool call.",
+        ("shift+tab",), "plan mode", runs="screen.run_command('plan.toggle')"),
 )  # fmt: skip
 
 
