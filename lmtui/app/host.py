@@ -437,9 +437,7 @@ class Runtime:
             features=replace(given.features, interpreter=interpreter_of(config, sandbox)),
             redactor=self._connection.redactor.also(value for each in self._features for value in each.secrets()),
             policy=replace(
-                policy,
-                mode=Mode(config.mode),
-                rules=(*rules_in_force(config, self._workspace), *known_rules(policy.rules)),
+                policy, mode=Mode(config.mode), rules=(*rules_in_force(config, self._workspace), *known_rules(policy.rules))
             ),
             model=ModelOptions(
                 main=_model_settings(config, self._connection.model),

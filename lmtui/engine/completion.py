@@ -283,11 +283,7 @@ def _show(agent: Agent, piece: StreamChunk) -> None:
         case RetryChunk():
             agent.emit(
                 RetryScheduled(
-                    agent=agent.id,
-                    attempt=piece.attempt,
-                    attempts=piece.attempts,
-                    wait_s=piece.wait_s,
-                    reason=piece.reason,
+                    agent=agent.id, attempt=piece.attempt, attempts=piece.attempts, wait_s=piece.wait_s, reason=piece.reason
                 )
             )
         case Completion():

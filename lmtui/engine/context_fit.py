@@ -245,10 +245,7 @@ def measure(agent: Agent) -> tuple[int, RoomNeeded]:
     fixed = budget.estimate(sum(budget.size(entry.message) for entry in kept) + tools_tokens)
     window = agent.state.model.window_tokens or ASSUMED_WINDOW_TOKENS
     return tokens, RoomNeeded.of(
-        window,
-        agent.state.model.settings.max_tokens or 0,
-        min(fixed, tokens),
-        agent.model.window.threshold_tokens,
+        window, agent.state.model.settings.max_tokens or 0, min(fixed, tokens), agent.model.window.threshold_tokens
     )
 
 

@@ -96,10 +96,7 @@ def chosen(found: Mapping[ToolCallFormat, FormCounts]) -> tuple[ToolCallFormat |
     return form, f"{form} {found[form].told(form)}" + "".join(f"; {other}" for other in others)
 
 
-FILES: Mapping[str, str] = {
-    "port.txt": "8123\n",
-    "total.py": "def total(a, b):\n    return a - b\n",
-}
+FILES: Mapping[str, str] = {"port.txt": "8123\n", "total.py": "def total(a, b):\n    return a - b\n"}
 _FIXED = re.compile(r"return\s+a\s*\+\s*b")
 _LOOKS = re.compile(r"\b(?:ls|find|tree|dir)\b")
 _WRITES = re.compile(r">\s*\"?'?(?:\./)?hello\.txt")

@@ -13,17 +13,7 @@ from lmtui.core.agent_events import checked_wait
 from lmtui.core.events import ROOT, ApprovalRequested, HostReached, Level, Notice, Outcome, PlanChanged, ToolOutputDelta
 from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS, is_covered, wider_patterns
 from lmtui.core.messages import ToolCall, ToolCallFormat
-from lmtui.core.permissions.decide import (
-    THIS_SESSION,
-    Access,
-    Decision,
-    Effect,
-    Mode,
-    Rule,
-    Verdict,
-    decide_all,
-    strictest,
-)
+from lmtui.core.permissions.decide import THIS_SESSION, Access, Decision, Effect, Mode, Rule, Verdict, decide_all, strictest
 from lmtui.core.permissions.rules import mask_expressions
 from lmtui.core.permissions.suggested_rules import suggested_rules
 from lmtui.core.plan import Plan

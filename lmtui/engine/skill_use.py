@@ -53,12 +53,7 @@ def used_event(used: SkillUse, agent: str, digest: str = "") -> SkillUsed:
     """Return the event that says that a skill is in use."""
     is_limited = used.allowed is not None
     return SkillUsed(
-        agent=agent,
-        skill=used.name,
-        source=str(used.source),
-        is_limited=is_limited,
-        allowed=used.allowed or (),
-        digest=digest,
+        agent=agent, skill=used.name, source=str(used.source), is_limited=is_limited, allowed=used.allowed or (), digest=digest
     )
 
 

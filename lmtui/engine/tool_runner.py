@@ -110,13 +110,7 @@ class _Ending:
 
 
 async def run_call(
-    agent: Agent,
-    call: ToolCall,
-    turn_id: str,
-    files: dict[str, None],
-    asked: PendingCall | None = None,
-    *,
-    by: str = "",
+    agent: Agent, call: ToolCall, turn_id: str, files: dict[str, None], asked: PendingCall | None = None, *, by: str = ""
 ) -> ToolResult:
     """Deal with one call and return how it ended; `files` takes the files that it changed, events tell everything else.
 

@@ -93,13 +93,7 @@ class TurnRunner:
         name: of the session, for the tasks' names.
     """
 
-    def __init__(
-        self,
-        agent: Agent,
-        emit: Callable[[InboxChanged], None],
-        after_turn: Callable[[], None],
-        name: str,
-    ) -> None:
+    def __init__(self, agent: Agent, emit: Callable[[InboxChanged], None], after_turn: Callable[[], None], name: str) -> None:
         self._agent = agent
         self._emit = emit
         self._after_turn = after_turn
@@ -175,13 +169,7 @@ class InputQueue:
         rename: gives the session a title; called with the first words of a session that has none.
     """
 
-    def __init__(
-        self,
-        agent: Agent,
-        worker: TurnRunner,
-        is_closed: Callable[[], bool],
-        rename: Callable[[str], None],
-    ) -> None:
+    def __init__(self, agent: Agent, worker: TurnRunner, is_closed: Callable[[], bool], rename: Callable[[str], None]) -> None:
         self._agent = agent
         self._worker = worker
         self._is_closed = is_closed

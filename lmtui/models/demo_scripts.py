@@ -177,10 +177,7 @@ _AGENTS_DEMO_TURNS = (
         otherwise=_STOP.format("the tests should have passed now."),
     ),
     ScriptedTurn(
-        "Committed.",
-        calls=(_call("todo_complete", id=3),),
-        expect="committed",
-        otherwise=_STOP.format("the commit failed."),
+        "Committed.", calls=(_call("todo_complete", id=3),), expect="committed", otherwise=_STOP.format("the commit failed.")
     ),
     ScriptedTurn(
         "Done: `slugs.slugify` turns text into slugs, **two tests** hold it, and it is committed.\n\n"

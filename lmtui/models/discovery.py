@@ -246,14 +246,7 @@ class _Answers:
 
 
 async def _ask(client: ServerClient, base: str, limit_s: float) -> _Answers:
-    paths = (
-        f"{base}/models",
-        lm_studio.V1,
-        lm_studio.V0,
-        ollama.TAGS,
-        ollama.RUNNING,
-        llama_cpp.PROPS,
-    )
+    paths = (f"{base}/models", lm_studio.V1, lm_studio.V0, ollama.TAGS, ollama.RUNNING, llama_cpp.PROPS)
     return _Answers(*await asyncio.gather(*(client.get(path, limit_s) for path in paths)))
 
 

@@ -60,11 +60,7 @@ _EXAMPLES = (
         ),
         'greet.py prints "Hello" now.',
     ),
-    (
-        "Make run.sh executable.",
-        (("shell", '{"command": "chmod +x run.sh"}', "(no output)"),),
-        "run.sh is executable now.",
-    ),
+    ("Make run.sh executable.", (("shell", '{"command": "chmod +x run.sh"}', "(no output)"),), "run.sh is executable now."),
 )
 
 
@@ -231,10 +227,7 @@ def wire_message(message: Message) -> dict[str, object]:
 
 def wire_tool(spec: ToolSpec) -> dict[str, object]:
     """Return one tool as servers take it."""
-    return {
-        "type": "function",
-        "function": {"name": spec.name, "description": spec.description, "parameters": spec.parameters},
-    }
+    return {"type": "function", "function": {"name": spec.name, "description": spec.description, "parameters": spec.parameters}}
 
 
 def _as_text(message: Message, request: ModelRequest) -> dict[str, object]:

@@ -333,11 +333,7 @@ class LandlockBackend:
     image = image_digest = ""
 
     def __init__(
-        self,
-        workspace: Path,
-        network: str,
-        toolchains: Sequence[Path] = (),
-        limits: CommandLimits = CommandLimits(),
+        self, workspace: Path, network: str, toolchains: Sequence[Path] = (), limits: CommandLimits = CommandLimits()
     ) -> None:
         self._workspace = workspace
         self.network = network
@@ -378,12 +374,7 @@ class LandlockBackend:
             limits_processes=True,
             cores=self._limits.cores,
             is_landlocked=True,
-            landlock_reads=[
-                *reads,
-                str(self._workspace),
-                *(_FOR_NETWORK if has_network else ()),
-                *_search_program(),
-            ],
+            landlock_reads=[*reads, str(self._workspace), *(_FOR_NETWORK if has_network else ()), *_search_program()],
             landlock_writes=[*([] if kind.is_read_only else [str(self._workspace)]), folder, *([store] if store else [])],
             has_network=has_network,
             owner=owner.st_uid,

@@ -120,9 +120,7 @@ class BubblewrapBackend:
             cores=self._limits.cores,
             proxy=f"{PROXY_INSIDE}/{SOCKET_NAME}" if shared else "",
             environment=environment_inside(
-                path,
-                variables | (forward.environment() if shared else {}),
-                has_network=bool(shared) or self.network != "none",
+                path, variables | (forward.environment() if shared else {}), has_network=bool(shared) or self.network != "none"
             ),
         )
         supervisor = supervisor_command(str(python), FOLDER_INSIDE, settings)

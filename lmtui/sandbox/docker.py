@@ -350,9 +350,7 @@ class DockerBackend:
             scratch=scratch_of(kind),
             proxy=f"{PROXY_INSIDE}/{SOCKET_NAME}" if has_proxy else "",
             environment=environment_inside(
-                path,
-                variables | (forward.environment() if has_proxy else {}),
-                has_network=has_proxy or self.network != "none",
+                path, variables | (forward.environment() if has_proxy else {}), has_network=has_proxy or self.network != "none"
             ),
         )
         return {
@@ -365,10 +363,7 @@ class DockerBackend:
             "environment": {"PATH": _PATH_INSIDE},
             "stdin_open": True,
             "labels": labels(),
-            "host_config": {
-                **engine.api.create_host_config(**self._host_config(kind, layout)),
-                **self._more_host_config(),
-            },
+            "host_config": {**engine.api.create_host_config(**self._host_config(kind, layout)), **self._more_host_config()},
         }
 
     def _host_config(self, kind: InstanceKind, layout: SandboxLayout) -> dict[str, Any]:  # Any: the SDK's own keyword arguments

@@ -97,10 +97,7 @@ async def check_mounts(client: Client, kind: InstanceKind, layout: SandboxLayout
     Raises:
         SandboxUnavailable: a mask does not work, or something else was mounted.
     """
-    fields = {
-        "masked": [path for path, *_ in layout.masked] if kind.is_masked else [],
-        "read_only": read_only_in(kind, layout),
-    }
+    fields = {"masked": [path for path, *_ in layout.masked] if kind.is_masked else [], "read_only": read_only_in(kind, layout)}
     if not fields["masked"] and not fields["read_only"]:
         return
     facts, _ = await client.call("compare", fields, limit_s=_GUARD_S)

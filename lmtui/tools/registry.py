@@ -18,15 +18,7 @@ from lmtui.core.ports import PreparedCall
 from lmtui.core.subagents import ChildKind
 from lmtui.core.workspace import CommandLimits
 from lmtui.registry import features, load
-from lmtui.tools import (
-    data_view,
-    delegation,
-    edit_file,
-    file_tools,
-    shell,
-    task_state_tools,
-    todo_tools,
-)
+from lmtui.tools import data_view, delegation, edit_file, file_tools, shell, task_state_tools, todo_tools
 from lmtui.tools.tool import Call, Told, Tool
 
 ALL_TOOLS: tuple[Tool[Any], ...] = (
@@ -64,14 +56,7 @@ ALL_TOOLS: tuple[Tool[Any], ...] = (
     data_view.LOOK,
 )
 _SENDERS = (delegation.DELEGATE, delegation.EXPLORE, delegation.DECOMPOSE)
-_READERS: tuple[Tool[Any], ...] = (
-    file_tools.READ,
-    file_tools.GLOB,
-    file_tools.GREP,
-    file_tools.LS,
-    shell.STATUS,
-    shell.DIFF,
-)
+_READERS: tuple[Tool[Any], ...] = (file_tools.READ, file_tools.GLOB, file_tools.GREP, file_tools.LS, shell.STATUS, shell.DIFF)
 _WORKERS: tuple[Tool[Any], ...] = (
     file_tools.READ,
     file_tools.WRITE,

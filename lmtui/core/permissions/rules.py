@@ -199,11 +199,7 @@ class Verdict(StrEnum):
 MCP = "mcp__"
 THIS_SESSION = "this session"
 SETTINGS = "settings"
-SOURCES = {
-    GrantScope.SESSION: THIS_SESSION,
-    GrantScope.WORKSPACE: "always, this folder",
-    GrantScope.USER: "always, everywhere",
-}
+SOURCES = {GrantScope.SESSION: THIS_SESSION, GrantScope.WORKSPACE: "always, this folder", GrantScope.USER: "always, everywhere"}
 
 
 def source_of(scope: str) -> str:

@@ -23,17 +23,11 @@ async def draft_instructions(_context: CommandContext, focus: str) -> Begin:
 
 
 COMMANDS: tuple[Command, ...] = (
-    Command(
-        "guidance.show", Scope.WORKBENCH, "Instructions",
+    Command("guidance.show", Scope.WORKBENCH, "Instructions",
         "Show which instruction files are read, such as AGENTS.md, and their size.", slash=("instructions",),
-        handler=show_instructions, instead="`lmtui doctor`",
-    ),
-    Command(
-        "guidance.persona", Scope.WORKBENCH, "Persona", "Show the persona that the agent is given.", slash=("soul",),
-        handler=show_persona, instead=SCREEN,
-    ),
-    Command(
-        "guidance.draft", Scope.WORKBENCH, "Draft AGENTS.md", "Ask the model to draft an AGENTS.md for this folder.",
-        slash=("init",), argument="[focus]", handler=draft_instructions, instead=SCREEN,
-    ),
+        handler=show_instructions, instead="`lmtui doctor`"),
+    Command("guidance.persona", Scope.WORKBENCH, "Persona", "Show the persona that the agent is given.", slash=("soul",),
+        handler=show_persona, instead=SCREEN),
+    Command("guidance.draft", Scope.WORKBENCH, "Draft AGENTS.md", "Ask the model to draft an AGENTS.md for this folder.",
+        slash=("init",), argument="[focus]", handler=draft_instructions, instead=SCREEN),
 )  # fmt: skip

@@ -53,14 +53,10 @@ def split_schedule(text: str) -> tuple[str, str]:
 
 
 COMMANDS: tuple[Command, ...] = (
-    Command(
-        "jobs.show", Scope.WORKBENCH, "Jobs", "List scheduled jobs; run, pause or remove one, or open its last session.",
-        slash=("jobs",), handler=show_jobs, instead="`lmtui jobs`",
-    ),
-    Command(
-        "jobs.add", Scope.WORKBENCH, "New job", "Schedule a task: now, or at a time such as daily 09:00.", slash=("submit",),
-        argument="[daily 09:00: task]", handler=add_job, instead='`lmtui submit "TASK"`',
-    ),
+    Command("jobs.show", Scope.WORKBENCH, "Jobs", "List scheduled jobs; run, pause or remove one, or open its last session.",
+        slash=("jobs",), handler=show_jobs, instead="`lmtui jobs`"),
+    Command("jobs.add", Scope.WORKBENCH, "New job", "Schedule a task: now, or at a time such as daily 09:00.",
+        slash=("submit",), argument="[daily 09:00: task]", handler=add_job, instead='`lmtui submit "TASK"`'),
     Command("jobs.open", SCOPE, "Open", "Open the session of the job's last run.", ("enter",), "open"),
     Command("jobs.new", SCOPE, "New", "Create a job.", ("n",), "new"),
     Command("jobs.run", SCOPE, "Run now", "Run the selected job now.", ("r",), "run now"),

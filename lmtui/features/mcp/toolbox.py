@@ -140,11 +140,7 @@ def search_spec(servers: Sequence[McpServer]) -> ToolSpec:
     names = [server.name[:24] for server in servers]
     listed = ", ".join(names[:_MOST_NAMED]) + (f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else "")
     text = f"Find tools of {listed} by words; call one by its name, or here."
-    properties: dict[str, object] = {
-        "query": {"type": "string"},
-        "call": {"type": "string"},
-        "arguments": {"type": "object"},
-    }
+    properties: dict[str, object] = {"query": {"type": "string"}, "call": {"type": "string"}, "arguments": {"type": "object"}}
     return ToolSpec(SEARCH, text, {"type": "object", "properties": properties})
 
 

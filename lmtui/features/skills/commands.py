@@ -32,18 +32,12 @@ async def promote(_context: CommandContext, argument: str) -> Begin:
 
 
 COMMANDS: tuple[Command, ...] = (
-    Command(
-        "skills.show", Scope.WORKBENCH, "Skills", "List skills, or use one.", slash=("skill", "skills"), argument="[name text]",
-        values="skills", handler=use_skill,
-    ),
-    Command(
-        "skills.promote", Scope.WORKBENCH, "Promote function",
+    Command("skills.show", Scope.WORKBENCH, "Skills", "List skills, or use one.", slash=("skill", "skills"),
+        argument="[name text]", values="skills", handler=use_skill),
+    Command("skills.promote", Scope.WORKBENCH, "Promote function",
         "Make a Python function a tool of this folder, after you approve it.", slash=("promote",),
-        argument="FILE FUNCTION [name]", handler=promote, instead=SCREEN,
-    ),
-    Command(
-        "skills.read", SCOPE, "Read", "Read the selected skill, or the code of the selected tool.", ("enter",), "read",
-    ),
+        argument="FILE FUNCTION [name]", handler=promote, instead=SCREEN),
+    Command("skills.read", SCOPE, "Read", "Read the selected skill, or the code of the selected tool.", ("enter",), "read"),
     Command("skills.use", SCOPE, "Use", "Insert the selected skill into the prompt.", ("u",), "use"),
     Command("skills.remove", SCOPE, "Remove", "Remove the selected tool; files are not changed.", ("d",), "remove tool"),
 )  # fmt: skip

@@ -10,15 +10,7 @@ from textual.binding import BindingType
 
 from lmtui.core.errors import ToolError
 from lmtui.core.sanitize import sanitize, sanitize_line
-from lmtui.core.skills import (
-    PromotedTool,
-    Skill,
-    Skills,
-    SkillState,
-    skill_facts,
-    skill_state,
-    tool_facts,
-)
+from lmtui.core.skills import PromotedTool, Skill, Skills, SkillState, skill_facts, skill_state, tool_facts
 from lmtui.features.skills.commands import SCOPE
 from lmtui.tui.commands import Command, Scope, bindings, of_scope
 from lmtui.tui.lines.page_view import whole_text

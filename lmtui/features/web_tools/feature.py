@@ -4,7 +4,4 @@ from __future__ import annotations
 
 from lmtui.registry import Feature
 
-FEATURE = Feature(
-    service="lmtui.features.web_tools.fetcher:WebService",
-    tools=("lmtui.features.web_tools.tools:FETCH",),
-)
+FEATURE = Feature(service="lmtui.features.web_tools.fetcher:WebService", tools=("lmtui.features.web_tools.tools:FETCH",))

@@ -182,8 +182,7 @@ _NEW_SENTENCE = _any(
 # What goes on with a sentence: it begins with a small letter, and not with a word that careless writers begin with.
 GOES_ON = re.compile(rf"[\"'”’)*_`]*\s*(?:(?i:(?!{_NEW_SENTENCE}))[a-z]+[a-z']*(?:[,;:]? \S|[,;:]\n)|[”»])")
 CHOOSES = _pattern(
-    r"\bwhich (?:one )?(?:do |would |should )?(?:you|I|we)\b",
-    r"\bwhich (?:one|of (?:them|these|the))\b[^\n]{0,80}\?",
+    r"\bwhich (?:one )?(?:do |would |should )?(?:you|I|we)\b", r"\bwhich (?:one|of (?:them|these|the))\b[^\n]{0,80}\?"
 )
 OR = _pattern(r"\W*(?:or|either|alternatively|otherwise|or else|versus|vs)\b\W*\Z")
 JOINS = _pattern(

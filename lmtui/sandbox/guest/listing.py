@@ -311,13 +311,7 @@ def _listed(environment: dict[str, str], program: str, folder: str, *arguments: 
     command = [program, "-c", "core.fsmonitor=false", *arguments]
     try:
         found = subprocess.run(
-            command,
-            env=environment,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_CONFIG_S,
-            check=False,
+            command, env=environment, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=_CONFIG_S, check=False
         )
     except subprocess.TimeoutExpired as error:
         raise Refused("reading git's settings took too long") from error

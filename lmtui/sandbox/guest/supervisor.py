@@ -17,17 +17,7 @@ from contextlib import suppress
 from importlib import import_module
 from types import ModuleType
 
-from . import (
-    execute,
-    files,
-    linux,
-    protocol,
-    reduced,
-    seccomp,
-    serving,
-    settings,
-    survey,
-)
+from . import execute, files, linux, protocol, reduced, seccomp, serving, settings, survey
 from .beneath import Refused, Root
 from .capture import Capture, Spool
 from .jobs import Job, RunningJobs
