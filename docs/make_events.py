@@ -115,6 +115,7 @@ MEANINGS = {
     "message_added.thinking_s": "how long the model thought, in seconds",
     "message_added.tool_calls": "tool calls that the model asks for in the message",
     "model_changed.model": "name of the model; empty: the server's default",
+    "model_changed.default_model": "name of the server's default, if `model` is empty and the server has named it",
     "model_changed.role": "`planner`, `vision` or another role, if the change is only for work of that role",
     "model_changed.is_for_turn": "whether it is only until the turn ends",
     "model_changed.url": "address of the model server",

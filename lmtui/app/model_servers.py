@@ -332,10 +332,11 @@ class Servers:
         elif self._embedded.key_for(url):
             self._use_own()
         else:
-            await self._check(url)
-            self._connection.remember(url, model)
+            models = (await self._check(url)).chat_models
+            loaded = next((each.name for each in models if each.is_loaded), models[0].name if models else "")
+            self._connection.remember(url, model or loaded)
 
-    async def _check(self, url: str) -> None:
+    async def _check(self, url: str) -> ServerFound:
         found = await look_at(url, self._key_for(url), LOOK_LIMIT_S, is_named=True)
         if found is None:
             what = f"No server at {base_url(url)}"
@@ -343,6 +344,7 @@ class Servers:
         if found.kind is ServerKind.UNKNOWN:
             what = f"{root_url(url)} is not a model server: {found.note}"
             raise ProviderError(Fault.UNREACHABLE, what, "Check the port. To use this address anyway, pass it with --url.")
+        return found
 
     def run_file(self, path: Path) -> None:
         """Run a model file and use it for sessions opened from now on; blocks until it is ready.

@@ -89,7 +89,8 @@ class SessionRenamed(Event):
 class ModelChanged(Event):
     """Requests go to another model or server, with a `role` (planner, vision) only as long as there is work for that role.
 
-    An empty `model` is the server's own default; `window_tokens` 0 is unknown.  `is_for_turn`: only until the turn ends.
+    An empty `model` is the server's own default, which `default_model` names once the server has said it.  `window_tokens` 0 is
+    unknown.  `is_for_turn`: only until the turn ends.
     """
 
     kind: ClassVar[str] = "model_changed"
@@ -98,6 +99,7 @@ class ModelChanged(Event):
     window_tokens: int = 0
     role: str = ""
     is_for_turn: bool = False
+    default_model: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

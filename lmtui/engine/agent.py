@@ -192,10 +192,12 @@ class Agent:
         return self.state.model.sees is not False or bool(self.state.model.vision_model)
 
     def with_window(self, window_tokens: int) -> ModelChanged:
-        """Return the event that says how large the window of the model in use really is."""
+        """Return the event that says how large the window of the model in use really is, and which the server's default is."""
+        model, served = self.state.model.settings.model, self.model.known.served
         return ModelChanged(
             agent=self.id,
-            model=self.state.model.settings.model,
+            model=model,
+            default_model=served.name if served is not None and not model else "",
             url=self.services.provider.url,
             window_tokens=window_tokens,
             role=self.state.model.role,

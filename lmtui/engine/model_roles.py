@@ -57,7 +57,8 @@ def take_up(agent: Agent, served: ServedModel | None, emit: Callable[[Event], No
     """Take up what the server tells of the model in use (None: nothing), and say what follows from it."""
     change = agent.model.known.learn(agent.services.provider.url, agent.state.model.settings.model, served)
     window_tokens = (served.window_tokens if served else 0) or agent.model.known.profile.window_tokens
-    if window_tokens and window_tokens != agent.state.model.window_tokens:
+    names_default = served is not None and bool(served.name) and not agent.state.model.settings.model
+    if names_default or (window_tokens and window_tokens != agent.state.model.window_tokens):
         emit(agent.with_window(window_tokens))
     if change is not None:
         emit(CallFormChanged(agent=agent.id, form=str(change.form), why=change.why, is_by_hand=change.is_by_hand))

@@ -236,6 +236,7 @@ class SessionModel:
     """The model that a session asks, and its server.  `is_blind`: it is known to read no images."""
 
     name: str = ""
+    default_name: str = ""
     role: str = ""
     url: str = ""
     window_tokens: int = 0
@@ -246,6 +247,7 @@ class SessionModel:
         match event:
             case events.ModelChanged():
                 self.name, self.url, self.role = sanitize_line(event.model), event.url, event.role
+                self.default_name = sanitize_line(event.default_model)
                 self.window_tokens = event.window_tokens
             case VisionChanged():
                 self.is_blind = event.sees is False and not event.by

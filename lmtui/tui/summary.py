@@ -272,7 +272,8 @@ def short_sandbox(state: SessionState) -> str:
 
 
 def _model_text(state: SessionState) -> str:
-    return state.model.name or ("server's default" if state.model.url else "no model yet")
+    default = f"{state.model.default_name} (default)" if state.model.default_name else "server's default"
+    return state.model.name or (default if state.model.url else "no model yet")
 
 
 def sandbox_style(state: SessionState) -> str:

@@ -74,14 +74,14 @@ async def model_exam(driver: Driver) -> None:
     """One is examined."""
     await models(driver)
     driver.host.servers.gate.clear()
-    await driver.press("x")
+    await driver.press("t")
     await driver.until(lambda: "exam: calls, native" in driver.text())
 
 
 async def model_examined(driver: Driver) -> None:
     """One was examined; what is known of it stands with what the server tells."""
     await models(driver)
-    await driver.press("x")
+    await driver.press("t")
     await driver.until(lambda: "calls: text (exam)" in driver.text())
     await driver.press("down", "up")
 

@@ -99,4 +99,6 @@ async def test_the_header_names_the_servers_default_and_no_model_line_comes_twic
         await driver.settle()
         await driver.settle()
         assert "server's default" in driver.text("#foot")
+        driver.host.session.emit(ModelChanged(model="", default_model="qwen3", url="http://127.0.0.1:1/v1"))
+        await driver.until(lambda: "qwen3 (default)" in driver.text("#foot"))
         assert driver.text("#chat-pane").count("model: the server’s own") == 1

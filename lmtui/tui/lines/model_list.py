@@ -10,9 +10,9 @@ from lmtui.core.servers import LoadProgress, ServedModel, ServerFound, abilities
 from lmtui.tui.lines.styled_text import Line, fit, pad
 from lmtui.tui.wording import window_text
 
-LOADED, LOADING, UNLOADED, IN_USE = "●", "◐", "○", "▸"
+IN_USE, LOADED, LOADING, UNLOADED = "●", "○", "◐", "·"
 BAR_CELLS = 12
-_MARK_CELLS = 4
+_MARK_CELLS = 2
 _WINDOW_CELLS, _QUANT_CELLS, _SIZE_CELLS = 10, 10, 8
 _LEAST_NAME, _NAME_SHARE, _MOST_NAME = 14, 0.42, 48
 _LITTLE_ROOM, _MUCH_ROOM = 56, 84
@@ -75,10 +75,9 @@ def model_row(row: ModelRow, width: int, progress: LoadProgress | None = None) -
     model = row.model
     assert model is not None
     name_cells, quant_cells, size_cells = columns(width)
-    sign, role = (LOADING, "warn") if model.is_loading or progress else _sign(model)
+    sign, role = (LOADING, "warn") if model.is_loading or progress else _sign(row, model)
     name = pad(fit(sanitize_line(model.name) or "(its own model)", name_cells - 1), name_cells)
     head: Line = (
-        (f"{IN_USE} " if row.is_in_use else "  ", "accent"),
         (f"{sign} ", role),
         (name, "strong" if row.is_in_use else ""),
     )
@@ -110,7 +109,9 @@ def bar(ratio: float) -> str:
     return "━" * done + "╌" * (BAR_CELLS - done) + f" {ratio:.0%} "
 
 
-def _sign(model: ServedModel) -> tuple[str, str]:
+def _sign(row: ModelRow, model: ServedModel) -> tuple[str, str]:
+    if row.is_in_use:
+        return IN_USE, "accent"
     if model.is_loaded is None:
         return " ", ""
     return (LOADED, "good") if model.is_loaded else (UNLOADED, "muted")

@@ -116,7 +116,7 @@ class ModelLoads:
 
 
 LEAST_WINDOW = 512
-NOTHING = "No model server answers. Start one and search again."
+NOTHING = "No model server answers. Start one and refresh, or add one by its address."
 _WINDOW = re.compile(r"([0-9][0-9.,_ ]{0,20}?)\s*(k?)", re.IGNORECASE)
 
 
@@ -133,12 +133,12 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.MODELS)]
     NAME, HEADING, SCOPE = "models", "Models", Scope.MODELS
-    FILTER = "a few characters of the name"
+    FILTER = "Type to filter"
 
     def __init__(self, actions: ModelController) -> None:
         super().__init__()
-        self._actions = actions
-        self.table.empty_text = "looking for model servers …"
+        self._actions, self._url = actions, ""
+        self.table.empty_text = "Looking for model servers…"
 
     def on_mount(self) -> None:
         """Look for servers."""
@@ -185,7 +185,7 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
         for server in servers:
             rows.append(ModelRow(server))
             rows += [ModelRow(server, each, self._actions.is_in_use(server.url, each.name)) for each in server.models]
-        self.table.empty_text = "no model has these characters" if rows else NOTHING
+        self.table.empty_text = "No model has these characters" if rows else NOTHING
         in_use = next((row.id for row in rows if row.is_in_use), None)
         self.show(rows, in_use if self.current is None else None)
 
@@ -214,6 +214,18 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
     def action_models_again(self) -> None:
         """Look for servers again."""
         self.run_worker(self._look(), group="models-look", exclusive=True)
+
+    def action_models_add(self) -> None:
+        """Ask for the address of a server."""
+        self.run_worker(self._ask_and_add(), group="models-ask", exclusive=True)
+
+    async def _ask_and_add(self) -> None:
+        url = await self.app.push_screen_wait(AskText("Server URL", value=self._url, placeholder="http://localhost:8080"))
+        if url:
+            self._url = url
+            self.say(f"Connecting to {url}…", "$text-muted")
+            problem = await self._actions.add(url)
+            self.said(f"✗ {problem}" if problem else f"Added {url}; new sessions use it", is_error=bool(problem))
 
     def action_models_load(self) -> None:
         """Ask for a window and load the marked model."""
@@ -316,10 +328,23 @@ class ModelController:
         host = self._workbench.sessions.host
         return await host.servers.find() if host is not None else ()
 
+    async def add(self, url: str) -> str:
+        """Use a server for new sessions and keep it, if it answers; return what is wrong with it, empty for nothing."""
+        host = self._workbench.sessions.host
+        assert host is not None
+        try:
+            await host.servers.use(url, "")
+        except LmtuiError as error:
+            return error.full_text()
+        return ""
+
     def is_in_use(self, url: str, model: str) -> bool:
         """Tell whether the session on screen uses a model."""
         active = self._workbench.active
-        return active is not None and active.state.model.name == model and is_same_server(active.state.model.url, url)
+        if active is None:
+            return False
+        used = active.state.model
+        return model == (used.name or used.default_name) and is_same_server(used.url, url)
 
     def load(self, model: ModelId, window_tokens: int) -> None:
         """Begin to load a model."""

@@ -212,7 +212,7 @@ async def test_nothing_there_says_what_to_do() -> None:
     async with running(host) as driver:
         await driver.press("alt+e")
         await driver.until_screen("Models")
-        await driver.until(lambda: "No model server answers. Start one and search again." in driver.text())
+        await driver.until(lambda: "No model server answers. Start one and refresh, or add one" in driver.text())
         await driver.press("enter", "l", "u")
         assert host.servers.loads == []
 
@@ -222,7 +222,7 @@ async def test_nothing_there_says_what_to_do() -> None:
 def test_rows_fit_any_width(model: ServedModel, width: int) -> None:
     row = model_row(ModelRow(RICH[0], model), width)
     assert width_of(row) <= max(width, 36)
-    assert plain(row)[4:18].strip() in model.name + "…" or "…" in plain(row)
+    assert plain(row)[2:16].strip() in model.name + "…" or "…" in plain(row)
 
 
 def test_a_name_cannot_steer_the_terminal() -> None:
@@ -247,7 +247,7 @@ def test_progress_is_a_bar_where_the_server_tells_it() -> None:
         ("16k", 16_384),
         ("16 K", 16_384),
         ("12", None),
-        ("x", None),
+        ("t", None),
         ("-5", None),
         ("9" * 5000, None),
     ],
@@ -261,7 +261,7 @@ async def test_an_exam_goes_on_when_the_list_is_left_and_says_what_it_found() ->
         servers = driver.host.servers
         servers.gate.clear()
         await open_models(driver)
-        await driver.press("x")
+        await driver.press("t")
         await driver.until(lambda: "exam: calls, native: list the files" in driver.text())
         await driver.press("escape")
         await driver.until(lambda: driver.app.screen is driver.app.workbench)
@@ -272,7 +272,7 @@ async def test_an_exam_goes_on_when_the_list_is_left_and_says_what_it_found() ->
 async def test_what_is_known_of_a_model_stands_with_what_its_server_tells() -> None:
     async with running(rich_host()) as driver:
         await open_models(driver)
-        await driver.press("x")
+        await driver.press("t")
         await driver.until(lambda: "calls: text (exam)" in driver.text("#models-state"))
         await driver.press("down")
         await driver.until(lambda: "calls: text (exam)" not in driver.text("#models-state"))
@@ -286,7 +286,7 @@ async def test_an_exam_is_given_up_and_says_that_what_it_has_is_kept() -> None:
         servers = driver.host.servers
         servers.gate.clear()
         await open_models(driver)
-        await driver.press("x")
+        await driver.press("t")
         await driver.until(lambda: "exam: calls" in driver.text())
         await driver.press("u")
         await driver.until(lambda: servers.given_up == [QWEN.name])
@@ -298,13 +298,40 @@ async def test_a_model_that_cannot_be_examined_says_why() -> None:
     async with running(rich_host()) as driver:
         driver.host.servers.exam_rows = (ExamRow("answers", Grade.FAILED, "the model answers nothing", "Look at its log."),)
         await open_models(driver)
-        await driver.press("x")
+        await driver.press("t")
         await driver.until(lambda: "the model answers nothing. Look at its log." in driver.text())
 
 
 async def test_an_embedder_is_not_examined() -> None:
     async with running(rich_host()) as driver:
         await open_models(driver)
-        await driver.press("home", "down", "down", "x")
+        await driver.press("home", "down", "down", "t")
         await driver.until(lambda: "nothing to examine" in driver.text())
         assert driver.host.servers.profiles == {}
+
+
+async def test_signs_tell_the_model_in_use_from_loaded_and_other_ones() -> None:
+    rows = [plain(model_row(ModelRow(RICH[0], model, is_in_use=model is QWEN3), 100)) for model in (QWEN3, GEMMA)]
+    assert [row[0] for row in rows] == ["●", "·" if GEMMA.is_loaded is False else "○"]
+
+
+async def test_a_server_is_added_by_its_address_and_a_dead_one_is_said() -> None:
+    class Refusing(FakeServers):
+        async def use(self, url: str, model: str) -> None:
+            if "dead" in url:
+                raise ProviderError(Fault.UNREACHABLE, f"No server at {url}", "Start it.")
+            await super().use(url, model)
+
+    host = rich_host()
+    host.servers = Refusing(host)
+    host.servers.found = RICH
+    async with running(host) as driver:
+        await open_models(driver)
+        await driver.press("a", *"dead:1", "enter")
+        await driver.until(lambda: "✗ No server at dead:1. Start it." in driver.text())
+        assert host.used is None
+        await driver.press("a")
+        await driver.until_screen("AskText")
+        await driver.press(*["backspace"] * 6, *"box:1", "enter")
+        await driver.until(lambda: host.used == ("box:1", ""))
+        await driver.until(lambda: "Added box:1" in driver.text())
