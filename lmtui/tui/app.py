@@ -90,7 +90,7 @@ class LmtuiApp(ThemedApp):
         self.is_leaving = True
         self.workbench.set_note("closing …")
         if not isinstance(self.workbench.state, Starting):
-            await self.workbench.state.prompts.save()
+            await self.workbench.state.prompts.drafts.save()
             await self.sessions.close()
         self.exit(return_code=return_code)
 

@@ -21,7 +21,7 @@ from lmtui.tui.modals.settings import SettingsController
 from lmtui.tui.modals.trust_question import TrustController
 from lmtui.tui.open_sessions import OpenSessions
 from lmtui.tui.perf_overlay import PerfOverlay
-from lmtui.tui.summary import HeaderPlace, activity_parts, foot_parts, header_parts, hint_parts, start_rows
+from lmtui.tui.summary import HeaderPlace, KeyPlace, activity_parts, foot_parts, header_parts, hint_parts, start_rows
 from lmtui.tui.terminal_app import ThemedApp
 from lmtui.tui.widgets.panes import Panes
 from lmtui.tui.workbench_api import FeatureController, Handler, WorkbenchApi
@@ -48,6 +48,7 @@ class Ready:
     app_controller: AppController
 
     place: ClassVar = HeaderPlace
+    key_place: ClassVar = KeyPlace
     header_parts: ClassVar = staticmethod(header_parts)
     activity_parts: ClassVar = staticmethod(activity_parts)
     foot_parts: ClassVar = staticmethod(foot_parts)
@@ -84,7 +85,7 @@ def connect(
         SettingsController(workbench, overlay, app.use_theme),
     )
     for each in (
-        *(approvals, changes, session_controller, ready.plans, ready.prompts, ready.files, ready.agents, ready.layout),
+        *(approvals, changes, session_controller, ready.plans, ready.prompts.pasting, ready.files, ready.agents, ready.layout),
         *(ready.app_controller, *others),
     ):
         actions |= each.handlers()

@@ -119,7 +119,7 @@ class AppStartup:
         for each in controllers:
             each.start()
         if app.options.images:
-            await ready.prompts.attach(app.options.images, app.options.task)
+            await ready.prompts.pasting.attach(app.options.images, app.options.task)
 
     async def _mount(self) -> None:
         """Mount the panes, connect the controllers, and bind the keys of both."""

@@ -19,7 +19,7 @@ from lmtui.tui.commands import command, first_key
 from lmtui.tui.router import SessionView
 from lmtui.tui.session_state import Activity, ActivityKind, SessionState, TurnProgress
 from lmtui.tui.widgets.bars import Part, Spinner
-from lmtui.tui.widgets.start_page import StartRow
+from lmtui.tui.widgets.start_page import TALL_ROWS, StartRow
 from lmtui.tui.wording import age_text, duration_text, folder_text, shorten_end, tokens_text, window_text
 
 
@@ -97,12 +97,12 @@ _ENDINGS = {
 def activity_text(state: SessionState, now: datetime) -> str:
     """Return what continues in a session, such as `shell: pytest -q · 4 s`."""
     if state.approvals:
-        return f"waiting for you: {len(state.approvals)}"
+        return f"{pluralize(len(state.approvals), 'approval')} needed"
     if state.waits:
-        return f"a plan waits for you: {first_key(command('plan.ask'))}"
+        return f"plan ready for review · {first_key(command('plan.ask'))}"
     if not state.turn.is_running:
         if state.turn.wakes is not None:
-            return f"⏲ wakes {moment_text(state.turn.wakes, now, LocalZone())}"
+            return f"◔ wakes {moment_text(state.turn.wakes, now, LocalZone())}"
         ending = _ENDINGS.get(state.turn.reason) if state.turn.reason else None
         return f"idle · {ending}" if ending else "idle"
     activity = state.turn.activity
@@ -394,23 +394,43 @@ IN_A_PANE = {
     "log": ("lines.select", "log.filter", "lines.copy"),
 }
 EVERYWHERE = (("session.list", "sessions", 3), ("app.palette", "commands", 2), ("app.help", "help", 1))
-ASKED = ("keys answer the question", "/ and other words go to the prompt")
+SHORT_VERBS = 4
+ASKED = ("Keys answer the question", "Tab to reply")
 
 
-def hint_parts(pane: str, *, has_mouse: bool, is_asked: bool = False, waiting_count: int = 0) -> tuple[list[Part], list[Part]]:
-    """Return the key row: what waits, what the keys do in the pane that has the focus (empty: the prompt), and what they
-    do everywhere; `is_asked`: a question has the focus.
+@dataclass(frozen=True, slots=True)
+class KeyPlace:
+    """Where the keys go: the pane with the focus (empty: the prompt) or a question, and how high the screen is.
+
+    `waiting` counts what the user is asked in all sessions; with `is_danger` a dangerous command is among it.
     """
-    count = f" ▲ {waiting_count} {'approval' if waiting_count == 1 else 'approvals'} "
-    left = [Part(count, "bold $warning on $waiting-ground", 0)] if waiting_count else []
-    if is_asked:
-        left += [Part(ASKED[0], "$accent", 0), Part(ASKED[1], "$text-muted", 1)]
-    elif pane:
-        left += [_key_part(each, rank + 4) for rank, each in enumerate(IN_A_PANE[pane])]
-        left += [_key_part(f"pane.{pane}", 4, "prompt")]
+
+    pane: str = ""
+    is_asked: bool = False
+    waiting: int = 0
+    is_danger: bool = False
+    has_mouse: bool = True
+    rows: int = TALL_ROWS
+
+
+def hint_parts(place: KeyPlace) -> tuple[list[Part], list[Part]]:
+    """Return the key row: what waits, what the keys do here, and what they do everywhere."""
+    left: list[Part] = []
+    if place.waiting:
+        style = "bold $background on $error" if place.is_danger else "bold $warning on $waiting-ground"
+        left.append(Part(f" ▲ {pluralize(place.waiting, 'approval')} ", style))
+    if place.is_asked:
+        left += [Part(f"{ASKED[0]} · {ASKED[1]}", "$accent", 1)]
+    elif place.pane:
+        verbs = IN_A_PANE[place.pane]
+        is_cut = place.rows < TALL_ROWS and len(verbs) >= SHORT_VERBS
+        left += [_key_part(each, rank + 4) for rank, each in enumerate(verbs[: SHORT_VERBS - 1] if is_cut else verbs)]
+        left += [_key_part(f"pane.{place.pane}", 4, "prompt")]
+        left += [Part(Content.assemble("?", (" more", "$text-muted")), "", 9)] if is_cut else []
     else:
         left += [_key_part(each, 4) for each in IN_THE_PROMPT]
-        left += [Part(Content.assemble(sign, (f" {verb}", "$text-muted")), "", 5) for sign, verb in TYPED_SIGNS]
-    if not has_mouse:
+        signs = TYPED_SIGNS if place.rows >= TALL_ROWS else TYPED_SIGNS[: SHORT_VERBS - len(IN_THE_PROMPT)]
+        left += [Part(Content.assemble(sign, (f" {verb}", "$text-muted")), "", 5) for sign, verb in signs]
+    if not place.has_mouse:
         left += [Part(f"mouse off  {first_key(command('app.mouse'))} on", "$warning", 1)]
     return left, [_key_part(*each[::2], each[1]) for each in EVERYWHERE]

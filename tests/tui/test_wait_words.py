@@ -42,7 +42,7 @@ def test_the_status_line_says_until_when_a_session_waits() -> None:
     state = SessionState()
     for envelope in told(WAITING):
         state.apply(envelope)
-    assert activity_text(state, NOW) == f"⏲ wakes {clock}"
+    assert activity_text(state, NOW) == f"◔ wakes {clock}"
     for envelope in told(WOKEN)[len(WAITING) :]:
         state.apply(envelope)
     assert activity_text(state, NOW) == "idle"
@@ -95,7 +95,7 @@ def test_a_wait_whose_turn_a_crash_cut_off_is_a_wait_everywhere(tmp_path: Path) 
     state = SessionState()
     for envelope in told((*WAITING[:-1], TurnEnded(turn_id="turn_1", reason=TurnReason.INTERRUPTED))):
         state.apply(envelope)
-    assert (live_state(state), activity_text(state, NOW)[:7]) == ("waiting", "⏲ wakes")
+    assert (live_state(state), activity_text(state, NOW)[:7]) == ("waiting", "◔ wakes")
 
 
 def test_a_log_that_tells_of_no_time_is_listed_all_the_same(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from lmtui.tui.modals.picker import Confirm
 from lmtui.tui.workbench_api import FeatureController, Handler
 
 NEW = "new"
-SIGNS = {"running": ("●", "accent"), "waiting": ("⏲", ""), "paused": ("–", "muted"), "done": ("✓", "good")}
+SIGNS = {"running": ("●", "accent"), "waiting": ("◔", ""), "paused": ("–", "muted"), "done": ("✓", "good")}
 EMPTY = """\
 No jobs yet. A job is a task that runs at its scheduled time, while
 lmtui is open in this folder or `lmtui scheduler` is running there.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lmtui.tui.commands import key_of
 from lmtui.tui.modals.approval import Batch, CommandEdit, Decided, GrantChoice, RequestQuestion, approval_of, request_asked
+from lmtui.tui.modals.approval_text import dangers_of
 from lmtui.tui.modals.consent import ConsentDialog, question_of
 from lmtui.tui.modals.picker import AskText, Reading
 from lmtui.tui.modals.results import AllAnswered, Dismissed
@@ -20,6 +21,7 @@ class ApprovalController:
         self._workbench = workbench
         self._postponed: set[str] = set()
         self._behind_text: set[str] = set()
+        self._dangers: dict[str, bool] = {}
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers each command."""
@@ -34,6 +36,14 @@ class ApprovalController:
     def is_asked(self) -> bool:
         """Tell whether an approval is up and has the keys."""
         return self._shown is not None
+
+    def waiting(self) -> tuple[int, bool]:
+        """Return how much the user is asked in all sessions, and whether a dangerous command is among it."""
+        states = [view.state for view in self._workbench.sessions.views.values()]
+        requests = {key: request for state in states for key, request in state.approvals.items()}
+        known = self._dangers
+        self._dangers = {key: known[key] if key in known else bool(dangers_of(each)) for key, each in requests.items()}
+        return sum(len(state.approvals) or state.waits for state in states), any(self._dangers.values())
 
     def sync(self) -> None:
         """Show the approval of the session on screen, bring the one that is up to date, or put away one that is answered."""

@@ -137,9 +137,8 @@ def _read(path: Path, size: int) -> bytes:
 class PasteController:
     """Answers the commands about what is in the prompt."""
 
-    def __init__(self, workbench: WorkbenchApi, sending: Sending) -> None:
+    def __init__(self, workbench: WorkbenchApi) -> None:
         self._workbench = workbench
-        self._sending = sending
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers each command."""
@@ -317,18 +316,14 @@ class PromptController:
 
     def __init__(self, workbench: WorkbenchApi, sending: Sending, folder: Path) -> None:
         self._workbench = workbench
-        self._completion = CompletionController(workbench)
-        self._pasting = PasteController(workbench, sending)
-        self._drafts = DraftController(workbench, sending, folder, self._completion.sent)
-
-    def handlers(self) -> dict[str, Handler]:
-        """Return what answers each command."""
-        return self._pasting.handlers()
+        self.completion = CompletionController(workbench)
+        self.pasting = PasteController(workbench)
+        self.drafts = DraftController(workbench, sending, folder, self.completion.sent)
 
     async def host_is_there(self, host: SessionHost) -> None:
         """Learn what belongs to the workspace."""
-        await self._drafts.load(host.workspace)
-        await self._completion.host_is_there()
+        await self.drafts.load(host.workspace)
+        await self.completion.host_is_there()
 
     async def suggest(self) -> None:
         """Suggest what to ask in this folder, and find the session that was used last in it."""
@@ -345,29 +340,9 @@ class PromptController:
         start.learn(suggested_prompts(names, is_dirty=is_dirty), last)
         self._workbench.draw()
 
-    async def attach(self, names: Sequence[str], text: str) -> None:
-        """Begin the prompt with pictures and a text."""
-        await self._pasting.attach(names, text)
-
     def changed(self) -> None:
         """Take note that the text changed."""
-        self._drafts.changed()
+        self.drafts.changed()
         wanted = self._workbench.prompt.completing.wanted
         if wanted is not None and wanted.kind is CompletionKind.VALUE and wanted.source == "models":
-            self._workbench.app.screen.run_worker(self._completion.models_wanted(), group="models", exclusive=True)
-
-    def paths_wanted(self, wanted: CompletionRequest) -> None:
-        """Offer paths."""
-        self._completion.paths_wanted(wanted)
-
-    async def pasted(self, text: str) -> None:
-        """Take note of a paste."""
-        await self._pasting.pasted(text)
-
-    async def show(self, session_id: str) -> None:
-        """Bring up the draft of a session."""
-        await self._drafts.show(session_id)
-
-    async def save(self) -> None:
-        """Keep what is typed now."""
-        await self._drafts.save()
+            self._workbench.app.screen.run_worker(self.completion.models_wanted(), group="models", exclusive=True)

@@ -262,7 +262,7 @@ def _job_rows(jobs: Iterable[WaitingJob], zone: tzinfo | None, width: int) -> li
     rows = [_head("Jobs", "", width)]
     for job in listed:
         when = _when(job.next_time, zone)
-        left: Line = ((" ⏲ ", "muted"), (sanitize_line(job.title), ""), (f"  {sanitize_line(job.schedule)}", "muted"))
+        left: Line = ((" ◔ ", "muted"), (sanitize_line(job.title), ""), (f"  {sanitize_line(job.schedule)}", "muted"))
         rows.append(PlanRow(row(left, ((when, "muted"),), width), "", f"{job.title}  {job.schedule}  {when}"))
     return rows
 

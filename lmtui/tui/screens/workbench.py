@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -61,6 +61,9 @@ class Starting:
     typed: list[Prompt.Submitted] = field(default_factory=list)
 
 
+Parts = tuple[Sequence[Part], Sequence[Part]]
+
+
 class _Bars:
     """The lines at the top and the bottom, and those of the prompt."""
 
@@ -69,6 +72,22 @@ class _Bars:
         self.activity, self.foot = Bar(id="activity"), Bar(id="foot")
         self.queue = Static("", id="queue", markup=False)
         self.spinner = Spinner("", id="spinner", markup=False)
+        self._keys: Parts = [], []
+        self._running: Parts = [], []
+
+    def show_running(self, parts: Parts, *, is_busy: bool, now: datetime) -> None:
+        """Draw what runs; on a low screen the key row says it."""
+        self.activity.show(*parts)
+        self.spinner.show(is_busy, now)
+        sign = [Part(Spinner.sign(now), "$accent")] if is_busy else []
+        self._running = ([*sign, *parts[0]], parts[1]) if is_busy else ([], [])
+        self.show_keys(self._keys)
+
+    def show_keys(self, keys: Parts) -> None:
+        """Draw what the keys do, or what runs where there is no other row for it."""
+        self._keys = keys
+        is_shared = bool(self._running[0]) and self.hints.app.size.height < SHORT_ROWS
+        self.hints.show(*(self._running if is_shared else keys))
 
 
 class PromptDock(Vertical):
@@ -104,7 +123,7 @@ class PromptDock(Vertical):
         (x, cells), y = self._chat, 0
         if is_start:
             cells = min(width, PAGE_CELLS + 2)
-            x, y = (width - cells) // 2, box_bottom(height) - height + (height >= SHORT_ROWS)
+            x, y = (width - cells) // 2, box_bottom(height) - height + 1
         self.styles.width, self.styles.offset = cells, (x, y)
         self._start.display = is_start
         self._prompt.placeholder = PLACEHOLDER if is_start else USUAL_PLACEHOLDER
@@ -122,12 +141,12 @@ class PromptDock(Vertical):
     @on(Prompt.PathsWanted)
     def _find_paths(self, event: Prompt.PathsWanted) -> None:
         if self.controller is not None:
-            self.controller.paths_wanted(event.wanted)
+            self.controller.completion.paths_wanted(event.wanted)
 
     @on(Prompt.Pasted)
     async def _read_paste(self, event: Prompt.Pasted) -> None:
         if self.controller is not None:
-            await self.controller.pasted(event.text)
+            await self.controller.pasting.pasted(event.text)
 
     @on(Prompt.Changed)
     def _note_change(self) -> None:
@@ -273,10 +292,9 @@ class Workbench(Screen[None]):
         state, views = active.state if active else SessionState(), self.sessions.views
         place = self.state.place(Path(state.workspace) if state.workspace else folder, self.branch, self.app.size.width)
         bars.header.show(*self.state.header_parts(active, [views[each] for each in sorted(views)], place, now))
-        bars.activity.show(*self.state.activity_parts(active, now, self._note))
         bars.foot.show(*self.state.foot_parts(state, self._options.mode, now))
         is_busy = state.turn.is_running and not state.approvals
-        bars.spinner.show(is_busy, now)
+        bars.show_running(self.state.activity_parts(active, now, self._note), is_busy=is_busy, now=now)
         if is_busy or state.turn.has_just_ended(now):
             self._ticker.resume()
         else:
@@ -286,14 +304,15 @@ class Workbench(Screen[None]):
         """Say where the keys go now."""
         if isinstance(self.state, Starting):
             keys = [EARLY.by_id(each) for each in _EARLY_HINTS]
-            self._bars.hints.show([Part(f"{first_key(each)} {each.hint}", "$text-muted") for each in keys], [])
+            self._bars.show_keys(([Part(f"{first_key(each)} {each.hint}", "$text-muted") for each in keys], []))
             return
         panes, is_asked = self.state.panes, self.state.approvals.is_asked
         is_in_pane = not self.prompt.has_focus and panes in _ancestors(self.focused)
         pane = panes.focused_pane() if is_in_pane else ""
-        has_mouse = getattr(self.app, "has_mouse", True)
-        waiting = sum(len(view.state.approvals) for view in self.sessions.views.values())
-        self._bars.hints.show(*self.state.hint_parts(pane, has_mouse=has_mouse, is_asked=is_asked, waiting_count=waiting))
+        place = self.state.key_place(
+            pane, is_asked, *self.state.approvals.waiting(), getattr(self.app, "has_mouse", True), self.app.size.height
+        )
+        self._bars.show_keys(self.state.hint_parts(place))
         self.dock.set_class(is_asked or not self.is_current, "-asked")
         panes.mark_focus(pane)
 
@@ -310,7 +329,7 @@ class Workbench(Screen[None]):
         """Bring a session's panes to the front, with its draft and what it asks."""
         ready = self.ready
         ready.panes.show_session(view)
-        self.run_worker(ready.prompts.show(view.session.id), group="draft")
+        self.run_worker(ready.prompts.drafts.show(view.session.id), group="draft")
         if not view.state.has_begun:
             self.run_worker(ready.prompts.suggest(), group="start", exclusive=True)
         ready.session_controller.changed()

@@ -68,8 +68,8 @@ async def test_steps_notes_counters_agents_and_jobs_stand_one_below_the_other() 
         "● tester tests",
         "✓ fuzzer fuzz · 3 crashes",
         "Jobs",
-        "⏲ nightly daily 02:00 Sun 15 Mar 02:00",
-        "⏲ later paused",
+        "◔ nightly daily 02:00 Sun 15 Mar 02:00",
+        "◔ later paused",
     ]
 
 

@@ -219,7 +219,7 @@ async def test_a_draft_that_is_read_late_does_not_come_to_the_session_shown_by_t
         await driver.press(*"second")
         part = driver.app.workbench.ready.prompts
         assert part is not None
-        await asyncio.gather(part.show(first), part.show(driver.host.session.id))
+        await asyncio.gather(part.drafts.show(first), part.drafts.show(driver.host.session.id))
         assert prompt_text(driver) == "second"
 
 

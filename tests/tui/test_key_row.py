@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import pytest
+
+from lmtui.tui.summary import KeyPlace, hint_parts
+from tests.tui.driving import SMALL, WIDE, Driver, running
+from tests.tui.fakes import play_work
+
+
+def words(place: KeyPlace) -> str:
+    return "  ".join(part.content.plain for part in hint_parts(place)[0])
+
+
+def test_a_question_comes_first_in_the_key_row_and_says_how_to_reply() -> None:
+    assert words(KeyPlace(is_asked=True, waiting=1)) == " ▲ 1 approval   Keys answer the question · Tab to reply"
+    assert words(KeyPlace(is_asked=True, waiting=3)).startswith(" ▲ 3 approvals ")
+
+
+def test_a_dangerous_command_is_on_red() -> None:
+    styles = [hint_parts(KeyPlace(waiting=1, is_danger=each))[0][0].style for each in (False, True)]
+    assert "warning" in styles[0]
+    assert "error" in styles[1]
+
+
+@pytest.mark.parametrize("pane", ["", "files", "chat", "log"])
+def test_a_low_screen_shows_four_verbs_and_where_the_others_are(pane: str) -> None:
+    low, high = words(KeyPlace(pane, rows=24)), words(KeyPlace(pane))
+    assert len(low.split("  ")) == (5 if "? more" in low else 4)
+    assert ("? more" in low) == (pane in ("files", "chat"))
+    assert len(high) > len(low) or pane == "log"
+
+
+async def waits(driver: Driver, text: str) -> None:
+    play_work(driver.host.session)
+    driver.host.session.ask("a1", text)
+    await driver.until_screen("Approval")
+    await driver.settle()
+
+
+def ground(driver: Driver, word: str) -> object:
+    region = driver.app.workbench.query_one("#hints").region
+    strip = driver.app.screen._compositor.render_strips(driver.app.size)[region.y]
+    return next(segment.style.bgcolor for segment in strip if word in segment.text and segment.style)
+
+
+@pytest.mark.parametrize("size", [WIDE, SMALL, (60, 18)])
+async def test_the_key_row_stays_below_a_question(size: tuple[int, int]) -> None:
+    async with running(size=size) as driver:
+        await waits(driver, "make all")
+        last = driver.text().splitlines()[-1]
+        assert "▲ 1 approval" in last
+        assert "Keys answer the question" in last
+        amber = ground(driver, "1 approval")
+    async with running(size=size) as driver:
+        await waits(driver, "rm -rf / --no-preserve-root")
+        assert ground(driver, "1 approval") != amber
+
+
+async def test_on_a_low_screen_the_key_row_says_what_runs() -> None:
+    async with running(size=(60, 18)) as driver:
+        assert "Enter send" in driver.text("#hints")
+        play_work(driver.host.session)
+        await driver.settle()
+        assert not driver.app.screen.query_one("#activity-row").display
+        assert "Writing" in driver.text("#hints")
+        assert "Esc stop" in driver.text("#hints")
+        driver.host.session.end_turn()
+        await driver.settle()
+        assert "Enter send" in driver.text("#hints")
+        chat, dock = (driver.app.screen.query_one(each).region for each in ("#chat-pane", "#dock"))
+        assert chat.bottom == dock.y
