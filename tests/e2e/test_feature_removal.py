@@ -92,7 +92,7 @@ async def main():
         from textual.screen import Screen
         from docs import make_keys, make_settings
         from lmtui.tui.commands import COMMANDS, of_scope
-        from lmtui.tui.controllers.command_controller import Scope, help_content
+        from lmtui.tui.controllers.command_controller import Scope, help_rows
 
         def below(kind):
             return [kind.__name__, *(name for each in kind.__subclasses__() for name in below(each))]
@@ -103,7 +103,7 @@ async def main():
             "names": workbench.prompt.completing.commands.names,
             "ids": [each.id for each in COMMANDS],
             "palette": [each.title for each in of_scope(Scope.APP, Scope.WORKBENCH)],
-            "help": help_content(Scope.WORKBENCH, 200).plain,
+            "help": "\\n".join(f"{row.text} {row.note} {row.words}" for row in help_rows(())),
             "views": list(workbench.ready.commands.actions),
             "screens": below(Screen),
             "settings": [row.name for row in workbench.sessions.host.settings.rows()],

@@ -212,7 +212,7 @@ async def help_screen(driver: Driver) -> None:
     """Every key."""
     await driver.press("f1")
     await driver.until_screen("Help")
-    await driver.until(lambda: "/sessions" in driver.text())
+    await driver.until(lambda: "Type to filter" in driver.text())
 
 
 async def with_steps(driver: Driver) -> FakeChanges:

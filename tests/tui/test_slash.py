@@ -21,10 +21,10 @@ async def test_a_slash_command_opens_its_screen_and_escape_closes_it(typed: str,
 
 
 async def test_help_lists_every_slash_command() -> None:
-    from lmtui.tui.commands import COMMANDS, Scope
-    from lmtui.tui.controllers.command_controller import help_content
+    from lmtui.tui.commands import COMMANDS
+    from lmtui.tui.controllers.command_controller import help_rows
 
-    text = help_content(Scope.WORKBENCH, 100).plain
+    text = "\n".join(row.words for row in help_rows(()))
     assert [name for each in COMMANDS for name in each.slash if f"/{name}" not in text] == []
 
 
@@ -152,6 +152,22 @@ async def test_tab_moves_between_panes_and_question_mark_helps_outside_the_promp
         assert not driver.app.workbench.prompt.has_focus
         await driver.press("question_mark")
         await driver.until_screen("Help")
+        await driver.until(lambda: "Here" in driver.text())
+        assert "Copy code" in driver.text()
+
+
+async def test_help_begins_with_the_focused_pane_and_filters_while_one_types() -> None:
+    async with running() as driver:
+        await driver.press("f1")
+        await driver.until_screen("Help")
+        first = next(line for line in driver.text().splitlines() if "Here" in line)
+        assert "Send" in first
+        assert "Enter" in first
+        await driver.press(*"rewind")
+        await driver.until(lambda: "Most used" not in driver.text())
+        assert "/rewind  Alt+R" in driver.text()
+        await driver.press("enter")
+        await driver.until(lambda: "Help" not in type(driver.app.screen).__name__)
 
 
 async def test_several_lines_grow_the_prompt_and_are_sent_as_one() -> None:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import textwrap
-from collections.abc import Awaitable, Callable
-from typing import Any, ClassVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
-from textual.app import ComposeResult
-from textual.containers import Vertical, VerticalScroll
-from textual.content import Content
-from textual.widgets import Static
+from textual.screen import Screen
 from textual.worker import WorkerError
 
 from lmtui.commands.command import (
@@ -30,11 +26,11 @@ from lmtui.commands.command import (
 from lmtui.commands.table import run_typed
 from lmtui.core.errors import LmtuiError
 from lmtui.tui import themes
-from lmtui.tui.commands import COMMANDS, TABLE, Command, bindings, command, first_key, key_of, of_scope
+from lmtui.tui.commands import COMMANDS, TABLE, Command, command, first_key, key_of, of_scope
 from lmtui.tui.controllers.change_controller import ChangeController
 from lmtui.tui.controllers.session_controller import SessionController
 from lmtui.tui.modals.picker import RECENT, AskText, Confirm, Picker, Reading
-from lmtui.tui.modals.results import Choice, VeiledScreen
+from lmtui.tui.modals.results import Choice
 from lmtui.tui.terminal_app import ThemedApp
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
@@ -141,73 +137,6 @@ class CommandController:
             _ = self._workbench.app.run_worker(self._do(lambda _: then(answer)), group="commands")
 
 
-KEY_CELLS = 19
-SLASH_CELLS = 20
-BESIDE_CELLS = 70
-
-
-class Help(VeiledScreen[None]):
-    """Shows the table, the scope where one is first."""
-
-    BINDINGS = bindings(Scope.APP)
-
-    SCOPE: ClassVar[Scope] = Scope.HELP
-
-    def __init__(self, here: str) -> None:
-        super().__init__()
-        self._here = here
-        self._text = Static("", markup=False)
-
-    def compose(self) -> ComposeResult:
-        """Lay out the table."""
-        with Vertical(classes="box wide tall"):
-            yield Static("Help", classes="box-title", markup=False)
-            with VerticalScroll(id="help-text"):
-                yield self._text
-            yield Static("Esc close", classes="hint", markup=False)
-
-    def on_mount(self) -> None:
-        """Let the arrow keys scroll."""
-        self.query_one("#help-text").focus()
-
-    def on_resize(self) -> None:
-        """Wrap for the width there is."""
-        self.call_after_refresh(self._fill)
-
-    def _fill(self) -> None:
-        self._text.update(help_content(self._here, self._text.size.width - 1))
-
-    def action_close_or_stop(self) -> None:
-        """Close."""
-        _ = self.dismiss(None)
-
-
-def help_content(here: str, width: int) -> Content:
-    """Return all commands by scope, `here` first, with the explanations wrapped next to keys and names."""
-    scopes = dict.fromkeys((here, *Scope, *(each.scope for each in COMMANDS)))
-    return Content("\n\n").join([_section(scope, width) for scope in scopes if of_scope(scope)])
-
-
-def _section(scope: str, width: int) -> Content:
-    lines = [_line(each, width) for each in of_scope(scope)]
-    return Content("\n").join([Content.styled(scope.upper(), "$text-muted"), *lines])
-
-
-def _line(each: Command, width: int) -> Content:
-    slash = " ".join(f"/{name}" for name in each.slash)
-    lead_cells = KEY_CELLS + SLASH_CELLS
-    if width < BESIDE_CELLS:
-        lead = Content.assemble((each.key_text, "$accent"), ("  " if each.bound_keys and slash else "", ""), (slash, "$text"))
-        help_lines = textwrap.wrap(each.help, max(20, width - 4))
-        return Content("\n    ").join([lead, *map(Content, help_lines)])
-    help_lines = textwrap.wrap(each.help, max(20, width - lead_cells))
-    return Content.assemble(
-        (each.key_text.ljust(KEY_CELLS), "$accent"),
-        (f"{slash} {each.argument}".strip().ljust(SLASH_CELLS) if slash else " " * SLASH_CELLS, "$text"),
-        (("\n" + " " * lead_cells).join(help_lines), "$text"),
-    )
-
-
 GROUPS = {
     "This turn": "undo. room. deep. plan. budget. background.",
     "Session": "session.",
@@ -244,6 +173,47 @@ def _choice(each: Command, group: str) -> Choice:
     return Choice(each.action, each.title, each.help, OTHER_WORDS.get(each.id, ""), group, first_key(each) if each.keys else "")
 
 
+HERE, USUAL = "Here", "Most used"
+USUAL_IDS = (
+    "prompt.send", "prompt.newline", "prompt.steer", "app.stop", "app.palette", "session.list", "session.next_waiting",
+    "session.new", "mode.choose", "changes.show", "undo.last", "model.choose",
+)  # fmt: skip
+
+
+def help_rows(here: Sequence[Command]) -> list[Choice]:
+    """Return a row for each command: those of the place where one is, the usual ones, and all by group."""
+
+    def row(each: Command, group: str) -> Choice:
+        slashes = [f"/{name} {each.argument}".strip() for name in each.slash]
+        words = "  ".join([*slashes, each.key_text, OTHER_WORDS.get(each.id, "")])
+        shown = [f"/{name}" for name in each.slash[:1]]
+        return Choice(each.id, each.title, each.help, words, group, "  ".join([*shown, each.key_text]).strip())
+
+    def group(each: Command) -> str:
+        return group_of(each) if each.scope in (Scope.APP, Scope.WORKBENCH) else each.scope[:1].upper() + each.scope[1:]
+
+    order = [*GROUPS, "General"]
+    groups = dict.fromkeys((*order, *map(group, COMMANDS)))
+    every = [row(each, name) for name in groups for each in COMMANDS if group(each) == name]
+    return [*(row(each, HERE) for each in here), *(row(command(each), USUAL) for each in USUAL_IDS), *every]
+
+
+class Help(Picker):
+    """Lists every key and command; enter runs what can be run on the screen below."""
+
+    NAME, SCOPE = "help", Scope.HELP
+    REPEATED = (HERE, USUAL)
+
+    def about(self, row: Choice | None) -> tuple[str, Sequence[Command]]:
+        """Return all that there is to know of the marked command."""
+        return f"{row.note}  ·  {row.words.strip()}" if row is not None else "", super().about(row)[1]
+
+    def act(self) -> None:
+        """Run the marked command, unless it belongs to another place."""
+        if self.current is not None and command(self.current.id).scope in (Scope.APP, Scope.WORKBENCH):
+            _ = self.dismiss(command(self.current.id).action)
+
+
 class AppController:
     """Answers the commands that apply everywhere."""
 
@@ -275,27 +245,31 @@ class AppController:
         return scope
 
     def _show_help(self) -> None:
+        """Show all keys, those of the focused pane first; other screens have keys of their own."""
         if self._here != Scope.HELP:
-            _ = self._app.push_screen(Help(self._here))
+            screen, focused = self._app.screen, self._app.focused
+            ids = {binding.id for _, binding in focused._bindings} if focused is not None else set()
+            here = [each for each in COMMANDS if each.id in ids or (each.scope == self._here != Scope.WORKBENCH)]
+            _ = self._app.push_screen(Help("Help", help_rows(here), noun="command"), lambda action: self._run(action, screen))
+
+    async def _run(self, action: str | None, screen: Screen[Any]) -> None:
+        if action is not None:
+            self._recent = [action, *(each for each in self._recent if each != action)][:MOST_RECENT]
+            _ = await self._app.run_action(action, default_namespace=screen)
 
     def _show_palette(self) -> None:
         """Show all commands of the place where one is, to choose one."""
         app, screen = self._app, self._app.screen
         if self._here not in PALETTE_SCOPES:
             return
-
-        async def run_chosen(action: str | None) -> None:
-            if action is not None:
-                self._recent = [action, *(each for each in self._recent if each != action)][:MOST_RECENT]
-                _ = await app.run_action(action, default_namespace=screen)
-
         found = [each for each in of_scope(Scope.APP, self._here) if each.id != "app.palette"]
         order = [*GROUPS, "General"]
         found.sort(key=lambda each: order.index(group_of(each)))
         choices = [_choice(each, group_of(each)) for each in found]
         by_action = {each.action: each for each in found}
         recent = [_choice(by_action[each], RECENT) for each in self._recent if each in by_action]
-        _ = app.push_screen(Picker("Commands", [*recent, *choices], noun="command"), run_chosen)
+        picker = Picker("Commands", [*recent, *choices], noun="command")
+        _ = app.push_screen(picker, lambda action: self._run(action, screen))
 
     def _choose_theme(self, name: str) -> None:
         """Use a theme, and let one be chosen where none is named."""

@@ -131,7 +131,7 @@ class Reading(VeiledScreen[Result | None], Generic[Result]):
 
 
 RECENT = "Recent"
-WIDE_ROW = 60
+WIDE_ROW, MOST_GROUP = 60, 16
 
 
 class Picker(ListDialog[Choice, str | None]):
@@ -139,6 +139,7 @@ class Picker(ListDialog[Choice, str | None]):
 
     NAME, HEADING, SCOPE = "picker", "", Scope.PICKER
     FILTER, FILTERS_AT_ONCE = "Type to filter", True
+    REPEATED: ClassVar[tuple[str, ...]] = (RECENT,)  # groups whose rows are in other groups too
 
     def __init__(
         self,
@@ -153,7 +154,7 @@ class Picker(ListDialog[Choice, str | None]):
         super().__init__(title)
         self.noun = noun
         self._chosen, self._note, self._marked = chosen, note, marked
-        self._group_cells = max((cell_len(each.group) for each in choices), default=0) + 2
+        self._group_cells = min(MOST_GROUP, max((cell_len(each.group) for each in choices), default=0)) + 2
         self._text_cells = max((cell_len(sanitize_line(each.text)) for each in choices), default=0) + 2
         self._choices = choices
 
@@ -171,7 +172,7 @@ class Picker(ListDialog[Choice, str | None]):
 
     def key(self, row: Choice) -> object:
         """Return the choice: an id may be empty."""
-        return (row.id, row.group == RECENT) if row.group else (row.id,)
+        return (row.id, row.group if row.group in self.REPEATED else "") if row.group else (row.id,)
 
     def text(self, row: Choice) -> str:
         """Return what is searched."""
@@ -179,13 +180,17 @@ class Picker(ListDialog[Choice, str | None]):
 
     def matching(self, rows: Sequence[Choice], typed: str) -> Sequence[Choice]:
         """Return the choices that fit, those first whose names do."""
-        found = super().matching([each for each in rows if each.group != RECENT], typed)
+        found = super().matching([each for each in rows if each.group not in self.REPEATED], typed)
         words = typed.lower().split()
         return sorted(found, key=lambda each: not all(word in each.text.lower() for word in words))
 
     def line(self, row: Choice, width: int) -> Line:
         """Return a choice with its group, its note and its key."""
-        group = pad(self._shown_group(row), self._group_cells) if self._group_cells > 2 and width > WIDE_ROW else ""
+        group = (
+            pad(fit(self._shown_group(row), self._group_cells - 2), self._group_cells)
+            if self._group_cells > 2 and width > WIDE_ROW
+            else ""
+        )
         text, note = pad(sanitize_line(row.text), self._text_cells), sanitize_line(row.note)
         key = f"  {row.key}" if row.key else ""
         room = width - cell_len(group) - cell_len(text) - cell_len(key)

@@ -271,7 +271,7 @@ async def test_the_help_begins_with_the_keys_of_this_screen() -> None:
         await at_changes(driver)
         await driver.press("f1")
         await driver.until_screen("Help")
-        await driver.until(lambda: "Restore the file" in driver.text())
+        await driver.until(lambda: "Compare with git" in driver.text())
 
 
 async def test_without_checkpoints_the_changes_are_shown_and_it_is_said_why_nothing_goes_back() -> None:
