@@ -129,57 +129,55 @@ def _call(name: str, **arguments: object) -> ScriptedCall:
     return ScriptedCall(name, arguments)
 
 
+def _turn(text: str, *calls: ScriptedCall, thinking: str = "", expect: str = "", otherwise: str = "") -> ScriptedTurn:
+    return ScriptedTurn(text, thinking, calls, expect=expect, otherwise=otherwise)
+
+
 _STOP = "BLOCKED: the demo's script cannot go on, as a call was refused or came out otherwise than it expects: {}"
 _AGENTS_DEMO_TURNS = (
-    ScriptedTurn(
+    _turn(
         "I am a script, not a model, but the tools and the sandbox are real. First I look around.",
+        _call("ls", path="."),
+        _call("git_status"),
         thinking="A new package: look at the folder, write code and tests, run them, fix, commit.",
-        calls=(_call("ls", path="."), _call("git_status")),
     ),
-    ScriptedTurn(
+    _turn(
         "I keep a short list of what to do.",
-        calls=(
-            _call("todo_add", description="write slugs/__init__.py"),
-            _call("todo_add", description="write tests and see them fail or pass"),
-            _call("todo_add", description="commit"),
-        ),
+        _call("todo_add", description="write slugs/__init__.py"),
+        _call("todo_add", description="write tests and see them fail or pass"),
+        _call("todo_add", description="commit"),
     ),
-    ScriptedTurn(
+    _turn(
         "The package and its tests:",
-        calls=(
-            _call("write", path=".gitignore", content="__pycache__/\n"),
-            _call("write", path="slugs/__init__.py", content=_DEMO_MODULE),
-            _call("write", path="tests/__init__.py", content=""),
-            _call("write", path="tests/test_slugs.py", content=_DEMO_TEST),
-            _call("todo_complete", id=1),
-        ),
+        _call("write", path=".gitignore", content="__pycache__/\n"),
+        _call("write", path="slugs/__init__.py", content=_DEMO_MODULE),
+        _call("write", path="tests/__init__.py", content=""),
+        _call("write", path="tests/test_slugs.py", content=_DEMO_TEST),
+        _call("todo_complete", id=1),
     ),
-    ScriptedTurn("Now the tests, in the sandbox.", calls=(_call("shell", command=TEST_COMMAND),)),
-    ScriptedTurn(
+    _turn("Now the tests, in the sandbox.", _call("shell", command=TEST_COMMAND)),
+    _turn(
         "One test fails: several signs in a row give several hyphens, and the ends keep theirs. I read the function again.",
+        _call("read", path="slugs/__init__.py"),
         thinking="The pattern replaces each character by itself. A plus sign and a strip fix both.",
-        calls=(_call("read", path="slugs/__init__.py"),),
         expect="FAILED",
         otherwise=_STOP.format("the tests should have failed once."),
     ),
-    ScriptedTurn(
+    _turn(
         "The pattern needs a `+`, and the ends a `strip`.",
-        calls=(_call("edit", path="slugs/__init__.py", search=_OLD, replace=_NEW), _call("shell", command=TEST_COMMAND)),
+        _call("edit", path="slugs/__init__.py", search=_OLD, replace=_NEW),
+        _call("shell", command=TEST_COMMAND),
     ),
-    ScriptedTurn(
+    _turn(
         "Both pass. I commit.",
-        calls=(
-            _call("todo_complete", id=2),
-            _call("git_add", paths=[".gitignore", "slugs", "tests"]),
-            _call("git_commit", message="Add slugify with tests"),
-        ),
+        _call("todo_complete", id=2),
+        _call("git_add", paths=[".gitignore", "slugs", "tests"]),
+        _call("git_commit", message="Add slugify with tests"),
         expect="OK",
         otherwise=_STOP.format("the tests should have passed now."),
     ),
-    ScriptedTurn(
-        "Committed.", calls=(_call("todo_complete", id=3),), expect="committed", otherwise=_STOP.format("the commit failed.")
-    ),
-    ScriptedTurn(
+    _turn("Committed.", _call("todo_complete", id=3), expect="committed", otherwise=_STOP.format("the commit failed.")),
+    _turn(
         "Done: `slugs.slugify` turns text into slugs, **two tests** hold it, and it is committed.\n\n"
         "| what | where |\n| --- | --- |\n| code | `slugs/__init__.py` |\n| tests | `tests/test_slugs.py` |\n"
     ),
@@ -188,13 +186,7 @@ _AGENTS_DEMO_TURNS = (
 
 def demo_scenario(rate: float = 0.0) -> Scenario:
     """Return the demo's conversation; `rate` is words a second, 0 as fast as they are taken."""
-    return Scenario(
-        name="demo",
-        models=(DEMO_MODEL,),
-        window_tokens=8192,
-        ending="The demo's script is over. With a real model you would go on from here: `lmtui models` shows what runs.",
-        turns=tuple(replace(turn, rate=rate) for turn in _AGENTS_DEMO_TURNS),
-    )
+    return _scenario("demo", "", _AGENTS_DEMO_TURNS, rate)
 
 
 _TEST_COMMAND = "python3 -m unittest -v test_degrees"
@@ -233,41 +225,33 @@ _MANIFEST = (
     },
 )
 _PARENT = (
-    ScriptedTurn(
+    _turn(
         "I am a script, not a model. I take the task apart: one sub-agent writes the module, the next one its test.",
-        calls=(_call("decompose", manifest=list(_MANIFEST)),),
+        _call("decompose", manifest=list(_MANIFEST)),
     ),
-    ScriptedTurn(
+    _turn(
         "Both are done. A third one, which can only read, looks at what is there.",
-        calls=(_call("explore", question=_LOOK_TASK),),
+        _call("explore", question=_LOOK_TASK),
         expect='"task_id": "test",\n  "success": true',
         otherwise="BLOCKED: the sub-agents should have succeeded; the script goes no further.",
     ),
-    ScriptedTurn("Done by **three sub-agents**: `degrees.py`, its test, which passes, and a look at both."),
+    _turn("Done by **three sub-agents**: `degrees.py`, its test, which passes, and a look at both."),
 )
 _CHILDREN = (
     (
         _MODULE_TASK,
         (
-            ScriptedTurn("", calls=(_call("write", path="degrees.py", content=_AGENTS_DEMO_MODULE),)),
-            ScriptedTurn(
-                "", calls=(_call("report_result", status="ok", summary="to_fahrenheit is there.", artifacts=["degrees.py"]),)
-            ),
+            _turn("", _call("write", path="degrees.py", content=_AGENTS_DEMO_MODULE)),
+            _turn("", _call("report_result", status="ok", summary="to_fahrenheit is there.", artifacts=["degrees.py"])),
         ),
     ),
     (
         _TEST_TASK,
         (
-            ScriptedTurn(
+            _turn("", _call("write", path="test_degrees.py", content=_AGENTS_DEMO_TEST), _call("shell", command=_TEST_COMMAND)),
+            _turn(
                 "",
-                calls=(
-                    _call("write", path="test_degrees.py", content=_AGENTS_DEMO_TEST),
-                    _call("shell", command=_TEST_COMMAND),
-                ),
-            ),
-            ScriptedTurn(
-                "",
-                calls=(_call("report_result", status="ok", summary="One test, it passes.", artifacts=["test_degrees.py"]),),
+                _call("report_result", status="ok", summary="One test, it passes.", artifacts=["test_degrees.py"]),
                 expect="OK",
                 otherwise="BLOCKED: the test should have passed.",
             ),
@@ -276,15 +260,13 @@ _CHILDREN = (
     (
         _LOOK_TASK,
         (
-            ScriptedTurn("", calls=(_call("grep", pattern="def "), _call("read", path="test_degrees.py"))),
-            ScriptedTurn(
+            _turn("", _call("grep", pattern="def "), _call("read", path="test_degrees.py")),
+            _turn(
                 "",
-                calls=(
-                    _call(
-                        "report_result",
-                        status="ok",
-                        summary="degrees.py:4 has to_fahrenheit; test_degrees.py:7 holds it with one test.",
-                    ),
+                _call(
+                    "report_result",
+                    status="ok",
+                    summary="degrees.py:4 has to_fahrenheit; test_degrees.py:7 holds it with one test.",
                 ),
             ),
         ),
@@ -353,58 +335,46 @@ _STEPS = (
 
 
 _TURNS = (
-    ScriptedTurn(
+    _turn(
         "I am a script, not a model. In plan mode I only read, so I look around first.",
+        _call("ls", path="."),
+        _call("git_status"),
         thinking="An empty folder or not?  Look at it, then propose a plan.",
-        calls=(_call("ls", path="."), _call("git_status")),
     ),
-    ScriptedTurn(
+    _turn(
         "There is nothing here yet, so this is what I would do.",
-        calls=(
-            _call(
-                "propose_plan",
-                plan={
-                    "title": "Count the words of a text",
-                    "goal": "A module words.py with count_words, and a test that holds it.",
-                    "steps": list(_STEPS),
-                    "risks": ["Words are cut at spaces: “end.” and “end” count as two."],
-                },
-            ),
+        _call(
+            "propose_plan",
+            plan={
+                "title": "Count the words of a text",
+                "goal": "A module words.py with count_words, and a test that holds it.",
+                "steps": list(_STEPS),
+                "risks": ["Words are cut at spaces: “end.” and “end” count as two."],
+            },
         ),
     ),
-    ScriptedTurn(
+    _turn(
         "Step 1: the module.",
-        calls=(
-            _call("write", path="words.py", content=_MODULE),
-            _call("shell", command="python3 -m py_compile words.py"),
-            _call("plan_complete_step", step_id=1, verification_notes="py_compile said nothing"),
-        ),
+        _call("write", path="words.py", content=_MODULE),
+        _call("shell", command="python3 -m py_compile words.py"),
+        _call("plan_complete_step", step_id=1, verification_notes="py_compile said nothing"),
     ),
-    ScriptedTurn(
+    _turn(
         "Step 2: the test.",
-        calls=(
-            _call("write", path="tests/__init__.py", content=""),
-            _call("write", path="tests/test_words.py", content=_TEST),
-            _call("shell", command=TEST_COMMAND),
-        ),
+        _call("write", path="tests/__init__.py", content=""),
+        _call("write", path="tests/test_words.py", content=_TEST),
+        _call("shell", command=TEST_COMMAND),
     ),
-    ScriptedTurn(
+    _turn(
         "It passes.",
-        calls=(_call("plan_complete_step", step_id=2, verification_notes="1 test, OK"),),
+        _call("plan_complete_step", step_id=2, verification_notes="1 test, OK"),
         expect="OK",
         otherwise="BLOCKED: the test should have passed; the script goes no further.",
     ),
-    ScriptedTurn("Done as planned: `words.count_words` counts words, and **one test** holds it."),
+    _turn("Done as planned: `words.count_words` counts words, and **one test** holds it."),
 )
 
 
 def plan_scenario(rate: float = 0.0) -> Scenario:
     """Return the conversation; `rate` is words a second, 0 as fast as they are taken."""
-    return Scenario(
-        name="plan",
-        match=PLAN_DEMO_TASK,
-        models=(DEMO_MODEL,),
-        window_tokens=8192,
-        ending="The script is over. With a real model you would go on from here: `lmtui models` shows what runs.",
-        turns=tuple(replace(turn, rate=rate) for turn in _TURNS),
-    )
+    return _scenario("plan", PLAN_DEMO_TASK, _TURNS, rate)
