@@ -31,6 +31,7 @@ class Mark(StrEnum):
 
 class Block:
     """One part of a conversation.  `has_gap`: a blank line is before it.  `is_cut_off`: the model sees it no more.
+    `is_padded`: a ground of its own has room above and below the text.
 
     `seq` is the place in the session of the event that it was made from.
     """
@@ -39,6 +40,7 @@ class Block:
 
     def __init__(self) -> None:
         self.has_gap = False
+        self.is_padded = False
         self.is_folded = True
         self.is_cut_off = False
         self.seq = 0
@@ -113,8 +115,8 @@ class UserBlock(Block):
     def estimate(self, width: int) -> int:
         """Guess from length and newlines."""
         if self.can_fold and self.is_folded:
-            return _SHOWN_OF_LONG + 2
-        return 1 + len(self._images) + _guess(self._text, width)
+            return _SHOWN_OF_LONG + 2 + 2 * self.is_padded
+        return 1 + len(self._images) + _guess(self._text, width) + 2 * self.is_padded
 
     def body(self, width: int) -> list[Line]:
         """Return the text as it was typed, on its own ground, with the time at the right."""
@@ -127,6 +129,7 @@ class UserBlock(Block):
             lines.append(((f"{FOLDED} {len(source) - len(shown)} more", "accent"),))
         lines += [((fit(image_text(image), inner), "muted"),) for image in self._images]
         lines[0] = row(lines[0], ((f"{time} ", "muted"),), width - len(_OWN_BAR))
+        lines = [(), *lines, ()] if self.is_padded else lines
         return [fill(line, width, "own") for line in indent(lines, ((_OWN_BAR, "accent"),))]
 
     def copy_text(self) -> str:

@@ -82,7 +82,6 @@ _DECISIONS = {
     "once": "allowed once",
     "session": "allowed for session",
     "always": "always allowed",
-    "no": "denied",
 }
 _BESIDE: Line = (("│ ", "muted"),)
 CHANGE_SIGNS = {
@@ -96,7 +95,7 @@ class CallState(Enum):
     """Where a call is: its sign and the role of it."""
 
     RUNNING = ("●", "accent")
-    WAITING = ("◐", "warn")
+    WAITING = ("▲", "warn")
     OK = ("✓", "good")
     FAILED = ("✗", "bad")
     STOPPED = ("■", "muted")
@@ -203,7 +202,7 @@ class CallBlock(Block):
         """Return the call's line and what belongs under it."""
         inner = self._width = max(8, width - 2)
         below = self._folded(inner) if self.is_folded else self._unfolded(inner)
-        if self.feedback:
+        if self.feedback and width_of(((self._denial(), ""),)) > inner * 2 // 3:
             below = [*text_lines(sanitize(self.feedback), inner), *below]
         if self.edited:
             below = [*text_lines(f"You ran instead: {sanitize(self.edited)}", inner), *below]
@@ -247,29 +246,41 @@ class CallBlock(Block):
             counts = [(" ", ""), *((f" {word}", "good" if word.startswith("+") else "bad") for word in summary.split())]
         room = max(8, width - width_of(right) - 2 - width_of(tuple(left)) - width_of(tuple(counts)))
         cut = fit_front if verb in PATH_VERBS else fit
-        is_denied = self._finished is not None and self._finished.decision == "no"
-        left.append((cut(sanitize_path(what), room), "strike muted" if is_denied else ""))
+        left.append((cut(sanitize_path(what), room), "strike muted" if self._denial() else ""))
         return row((*left, *counts), right, width)
 
-    def _right_side(self, *, is_short: bool = False) -> Line:
+    def _denial(self) -> str:
+        """Return that the call was denied and why, empty for one that was not."""
         finished = self._finished
+        if self.feedback:
+            return f"denied: {sanitize_line(self.feedback)}"
+        if finished is None or finished.ok or (finished.decision != "no" and finished.summary != "refused"):
+            return ""
+        return "denied by rule" if finished.decision == "rule" else "denied"
+
+    def _right_side(self, *, is_short: bool = False) -> Line:
+        finished, fold_sign = self._finished, f" {FOLDED if self.is_folded else UNFOLDED}" if self.can_fold else "  "
+        if denial := self._denial():
+            return ((fit(denial, self._width * 2 // 3), "bad"), (fold_sign, "muted"))
         if finished is None:
             return (("waiting", "warn"),) if self.state is CallState.WAITING else ()
         summary = self._summary()
         parts: list[Line] = [(("undone", "warn"),)] if self.state is CallState.UNDONE else []
         if self._started.recovered:
             parts.append((("recovered", "warn"),))
-        decision = self.hunks or _DECISIONS.get(finished.decision, "")
+        decision = self.hunks or _DECISIONS.get(
+            finished.decision, "auto" if self.changes and finished.decision == "mode" else ""
+        )
         if decision and not is_short:
             parts.append(((decision, "muted"),))
         if self._started.tool in _RUNNERS and (counted := counted_tests(finished.result)):
             parts.append(counted)
-        elif summary and summary != "denied" and not summary.startswith(("+", "−")):
+        elif summary and not summary.startswith(("+", "−")):
             parts.append(((fit(summary, 24), "muted" if finished.ok else "bad"),))
         if finished.elapsed_ms >= 1000 * _SLOW_S:
             parts.append(((seconds(finished.elapsed_ms / 1000), "muted"),))
         spans = [span for part in parts for span in (("  ", ""), *part)][1:]
-        return (*spans, (f" {FOLDED if self.is_folded else UNFOLDED}" if self.can_fold else "  ", "muted"))
+        return (*spans, (fold_sign, "muted"))
 
     def _summary(self) -> str:
         return sanitize_line(self._finished.summary) if self._finished is not None else ""
@@ -290,7 +301,7 @@ class CallBlock(Block):
     def _output_lines(self, width: int) -> list[Line]:
         """Return the lines of the result that matter, and how many more there are."""
         most, finished = self._most_output(), self._finished
-        if not most or finished is None:
+        if not most or finished is None or self._denial():
             return []
         texts = [line.expandtabs(8) for line in sanitize(finished.result).strip("\n").split("\n")]
         if self._is_own:

@@ -112,6 +112,7 @@ class Document(LineSource):
     def __init__(self, width: int = 80) -> None:
         self.width = width
         self.blocks: list[Block] = []
+        self.is_padded = False
         self.changed: Callable[[int], None] = lambda _: None
         self._heights = HeightIndex()
         self._drawn: OrderedDict[Block, list[Line]] = OrderedDict()
@@ -140,6 +141,7 @@ class Document(LineSource):
         """Add a block at the end."""
         self._note(len(self.blocks))
         self._note_rewritten(len(self.blocks))
+        block.is_padded = self.is_padded
         self.blocks.append(block)
         self._heights.append(block.estimate(self.width) + block.has_gap)
 
@@ -156,6 +158,13 @@ class Document(LineSource):
         self._drawn.pop(self.blocks[index], None)
         self._note(index)
         self._note_rewritten(index)
+
+    def pad(self, *, is_padded: bool) -> None:
+        """Give the blocks that can have it a blank row above and below, or take it away; `set_width` draws it."""
+        if is_padded != self.is_padded:
+            self.is_padded = is_padded
+            for block in self.blocks:
+                block.is_padded = is_padded
 
     def set_width(self, width: int) -> None:
         """Draw everything again at another width; the heights of a long document are guessed again by `guess`."""

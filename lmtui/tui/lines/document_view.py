@@ -13,7 +13,7 @@ from lmtui.tui.lines.blocks import Block, Mark
 from lmtui.tui.lines.document import Document, Finder
 from lmtui.tui.lines.frames import WidgetOptions
 from lmtui.tui.lines.line_view import LineScroller, VirtualLineView
-from lmtui.tui.lines.styled_text import Line, fit, restyle
+from lmtui.tui.lines.styled_text import Line, fill, fit, restyle
 from lmtui.tui.timing import call_after
 
 _WIDEST = 100
@@ -199,7 +199,7 @@ class AnchorScroller(LineScroller):
             index -= 1
 
 
-_MARK: Line = (("▎", "accent"),)
+_MARK: Line = (("▌", "accent"),)
 
 
 class BlockCursor:
@@ -221,8 +221,9 @@ class BlockCursor:
             return content
         document = self._view.document
         index, top = document.locate(line)
-        is_here = index == self.index and line - top >= document.blocks[index].has_gap
-        return (*_MARK, *content[1:]) if is_here else content
+        first = top + document.blocks[index].has_gap
+        marked = (*_MARK, *content[1:]) if index == self.index and line >= first else content
+        return fill(marked, self._view.content_width, "cursor") if index == self.index and line == first else marked
 
     def move(self, rows: int) -> None:
         """Move by blocks, or scroll within one that is taller than the pane."""
@@ -484,7 +485,8 @@ class DocumentView(VirtualLineView, can_focus=True, inherit_bindings=False):
     def take_document(self, document: Document) -> None:
         """Show a document whose end is what was shown until now, with what the reader unfolded there; he stays in his place."""
         shift = len(document) - len(self.document)
-        if document.width != self.document.width:
+        if (document.width, document.is_padded) != (self.document.width, self.document.is_padded):
+            document.pad(is_padded=self.document.is_padded)
             document.set_width(self.document.width)
         for index, block in enumerate(self.document.blocks):
             if not block.is_folded and 0 <= index + shift < len(document) and document.blocks[index + shift].kind == block.kind:

@@ -270,7 +270,7 @@ class VirtualLineView(ScrollView, can_focus=True, inherit_bindings=False):
     VirtualLineView > .lines--added-word { background: $added-word-ground; color: $text; }
     VirtualLineView > .lines--removed-word { background: $removed-word-ground; color: $text; }
     VirtualLineView > .lines--match { background: $match-ground; color: $text; }
-    VirtualLineView > .lines--cursor { background: $cursor-ground; }
+    VirtualLineView > .lines--cursor { background: $selection; }
     VirtualLineView > .lines--selected { background: $selection; }
     VirtualLineView > .lines--own { background: $surface; }
     VirtualLineView > .lines--caret { text-style: reverse; }

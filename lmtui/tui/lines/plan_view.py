@@ -30,7 +30,7 @@ SIGNS = {
 }
 AGENT_SIGNS = {
     "working": ("●", "accent"),
-    "waits": ("◐", "warn"),
+    "waits": ("▲", "warn"),
     "done": ("✓", "good"),
     "partial": ("◑", "warn"),
     "failed": ("✗", "bad"),

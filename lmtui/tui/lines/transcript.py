@@ -44,7 +44,7 @@ from lmtui.core.events import (
 )
 from lmtui.core.messages import Role
 from lmtui.core.sanitize import sanitize_line, sanitize_path
-from lmtui.core.sessions import refusal_words
+from lmtui.core.sessions import NOBODY, refusal_words
 from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.blocks import Block, Mark, NoticeBlock, ThinkingBlock, UserBlock, ending
 from lmtui.tui.lines.calls import CallBlock, ReadsBlock, is_read
@@ -318,7 +318,7 @@ class ConversationBlocks:
                 if event.hunks and isinstance(asked, ApprovalRequested):
                     block.hunks = f"{len(event.hunks)} of {asked.hunks} hunks, by you"
                 if event.outcome is Outcome.NO and event.feedback:
-                    block.feedback = refusal_words(event)
+                    block.feedback = refusal_words(event) if event.by == NOBODY else f'"{event.feedback}"'
         self.document.touch(index)
 
     def _write_output(self, event: ToolOutputDelta) -> None:
@@ -427,6 +427,7 @@ def needs_gap(before: Block, block: Block) -> bool:
     return (before.kind, block.kind) not in _TIGHT or (isinstance(before, CallBlock) and before.is_tall)
 
 
+PADDED_ROWS = 30
 _HOP, _REMOTE_HOP = 8, 16
 _FENCE_BLOCKS = 400
 
@@ -446,6 +447,15 @@ class Transcript(DocumentView, can_focus=True, inherit_bindings=False):
         self._behind: ConversationBlocks | None = None
         self._copied_fence: tuple[str, int] = ("", -1)
 
+    def on_resize(self) -> None:
+        """Give messages a blank row above and below where there is room."""
+        is_padded = self.app.size.height >= PADDED_ROWS
+        if is_padded != self.document.is_padded:
+            self.document.pad(is_padded=is_padded)
+            if self.content_width:
+                self.scroller.take_width(self.content_width)
+        super().on_resize()
+
     def apply(self, envelope: Envelope) -> None:
         """Take one event."""
         event = envelope.event
@@ -459,7 +469,9 @@ class Transcript(DocumentView, can_focus=True, inherit_bindings=False):
 
     def begin_loading(self) -> None:
         """Build the whole conversation behind what is shown."""
-        self._behind = ConversationBlocks(Document(self.document.width), self.agent, self._zone)
+        behind = Document(self.document.width)
+        behind.pad(is_padded=self.document.is_padded)
+        self._behind = ConversationBlocks(behind, self.agent, self._zone)
 
     def apply_behind(self, envelope: Envelope) -> None:
         """Take one event of the whole conversation."""

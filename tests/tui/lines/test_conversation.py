@@ -254,13 +254,17 @@ def test_a_call_of_a_tool_from_elsewhere_names_it() -> None:
 
 def test_states_of_a_call_have_signs_and_say_who_decided() -> None:
     asked = ApprovalRequested(approval_id="a", call_id="c1", tool="shell", text="pytest")
-    assert squeezed(drawn([STARTED, asked])) == ["◐ Run  pytest -q  waiting"]
+    assert squeezed(drawn([STARTED, asked])) == ["▲ Run  pytest -q  waiting"]
     refused = ToolCallFinished(call_id="c1", tool="shell", ok=False, result="no: use tox", elapsed_ms=0, decision="no")
     answered = ApprovalResolved(approval_id="a", outcome=Outcome.NO, feedback="use tox")
-    assert squeezed(drawn([STARTED, asked, answered])) == ["● Run  pytest -q", "  you: use tox"]
+    assert squeezed(drawn([STARTED, asked, answered])) == ['● Run  pytest -q  denied: "use tox"']
     alone = ApprovalResolved(approval_id="a", outcome=Outcome.NO, by="headless", feedback="nobody is there to approve it")
-    assert squeezed(drawn([STARTED, asked, alone])) == ["● Run  pytest -q", "  nobody was there to ask"]
-    assert squeezed(drawn([STARTED, asked, answered, refused]))[0] == "✗ Run  pytest -q  denied ▸"
+    assert squeezed(drawn([STARTED, asked, alone])) == ["● Run  pytest -q  denied: nobody was there to ask"]
+    assert squeezed(drawn([STARTED, asked, answered, refused])) == ['✗ Run  pytest -q  denied: "use tox" ▸']
+    ruled = replace(refused, summary="refused", decision="rule", rule="Shell(pytest*)")
+    assert squeezed(drawn([STARTED, ruled])) == ["✗ Run  pytest -q  denied by rule ▸"]
+    long = replace(answered, feedback="use tox, which knows the versions that we support")
+    assert drawn([STARTED, asked, long, refused])[1:] == [f'  "{long.feedback}"']
     assert squeezed(drawn([STARTED, TurnEnded(turn_id="t", reason=TurnReason.INTERRUPTED)]))[0] == "■ Run  pytest -q"
 
 
@@ -273,7 +277,28 @@ def test_an_edit_shows_counts_and_unfolds_to_its_diff() -> None:
     assert squeezed(drawn(events)) == [
         "✓ Edit  x.py  +1 −1  allowed once ▸", "    1  a", "    2 − b", "    2 + c",
     ]  # fmt: skip
+    by_mode, by_rule = (
+        replace(FINISHED, call_id="e", tool="edit", elapsed_ms=8, summary="+1 −1", decision=each) for each in ("mode", "rule")
+    )
+    assert squeezed(drawn([*events[:2], by_mode]))[0] == "✓ Edit  x.py  +1 −1  auto ▸"
+    assert squeezed(drawn([*events[:2], by_rule]))[0] == "✓ Edit  x.py  +1 −1  allowed by rule ▸"
     assert drawn(events, unfold=True)[1:] == ["  M x.py  +1 −1", "    1   1   a", "    2     − b", "        2 + c"]
+
+
+def test_a_read_that_the_mode_allowed_says_nothing_of_it() -> None:
+    read = replace(STARTED, tool="read", title="x.py")
+    assert squeezed(drawn([read, replace(FINISHED, tool="read", elapsed_ms=5, decision="mode")])) == ["✓ Read  x.py  ▸"]
+
+
+def test_a_message_has_room_around_its_text_where_there_is_room() -> None:
+    document = Document(40)
+    document.pad(is_padded=True)
+    conversation = ConversationBlocks(document, zone=UTC)
+    conversation.apply(envelopes([user("one")])[0])
+    assert [plain(line)[:6].rstrip() for line in document.all_lines()] == ["▌", "▌ one", "▌"]
+    document.pad(is_padded=False)
+    document.set_width(40)
+    assert [plain(line)[:5] for line in document.all_lines()] == ["▌ one"]
 
 
 def test_a_retry_voids_what_was_streamed_and_says_so() -> None:

@@ -41,7 +41,7 @@ async def test_every_call_of_every_agent_is_one_aligned_line() -> None:
         assert screen_lines(log)[:4] == [
             " ✓ root read    parser/lexer.py",
             " ✗ docs run     pytest -q                 1.9s",
-            " ◐ root read    parser/lexer.py",
+            " ▲ root read    parser/lexer.py",
             " ● root read    parser/lexer.py",
         ]
 

@@ -153,10 +153,10 @@ async def test_a_call_unfolds_by_key_and_folds_by_click() -> None:
     async with Stage(transcript).run_test(size=(60, 12)) as pilot:
         filled(transcript, call("c1"))
         await settled(pilot)
-        assert [line.strip("▎ ") for line in screen_lines(transcript)[1:3]] == ["│ a", "│ b"]
+        assert [line.strip("▌ ") for line in screen_lines(transcript)[1:3]] == ["│ a", "│ b"]
         await pilot.press("up", "enter")
         await settled(pilot)
-        assert [line.strip("▎ ") for line in screen_lines(transcript)[1:5]] == ["a", "b", "c", "d"]
+        assert [line.strip("▌ ") for line in screen_lines(transcript)[1:5]] == ["a", "b", "c", "d"]
         await pilot.click(Transcript, offset=(3, 0))
         await settled(pilot)
         assert "│ a" in screen_lines(transcript)[1]
@@ -187,7 +187,7 @@ async def test_the_cursor_is_marked_by_a_sign_and_in_view() -> None:
         for _ in range(20):
             await pilot.press("up")
             await settled(pilot)
-            assert any(line.startswith("▎") for line in screen_lines(transcript))
+            assert any(line.startswith("▌") for line in screen_lines(transcript))
 
 
 async def test_a_theme_change_draws_again_in_its_colours() -> None:
