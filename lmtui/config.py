@@ -48,14 +48,15 @@ def _setting(
     at_most: float = math.inf,
     is_secret: bool = False,
     feature: str = "",
+    label: str = "",
 ) -> Any:
     """Declare a setting: its default, a line of help, the names it has in the environment, and what it may be.
 
-    One of a feature is a setting only as long as the feature is there.
+    One of a feature is a setting only as long as the feature is there.  `label` is its name in words, by default its own.
     """
     metadata = {
         "doc": doc, "env": env, "choices": choices, "at_least": at_least, "at_most": at_most, "is_secret": is_secret,
-        "feature": feature,
+        "feature": feature, "label": label,
     }  # fmt: skip
     return field(default=default, metadata=metadata)
 
@@ -65,7 +66,9 @@ class Config:
     """Every setting with its value."""
 
     workspace: str = _setting("", "folder to work in if none is given; empty: the current folder", "WORKSPACE")
-    url: str = _setting("", "address of the model server; empty: look on the usual ports", "LLM_URL", "OPENAI_BASE_URL")
+    url: str = _setting(
+        "", "address of the model server; empty: look on the usual ports", "LLM_URL", "OPENAI_BASE_URL", label="Server URL"
+    )
     model: str = _setting("", "name of the model; empty: the server's own default", "LLM_MODEL")
     api_key: str = _setting(
         "",
@@ -73,115 +76,213 @@ class Config:
         "LLM_API_KEY",
         "OPENAI_API_KEY",
         is_secret=True,
+        label="API key",
     )
     temperature: float = _setting(0.65, "sampling temperature, 0 to 2", "LLM_TEMPERATURE", "TEMPERATURE", at_least=0, at_most=2)
     seed: int = _setting(-1, "sampling seed; -1: none", "LLM_SEED")
     top_p: float = _setting(0.0, "nucleus sampling, 0 to 1; 0: the server's default", "LLM_TOP_P", at_least=0, at_most=1)
     repeat_penalty: float = _setting(
-        0.0, "repetition penalty, about 1.05 to 1.2; 0: the server's default", "LLM_REPEAT_PENALTY", at_least=0, at_most=2
+        0.0,
+        "repetition penalty, about 1.05 to 1.2; 0: the server's default",
+        "LLM_REPEAT_PENALTY",
+        at_least=0,
+        at_most=2,
+        label="Repetition penalty",
     )
     call_form: str = _setting(
-        "auto", "how the model is asked to call tools; auto: by what is known about it", "LLM_CALL_FORM", choices=CALL_FORMS
+        "auto",
+        "how the model is asked to call tools; auto: by what is known about it",
+        "LLM_CALL_FORM",
+        choices=CALL_FORMS,
+        label="Tool call format",
     )
     tools: str = _setting(
-        "auto", "tools for the model; auto: full, or lean in small windows; all: Python too", "LMTUI_TOOLS", choices=TOOL_SETS
+        "auto",
+        "tools for the model; auto: full, or lean in small windows; all: Python too",
+        "LMTUI_TOOLS",
+        choices=TOOL_SETS,
+        label="Tools for the model",
     )
-    roles: tuple[str, ...] = _setting((), "models for single roles, such as planner: qwen3-14b temperature=0.2")
+    roles: tuple[str, ...] = _setting(
+        (), "models for single roles, such as planner: qwen3-14b temperature=0.2", label="Models by role"
+    )
     vision: str = _setting(
-        "auto", "whether the model sees pictures; auto: as its server reports", "VISION_ENABLED", choices=SIGHTS
+        "auto",
+        "whether the model sees pictures; auto: as its server reports",
+        "VISION_ENABLED",
+        choices=SIGHTS,
+        label="Model sees images",
     )
     one_model: str = _setting(
-        "auto", "on LM Studio, unload other large models before loading one; auto: unless roles name some", choices=ONE_MODEL
+        "auto",
+        "on LM Studio, unload other large models before loading one; auto: unless roles name some",
+        choices=ONE_MODEL,
+        label="One model at a time",
     )
     context_tokens: int = _setting(
-        0, "the model's context window in tokens, used if the server does not report one; 0: assume 8,192", at_least=0
+        0,
+        "the model's context window in tokens, used if the server does not report one; 0: assume 8,192",
+        at_least=0,
+        label="Context size",
     )
     slots: int = _setting(
-        0, "parallel requests that the server handles; 0: as the server reports, else 1", "LLM_SLOTS", at_least=0
+        0,
+        "parallel requests that the server handles; 0: as the server reports, else 1",
+        "LLM_SLOTS",
+        at_least=0,
+        label="Parallel requests",
     )
-    max_tokens: int = _setting(-1, "longest answer in tokens; -1: the server's own limit", "LLM_MAX_TOKENS", "AGENT_MAX_TOKENS")
+    max_tokens: int = _setting(
+        -1, "longest answer in tokens; -1: the server's own limit", "LLM_MAX_TOKENS", "AGENT_MAX_TOKENS", label="Longest answer"
+    )
     stall_timeout_s: float = _setting(
         560.0,
         "seconds that a server may be silent (before the first token, attended sessions only warn); 0: no limit",
         "LLM_TIMEOUT",
         at_least=0,
+        label="Server silence limit",
     )
-    max_retries: int = _setting(3, "retries for transient errors", "LLM_MAX_RETRIES", at_least=0)
+    max_retries: int = _setting(3, "retries for transient errors", "LLM_MAX_RETRIES", at_least=0, label="Retries")
     retry_delay_s: float = _setting(
-        0.5, "seconds before the first retry; each further one waits twice as long", "LLM_RETRY_DELAY", at_least=0
+        0.5,
+        "seconds before the first retry; each further one waits twice as long",
+        "LLM_RETRY_DELAY",
+        at_least=0,
+        label="First retry delay",
     )
-    max_iterations: int = _setting(500, "requests in one turn", "MAX_ITERATIONS", at_least=1)
+    max_iterations: int = _setting(500, "requests in one turn", "MAX_ITERATIONS", at_least=1, label="Requests per turn")
     max_same_tool_streak: int = _setting(
         8,
         "stop the turn when most of the last N calls are identical, with the same result; 0: never",
         "MAX_SAME_TOOL_STREAK",
         at_least=0,
+        label="Stop after identical calls",
     )
     max_no_progress_iters: int = _setting(
-        15, "stop the turn after this many steps in a row without progress; 0: never", "MAX_NO_PROGRESS_ITERS", at_least=0
+        15,
+        "stop the turn after this many steps in a row without progress; 0: never",
+        "MAX_NO_PROGRESS_ITERS",
+        at_least=0,
+        label="Stop without progress",
     )
     max_errors: int = _setting(
-        5, "stop the turn after this many steps in a row in which every call fails; 0: never", "MAX_ERRORS", at_least=0
+        5,
+        "stop the turn after this many steps in a row in which every call fails; 0: never",
+        "MAX_ERRORS",
+        at_least=0,
+        label="Stop after failed steps",
     )
     max_empty_iterations: int = _setting(
-        5, "stop the turn after this many empty answers in a row; 0: never", "MAX_EMPTY_ITERATIONS", at_least=0
+        5,
+        "stop the turn after this many empty answers in a row; 0: never",
+        "MAX_EMPTY_ITERATIONS",
+        at_least=0,
+        label="Stop after empty answers",
     )
     sub_agents: str = _setting(
         "on", "whether the model may hand parts of its work to sub-agents", "ENABLE_SUB_AGENTS", choices=("on", "off")
     )
-    mcp: str = _setting("on", "whether MCP servers are started", "ENABLE_MCP", choices=("on", "off"), feature="mcp")
+    mcp: str = _setting(
+        "on", "whether MCP servers are started", "ENABLE_MCP", choices=("on", "off"), feature="mcp", label="MCP servers"
+    )
     hooks: str = _setting("on", "whether hooks run", "ENABLE_HOOKS", choices=("on", "off"), feature="hooks")
     append_system_prompt: str = _setting(
-        "", "extra instructions for the model, added to those of the folder", feature="instructions"
+        "", "extra instructions for the model, added to those of the folder", feature="instructions", label="Extra instructions"
     )
-    agent_max_depth: int = _setting(3, "how many levels of sub-agents are allowed", "AGENT_MAX_DEPTH", at_least=0, at_most=5)
-    agent_max_iterations: int = _setting(60, "requests that one sub-agent may make", "AGENT_MAX_ITERATIONS", at_least=1)
-    agent_max_tokens: int = _setting(0, "tokens that one sub-agent may use; 0: no limit", "SUB_AGENT_MAX_TOKENS", at_least=0)
-    agent_timeout_s: float = _setting(0.0, "seconds that one sub-agent may take; 0: no limit", at_least=0)
-    keep_agents: str = _setting("off", "keep the briefs and results of sub-agents in .lmagent/agents", choices=("on", "off"))
+    agent_max_depth: int = _setting(
+        3, "how many levels of sub-agents are allowed", "AGENT_MAX_DEPTH", at_least=0, at_most=5, label="Sub-agent levels"
+    )
+    agent_max_iterations: int = _setting(
+        60, "requests that one sub-agent may make", "AGENT_MAX_ITERATIONS", at_least=1, label="Sub-agent requests"
+    )
+    agent_max_tokens: int = _setting(
+        0, "tokens that one sub-agent may use; 0: no limit", "SUB_AGENT_MAX_TOKENS", at_least=0, label="Sub-agent tokens"
+    )
+    agent_timeout_s: float = _setting(
+        0.0, "seconds that one sub-agent may take; 0: no limit", at_least=0, label="Sub-agent time limit"
+    )
+    keep_agents: str = _setting(
+        "off",
+        "keep the briefs and results of sub-agents in .lmagent/agents",
+        choices=("on", "off"),
+        label="Keep sub-agent results",
+    )
     compact_at: int = _setting(
         80_000,
         "compact above this many tokens, however large the window is; 0: only by the window",
         "SUMMARIZATION_THRESHOLD",
         at_least=0,
+        label="Compact above",
     )
-    summaries: str = _setting("on", "let the model summarize what is compacted", "ENABLE_SUMMARIZATION", choices=("on", "off"))
+    summaries: str = _setting(
+        "on",
+        "let the model summarize what is compacted",
+        "ENABLE_SUMMARIZATION",
+        choices=("on", "off"),
+        label="Summarize when compacting",
+    )
     budget: str = _setting("", "budget of a new session, such as 3h 200 steps 1.5M tokens; empty: no limit")
-    timeout_s: float = _setting(0.0, "seconds that a turn may take; 0: no limit", at_least=0)
-    mode: str = _setting("normal", "when to ask: manual, normal, auto, or plan (read only)", "PERMISSION_MODE", choices=MODES)
-    allow: tuple[str, ...] = _setting((), "permission rules that allow, such as Shell(git status*)")
-    ask: tuple[str, ...] = _setting((), "permission rules that ask in every mode, such as Shell(docker *)")
-    deny: tuple[str, ...] = _setting((), "permission rules that forbid, such as Write(secrets/**)")
+    timeout_s: float = _setting(0.0, "seconds that a turn may take; 0: no limit", at_least=0, label="Turn time limit")
+    mode: str = _setting(
+        "normal",
+        "when to ask: manual, normal, auto, or plan (read only)",
+        "PERMISSION_MODE",
+        choices=MODES,
+        label="Permission mode",
+    )
+    allow: tuple[str, ...] = _setting((), "permission rules that allow, such as Shell(git status*)", label="Allow rules")
+    ask: tuple[str, ...] = _setting((), "permission rules that ask in every mode, such as Shell(docker *)", label="Ask rules")
+    deny: tuple[str, ...] = _setting((), "permission rules that forbid, such as Write(secrets/**)", label="Deny rules")
     sandbox: str = _setting("auto", "where commands run", "LMTUI_SANDBOX", choices=SANDBOXES)
     network: str = _setting(
         "off", "network for commands: none, single hosts by a proxy, or all of it", "LMTUI_NETWORK", choices=NETWORKS
     )
     network_hosts: tuple[str, ...] = _setting(
-        (), "hosts that the proxy lets through unasked, such as pypi.org or .pythonhosted.org"
+        (), "hosts that the proxy lets through unasked, such as pypi.org or .pythonhosted.org", label="Network hosts"
     )
     sandbox_runtime: str = _setting("", "runtime of the container engine, such as runsc; empty: its default")
-    toolchains: tuple[str, ...] = _setting((), "folders of tools (pyenv, cargo, nvm) that commands may read")
-    add_dirs: tuple[str, ...] = _setting((), "other folders that the agent may read; DIR:rw allows changes")
-    pass_env: tuple[str, ...] = _setting((), "environment variables that are passed to commands")
-    command_timeout_s: int = _setting(120, "default time limit of a command in seconds", at_least=1)
-    command_max_timeout_s: int = _setting(600, "longest time limit in seconds that the model may request", at_least=1)
-    command_memory_mb: int = _setting(0, "memory of a command in MB; 0: half of the machine's", at_least=0)
-    command_cores: int = _setting(0, "processor cores for commands; 0: all", at_least=0)
+    toolchains: tuple[str, ...] = _setting(
+        (), "folders of tools (pyenv, cargo, nvm) that commands may read", label="Tool folders"
+    )
+    add_dirs: tuple[str, ...] = _setting(
+        (), "other folders that the agent may read; DIR:rw allows changes", label="Added folders"
+    )
+    pass_env: tuple[str, ...] = _setting((), "environment variables that are passed to commands", label="Passed variables")
+    command_timeout_s: int = _setting(120, "default time limit of a command in seconds", at_least=1, label="Command time limit")
+    command_max_timeout_s: int = _setting(
+        600, "longest time limit in seconds that the model may request", at_least=1, label="Longest time limit"
+    )
+    command_memory_mb: int = _setting(
+        0, "memory of a command in MB; 0: half of the machine's", at_least=0, label="Command memory (MB)"
+    )
+    command_cores: int = _setting(0, "processor cores for commands; 0: all", at_least=0, label="Command cores")
     command_processes: int = _setting(1024, "processes and threads of all commands together", at_least=16)
-    command_tmp_mb: int = _setting(0, "size of the private /tmp in MB; 0: a quarter of the memory, at most 4096", at_least=0)
-    command_file_mb: int = _setting(4096, "largest file that a command may write, in MB", at_least=1)
-    image: str = _setting("lmtui-sandbox:3", "Docker image of the sandbox", "LMTUI_IMAGE")
+    command_tmp_mb: int = _setting(
+        0, "size of the private /tmp in MB; 0: a quarter of the memory, at most 4096", at_least=0, label="Size of /tmp (MB)"
+    )
+    command_file_mb: int = _setting(4096, "largest file that a command may write, in MB", at_least=1, label="Largest file (MB)")
+    image: str = _setting("lmtui-sandbox:3", "Docker image of the sandbox", "LMTUI_IMAGE", label="Sandbox image")
     scheduler_interval_s: float = _setting(
-        60.0, "maximum seconds between job checks", "SCHEDULER_POLL_INTERVAL", at_least=1, feature="jobs"
+        60.0,
+        "maximum seconds between job checks",
+        "SCHEDULER_POLL_INTERVAL",
+        at_least=1,
+        feature="jobs",
+        label="Job check interval",
     )
     inbox: str = _setting(
-        "off", "create jobs from task files that other programs write to .lmagent/inbox", choices=("off", "on"), feature="jobs"
+        "off",
+        "create jobs from task files that other programs write to .lmagent/inbox",
+        choices=("off", "on"),
+        feature="jobs",
+        label="Job inbox",
     )
     notify: str = _setting(
         "auto",
         "how to notify you that a session is done or waits while you are in another window",
         "LMTUI_NOTIFY",
         choices=NOTIFY_WAYS,
+        label="Notifications",
     )
     theme: str = _setting("", "color theme; empty: the default theme", "LMTUI_THEME")
 
@@ -207,6 +308,29 @@ class Loaded:
 
 
 SETTINGS = {each.name: each for each in fields(Config) if each.metadata["feature"] in ("", *FEATURES)}
+_GROUPS = {
+    "Model": "url model api_key temperature seed top_p repeat_penalty call_form tools roles vision one_model context_tokens "
+    "slots max_tokens stall_timeout_s max_retries retry_delay_s append_system_prompt",
+    "Limits": "budget timeout_s max_iterations max_same_tool_streak max_no_progress_iters max_errors max_empty_iterations "
+    "compact_at summaries",
+    "Permissions": "mode allow ask deny",
+    "Sandbox": "sandbox network network_hosts sandbox_runtime toolchains add_dirs pass_env command_timeout_s "
+    "command_max_timeout_s command_memory_mb command_cores command_processes command_tmp_mb command_file_mb image",
+    "Sub-agents": "sub_agents agent_max_depth agent_max_iterations agent_max_tokens agent_timeout_s keep_agents",
+    "Screen": "theme notify",
+}
+
+
+def setting_label(name: str) -> str:
+    """Return a setting's name in words."""
+    return SETTINGS[name].metadata["label"] or name.replace("_", " ").capitalize()
+
+
+def setting_group(name: str) -> str:
+    """Return the group that a setting is listed in."""
+    return next((group for group, names in _GROUPS.items() if name in names.split()), "General")
+
+
 _HARMLESS = frozenset({
     "theme", "temperature", "top_p", "repeat_penalty", "seed", "max_tokens", "call_form", "tools", "vision", "deny", "ask",
 })  # fmt: skip

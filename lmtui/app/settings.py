@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lmtui.config import SETTINGS, Config, Loaded, convert, shown
+from lmtui.config import SETTINGS, Config, Loaded, convert, setting_group, setting_label, shown
 from lmtui.core.errors import ConfigError
 from lmtui.core.sessions import SettingRow
 from lmtui.paths import config_dir
@@ -86,9 +86,10 @@ def _row(name: str, loaded: Loaded) -> SettingRow:
     metadata, value = SETTINGS[name].metadata, getattr(loaded.config, name)
     is_list = isinstance(value, tuple)
     text = "" if metadata["is_secret"] else ", ".join(value) if is_list else str(value)
-    return SettingRow(
+    found = SettingRow(
         name, shown(name, value), loaded.sources[name], metadata["doc"], text, metadata["choices"], metadata["env"], is_list
     )
+    return replace(found, label=setting_label(name), group=setting_group(name))
 
 
 def _typed(name: str, text: str) -> Any:

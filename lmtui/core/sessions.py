@@ -61,7 +61,7 @@ class SettingRow:
     """One setting: its value as a person reads it (a secret as dots), where that came from, and a line of help.
 
     `text` is the value as it may be edited, empty for a secret; `choices` are all it may be, empty where anything may;
-    `variables` are its names in the environment.
+    `variables` are its names in the environment; `label` is its name in words, `group` where it is listed.
     """
 
     name: str
@@ -72,6 +72,8 @@ class SettingRow:
     choices: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
     is_list: bool = False
+    label: str = ""
+    group: str = ""
 
 
 class SettingsControls(Protocol):

@@ -10,13 +10,18 @@ from lmtui.core.messages import ToolCallFormat
 from lmtui.core.sessions import CallsInUse, SettingRow
 from lmtui.core.window import WindowItem, WindowPart
 
-ROWS = (
+_ROWS = (
     SettingRow("url", "http://127.0.0.1:11434/v1", "environment", "address of the model server", "http://127.0.0.1:11434/v1"),
     SettingRow("api_key", "••••••••", "/home/ada/.config/lmtui/config.toml", "key for the model server"),
     SettingRow("temperature", "0.65", "default", "sampling temperature, 0 to 2", "0.65", variables=("LLM_TEMPERATURE",)),
     SettingRow("mode", "normal", "default", "when to ask", "normal", ("manual", "normal", "auto", "plan")),
     SettingRow("allow", "–", "default", "permission rules that allow", "", is_list=True),
     SettingRow("theme", "–", "default", "colours of the screen", ""),
+)
+GROUPS = {"url": "Model", "api_key": "Model", "temperature": "Model", "theme": "Screen"}
+LABELS = {"url": "Server URL", "api_key": "API key", "allow": "Allow rules", "mode": "Permission mode"}
+ROWS = tuple(
+    replace(row, label=LABELS.get(row.name, row.name.capitalize()), group=GROUPS.get(row.name, "Permissions")) for row in _ROWS
 )
 
 

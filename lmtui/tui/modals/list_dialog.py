@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -19,10 +19,25 @@ from lmtui.tui.commands import Command, Scope, bindings, closing
 from lmtui.tui.lines.styled_text import Line, plain
 from lmtui.tui.lines.table import Table
 from lmtui.tui.modals.results import LEAST_ROWS, VeiledScreen
-from lmtui.tui.widgets.bars import Verbs
+from lmtui.tui.widgets.bars import HEIGHTS, Verbs
 
+HEIGHTS_OF_LISTS = [*HEIGHTS[:-1], (24, "-high")]  # below, nothing blank is between the parts of a list
 Row = TypeVar("Row")
 Result = TypeVar("Result")
+
+
+class Grouped(Protocol):
+    """A row that belongs to a group."""
+
+    @property
+    def group(self) -> str:
+        """Return the group's name."""
+
+
+def shown_group(rows: Sequence[Grouped], row: Grouped) -> str:
+    """Return the group of a row where it begins, nothing in the rows below."""
+    at = next((number for number, each in enumerate(rows) if each is row), 0)
+    return "" if at and rows[at - 1].group == row.group else row.group
 
 
 class ColumnNames(Widget):
@@ -116,7 +131,7 @@ class ListBox(Vertical):
         used = self.gutter.height + sum(child.outer_size.height + child.styles.margin.height for child in rest)
         height = self.screen.size.height
         edge = 1 if height >= LEAST_ROWS else 0
-        top = max(edge, height // 8 if self.screen.has_class("-high") else 0)
+        top = height // 8 if self.screen.has_class("-high") and self.screen.has_class("-roomy") else edge
         self.styles.margin = (top, 0, edge, 0)
         room = height - used - self.table.styles.margin.height - top - edge
         self._most_rows = max(self._most_rows, len(self.table.rows))  # the box keeps its size while something is typed
@@ -146,6 +161,7 @@ class ListDialog(VeiledScreen[Result], Generic[Row, Result]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.PICKER), *bindings(Scope.APP), *bindings(Scope.MOVING)]
+    VERTICAL_BREAKPOINTS = HEIGHTS_OF_LISTS
     NAME: ClassVar[str]
     HEADING: ClassVar[str]
     SCOPE: ClassVar[str]

@@ -16,7 +16,7 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.tui.commands import Command, Scope, bindings, closing, hint_text, of_scope
 from lmtui.tui.lines.page_view import PageView, paragraphs
 from lmtui.tui.lines.styled_text import Line, fit, pad
-from lmtui.tui.modals.list_dialog import ListDialog
+from lmtui.tui.modals.list_dialog import ListDialog, shown_group
 from lmtui.tui.modals.results import Choice, VeiledScreen
 from lmtui.tui.widgets.bars import Verbs
 
@@ -187,7 +187,7 @@ class Picker(ListDialog[Choice, str | None]):
     def line(self, row: Choice, width: int) -> Line:
         """Return a choice with its group, its note and its key."""
         group = (
-            pad(fit(self._shown_group(row), self._group_cells - 2), self._group_cells)
+            pad(fit(shown_group(self.table.rows, row), self._group_cells - 2), self._group_cells)
             if self._group_cells > 2 and width > WIDE_ROW
             else ""
         )
@@ -196,12 +196,6 @@ class Picker(ListDialog[Choice, str | None]):
         room = width - cell_len(group) - cell_len(text) - cell_len(key)
         note = pad(fit(note, max(0, room)), max(0, room))
         return (group, "muted"), (fit(text, max(0, width - cell_len(group) - cell_len(key))), ""), (note, "muted"), (key, "")
-
-    def _shown_group(self, row: Choice) -> str:
-        """Return the group where it begins, empty in the rows below."""
-        rows = self.table.rows
-        at = next((number for number, each in enumerate(rows) if each is row), 0)
-        return "" if at and rows[at - 1].group == row.group else row.group
 
     def about(self, row: Choice | None) -> tuple[str, Sequence[Command]]:
         """Return what is said of all choices."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual.binding import BindingType
 
 from lmtui.core.errors import LmtuiError
@@ -14,13 +15,13 @@ from lmtui.core.sessions import SettingRow, SettingsControls
 from lmtui.tui.commands import Command, Scope, bindings, of_scope
 from lmtui.tui.lines.styled_text import Line, fit, fit_middle, pad
 from lmtui.tui.modals.context_window import CacheScreen, WindowScreen
-from lmtui.tui.modals.list_dialog import ListDialog
-from lmtui.tui.modals.picker import AskText, Picker
+from lmtui.tui.modals.list_dialog import ListDialog, shown_group
+from lmtui.tui.modals.picker import WIDE_ROW, AskText, Picker
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.perf_overlay import PerfOverlay
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
-LEAST_NAME, MOST_NAME = 12, 18
+LEAST_NAME, GROUP_CELLS, VALUE_CELLS, MUCH_ROOM = 12, 13, 30, 100
 HIGHER = ("flag", "environment", ".env", ".lmagent")
 
 
@@ -38,7 +39,9 @@ class SettingsScreen(ListDialog[SettingRow, None]):
 
     def on_mount(self) -> None:
         """List the settings."""
-        self.show(list(self._settings.rows()))
+        rows = self._settings.rows()
+        groups = sorted(dict.fromkeys(row.group for row in rows), key=lambda group: group == "General")
+        self.show([row for group in groups for row in rows if row.group == group])
 
     def key(self, row: SettingRow) -> str:
         """Return the setting's name."""
@@ -46,11 +49,12 @@ class SettingsScreen(ListDialog[SettingRow, None]):
 
     def text(self, row: SettingRow) -> str:
         """Return what is searched."""
-        return f"{row.name} {row.doc}"
+        return f"{row.label} {row.name} {row.group} {row.doc}"
 
     def line(self, row: SettingRow, width: int) -> Line:
         """Return a setting in aligned columns."""
-        return setting_line(row, width)
+        cells = max(cell_len(each.label or each.name) for each in self.all_rows) + 2
+        return setting_line(row, shown_group(self.table.rows, row), cells, width)
 
     def about(self, row: SettingRow | None) -> tuple[str, Sequence[Command]]:
         """Return what a setting is for."""
@@ -69,10 +73,12 @@ class SettingsScreen(ListDialog[SettingRow, None]):
     async def _ask(self, row: SettingRow) -> None:
         if row.choices:
             choices = [Choice(each, each) for each in row.choices]
-            text = await self.app.push_screen_wait(Picker(row.name.upper(), choices, chosen=row.text, note=row.doc))
+            text = await self.app.push_screen_wait(Picker(row.label or row.name, choices, chosen=row.text, note=row.doc))
         else:
             hint = "with commas between" if row.is_list else row.doc
-            text = await self.app.push_screen_wait(AskText(row.name, value=sanitize_line(row.text), placeholder=hint))
+            text = await self.app.push_screen_wait(
+                AskText(row.label or row.name, value=sanitize_line(row.text), placeholder=hint)
+            )
         if text is not None:
             await self._put(row.name, text)
 
@@ -85,7 +91,7 @@ class SettingsScreen(ListDialog[SettingRow, None]):
         self.show([row if each.name == name else each for each in self.all_rows], name)
         self._changed(row)
         is_overruled = any(each in row.source for each in HIGHER)
-        saved = f"{name} = {sanitize_line(row.value)}  ·  kept in the user's config.toml"
+        saved = f"{name} = {sanitize_line(row.value)}  ·  saved in your config.toml"
         self.say(after_words(row) if is_overruled else saved, "$text")
 
 
@@ -96,22 +102,24 @@ def after_words(row: SettingRow) -> str:
 
 def help_text(row: SettingRow) -> str:
     """Return what a setting is for, where its value came from and what else it may be."""
-    parts = [row.doc, f"from {sanitize_line(row.source)}"]
+    parts = [row.doc, f"{row.name}, from {sanitize_line(row.source)}"]
     parts += [f"one of {', '.join(row.choices)}"] if row.choices else []
     parts += [f"environment: {', '.join(row.variables)}"] if row.variables else []
     return "  ·  ".join(parts)
 
 
-def setting_line(row: SettingRow, width: int) -> Line:
-    """Return a setting in aligned columns: name, value, source."""
-    name_cells = MOST_NAME if width >= 2 * MOST_NAME + LEAST_NAME else LEAST_NAME
-    source_cells = max(8, min(30, width // 4))
-    room = max(8, width - name_cells - source_cells - 4)
-    is_default = row.source == "default"
+def setting_line(row: SettingRow, group: str, label_cells: int, width: int) -> Line:
+    """Return a setting in aligned columns: group, name, value (bold where it was changed), and what it is for."""
+    group_cells = GROUP_CELLS if width > WIDE_ROW else 0
+    label_cells = min(label_cells, max(LEAST_NAME, width // 2))
+    value_cells = VALUE_CELLS if width >= MUCH_ROOM else max(8, width - group_cells - label_cells)
+    doc_cells = max(0, width - group_cells - label_cells - value_cells)
+    value = pad(fit_middle(sanitize_line(row.value), value_cells - 2), value_cells)
     return (
-        (pad(fit(row.name, name_cells), name_cells), ""),
-        ("  " + pad(fit_middle(sanitize_line(row.value), room), room), "muted" if is_default else ""),
-        ("  " + fit_middle(sanitize_line(row.source), source_cells), "muted"),
+        (pad(fit(group, group_cells), group_cells), "muted"),
+        (pad(fit(row.label or row.name, label_cells - 2), label_cells), ""),
+        (value, "muted" if row.source == "default" else "strong"),
+        (fit(row.doc, doc_cells), "muted"),
     )
 
 

@@ -21,7 +21,8 @@ async def test_settings_show_value_source_and_help(size: tuple[int, int]) -> Non
     async with running(size=size) as driver:
         await settings_of(driver, *"temp")
         text = driver.text()
-        assert "temperature" in text
+        assert "Temperature" in text
+        assert "Enter change" in text or size == (40, 12)
         assert "0.65" in text
         assert "sampling temperature" in text.replace("\n", " ")
 
