@@ -26,7 +26,7 @@ Row = TypeVar("Row")
 Result = TypeVar("Result")
 
 
-class Grouped(Protocol):
+class InGroup(Protocol):
     """A row that belongs to a group."""
 
     @property
@@ -34,7 +34,7 @@ class Grouped(Protocol):
         """Return the group's name."""
 
 
-def shown_group(rows: Sequence[Grouped], row: Grouped) -> str:
+def shown_group(rows: Sequence[InGroup], row: InGroup) -> str:
     """Return the group of a row where it begins, nothing in the rows below."""
     at = next((number for number, each in enumerate(rows) if each is row), 0)
     return "" if at and rows[at - 1].group == row.group else row.group
