@@ -16,6 +16,7 @@ from lmtui.core.agent_events import (
     PlanProposed,
     WaitSet,
 )
+from lmtui.core.budgets import ReportWritten
 from lmtui.core.events import ROOT, Envelope, FilesChanged, FilesRestored, TurnReason, step_id
 from lmtui.core.jobs import JobsChanged, WaitingJob
 from lmtui.core.messages import Role
@@ -385,7 +386,8 @@ class SessionState:
     @property
     def has_begun(self) -> bool:
         """Tell whether something was sent in the session."""
-        return bool(self.last_line or self.turn.is_running or self.turn.reason is not None or self.work.plan.steps)
+        is_planned = bool(self.work.plan.steps or self.work.agents.by_id)
+        return bool(self.last_line) or self.turn.is_running or self.turn.reason is not None or is_planned
 
     @property
     def waits(self) -> bool:
@@ -433,6 +435,8 @@ class SessionState:
                 self.queued, self.is_queue_paused = event.queued, event.is_paused
             case events.UsageUpdated():
                 self.usage = event
+            case ReportWritten():
+                self.last_line = self.last_line or "Report"
             case events.Notice() if event.level is not events.Level.INFO:
                 self.warning = sanitize_line(event.text)
             case events.MessageAdded(text=text) if text.strip():

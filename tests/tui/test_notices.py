@@ -50,6 +50,32 @@ async def test_every_notice_goes_after_its_seconds() -> None:
             await driver.until(lambda: not driver.app.workbench.query_one("#say").display)
 
 
+async def test_at_most_two_notices_of_one_line_each_float_over_the_chat() -> None:
+    async with running() as driver:
+        workbench = driver.app.workbench
+        for text in ("one", "two", f"three {'and more ' * 40}"):
+            workbench.say(text)
+        await driver.settle()
+        shown = driver.text("#say").splitlines()
+        assert [line.split()[1] for line in shown] == ["two", "three"]
+        assert "…" in shown[1]
+        workbench.say("two")
+        await driver.settle()
+        assert [line.split()[1] for line in driver.text("#say").splitlines()] == ["three", "two"]
+
+
+async def test_an_error_stays_while_other_notices_come_and_go() -> None:
+    async with running() as driver:
+        workbench = driver.app.workbench
+        workbench.say("disk full", "error")
+        workbench.say_line.say_s = 0.05
+        workbench.say("copied")
+        workbench.say("copied again")
+        await driver.until(lambda: "copied" not in driver.text())
+        await driver.settle()
+        assert "disk full" in driver.text("#say")
+
+
 async def test_texts_taken_back_stand_before_what_is_typed() -> None:
     async with running() as driver:
         for text in ("one", "two", "three"):

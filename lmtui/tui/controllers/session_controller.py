@@ -65,7 +65,7 @@ class SessionController:
             return None
         if self._failure:
             self._failure = ""
-            self._workbench.say_line.clear_error()
+            self._workbench.say_line.clear_errors()
         self._sending.send_unsent()
         return view
 

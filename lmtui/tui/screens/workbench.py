@@ -277,8 +277,8 @@ class Workbench(Screen[None]):
             self._bars.queue.update(queue)
         if not isinstance(self.state, Starting) and self.is_current:  # a question on top keeps the end above itself
             self.state.panes.cover_end(queue.plain.count("\n") + 1 if queue is not None else 0)
-        if self.say_line.said == STOPPING and (active is None or not active.session.is_running):
-            self.say_line.clear()
+        if active is None or not active.session.is_running:
+            self.say_line.clear(STOPPING)
         self.draw_status()
 
     def draw_status(self) -> None:
@@ -356,6 +356,7 @@ class Workbench(Screen[None]):
         if pane in panes.layout_of_user.hidden and self.app.size.width >= BESIDE_CELLS:
             panes.use_layout(panes.layout_of_user.shown(pane))
         panes.bring_to_front(pane)
+        panes.draw_titles()
         widget.focus()
         self.draw()
 

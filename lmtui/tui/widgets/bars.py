@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Literal, Unpack
 
-from rich.cells import cell_len
 from textual import events
 from textual.content import Content
 from textual.geometry import Size
@@ -191,69 +190,78 @@ class Spinner(Static):
 
 Tone = Literal["info", "warning", "error"]
 SAY_S = 4.0
-SAY_MARGIN_CELLS = 3
-TONE_STYLES: dict[Tone, str] = {"info": "$text", "warning": "$warning", "error": "$error"}
+MOST_NOTICES = 2
+TONE_STYLES: dict[Tone, tuple[str, str, int]] = {
+    "info": ("$accent", "$text", 1),
+    "warning": ("$warning", "$warning", 2),
+    "error": ("$error", "$error", 3),
+}
 
 
 class SayLine(Static):
-    """Floats one text at a time at the top right of the chat; errors that come together are kept together."""
+    """Floats at most two notices at the top right of the chat.  Errors stay until something else is done, the others go."""
 
     DEFAULT_CSS = """
-    SayLine {
-        layer: above; dock: top; height: auto; max-height: 6; margin-top: 1; padding: 0 1; display: none;
-        background: $panel; border-left: outer $accent;
-        &.-warning { border-left: outer $warning; }
-        &.-error { border-left: outer $error; }
-    }
+    SayLine { layer: above; dock: top; height: auto; margin-top: 1; display: none; background: $panel; }
     """
 
     def __init__(self) -> None:
         super().__init__("", id="say", markup=False)
         self.say_s = SAY_S
-        self.said = ""
-        self._is_error = False
-        self._timer: Timer | None = None
+        self._said: dict[str, Tone] = {}
+        self._ends: dict[str, Timer] = {}
         self._x, self._room = 0, 0
 
     def place(self, x: int, room: int) -> None:
         """Stay within these columns, at their right end."""
         self._x, self._room = x, room
-        self._place()
-
-    def _place(self) -> None:
-        room = self._room or self.app.size.width
-        wanted = max((cell_len(line) for line in sanitize(self.said).splitlines()), default=0) + SAY_MARGIN_CELLS
-        cells = min(wanted, room)
-        self.styles.width = cells
-        self.styles.offset = (self._x + max(0, room - cells), 0)
+        self._draw()
 
     def say(self, text: str, tone: Tone = "info") -> None:
-        """Show a text."""
-        if tone == "error" and self._is_error:
-            text = self.said if text in self.said else f"{self.said}\n{text}"
-        self.clear()
-        self.said, self._is_error = text, tone == "error"
-        self.display = bool(text)
-        for each in TONE_STYLES:
-            self.set_class(each == tone, f"-{each}")
-        self._place()
-        self.update(Content.styled(sanitize(text), TONE_STYLES[tone]))
-        if text and tone != "error":
-            lines = 1 + cell_len(text) // max(20, self._room)
-            self._timer = call_after(self, self.say_s * lines, self.clear)
-
-    def clear(self) -> None:
-        """Show nothing."""
-        self.display = False
-        self.said, self._is_error = "", False
-        if self._timer is not None:
-            self._timer.stop()
-            self._timer = None
-
-    def clear_error(self) -> None:
-        """Put an error away that is repaired."""
-        if self._is_error:
+        """Show a text next to the one before; one that is there already is shown anew, an empty one puts all away."""
+        self._forget(text)
+        if not text:
             self.clear()
+            return
+        while len(self._said) >= MOST_NOTICES:
+            self._forget(next((each for each, other in self._said.items() if other != "error"), next(iter(self._said))))
+        self._said[text] = tone
+        if tone != "error":
+            self._ends[text] = call_after(self, self.say_s, lambda: self.clear(text))
+        self._draw()
+
+    def clear(self, *texts: str) -> None:
+        """Put these notices away, without any all of them."""
+        if found := [text for text in texts or tuple(self._said) if text in self._said]:
+            for text in found:
+                self._forget(text)
+            self._draw()
+
+    def clear_errors(self) -> None:
+        """Put errors away that are repaired."""
+        self.clear(*([text for text, tone in self._said.items() if tone == "error"] or [""]))
+
+    def _forget(self, text: str) -> None:
+        _ = self._said.pop(text, None)
+        if (timer := self._ends.pop(text, None)) is not None:
+            timer.stop()
+
+    def _draw(self) -> None:
+        room = max(4, self._room or self.app.size.width)
+        lines = [line for text, tone in self._said.items() for line in _notice(text, tone, room)]
+        cells = max((line.cell_length for line in lines), default=0) + 1
+        self.display = bool(lines)
+        self.styles.width, self.styles.offset = cells, (self._x + max(0, room - cells), 0)
+        self.update(Content("\n").join(lines))
+
+
+def _notice(text: str, tone: Tone, room: int) -> list[Content]:
+    """Return a notice behind its bar, in as many lines as its tone may have."""
+    bar, style, most = TONE_STYLES[tone]
+    lines = Content.styled(sanitize(text), style).wrap(room - 3)
+    if len(lines) > most:
+        lines[most - 1 :] = [Content(" ").join(lines[most - 1 :]).truncate(room - 3, ellipsis=True)]
+    return [Content.assemble(("▌ ", bar), line) for line in lines]
 
 
 _KEPT = (".no", ".reject")  # the way out is always a button

@@ -43,6 +43,7 @@ class Panes(Columns):
     Panes #side-pane { background: $surface; }
     Panes .pane VirtualLineView { scrollbar-background: $surface; scrollbar-background-hover: $surface; }
     Panes VirtualLineView { background: transparent; }
+    Panes .-blank { visibility: hidden; }
     """
 
     def __init__(self) -> None:
@@ -108,6 +109,9 @@ class Panes(Columns):
 
     def _draw_log_title(self) -> None:
         log = self.current.log if self.current is not None else None
+        has_log = self.front == "log" or (log is not None and (log.source.total() > 0 or log.source.is_narrowed))
+        self.log_pane.set_class(not has_log, "-blank")  # the room stays, so that the conversation does not reflow
+        self.side_pane.set_class(not has_log and not self.plan_rows and self.front != "plan", "-blank")
         notes = ["{:,} of {:,}".format(*log.source.counts)] if log is not None and log.source.is_narrowed else []
         notes += ["live"] if log is not None and log.scroller.is_following else []
         self._log_title.show([Part("Log", self._style_of("log"))], [Part(" · ".join(notes), "$text-muted", 1)])
