@@ -29,20 +29,9 @@ from lmtui.app.settings import UserSettings
 from lmtui.app.settings_trust import FolderTrust
 from lmtui.app.workspace_files import WorkspaceFiles
 from lmtui.config import SETTINGS, Config, Loaded
+from lmtui.core import events
 from lmtui.core.budgets import BudgetSet, whole_budget
 from lmtui.core.errors import ConfigError, SessionFileError
-from lmtui.core.events import (
-    ApprovalResolved,
-    Envelope,
-    Event,
-    Level,
-    ModeChanged,
-    ModelChanged,
-    Notice,
-    Outcome,
-    RuleRevoked,
-    SessionOpened,
-)
 from lmtui.core.instruction_values import InstructionSource
 from lmtui.core.jobs import Jobs
 from lmtui.core.messages import ToolCallFormat
@@ -129,21 +118,21 @@ class KeptGrants:
         """Keep what is granted in a session for always."""
         session.subscribe(lambda envelope: self._take(session, envelope))
 
-    def _take(self, session: EngineSession, envelope: Envelope) -> None:
+    def _take(self, session: EngineSession, envelope: events.Envelope) -> None:
         try:
             match envelope.event:
-                case ApprovalResolved(outcome=Outcome.ALWAYS) as event if event.rule:
+                case events.ApprovalResolved(outcome=events.Outcome.ALWAYS) as event if event.rule:
                     scope = GrantScope(event.scope) if event.scope in tuple(GrantScope) else GrantScope.WORKSPACE
                     add_rule(self._workspace, event.rule, scope)
-                case RuleRevoked() as event:
+                case events.RuleRevoked() as event:
                     self._revoke(session, event)
                 case _:
                     pass
         except ConfigError as error:
-            notice = Notice(level=Level.WARNING, text=error.full_text())
+            notice = events.Notice(level=events.Level.WARNING, text=error.full_text())
             asyncio.get_running_loop().call_soon(session.emit, notice)
 
-    def _revoke(self, session: EngineSession, event: RuleRevoked) -> None:
+    def _revoke(self, session: EngineSession, event: events.RuleRevoked) -> None:
         """Take a rule out of the file, and out of the other sessions where it was in the file."""
         effect = Effect(event.effect)
         scopes = (GrantScope.WORKSPACE, GrantScope.USER)
@@ -196,7 +185,7 @@ async def run_feature_command(
         return await run(CommandCall(idle, arguments, open_host))
 
 
-def encode_event(envelope: Envelope) -> str:
+def encode_event(envelope: events.Envelope) -> str:
     """Return an event as one line of JSON, the form of the log and of `--output stream-json`."""
     return encode(envelope)
 
@@ -295,7 +284,7 @@ class Runtime:
         session_id = new_session_id(datetime.now(UTC))
         await self._prepare()
         session = EngineSession(self._parts(session_id, await self.sandbox(), self._store.create, policy))
-        session.emit(SessionOpened(workspace=str(self._workspace), version=__version__))
+        session.emit(events.SessionOpened(workspace=str(self._workspace), version=__version__))
         for event in (*self._first_events(), *self._plan_mode()):
             session.emit(event)
         return self._keep(session)
@@ -304,14 +293,14 @@ class Runtime:
         for each in self._features:
             await each.prepare()
 
-    def _first_events(self) -> tuple[Event, ...]:
-        model = ModelChanged(model=self._connection.model, url=self._connection.provider().url)
+    def _first_events(self) -> tuple[events.Event, ...]:
+        model = events.ModelChanged(model=self._connection.model, url=self._connection.provider().url)
         budget = (BudgetSet(budget=whole_budget(self.config.budget)),) if self.config.budget else ()
-        return (model, ModeChanged(mode=self.config.mode), *budget)
+        return (model, events.ModeChanged(mode=self.config.mode), *budget)
 
-    def _plan_mode(self) -> tuple[Event, ...]:
+    def _plan_mode(self) -> tuple[events.Event, ...]:
         plans_first, self.plans_first = self.plans_first, False
-        return (ModeChanged(mode=str(Mode.PLAN)),) if plans_first else ()
+        return (events.ModeChanged(mode=str(Mode.PLAN)),) if plans_first else ()
 
     def is_open(self, session_id: str) -> bool:
         """Tell whether a session is open here."""
@@ -335,13 +324,13 @@ class Runtime:
         is_ours = self._store.is_ours(path.stem)
         session = EngineSession(self._parts(path.stem, sandbox, self._store.open, policy), loaded.events, is_ours=is_ours)
         for problem in loaded.problems:
-            session.emit(Notice(level=Level.WARNING, text=problem))
+            session.emit(events.Notice(level=events.Level.WARNING, text=problem))
         if not is_ours:
             text = "This session was not made by your lmtui: its mode and its approvals do not hold."
-            session.emit(Notice(level=Level.WARNING, text=text))
+            session.emit(events.Notice(level=events.Level.WARNING, text=text))
         if self._is_mode_forced or not is_ours:
-            session.emit(ModeChanged(mode=self.config.mode))
-        session.emit(ModelChanged(model=self._connection.model, url=self._connection.provider().url))
+            session.emit(events.ModeChanged(mode=self.config.mode))
+        session.emit(events.ModelChanged(model=self._connection.model, url=self._connection.provider().url))
         return self._keep(session)
 
     def unattended(self) -> Sequence[str]:
@@ -354,7 +343,7 @@ class Runtime:
         if self._connection.is_chosen or not self._store.is_ours(path.stem):
             return
         past = (each.event for each in reversed(load(path).events))
-        changes = (event for event in past if isinstance(event, ModelChanged) and not (event.role or event.is_for_turn))
+        changes = (event for event in past if isinstance(event, events.ModelChanged) and not (event.role or event.is_for_turn))
         if (last := next(changes, None)) is not None:
             self._connection.use(last.url, last.model, self._connection.own_key)
 
@@ -463,7 +452,7 @@ class Runtime:
         for each in self._features:
             each.follow(session, is_ours=self._store.is_ours(session.id))
         for problem in kept_problems(self._workspace):
-            session.emit(Notice(level=Level.WARNING, text=problem))
+            session.emit(events.Notice(level=events.Level.WARNING, text=problem))
         session.prepare(is_eager=self.is_attended)
         return session
 

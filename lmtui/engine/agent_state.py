@@ -10,21 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from lmtui.core import events
 from lmtui.core.agent_events import Wait, WaitSet
 from lmtui.core.errors import SessionFileError
-from lmtui.core.events import (
-    ROOT,
-    Envelope,
-    Event,
-    Level,
-    ModeChanged,
-    ModelChanged,
-    Notice,
-    PlanChanged,
-    RuleRevoked,
-    SandboxSelected,
-    TurnStarted,
-)
 from lmtui.core.messages import ToolSet
 from lmtui.core.model_events import ToolSetChanged, VisionChanged
 from lmtui.core.permissions.decide import Effect, Mode, Rule
@@ -58,7 +46,7 @@ class ModelInUse:
     sees: bool | None = None
     vision_model: str = ""
 
-    def changed(self, event: ModelChanged) -> ModelInUse:
+    def changed(self, event: events.ModelChanged) -> ModelInUse:
         """Return this after another model was chosen; only the session's own model has no role."""
         return replace(
             self,
@@ -94,7 +82,7 @@ class AgentState:
     were granted in the session are in the approvals.
     """
 
-    agent: str = ROOT
+    agent: str = events.ROOT
     depth: int = 0
     is_narrow: bool = False
     mode: Mode = Mode.NORMAL
@@ -115,31 +103,31 @@ class AgentState:
         """Tell whether nothing may be changed: in plan mode, and by an agent that was sent to explore."""
         return self.is_narrow or self.mode is Mode.PLAN
 
-    def apply(self, event: Event) -> AgentState:
+    def apply(self, event: events.Event) -> AgentState:
         """Return the state after an event: mode, rules and sandbox hold for all agents, the rest for the event's own."""
         match event:
-            case ModeChanged(mode=mode) if mode in tuple(Mode):
+            case events.ModeChanged(mode=mode) if mode in tuple(Mode):
                 changed = replace(self, mode=Mode(mode))
-            case RuleRevoked(rule=rule, effect=Effect.ALLOW):  # a log may only make the session stricter again
+            case events.RuleRevoked(rule=rule, effect=Effect.ALLOW):  # a log may only make the session stricter again
                 kept = tuple(each for each in self.rules if str(each) != rule or each.effect is not Effect.ALLOW)
                 changed = replace(self, rules=kept)
-            case SandboxSelected(backend=name, text=text, asks_each_command=asks):
+            case events.SandboxSelected(backend=name, text=text, asks_each_command=asks):
                 changed = replace(self, sandbox=replace(self.sandbox, name=name, text=text, asks_each_command=asks))
             case _:
                 changed = self
         return changed._apply_own(event) if event.agent == self.agent else changed
 
-    def _apply_own(self, event: Event) -> AgentState:
+    def _apply_own(self, event: events.Event) -> AgentState:
         match event:
-            case PlanChanged(plan=plan):
+            case events.PlanChanged(plan=plan):
                 changed = replace(self, plan=plan)
-            case ModelChanged():
+            case events.ModelChanged():
                 changed = replace(self, model=self.model.changed(event))
             case VisionChanged(sees=sees, by=by):
                 changed = replace(self, model=replace(self.model, sees=sees, vision_model=by))
             case ToolSetChanged(tools=tools, edits=edits) if tools in tuple(ToolSet):
                 changed = replace(self, model=replace(self.model, tool_set=ToolSet(tools), edits=edits))
-            case TurnStarted():
+            case events.TurnStarted():
                 changed = replace(self, wait=None)
             case WaitSet():
                 changed = replace(self, wait=Wait(as_utc(event.until), event.why))
@@ -175,7 +163,7 @@ class Journal:
         session_id: str,
         log: SessionLog,
         now: Callable[[], datetime],
-        take_up: Callable[[Event], None],
+        take_up: Callable[[events.Event], None],
         redactor: Redactor,
     ) -> None:
         self._redactor = redactor
@@ -188,16 +176,16 @@ class Journal:
         self._seq = 0
 
     @property
-    def history(self) -> Sequence[Envelope]:
+    def history(self) -> Sequence[events.Envelope]:
         """Return every durable event so far, oldest first."""
         return self._history.read()
 
-    def replay(self, past: Sequence[Envelope]) -> None:
+    def replay(self, past: Sequence[events.Envelope]) -> None:
         """Take up what an earlier run has written."""
         for envelope in past:
             self._keep(envelope)
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: events.Event) -> None:
         """Write an event, take it up and publish it.
 
         Raises:
@@ -205,7 +193,7 @@ class Journal:
                 but it is not a part of the session.
         """
         self._seq += 1
-        envelope = Envelope(self._seq, self._now(), self._session_id, self._redactor.value(event))
+        envelope = events.Envelope(self._seq, self._now(), self._session_id, self._redactor.value(event))
         if event.durable:
             try:
                 self._log.append(envelope)
@@ -215,7 +203,7 @@ class Journal:
             self._keep(envelope)
         self._publish(envelope)
 
-    def emit_from_outside(self, event: Event) -> None:
+    def emit_from_outside(self, event: events.Event) -> None:
         """Emit an event that no turn waits for; a log that cannot be written becomes a notice."""
         try:
             self.emit(event)
@@ -225,8 +213,8 @@ class Journal:
     def show_problem(self, error: SessionFileError) -> None:
         """Show that the log fails; the notice itself cannot be stored."""
         self._seq += 1
-        notice = Notice(level=Level.ERROR, text=error.full_text())
-        self._publish(Envelope(self._seq, self._now(), self._session_id, notice))
+        notice = events.Notice(level=events.Level.ERROR, text=error.full_text())
+        self._publish(events.Envelope(self._seq, self._now(), self._session_id, notice))
 
     def sync(self) -> None:
         """Force the log to the disk."""
@@ -250,12 +238,12 @@ class Journal:
         self._subscribers.clear()
         self._log.close()
 
-    def _keep(self, envelope: Envelope) -> None:
+    def _keep(self, envelope: events.Envelope) -> None:
         self._history.add(envelope)
         self._seq = max(self._seq, envelope.seq)
         self._take_up(envelope.event)
 
-    def _publish(self, envelope: Envelope) -> None:
+    def _publish(self, envelope: events.Envelope) -> None:
         for subscriber in tuple(self._subscribers):
             try:
                 subscriber(envelope)

@@ -10,18 +10,8 @@ import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lmtui.core import events
 from lmtui.core.errors import ContextOverflow, Fault, ProviderError
-from lmtui.core.events import (
-    ROOT,
-    CallProgress,
-    Level,
-    MessageAdded,
-    Notice,
-    PrefillProgress,
-    RetryScheduled,
-    TextDelta,
-    ThinkingDelta,
-)
 from lmtui.core.instruction_values import GuidanceRead, Instructions, cut_sources
 from lmtui.core.messages import (
     Completion,
@@ -63,7 +53,7 @@ _CHARS_PER_TOKEN = 3.5
 
 async def take_guidance(agent: Agent) -> None:
     """Read the instruction files once in a turn and tell the model what is new."""
-    if agent.id != ROOT or agent.turn.has_read_instructions:
+    if agent.id != events.ROOT or agent.turn.has_read_instructions:
         return
     agent.turn.has_read_instructions = True
     known = agent.conversation.prompt.newest
@@ -75,7 +65,7 @@ async def take_guidance(agent: Agent) -> None:
     new_problems = [sanitize_line(problem) for problem in found.problems if problem not in known.problems]
     cuts = [f"{', '.join(new_cuts)} was cut: it takes more than {SHARE:.0%} of the window"] if new_cuts else []
     for text in (*cuts, *new_problems):
-        agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=text))
+        agent.emit(events.Notice(agent=agent.id, level=events.Level.WARNING, text=text))
 
 
 def guidance_chars(window_tokens: int) -> int:
@@ -207,7 +197,7 @@ async def _answer(agent: Agent, request: ModelRequest, turn_id: str) -> Completi
         raise ProviderError(Fault.CUT, "the model's answer has no end")
     message = _with_fresh_ids(agent, completion.message)
     agent.emit(
-        MessageAdded(
+        events.MessageAdded(
             agent=agent.id,
             role=message.role,
             text=message.text if message.tool_calls else without_token(message.text),
@@ -219,7 +209,9 @@ async def _answer(agent: Agent, request: ModelRequest, turn_id: str) -> Completi
     )
     show_usage(agent, completion, turn_id)
     if completion.stopped:
-        agent.emit(Notice(agent=agent.id, level=Level.INFO, text=f"Generation was stopped: {completion.stopped}."))
+        agent.emit(
+            events.Notice(agent=agent.id, level=events.Level.INFO, text=f"Generation was stopped: {completion.stopped}.")
+        )
     change = agent.model.known.calling.see(request, completion)
     if change is not None:
         _use_form(agent, change)
@@ -260,29 +252,29 @@ class _Partial:
 def _keep_partial(agent: Agent, text: str, turn_id: str) -> None:
     """Keep what an answer that was stopped or broke off had said: it was read, so it belongs to the conversation."""
     if text.strip():
-        agent.emit(MessageAdded(agent=agent.id, role=Role.ASSISTANT, text=text, turn_id=turn_id))
+        agent.emit(events.MessageAdded(agent=agent.id, role=Role.ASSISTANT, text=text, turn_id=turn_id))
 
 
 def _show(agent: Agent, piece: StreamChunk) -> None:
     match piece:
         case TextChunk(text=text):
-            agent.emit(TextDelta(agent=agent.id, text=text))
+            agent.emit(events.TextDelta(agent=agent.id, text=text))
         case ThinkingChunk(text=text):
-            agent.emit(ThinkingDelta(agent=agent.id, text=text))
+            agent.emit(events.ThinkingDelta(agent=agent.id, text=text))
         case ToolCallChunk(name=name, size_chars=size_chars):
             agent.services.start_sandbox()
-            agent.emit(CallProgress(agent=agent.id, tool=name, size_chars=size_chars))
+            agent.emit(events.CallProgress(agent=agent.id, tool=name, size_chars=size_chars))
         case PrefillChunk(ratio=ratio):
-            agent.emit(PrefillProgress(agent=agent.id, ratio=ratio))
+            agent.emit(events.PrefillProgress(agent=agent.id, ratio=ratio))
         case QueuedChunk(before=before):
-            agent.emit(PrefillProgress(agent=agent.id, queued=before))
+            agent.emit(events.PrefillProgress(agent=agent.id, queued=before))
         case SilenceChunk(seconds=seconds):
             what = f"{agent.services.provider.url} has not answered for {seconds:.0f} s."
             text = f"{what} Wait (it may still be reading the prompt) or stop the turn."
-            agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=text))
+            agent.emit(events.Notice(agent=agent.id, level=events.Level.WARNING, text=text))
         case RetryChunk():
             agent.emit(
-                RetryScheduled(
+                events.RetryScheduled(
                     agent=agent.id, attempt=piece.attempt, attempts=piece.attempts, wait_s=piece.wait_s, reason=piece.reason
                 )
             )

@@ -10,16 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 
-from lmtui.core.events import (
-    Event,
-    FilesChanged,
-    FilesRestored,
-    MessageAdded,
-    Rewound,
-    ToolCallFinished,
-    ToolCallStarted,
-    TurnStarted,
-)
+from lmtui.core import events
 from lmtui.core.instruction_values import GuidanceRead, Instructions
 from lmtui.core.messages import Image, ImageRef, Message, ModelRequest, Role, ToolCallFormat, ToolChoice, ToolSet, ToolSpec
 from lmtui.core.model_events import BroughtBack, Compacted, Pinned, Reminder, ToolSetChanged
@@ -200,7 +191,7 @@ class OpenCalls:
     """
 
     unanswered: dict[str, None] = field(default_factory=dict)
-    started: dict[str, ToolCallStarted] = field(default_factory=dict)
+    started: dict[str, events.ToolCallStarted] = field(default_factory=dict)
     commands: dict[str, str] = field(default_factory=dict)
     files: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -295,12 +286,12 @@ class Conversation:
         last = self._entries.last_task()
         return (last.kept or last.message.text) if last else ""
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: events.Event) -> None:
         """Take up what an event adds; other agents' events and all that is not said to the model are passed over."""
         if event.agent != self._agent:
             return
         match event:
-            case MessageAdded():
+            case events.MessageAdded():
                 self._settle()
                 self._add(self._entry(event))
                 self._has_answers = self._has_answers or event.role is Role.ASSISTANT
@@ -310,30 +301,30 @@ class Conversation:
                 self._add(Entry(Message(Role.USER, text)))
             case GuidanceRead(guidance=guidance):
                 self._guide(guidance)
-            case ToolCallStarted(by="user"):
+            case events.ToolCallStarted(by="user"):
                 self._calls.commands[event.call_id] = event.title
-            case ToolCallStarted():
+            case events.ToolCallStarted():
                 self._calls.started[event.call_id] = event
-            case FilesChanged():
+            case events.FilesChanged():
                 self._calls.files[event.call_id] = event.files
-            case ToolCallFinished() if event.call_id in self._calls.commands:
+            case events.ToolCallFinished() if event.call_id in self._calls.commands:
                 self._settle()
                 self._add(_ran(event, self._calls.commands.pop(event.call_id), self._calls.files.pop(event.call_id, ())))
-            case TurnStarted():
+            case events.TurnStarted():
                 self._settle()
                 self._turns[event.turn_id] = len(self._entries)
-            case FilesRestored() if event.action != "rewind":
+            case events.FilesRestored() if event.action != "rewind":
                 self._settle()
                 self._add(Entry(Message(Role.USER, _restored(event))))
-            case ToolCallFinished() if event.call_id in self._calls.unanswered:
+            case events.ToolCallFinished() if event.call_id in self._calls.unanswered:
                 self._answer(event.call_id, event.result, event)
             case _:
                 self._change(event)
 
-    def _change(self, event: Event) -> None:
+    def _change(self, event: events.Event) -> None:
         """Take up what changes messages that were sent before."""
         match event:
-            case Rewound() if event.turn_id in self._turns:
+            case events.Rewound() if event.turn_id in self._turns:
                 self._rewind(event.turn_id)
                 self._write_prompt()
                 self._send_anew("rewound")
@@ -398,7 +389,7 @@ class Conversation:
         self.revision += 1
         self.change = why
 
-    def _entry(self, event: MessageAdded) -> Entry:
+    def _entry(self, event: events.MessageAdded) -> Entry:
         """Return a message as the model gets it: with what it mentions, and a word in place of each picture that is gone."""
         images, gone = self._pictures(event.images)
         text = "\n\n".join((event.text, *([event.attached] if event.attached else []), *gone))
@@ -431,7 +422,7 @@ class Conversation:
         for call_id in tuple(self._calls.unanswered):
             self._answer(call_id, _UNKNOWN if call_id in self._calls.started else _NOT_RUN, None)
 
-    def _answer(self, call_id: str, text: str, event: ToolCallFinished | None) -> None:
+    def _answer(self, call_id: str, text: str, event: events.ToolCallFinished | None) -> None:
         del self._calls.unanswered[call_id]
         images, gone = self._pictures(event.images if event is not None else ())
         message = Message(Role.TOOL, "\n\n".join((text, *gone)), call_id=call_id, images=images)
@@ -445,7 +436,7 @@ class Conversation:
         self._add(Entry(message, call_id, title, "", *about, is_ok=event.ok, files=self._calls.files.pop(call_id, ())))
 
 
-def _ran(event: ToolCallFinished, command: str, files: tuple[str, ...]) -> Entry:
+def _ran(event: events.ToolCallFinished, command: str, files: tuple[str, ...]) -> Entry:
     """Return what the model is told about a command of the user's own."""
     told = f"[The user ran a command: {command}]"
     message = Message(Role.USER, f"{told}\n{event.result}")
@@ -466,7 +457,7 @@ def _why(event: Compacted | BroughtBack | Pinned) -> str:
     return "you brought it back" if isinstance(event, BroughtBack) else "you unpinned it"
 
 
-def _restored(event: FilesRestored) -> str:
+def _restored(event: events.FilesRestored) -> str:
     """Return what the model is told about files that the user put back: it would trust what it read before."""
     files = ", ".join(map(sanitize_line, event.files[:20])) + (" and more" if len(event.files) > 20 else "")
     did = "did your change again to" if event.action == "redo" else "put back to an earlier state"

@@ -13,19 +13,8 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import takewhile
 
+from lmtui.core import events
 from lmtui.core.agent_events import WaitSet
-from lmtui.core.events import (
-    Event,
-    FilesChanged,
-    MessageAdded,
-    PlanChanged,
-    Rewound,
-    ToolCallFinished,
-    ToolCallStarted,
-    TurnEnded,
-    TurnReason,
-    TurnStarted,
-)
 from lmtui.core.messages import Role
 from lmtui.core.model_events import Compacted
 from lmtui.core.ports import Limits
@@ -161,7 +150,7 @@ class LoopDetector:
         self.has_failed = False
         self._counts = _Counts()
         self._step: _Step | None = None
-        self._begun: dict[str, ToolCallStarted] = {}
+        self._begun: dict[str, events.ToolCallStarted] = {}
         self._given: dict[str, tuple[str, str, str]] = {}
         self._is_beginning = self._was_cut = False
 
@@ -198,32 +187,32 @@ class LoopDetector:
         newest = next(each for each in reversed(recent) if each[:2] == key[:2])
         return _SAME if newest == key else text
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: events.Event) -> None:
         """Take up what the agent did; live and on replay alike."""
         match event:
-            case TurnStarted():
+            case events.TurnStarted():
                 self._is_beginning = True
-            case MessageAdded(role=Role.USER):
+            case events.MessageAdded(role=Role.USER):
                 self._hear(event.text)
-            case MessageAdded(role=Role.ASSISTANT):
+            case events.MessageAdded(role=Role.ASSISTANT):
                 self._close()
                 self._step = _Step(" ".join(event.text.split()))
-            case ToolCallStarted(by=""):
+            case events.ToolCallStarted(by=""):
                 self._begun[event.call_id] = event
-            case ToolCallFinished() if event.call_id in self._begun:
+            case events.ToolCallFinished() if event.call_id in self._begun:
                 self._take(event, self._begun.pop(event.call_id))
-            case FilesChanged() | PlanChanged():
-                self._change(is_files=isinstance(event, FilesChanged))
-            case Compacted() | Rewound():  # what was left out may be asked for again
+            case events.FilesChanged() | events.PlanChanged():
+                self._change(is_files=isinstance(event, events.FilesChanged))
+            case Compacted() | events.Rewound():  # what was left out may be asked for again
                 counts = self._counts
                 counts.last.clear()
                 counts.seen.clear()
                 counts.results.clear()
             case WaitSet():  # to look again at its time is what the wait is for
                 self._begin_anew()
-            case TurnEnded(reason=reason):
+            case events.TurnEnded(reason=reason):
                 self._close()
-                self._was_cut = reason is TurnReason.INTERRUPTED
+                self._was_cut = reason is events.TurnReason.INTERRUPTED
             case _:
                 pass
 
@@ -257,7 +246,7 @@ class LoopDetector:
         if self._counts.trail:
             self._counts.trail[-1] = replace(self._counts.trail[-1], has_changed=True)
 
-    def _take(self, event: ToolCallFinished, begun: ToolCallStarted) -> None:
+    def _take(self, event: events.ToolCallFinished, begun: events.ToolCallStarted) -> None:
         """Take note of a call that is over."""
         counts = self._counts
         if event.summary == TOO_MANY_CALLS:
@@ -292,7 +281,7 @@ class LoopDetector:
         if not is_ok:
             failed.add(path)
 
-    def _key(self, event: ToolCallFinished, begun: ToolCallStarted) -> tuple[str, str, str]:
+    def _key(self, event: events.ToolCallFinished, begun: events.ToolCallStarted) -> tuple[str, str, str]:
         """Return the key of a call by what the log holds of it, where a result that came again may be told in other words."""
         call = (event.tool, _digest(_canonical(begun.arguments)))
         same = (each.key for each in reversed(self._counts.last) if each.key[:2] == call)
@@ -363,7 +352,7 @@ class LoopDetector:
         return Loop("idle", f"steps that brought nothing new: {count}", count, advice, is_over=count >= limit)
 
 
-def _has_run(event: ToolCallFinished) -> bool:
+def _has_run(event: events.ToolCallFinished) -> bool:
     """Tell whether a command ran to its end or its time: tests that fail, each time in another way, are what was asked for."""
     return event.summary.startswith("exit ") or event.summary == "timed out"
 

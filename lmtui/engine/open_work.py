@@ -5,21 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from lmtui.core import events
 from lmtui.core.agent_events import WaitSet
-from lmtui.core.events import (
-    CheckpointCreated,
-    Event,
-    FilesChanged,
-    FilesRestored,
-    MessageAdded,
-    PlanChanged,
-    Rewound,
-    ToolCallFinished,
-    ToolCallStarted,
-    TurnEnded,
-    TurnReason,
-    TurnStarted,
-)
 from lmtui.core.messages import Role
 from lmtui.core.model_events import Compacted, Reminder
 from lmtui.core.permissions.rules import traits_of
@@ -29,7 +16,7 @@ from lmtui.engine.repair import CUT_OFF, UNFINISHED
 from lmtui.engine.syntax import MOST_FILES
 from lmtui.engine.turn_outcome import goes_on
 
-_STOPS = (TurnReason.INTERRUPTED, TurnReason.ERROR, TurnReason.LIMIT)
+_STOPS = (events.TurnReason.INTERRUPTED, events.TurnReason.ERROR, events.TurnReason.LIMIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +31,19 @@ class StaleContextTracker:
     is_lost: bool = False
     open_calls: frozenset[str] = frozenset()
 
-    def apply(self, event: Event) -> StaleContextTracker:
+    def apply(self, event: events.Event) -> StaleContextTracker:
         """Return this after an event of the agent."""
         match event:
-            case ToolCallStarted(call_id=call_id, by=""):
+            case events.ToolCallStarted(call_id=call_id, by=""):
                 return replace(self, open_calls=self.open_calls | {call_id})
-            case ToolCallFinished(call_id=call_id):
+            case events.ToolCallFinished(call_id=call_id):
                 is_lost = self.is_lost or event.summary == UNFINISHED
                 return replace(self, open_calls=self.open_calls - {call_id}, is_lost=is_lost)
-            case PlanChanged() if not self.open_calls:
+            case events.PlanChanged() if not self.open_calls:
                 return replace(self, is_due=True)
-            case Compacted() | Rewound():
+            case Compacted() | events.Rewound():
                 return replace(self, is_due=True, is_shaken=True)
-            case TurnEnded(reason=reason) if reason in _STOPS:
+            case events.TurnEnded(reason=reason) if reason in _STOPS:
                 return replace(self, is_due=True, is_shaken=True, open_calls=frozenset())
             case Reminder(topic="state"):
                 return self.cleared()
@@ -83,20 +70,20 @@ class StepTracker:
     programs: frozenset[str] = frozenset()
     commands: Mapping[str, str] = field(default_factory=dict)
 
-    def apply(self, event: Event) -> StepTracker:
+    def apply(self, event: events.Event) -> StepTracker:
         """Return this after an event of the agent."""
         match event:
-            case PlanChanged(plan=plan):
+            case events.PlanChanged(plan=plan):
                 return self._turn_to(current_step(plan))
             case _ if self.step is None:
                 return self
-            case ToolCallStarted(tool="shell", call_id=call_id, arguments=arguments):
+            case events.ToolCallStarted(tool="shell", call_id=call_id, arguments=arguments):
                 return replace(self, commands={**self.commands, call_id: str(arguments.get("command", ""))})
-            case FilesChanged(call_id=call_id) if is_run_of(self.programs, self.commands.get(call_id, "")):
+            case events.FilesChanged(call_id=call_id) if is_run_of(self.programs, self.commands.get(call_id, "")):
                 return self
-            case FilesChanged() | FilesRestored() | Rewound():
+            case events.FilesChanged() | events.FilesRestored() | events.Rewound():
                 return replace(self, work=StepWork(has_changed=True))
-            case ToolCallFinished():
+            case events.ToolCallFinished():
                 return self._finish(event)
             case _:
                 return self
@@ -106,7 +93,7 @@ class StepTracker:
         programs = programs_of(step) if step is not None and step != self.step else self.programs
         return replace(self, step=step, work=self.work if is_same else StepWork(), programs=programs if step else frozenset())
 
-    def _finish(self, event: ToolCallFinished) -> StepTracker:
+    def _finish(self, event: events.ToolCallFinished) -> StepTracker:
         command, work = self.commands.get(event.call_id), self.work
         if command is not None:
             outcome = event.summary or (WELL if event.ok else REFUSED)
@@ -129,19 +116,19 @@ class TaskSteps:
     is_cut_off: bool = False
     awaits_words: bool = False
 
-    def apply(self, event: Event) -> TaskSteps:
+    def apply(self, event: events.Event) -> TaskSteps:
         """Return this after an event of the agent."""
         match event:
-            case TurnStarted():
+            case events.TurnStarted():
                 return replace(self, awaits_words=True)
-            case MessageAdded(role=Role.USER, text=text) if self.awaits_words:
+            case events.MessageAdded(role=Role.USER, text=text) if self.awaits_words:
                 count = self.count if self.is_cut_off and goes_on(text) else 0
                 return replace(self, awaits_words=False, count=count)
-            case MessageAdded(role=Role.ASSISTANT):
+            case events.MessageAdded(role=Role.ASSISTANT):
                 return replace(self, count=self.count + 1)
             case WaitSet():  # what it does when it wakes is a new stretch
                 return replace(self, count=0)
-            case TurnEnded(error=error):
+            case events.TurnEnded(error=error):
                 return replace(self, is_cut_off=error == CUT_OFF)
             case _:
                 return self
@@ -169,29 +156,31 @@ class OpenWorkTracker:
     has_ended: bool = True
     kept: frozenset[str] = frozenset()
 
-    def apply(self, event: Event) -> OpenWorkTracker:
+    def apply(self, event: events.Event) -> OpenWorkTracker:
         """Return this after an event of the agent."""
         match event:
-            case TurnStarted(turn_id=turn_id):
+            case events.TurnStarted(turn_id=turn_id):
                 before = self.before if self.has_ended else self.plan
                 return OpenWorkTracker(self.plan, before, self.births, turn=turn_id, has_ended=False)
-            case MessageAdded(role=Role.USER, text=text):
+            case events.MessageAdded(role=Role.USER, text=text):
                 return replace(self, is_going_on=self.is_going_on or goes_on(text))
-            case PlanChanged(plan=plan):
+            case events.PlanChanged(plan=plan):
                 texts = {todo.id: todo.text for todo in self.plan.todos}
                 born = {todo.id: self.turn for todo in plan.todos if texts.get(todo.id) != todo.text}
                 return replace(self, plan=plan, births={**self.births, **born})
-            case TurnEnded():
+            case events.TurnEnded():
                 return replace(self, before=self.plan, has_ended=True)
-            case FilesChanged(changes=changes):
+            case events.FilesChanged(changes=changes):
                 return self._take_changes(changes)
-            case CheckpointCreated(call_id=call_id):
+            case events.CheckpointCreated(call_id=call_id):
                 return replace(self, kept=self.kept | {call_id})
-            case ToolCallFinished(tool=tool, call_id=call_id) if traits_of(tool).may_change_unseen and call_id not in self.kept:
+            case events.ToolCallFinished(tool=tool, call_id=call_id) if (
+                traits_of(tool).may_change_unseen and call_id not in self.kept
+            ):
                 return replace(self, claimed={})  # what it did to files is not known
-            case FilesRestored():
+            case events.FilesRestored():
                 return replace(self, claimed={}, written={})
-            case Rewound():  # the plan went back before it; nothing of that is the next turn's work
+            case events.Rewound():  # the plan went back before it; nothing of that is the next turn's work
                 return replace(self, claimed={}, written={}, before=self.plan)
             case _:
                 return self

@@ -4,21 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from lmtui.core import events
 from lmtui.core.agent_events import AgentFinished, AgentStarted
-from lmtui.core.events import (
-    ROOT,
-    ApprovalRequested,
-    ApprovalResolved,
-    Envelope,
-    Event,
-    ModelChanged,
-    Outcome,
-    ToolCallFinished,
-    ToolCallStarted,
-    TurnEnded,
-    TurnReason,
-    TurnStarted,
-)
 from lmtui.core.hosts import COMMAND_QUESTIONS
 from lmtui.core.sanitize import sanitize_line
 from lmtui.engine.turn_outcome import EXIT_CODES
@@ -30,36 +17,36 @@ _MAX_NAMED_CHARS = 80
 _UNKNOWN = "lmtui stopped while this ran: its effect is unknown. Look before you run it again."
 
 
-def ends_for_open_work(past: Sequence[Envelope]) -> list[Event]:
+def ends_for_open_work(past: Sequence[events.Envelope]) -> list[events.Event]:
     """Return the missing ends in the order in which they would have come: approvals, then agents from the inside out, turn."""
-    turns: dict[str, Envelope] = {}
+    turns: dict[str, events.Envelope] = {}
     agents: dict[str, AgentStarted] = {}
-    calls: dict[str, ToolCallStarted] = {}
-    asks: dict[str, ApprovalRequested] = {}
+    calls: dict[str, events.ToolCallStarted] = {}
+    asks: dict[str, events.ApprovalRequested] = {}
     for envelope in past:
         match envelope.event:
-            case TurnStarted() as event:
+            case events.TurnStarted() as event:
                 turns[event.turn_id] = envelope
-            case TurnEnded() as event:
+            case events.TurnEnded() as event:
                 turns.pop(event.turn_id, None)
             case AgentStarted() as event:
                 agents[event.agent] = event
             case AgentFinished() as event:
                 agents.pop(event.agent, None)
-            case ToolCallStarted() as event:
+            case events.ToolCallStarted() as event:
                 calls[event.call_id] = event
-            case ToolCallFinished() as event:
+            case events.ToolCallFinished() as event:
                 calls.pop(event.call_id, None)
-            case ApprovalRequested() as event:
+            case events.ApprovalRequested() as event:
                 asks[event.approval_id] = event
-            case ApprovalResolved() as event:
+            case events.ApprovalResolved() as event:
                 asks.pop(event.approval_id, None)
             case _:
                 pass
     waiting = {ask.call_id for ask in asks.values() if ask.tool not in COMMAND_QUESTIONS}  # these run already
     return [
         *(
-            ApprovalResolved(agent=ask.agent, approval_id=ask.approval_id, outcome=Outcome.NO, by="interrupt")
+            events.ApprovalResolved(agent=ask.agent, approval_id=ask.approval_id, outcome=events.Outcome.NO, by="interrupt")
             for ask in asks.values()
         ),
         *_ends_of_agents(
@@ -70,19 +57,21 @@ def ends_for_open_work(past: Sequence[Envelope]) -> list[Event]:
     ]
 
 
-def _own_model(past: Sequence[Envelope]) -> list[Event]:
+def _own_model(past: Sequence[events.Envelope]) -> list[events.Event]:
     """Return the model to go back to where the log ends with one that was borrowed for a turn."""
-    changes = [each.event for each in past if isinstance(each.event, ModelChanged) and each.event.agent == ROOT]
+    changes = [each.event for each in past if isinstance(each.event, events.ModelChanged) and each.event.agent == events.ROOT]
     mains = [event for event in changes if not event.role]
     if not mains or not mains[-1].is_for_turn:
         return []
-    return [next((event for event in reversed(mains) if not event.is_for_turn), ModelChanged(model="", url=mains[-1].url))]
+    return [
+        next((event for event in reversed(mains) if not event.is_for_turn), events.ModelChanged(model="", url=mains[-1].url))
+    ]
 
 
-def offered_again(past: Sequence[Envelope], ends: Sequence[Event]) -> str:
+def offered_again(past: Sequence[events.Envelope], ends: Sequence[events.Event]) -> str:
     """Return what the user is told about the calls that a crash cut off, empty where there were none."""
-    cut = {end.call_id: end for end in ends if isinstance(end, ToolCallFinished)}
-    calls = [each.event for each in past if isinstance(each.event, ToolCallStarted) and each.event.call_id in cut]
+    cut = {end.call_id: end for end in ends if isinstance(end, events.ToolCallFinished)}
+    calls = [each.event for each in past if isinstance(each.event, events.ToolCallStarted) and each.event.call_id in cut]
     if not calls:
         return ""
     ran = [_named(call) for call in calls if cut[call.call_id].result == _UNKNOWN]
@@ -93,31 +82,31 @@ def offered_again(past: Sequence[Envelope], ends: Sequence[Event]) -> str:
     return f"When lmtui stopped, {'; '.join(parts)}. {way_out}"
 
 
-def _named(call: ToolCallStarted) -> str:
+def _named(call: events.ToolCallStarted) -> str:
     return sanitize_line(f"{call.tool} {call.title}".strip())[:_MAX_NAMED_CHARS]
 
 
-def _ends_of_agents(agents: Mapping[str, AgentStarted], calls: Sequence[ToolCallFinished]) -> list[Event]:
+def _ends_of_agents(agents: Mapping[str, AgentStarted], calls: Sequence[events.ToolCallFinished]) -> list[events.Event]:
     """Return the ends of calls, and behind those of an open sub-agent its own; the latest agents first: they are the inner."""
-    found: list[Event] = []
+    found: list[events.Event] = []
     for agent in reversed(list(agents)):
         found += [call for call in calls if call.agent == agent]
-        found.append(AgentFinished(agent=agent, outcome=str(TurnReason.INTERRUPTED), summary="lmtui stopped meanwhile"))
+        found.append(AgentFinished(agent=agent, outcome=str(events.TurnReason.INTERRUPTED), summary="lmtui stopped meanwhile"))
     return [*found, *(call for call in calls if call.agent not in agents)]
 
 
-def _unfinished(call: ToolCallStarted, text: str) -> ToolCallFinished:
-    return ToolCallFinished(
+def _unfinished(call: events.ToolCallStarted, text: str) -> events.ToolCallFinished:
+    return events.ToolCallFinished(
         agent=call.agent, call_id=call.call_id, tool=call.tool, ok=False, result=text, elapsed_ms=0, summary=UNFINISHED
     )
 
 
-def _cut_short(begun: Envelope, last: Envelope) -> TurnEnded:
+def _cut_short(begun: events.Envelope, last: events.Envelope) -> events.TurnEnded:
     """Return the end of a turn; that it took until the last event is the least that is known."""
     turn = begun.event
-    assert isinstance(turn, TurnStarted)
-    reason = TurnReason.INTERRUPTED
-    return TurnEnded(
+    assert isinstance(turn, events.TurnStarted)
+    reason = events.TurnReason.INTERRUPTED
+    return events.TurnEnded(
         agent=turn.agent,
         turn_id=turn.turn_id,
         reason=reason,

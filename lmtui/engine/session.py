@@ -6,21 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from lmtui.core import events
 from lmtui.core.agent_events import AgentStarted
 from lmtui.core.errors import SessionFileError
-from lmtui.core.events import (
-    ROOT,
-    Envelope,
-    Event,
-    Level,
-    MessageAdded,
-    ModeChanged,
-    ModelChanged,
-    Notice,
-    RuleRevoked,
-    SessionRenamed,
-    TurnStarted,
-)
 from lmtui.core.messages import Image, Message, Role, ToolCallFormat
 from lmtui.core.model_events import BroughtBack, CallFormChanged, Compacted, Pinned
 from lmtui.core.permissions.decide import Mode, Rule
@@ -75,7 +63,7 @@ class ToolCallControls:
         emit: takes the event by which the form changes; must not raise.
     """
 
-    def __init__(self, agent: Agent, emit: Callable[[Event], None]) -> None:
+    def __init__(self, agent: Agent, emit: Callable[[events.Event], None]) -> None:
         self._agent = agent
         self._emit = emit
 
@@ -109,7 +97,7 @@ class RequestParts:
         emit: takes the events by which something is folded, left out, brought back or pinned; must not raise.
     """
 
-    def __init__(self, agent: Agent, emit: Callable[[Event], None]) -> None:
+    def __init__(self, agent: Agent, emit: Callable[[events.Event], None]) -> None:
         self._agent = agent
         self._emit = emit
 
@@ -287,7 +275,7 @@ class EngineSession:
     What is in `when_closed` is called once it has let go of its log.
     """
 
-    def __init__(self, parts: SessionParts, past: Sequence[Envelope] = (), *, is_ours: bool = True) -> None:
+    def __init__(self, parts: SessionParts, past: Sequence[events.Envelope] = (), *, is_ours: bool = True) -> None:
         self._parts = parts
         self._journal = Journal(parts.id, parts.log, parts.now, self._take_up, parts.redactor)
         self._team = Team(parts.team)
@@ -315,7 +303,7 @@ class EngineSession:
             self.emit(event)
         for text in (*lost, offered_again(past, ends)):
             if text:
-                self.emit(Notice(level=Level.WARNING, text=text))
+                self.emit(events.Notice(level=events.Level.WARNING, text=text))
         if lost:
             self._runner.show_inbox()
 
@@ -344,7 +332,7 @@ class EngineSession:
             model=ModelInUse(settings=parts.model.main, main=parts.model.main),
         )
         hooks = TurnHooks(parts.features.hooks)
-        agent = Agent(state, services, Conversation(ROOT, picture=picture), parts.model.access(), hooks)
+        agent = Agent(state, services, Conversation(events.ROOT, picture=picture), parts.model.access(), hooks)
         agent.children = SubAgents(self._team, agent) if self._team.can_send(0) else None
         mask_files(agent)
         return agent
@@ -409,7 +397,7 @@ class EngineSession:
         """Return the rules that would have allowed what was refused because nobody was there."""
         return tuple(self._agent.services.approvals.unattended)
 
-    def history(self) -> Sequence[Envelope]:
+    def history(self) -> Sequence[events.Envelope]:
         """Return every durable event so far, oldest first."""
         return self._journal.history
 
@@ -417,7 +405,7 @@ class EngineSession:
         """Call `subscriber` with each later event; the returned function ends it."""
         return self._journal.subscribe(subscriber)
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: events.Event) -> None:
         """Add an event that no turn makes (the runtime's: opened, mode, notices)."""
         self._journal.emit_from_outside(event)
 
@@ -460,11 +448,11 @@ class EngineSession:
     def set_mode(self, mode: Mode) -> None:
         """Change the permission mode from the next call on."""
         if mode is not self._agent.state.mode:
-            self.emit(ModeChanged(mode=str(mode)))
+            self.emit(events.ModeChanged(mode=str(mode)))
 
     def set_model(self, model: str) -> None:
         """Change the model from the next request on."""
-        self.emit(ModelChanged(model=model, url=self._parts.provider.url))
+        self.emit(events.ModelChanged(model=model, url=self._parts.provider.url))
         self._background.learn_model(self._parts.provider)
 
     @property
@@ -490,11 +478,11 @@ class EngineSession:
         """Take a rule out of this session."""
         rules = tuple(each for each in self._agent.state.rules if each != rule)
         self._agent.state = replace(self._agent.state, rules=rules)
-        self.emit(RuleRevoked(rule=str(rule), effect=str(rule.effect)))
+        self.emit(events.RuleRevoked(rule=str(rule), effect=str(rule.effect)))
 
     def rename(self, title: str) -> None:
         """Give the session a title."""
-        self.emit(SessionRenamed(title=title.strip()[:120]))
+        self.emit(events.SessionRenamed(title=title.strip()[:120]))
 
     @property
     def background(self) -> BackgroundCommands:
@@ -526,18 +514,18 @@ class EngineSession:
         if not self._title:
             self.rename(words)
 
-    def _take_up(self, event: Event) -> None:
+    def _take_up(self, event: events.Event) -> None:
         """Let a durable event change the session's state; live and on replay alike."""
         self._agent.services.approvals.apply(event)
         self._agent.services.spending.apply(event)
         for agent in (self._agent, *self._team.agents.values()):
             agent.apply(event)
         match event:
-            case TurnStarted():
+            case events.TurnStarted():
                 self._runner.turns += 1
-            case SessionRenamed(title=title):
+            case events.SessionRenamed(title=title):
                 self._title = title
-            case MessageAdded(tool_calls=calls):
+            case events.MessageAdded(tool_calls=calls):
                 self._agent.services.call_ids.update(call.id for call in calls)
             case AgentStarted():
                 self._team.count += 1

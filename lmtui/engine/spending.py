@@ -5,22 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from lmtui.core import events
 from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.budgets import BudgetSet, ReportWritten, SessionBudget
-from lmtui.core.events import (
-    ROOT,
-    ApprovalRequested,
-    ApprovalResolved,
-    Event,
-    FilesChanged,
-    FilesRestored,
-    Rewound,
-    ToolCallFinished,
-    ToolCallStarted,
-    TurnEnded,
-    TurnStarted,
-    UsageUpdated,
-)
 from lmtui.core.model_events import Reminder
 from lmtui.core.plan import Plan, TodoStatus
 
@@ -38,22 +25,22 @@ class WorkReport:
     has_undone: bool = False
     _titles: dict[str, str] = field(default_factory=dict)
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: events.Event) -> None:
         """Take up an event of any agent."""
         match event:
             case BudgetSet():
                 self.files, self.commands, self.agents, self._titles, self.has_undone = {}, {}, {}, {}, False
-            case ToolCallStarted(tool="shell", call_id=call_id, title=title):
+            case events.ToolCallStarted(tool="shell", call_id=call_id, title=title):
                 self._titles[call_id] = title
-            case ToolCallFinished(call_id=call_id, ok=ok, summary=summary) if call_id in self._titles:
+            case events.ToolCallFinished(call_id=call_id, ok=ok, summary=summary) if call_id in self._titles:
                 command = self._titles.pop(call_id)
                 self.commands.pop(command, None)
                 self.commands[command] = summary or ("ok" if ok else "failed")
-            case FilesChanged(changes=changes):
+            case events.FilesChanged(changes=changes):
                 for change in changes:
                     added, removed = self.files.get(change.path, (0, 0))
                     self.files[change.path] = (added + change.added_lines, removed + change.removed_lines)
-            case FilesRestored() | Rewound():
+            case events.FilesRestored() | events.Rewound():
                 self.has_undone = True
             case AgentStarted(agent=agent, title=title):
                 self.agents[agent] = title
@@ -150,21 +137,21 @@ class Spending:
         running = self._monotonic() - self._since - self._waited_s - asked
         return self._spent + SessionBudget(seconds=max(0.0, running))
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: events.Event) -> None:
         """Take up what an event costs, and what it did."""
         self.work.apply(event)
         match event:
             case BudgetSet(budget=budget):
                 self.budget, self._spent, self._is_told, self.is_reported = budget, SessionBudget(), False, False
                 self._since = self._monotonic() if self._since is not None else None
-            case UsageUpdated(usage=usage):
+            case events.UsageUpdated(usage=usage):
                 self._spent += SessionBudget(tokens=usage.fresh_tokens, steps=1)
                 self.is_reported = self.is_reported and event.agent == TITLER
             case ReportWritten():
                 self.is_reported = True
-            case TurnStarted(agent=agent) if agent == ROOT:
+            case events.TurnStarted(agent=agent) if agent == events.ROOT:
                 self._since, self._waited_s = self._monotonic(), 0.0
-            case TurnEnded(agent=agent, elapsed_s=elapsed_s) if agent == ROOT:
+            case events.TurnEnded(agent=agent, elapsed_s=elapsed_s) if agent == events.ROOT:
                 self._since = None
                 self._spent += SessionBudget(seconds=max(0.0, elapsed_s - self._waited_s))
             case Reminder(topic="budget"):
@@ -172,13 +159,13 @@ class Spending:
             case _:
                 self._take_questions(event)
 
-    def _take_questions(self, event: Event) -> None:
+    def _take_questions(self, event: events.Event) -> None:
         """Count the time in which one or more questions are open once."""
         match event:
-            case ApprovalRequested(approval_id=approval_id):
+            case events.ApprovalRequested(approval_id=approval_id):
                 self._asked = self._monotonic() if self._asked is None else self._asked
                 self._open.add(approval_id)
-            case ApprovalResolved(approval_id=approval_id, elapsed_ms=elapsed_ms) if approval_id in self._open:
+            case events.ApprovalResolved(approval_id=approval_id, elapsed_ms=elapsed_ms) if approval_id in self._open:
                 self._open.discard(approval_id)
                 self._longest_ms = max(self._longest_ms, elapsed_ms)
                 if not self._open:
@@ -208,7 +195,7 @@ class BudgetControls:
         emit: takes the event that sets a budget; must not raise.
     """
 
-    def __init__(self, spending: Spending, emit: Callable[[Event], None]) -> None:
+    def __init__(self, spending: Spending, emit: Callable[[events.Event], None]) -> None:
         self._spending = spending
         self._emit = emit
 

@@ -11,22 +11,9 @@ import json
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 
+from lmtui.core import events
 from lmtui.core.agent_events import BackgroundChanged
 from lmtui.core.errors import ProviderError, SandboxError, SessionFileError
-from lmtui.core.events import (
-    ROOT,
-    Envelope,
-    Event,
-    InboxChanged,
-    Level,
-    MessageAdded,
-    Notice,
-    SandboxSelected,
-    SessionRenamed,
-    TurnEnded,
-    TurnReason,
-    TurnStarted,
-)
 from lmtui.core.messages import Completion, Message, ModelRequest, Priority, Role, TextChunk, ToolCall
 from lmtui.core.permissions.shell_grammar import parse
 from lmtui.core.ports import Checkpoints, Provider, Sandbox
@@ -50,23 +37,23 @@ _TIMEOUT_S = 120
 async def run_user_command(agent: Agent, said: UserInput, turn_id: str) -> None:
     """Run one command, or one call, to its end; a cancel passes on."""
     started = agent.services.monotonic()
-    reason, error_text = TurnReason.ERROR, FAILED_INSIDE
+    reason, error_text = events.TurnReason.ERROR, FAILED_INSIDE
     arguments = said.text if said.tool else json.dumps({"command": said.text, "timeout": _TIMEOUT_S})
     agent.begin(turn_id)
     try:
-        agent.emit(TurnStarted(agent=agent.id, turn_id=turn_id))
+        agent.emit(events.TurnStarted(agent=agent.id, turn_id=turn_id))
         call = ToolCall(f"user_{turn_id}", said.tool or "shell", arguments)
         await run_call(agent, call, turn_id, agent.turn.files, by="user" if said.is_told else "user_alone")
-        reason, error_text = TurnReason.DONE, ""
+        reason, error_text = events.TurnReason.DONE, ""
     except asyncio.CancelledError:
-        reason, error_text = TurnReason.INTERRUPTED, ""
+        reason, error_text = events.TurnReason.INTERRUPTED, ""
         raise
     except SessionFileError as error:
         error_text = error.full_text()
     finally:
         with contextlib.suppress(SessionFileError):  # it was shown; the log's failure was told with what went before
             agent.emit(
-                TurnEnded(
+                events.TurnEnded(
                     agent=agent.id,
                     turn_id=turn_id,
                     reason=reason,
@@ -93,7 +80,9 @@ class TurnRunner:
         name: of the session, for the tasks' names.
     """
 
-    def __init__(self, agent: Agent, emit: Callable[[InboxChanged], None], after_turn: Callable[[], None], name: str) -> None:
+    def __init__(
+        self, agent: Agent, emit: Callable[[events.InboxChanged], None], after_turn: Callable[[], None], name: str
+    ) -> None:
         self._agent = agent
         self._emit = emit
         self._after_turn = after_turn
@@ -215,17 +204,23 @@ _ANY = range(1, 1_000_000)
 _ASK = "You name conversations. Answer with a title of three to six words for this one, without quotes, and with nothing else."
 
 
-def wants_title(agent: Agent, history: Sequence[Envelope], turns: range = range(1, 2)) -> bool:
+def wants_title(agent: Agent, history: Sequence[events.Envelope], turns: range = range(1, 2)) -> bool:
     """Tell whether a model is named for titles, so many turns are over, and the session has only its first words as a name."""
     if not agent.model.roles.get(ModelRole.TITLE, RoleModel()).model:
         return False
-    kinds = [type(each.event) for each in bare(history) if each.event.agent == ROOT]
-    return kinds.count(TurnEnded) in turns and kinds.count(SessionRenamed) <= 1
+    kinds = [type(each.event) for each in bare(history) if each.event.agent == events.ROOT]
+    return kinds.count(events.TurnEnded) in turns and kinds.count(events.SessionRenamed) <= 1
 
 
-async def make_title(agent: Agent, history: Callable[[], Sequence[Envelope]], emit: Callable[[Event], None]) -> None:
+async def make_title(
+    agent: Agent, history: Callable[[], Sequence[events.Envelope]], emit: Callable[[events.Event], None]
+) -> None:
     """Ask for a title when the server has nothing else to do; where none comes, or the user was quicker, the name stays."""
-    said = [each.event for each in bare(history()) if isinstance(each.event, MessageAdded) and each.event.agent == ROOT]
+    said = [
+        each.event
+        for each in bare(history())
+        if isinstance(each.event, events.MessageAdded) and each.event.agent == events.ROOT
+    ]
     words = "\n\n".join(f"{event.role}: {event.text}" for event in said if event.text.strip())[:_MOST_WORDS_CHARS]
     settings = for_role(agent.model.roles, ModelRole.TITLE, agent.state.model.main)
     request = ModelRequest(
@@ -249,7 +244,7 @@ async def make_title(agent: Agent, history: Callable[[], Sequence[Envelope]], em
                     emit(usage_beside(TITLER, request, piece))
                     title = _title(piece.message.text)
                     if title and wants_title(agent, history(), turns=_ANY):
-                        emit(SessionRenamed(title=title))
+                        emit(events.SessionRenamed(title=title))
 
 
 def _title(text: str) -> str:
@@ -268,7 +263,7 @@ class Background:
         emit: takes the events that tell what was learned; must not raise.
     """
 
-    def __init__(self, agent: Agent, emit: Callable[[Event], None]) -> None:
+    def __init__(self, agent: Agent, emit: Callable[[events.Event], None]) -> None:
         self._agent = agent
         self._emit = emit
         self._tasks: set[asyncio.Task[None]] = set()
@@ -283,7 +278,7 @@ class Background:
         self._looking.add(looking)
         looking.add_done_callback(self._looking.discard)
 
-    def name_session(self, history: Callable[[], Sequence[Envelope]]) -> None:
+    def name_session(self, history: Callable[[], Sequence[events.Envelope]]) -> None:
         """Look for a better name of a session whose first turn is over, if its budget is not used up."""
         if wants_title(self._agent, history()) and not self._agent.services.spending.over():
             _ = self._spawn(make_title(self._agent, history, self._emit))
@@ -311,7 +306,7 @@ class Background:
             return
         if served is None and model and await provider.served("") is not None:
             text = f"{provider.url} lists no model called {model!r}: it may answer with another. /model shows what it has."
-            self._emit(Notice(level=Level.WARNING, text=text))
+            self._emit(events.Notice(level=events.Level.WARNING, text=text))
         take_up(agent, served, self._emit)
 
     async def _start_sandbox(self, sandbox: Sandbox, checkpoints: Checkpoints | None) -> None:
@@ -320,10 +315,10 @@ class Background:
         try:
             status = await sandbox.status()
         except SandboxError as error:
-            self._emit(Notice(level=Level.ERROR, text=error.full_text()))
+            self._emit(events.Notice(level=events.Level.ERROR, text=error.full_text()))
             return
         self._emit(
-            SandboxSelected(
+            events.SandboxSelected(
                 backend=status.backend,
                 network=status.network,
                 text=status.text,
@@ -333,7 +328,7 @@ class Background:
             )
         )
         for warning in status.warnings:
-            self._emit(Notice(level=Level.WARNING, text=warning))
+            self._emit(events.Notice(level=events.Level.WARNING, text=warning))
         await asyncio.to_thread(parse, "true")  # the first decision would hold the event loop to load the grammar
         if checkpoints is not None:
             with contextlib.suppress(SandboxError):  # the first step that needs one says so

@@ -22,24 +22,10 @@ from lmtui.commands.command import Begin, CommandContext, OpenView, Output
 from lmtui.commands.session_commands import SCREEN
 from lmtui.commands.table import command_table, run_typed
 from lmtui.config import Config, Loaded
+from lmtui.core import events
 from lmtui.core.agent_events import PlanProposed, WaitSet
 from lmtui.core.errors import ConfigError, LmtuiError, SessionFileError, UsageError
 from lmtui.core.event_text import model_words
-from lmtui.core.events import (
-    ROOT,
-    ApprovalRequested,
-    Envelope,
-    Event,
-    Level,
-    Notice,
-    RetryScheduled,
-    SandboxSelected,
-    ToolCallFinished,
-    ToolCallStarted,
-    TurnEnded,
-    TurnReason,
-    TurnStarted,
-)
 from lmtui.core.messages import Image
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan_mode import grant_lines, proposal_lines
@@ -254,11 +240,11 @@ async def _turns(session: Session, task: HeadlessTask, begin: Begin, reporter: R
         unsubscribe()
 
 
-def _said_at_opening(history: Sequence[Envelope]) -> Iterator[Envelope]:
+def _said_at_opening(history: Sequence[events.Envelope]) -> Iterator[events.Envelope]:
     """Return the warnings since the last turn ended: what does not hold in this session, said when it was opened."""
-    ended = [place for place, envelope in enumerate(history) if isinstance(envelope.event, TurnEnded)]
+    ended = [place for place, envelope in enumerate(history) if isinstance(envelope.event, events.TurnEnded)]
     for envelope in history[ended[-1] + 1 if ended else 0 :]:
-        if isinstance(envelope.event, Notice) and envelope.event.level is not Level.INFO:
+        if isinstance(envelope.event, events.Notice) and envelope.event.level is not events.Level.INFO:
             yield envelope
 
 
@@ -291,7 +277,7 @@ class Reporter:
         self._out = out
         self._err = err
         self._titles: dict[str, str] = {}
-        self._end: TurnEnded | None = None
+        self._end: events.TurnEnded | None = None
         self.model = ""
         self._commands: dict[str, dict[str, object]] = {}
         self.refused: list[str] = []
@@ -299,33 +285,33 @@ class Reporter:
         self.answer = ""
         self.lacks = ""
 
-    def take(self, envelope: Envelope) -> None:
+    def take(self, envelope: events.Envelope) -> None:
         """Take one event."""
-        if isinstance(envelope.event, TurnStarted):
+        if isinstance(envelope.event, events.TurnStarted):
             self._end = None
         elif self._end is not None:
             return  # what is learned behind the turn's back is no part of its story, which ends with `turn_ended`
-        elif isinstance(envelope.event, TurnEnded):
+        elif isinstance(envelope.event, events.TurnEnded):
             self._end = envelope.event
             self.answer = envelope.event.text
         self._count(envelope.event)
-        if isinstance(envelope.event, ApprovalRequested) and not envelope.event.suggested_rule:
+        if isinstance(envelope.event, events.ApprovalRequested) and not envelope.event.suggested_rule:
             self.refused.append(sanitize_line(f"{envelope.event.tool}, as {envelope.event.why}"))
         if self._output == "stream-json":
             self.print_line(envelope)
         elif self._output == "text":
             self._tell(envelope)
 
-    def print_line(self, envelope: Envelope) -> None:
+    def print_line(self, envelope: events.Envelope) -> None:
         """Print one event as a line of JSON."""
         print(encode_event(envelope), file=self._out, flush=True)
 
-    def _count(self, event: Event) -> None:
+    def _count(self, event: events.Event) -> None:
         """Take note of what the result lists."""
         match event:
-            case ToolCallStarted(tool="shell", call_id=call_id, title=title):
+            case events.ToolCallStarted(tool="shell", call_id=call_id, title=title):
                 self._commands[call_id] = {"command": title, "ok": False}
-            case ToolCallFinished(call_id=call_id, ok=ok) if call_id in self._commands:
+            case events.ToolCallFinished(call_id=call_id, ok=ok) if call_id in self._commands:
                 self._commands[call_id]["ok"] = ok
             case _:
                 pass
@@ -338,7 +324,11 @@ class Reporter:
     @property
     def has_failed(self) -> bool:
         """Tell whether the last turn was cut short: that, and not a plan that waits, is what came of it."""
-        return self._end is not None and self._end.reason in (TurnReason.ERROR, TurnReason.LIMIT, TurnReason.INTERRUPTED)
+        return self._end is not None and self._end.reason in (
+            events.TurnReason.ERROR,
+            events.TurnReason.LIMIT,
+            events.TurnReason.INTERRUPTED,
+        )
 
     def as_object(self, session: Session, lacks: str = "") -> dict[str, object]:
         """Return the last turn as `--output json` has it, empty where there was none; `lacks` is what it did not bring."""
@@ -370,22 +360,22 @@ class Reporter:
             print(f"lmtui: {lacks}", file=self._err)
         return EXIT_UNFINISHED if lacks else end.exit_code
 
-    def _tell(self, envelope: Envelope) -> None:
+    def _tell(self, envelope: events.Envelope) -> None:
         line = ""
         match envelope.event:
-            case SandboxSelected(text=text, is_weaker=is_weaker, reason=reason):
+            case events.SandboxSelected(text=text, is_weaker=is_weaker, reason=reason):
                 line = f"sandbox: {text}" + (f"  ({reason})" if is_weaker and reason else "")
-            case ToolCallStarted(call_id=call_id, title=title):
+            case events.ToolCallStarted(call_id=call_id, title=title):
                 self._titles[call_id] = sanitize_path(title)[:100]
-            case ToolCallFinished() as event:
+            case events.ToolCallFinished() as event:
                 line = _call_line(event, self._titles.pop(event.call_id, ""))
-            case RetryScheduled(attempt=attempt, attempts=attempts, wait_s=wait_s, reason=reason):
+            case events.RetryScheduled(attempt=attempt, attempts=attempts, wait_s=wait_s, reason=reason):
                 times = f" ({attempt} of {attempts})" if attempt else ""
                 line = f"{sanitize_line(reason)}; again in {wait_s:g} s{times}"
             case WaitSet(until=until, why=why):
                 when = moment_text(until, datetime.now(UTC), LocalZone())
                 line = f"waits until {when}: {sanitize_line(why)}  (lmtui or `lmtui scheduler` resumes it then)"
-            case Notice(level=level, text=text) if level is not Level.INFO:
+            case events.Notice(level=level, text=text) if level is not events.Level.INFO:
                 line = f"{level}: {sanitize_line(text)}"
             case event:
                 line = model_words(event)
@@ -393,10 +383,10 @@ class Reporter:
             print(line, file=self._err, flush=True)
 
 
-def _call_line(event: ToolCallFinished, title: str) -> str:
+def _call_line(event: events.ToolCallFinished, title: str) -> str:
     sign = "✓" if event.ok else "✗"
     summary = f"  {sanitize_line(event.summary)}" if event.summary else ""
-    who = f"{sanitize_line(event.agent)} " if event.agent != ROOT else ""
+    who = f"{sanitize_line(event.agent)} " if event.agent != events.ROOT else ""
     line = f"{who}{sign} {sanitize_line(event.tool):<13} {title}{summary}  {event.elapsed_ms} ms"
     if event.ok or event.tool == "shell":
         return line
@@ -404,7 +394,7 @@ def _call_line(event: ToolCallFinished, title: str) -> str:
     return f"{line}\n    {sanitize_line(why)[:200]}" if why else line
 
 
-def _summary(session: Session, end: TurnEnded) -> str:
+def _summary(session: Session, end: events.TurnEnded) -> str:
     files = f", {pluralize(len(end.files_changed), 'file')} changed" if end.files_changed else ""
     where = f", sandbox {end.sandbox}" if end.sandbox else ""
     steps = pluralize(end.iterations, "step")

@@ -17,32 +17,9 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from lmtui.commands.work_commands import changes_text, more_and_fewer, plan_lines, quoted
+from lmtui.core import events
 from lmtui.core.budgets import ReportWritten
 from lmtui.core.event_text import model_words
-from lmtui.core.events import (
-    ApprovalResolved,
-    Envelope,
-    Event,
-    FilesChanged,
-    FilesRestored,
-    HostReached,
-    MessageAdded,
-    ModeChanged,
-    ModelChanged,
-    Notice,
-    PlanChanged,
-    PrefillProgress,
-    RetryScheduled,
-    Rewound,
-    RuleRevoked,
-    SandboxSelected,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallFinished,
-    ToolCallStarted,
-    TurnEnded,
-    TurnStarted,
-)
 from lmtui.core.messages import Role
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line, sanitize_path
 from lmtui.core.sessions import Session, SessionHost, answer_words
@@ -58,7 +35,7 @@ class EventPrinter:
     """Turns a session's events into lines.  It says what began when it may take long, and again every ten seconds."""
 
     def __init__(self) -> None:
-        self._calls: dict[str, ToolCallStarted] = {}
+        self._calls: dict[str, events.ToolCallStarted] = {}
         self._call_count = 0
         self._is_answering = False
         self._streamed = self._unsaid = ""
@@ -66,36 +43,36 @@ class EventPrinter:
         self._reads_since: datetime | None = None
         self._said_at: datetime | None = None
 
-    def tell(self, envelope: Envelope) -> list[str]:
+    def tell(self, envelope: events.Envelope) -> list[str]:
         """Return the lines that one event adds."""
         event, now = envelope.event, envelope.time
-        if isinstance(event, ThinkingDelta):
+        if isinstance(event, events.ThinkingDelta):
             return self._think(now)
-        if isinstance(event, PrefillProgress):
+        if isinstance(event, events.PrefillProgress):
             return self._read(event, now)
         lines = self._end_of_thinking(now)
         self._reads_since = None
         return [*lines, *self._tell(event)]
 
-    def _tell(self, event: Event) -> Iterator[str]:
+    def _tell(self, event: events.Event) -> Iterator[str]:
         match event:
-            case TextDelta(text=text):
+            case events.TextDelta(text=text):
                 yield from self._stream(text)
-            case MessageAdded(role=Role.ASSISTANT) as message:
+            case events.MessageAdded(role=Role.ASSISTANT) as message:
                 yield from self._whole(message.text)
-            case ToolCallStarted() as call:
+            case events.ToolCallStarted() as call:
                 yield from self._call_began(call)
-            case ToolCallFinished() as finished:
+            case events.ToolCallFinished() as finished:
                 yield from self._call_ended(finished)
-            case TurnStarted():
+            case events.TurnStarted():
                 self._call_count = 0
                 self._forget_stream()
-            case RetryScheduled() as retry:
+            case events.RetryScheduled() as retry:
                 times = f", attempt {retry.attempt} of {retry.attempts}" if retry.attempt else ""
                 began = " What was said of this answer does not count." if self._streamed else ""
                 self._forget_stream()
                 yield f"{sanitize_line(retry.reason)}. Again in {_seconds(retry.wait_s)}{times}.{began}"
-            case TurnEnded() as end:
+            case events.TurnEnded() as end:
                 yield from self._rest()
                 if end.error:
                     yield f"error: {sanitize_line(end.error)}"
@@ -157,7 +134,7 @@ class EventPrinter:
         seconds = round((now - since).total_seconds())
         return [f"thinking, {pluralize(seconds, 'second') if seconds else 'under a second'}"]
 
-    def _read(self, event: PrefillProgress, now: datetime) -> list[str]:
+    def _read(self, event: events.PrefillProgress, now: datetime) -> list[str]:
         if self._reads_since is None:
             self._reads_since = self._said_at = now
             return []
@@ -174,14 +151,14 @@ class EventPrinter:
 
     # -- tool calls -----------------------------------------------------------------------------------------------------
 
-    def _call_began(self, call: ToolCallStarted) -> Iterator[str]:
+    def _call_began(self, call: events.ToolCallStarted) -> Iterator[str]:
         yield from self._rest()
         self._calls[call.call_id] = call
         self._call_count += 1
         if call.tool in _LONG_TOOLS:
             yield f"begins: {_call_text(call)}"
 
-    def _call_ended(self, finished: ToolCallFinished) -> Iterator[str]:
+    def _call_ended(self, finished: events.ToolCallFinished) -> Iterator[str]:
         call = self._calls.pop(finished.call_id, None)
         name = _call_text(call) if call is not None else sanitize_line(finished.tool)
         who = f"{sanitize_line(finished.agent)}, " if finished.agent != "root" else ""
@@ -195,47 +172,47 @@ class EventPrinter:
             yield from _first_lines(finished.result, MAX_FAILURE_LINES)
 
 
-def _others(event: Event) -> Iterator[str]:
+def _others(event: events.Event) -> Iterator[str]:
     yield from _around(event)
     match event:
-        case Notice(level=level, text=text):
+        case events.Notice(level=level, text=text):
             yield f"{'note' if level == 'info' else level}: {sanitize_line(text)}"
-        case FilesChanged(changes=changes, files=files):
+        case events.FilesChanged(changes=changes, files=files):
             yield f"changed: {changes_text(changes) or ', '.join(map(sanitize_line, files))}"
-        case FilesRestored(action=action, changes=changes):
+        case events.FilesRestored(action=action, changes=changes):
             yield f"{sanitize_line(action)} done: {changes_text(changes)}"
-        case Rewound():
+        case events.Rewound():
             yield "the conversation continues from before that"
-        case PlanChanged() as changed:
+        case events.PlanChanged() as changed:
             yield from plan_lines(changed)
-        case HostReached(host=host, why_not=why_not) if why_not:
+        case events.HostReached(host=host, why_not=why_not) if why_not:
             yield f"kept from reaching {sanitize_line(host)}: {sanitize_line(why_not)}"
         case ReportWritten(text=text):
             yield from sanitize(text).replace("**", "").splitlines()
-        case ApprovalResolved(by=by) as event if by != "user":
+        case events.ApprovalResolved(by=by) as event if by != "user":
             yield f"the question was answered: {sanitize_line(answer_words(event))}"
         case _:
             if text := model_words(event):
                 yield text
 
 
-def _around(event: Event) -> Iterator[str]:
+def _around(event: events.Event) -> Iterator[str]:
     """Return what changes around the conversation."""
     match event:
-        case SandboxSelected(text=text, is_weaker=is_weaker, reason=reason):
+        case events.SandboxSelected(text=text, is_weaker=is_weaker, reason=reason):
             yield f"sandbox: {sanitize_line(text)}" + (f" ({sanitize_line(reason)})" if is_weaker and reason else "")
-        case ModeChanged(mode=mode):
+        case events.ModeChanged(mode=mode):
             yield f"mode: {sanitize_line(mode)}"
-        case ModelChanged(model=model, url=url, role=role):
+        case events.ModelChanged(model=model, url=url, role=role):
             part = f" ({sanitize_line(role)})" if role else ""
             yield f"model: {sanitize_line(model) or 'the one that the server chooses'}{part}, at {sanitize_line(url)}"
-        case RuleRevoked(rule=rule):
+        case events.RuleRevoked(rule=rule):
             yield f"rule revoked: {sanitize_line(rule)}"
         case _:
             pass
 
 
-def end_text(end: TurnEnded, calls: int) -> str:
+def end_text(end: events.TurnEnded, calls: int) -> str:
     """Return how a turn ended, in words."""
     parts = [end.reason.words, *([pluralize(calls, "tool call")] if calls else [])]
     if end.files_changed:
@@ -259,7 +236,7 @@ def duration(elapsed_ms: int) -> str:
     return f"{pluralize(minutes, 'minute')} {pluralize(seconds, 'second')}" if minutes else pluralize(seconds, "second")
 
 
-def _call_text(call: ToolCallStarted) -> str:
+def _call_text(call: events.ToolCallStarted) -> str:
     return f"{sanitize_line(call.tool)} {sanitize_path(call.title)}".strip()
 
 
@@ -389,7 +366,7 @@ class PlainSession:
 
     def __init__(self, loop: LoopThread, host: SessionHost, terminal: Terminal) -> None:
         self.loop, self.host, self.terminal = loop, host, terminal
-        self.inbox: queue.SimpleQueue[Envelope | None] = queue.SimpleQueue()
+        self.inbox: queue.SimpleQueue[events.Envelope | None] = queue.SimpleQueue()
         self.teller = EventPrinter()
         self._session: Session | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
