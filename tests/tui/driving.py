@@ -54,6 +54,22 @@ class Driver:
         """Wait until no letter waits for another one."""
         await self.until(lambda: not getattr(self.app.screen, "is_holding", False))
 
+    async def until_shown(self, text: str, selector: str = "") -> None:
+        """Wait until a text is on screen; the lowest screens leave out what only explains."""
+        if self.app.size.height < SMALL[1]:
+            await self.settle()
+        else:
+            await self.until(lambda: text in self.text(selector))
+
+    async def wake(self) -> None:
+        """Let the moment go by in which no answer to the question on top counts, and draw it as it is then."""
+        question = self.app.screen
+        assert isinstance(question, ConsentDialog)
+        self.host.clock.forward(1)
+        await self.until(lambda: question.fit.is_done and question.is_awake)
+        question.draw()
+        await self.settle()
+
     async def type_fast(self, text: str) -> None:
         """Press the keys of a text at once, as they come from a terminal that was read late."""
         for char in text:

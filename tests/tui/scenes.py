@@ -89,9 +89,6 @@ TRUST_ITEMS = (
 )
 
 
-ALL_SIZES = ("small", "medium", "wide")
-
-
 @dataclass(frozen=True)
 class Scene:
     """A moment: the host it begins with, and the steps that lead to it."""
@@ -99,7 +96,6 @@ class Scene:
     name: str
     steps: Callable[[Driver], Awaitable[None]]
     setup_note: str = ""
-    sizes: tuple[str, ...] = ("small", "wide")
 
     def host(self) -> FakeHost:
         """Return a fresh host."""
@@ -111,7 +107,7 @@ class Scene:
 async def at_work(driver: Driver) -> None:
     """Half-way through a turn."""
     play_work(driver.host.session)
-    await driver.until(lambda: "Two cases end" in driver.text())
+    await driver.until_shown("Two cases end")
     await driver.settle()
     await driver.pilot.pause(0.1)
 
@@ -135,8 +131,7 @@ async def long_approval(driver: Driver) -> None:
     await at_work(driver)
     driver.host.session.ask("a1", LONG_COMMAND, **{**COMMAND_FIELDS, "commands": 60, "uncovered": ("curl", "tee")})
     await driver.until_screen("Approval")
-    driver.host.clock.forward(1)
-    await driver.settle()
+    await driver.wake()
 
 
 async def approval_edited(driver: Driver) -> None:
@@ -199,20 +194,20 @@ async def switcher(driver: Driver) -> None:
     await at_work(driver)
     await driver.press("f2")
     await driver.until_screen("Switcher")
-    await driver.until(lambda: "rename pass" in driver.text())
+    await driver.until_shown("rename pass")
 
 
 async def first_run(driver: Driver) -> None:
     """No model yet."""
     await driver.until_screen("FirstRun")
-    await driver.until(lambda: "llama3.2" in driver.text())
+    await driver.until_shown("llama3.2")
 
 
 async def help_screen(driver: Driver) -> None:
     """Every key."""
     await driver.press("f1")
     await driver.until_screen("Help")
-    await driver.until(lambda: "Type to filter" in driver.text())
+    await driver.until_shown("Type to filter")
 
 
 async def with_steps(driver: Driver) -> FakeChanges:
@@ -257,8 +252,7 @@ async def undo(driver: Driver) -> None:
     changes.left_out = ("data/corpus.bin",)
     await driver.type("/undo 2")
     await driver.until_screen("RestoreQuestion")
-    driver.host.clock.forward(1)
-    await driver.pilot.pause(0.4)
+    await driver.wake()
 
 
 async def undo_conflict(driver: Driver) -> None:
@@ -305,8 +299,7 @@ async def trust(driver: Driver) -> None:
     driver.host.trust.items = list(TRUST_ITEMS)
     await driver.type("/trust")
     await driver.until_screen("TrustQuestion")
-    driver.host.clock.forward(1)
-    await driver.pilot.pause(0.4)
+    await driver.wake()
 
 
 async def empty(driver: Driver) -> None:
@@ -331,36 +324,36 @@ SUMMARIES = [
 
 SCENES = (
     Scene("workbench", at_work),
-    Scene("approval_command", command_approval, sizes=ALL_SIZES),
-    Scene("approval_edit", edit_approval, sizes=ALL_SIZES),
+    Scene("approval_command", command_approval),
+    Scene("approval_edit", edit_approval),
     Scene("switcher", switcher),
     Scene("first_run", first_run, setup_note="No model server is chosen yet."),
     Scene("help", help_screen),
-    Scene("approval_long", long_approval, sizes=ALL_SIZES),
-    Scene("approval_edited", approval_edited, sizes=ALL_SIZES),
-    Scene("approval_always", approval_always, sizes=ALL_SIZES),
+    Scene("approval_long", long_approval),
+    Scene("approval_edited", approval_edited),
+    Scene("approval_always", approval_always),
     Scene("approval_why", approval_why),
-    Scene("approval_batch", approval_batch, sizes=ALL_SIZES),
+    Scene("approval_batch", approval_batch),
     Scene("approval_network", network_approval),
-    Scene("changes", changes_by_step, sizes=ALL_SIZES),
+    Scene("changes", changes_by_step),
     Scene("changes_by_file", changes_by_file),
-    Scene("undo", undo, sizes=ALL_SIZES),
-    Scene("undo_conflict", undo_conflict, sizes=ALL_SIZES),
+    Scene("undo", undo),
+    Scene("undo_conflict", undo_conflict),
     Scene("undone", undone),
-    Scene("rules", rules, sizes=ALL_SIZES),
+    Scene("rules", rules),
     Scene("rules_none", no_rules),
-    Scene("trust", trust, sizes=ALL_SIZES),
+    Scene("trust", trust),
     Scene("completion", empty),
     Scene("settings", scenes_around.settings),
     Scene("window_use", scenes_window.window_use),
     Scene("window_changed", scenes_window.window_changed),
-    Scene("calls_in_window", scenes_calls.calls_in_window, sizes=("small",)),
-    Scene("calls_changed", scenes_calls.calls_changed, sizes=("small",)),
+    Scene("calls_in_window", scenes_calls.calls_in_window),
+    Scene("calls_changed", scenes_calls.calls_changed),
     Scene("cache", scenes_window.cache),
-    Scene("cache_none", scenes_window.cache_none, sizes=("small",)),
+    Scene("cache_none", scenes_window.cache_none),
     Scene("zoomed", scenes_around.zoomed),
-    Scene("without_sides", scenes_around.without_sides, sizes=("wide",)),
-    *(Scene(name, steps, sizes=ALL_SIZES) for name, steps in PLAN_SCENES),
+    Scene("without_sides", scenes_around.without_sides),
+    *(Scene(name, steps) for name, steps in PLAN_SCENES),
     *(Scene(name, steps) for name, steps in FILE_SCENES),
     *(Scene(name, steps) for name, steps in DIFF_SCENES),
     *(Scene(name, steps) for name, steps in PROMPT_SCENES),

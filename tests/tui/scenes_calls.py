@@ -18,7 +18,7 @@ async def calls_in_window(driver: Driver) -> None:
     await driver.until_screen("WindowScreen")
     await driver.settle()
     await driver.press("down")
-    await driver.until(lambda: "/calls changes it" in driver.text())
+    await driver.until_shown("/calls changes it")
     await driver.settle()
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from lmtui.core.workspace import FileChange, FileChangeKind
-from lmtui.tui.modals.approval import HunkApproval
-from lmtui.tui.modals.consent import question_of
 from tests.tui.driving import Driver
 from tests.tui.fake_changes import FakeChanges
 from tests.tui.fakes import play_work
@@ -44,11 +42,7 @@ async def hunks_approval(driver: Driver) -> None:
     await driver.settle()
     driver.host.clock.forward(1)
     await driver.press("y")
-    driver.host.clock.forward(1)
-    question = question_of(driver.app.screen, HunkApproval)
-    assert question is not None
-    await driver.until(lambda: "hunks.yes" not in question.dimmed())
-    await driver.pilot.pause(0.4)
+    await driver.wake()
 
 
 async def with_changes(driver: Driver) -> None:
@@ -76,7 +70,7 @@ async def changes_by_turn(driver: Driver) -> None:
     """What each turn changed, searched."""
     await with_changes(driver)
     await driver.press("2")
-    await driver.until(lambda: "by turn" in driver.text("#changes-head"))
+    await driver.settle()
     await driver.press("down", "down", "down", "slash", *"depth")
 
 
@@ -84,7 +78,7 @@ async def changes_against_git(driver: Driver) -> None:
     """What differs from the last commit."""
     await with_changes(driver)
     await driver.press("4")
-    await driver.until(lambda: "since the last commit" in driver.text("#changes-head"))
+    await driver.settle()
     await driver.press("down", "r")
 
 

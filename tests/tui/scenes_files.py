@@ -76,7 +76,7 @@ async def tree(driver: Driver) -> None:
     """Folders open, git's letters before the names, the agent's behind; what is ignored is shown, dim."""
     await with_files(driver)
     await driver.press("enter")
-    await driver.until(lambda: "tokens.py" in driver.text("#files"))
+    await driver.until_shown("tokens.py", "#files")
     await driver.press("full_stop")
     driver.app.workbench.say("")
     await driver.settle()
@@ -86,7 +86,7 @@ async def found(driver: Driver) -> None:
     """Files found by a few characters."""
     await with_files(driver)
     await driver.press("slash", *"ler")
-    await driver.until(lambda: " of " in driver.text("#files-title"))
+    await driver.until_shown(" of ", "#files-title")
     await driver.settle()
 
 
@@ -99,7 +99,7 @@ async def viewer(driver: Driver) -> None:
     await driver.until_screen("Viewer")
     await driver.until(lambda: driver.app.screen.query_one(FileView).source.line_count > 0)
     await driver.press("slash", *"take")
-    await driver.until(lambda: "1 of 2" in driver.text("#viewer-title"))
+    await driver.until_shown("1 of 2", "#viewer-title")
 
 
 async def wrapped(driver: Driver) -> None:

@@ -57,7 +57,7 @@ async def jobs(driver: Driver) -> None:
     driver.host.jobs.known = some_jobs(START)
     await driver.type("/jobs")
     await driver.until_screen("JobList")
-    await driver.until(lambda: "Nightly" in driver.text())
+    await driver.until_shown("Nightly")
     await driver.press("home", "down", "down")
 
 
@@ -72,7 +72,7 @@ async def jobs_away(driver: Driver) -> None:
     driver.host.jobs.known = known
     await driver.type("/jobs")
     await driver.until_screen("JobList")
-    await driver.until(lambda: "no server yet" in driver.text())
+    await driver.until_shown("no server yet")
     await driver.press("home")
 
 
@@ -81,7 +81,7 @@ async def no_jobs(driver: Driver) -> None:
     play_work(driver.host.session)
     await driver.type("/jobs")
     await driver.until_screen("JobList")
-    await driver.until(lambda: "lmtui submit" in driver.text())
+    await driver.until_shown("lmtui submit")
 
 
 async def jobs_in_plan(driver: Driver) -> None:

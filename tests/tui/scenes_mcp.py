@@ -16,7 +16,7 @@ async def servers(driver: Driver) -> None:
     driver.host.extensions.mcp.put(*some_servers())
     await driver.type("/mcp")
     await driver.until_screen("McpList")
-    await driver.until(lambda: "schema" in driver.text())
+    await driver.until_shown("schema")
     await driver.press("home", "down")
 
 
@@ -99,7 +99,7 @@ async def no_servers(driver: Driver) -> None:
     play_work(driver.host.session)
     await driver.type("/mcp")
     await driver.until_screen("McpList")
-    await driver.until(lambda: "mcpServers" in driver.text())
+    await driver.until_shown("mcpServers")
 
 
 MCP_SCENES = (

@@ -51,7 +51,7 @@ async def models(driver: Driver) -> None:
     driver.host.servers.found = RICH
     await driver.press("alt+e")
     await driver.until_screen("Models")
-    await driver.until(lambda: "smollm2" in driver.text())
+    await driver.until_shown("smollm2")
 
 
 async def model_loading(driver: Driver) -> None:
@@ -61,7 +61,7 @@ async def model_loading(driver: Driver) -> None:
     await driver.press("home", "down", "l")
     await driver.until_screen("AskText")
     await driver.press(*"16k", "enter")
-    await driver.until(lambda: "loading google" in driver.text())
+    await driver.until_shown("loading google")
 
 
 async def models_found(driver: Driver) -> None:
@@ -75,14 +75,14 @@ async def model_exam(driver: Driver) -> None:
     await models(driver)
     driver.host.servers.gate.clear()
     await driver.press("t")
-    await driver.until(lambda: "exam: calls, native" in driver.text())
+    await driver.until_shown("exam: calls, native")
 
 
 async def model_examined(driver: Driver) -> None:
     """One was examined; what is known of it stands with what the server tells."""
     await models(driver)
     await driver.press("t")
-    await driver.until(lambda: "calls: text (exam)" in driver.text())
+    await driver.until_shown("calls: text (exam)")
     await driver.press("down", "up")
 
 

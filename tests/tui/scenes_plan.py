@@ -50,7 +50,7 @@ async def plan_question(driver: Driver) -> None:
     await driver.type("/mode plan")
     propose(driver)
     await driver.until_screen("PlanQuestion")
-    await live(driver)
+    await driver.wake()
 
 
 async def plan_read(driver: Driver) -> None:
@@ -67,7 +67,7 @@ async def plan_grants(driver: Driver) -> None:
     await plan_read(driver)
     await driver.press("g")
     await driver.until_screen("PlanGrants")
-    await live(driver)
+    await driver.wake()
 
 
 async def plan_waits(driver: Driver) -> None:
@@ -82,18 +82,7 @@ async def plan_approved(driver: Driver) -> None:
     await plan_read(driver)
     await driver.press("y")
     await driver.until_screen("Workbench")
-    await driver.until(lambda: "the plan was approved" in driver.text())
-
-
-async def live(driver: Driver) -> None:
-    """Let the moment go by in which no answer counts."""
-    question = driver.app.screen
-    assert isinstance(question, ConsentDialog)
-    driver.host.clock.forward(1)
-    await driver.until(lambda: question.fit.is_done and question.is_awake)
-    question.draw()
-    await driver.settle()
-    await driver.pilot.pause(0.4)
+    await driver.until_shown("the plan was approved")
 
 
 PLAN_SCENES = (

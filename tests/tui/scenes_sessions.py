@@ -67,7 +67,7 @@ async def agent_chat(driver: Driver) -> None:
     """A sub-agent's own conversation."""
     await planned(driver)
     await driver.press("end", *["up"] * 4, "enter")
-    await driver.until(lambda: "Esc back" in driver.text())
+    await driver.until_shown("Esc back")
 
 
 async def log_filtered(driver: Driver) -> None:
@@ -119,7 +119,7 @@ async def switcher_open(driver: Driver) -> None:
     await many_sessions(driver)
     await driver.press("f2")
     await driver.until_screen("Switcher")
-    await driver.until(lambda: "release notes" in driver.text())
+    await driver.until_shown("release notes")
 
 
 async def switcher_search(driver: Driver) -> None:

@@ -14,7 +14,7 @@ async def skills(driver: Driver) -> None:
     driver.host.extensions.skills.tools = some_tools()
     await driver.type("/skill")
     await driver.until_screen("SkillList")
-    await driver.until(lambda: "skill__draw" in driver.text())
+    await driver.until_shown("skill__draw")
     await driver.press("home")
 
 

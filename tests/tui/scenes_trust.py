@@ -28,8 +28,7 @@ async def too_early(driver: Driver) -> None:
     driver.host.trust.items = [TrustItem("hook", f".lmagent/hooks/{number}.json", f"run {number}") for number in range(30)]
     await driver.type("/trust")
     await driver.until_screen("TrustQuestion")
-    driver.host.clock.forward(1)
-    await driver.pilot.pause(0.4)
+    await driver.wake()
     await driver.press("t")
 
 
@@ -39,9 +38,8 @@ async def answered(driver: Driver) -> None:
     driver.host.trust.items = list(BROUGHT)
     await driver.type("/trust")
     await driver.until_screen("TrustQuestion")
-    driver.host.clock.forward(1)
-    await driver.pilot.pause(0.4)
-    await driver.press("t")
+    await driver.wake()
+    await driver.press("end", "t")
     await driver.until_screen("Workbench")
 
 

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 import pytest
 
 from lmtui.tui.app import LmtuiApp
+from lmtui.tui.modals.consent import ConsentDialog
 from lmtui.tui.options import StartOptions
 from lmtui.tui.themes import DEFAULT
-from tests.tui.driving import MEDIUM, SMALL, WIDE, Driver
+from tests.tui.driving import Driver
+from tests.tui.legible import illegible, is_brightest_waiting
 from tests.tui.scenes import SCENES, Scene
 
 
@@ -15,28 +18,19 @@ class Compare(Protocol):
     def __call__(self, app: LmtuiApp, *, terminal_size: tuple[int, int], run_before: object) -> bool: ...
 
 
-SIZES = {"small": SMALL, "wide": WIDE, "medium": MEDIUM}
-THEMES = {"paper": "wide", "contrast": "small"}
+SIZES = {"160x45": (160, 45), "120x30": (120, 30), "80x24": (80, 24), "60x18": (60, 18)}
 
 
-@pytest.mark.parametrize(
-    ("scene", "size"), [pytest.param(scene, size, id=f"{scene.name}-{size}") for scene in SCENES for size in scene.sizes]
-)
-def test_picture(scene: Scene, size: str, snap_compare: Compare) -> None:
-    assert snap_compare(app_of(scene), terminal_size=SIZES[size], run_before=played(scene))
+def pictures() -> Iterator[Any]:
+    """Yield each scene at each size, in three themes in turn."""
+    for number, scene in enumerate(SCENES):
+        themes = ("dusk", "paper", "dusk", "sixteen") if number % 2 else ("dusk", "sixteen", "dusk", "paper")
+        for size, theme in zip(SIZES, themes, strict=True):
+            yield pytest.param(scene, size, theme, id=f"{scene.name}-{size}-{theme}")
 
 
-@pytest.mark.parametrize(
-    ("scene", "theme"),
-    [
-        pytest.param(scene, theme, id=f"{scene.name}-{theme}")
-        for number, scene in enumerate(SCENES)
-        for theme in THEMES
-        if number % 4 == (2 if theme == "paper" else 0)
-    ],
-)
-def test_picture_in_another_theme(scene: Scene, theme: str, snap_compare: Compare) -> None:
-    size = THEMES[theme] if THEMES[theme] in scene.sizes else scene.sizes[0]
+@pytest.mark.parametrize(("scene", "size", "theme"), pictures())
+def test_picture(scene: Scene, size: str, theme: str, snap_compare: Compare) -> None:
     assert snap_compare(app_of(scene, theme), terminal_size=SIZES[size], run_before=played(scene))
 
 
@@ -60,5 +54,8 @@ def played(scene: Scene) -> object:
             await driver.settle()
         await scene.steps(driver)
         await driver.settle()
+        assert not illegible(app)
+        if isinstance(app.screen, ConsentDialog) and app.screen.shows_live:
+            assert is_brightest_waiting(app)
 
     return run_before

@@ -275,7 +275,7 @@ class Workbench(Screen[None]):
         self._bars.queue.display = queue is not None
         if queue is not None:
             self._bars.queue.update(queue)
-        if not isinstance(self.state, Starting) and self.is_current:  # a question on top keeps the end above itself
+        if not isinstance(self.state, Starting) and self.app.screen is self:  # a question on top keeps the end above itself
             self.state.panes.cover_end(queue.plain.count("\n") + 1 if queue is not None else 0)
         if active is None or not active.session.is_running:
             self.say_line.clear(STOPPING)
@@ -313,7 +313,10 @@ class Workbench(Screen[None]):
             pane, is_asked, *self.state.approvals.waiting(), getattr(self.app, "has_mouse", True), self.app.size.height
         )
         self._bars.show_keys(self.state.hint_parts(place))
-        self.dock.set_class(is_asked or not self.is_current, "-asked")
+        is_covered = is_asked or self.app.screen is not self
+        if self.dock.has_class("-asked") is not is_covered:
+            self.dock.set_class(is_covered, "-asked")
+            self.prompt.call_after_refresh(self.prompt.refresh)  # the cursor's own style counts from the next frame on
         panes.mark_focus(pane)
 
     def say(self, text: str, tone: Tone = "info") -> None:

@@ -191,6 +191,7 @@ class Prompt(TokenArea):
         background: transparent; scrollbar-size-vertical: 0;
         &:focus { border: none; }
         & .text-area--placeholder { color: $text-muted; }
+        &:light .text-area--cursor { color: $input-cursor-foreground; background: $input-cursor-background; }
     }
     """
 

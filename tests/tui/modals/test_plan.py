@@ -16,7 +16,7 @@ from lmtui.tui.modals.consent import LETTER_S
 from lmtui.tui.options import StartOptions
 from tests.tui.driving import SMALL, WIDE, Driver, running
 from tests.tui.fakes import FakeClock, FakeHost, FakeSession
-from tests.tui.scenes_plan import PROPOSAL, live, plan_grants, plan_question, plan_read, propose
+from tests.tui.scenes_plan import PROPOSAL, plan_grants, plan_question, plan_read, propose
 
 
 def decided(driver: Driver) -> PlanDecided:
@@ -86,7 +86,7 @@ async def test_what_is_left_for_later_stays_and_comes_back_when_asked_for() -> N
         await driver.press("escape")
         await driver.until_screen("Workbench")
         assert driver.host.session.plans.answers == []
-        assert "A plan waits for you" in driver.text("#activity")
+        assert "Plan ready for review" in driver.text("#activity")
         await driver.type("/plan")
         await driver.until_screen("PlanQuestion")
 
@@ -143,7 +143,7 @@ async def test_an_edited_plan_is_shown_and_approved_as_it_was_changed(tmp_path: 
         await driver.until(lambda: "changed by you" in driver.text())
         await driver.press("home")
         assert "Only count" in driver.text()
-        await live(driver)
+        await driver.wake()
         await driver.press("end", "y")
         await driver.until_screen("Workbench")
         edited = decided(driver).edited
@@ -162,7 +162,7 @@ else touch {counter}; sed -i 's/after: 1$/after: 9/' "$1"; fi"""
         await driver.press("e")
         await driver.until(lambda: "after names '9', which is not a step" in driver.text())
         assert driver.host.session.plans.answers == []
-        await live(driver)
+        await driver.wake()
         await driver.press("e")
         await driver.until(lambda: "read-only until you approve" in driver.text())
         second = (tmp_path / "second").read_text()

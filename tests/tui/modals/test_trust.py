@@ -152,7 +152,7 @@ async def test_the_first_run_says_that_the_folder_is_not_trusted_and_leads_there
     host.trust.items = list(TRUST_ITEMS)
     async with running(host, is_ready=False) as driver:
         await driver.until_screen("FirstRun")
-        await driver.until(lambda: "its own settings are ignored until you say so" in driver.text())
+        await driver.until(lambda: "its own settings are ignored until you trust it" in driver.text())
         await driver.press("t")
         await at_question(driver)
         await driver.press("t")
