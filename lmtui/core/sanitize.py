@@ -169,3 +169,14 @@ def _is_latin(char: str) -> bool:
 
 def _name(match: re.Match[str]) -> str:
     return f"<U+{ord(match[0]):04X}>"
+
+
+_MARKS = re.compile(r"\*\*|`+|^\s*(?:#+|>|[-*+]|\d+\.)\s+|^\s*(?:---+|===+|[|\s:-]+)$")
+
+
+def last_words(text: str) -> str:
+    """Return the last line of a message that says something, on one line and without the marks of Markdown."""
+    lines = (
+        _MARKS.sub("", line).strip() for line in reversed(text.strip().splitlines()) if not line.lstrip().startswith("```")
+    )
+    return sanitize_line(next((line for line in lines if line), ""))

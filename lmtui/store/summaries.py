@@ -19,7 +19,7 @@ from pathlib import Path
 from lmtui.core.agent_events import WaitSet
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import ROOT, Envelope, TurnReason, TurnStarted
-from lmtui.core.sanitize import sanitize_line
+from lmtui.core.sanitize import last_words, sanitize_line
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import as_utc
 from lmtui.paths import workspace_dir
@@ -237,9 +237,8 @@ class _Scan:
     def last_line(self) -> str:
         """Return the last line of the last answer that has a text."""
         for line in reversed(self.answers):
-            text = str(json.loads(line).get("text", "")).strip()
-            if text:
-                return text.splitlines()[-1]
+            if text := last_words(str(json.loads(line).get("text", ""))):
+                return text
         return ""
 
     def wakes(self) -> datetime | None:
@@ -283,7 +282,7 @@ def scan(path: Path, data: bytes) -> SessionSummary | None:
             created=created,
             updated=updated,
             changed_files=len(found.changed),
-            last_line=sanitize_line(found.last_line()[:_LAST_LINE_CHARS]),
+            last_line=found.last_line()[:_LAST_LINE_CHARS],
             tokens=found.tokens(),
             wakes=found.wakes(),
         )

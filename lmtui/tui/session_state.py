@@ -23,7 +23,7 @@ from lmtui.core.messages import Role
 from lmtui.core.model_events import VisionChanged
 from lmtui.core.plan import Plan
 from lmtui.core.plan_mode import PlanMode, after
-from lmtui.core.sanitize import sanitize_line, sanitize_path
+from lmtui.core.sanitize import last_words, sanitize_line, sanitize_path
 from lmtui.core.times import as_utc
 from lmtui.core.workspace import BackgroundCommand, FileChange, FileChangeKind
 
@@ -440,7 +440,7 @@ class SessionState:
             case events.Notice() if event.level is not events.Level.INFO:
                 self.warning = sanitize_line(event.text)
             case events.MessageAdded(text=text) if text.strip():
-                self.last_line = sanitize_line(text.strip().splitlines()[-1])[:LAST_LINE_CHARS]
+                self.last_line = last_words(text)[:LAST_LINE_CHARS]
                 if event.role is Role.USER and not self.title:
                     self.title = sanitize_line(text.strip().splitlines()[0])[:LAST_LINE_CHARS]
             case _:

@@ -66,16 +66,16 @@ def waits_for(state: SessionState) -> str:
 def in_order(
     found: Iterable[SessionSummary], views: Mapping[str, SessionView], parked: Iterable[str], now: datetime
 ) -> list[SessionSummary]:
-    """Return sessions, the open ones first, as they are at this moment: what waits, what works, the others by age.
+    """Return sessions as they are at this moment: what waits, what works, the other open ones, the others by age.
 
     `parked` are open but not read yet.
     """
     known = {each.id: each for each in found}
     live = [live_summary(views[each], known[each], now) for each in sorted(views, reverse=True) if each in known]
-    live.sort(key=lambda each: (each.state != "waits", each.state != "writing"))
     asleep = [replace(known[each], is_open=True) for each in sorted(parked, reverse=True) if each in known]
     first = {each.id for each in (*live, *asleep)}
-    return [*live, *asleep, *(each for each in known.values() if each.id not in first)]
+    rows = [*live, *asleep, *(each for each in known.values() if each.id not in first)]
+    return sorted(rows, key=lambda each: (each.state != "waits", each.state != "writing"))
 
 
 MAX_TITLE_CHARS = 24

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.sanitize import escape_invisible, escape_invisible_line, sanitize, sanitize_line, sanitize_path
+from lmtui.core.sanitize import escape_invisible, escape_invisible_line, last_words, sanitize, sanitize_line, sanitize_path
 
 
 @pytest.mark.parametrize(
@@ -143,3 +143,17 @@ def test_what_prose_keeps_is_the_same_when_it_is_cleaned_again(text: str) -> Non
 @pytest.mark.parametrize("char", ["\u200d", "\u00a0", "\u3000", "\u2800", "\ufe0f", "\u3164"])
 def test_a_path_that_is_only_shown_names_what_hides_and_drops_control_sequences(char: str) -> None:
     assert sanitize_path(f"src/\x1b[31m\u4f60{char}\u4f60\n.py") == f"src/\u4f60<U+{ord(char):04X}>\u4f60\u23ce.py"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Both files are **read**.", "Both files are read."),
+        ("Done:\n\n```\nx = 1\n```\n", "x = 1"),
+        ("# Title", "Title"),
+        ("- see `__init__.py`\n---\n", "see __init__.py"),
+        ("", ""),
+    ],
+)
+def test_the_last_words_have_no_marks_of_markdown(text: str, words: str) -> None:
+    assert last_words(text) == words

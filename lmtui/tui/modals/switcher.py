@@ -10,10 +10,12 @@ from typing import ClassVar, Protocol
 
 from textual import on
 from textual.binding import BindingType
+from textual.content import Content
 from textual.widgets import Input
 
 from lmtui.core.errors import LmtuiError
 from lmtui.core.events import TurnReason
+from lmtui.core.plan import TodoStatus
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import LocalZone, moment_text
@@ -23,6 +25,7 @@ from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import AskText, Confirm, Picker
 from lmtui.tui.modals.results import Choice, GridWanted, Picked
 from lmtui.tui.open_sessions import OpenSessions
+from lmtui.tui.session_state import SessionState
 from lmtui.tui.summary import in_order
 from lmtui.tui.timing import call_after
 from lmtui.tui.wording import age_text, tokens_text
@@ -53,18 +56,21 @@ _TIGHT_WIDTH = 60
 _ENDS: Line = ((f"{'age':>{_AGE_CELLS}}{'files':>{_FILES_CELLS}}{'tokens':>{_TOKENS_CELLS}}", "muted"),)
 
 
-def columns(width: int) -> tuple[int, int, int]:
-    """Return how wide title, model and last line are; where there is little room, only the title is there."""
+def columns(width: int, *, has_models: bool = True) -> tuple[int, int, int]:
+    """Return how wide title, model and last line are; where there is little room, only the title is there.
+
+    Without `has_models` all sessions use the same model.
+    """
     rest = max(_LEAST_TITLE, width - _SIGNS_CELLS - _AGE_CELLS - _FILES_CELLS - _TOKENS_CELLS - 2)
     is_tight = width < _TIGHT_WIDTH
     title = min(_MOST_TITLE, max(_LEAST_TITLE, rest if is_tight else int(rest * _TITLE_SHARE)))
-    model = 0 if is_tight else min(_MOST_MODEL, int(rest * _MODEL_SHARE))
+    model = 0 if is_tight or not has_models else min(_MOST_MODEL, int(rest * _MODEL_SHARE))
     return title, model, rest - title - model
 
 
-def head_row(width: int, *, is_search: bool = False) -> Line:
+def head_row(width: int, *, is_search: bool = False, has_models: bool = True) -> Line:
     """Return the names of the columns; in a search, what was found takes the room of model and last line."""
-    title, model, last = columns(width)
+    title, model, last = columns(width, has_models=has_models)
     if is_search:
         return ((f"{'':4}{'title':<{title}} {fit('found in', model + last + 1):<{model + last + 1}}", "muted"), *_ENDS)
     names = f"{'':4}{'title':<{title}} {fit('model', model):<{model}} {fit('last line', last):<{last}}"
@@ -81,10 +87,12 @@ def marked_row(line: Line, words: Sequence[str]) -> Line:
     return line
 
 
-def session_row(summary: SessionSummary, now: datetime, width: int, *, is_marked: bool = False) -> Line:
+def session_row(
+    summary: SessionSummary, now: datetime, width: int, *, is_marked: bool = False, has_models: bool = True
+) -> Line:
     """Return one session in columns; an open one is out, one that another lmtui holds says so."""
     sign, role = STATES.get(summary.state, STATES["new"])
-    title_cells, model_cells, last_cells = columns(width)
+    title_cells, model_cells, last_cells = columns(width, has_models=has_models)
     title = fit(sanitize_line(summary.title) or "New session", title_cells)
     state = TurnReason.LIMIT.words if summary.state == TurnReason.LIMIT else STATE_WORDS.get(summary.state, summary.state)
     last = f"{state}: {sanitize_line(summary.last_line)}" if summary.last_line else state
@@ -108,6 +116,33 @@ def session_row(summary: SessionSummary, now: datetime, width: int, *, is_marked
         (f"{summary.changed_files or '–':>{_FILES_CELLS}}", "muted"),
         (f"{tokens_text(summary.tokens) if summary.tokens else '–':>{_TOKENS_CELLS}}", "muted"),
     )
+
+
+PREVIEW_ROWS, MOST_STEPS = 30, 8
+STEP_SIGNS = {
+    TodoStatus.COMPLETED: ("✓", "$success"),
+    TodoStatus.IN_PROGRESS: ("●", "$accent"),
+    TodoStatus.BLOCKED: ("✗", "$error"),
+}
+
+
+def preview(row: SessionSummary, state: SessionState | None, now: datetime) -> Content:
+    """Return the last message of a session and, of an open one, its plan."""
+    facts = [f"started {moment_text(row.created, now, LocalZone())}", tokens_text(row.tokens) + " tokens" if row.tokens else ""]
+    facts += [sanitize_line(row.model)]
+    lines = [
+        Content.assemble(
+            (sanitize_line(row.title) or "New session", "bold"), ("   " + " · ".join(filter(None, facts)), "$text-muted")
+        ),
+        Content.styled(sanitize_line((state.last_line if state is not None else "") or row.last_line), "$text"),
+    ]
+    steps = state.work.plan.steps[:MOST_STEPS] if state is not None else ()
+    signs = [STEP_SIGNS.get(step.status, ("○", "$text-muted")) for step in steps]
+    parts = [
+        Content.assemble((sign, style), f" {sanitize_line(step.text)}")
+        for step, (sign, style) in zip(steps, signs, strict=True)
+    ]
+    return Content("\n").join([*lines, Content("   ").join(parts)] if parts else lines)
 
 
 MOST_SESSIONS = 1000
@@ -158,6 +193,7 @@ class Switcher(ListDialog[SessionSummary, Picked | GridWanted | None]):
         self._ends: list[Callable[[], None]] = []
         self._is_due = False
         self._words: Sequence[str] = ()
+        self._has_models = False  # or all use the same
 
     def on_mount(self) -> None:
         """Read the sessions, and follow those that are open."""
@@ -175,22 +211,26 @@ class Switcher(ListDialog[SessionSummary, Picked | GridWanted | None]):
 
     def line(self, row: SessionSummary, width: int) -> Line:
         """Return a session in columns, what was searched for marked in it."""
-        line = session_row(row, self._now(), width, is_marked=row.id in self._sessions.marks)
+        is_marked = row.id in self._sessions.marks
+        line = session_row(row, self._now(), width, is_marked=is_marked, has_models=self._has_models)
         return marked_row(line, self._words) if row.match else line
 
     def columns(self, width: int) -> Line:
         """Return the names of the columns."""
-        return head_row(width, is_search=bool(self.box.typed))
+        return head_row(width, is_search=bool(self.box.typed), has_models=self._has_models)
 
     def matching(self, rows: Sequence[SessionSummary], typed: str) -> Sequence[SessionSummary]:
         """Return all of them: the archive has searched."""
         del typed
         return rows
 
-    def about(self, row: SessionSummary | None) -> tuple[str, Sequence[Command]]:
-        """Return what can be done."""
-        del row
-        return "", of_scope(Scope.SWITCHER)
+    def about(self, row: SessionSummary | None) -> tuple[str | Content, Sequence[Command]]:
+        """Return what the marked session is about, where there is room, and what can be done."""
+        verbs = of_scope(Scope.SWITCHER)
+        if row is None or self.app.size.height < PREVIEW_ROWS:
+            return "", verbs
+        view = self._sessions.views.get(row.id)
+        return preview(row, view.state if view is not None else None, self._now()), verbs
 
     # -- reading --------------------------------------------------------------------------------------------------------
 
@@ -227,9 +267,12 @@ class Switcher(ListDialog[SessionSummary, Picked | GridWanted | None]):
         nothing = f'No sessions match "{sanitize_line(self.box.typed)}"' if self.box.typed else "No sessions yet"
         self.table.empty_text = nothing if is_done else "Reading…"
         self._words = self.box.typed.casefold().split()
+        self._has_models = len({row.model for row in rows}) > 1
         self.show(rows, self._at or None)
         self._at = self._at if not is_done else ""
-        self.box.count(f"{len(rows):,}{'' if is_done else ' …'}")
+        counts = {name: sum(each.state == name for each in rows) for name in ("writing", "waits")}
+        states = [f"{count} {STATE_WORDS[name]}" for name, count in counts.items() if count]
+        self.box.count(" · ".join([f"{len(rows):,}{'' if is_done else ' …'}", *states]))
 
     # -- what can be done -----------------------------------------------------------------------------------------------
 

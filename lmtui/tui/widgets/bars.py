@@ -64,6 +64,8 @@ def _drop_last(parts: list[Part], rank: int) -> None:
 
 
 GAP = "   "
+SHORT_ROWS = 24
+MORE = "app.run_command('app.help')"
 
 
 class VerbRows(Widget):
@@ -115,8 +117,15 @@ class Verbs(VerbRows):
         self.draw(*commands, *dim, keys_only)
 
     def rows(self, width: int) -> list[Content]:
-        """Return the verbs, as many in a row as have room."""
-        return _flow(self._verbs, self._gap, width)
+        """Return the verbs, as many in a row as have room; in a low terminal one row of the first ones and the last."""
+        rows = _flow(self._verbs, self._gap, width)
+        if len(rows) <= 1 or self._gap != GAP or self.app.size.height >= SHORT_ROWS:
+            return rows
+        more = Content.assemble(("?", "bold $accent"), (" more", "$text")).stylize(_verb_meta(MORE))
+        first = list(self._verbs[:-1])
+        while first and len(_flow([*first, more, self._verbs[-1]], "  ", width)) > 1:
+            _ = first.pop()
+        return _flow([*first, more, self._verbs[-1]], "  ", width)[:1]
 
 
 async def _run_verb(widget: Widget, event: events.Click) -> None:

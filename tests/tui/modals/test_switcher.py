@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -69,7 +70,7 @@ async def test_deleting_asks_first_and_then_the_session_is_gone() -> None:
         await driver.until_screen("Confirm")
         await driver.press("y")
         await driver.until(lambda: driver.host.deleted == ["20260314_110000_aaaaaa"])
-        await driver.until(lambda: "docs" not in driver.text())
+        await driver.until(lambda: "docs" not in driver.text("#switcher-box"))
 
 
 async def test_deleting_the_session_on_screen_gives_way_to_a_new_one() -> None:
@@ -133,3 +134,35 @@ async def test_a_session_that_another_lmtui_holds_is_told_and_ends_nothing() -> 
         await driver.settle()
         assert driver.app.is_running
         assert len(driver.host.summaries) == 3
+
+
+async def test_the_model_has_no_column_while_all_sessions_use_the_same() -> None:
+    host = host_with_sessions()
+    async with running(host) as driver:
+        await open_switcher(driver)
+        assert "model" not in driver.text("#switcher-box")
+        host.summaries[1] = replace(host.summaries[1], model="llama3.2:3b")
+        await driver.press("escape")
+        await open_switcher(driver)
+        await driver.until(lambda: "llama3.2:3b" in driver.text("#switcher-box"))
+
+
+async def test_the_marked_session_is_shown_below_from_thirty_rows_on() -> None:
+    async with running(host_with_sessions(), size=(120, 40)) as driver:
+        await open_switcher(driver)
+        await driver.until(lambda: "started" in driver.text("#switcher-box"))
+    async with running(host_with_sessions(), size=(120, 29)) as driver:
+        await open_switcher(driver)
+        assert "started" not in driver.text("#switcher-box")
+
+
+async def test_in_a_low_terminal_the_verbs_take_one_row_and_the_help_has_the_rest() -> None:
+    async with running(host_with_sessions(), size=(60, 18)) as driver:
+        await open_switcher(driver)
+        row = next(line for line in driver.text().splitlines() if "Enter open" in line)
+        assert "r rename" in row
+        assert row.split("? more")[1].strip() == "Esc close"
+        await driver.press("question_mark")
+        await driver.until_screen("Help")
+        await driver.press(*"export")
+        await driver.until(lambda: "Write the selected session" in driver.text())
