@@ -221,6 +221,12 @@ class Config:
         choices=("on", "off"),
         label="Summarize when compacting",
     )
+    titles: str = _setting(
+        "auto",
+        "let a model name a session after its first turn; auto: if a role `title` is set or the server takes parallel requests",
+        choices=("auto", "on", "off"),
+        label="Session titles",
+    )
     budget: str = _setting("", "budget of a new session, such as 3h 200 steps 1.5M tokens; empty: no limit")
     timeout_s: float = _setting(0.0, "seconds that a turn may take; 0: no limit", at_least=0, label="Turn time limit")
     mode: str = _setting(
@@ -310,7 +316,7 @@ class Loaded:
 SETTINGS = {each.name: each for each in fields(Config) if each.metadata["feature"] in ("", *FEATURES)}
 _GROUPS = {
     "Model": "url model api_key temperature seed top_p repeat_penalty call_form tools roles vision one_model context_tokens "
-    "slots max_tokens stall_timeout_s max_retries retry_delay_s append_system_prompt",
+    "slots titles max_tokens stall_timeout_s max_retries retry_delay_s append_system_prompt",
     "Limits": "budget timeout_s max_iterations max_same_tool_streak max_no_progress_iters max_errors max_empty_iterations "
     "compact_at summaries",
     "Permissions": "mode allow ask deny",

@@ -391,6 +391,7 @@ class Rig:
         call_form: ToolCallFormat | None = None,
         team: TeamParts | None = None,
         asks_for_summaries: bool = False,
+        asks_for_title: Callable[[bool], bool] = bool,
         compact_at: int = 0,
         tools: str = "auto",
         guide: InstructionSource | None = None,
@@ -426,6 +427,7 @@ class Rig:
                 vision,
                 compact_at=compact_at,
                 asks_for_summaries=asks_for_summaries,
+                asks_for_title=asks_for_title,
             ),
             features=FeatureServices(
                 instructions=guide or NoInstructions(), skills=skills or NoSkills(), hooks=hooks or NoHooks()

@@ -190,6 +190,11 @@ def encode_event(envelope: events.Envelope) -> str:
     return encode(envelope)
 
 
+def asks_for_title(setting: str, *, has_role: bool, slots: int) -> bool:
+    """Tell whether a model names a session: by itself only where a slot more keeps the prompt cache of the conversation."""
+    return has_role or slots > 1 if setting == "auto" else setting == "on"
+
+
 class Runtime:
     """Everything that works on one workspace; implements `core.sessions.SessionHost`.
 
@@ -438,6 +443,9 @@ class Runtime:
                 count_tokens=self.count_tokens,
                 compact_at=config.compact_at,
                 asks_for_summaries=config.summaries == "on",
+                asks_for_title=lambda has_role: asks_for_title(
+                    config.titles, has_role=has_role, slots=self._connection.slot_count() if self.is_attended else 1
+                ),
             ),
             limits=limits_of(config),
             now=lambda: datetime.now(UTC),

@@ -67,6 +67,7 @@ class ModelAccess:
     known: KnownModel = field(default_factory=KnownModel)
     window: ContextBudget = field(default_factory=ContextBudget)
     roles: Roles = field(default_factory=dict)
+    asks_for_title: Callable[[bool], bool] = bool
     missing_roles: set[ModelRole] = field(default_factory=set)
     vision: bool | None = None
     override: ModelOverride | None = None

@@ -223,6 +223,7 @@ class ModelOptions:
         tools: the set of tools, or "auto".
         vision: whether the model sees pictures, None to ask its server.
         compact_at: the size, in tokens, from which a conversation is compacted; 0 for a share of the window.
+        asks_for_title: tells whether a model names a session, given whether one is set for that.
     """
 
     main: ModelSettings = field(default_factory=ModelSettings)
@@ -234,12 +235,15 @@ class ModelOptions:
     count_tokens: TokenCounter = bytes_by_four
     compact_at: int = 0
     asks_for_summaries: bool = False
+    asks_for_title: Callable[[bool], bool] = bool
 
     def access(self) -> ModelAccess:
         """Return how the root agent reaches its model."""
         budget = Budget(self.count_tokens, self.call_form or ToolCallFormat.NATIVE)
         window = ContextBudget(budget, self.tools, self.compact_at, asks_for_summaries=self.asks_for_summaries)
-        return ModelAccess(KnownModel(self.profiles, self.call_form), window, self.roles, vision=self.vision)
+        return ModelAccess(
+            KnownModel(self.profiles, self.call_form), window, self.roles, self.asks_for_title, vision=self.vision
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,7 +196,7 @@ class InputQueue:
         self.put(UserInput(focus.strip(), is_compaction=True, is_steering=self._worker.is_running))
 
 
-MAX_TITLE_CHARS = 60
+MAX_TITLE_CHARS, MAX_TITLE_WORDS = 60, 6
 _MOST_WORDS_CHARS = 1_500
 _MAX_TOKENS, _THINKING_TOKENS = 40, 2_000
 _TOO_MUCH_CHARS = 400
@@ -205,8 +205,8 @@ _ASK = "You name conversations. Answer with a title of three to six words for th
 
 
 def wants_title(agent: Agent, history: Sequence[events.Envelope], turns: range = range(1, 2)) -> bool:
-    """Tell whether a model is named for titles, so many turns are over, and the session has only its first words as a name."""
-    if not agent.model.roles.get(ModelRole.TITLE, RoleModel()).model:
+    """Tell whether a model is to name sessions, so many turns are over, and this one has only its first words as a name."""
+    if not agent.model.asks_for_title(bool(agent.model.roles.get(ModelRole.TITLE, RoleModel()).model)):
         return False
     kinds = [type(each.event) for each in bare(history) if each.event.agent == events.ROOT]
     return kinds.count(events.TurnEnded) in turns and kinds.count(events.SessionRenamed) <= 1
@@ -250,7 +250,8 @@ async def make_title(
 def _title(text: str) -> str:
     """Return the first line of an answer as a title, empty where it is none."""
     line = sanitize_line(text.strip().partition("\n")[0]).strip(" \"'“”*#.")
-    return line if 0 < len(line) <= MAX_TITLE_CHARS else ""
+    is_short = len(line) <= MAX_TITLE_CHARS and len(line.split()) <= MAX_TITLE_WORDS
+    return line if is_short else ""
 
 
 _PATIENCE_S = 1.0

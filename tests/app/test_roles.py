@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.app.connection import ModelConnection
+from lmtui.app.host import asks_for_title
 from lmtui.app.model_servers import is_one_model
 from lmtui.config import Config
 from lmtui.core.events import Notice, ToolCallFinished
@@ -86,3 +87,17 @@ async def test_a_model_that_the_server_does_not_list_is_told(open_one: Open, ser
     await session.wait_idle()
     told = [envelope.event.text for envelope in session.history() if isinstance(envelope.event, Notice)]
     assert any("lists no model called 'nosuch'" in text for text in told)
+
+
+@pytest.mark.parametrize(
+    ("setting", "has_role", "slots", "expected"),
+    [
+        ("auto", False, 1, False),
+        ("auto", False, 4, True),
+        ("auto", True, 1, True),
+        ("on", False, 1, True),
+        ("off", True, 4, False),
+    ],
+)
+def test_a_title_is_asked_for_where_the_prompt_cache_stays(setting: str, has_role: bool, slots: int, expected: bool) -> None:
+    assert asks_for_title(setting, has_role=has_role, slots=slots) is expected

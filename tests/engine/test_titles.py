@@ -46,7 +46,25 @@ async def test_without_such_a_model_the_first_words_are_the_title() -> None:
     assert len(rig.provider.requests) == 1
 
 
-@pytest.mark.parametrize("said", [answer("x" * 200), answer(""), [ProviderError(Fault.SERVER_ERROR, "no")]])
+async def test_the_sessions_own_model_is_asked_where_that_is_allowed_and_cheap() -> None:
+    rig = Rig(FakeProvider(answer("done"), answer("\x1b[1mMend the lexer")), asks_for_title=lambda _: True)
+    await rig.run("mend it")
+    await later(rig, 2)
+    assert titles(rig) == ["mend it", "Mend the lexer"]
+    assert (rig.provider.requests[1].model, rig.provider.requests[1].tools) == ("model", ())
+
+
+async def test_no_model_is_asked_where_titles_are_off() -> None:
+    rig = Rig(FakeProvider(answer("done")), roles=NAMED, asks_for_title=lambda _: False)
+    await rig.run("mend it")
+    assert titles(rig) == ["mend it"]
+    assert len(rig.provider.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "said",
+    [answer("x" * 200), answer("a title of no more than six words"), answer(""), [ProviderError(Fault.SERVER_ERROR, "no")]],
+)
 async def test_what_is_no_title_is_passed_over(said: list[StreamChunk | Exception | float]) -> None:
     rig = Rig(FakeProvider(answer("done"), said), roles=NAMED)
     await rig.run("mend it")
