@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,6 +33,11 @@ class Parser(argparse.ArgumentParser):
         """Say what is wrong and how it is used, and end."""
         self.print_usage(sys.stderr)
         hint = f"  {self.epilog}" if self.behind else ""
+        unknown = message.removeprefix("unrecognized arguments: ").split()[0].partition("=")[0] if message else ""
+        if message.startswith("unrecognized") and unknown.startswith("--"):
+            near = difflib.get_close_matches(unknown, self._option_string_actions, n=1)
+            message = f"unknown option {unknown}."
+            hint = f" Did you mean {near[0]}?" if near else f" `{self.prog} --help` lists the options."
         self.exit(EXIT_USAGE, f"{self.prog}: {message}{hint}\n")
 
 

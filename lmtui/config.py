@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from lmtui.core.errors import ConfigError
+from lmtui.core.errors import ConfigError, UsageError
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.roles import parse_roles
 from lmtui.core.trust import TrustItem
@@ -71,114 +71,72 @@ class Config:
     )
     model: str = _setting("", "name of the model; empty: the server's own default", "LLM_MODEL")
     api_key: str = _setting(
-        "",
-        "key for the model server, or file:PATH, or keyring:NAME; local servers need none",
-        "LLM_API_KEY",
-        "OPENAI_API_KEY",
-        is_secret=True,
-        label="API key",
-    )
+        "", "key for the model server, or file:PATH, or keyring:NAME; local servers need none", "LLM_API_KEY",
+        "OPENAI_API_KEY", is_secret=True, label="API key",
+    )  # fmt: skip
     temperature: float = _setting(0.65, "sampling temperature, 0 to 2", "LLM_TEMPERATURE", "TEMPERATURE", at_least=0, at_most=2)
     seed: int = _setting(-1, "sampling seed; -1: none", "LLM_SEED")
     top_p: float = _setting(0.0, "nucleus sampling, 0 to 1; 0: the server's default", "LLM_TOP_P", at_least=0, at_most=1)
     repeat_penalty: float = _setting(
-        0.0,
-        "repetition penalty, about 1.05 to 1.2; 0: the server's default",
-        "LLM_REPEAT_PENALTY",
-        at_least=0,
-        at_most=2,
+        0.0, "repetition penalty, about 1.05 to 1.2; 0: the server's default", "LLM_REPEAT_PENALTY", at_least=0, at_most=2,
         label="Repetition penalty",
-    )
+    )  # fmt: skip
     call_form: str = _setting(
-        "auto",
-        "how the model is asked to call tools; auto: by what is known about it",
-        "LLM_CALL_FORM",
-        choices=CALL_FORMS,
+        "auto", "how the model is asked to call tools; auto: by what is known about it", "LLM_CALL_FORM", choices=CALL_FORMS,
         label="Tool call format",
-    )
+    )  # fmt: skip
     tools: str = _setting(
-        "auto",
-        "tools for the model; auto: full, or lean in small windows; all: Python too",
-        "LMTUI_TOOLS",
-        choices=TOOL_SETS,
-        label="Tools for the model",
-    )
+        "auto", "tools for the model; auto: full, or lean in small windows; all: Python too", "LMTUI_TOOLS",
+        choices=TOOL_SETS, label="Tools for the model",
+    )  # fmt: skip
     roles: tuple[str, ...] = _setting(
         (), "models for single roles, such as planner: qwen3-14b temperature=0.2", label="Models by role"
     )
     vision: str = _setting(
-        "auto",
-        "whether the model sees pictures; auto: as its server reports",
-        "VISION_ENABLED",
-        choices=SIGHTS,
+        "auto", "whether the model sees pictures; auto: as its server reports", "VISION_ENABLED", choices=SIGHTS,
         label="Model sees images",
-    )
+    )  # fmt: skip
     one_model: str = _setting(
-        "auto",
-        "on LM Studio, unload other large models before loading one; auto: unless roles name some",
-        choices=ONE_MODEL,
-        label="One model at a time",
-    )
+        "auto", "on LM Studio, unload other large models before loading one; auto: unless roles name some",
+        choices=ONE_MODEL, label="One model at a time",
+    )  # fmt: skip
     context_tokens: int = _setting(
-        0,
-        "the model's context window in tokens, used if the server does not report one; 0: assume 8,192",
-        at_least=0,
+        0, "the model's context window in tokens, used if the server does not report one; 0: assume 8,192", at_least=0,
         label="Context size",
-    )
+    )  # fmt: skip
     slots: int = _setting(
-        0,
-        "parallel requests that the server handles; 0: as the server reports, else 1",
-        "LLM_SLOTS",
-        at_least=0,
+        0, "parallel requests that the server handles; 0: as the server reports, else 1", "LLM_SLOTS", at_least=0,
         label="Parallel requests",
-    )
+    )  # fmt: skip
     max_tokens: int = _setting(
         -1, "longest answer in tokens; -1: the server's own limit", "LLM_MAX_TOKENS", "AGENT_MAX_TOKENS", label="Longest answer"
     )
     stall_timeout_s: float = _setting(
-        560.0,
-        "seconds that a server may be silent (before the first token, attended sessions only warn); 0: no limit",
-        "LLM_TIMEOUT",
-        at_least=0,
-        label="Server silence limit",
-    )
+        560.0, "seconds that a server may be silent (before the first token, attended sessions only warn); 0: no limit",
+        "LLM_TIMEOUT", at_least=0, label="Server silence limit",
+    )  # fmt: skip
     max_retries: int = _setting(3, "retries for transient errors", "LLM_MAX_RETRIES", at_least=0, label="Retries")
     retry_delay_s: float = _setting(
-        0.5,
-        "seconds before the first retry; each further one waits twice as long",
-        "LLM_RETRY_DELAY",
-        at_least=0,
+        0.5, "seconds before the first retry; each further one waits twice as long", "LLM_RETRY_DELAY", at_least=0,
         label="First retry delay",
-    )
+    )  # fmt: skip
     max_iterations: int = _setting(500, "requests in one turn", "MAX_ITERATIONS", at_least=1, label="Requests per turn")
     max_same_tool_streak: int = _setting(
-        8,
-        "stop the turn when most of the last N calls are identical, with the same result; 0: never",
-        "MAX_SAME_TOOL_STREAK",
-        at_least=0,
-        label="Stop after identical calls",
-    )
+        8, "stop the turn when most of the last N calls are identical, with the same result; 0: never",
+        "MAX_SAME_TOOL_STREAK", at_least=0, label="Stop after identical calls",
+    )  # fmt: skip
     max_no_progress_iters: int = _setting(
-        15,
-        "stop the turn after this many steps in a row without progress; 0: never",
-        "MAX_NO_PROGRESS_ITERS",
-        at_least=0,
+        15, "stop the turn after this many steps in a row without progress; 0: never", "MAX_NO_PROGRESS_ITERS", at_least=0,
         label="Stop without progress",
-    )
+    )  # fmt: skip
     max_errors: int = _setting(
-        5,
-        "stop the turn after this many steps in a row in which every call fails; 0: never",
-        "MAX_ERRORS",
-        at_least=0,
+        5, "stop the turn after this many steps in a row in which every call fails; 0: never", "MAX_ERRORS", at_least=0,
         label="Stop after failed steps",
-    )
+    )  # fmt: skip
     max_empty_iterations: int = _setting(
-        5,
-        "stop the turn after this many empty answers in a row; 0: never",
-        "MAX_EMPTY_ITERATIONS",
-        at_least=0,
+        5, "stop the turn after this many empty answers in a row; 0: never", "MAX_EMPTY_ITERATIONS", at_least=0,
         label="Stop after empty answers",
-    )
+    )  # fmt: skip
     sub_agents: str = _setting(
         "on", "whether the model may hand parts of its work to sub-agents", "ENABLE_SUB_AGENTS", choices=("on", "off")
     )
@@ -202,40 +160,28 @@ class Config:
         0.0, "seconds that one sub-agent may take; 0: no limit", at_least=0, label="Sub-agent time limit"
     )
     keep_agents: str = _setting(
-        "off",
-        "keep the briefs and results of sub-agents in .lmagent/agents",
-        choices=("on", "off"),
+        "off", "keep the briefs and results of sub-agents in .lmagent/agents", choices=("on", "off"),
         label="Keep sub-agent results",
-    )
+    )  # fmt: skip
     compact_at: int = _setting(
-        80_000,
-        "compact above this many tokens, however large the window is; 0: only by the window",
-        "SUMMARIZATION_THRESHOLD",
-        at_least=0,
-        label="Compact above",
-    )
+        80_000, "compact above this many tokens, however large the window is; 0: only by the window",
+        "SUMMARIZATION_THRESHOLD", at_least=0, label="Compact above",
+    )  # fmt: skip
     summaries: str = _setting(
-        "on",
-        "let the model summarize what is compacted",
-        "ENABLE_SUMMARIZATION",
-        choices=("on", "off"),
+        "on", "let the model summarize what is compacted", "ENABLE_SUMMARIZATION", choices=("on", "off"),
         label="Summarize when compacting",
-    )
+    )  # fmt: skip
     titles: str = _setting(
         "auto",
         "let a model name a session after its first turn; auto: if a role `title` is set or the server takes parallel requests",
-        choices=("auto", "on", "off"),
-        label="Session titles",
-    )
+        choices=("auto", "on", "off"), label="Session titles",
+    )  # fmt: skip
     budget: str = _setting("", "budget of a new session, such as 3h 200 steps 1.5M tokens; empty: no limit")
     timeout_s: float = _setting(0.0, "seconds that a turn may take; 0: no limit", at_least=0, label="Turn time limit")
     mode: str = _setting(
-        "normal",
-        "when to ask: manual, normal, auto, or plan (read only)",
-        "PERMISSION_MODE",
-        choices=MODES,
+        "normal", "when to ask: manual, normal, auto, or plan (read only)", "PERMISSION_MODE", choices=MODES,
         label="Permission mode",
-    )
+    )  # fmt: skip
     allow: tuple[str, ...] = _setting((), "permission rules that allow, such as Shell(git status*)", label="Allow rules")
     ask: tuple[str, ...] = _setting((), "permission rules that ask in every mode, such as Shell(docker *)", label="Ask rules")
     deny: tuple[str, ...] = _setting((), "permission rules that forbid, such as Write(secrets/**)", label="Deny rules")
@@ -269,27 +215,17 @@ class Config:
     command_file_mb: int = _setting(4096, "largest file that a command may write, in MB", at_least=1, label="Largest file (MB)")
     image: str = _setting("lmtui-sandbox:3", "Docker image of the sandbox", "LMTUI_IMAGE", label="Sandbox image")
     scheduler_interval_s: float = _setting(
-        60.0,
-        "maximum seconds between job checks",
-        "SCHEDULER_POLL_INTERVAL",
-        at_least=1,
-        feature="jobs",
+        60.0, "maximum seconds between job checks", "SCHEDULER_POLL_INTERVAL", at_least=1, feature="jobs",
         label="Job check interval",
-    )
+    )  # fmt: skip
     inbox: str = _setting(
-        "off",
-        "create jobs from task files that other programs write to .lmagent/inbox",
-        choices=("off", "on"),
-        feature="jobs",
-        label="Job inbox",
-    )
+        "off", "create jobs from task files that other programs write to .lmagent/inbox", choices=("off", "on"),
+        feature="jobs", label="Job inbox",
+    )  # fmt: skip
     notify: str = _setting(
-        "auto",
-        "how to notify you that a session is done or waits while you are in another window",
-        "LMTUI_NOTIFY",
-        choices=NOTIFY_WAYS,
-        label="Notifications",
-    )
+        "auto", "how to notify you that a session is done or waits while you are in another window", "LMTUI_NOTIFY",
+        choices=NOTIFY_WAYS, label="Notifications",
+    )  # fmt: skip
     theme: str = _setting("", "color theme; empty: the default theme", "LMTUI_THEME")
 
     @property
@@ -314,29 +250,6 @@ class Loaded:
 
 
 SETTINGS = {each.name: each for each in fields(Config) if each.metadata["feature"] in ("", *FEATURES)}
-_GROUPS = {
-    "Model": "url model api_key temperature seed top_p repeat_penalty call_form tools roles vision one_model context_tokens "
-    "slots titles max_tokens stall_timeout_s max_retries retry_delay_s append_system_prompt",
-    "Limits": "budget timeout_s max_iterations max_same_tool_streak max_no_progress_iters max_errors max_empty_iterations "
-    "compact_at summaries",
-    "Permissions": "mode allow ask deny",
-    "Sandbox": "sandbox network network_hosts sandbox_runtime toolchains add_dirs pass_env command_timeout_s "
-    "command_max_timeout_s command_memory_mb command_cores command_processes command_tmp_mb command_file_mb image",
-    "Sub-agents": "sub_agents agent_max_depth agent_max_iterations agent_max_tokens agent_timeout_s keep_agents",
-    "Screen": "theme notify",
-}
-
-
-def setting_label(name: str) -> str:
-    """Return a setting's name in words."""
-    return SETTINGS[name].metadata["label"] or name.replace("_", " ").capitalize()
-
-
-def setting_group(name: str) -> str:
-    """Return the group that a setting is listed in."""
-    return next((group for group, names in _GROUPS.items() if name in names.split()), "General")
-
-
 _HARMLESS = frozenset({
     "theme", "temperature", "top_p", "repeat_penalty", "seed", "max_tokens", "call_form", "tools", "vision", "deny", "ask",
 })  # fmt: skip
@@ -516,7 +429,11 @@ def convert(name: str, value: Any, source: str) -> Any:
     try:
         converted = _KINDS[kind][1](value)
         if name == "roles":
-            _check_roles(converted, source)
+            _check_words(parse_roles, converted, source)
+        elif name == "budget" and converted:
+            from lmtui.core.budgets import whole_budget  # noqa: PLC0415  (few set one, and every start is timed)
+
+            _check_words(whole_budget, converted, f"budget, {source}")
         if setting.metadata["is_secret"]:
             converted = _key(converted)
         elif kind in ("int", "float") and not setting.metadata["at_least"] <= converted <= setting.metadata["at_most"]:
@@ -528,10 +445,10 @@ def convert(name: str, value: Any, source: str) -> Any:
         raise ConfigError(f"{name} cannot be {told} ({source})", hint) from error
 
 
-def _check_roles(texts: tuple[str, ...], source: str) -> None:
+def _check_words(parse: Callable[[Any], object], value: object, source: str) -> None:
     try:
-        _ = parse_roles(texts)
-    except ConfigError as error:
+        _ = parse(value)
+    except (ConfigError, UsageError) as error:
         raise ConfigError(f"{error} ({source})", error.hint) from error
 
 

@@ -169,3 +169,18 @@ def test_the_workspace_that_a_folder_names_holds_once_the_folder_is_trusted(
     assert run(["config", "trust", "--yes"]) == 0
     capsys.readouterr()
     assert used(capsys) == "set"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "--mod", "x", "hi"], "lmtui run: unknown option --mod. Did you mean --mode?"),
+        (["--thme=paper"], "lmtui: unknown option --thme. Did you mean --theme?"),
+        (["run", "--zzzz", "hi"], "`lmtui run --help` lists the options"),
+    ],
+)
+def test_an_unknown_option_names_the_nearest(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(words)
+    assert ended.value.code == 64
+    assert said in capsys.readouterr().err

@@ -409,3 +409,11 @@ def test_a_variable_of_an_earlier_program_means_what_it_meant_there(
 
 def test_the_variable_for_the_answer_length_of_lmtui_comes_before_another_programs(workspace: Path) -> None:
     assert load(workspace, {"AGENT_MAX_TOKENS": "4096", "LLM_MAX_TOKENS": "900"}).config.max_tokens == 900
+
+
+def test_a_budget_that_cannot_be_is_an_error_of_the_settings(home: Path, workspace: Path) -> None:
+    home.write_text('budget = "lots"')
+    with pytest.raises(ConfigError, match="does not begin with a budget") as refused:
+        load(workspace)
+    assert str(home) in str(refused.value)
+    assert "3h 200 steps" in refused.value.hint

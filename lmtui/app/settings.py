@@ -8,10 +8,32 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lmtui.config import SETTINGS, Config, Loaded, convert, setting_group, setting_label, shown
+from lmtui.config import SETTINGS, Config, Loaded, convert, shown
 from lmtui.core.errors import ConfigError
 from lmtui.core.sessions import SettingRow
 from lmtui.paths import config_dir
+
+_GROUPS = {
+    "Model": "url model api_key temperature seed top_p repeat_penalty call_form tools roles vision one_model context_tokens "
+    "slots titles max_tokens stall_timeout_s max_retries retry_delay_s append_system_prompt",
+    "Limits": "budget timeout_s max_iterations max_same_tool_streak max_no_progress_iters max_errors max_empty_iterations "
+    "compact_at summaries",
+    "Permissions": "mode allow ask deny",
+    "Sandbox": "sandbox network network_hosts sandbox_runtime toolchains add_dirs pass_env command_timeout_s "
+    "command_max_timeout_s command_memory_mb command_cores command_processes command_tmp_mb command_file_mb image",
+    "Sub-agents": "sub_agents agent_max_depth agent_max_iterations agent_max_tokens agent_timeout_s keep_agents",
+    "Screen": "theme notify",
+}
+
+
+def setting_label(name: str) -> str:
+    """Return a setting's name in words."""
+    return SETTINGS[name].metadata["label"] or name.replace("_", " ").capitalize()
+
+
+def setting_group(name: str) -> str:
+    """Return the group that a setting is listed in."""
+    return next((group for group, names in _GROUPS.items() if name in names.split()), "General")
 
 
 class UserSettings:

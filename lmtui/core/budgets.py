@@ -84,7 +84,7 @@ def read_budget(text: str) -> tuple[SessionBudget, str]:
         budget = _with(budget, float(found[1]), found[2].lower(), found[3].lower())
         rest = rest[found.end() :].lstrip(" ,;")
     if not budget:
-        raise UsageError(f"{text[:40]!r} begins with no budget", f"Write it like {FORM}.")
+        raise UsageError(f"{text[:40]!r} does not begin with a budget", f"Write it like {FORM}.")
     return budget, rest.removeprefix("and ").strip()
 
 

@@ -126,7 +126,7 @@ def find_theme(name: str) -> Theme:
         return make_theme(read_palette(files[name]))
     if name == DEFAULT:
         return built_in_theme()
-    raise ThemeError(f"no theme {name!r}; there are {', '.join(sorted(files)) or 'none'}")
+    raise ThemeError(f"Theme {name!r} not found. Use one of {', '.join(sorted(files)) or 'none'}")
 
 
 def built_in_theme() -> Theme:

@@ -21,7 +21,7 @@ def test_budget_is_read_from_words(text: str, budget: SessionBudget, rest: str) 
 
 @pytest.mark.parametrize("text", ["", "make it", "3 wishes", "h", "0 steps", f"{'9' * 400} steps"])
 def test_words_without_a_budget_are_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="begins with no budget") as refused:
+    with pytest.raises(UsageError, match="does not begin with a budget") as refused:
         read_budget(text)
     assert "3h 200 steps" in refused.value.full_text()
 

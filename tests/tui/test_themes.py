@@ -136,7 +136,7 @@ async def test_a_theme_can_be_changed_by_slash() -> None:
         assert driver.app.theme == "paper"
         await driver.type("/theme nosuch")
         assert driver.app.theme == "paper"
-        assert "no theme 'nosuch'" in driver.text("#say")
+        assert "Theme 'nosuch' not found" in driver.text("#say")
 
 
 async def test_no_color_leaves_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:

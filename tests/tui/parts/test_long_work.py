@@ -20,7 +20,7 @@ async def test_budget_is_said_set_and_taken_away() -> None:
         await driver.until(lambda: "budget: 3 h, 200 steps" in driver.text("#say"))
         assert driver.host.session.budget.now == SessionBudget(steps=200, seconds=10_800)
         await driver.type("/budget much")
-        await driver.until(lambda: "begins with no budget" in driver.text("#say"))
+        await driver.until(lambda: "does not begin with a budget" in driver.text("#say"))
         await driver.type("/budget off")
         await driver.settle()
         assert not driver.host.session.budget.now
