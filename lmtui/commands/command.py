@@ -39,6 +39,7 @@ class Scope(StrEnum):
     RULES = "rules"
     CONTEXT = "what fills the window"
     CACHE = "how prompts were read"
+    SIDE = "side pane"
     CHANGES = "changes"
     RESTORE = "undo, redo, rewind"
     TRUST = "trust"

@@ -91,7 +91,8 @@ def connect(
         actions |= each.handlers()
     for pane in ("files", "plan", "log", "chat"):
         actions[f"pane.{pane}"] = _goes_to(workbench, pane)
-    panes.plan.open_agent = ready.agents.open
+    panes.plan.open_agent, panes.changed.open_change = ready.agents.open, changes.show
+    panes.side_tabs = {"Changes": changes.tab, "File": ready.files.tab, "Output": ready.agents.tab}
     panes.arranged = workbench.place_dock
     return ready
 

@@ -8,14 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from lmtui.core import events
-from lmtui.core.agent_events import (
-    AgentFinished,
-    AgentStarted,
-    BackgroundChanged,
-    PlanDecided,
-    PlanProposed,
-    WaitSet,
-)
+from lmtui.core.agent_events import AgentFinished, AgentStarted, BackgroundChanged, PlanDecided, PlanProposed, WaitSet
 from lmtui.core.budgets import ReportWritten
 from lmtui.core.events import ROOT, Envelope, FilesChanged, FilesRestored, TurnReason, step_id
 from lmtui.core.jobs import JobsChanged, WaitingJob

@@ -77,12 +77,12 @@ async def log_filtered(driver: Driver) -> None:
 
 
 async def log_whole(driver: Driver) -> None:
-    """A call as a page."""
+    """A call in the side pane."""
     session = driver.host.session
     play_work(session)
     await driver.settle()
-    await driver.press("f8", "end", "w")
-    await driver.until_screen("Reading")
+    await driver.press("f8", "end", "enter")
+    await driver.until_screen("OutputScreen")
 
 
 async def many_sessions(driver: Driver) -> None:

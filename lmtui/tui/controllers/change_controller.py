@@ -246,21 +246,30 @@ class ChangeController:
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers each command."""
-        return {
-            "changes.show": self.show,
-            "undo.rewind": lambda _: self._rewind(),
-            "rules.show": lambda _: self._show_rules(),
-        }
+        return {"changes.show": self.show, "undo.rewind": lambda _: self._rewind(), "rules.show": lambda _: self._show_rules()}
 
     def show(self, path: str = "", *, is_whole: bool = False) -> None:
-        """Show what the session changed, with the cursor on a file; `is_whole`: all of it by file, not step by step."""
+        """Show what the session changed, at a file; `is_whole`: all of it by file, not turn by turn."""
+        if self._workbench.active is not None:
+            _ = self._workbench.app.push_screen(self._screen(path, is_whole=is_whole))
+
+    def tab(self) -> Callable[[], ChangesScreen] | None:
+        """Return what shows the changes, where there are some."""
+        active = self._workbench.active
+        return self._screen if active is not None and active.state.changes else None
+
+    def _screen(self, path: str = "", *, is_whole: bool = False) -> ChangesScreen:
         active, host = self._workbench.active, self._workbench.sessions.host
-        if active is not None:
-            files = host.files if host is not None else None
-            turns = turns_of(active.session.history())
-            sources = ChangeSources(active.session.changes, dict(active.state.changes), files, turns)
-            view = ChangeView.SESSION if is_whole else None
-            _ = self._workbench.app.push_screen(ChangesScreen(sources, self.restore, path, view, self._workbench.panes))
+        assert active is not None
+        session, files = active.session, host.files if host is not None else None
+
+        def read() -> ChangeSources:
+            turns = turns_of(session.history())
+            return ChangeSources(session.changes, dict(active.state.changes), files, turns, lambda: session.is_running)
+
+        view = ChangeView.SESSION if is_whole or path else None
+        panes = self._workbench.panes
+        return ChangesScreen(read, self.restore, path=path, view=view, panes=panes, listen=session.subscribe)
 
     async def restore(self, plan: Awaitable[Restoration], what: str) -> bool:
         """Show a plan, and do what it says if the answer is yes; True if it was done."""

@@ -140,7 +140,7 @@ class CommandController:
 GROUPS = {
     "This turn": "undo. room. deep. plan. budget. background.",
     "Session": "session.",
-    "View": "pane. changes. files. chat. window. cache. perf. layout. lines.",
+    "View": "pane. changes. side. viewer. files. chat. window. cache. perf. layout. lines.",
     "Permissions": "mode. rules. trust.",
     "Model": "model. calls.",
     "Prompt": "prompt.",
@@ -166,7 +166,7 @@ def group_of(each: Command) -> str:
     return next((name for name, ids in GROUPS.items() if each.id.startswith(tuple(ids.split()))), "General")
 
 
-PALETTE_SCOPES = (Scope.WORKBENCH, Scope.CHANGES, Scope.RULES, Scope.FIRST_RUN)
+PALETTE_SCOPES = (Scope.WORKBENCH, Scope.CHANGES, Scope.VIEWER, Scope.SIDE, Scope.RULES, Scope.FIRST_RUN)
 
 
 def _choice(each: Command, group: str) -> Choice:

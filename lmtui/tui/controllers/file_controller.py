@@ -150,7 +150,7 @@ class FileController(OnFiles):
         super().__init__(workbench)
         self._filter = FileFilter(workbench, self._work)
         self._git = LatestOnly[None](self._work, self._read_git)
-        self._problem = ""
+        self._problem = self._last_path = ""
         self._end: Callable[[], None] = lambda: None
 
     def handlers(self) -> dict[str, Handler]:
@@ -242,10 +242,39 @@ class FileController(OnFiles):
 
     def open_file(self, path: str, line: int = 0) -> None:
         """Show a file of the workspace, at a line (from 1) where one is given: the one way for everything that names a file."""
+        if self._workbench.sessions.host is not None:
+            self._last_path = path
+            _ = self._workbench.app.push_screen(self._viewer(line, follows_tree=self._tree.has_focus))
+
+    def tab(self) -> Callable[[], Viewer] | None:
+        """Return what shows the last file again."""
+        has_file = self._last_path and self._workbench.sessions.host is not None
+        return self._viewer if has_file else None
+
+    def _viewer(self, line: int = 0, *, follows_tree: bool = False) -> Viewer:
         host = self._workbench.sessions.host
-        if host is not None:
-            viewer = Viewer(host, path, line=line, mark=self.put_into_prompt, panes=self._workbench.panes)
-            _ = self._workbench.app.push_screen(viewer)
+        assert host is not None
+        return Viewer(
+            host,
+            self._last_path,
+            line=line,
+            mark=self.put_into_prompt,
+            panes=self._workbench.panes,
+            step=self._step,
+            follows_tree=follows_tree,
+        )
+
+    def _step(self, step: int) -> str:
+        """Go to the next file of the tree, or the one before, and return its path; empty at the end."""
+        tree = self._tree
+        rows, at = tree.source.rows, tree.cursor.row + step
+        while 0 <= at < len(rows) and rows[at].kind == "dir":
+            at += step
+        if not 0 <= at < len(rows):
+            return ""
+        tree.cursor.put(at)
+        self._last_path = rows[at].path
+        return self._last_path
 
     def put_into_prompt(self, mention: str) -> None:
         """Put a mention of a file where the cursor of the prompt is."""

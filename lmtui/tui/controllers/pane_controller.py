@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from textual.widget import Widget
 
-from lmtui.core.events import ROOT, Envelope, ToolCallFinished, ToolCallStarted
-from lmtui.core.sanitize import sanitize, sanitize_line
-from lmtui.tui.lines.blocks import seconds
-from lmtui.tui.lines.calls import value_text
+from lmtui.core.events import ROOT
+from lmtui.core.sanitize import sanitize_line
 from lmtui.tui.lines.document_view import DocumentView
-from lmtui.tui.lines.page_view import whole_text
-from lmtui.tui.lines.styled_text import Line
 from lmtui.tui.lines.transcript import Transcript
-from lmtui.tui.modals.picker import Reading
 from lmtui.tui.router import SessionView
+from lmtui.tui.screens.output_screen import CallPage, OutputScreen, call_output
 from lmtui.tui.widgets.ask_line import AskLine
 from lmtui.tui.widgets.bars import Bar, Part
 from lmtui.tui.widgets.columns import STEP_CELLS, STEP_PERCENT, LayoutError, PaneLayout, read_layout, save_layout
@@ -157,17 +153,18 @@ class LayoutController:
 
 
 class PaneController:
-    """Shows an agent's conversation until escape, narrows the log down, shows a call whole."""
+    """Shows an agent's conversation until escape, narrows the log down, opens a call in the side pane."""
 
     def __init__(self, workbench: WorkbenchApi) -> None:
         self._workbench = workbench
         self._line = Bar(id="agent-line")
         self._line.display = False
         self._filter = AskLine("log-filter")
+        self._last_call = ""
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers each command."""
-        return {"log.filter": lambda _: self._open_filter(), "log.whole": lambda _: self._show_whole()}
+        return {"log.filter": lambda _: self._open_filter(), "log.in_chat": lambda _: self._show_in_chat()}
 
     # -- an agent's conversation ----------------------------------------------------------------------------------------
 
@@ -269,41 +266,38 @@ class PaneController:
         if panes.current is not None:
             panes.current.log.focus()
 
-    def _show_whole(self) -> None:
-        panes, active = self._workbench.panes, self._workbench.active
-        entry = panes.current.log.current if panes.current is not None else None
-        if entry is None or active is None:
-            return
-        lines = call_page(active.session.history(), entry.call_id)
-        title = f"{entry.tool}  {entry.title}".rstrip()
-        _ = self._workbench.app.push_screen(Reading(title, lambda width: [line for part in lines for line in part(width)]))
+    # -- a call in the side pane ----------------------------------------------------------------------------------------
 
+    def open_call(self, call_id: str) -> None:
+        """Show the output of a call, or its change."""
+        self._last_call = call_id
+        if (make := self.tab()) is not None:
+            _ = self._workbench.app.push_screen(make())
 
-class _Section:
-    """A heading with a text below it, as lines for a width."""
+    def tab(self) -> Callable[[], OutputScreen] | None:
+        """Return what shows the output of the call that was read last, else of the newest one."""
+        calls = self._calls()
+        return (lambda: self._output(calls[-1])) if calls else None
 
-    def __init__(self, title: str, text: str) -> None:
-        self._title, self._text = title, text
+    def _calls(self) -> Sequence[str]:
+        current = self._workbench.panes.current
+        return current.log.source.call_ids if current is not None else ()
 
-    def __call__(self, width: int) -> list[Line]:
-        """Return the lines."""
-        return [((self._title, "muted"),), *whole_text(self._text, width), ()]
+    def _output(self, newest: str) -> OutputScreen:
+        active, panes = self._workbench.active, self._workbench.panes
+        assert active is not None
+        assert panes.current is not None
+        session, transcript = active.session, panes.current.root
 
+        def read(call_id: str) -> CallPage:
+            self._last_call = call_id
+            return call_output(session.history(), call_id, transcript.conversation.written_by(call_id))
 
-def call_page(history: Sequence[Envelope], call_id: str) -> list[_Section]:
-    """Return a call whole: who made it when, its arguments, who decided, and all of its result."""
-    found: list[_Section] = []
-    for envelope in history:
-        match envelope.event:
-            case ToolCallStarted() as event if event.call_id == call_id:
-                who = f"{event.agent}, {envelope.time.astimezone():%Y-%m-%d %H:%M:%S}"
-                arguments = "\n".join(f"{name}: {value_text(value)}" for name, value in event.arguments.items())
-                found += [_Section("CALL", f"{event.tool} by {who}"), _Section("ARGUMENTS", arguments or "none")]
-            case ToolCallFinished() as event if event.call_id == call_id:
-                decided = " · ".join(part for part in (event.decision, event.rule, event.why) if part)
-                took = f"{'ok' if event.ok else 'failed'} in {seconds(event.elapsed_ms / 1000)}"
-                found.append(_Section("DECISION", decided or "nobody was asked"))
-                found.append(_Section("RESULT", f"{took}\n{sanitize(event.result)}"))
-            case _:
-                pass
-    return found
+        wanted = self._last_call if self._last_call in self._calls() else newest
+        return OutputScreen(read, wanted, self._calls, panes)
+
+    async def _show_in_chat(self) -> None:
+        current = self._workbench.panes.current
+        entry = current.log.current if current is not None else None
+        if entry is not None:
+            await self.show(entry.agent, entry.call_id)

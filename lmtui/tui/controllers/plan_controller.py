@@ -13,8 +13,9 @@ from typing import ClassVar
 
 from textual.content import Content
 
-from lmtui.core.agent_events import PlanProposed
+from lmtui.core.agent_events import PlanDecided, PlanProposed
 from lmtui.core.errors import ToolError, UsageError
+from lmtui.core.events import Envelope
 from lmtui.core.look_alikes import plan_warning
 from lmtui.core.permissions.decide import Mode
 from lmtui.core.plan import PlanStep
@@ -29,6 +30,8 @@ from lmtui.tui.modals.approval_text import titled
 from lmtui.tui.modals.consent import ConsentDialog, Question, question_of
 from lmtui.tui.modals.picker import AskText
 from lmtui.tui.router import SessionView
+from lmtui.tui.screens.output_screen import CallPage, OutputScreen
+from lmtui.tui.widgets.bars import Part
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 _RISK_ROLES = {"low": "muted", "medium": "warn", "high": "bad"}
@@ -263,6 +266,16 @@ def grant_lines(grants: Grants, width: int) -> list[Line]:
     return found
 
 
+def last_proposal(history: Sequence[Envelope]) -> Proposal | None:
+    """Return the plan that was proposed last, as the user changed it."""
+    for each in reversed(history):
+        if isinstance(each.event, PlanDecided) and each.event.edited is not None:
+            return each.event.edited
+        if isinstance(each.event, PlanProposed):
+            return each.event.proposal
+    return None
+
+
 class PlanController:
     """Answers the commands of plan mode."""
 
@@ -293,8 +306,16 @@ class PlanController:
         active = self._workbench.active
         if active is not None and active.state.proposal is not None:
             self._show(active)
+        elif active is not None and (asked := last_proposal(active.session.history())) is not None:
+            self._read(asked)
         else:
             self._workbench.go_to("plan")
+
+    def _read(self, proposal: Proposal) -> None:
+        """Show a plan that was decided on in the side pane."""
+        title = [Part("Plan", "$text-muted"), Part(escape_invisible_line(proposal.title), "bold")]
+        page = CallPage(title, [Part(pluralize(len(proposal.steps), "step"))], lambda width: plan_lines(proposal, width))
+        _ = self._workbench.app.push_screen(OutputScreen(lambda _: page, panes=self._workbench.panes, tab=""))
 
     def _toggle(self, _: str) -> None:
         active = self._workbench.active

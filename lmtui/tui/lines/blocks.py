@@ -37,6 +37,7 @@ class Block:
     """
 
     kind: ClassVar[str] = ""
+    call_id = ""
 
     def __init__(self) -> None:
         self.has_gap = False

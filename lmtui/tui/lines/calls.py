@@ -117,7 +117,7 @@ class CallBlock(Block):
         self.noun = _READ_NOUNS.get(started.tool, "")
         self._started = started
         self._finished: ToolCallFinished | None = None
-        self._output = ""
+        self.call_id, self.written = started.call_id, ""
         self._is_all = False
         self._width = 80
 
@@ -170,13 +170,13 @@ class CallBlock(Block):
     def write(self, text: str) -> None:
         """Take some more output of the running command."""
         if self.state in (CallState.RUNNING, CallState.WAITING):
-            self._output = (self._output + text)[-_LIVE_CHARS:]
+            self.written = (self.written + text)[-_LIVE_CHARS:]
 
     def finish(self, finished: ToolCallFinished) -> None:
         """Take the result."""
         self.state = CallState.OK if finished.ok else CallState.FAILED
         self._finished = finished
-        self._output = ""
+        self.written = ""
 
     def undo(self, *, is_undone: bool) -> None:
         """Mark what the call did as taken back, or as done again."""
@@ -188,7 +188,7 @@ class CallBlock(Block):
         """Mark a call that never came to a result."""
         if self._finished is None:
             self.state = CallState.STOPPED
-            self._output = ""
+            self.written = ""
 
     def estimate(self, width: int) -> int:
         """Guess: one line, and what is shown of the result."""
@@ -221,7 +221,7 @@ class CallBlock(Block):
         return f"{self._started.tool} {self._started.title}\n{arguments}\n{diffs}\n{self._result()}"
 
     def _result(self) -> str:
-        return self._finished.result if self._finished is not None else self._output
+        return self._finished.result if self._finished is not None else self.written
 
     @property
     def _is_own(self) -> bool:
@@ -293,7 +293,7 @@ class CallBlock(Block):
 
     def _folded(self, width: int) -> list[Line]:
         if self._finished is None:
-            return indent(_last_lines(sanitize(self._output), _LIVE_LINES, width - 2), _BESIDE)
+            return indent(_last_lines(sanitize(self.written), _LIVE_LINES, width - 2), _BESIDE)
         if self.changes and self._started.tool not in _RUNNERS and self.state is not CallState.FAILED:
             return inline_diff(self.changes, width)
         return self._output_lines(width)

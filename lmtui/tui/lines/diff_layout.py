@@ -12,7 +12,7 @@ from itertools import accumulate, zip_longest
 
 from lmtui.tui.lines.code import highlight, lexer_for_path
 from lmtui.tui.lines.patch import MINUS, NONE, DiffLine, FilePatch, Hunk, Run, TextLines
-from lmtui.tui.lines.styled_text import Line, fill, fold, restyle, width_of
+from lmtui.tui.lines.styled_text import Line, fill, fit_path, fold, restyle, width_of
 
 _LEAST_COMMON = 0.3
 _LONGEST_COMPARED = 1000
@@ -76,8 +76,9 @@ def _common(left: list[str], right: list[str]) -> int:
 class DiffRow:
     """One row of a diff.
 
-    `kind` is `file` (a title), `hunk` (a heading), `fold` (lines left out), `old` or `new` (one column; the other side is
-    the line's counterpart), `pair` (both sides).  `hunk` counts from 0 over the whole diff, -1 outside of one.
+    `kind` is `file` (a title), `gap` (a blank line before one), `hunk` (a heading), `fold` (lines left out), `old` or `new`
+    (one column; the other side is the line's counterpart), `pair` (both sides).  `hunk` counts from 0 over the whole diff,
+    -1 outside of one.
     """
 
     kind: str
@@ -187,10 +188,12 @@ class DiffLayout:
         return sorted(found)
 
     def _add_file(self, index: int, file: FilePatch, *, is_named: bool) -> None:
+        if is_named and index:
+            self._add(Stretch(DiffRow("gap", file.path), None, 1))
         self.file_tops.append(self.total)
         if is_named:
-            text = f"{file.path}  {file.note or f'+{file.added} {MINUS}{file.removed}'}"
-            self._add(Stretch(DiffRow("file", file.path, text), None, 1, self._title_ends(text)))
+            text = (file.note or f"+{file.added} {MINUS}{file.removed}").replace(f" {MINUS}0", "")
+            self._add(Stretch(DiffRow("file", file.path, text), None, 1))
         for hunk in file.hunks:
             self._add_hunk(file, hunk, len(self.hunk_tops))
         key = -1 - index
@@ -231,10 +234,6 @@ class DiffLayout:
         self.starts.append(self.total)
         self.total += stretch.height
 
-    def _title_ends(self, text: str) -> tuple[int, ...]:
-        height = len(fold(((text, ""),), self._width))
-        return (height,) if height > 1 else ()
-
     def _heights(self, lines: TextLines) -> list[int]:
         width = self._text_width
         sizes = [len(raw) if raw.isascii() and raw.isprintable() else -1 for raw in lines.raw()]
@@ -270,7 +269,11 @@ class DiffPainter:
         """Return the lines of a row."""
         match row.kind:
             case "file":
-                return fold(((row.text, "strong"),), self._width)
+                name = fit_path(row.path, max(8, self._width - len(row.text) - 3))
+                words = [(f" {word}", {"+": "good", MINUS: "bad"}.get(word[:1], "muted")) for word in row.text.split()]
+                return [fill(((f" {name} ", "strong"), *words), self._width, "block")]
+            case "gap":
+                return [()]
             case "hunk":
                 return [((row.text, heading_role),)]
             case "fold":

@@ -56,6 +56,18 @@ class DiffLines(LineSource):
         """Tell whether unchanged lines can be shown or left out."""
         return bool(self._opened) or any(each.row.can_open for each in self.layout.stretches)
 
+    def place_of(self, hunk: int) -> tuple[str, int]:
+        """Return the file of a hunk, and which of its hunks that is; no file and -1 where there is none."""
+        tops, files = self.layout.hunk_tops, self.layout.file_tops
+        if not 0 <= hunk < len(tops):
+            return "", -1
+        at = bisect_right(files, tops[hunk]) - 1
+        return self._files[at].path, hunk - bisect_left(tops, files[at])
+
+    def top_of(self, path: str) -> int:
+        """Return the line in which a file begins, 0 for none."""
+        return next((self.layout.file_tops[at] for at, file in enumerate(self._files) if file.path == path), 0)
+
     def show(self, files: tuple[FilePatch, ...]) -> None:
         """Show patches, and look for nothing any more."""
         self._files = files
@@ -169,6 +181,12 @@ class HunkScroller(LineScroller):
         if 0 <= at < len(tops):
             self._diff.jump(tops[at])
             self.note_place()
+
+    def go_to_file(self, path: str) -> None:
+        """Bring the beginning of a file to the top, or that of the first one."""
+        self._diff.sync()
+        self._diff.jump(self._diff.source.top_of(path))
+        self.note_place()
 
     def _set_hunk(self, hunk: int) -> None:
         if hunk != self.hunk:

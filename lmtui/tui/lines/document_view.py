@@ -14,6 +14,7 @@ from lmtui.tui.lines.document import Document, Finder
 from lmtui.tui.lines.frames import WidgetOptions
 from lmtui.tui.lines.line_view import LineScroller, VirtualLineView
 from lmtui.tui.lines.styled_text import Line, fill, fit, restyle
+from lmtui.tui.lines.tool_log import CallOpened
 from lmtui.tui.timing import call_after
 
 _WIDEST = 100
@@ -518,7 +519,10 @@ class DocumentView(VirtualLineView, can_focus=True, inherit_bindings=False):
         else:
             self.search.go(1 if step == "next" else -1)
 
-    def action_select(self) -> None:
-        """Fold or unfold what the cursor is on."""
-        if self.cursor.current is not None:
-            self.cursor.toggle(self.document.blocks.index(self.cursor.current))
+    def action_select(self, is_fold: bool = False) -> None:
+        """Ask for the call under the cursor to be shown; fold or unfold anything else, with `is_fold` a call too."""
+        block = self.cursor.current
+        if block is not None and block.call_id and not is_fold:
+            self.post_message(CallOpened(block.call_id))
+        elif block is not None:
+            self.cursor.toggle(self.document.blocks.index(block))

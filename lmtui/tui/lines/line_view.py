@@ -247,33 +247,6 @@ class VirtualLineView(ScrollView, can_focus=True, inherit_bindings=False):
         scrollbar-background-active: $background; scrollbar-corner-color: $background;
         scrollbar-color: $foreground 20%; scrollbar-color-hover: $foreground 40%; scrollbar-color-active: $accent;
     }
-    VirtualLineView > .lines--muted { color: $text-muted; }
-    VirtualLineView > .lines--accent { color: $text-accent; }
-    VirtualLineView > .lines--good { color: $text-success; }
-    VirtualLineView > .lines--bad { color: $text-error; }
-    VirtualLineView > .lines--warn { color: $text-warning; }
-    VirtualLineView > .lines--strong { text-style: bold; }
-    VirtualLineView > .lines--em { text-style: italic; }
-    VirtualLineView > .lines--strike { text-style: strike; }
-    VirtualLineView > .lines--code { color: $text-secondary; }
-    VirtualLineView > .lines--link { color: $text-accent; text-style: underline; }
-    VirtualLineView > .lines--heading { color: $text-primary; text-style: bold; }
-    VirtualLineView > .lines--block { background: $panel; }
-    VirtualLineView > .lines--keyword { color: $text-primary; }
-    VirtualLineView > .lines--string { color: $text-success; }
-    VirtualLineView > .lines--comment { color: $text-muted; text-style: italic; }
-    VirtualLineView > .lines--number { color: $text-warning; }
-    VirtualLineView > .lines--function { color: $text-accent; }
-    VirtualLineView > .lines--type { color: $text-secondary; }
-    VirtualLineView > .lines--added { background: $added-ground; }
-    VirtualLineView > .lines--removed { background: $removed-ground; }
-    VirtualLineView > .lines--added-word { background: $added-word-ground; color: $text; }
-    VirtualLineView > .lines--removed-word { background: $removed-word-ground; color: $text; }
-    VirtualLineView > .lines--match { background: $match-ground; color: $text; }
-    VirtualLineView > .lines--cursor { background: $selection; }
-    VirtualLineView > .lines--selected { background: $selection; }
-    VirtualLineView > .lines--own { background: $surface; }
-    VirtualLineView > .lines--caret { text-style: reverse; }
     """
 
     empty_text: str = "nothing here yet"

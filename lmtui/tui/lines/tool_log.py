@@ -12,19 +12,7 @@ from typing import ClassVar, Unpack
 from textual.binding import BindingType
 from textual.message import Message
 
-from lmtui.core.events import (
-    ROOT,
-    ApprovalRequested,
-    ApprovalResolved,
-    Envelope,
-    FilesChanged,
-    FilesRestored,
-    Outcome,
-    ToolCallFinished,
-    ToolCallStarted,
-    TurnEnded,
-    step_id,
-)
+from lmtui.core import events
 from lmtui.core.hooks import HookRan
 from lmtui.core.permissions.decide import Verdict
 from lmtui.core.sanitize import sanitize_line, sanitize_path
@@ -127,29 +115,29 @@ class LogRows(LineSource):
         self._shown: list[int] = []
         self._scanned = 0
 
-    def apply(self, envelope: Envelope) -> None:
+    def apply(self, envelope: events.Envelope) -> None:
         """Take one event."""
         event = envelope.event
         match event:
-            case ToolCallStarted():
+            case events.ToolCallStarted():
                 self._start(envelope.time, event)
-            case ToolCallFinished():
+            case events.ToolCallFinished():
                 self._open.pop(event.call_id, None)
                 state = CallState.OK if event.ok else CallState.FAILED
                 self._decide(event.call_id, event.decision)
                 self._set_state(event.call_id, state, event.elapsed_ms)
-            case ApprovalRequested():
+            case events.ApprovalRequested():
                 self._approvals[event.approval_id] = event.call_id
                 self._set_state(event.call_id, CallState.WAITING)
-            case ApprovalResolved():
+            case events.ApprovalResolved():
                 self._set_state(self._approvals.pop(event.approval_id, ""), CallState.RUNNING)
             case HookRan():
                 self._add_hook(envelope, event)
-            case FilesChanged():
-                self._steps[step_id(envelope.seq)] = event.call_id
-            case FilesRestored():
+            case events.FilesChanged():
+                self._steps[events.step_id(envelope.seq)] = event.call_id
+            case events.FilesRestored():
                 self._restore(event)
-            case TurnEnded():
+            case events.TurnEnded():
                 for call_id in [call_id for call_id, agent in self._open.items() if agent == event.agent]:
                     del self._open[call_id]
                     self._set_state(call_id, CallState.STOPPED)
@@ -211,6 +199,11 @@ class LogRows(LineSource):
             (elapsed, "muted"),
         )
 
+    @property
+    def call_ids(self) -> list[str]:
+        """Return the calls in their order, hooks aside."""
+        return list(self._rows)
+
     def _fits(self, entry: LogEntry) -> bool:
         return self._filter.fits(entry.tool, entry.agent, entry.title, state_word(entry.state))
 
@@ -234,7 +227,7 @@ class LogRows(LineSource):
         place = bisect_left(self._shown, index)
         return place if place < len(self._shown) and self._shown[place] == index else -1
 
-    def _start(self, time: datetime, event: ToolCallStarted) -> None:
+    def _start(self, time: datetime, event: events.ToolCallStarted) -> None:
         agent, tool, title = sanitize_line(event.agent), sanitize_line(event.tool), sanitize_path(event.title)
         if event.call_id in self._rows:
             return
@@ -248,22 +241,15 @@ class LogRows(LineSource):
             self._changed(0)
         self._changed(len(self._entries) - 1)
 
-    def _add_hook(self, envelope: Envelope, event: HookRan) -> None:
+    def _add_hook(self, envelope: events.Envelope, event: HookRan) -> None:
         """Add a line for a hook: it has ended already."""
         is_no = event.decision == Verdict.DENY
-        decision = str(Outcome.NO) if is_no else event.decision
+        decision = str(events.Outcome.NO) if is_no else event.decision
         said = f" said {decision}" if decision else ""
         title = sanitize_path(f"{event.event}{said}: {event.command}")
         state = CallState.FAILED if event.has_failed or is_no else CallState.OK
         entry = LogEntry(
-            event.call_id,
-            envelope.time,
-            sanitize_line(event.agent),
-            "hook",
-            title,
-            state,
-            event.elapsed_ms,
-            decision=decision,
+            event.call_id, envelope.time, sanitize_line(event.agent), "hook", title, state, event.elapsed_ms, decision=decision
         )
         self._entries.append(entry)
         self._changed(len(self._entries) - 1)
@@ -273,7 +259,7 @@ class LogRows(LineSource):
         if index is not None and decision:
             self._entries[index].decision = sanitize_line(decision)
 
-    def _restore(self, event: FilesRestored) -> None:
+    def _restore(self, event: events.FilesRestored) -> None:
         if event.action == "restore":
             return
         for call_id in dict.fromkeys(self._steps.get(each, "") for each in event.calls):
@@ -296,6 +282,14 @@ class LogRows(LineSource):
                 self._changed(shown)
 
 
+class CallOpened(Message):
+    """The user wants to read what came of a call."""
+
+    def __init__(self, call_id: str) -> None:
+        super().__init__()
+        self.call_id = call_id
+
+
 class ToolLog(VirtualLineView, can_focus=True, inherit_bindings=False):
     """Shows the tool calls of a session.  Give it every event."""
 
@@ -305,21 +299,13 @@ class ToolLog(VirtualLineView, can_focus=True, inherit_bindings=False):
     source: LogRows
     cursor: RowCursor
 
-    @dataclass
-    class Opened(Message):
-        """The user wants to see a call."""
-
-        log: ToolLog
-        call_id: str
-        agent: str = ROOT
-
     def __init__(self, **options: Unpack[WidgetOptions]) -> None:
         super().__init__(LogRows(self.touch), **options)
         self.cursor = RowCursor(self)
         self.scroller.is_following = True
         self._is_scanning = False
 
-    def apply(self, envelope: Envelope) -> None:
+    def apply(self, envelope: events.Envelope) -> None:
         """Take one event."""
         self.source.apply(envelope)
         if not self._is_scanning and not self.source.is_scanned:
@@ -351,7 +337,7 @@ class ToolLog(VirtualLineView, can_focus=True, inherit_bindings=False):
         """Ask for the call under the cursor to be shown."""
         entry = self.current
         if entry is not None:
-            self.post_message(self.Opened(self, entry.call_id, entry.agent))
+            self.post_message(CallOpened(entry.call_id))
 
     def copy_text(self) -> str:
         """Return the call under the cursor in words."""

@@ -11,37 +11,10 @@ from typing import ClassVar, Unpack
 
 from textual.binding import BindingType
 
+from lmtui.core import events
 from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.budgets import ReportWritten
 from lmtui.core.event_text import model_words
-from lmtui.core.events import (
-    ROOT,
-    ApprovalRequested,
-    ApprovalResolved,
-    CallProgress,
-    CheckpointCreated,
-    Envelope,
-    Event,
-    FilesChanged,
-    FilesRestored,
-    Level,
-    MessageAdded,
-    ModelChanged,
-    Notice,
-    Outcome,
-    RetryScheduled,
-    Rewound,
-    RuleRevoked,
-    SandboxSelected,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallFinished,
-    ToolCallStarted,
-    ToolOutputDelta,
-    TurnEnded,
-    TurnStarted,
-    step_id,
-)
 from lmtui.core.messages import Role
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.sessions import NOBODY, refusal_words
@@ -103,7 +76,7 @@ _READS_SHOWN = 3
 _WORDS = {"undo": "undone", "redo": "done again", "restore": "put back", "rewind": "put back by rewinding"}
 
 
-def restored_text(event: FilesRestored, titles: Sequence[str]) -> str:
+def restored_text(event: events.FilesRestored, titles: Sequence[str]) -> str:
     """Return one line such as `undone: edit parser/lexer.py  (1 file)`; `titles` name the calls that are known."""
     word = _WORDS.get(event.action, sanitize_line(event.action))
     names = names_text(event.files if event.action == "restore" or not titles else titles)
@@ -112,7 +85,7 @@ def restored_text(event: FilesRestored, titles: Sequence[str]) -> str:
     return f"{word}: {names}  ({files})" if names else f"{word}: {files}"
 
 
-def left_out_text(event: CheckpointCreated, known: set[str]) -> str:
+def left_out_text(event: events.CheckpointCreated, known: set[str]) -> str:
     """Return which files cannot be undone, empty where all of them were named before."""
     fresh = [path for path in event.left_out if path not in known]
     if not fresh:
@@ -131,14 +104,14 @@ def names_text(names: Sequence[str], more: int = 0) -> str:
 class ConversationBlocks:
     """The blocks of one agent's conversation.  `zone` is the reader's time zone (None: the machine's)."""
 
-    def __init__(self, document: Document, agent: str = ROOT, zone: tzinfo | None = None) -> None:
+    def __init__(self, document: Document, agent: str = events.ROOT, zone: tzinfo | None = None) -> None:
         self.document = document
         self._agent = agent
         self._zone = zone
         self._calls: dict[str, tuple[int, CallBlock]] = {}
         self._open: set[str] = set()
         self._reads: list[str] = []
-        self._approvals: dict[str, ApprovalRequested] = {}
+        self._approvals: dict[str, events.ApprovalRequested] = {}
         self._stored = 0
         self._turns: dict[str, int] = {}
         self._steps: dict[str, str] = {}
@@ -147,13 +120,13 @@ class ConversationBlocks:
         self._live = _Live()
         self._seq = 0
 
-    def apply(self, envelope: Envelope) -> None:
+    def apply(self, envelope: events.Envelope) -> None:
         """Take one event; those of other agents, and those that are not shown here, change nothing."""
         event = envelope.event
         self._seq = envelope.seq
         if event.agent == self._agent:
-            if isinstance(event, FilesChanged):
-                self._steps[step_id(envelope.seq)] = event.call_id
+            if isinstance(event, events.FilesChanged):
+                self._steps[events.step_id(envelope.seq)] = event.call_id
             if event.durable:
                 self._apply_stored(event, envelope.time.astimezone(self._zone))
             else:
@@ -164,34 +137,44 @@ class ConversationBlocks:
         found = self._calls.get(call_id)
         return -1 if found is None else found[0]
 
-    def _apply_stored(self, event: Event, time: datetime) -> None:
+    def written_by(self, call_id: str) -> str:
+        """Return the output so far of a call that runs."""
+        return self._calls[call_id][1].written if call_id in self._calls else ""
+
+    def _apply_stored(self, event: events.Event, time: datetime) -> None:
         match event:
-            case MessageAdded(role=Role.USER):
+            case events.MessageAdded(role=Role.USER):
                 self._store(UserBlock(event.text, time, event.images))
-            case MessageAdded(role=Role.ASSISTANT):
+            case events.MessageAdded(role=Role.ASSISTANT):
                 self._answer(event)
-            case ToolCallStarted():
+            case events.ToolCallStarted():
                 self._start_call(event)
-            case ToolCallFinished() | FilesChanged() | ApprovalRequested() | ApprovalResolved():
+            case events.ToolCallFinished() | events.FilesChanged() | events.ApprovalRequested() | events.ApprovalResolved():
                 self._update_call(event)
-            case Notice() | ReportWritten():
+            case events.Notice() | ReportWritten():
                 self._note(event)
-            case SandboxSelected() | ModelChanged() | CheckpointCreated() | FilesRestored() | RuleRevoked():
+            case (
+                events.SandboxSelected()
+                | events.ModelChanged()
+                | events.CheckpointCreated()
+                | events.FilesRestored()
+                | events.RuleRevoked()
+            ):
                 self._tell(event)
-            case Rewound():
+            case events.Rewound():
                 self._cut_off(event.turn_id)
-            case TurnStarted():
+            case events.TurnStarted():
                 self._turns[event.turn_id] = self._stored
                 self._reads = []
                 self._drop_live()
-            case TurnEnded():
+            case events.TurnEnded():
                 self._end_turn(event)
             case AgentStarted() | AgentFinished():
                 pass  # the line above the conversation tells whose it is
             case _:
                 self._say(model_words(event))
 
-    def _start_call(self, event: ToolCallStarted) -> None:
+    def _start_call(self, event: events.ToolCallStarted) -> None:
         if event.call_id in self._open:
             self._stop_call(event.call_id)
         self._open.add(event.call_id)
@@ -212,38 +195,45 @@ class ConversationBlocks:
             self._store(block)
         self._reads = reads
 
-    def _tell(self, event: SandboxSelected | ModelChanged | CheckpointCreated | FilesRestored | RuleRevoked) -> None:
-        text, level = "", Level.INFO
+    def _tell(
+        self,
+        event: events.SandboxSelected
+        | events.ModelChanged
+        | events.CheckpointCreated
+        | events.FilesRestored
+        | events.RuleRevoked,
+    ) -> None:
+        text, level = "", events.Level.INFO
         match event:
-            case SandboxSelected():
-                level = Level.WARNING
+            case events.SandboxSelected():
+                level = events.Level.WARNING
                 if event.is_weaker:
                     text = f"sandbox: {event.text}" + (f" ({event.reason})" if event.reason else "")
-            case ModelChanged():
+            case events.ModelChanged():
                 model, self._model = self._model, (event.model, event.url)
                 if self._turns and model != self._model:
                     text = f"model: {event.model or 'the server’s own'}" + (f" ({event.role})" if event.role else "")
-            case CheckpointCreated():
+            case events.CheckpointCreated():
                 text = left_out_text(event, self._left_out)
                 self._left_out.update(event.left_out)
-            case RuleRevoked():
+            case events.RuleRevoked():
                 text = f"rule revoked: {sanitize_line(event.rule)}"
-            case FilesRestored():
+            case events.FilesRestored():
                 text = self._restore(event)
         self._say(text, level)
 
-    def _note(self, event: Notice | ReportWritten) -> None:
-        if isinstance(event, Notice):
+    def _note(self, event: events.Notice | ReportWritten) -> None:
+        if isinstance(event, events.Notice):
             self._store(NoticeBlock(event.level, event.text))
             return
         for block in answer_blocks(event.text):
             self._store(block)
 
-    def _say(self, text: str, level: Level = Level.INFO) -> None:
+    def _say(self, text: str, level: events.Level = events.Level.INFO) -> None:
         if text:
             self._store(NoticeBlock(level, text))
 
-    def _restore(self, event: FilesRestored) -> str:
+    def _restore(self, event: events.FilesRestored) -> str:
         calls = dict.fromkeys(self._steps.get(each, "") for each in event.calls)
         known = [self._calls[call] for call in calls if call in self._calls]
         for index, block in known if event.action != "restore" else ():
@@ -255,29 +245,29 @@ class ConversationBlocks:
         for index in range(self._turns.get(turn_id, self._stored), self._stored):
             self.document.blocks[index].is_cut_off = True
             self.document.touch(index)
-        self._store(NoticeBlock(Level.WARNING, "the conversation continues from here; dimmed messages are not sent"))
+        self._store(NoticeBlock(events.Level.WARNING, "the conversation continues from here; dimmed messages are not sent"))
 
-    def _apply_streamed(self, event: Event, time: datetime) -> None:
+    def _apply_streamed(self, event: events.Event, time: datetime) -> None:
         live = self._live
         match event:
-            case TextDelta():
+            case events.TextDelta():
                 live.write(event.text)
-            case ThinkingDelta():
+            case events.ThinkingDelta():
                 live.think(event.text, time)
-            case RetryScheduled():
+            case events.RetryScheduled():
                 times = f" ({event.attempt} of {event.attempts})" if event.attempt else ""
                 note = f"{event.reason}; trying again in {event.wait_s:.0f} s{times}"
-                self._live = _Live(note=NoticeBlock(Level.WARNING, note))
-            case CallProgress():
-                live.note = NoticeBlock(Level.INFO, f"{event.tool}: writing the call, {event.size_chars:,} characters")
-            case ToolOutputDelta():
+                self._live = _Live(note=NoticeBlock(events.Level.WARNING, note))
+            case events.CallProgress():
+                live.note = NoticeBlock(events.Level.INFO, f"{event.tool}: writing the call, {event.size_chars:,} characters")
+            case events.ToolOutputDelta():
                 self._write_output(event)
                 return
             case _:
                 return
         self._show_live()
 
-    def _answer(self, event: MessageAdded) -> None:
+    def _answer(self, event: events.MessageAdded) -> None:
         stream, is_folded = self._live.stream, self._live.is_folded
         if stream is not None and event.text.strip() and stream.text == event.text:
             stream.finish()
@@ -296,32 +286,34 @@ class ConversationBlocks:
             self._put(block)
         self._stored = len(self.document)
 
-    def _update_call(self, event: ToolCallFinished | FilesChanged | ApprovalRequested | ApprovalResolved) -> None:
-        if isinstance(event, ApprovalRequested):
+    def _update_call(
+        self, event: events.ToolCallFinished | events.FilesChanged | events.ApprovalRequested | events.ApprovalResolved
+    ) -> None:
+        if isinstance(event, events.ApprovalRequested):
             self._approvals[event.approval_id] = event
-        asked = self._approvals.pop(event.approval_id, None) if isinstance(event, ApprovalResolved) else event
+        asked = self._approvals.pop(event.approval_id, None) if isinstance(event, events.ApprovalResolved) else event
         found = self._calls.get(asked.call_id) if asked is not None else None
         if found is None:
             return
         index, block = found
         match event:
-            case ToolCallFinished():
+            case events.ToolCallFinished():
                 self._open.discard(event.call_id)
                 block.finish(event)
-            case FilesChanged():
+            case events.FilesChanged():
                 block.changes = (*block.changes, *event.changes)
-            case ApprovalRequested():
+            case events.ApprovalRequested():
                 block.wait(is_waiting=True)
-            case ApprovalResolved():
+            case events.ApprovalResolved():
                 block.wait(is_waiting=False)
                 block.edited = event.edited
-                if event.hunks and isinstance(asked, ApprovalRequested):
+                if event.hunks and isinstance(asked, events.ApprovalRequested):
                     block.hunks = f"{len(event.hunks)} of {asked.hunks} hunks, by you"
-                if event.outcome is Outcome.NO and event.feedback:
+                if event.outcome is events.Outcome.NO and event.feedback:
                     block.feedback = refusal_words(event) if event.by == NOBODY else f'"{event.feedback}"'
         self.document.touch(index)
 
-    def _write_output(self, event: ToolOutputDelta) -> None:
+    def _write_output(self, event: events.ToolOutputDelta) -> None:
         found = self._calls.get(event.call_id)
         if found is not None:
             found[1].write(event.text)
@@ -332,7 +324,7 @@ class ConversationBlocks:
         block.stop()
         self.document.touch(index)
 
-    def _end_turn(self, event: TurnEnded) -> None:
+    def _end_turn(self, event: events.TurnEnded) -> None:
         self._drop_live()
         for call_id in sorted(self._open):
             self._stop_call(call_id)
@@ -439,10 +431,10 @@ class Transcript(DocumentView, can_focus=True, inherit_bindings=False):
 
     empty_text = "What should we work on?"
 
-    def __init__(self, agent: str = ROOT, zone: tzinfo | None = None, **options: Unpack[WidgetOptions]) -> None:
+    def __init__(self, agent: str = events.ROOT, zone: tzinfo | None = None, **options: Unpack[WidgetOptions]) -> None:
         super().__init__(**options)
         self.agent = agent
-        self._conversation = ConversationBlocks(self.document, agent, zone)
+        self.conversation = ConversationBlocks(self.document, agent, zone)
         self._zone = zone
         self._behind: ConversationBlocks | None = None
         self._copied_fence: tuple[str, int] = ("", -1)
@@ -456,14 +448,14 @@ class Transcript(DocumentView, can_focus=True, inherit_bindings=False):
                 self.scroller.take_width(self.content_width)
         super().on_resize()
 
-    def apply(self, envelope: Envelope) -> None:
+    def apply(self, envelope: events.Envelope) -> None:
         """Take one event."""
         event = envelope.event
-        self._conversation.apply(envelope)
+        self.conversation.apply(envelope)
         if event.agent == self.agent:
-            if isinstance(event, TurnStarted):
+            if isinstance(event, events.TurnStarted):
                 self.hop = _REMOTE_HOP if "SSH_CONNECTION" in os.environ else _HOP
-            elif isinstance(event, TurnEnded):
+            elif isinstance(event, events.TurnEnded):
                 self.hop = 1
             self.touch()
 
@@ -473,7 +465,7 @@ class Transcript(DocumentView, can_focus=True, inherit_bindings=False):
         behind.pad(is_padded=self.document.is_padded)
         self._behind = ConversationBlocks(behind, self.agent, self._zone)
 
-    def apply_behind(self, envelope: Envelope) -> None:
+    def apply_behind(self, envelope: events.Envelope) -> None:
         """Take one event of the whole conversation."""
         if self._behind is not None:
             self._behind.apply(envelope)
@@ -481,8 +473,8 @@ class Transcript(DocumentView, can_focus=True, inherit_bindings=False):
     def finish_loading(self) -> None:
         """Put the whole conversation in the place of its end; the reader stays where he is."""
         if self._behind is not None:
-            self._conversation, self._behind = self._behind, None
-            self.take_document(self._conversation.document)
+            self.conversation, self._behind = self._behind, None
+            self.take_document(self.conversation.document)
 
     def copy_text(self) -> str:
         """Return what copying the block under the cursor gives (the whole message for a part of an answer)."""
@@ -516,7 +508,7 @@ class Transcript(DocumentView, can_focus=True, inherit_bindings=False):
 
     def show_call(self, call_id: str) -> bool:
         """Put the cursor on a tool call; False if it is not in this conversation."""
-        index = self._conversation.index_of_call(call_id)
+        index = self.conversation.index_of_call(call_id)
         if index >= 0:
             self.cursor.put(index)
         return index >= 0

@@ -1,26 +1,71 @@
-"""A screen at the right of the conversation, which goes on beside it; where there is no room for both it fills everything."""
+"""The side pane: a screen at the right of the conversation, which stays live; without room for both it fills the screen."""
 
 from __future__ import annotations
 
-from textual.color import Color
-from textual.screen import Screen
+from collections.abc import Callable, Iterable, Sequence
 
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.color import Color
+from textual.content import Content
+from textual.screen import Screen
+from textual.style import Style
+from textual.widget import Widget
+
+from lmtui.tui.commands import Command, Scope, bindings, closing, command
+from lmtui.tui.key_bindings import first_key
+from lmtui.tui.widgets.bars import Bar, Part
 from lmtui.tui.widgets.columns import Columns
+
+TABS = {"Changes": "side.changes", "File": "side.file", "Output": "side.output"}
+HEADER_FROM_ROWS, TITLE_FROM_ROWS, ROOMY_FROM_ROWS = 9, 13, 24
+MOST_KEYS = 8
+_ALWAYS = (("app.palette", "commands"), ("app.help", "help"))
+
+
+def key_part(each: Command, rank: int = 0, verb: str = "") -> Part:
+    """Return a key and what it does; a click on it does that."""
+    text = Content.assemble({"Down": "↑↓"}.get(first_key(each), first_key(each)), (f" {verb or each.hint}", "$text-muted"))
+    return Part(text.stylize(Style.from_meta({"verb": each.action})), "", rank)
+
+
+def keys_of(scope: str) -> list[BindingType]:
+    """Return the keys of a side pane for a `BINDINGS`: its own, those of all side panes, and those that move."""
+    return [each for one in dict.fromkeys((scope, Scope.SIDE, Scope.APP, Scope.MOVING)) for each in bindings(one)]
+
+
+def tab_part(name: str, each: Command, *, is_here: bool) -> Part:
+    """Return a tab with its key; a click on it shows it."""
+    text = Content.assemble((f"{first_key(each)} ", "$text-muted"), (name, "bold underline $accent" if is_here else "$text"))
+    return Part(text.stylize(Style.from_meta({"verb": each.action})))
 
 
 class BesideChat(Screen[None]):
-    """Shows something next to the conversation.  `panes` are those of the conversation; without them it fills the screen."""
+    """Shows something next to the conversation, below the tabs of all that is there and above the keys that count now.
 
-    DEFAULT_CSS = """
-    BesideChat.-beside > * { background: $surface; }
-    BesideChat.-beside VirtualLineView { background: $surface; }
+    `panes` are those of the conversation, which know what the other tabs would show; without them it fills the screen.
     """
+
+    tab: str = ""
 
     def __init__(self, panes: Columns | None = None) -> None:
         super().__init__()
+        self.fills = False
         self._panes = panes
-        self._fills = False
+        self.end: Callable[[], object] = lambda: None  # called when the screen goes
         self._left = 0
+        self._tabs, self._keys = Bar(id="side-tabs"), Bar(id="side-keys")
+        self._tab_note: Sequence[Part] = ()
+
+    def compose(self) -> ComposeResult:
+        """Lay out the tabs, what is shown, and the keys."""
+        yield self._tabs
+        yield from self.content()
+        yield self._keys
+
+    def content(self) -> Iterable[Widget]:
+        """Return what is between the tabs and the keys."""
+        return ()
 
     def on_mount(self) -> None:
         """Make room beside the conversation."""
@@ -30,6 +75,7 @@ class BesideChat(Screen[None]):
 
     def on_unmount(self) -> None:
         """Give the room back."""
+        _ = self.end()
         if self._panes is not None:
             self._panes.make_room(self, is_wanted=False)
 
@@ -37,23 +83,67 @@ class BesideChat(Screen[None]):
         """Keep to the place that there is."""
         self._place()
 
+    def action_close_or_stop(self) -> None:
+        """Close."""
+        _ = self.dismiss(None)
+
     def action_zoom(self) -> None:
         """Fill the screen, or go back next to the conversation."""
-        self._fills = not self._fills
+        self.fills = not self.fills
         self._place()
+
+    def action_side_tab(self, name: str) -> None:
+        """Show another tab in the same place."""
+        make = self._panes.side_tabs[name]() if self._panes is not None and name != self.tab else None
+        if make is not None and self._panes is not None:
+            screen = make()
+            screen.fills = self.fills
+            self._panes.make_room(screen, is_wanted=True)  # before this one gives it back, so that nothing moves
+            _ = self.app.switch_screen(screen)
 
     @property
     def columns(self) -> int:
         """Return how wide the screen's own part is, in cells."""
         return self.app.size.width - self._left
 
+    @property
+    def is_beside(self) -> bool:
+        """Tell whether the conversation is next to it."""
+        return self.has_class("-beside")
+
+    def draw_tabs(self, note: Sequence[Part] = ()) -> None:
+        """Draw the tabs, a note, and how to close."""
+        self._tab_note = note
+        self._tabs.show(self.tab_parts(), [*note, key_part(closing())])
+
+    def tab_parts(self) -> list[Part]:
+        """Return the tabs that have content."""
+        tabs = self._panes.side_tabs if self._panes is not None else {}
+        shown = [name for name in TABS if name == self.tab or (name in tabs and tabs[name]() is not None)]
+        return [tab_part(name, command(TABS[name]), is_here=name == self.tab) for name in shown]
+
+    def show_keys(self, commands: Iterable[Command]) -> None:
+        """Say what the keys do here; the last ones go first where there is no room."""
+        zoom = [key_part(command("side.zoom"), 2)] if self._panes is not None else []
+        left = [key_part(each, rank + 3) for rank, each in enumerate(commands) if each.hint and each.bound_keys]
+        left = [*left[: MOST_KEYS - 1], *zoom]
+        self._keys.show(left, [key_part(command(each), 1, verb) for each, verb in _ALWAYS])
+
+    def placed(self) -> None:
+        """Take note that it is next to the conversation now, or not any more."""
+
     def _place(self) -> None:
-        room = self._panes.room_beside if self._panes is not None and not self._fills else 0
+        size = self.app.size
+        room = self._panes.room_beside if self._panes is not None and not self.fills else 0
         self.set_class(room > 0, "-beside")
-        self._left = self.app.size.width - room if room else 0
-        for number, child in enumerate(self.children):  # what is left of them shows the conversation
-            child.styles.margin = (int(number == 0 and room > 0), 0, 0, self._left)
-        if room:
-            self.styles.background = Color(0, 0, 0, 0)
-        else:
-            self.styles.clear_rule("background")
+        self._left = size.width - room if room else 0
+        is_roomy = size.height >= ROOMY_FROM_ROWS
+        self._tabs.display = size.height >= TITLE_FROM_ROWS
+        self._tabs.styles.height, self._tabs.styles.padding = 1 + is_roomy, (int(is_roomy), 1, 0, 1)
+        top = next((child for child in self.children if child.display), None)
+        for child in self.children:  # what is left of them, and above them, shows the workbench
+            left = self._left if child is not self._keys else 0
+            child.styles.margin = (int(child is top and size.height >= HEADER_FROM_ROWS), 0, 0, left)
+        self.styles.background = Color(0, 0, 0, 0)
+        self.draw_tabs(self._tab_note)
+        self.placed()

@@ -8,29 +8,29 @@ from datetime import datetime, tzinfo
 from enum import Enum
 from typing import ClassVar
 
-from textual import on
-from textual.app import ComposeResult
+from textual import on, work
 from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import Static
 
 from lmtui.commands.work_commands import NO_CHANGES
 from lmtui.core.errors import LmtuiError
-from lmtui.core.events import ROOT, Envelope, MessageAdded, Rewound
+from lmtui.core.events import ROOT, Envelope, FilesChanged, FilesRestored, MessageAdded, Rewound, TurnEnded, TurnStarted
 from lmtui.core.messages import Role
 from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
 from lmtui.core.sessions import Changes, Restoration, Step
 from lmtui.core.workspace import FileChange, Files
-from lmtui.tui.commands import Scope, bindings, closing, of_scope
+from lmtui.tui.commands import Scope, command, of_scope
 from lmtui.tui.lines.calls import CHANGE_SIGNS, CallState
 from lmtui.tui.lines.diff_view import DiffView, split_word
 from lmtui.tui.lines.patch import MINUS, Hunk, patches_of
 from lmtui.tui.lines.styled_text import Line, fit, fit_path, pad, row
 from lmtui.tui.lines.table import Table
-from lmtui.tui.screens.beside import BesideChat
+from lmtui.tui.screens.beside import BesideChat, keys_of, tab_part
 from lmtui.tui.widgets.ask_line import AskLine
-from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Part, Verbs
+from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Part
 from lmtui.tui.widgets.columns import Columns
 
 
@@ -138,12 +138,17 @@ def _mark(step: Step | None) -> Line:
 
 
 class ChangeView(Enum):
-    """A way to look: its words in the title, and since when it counts."""
+    """A way to look, with its words."""
 
-    STEPS = ("by step, newest first", "since the session began")
-    TURNS = ("by turn, newest first", "since the session began")
-    SESSION = ("the whole session, by file", "since the session began")
-    GIT = ("against git, by file", "since the last commit")
+    STEPS = "by step, newest first"
+    TURNS = "by turn, newest first"
+    SESSION = "the whole session, by file"
+    GIT = "against the last commit, by file"
+
+    @property
+    def is_grouped(self) -> bool:
+        """Tell whether the first row is all of the newest step or turn."""
+        return self in (ChangeView.STEPS, ChangeView.TURNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +167,7 @@ class ChangeSources:
     recorded: Mapping[str, FileChange]
     files: Files | None = None
     turns: Sequence[Turn] = ()
+    is_running: Callable[[], bool] = lambda: False
 
     async def listed(self, view: ChangeView) -> Listed:
         """Return what a view shows.
@@ -218,121 +224,186 @@ def _changed(hunk: Hunk) -> list[tuple[str, str]]:
 _NOTHING = "There is nothing to compare."
 _NO_TEXT = "No text to compare: the file is binary, empty or too large."
 RESTORING = frozenset({"changes.restore", "changes.restore_hunk"})
-STEPWISE = frozenset({"changes.steps", "changes.turns"})
+VIEWS = {"changes.steps": "STEPS", "changes.turns": "TURNS", "changes.session": "SESSION", "changes.git": "GIT"}
 
 Restore = Callable[[Awaitable[Restoration], str], Awaitable[bool]]
 
 
+class DiffSearch:
+    """Looks for words in a difference; `drawn` is called when there is another match to tell of."""
+
+    def __init__(self, diff: DiffView, drawn: Callable[[], None]) -> None:
+        self.line = AskLine("changes-ask")
+        self._diff, self._drawn = diff, drawn
+
+    def ask(self) -> None:
+        """Ask what to look for."""
+        self.line.ask(self, "search in this difference", move=self.step)
+
+    def step(self, step: int) -> None:
+        """Go to the next match, or the one before."""
+        self._diff.step_match(step)
+        self._drawn()
+
+    def typed(self, text: str) -> None:
+        """Look for what was typed."""
+        self._diff.search(text)
+        self._drawn()
+
+    def done(self, _: str) -> None:
+        """Stay at the match."""
+        self.line.close()
+        self._diff.focus()
+
+    def given_up(self) -> None:
+        """Look for nothing any more."""
+        self.typed("")
+        self._diff.focus()
+
+
+def restoration(
+    sources: ChangeSources, view: ChangeView, row: StepRow, hunk: int | None
+) -> tuple[Awaitable[Restoration], str] | str:
+    """Return what takes back a row's file, or a hunk of it, and its name; else why it cannot be taken back."""
+    if view is ChangeView.GIT:
+        return f"nothing goes back to a commit here: run git restore -- {row.path} yourself, or take a step back (1)"
+    if not row.path:
+        return f"this {'turn' if row.title else 'step'} changed several files: go to one of them first"
+    if hunk is not None and hunk < 0:
+        return "there is no hunk here"
+    assert sources.changes is not None
+    steps = [row.step] if row.step is not None else sources.steps_of(row)
+    step_id = steps[0].id if steps else ""
+    what = row.path if hunk is None else f"hunk {hunk + 1} of {row.path}"
+    if hunk is not None and row.step is None:
+        found = sources.step_of_hunk(row, hunk)
+        if found is None:
+            return "several steps made this change, or it is taken back already: go to them one by one (1)"
+        step_id, hunk = found[0].id, found[1]
+    return sources.changes.plan_restore(step_id, row.path, hunk), what
+
+
 class ChangesScreen(BesideChat):
-    """Lists changes.  `restore` asks about a plan and applies it; `path` is where the cursor is at first."""
+    """Shows all changes of the newest turn, the last edit in view until the reader scrolls; filling the screen, lists of them.
+
+    `read` gives the sources as they are now, `restore` asks about a plan and applies it, `path` is the file gone to first,
+    `listen` calls back with every event.
+    """
 
     CSS_PATH = "../dialogs.tcss"
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.CHANGES), *bindings(Scope.APP), *bindings(Scope.MOVING)]
+    BINDINGS: ClassVar[list[BindingType]] = keys_of(Scope.CHANGES)
 
     SCOPE: ClassVar[Scope] = Scope.CHANGES
+    tab = "Changes"
 
     def __init__(
         self,
-        sources: ChangeSources,
+        read: Callable[[], ChangeSources],
         restore: Restore,
+        *,
         path: str = "",
         view: ChangeView | None = None,
         panes: Columns | None = None,
+        listen: Callable[[Callable[[Envelope], None]], Callable[[], None]] | None = None,
     ) -> None:
         super().__init__(panes)
-        self.diff, self.ask_line = DiffView(id="changes-diff"), AskLine("changes-ask")
-        self._sources, self._restore, self._path = sources, restore, path
-        self._changes = sources.changes
-        self._view = view or (ChangeView.SESSION if sources.changes is None else ChangeView.STEPS)
+        self.diff = DiffView(id="changes-diff")
+        self.search = DiffSearch(self.diff, self.draw_head)
+        self._read, self._restore, self._path, self._listen = read, restore, path, listen
+        self._sources = read()
+        self._view = view or (ChangeView.SESSION if self._sources.changes is None else ChangeView.TURNS)
         self._head = Bar(id="changes-head")
         self._list = Table(row_line, id="changes-list")
         self._list.empty_text = self.diff.empty_text = "Reading the changes …"
-        self._note = Static("", id="changes-note", markup=False)
-        self._verbs = Verbs(id="changes-verbs")
+        self._said = Static("", id="changes-note", markup=False)
         self._counts = ""
+        self._followed_to = 0
 
-    def compose(self) -> ComposeResult:
-        """Lay out the list, the difference and the verbs."""
-        yield self._head
-        with Horizontal(id="changes-body"):
-            yield self._list
-            yield self.diff
-        yield self.ask_line
-        yield self._note
-        yield self._verbs
+    def content(self) -> Iterable[Widget]:
+        """Return the list, the difference and what is said."""
+        return self._head, Horizontal(self._list, self.diff, id="changes-body"), self.search.line, self._said
 
     def on_mount(self) -> None:
-        """Show the steps."""
-        self._list.focus()
-        self._show_verbs()
-        self._say(NO_CHANGES if self._changes is None else "")
-        self.draw_head()
+        """Show the changes, and those that come."""
+        self._say(NO_CHANGES if self._sources.changes is None else "")
         self._load()
+        if self._listen is not None:
+            self.end = self._listen(self._heard)
+
+    def placed(self) -> None:
+        """Show the list where there is room for it, else all changes of its first part."""
+        (self.diff if self.is_beside else self._list).focus()
+        self._show_verbs()
+        self._show_diff()
+
+    def tab_parts(self) -> list[Part]:
+        """Return the tabs of the side pane, or the ways to look while there is a list."""
+        if self.is_beside:
+            return super().tab_parts()
+        views = [each for each in of_scope(Scope.CHANGES) if each.id in VIEWS]
+        shown = [tab_part(VIEWS[each.id].capitalize(), each, is_here=VIEWS[each.id] == self._view.name) for each in views]
+        return [Part("Changes", "bold"), *shown]
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Let the numbers choose a way to look while there is a list, else a tab."""
+        return False if action == "changes_view" and self.is_beside else super().check_action(action, parameters)
+
+    def _heard(self, envelope: Envelope) -> None:
+        """Show what changed; a reader who did not scroll is taken to it."""
+        event = envelope.event
+        if isinstance(event, FilesChanged | FilesRestored) and self.is_beside:
+            if event.files and self._is_following:
+                self._path = event.files[-1]
+            self._load()
+        elif isinstance(event, TurnStarted | TurnEnded):
+            self.draw_head()
+
+    @property
+    def _is_following(self) -> bool:
+        return self.diff.scroll_offset.y == self._followed_to
 
     def action_changes_view(self, name: str) -> None:
         """Show the changes of steps, of turns, of the session, or against git."""
         view = ChangeView[name.upper()]
-        if self._changes is not None or view in (ChangeView.SESSION, ChangeView.GIT):
+        if self._sources.changes is not None or view in (ChangeView.SESSION, ChangeView.GIT):
             self._view = view
             self._list.cursor.row = 0
             self._say("")
             self._show_verbs()
             self._load()
 
-    def action_changes_by_file(self) -> None:
-        """List the session's changes the other way."""
-        self.action_changes_view("steps" if self._view is ChangeView.SESSION else "session")
+    def action_changes_go(self, what: str, step: int) -> None:
+        """Go to the next row of the list, hunk or match, or the one before."""
+        if what == "row":
+            self._list.cursor.move(step)
+        elif what == "hunk":
+            self.diff.scroller.go_to_hunk(self.diff.scroller.hunk + step)
+        else:
+            self.search.step(step)
 
-    def action_changes_move(self, rows: int) -> None:
-        """Move in the list."""
-        self._list.cursor.move(rows)
-
-    def action_changes_hunk(self, step: int) -> None:
-        """Go to the next change of the difference, or the one before."""
-        self.diff.scroller.go_to_hunk(self.diff.scroller.hunk + step)
-
-    def action_changes_file(self, step: int) -> None:
-        """Go to the next file of the difference, or the one before."""
-        self.diff.scroller.step_file(step)
+    def action_side_step(self, step: int) -> None:
+        """Go to the next file of the difference, or the one before; of one file alone, to the next row of the list."""
+        if self.is_beside or len(self.diff.source.layout.file_tops) > 1:
+            self.diff.scroller.step_file(step)
+        else:
+            self._list.cursor.move(step)
 
     def action_changes_search(self) -> None:
         """Ask what to look for in the difference."""
-        self.ask_line.ask(self, "search in this difference", move=self.action_changes_match)
-
-    def action_changes_match(self, step: int) -> None:
-        """Go to the next match, or the one before."""
-        self.diff.step_match(step)
-        self.draw_head()
-
-    def typed(self, text: str) -> None:
-        """Look for what was typed."""
-        self.diff.search(text)
-        self.draw_head()
-
-    def done(self, text: str) -> None:
-        """Stay at the match."""
-        del text
-        self.ask_line.close()
-        self.diff.focus()
-
-    def given_up(self) -> None:
-        """Look for nothing any more."""
-        self.typed("")
-        self.diff.focus()
+        self.search.ask()
 
     def action_changes_split(self) -> None:
         """Show side by side, or one column."""
         self.diff.toggle_split()
 
-    def action_changes_fold(self) -> None:
+    @work(group="changes-fold", exclusive=True)
+    async def action_changes_fold(self) -> None:
         """Show all unchanged lines, or leave them out."""
-        self.run_worker(self._fold(), group="changes-fold", exclusive=True)
-
-    async def _fold(self) -> None:
         row, files = self._list.current, self._sources.files
-        if self.diff.source.has_folds or row is None or files is None or self._view not in (ChangeView.SESSION, ChangeView.GIT):
+        is_now = self._view in (ChangeView.SESSION, ChangeView.GIT)
+        if self.diff.source.has_folds or self.is_beside or row is None or files is None or not is_now:
             self.diff.toggle_folds()
             return
         try:
@@ -345,57 +416,32 @@ class ChangesScreen(BesideChat):
         else:
             self._say("the lines between cannot be shown: the file is another by now")
 
+    @on(Table.Chosen)
     def action_changes_open(self) -> None:
         """Go to the difference, or back."""
-        (self.diff if self._list.has_focus else self._list).focus()
+        (self.diff if self._list.has_focus or self.is_beside else self._list).focus()
 
-    def action_changes_restore(self) -> None:
-        """Ask whether the file goes back to what it was before the step."""
-        self._put_back(None)
-
-    def action_changes_restore_hunk(self) -> None:
-        """Ask whether the change in view is taken back."""
-        self._put_back(self.diff.scroller.current_hunk - 1)
-
-    def action_close_or_stop(self) -> None:
-        """Close."""
-        _ = self.dismiss(None)
-
-    def _put_back(self, hunk: int | None) -> None:
-        row, changes = self._list.current, self._changes
-        if row is None or changes is None:
-            return
-        if self._view is ChangeView.GIT:
-            self._say(f"nothing goes back to a commit here: run git restore -- {row.path} yourself, or take a step back (1)")
-        elif not row.path:
-            what = "turn" if row.title else "step"
-            self._say(f"this {what} changed several files: go to one of them first")
-        elif hunk is not None and hunk < 0:
-            self._say("there is no hunk here")
-        else:
-            self._plan(changes, row, hunk)
-
-    def _plan(self, changes: Changes, row: StepRow, hunk: int | None) -> None:
-        what = row.path if hunk is None else f"hunk {hunk + 1} of {row.path}"
-        steps = [row.step] if row.step is not None else self._sources.steps_of(row)
-        step_id = steps[0].id if steps else ""
-        if hunk is not None and row.step is None:
-            found = self._sources.step_of_hunk(row, hunk)
-            if found is None:
-                self._say("several steps made this change, or it is taken back already: go to them one by one (1)")
-                return
-            step_id, hunk = found[0].id, found[1]
-        self.run_worker(self._ask(changes.plan_restore(step_id, row.path, hunk), what), group="restore", exclusive=True)
+    def action_changes_restore(self, what: str) -> None:
+        """Ask whether a file goes back to what it was before the step, or the hunk in view is taken back."""
+        row, hunk = self._list.current, self.diff.scroller.current_hunk - 1
+        if self.is_beside:
+            path, hunk = self.diff.source.place_of(self.diff.scroller.hunk)
+            row = next((each for each in self._list.rows if each.path == path), None)
+        if row is not None and self._sources.changes is not None:
+            found = restoration(self._sources, self._view, row, hunk if what == "hunk" else None)
+            if isinstance(found, str):
+                self._say(found)
+            else:
+                self.run_worker(self._ask(*found), group="restore", exclusive=True)
 
     async def _ask(self, plan: Awaitable[Restoration], what: str) -> None:
         if await self._restore(plan, what):
             self._load()
 
-    def _load(self) -> None:
-        self.run_worker(self._fill(), group="changes", exclusive=True)
-
-    async def _fill(self) -> None:
+    @work(group="changes", exclusive=True)
+    async def _load(self) -> None:
         view = self._view
+        self._sources = self._read()
         try:
             listed = await self._sources.listed(view)
         except LmtuiError as error:
@@ -406,41 +452,50 @@ class ChangesScreen(BesideChat):
         self._counts = f"{pluralize(len(total), 'file')}  +{added} {MINUS}{removed}"
         if self._path:
             self._list.cursor.row = next((at for at, row in enumerate(listed.rows) if row.path == self._path), 0)
-            self._path = ""
-        self._list.empty_text, self.diff.empty_text = "No file was changed.", _NOTHING
+        self._list.empty_text = "No file was changed."
         self._list.show(listed.rows)
         self.draw_head()
 
     def draw_head(self) -> None:
         """Say what is shown, how much, and which match one is at."""
-        found = self.diff.source.matches.text
+        found, rows, turns = self.diff.source.matches.text, self._list.rows, self._sources.turns
         right = [Part(found, "$accent" if found[:1].isdigit() else "$warning")] if found else []
-        words, since = self._view.value
-        left = [Part("Changes", "bold"), Part(words, "$text-muted", 2)]
-        since_part = Part(since if self._counts else "", "$text-muted", 3)
-        self._head.show(left, [*right, Part(self._counts, "$text-muted", 1), since_part])
+        if self.is_beside and self._view is ChangeView.TURNS:
+            added, removed = self.diff.source.counts
+            files = pluralize(len(self.diff.source.layout.file_tops), "file")
+            shown = Content.assemble((files, "bold"), (f"  +{added}", "$success"), (f" {MINUS}{removed}", "$error"))
+            words = "This turn" if rows and turns and rows[0].turn_id == turns[-1].id else "An earlier turn"
+            self._head.show([Part(words, "$text-muted"), Part(shown)] if rows else [], right)
+        else:
+            self._head.show([Part(self._view.value, "$text-muted", 2)], [*right, Part(self._counts, "$text-muted", 1)])
+        is_live = self.is_beside and self._sources.is_running() and self._is_following
+        self.draw_tabs([Part("● live", "$accent")] if is_live else [])
 
     @on(DiffView.LaidOut)
     def _show_verbs(self) -> None:
-        left_out = RESTORING | STEPWISE if self._changes is None else RESTORING if self._view is ChangeView.GIT else frozenset()
+        left_out = RESTORING if self._sources.changes is None or self._view is ChangeView.GIT else frozenset()
         word = split_word(is_split=self.diff.source.is_split)
-        shown = [
-            replace(each, hint=word) if each.id == "changes.split" else each
-            for each in of_scope(Scope.CHANGES)
-            if each.id not in left_out
-        ]
-        self._verbs.show([*shown, closing()])
+        shown = [replace(each, hint=word) if each.id == "changes.split" else each for each in of_scope(Scope.CHANGES)]
+        shown.insert(0, replace(command("side.next"), hint="next file"))
+        self.show_keys(each for each in shown if each.id not in left_out | VIEWS.keys())
 
     @on(Table.Marked)
-    def _marked(self) -> None:
-        row = self._list.current
-        self.diff.empty_text = _NO_TEXT if row is not None else _NOTHING
-        self.diff.show_patches(patches_of(row.changes) if row is not None else ())
-
-    @on(Table.Chosen)
-    def _chosen(self) -> None:
-        self.diff.focus()
+    def _show_diff(self) -> None:
+        row, rows = self._list.current, self._list.rows
+        self.diff.empty_text = _NO_TEXT if row is not None else self._list.empty_text if self.is_beside else _NOTHING
+        changes: Sequence[FileChange] = row.changes if row is not None else ()
+        if self.is_beside and rows:
+            changes = rows[0].changes if self._view.is_grouped else [each for row in rows for each in row.changes]
+        top, is_following = self.diff.scroll_offset.y, self._is_following
+        self.diff.show_patches(patches_of(changes))
+        if self._path or is_following or not self.is_beside:
+            self.diff.scroller.go_to_file(self._path if self.is_beside else "")
+            self._followed_to = self.diff.scroll_offset.y
+        else:
+            self.diff.jump(top)
+        self._path = self._path if not rows else ""
+        self.draw_head()
 
     def _say(self, text: str, style: str = "$warning") -> None:
-        self._note.display = bool(text)
-        self._note.update(Content.styled(sanitize_line(text), style))
+        self._said.display = bool(text)
+        self._said.update(Content.styled(sanitize_line(text), style))

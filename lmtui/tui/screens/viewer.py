@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import ClassVar
 
-from textual.app import ComposeResult
+from textual import work
 from textual.binding import BindingType
+from textual.widget import Widget
 
 from lmtui.core.errors import LmtuiError
 from lmtui.core.messages import sniff
 from lmtui.core.prompt_text import mention_text
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.sessions import SessionHost
-from lmtui.tui.commands import Scope, bindings, closing, hint_text, of_scope
+from lmtui.tui.commands import Scope, command, of_scope
 from lmtui.tui.editor import open_editor
 from lmtui.tui.lines.file_view import FileText, FileView
 from lmtui.tui.lines.page_view import PageView
-from lmtui.tui.lines.styled_text import Line
-from lmtui.tui.screens.beside import BesideChat
+from lmtui.tui.lines.styled_text import Line, fit_path
+from lmtui.tui.screens.beside import BesideChat, keys_of
 from lmtui.tui.timing import LatestOnly
 from lmtui.tui.widgets.ask_line import AskLine
 from lmtui.tui.widgets.bars import Bar, Part
@@ -78,16 +80,22 @@ def _lines(found: bytes) -> list[Line]:
     return lines
 
 
-FRAME_ROWS = 2
+FRAME_ROWS = 4
+_IN_TREE = ("viewer.above", "viewer.below", "viewer.read")
 
 
 class Viewer(BesideChat):
-    """Shows one file; `line` (from 1) is put in the middle.  `mark` takes a mention for the prompt, where there is one."""
+    """Shows one file; `line` (from 1) is put in the middle.  `mark` takes a mention for the prompt, where there is one.
+
+    `step` moves in the files and returns the path of the next or the previous one, empty where there is none.  While it
+    `follows_tree`, the arrow keys do so.
+    """
 
     CSS_PATH = "../dialogs.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [each for scope in (Scope.VIEWER, Scope.MOVING) for each in bindings(scope)]
+    BINDINGS: ClassVar[list[BindingType]] = keys_of(Scope.VIEWER)
 
     SCOPE: ClassVar[Scope] = Scope.VIEWER
+    tab = "File"
 
     def __init__(
         self,
@@ -97,10 +105,13 @@ class Viewer(BesideChat):
         line: int = 0,
         mark: Callable[[str], None] | None = None,
         panes: Columns | None = None,
+        step: Callable[[int], str] = lambda _: "",
+        follows_tree: bool = False,
     ) -> None:
         super().__init__(panes)
         self._host, self._path, self._line, self._mark = host, path, line, mark
-        self._title_bar, self._hints = Bar(id="viewer-title"), Bar(id="viewer-hints")
+        self._step_file, self._follows_tree = step, follows_tree
+        self._title_bar = Bar(id="viewer-title")
         self._file = FileView(id="viewer-file")
         self._picture = PageView(lambda _: [], id="viewer-picture")
         self._picture.display = False
@@ -110,42 +121,56 @@ class Viewer(BesideChat):
         self._note = self._lasting_note = ""
         self._size_bytes = 0
 
-    def compose(self) -> ComposeResult:
-        """Lay out title, text, the line to type into, and keys."""
-        yield self._title_bar
-        yield self._file
-        yield self._picture
-        yield self._ask
-        yield self._hints
+    def content(self) -> Iterable[Widget]:
+        """Return title, text, and the line to type into."""
+        return self._title_bar, self._file, self._picture, self._ask
 
     def on_mount(self) -> None:
         """Show the file."""
-        self._hints.show([Part(hint_text((*of_scope(Scope.VIEWER), closing())), "$text-muted")], [])
         self._draw_title()
         self._file.focus()
-        self.run_worker(self._load(), group="viewer")
+        self._load()
 
-    def action_close_or_stop(self) -> None:
-        """Close."""
-        _ = self.dismiss(None)
+    def placed(self) -> None:
+        """Say what the keys do, in the files or in the text."""
+        is_in_tree = self.check_action("side_step", (1, True))
+        shown = [each for each in of_scope(Scope.VIEWER) if is_in_tree or each.id not in _IN_TREE]
+        self.show_keys([*shown, replace(command("side.next"), hint="next file")] if self._panes is not None else shown)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Let the arrow keys move in the files while these are on screen and the text was not gone to."""
+        if action == "read_file" or (action == "side_step" and len(parameters) > 1):
+            has_tree = self._panes is not None and self._panes.files_pane.has_class("-beside")
+            return self._follows_tree and self.is_beside and has_tree
+        return super().check_action(action, parameters)
+
+    def action_read_file(self) -> None:
+        """Let the arrow keys scroll the text."""
+        self._follows_tree = False
+        self.placed()
+
+    def action_side_step(self, step: int, *_: object) -> None:
+        """Show the next file, or the one before."""
+        if path := self._step_file(step):
+            self._path, self._line, self._lasting_note = path, 0, ""
+            self._file.display, self._picture.display = True, False
+            self._file.focus()
+            self._load()
 
     def action_viewer_search(self) -> None:
         """Ask what to look for."""
         self._asks_for_line = False
-        self._ask.ask(self, "search in this file", move=self._step)
+        self._ask.ask(self, "search in this file", move=self.action_viewer_step)
 
     def action_viewer_line(self) -> None:
         """Ask which line to go to."""
         self._asks_for_line = True
         self._ask.ask(self, f"line, 1 to {self._file.source.line_count:,}")
 
-    def action_viewer_next(self) -> None:
-        """Go to the next match."""
-        self._step(1)
-
-    def action_viewer_previous(self) -> None:
-        """Go to the match before."""
-        self._step(-1)
+    def action_viewer_step(self, step: int) -> None:
+        """Go to the next match, or the one before."""
+        self._file.step_match(step)
+        self._draw_title()
 
     def action_viewer_copy(self) -> None:
         """Copy the line."""
@@ -186,16 +211,13 @@ class Viewer(BesideChat):
         self._file.focus()
         self._draw_title()
 
-    def _step(self, step: int) -> None:
-        self._file.step_match(step)
-        self._draw_title()
-
     async def _search(self, text: str) -> None:
         matches = await asyncio.to_thread(self._file.source.text_shown.find_all, text) if text.strip() else []
         if not self._searches.is_stale:
             self._file.show_matches(text if text.strip() else "", matches)
             self._draw_title()
 
+    @work(group="viewer", exclusive=True)
     async def _load(self, *, keeps_place: bool = False) -> None:
         file = self._file
         try:
@@ -236,7 +258,7 @@ class Viewer(BesideChat):
             self._say(error.full_text())
             return
         await open_editor(self.app, real, self._file.current_line, say=self._say)
-        await self._load(keeps_place=True)
+        self._load(keeps_place=True)
 
     def _say(self, note: str) -> None:
         self._note = note
@@ -249,5 +271,8 @@ class Viewer(BesideChat):
         right = [Part(found, "$accent" if found[:1].isdigit() else "$warning")] if found else []
         note = self._note or self._lasting_note
         right += [Part(sanitize_line(note), "$accent", 1)] if note else []
-        self._title_bar.show([Part(sanitize_path(self._path), "bold")], [*right, Part(counts, "$text-muted", 2)])
+        room = max(8, self.columns - sum(part.content.cell_length + 2 for part in right) - 2)
+        self._title_bar.show(
+            [Part(fit_path(sanitize_path(self._path), room), "bold")], [*right, Part(counts, "$text-muted", 2)]
+        )
         self._note = ""

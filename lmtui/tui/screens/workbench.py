@@ -41,7 +41,7 @@ from lmtui.tui.wording import folder_text
 if TYPE_CHECKING:
     from lmtui.tui.controllers.prompt_controller import PromptController
     from lmtui.tui.lines.file_tree import FileTree
-    from lmtui.tui.lines.tool_log import ToolLog
+    from lmtui.tui.lines.tool_log import CallOpened
     from lmtui.tui.open_sessions import OpenSessions
     from lmtui.tui.ready import Ready
     from lmtui.tui.router import SessionView
@@ -397,9 +397,9 @@ class Workbench(Screen[None]):
         """Show a file."""
         self.ready.files.open_file(event.path)
 
-    def on_tool_log_opened(self, event: ToolLog.Opened) -> None:
-        """Show a call in the conversation."""
-        self.run_worker(self.ready.agents.show(event.agent, event.call_id), group="agents")
+    def on_call_opened(self, event: CallOpened) -> None:
+        """Show what came of a call."""
+        self.ready.agents.open_call(event.call_id)
 
     def action_files_diff(self) -> None:
         """Show how the session changed the file under the cursor."""

@@ -140,26 +140,6 @@ class Columns(Horizontal):
     The files come with the session's first message, and so does the right column; both stay, so that nothing moves in a turn.
     """
 
-    DEFAULT_CSS = """
-    Columns { layers: base over; }
-    Columns #files-pane { border-right: solid $edge; display: none; }
-    Columns #side-pane { border-left: solid $edge; display: none; }
-    Columns #files-pane.-focused { border-right: solid $accent; }
-    Columns #side-pane.-focused { border-left: solid $accent; }
-    Columns #chat-pane { width: 1fr; }
-    Columns #log-pane { height: 1fr; }
-    Columns .-beside { display: block !important; }
-    Columns .-over { display: block !important; layer: over; dock: right; width: 38; }
-    Columns #files-pane.-finding { layer: over; dock: left; }
-    Columns.-narrow .-over { width: 100%; border: none !important; }
-    Columns .-hidden { display: none !important; }
-    Columns.-zoom .-aside { display: none !important; }
-    Columns.-zoom #side-pane { border: none !important; }
-    Columns.-zoom .-zoomed {
-        display: block !important; width: 1fr !important; max-width: 100% !important; height: 1fr !important;
-    }
-    """
-
     @dataclass
     class Dragged(Message):
         """An edge was dragged to where the user wants it."""
@@ -172,7 +152,6 @@ class Columns(Horizontal):
         self.files_pane, self.chat_pane = Vertical(id="files-pane", classes="pane"), Vertical(id="chat-pane")
         self.plan_pane, self.log_pane = Vertical(id="plan-pane", classes="pane"), Vertical(id="log-pane", classes="pane")
         self.side_pane = Vertical(self.plan_pane, self.log_pane, id="side-pane")
-        self.files_space = Widget(id="files-space")  # keeps the place of the files while they float over the chat
         self.containers: dict[str, Widget] = {
             "files": self.files_pane, "chat": self.chat_pane, "plan": self.plan_pane, "log": self.log_pane
         }  # fmt: skip
@@ -180,7 +159,8 @@ class Columns(Horizontal):
         self.arranged: Callable[[int, int], None] = lambda _x, _width: None
         self.is_finding = False  # the files float over the chat, wide enough for their names
         self._shown = False, 0
-        self._beside: set[Widget] = set()
+        self.side_tabs: dict[str, Callable[[], Callable[[], Any] | None]] = {}  # what makes each tab's screen; None: no content
+        self._beside: dict[Widget, Widget | None] = {}  # what is at the right, and what had the focus before
         self._zoomed = ""
         self._dragged = ""
 
@@ -225,9 +205,13 @@ class Columns(Horizontal):
         return width - NARROW_CHAT_CELLS - (FILES_BESIDE_CELLS if width >= BOTH_CELLS else 0)
 
     def make_room(self, wanted_by: Widget, *, is_wanted: bool) -> None:
-        """Give the right side to something else, or take it back."""
-        self._beside = self._beside | {wanted_by} if is_wanted else self._beside - {wanted_by}
+        """Give the right side to something else, or take it back; a pane that gives way has the focus again then."""
+        others, before = [each for each in self._beside if each is not wanted_by], self._beside.pop(wanted_by, None)
+        if is_wanted:
+            self._beside[wanted_by] = self._beside[others[0]] if others else before or self.screen.focused
         self.place_columns()
+        if not self._beside and before is not None:
+            self.call_after_refresh(before.focus)
 
     def is_over(self, pane: str) -> bool:
         """Tell whether a pane is laid over the chat."""
@@ -254,12 +238,13 @@ class Columns(Horizontal):
             (self.side_pane, side_cells, front in SIDE_PANES),
         ):
             pane.set_class(bool(cells), "-beside")
-            pane.set_class(is_front and not cells, "-over")
+            pane.set_class(is_front and not cells and not room, "-over")
             _set_width(pane, 0 if self._zoomed else cells)
         is_wide = self.is_finding and not (room or self._zoomed) and width >= CHAT_CELLS
         self.files_pane.set_class(is_wide and files_cells > 0, "-finding")
-        _set_width(self.files_space, files_cells if is_wide else 0)
-        self.files_space.display = is_wide and files_cells > 0
+        for space in self.query("#files-space"):  # keeps the place of the files while they float over the chat
+            _set_width(space, files_cells if is_wide else 0)
+            space.display = is_wide and files_cells > 0
         if is_wide:
             _set_width(self.files_pane, FINDER_CELLS)
         is_over = self.side_pane.has_class("-over")

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from textual import on
 from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
 from textual.widget import Widget
 
+from lmtui.core.sanitize import sanitize_path
+from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.lines.file_tree import FileTree
+from lmtui.tui.lines.patch import MINUS
 from lmtui.tui.lines.plan_view import PlanView
+from lmtui.tui.lines.styled_text import Line, fit_path, row, width_of
+from lmtui.tui.lines.table import Table
 from lmtui.tui.lines.tool_log import ToolLog
 from lmtui.tui.lines.transcript import Transcript
 from lmtui.tui.router import SessionView
 from lmtui.tui.widgets.bars import Bar, Part
 from lmtui.tui.widgets.columns import SIDE_PANES, Columns
+
+CHANGED_FROM_ROWS, MOST_CHANGED = 40, 8
 
 
 @dataclass
@@ -33,18 +44,43 @@ class SessionPanes:
         return self.agent or self.root
 
 
+class ChangedSection(Vertical):
+    """What the session changed, below the files of a high screen.  `open_change` shows how a file was changed."""
+
+    def __init__(self) -> None:
+        self._title, self._rows = Bar(id="changed-title"), Table(changed_line, id="changed")
+        super().__init__(self._title, self._rows, id="changed-section")
+        self.open_change: Callable[[str], object] = lambda _: None
+
+    def show(self, changes: Collection[FileChange]) -> None:
+        """List the files, by name, where there are rows for it."""
+        listed = sorted(changes, key=lambda change: change.path.rpartition("/")[2])
+        self.display = bool(listed) and self.app.size.height >= CHANGED_FROM_ROWS
+        if self.display and listed != self._rows.rows:
+            added, removed = sum(each.added_lines for each in listed), sum(each.removed_lines for each in listed)
+            total = Content.assemble((f"+{added}", "$text-success"), (f" {MINUS}{removed}", "$text-error"))
+            self._title.show([Part("Changed", "bold $text")], [Part(total)])
+            self._rows.styles.height = min(len(listed), MOST_CHANGED)
+            self._rows.show(listed)
+
+    @on(Table.Chosen)
+    def _open(self, event: Table.Chosen) -> None:
+        event.stop()
+        if self._rows.current is not None:
+            self.open_change(self._rows.current.path)
+
+
+def changed_line(change: FileChange, width: int) -> Line:
+    """Return a changed file: its name, and how many lines were added and removed in columns."""
+    added = f"+{change.added_lines}" if change.added_lines else ""
+    removed = f"{MINUS}{change.removed_lines}" if change.removed_lines else ""
+    counts: Line = ((added, "good"), (f"{removed:>4}", "bad"))
+    name = fit_path(sanitize_path(change.path.rpartition("/")[2]), width - width_of(counts) - 1)
+    return row(((name, "muted" if change.kind is FileChangeKind.DELETED else ""),), counts, width, gap=1)
+
+
 class Panes(Columns):
     """All panes; their number depends on the open sessions and on nothing in them."""
-
-    DEFAULT_CSS = """
-    Panes { height: 1fr; }
-    Panes .pane { background: $surface; height: 1fr; padding: 1 1 0 1; }
-    Panes .pane Bar { padding: 0 1 0 0; }
-    Panes #side-pane { background: $surface; }
-    Panes .pane VirtualLineView { scrollbar-background: $surface; scrollbar-background-hover: $surface; }
-    Panes VirtualLineView { background: transparent; }
-    Panes .-blank { visibility: hidden; }
-    """
 
     def __init__(self) -> None:
         super().__init__(id="panes")
@@ -52,15 +88,16 @@ class Panes(Columns):
         self._by_session: dict[str, SessionPanes] = {}
         self.current: SessionPanes | None = None
         self.files, self.plan = FileTree(id="files"), PlanView(id="plan")
+        self.changed = ChangedSection()
         self._files_title, self._log_title = Bar(id="files-title"), Bar(id="log-title")
 
     def compose(self) -> ComposeResult:
         """Lay out the panes."""
-        yield from (self.files_space, self.files_pane, self.chat_pane, self.side_pane)
+        yield from (Widget(id="files-space"), self.files_pane, self.chat_pane, self.side_pane)
 
     async def on_mount(self) -> None:
         """Fill the panes that every session shares."""
-        await self.files_pane.mount(self._files_title, self.files)
+        await self.files_pane.mount(self._files_title, self.files, self.changed)
         await self.plan_pane.mount(self.plan)
         await self.log_pane.mount(self._log_title)
         self.watch(self.plan, "virtual_size", self._plan_grew, init=False)  # a narrow pane wraps its rows
@@ -101,7 +138,8 @@ class Panes(Columns):
             self._draw_log_title()
 
     def draw_titles(self) -> None:
-        """Draw the panes' first lines."""
+        """Draw the panes' first lines, and what is changed."""
+        self.changed.show(self.files.source.marks.agent.net.values())
         if self.files.source.found is None:  # else the note counts what was found
             changed = self.files.source.changed_count
             self.show_files_note(Part(f"{changed} changed" if changed else "", "$text-muted", 1))

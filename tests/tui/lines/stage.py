@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import ClassVar
 
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.pilot import Pilot
 
+import lmtui.tui
 from lmtui.core.events import Envelope, Event
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.themes import default_variables
@@ -21,6 +23,7 @@ NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
 class Stage(App[None]):
     """Shows one pane; the keys are the test's own, as the app's table would give them."""
 
+    CSS_PATH = Path(lmtui.tui.__file__).with_name("lmtui.tcss")
     BINDINGS: ClassVar[list[BindingType]] = [
         ("up", "focused.move('up')"),
         ("down", "focused.move('down')"),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lmtui.core.events import ApprovalRequested, Event, ToolCallFinished, ToolCallStarted, TurnEnded, TurnReason
-from lmtui.tui.lines.tool_log import ToolLog, short_time
+from lmtui.tui.lines.tool_log import CallOpened, ToolLog, short_time
 from tests.tui.lines.stage import Stage, envelopes, screen_lines, settled
 
 
@@ -12,7 +12,7 @@ class LogStage(Stage):
         super().__init__(log)
         self.opened: list[str] = []
 
-    def on_tool_log_opened(self, message: ToolLog.Opened) -> None:
+    def on_call_opened(self, message: CallOpened) -> None:
         self.opened.append(message.call_id)
 
 

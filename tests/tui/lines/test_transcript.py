@@ -154,7 +154,7 @@ async def test_a_call_unfolds_by_key_and_folds_by_click() -> None:
         filled(transcript, call("c1"))
         await settled(pilot)
         assert [line.strip("▌ ") for line in screen_lines(transcript)[1:3]] == ["│ a", "│ b"]
-        await pilot.press("up", "enter")
+        await pilot.press("up", "space")
         await settled(pilot)
         assert [line.strip("▌ ") for line in screen_lines(transcript)[1:5]] == ["a", "b", "c", "d"]
         await pilot.click(Transcript, offset=(3, 0))

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from lmtui.core import events
+from lmtui.core.agent_events import PlanDecided, PlanOutcome, PlanProposed
 from lmtui.core.events import TextDelta
+from lmtui.core.workspace import FileChange, FileChangeKind
 from tests.tui.driving import WIDE, Driver, running
+from tests.tui.fake_changes import FakeChanges
+from tests.tui.fakes import play_work
+from tests.tui.scenes import with_steps
+from tests.tui.scenes_plan import PROPOSAL
 from tests.tui.screens.test_viewer import host, viewing
 
 
@@ -41,7 +48,7 @@ async def test_changes_are_beside_it_too_and_a_file_from_there_keeps_the_place()
         await driver.press("f10")
         await driver.until_screen("ChangesScreen")
         assert driver.app.workbench.panes.chat_pane.outer_size.width == 60
-        assert driver.app.screen.query_one("#changes-diff").region.x == 60
+        assert driver.app.screen.query_one("#changes-head").region.x == 60
         await driver.pilot.resize_terminal(100, 30)
         await driver.settle()
         assert driver.app.screen.query_one("#changes-head").region.x == 0
@@ -55,3 +62,160 @@ async def test_without_room_for_both_a_file_fills_the_screen() -> None:
         await viewing(driver)
         assert driver.app.screen.query_one("#viewer-file").region.x == 0
         assert "line 3" in driver.text("#viewer-file")
+
+
+async def at_work(driver: Driver) -> None:
+    play_work(driver.host.session)
+    await driver.settle()
+
+
+async def test_a_call_of_the_conversation_or_the_log_opens_its_output_and_an_edit_its_change() -> None:
+    async with running(size=WIDE) as driver:
+        await at_work(driver)
+        await driver.press("f9", "C", "enter")
+        await driver.until_screen("OutputScreen")
+        assert "2 failed, 14 passed in" in driver.text("#output-page")
+        await driver.press("escape", "f8", "home", "down", "enter")
+        await driver.until_screen("OutputScreen")
+        assert "while depth:" in driver.text("#output-diff")
+        await driver.press("shift+tab")
+        assert "Read  parser/lexer.py" in driver.text("#output-title")
+        assert "1  class Lexer:" in driver.text("#output-page")
+        await driver.press("tab", "tab", "tab")
+        assert "pytest -q" in driver.text("#output-title")
+
+
+async def test_the_output_of_a_call_that_runs_grows() -> None:
+    async with running(size=WIDE) as driver:
+        await at_work(driver)
+        driver.host.session.start_call("c9", "shell", "make")
+        await driver.press("f8", "end", "enter")
+        await driver.until_screen("OutputScreen")
+        assert "No output yet." in driver.text("#output-page")
+        driver.host.session.emit(events.ToolOutputDelta(call_id="c9", text="linking\n"))
+        await driver.until(lambda: "linking" in driver.text("#output-page"))
+        driver.host.session.finish_call("c9", "shell", result="all of it is linked")
+        await driver.until(lambda: "all of it is linked" in driver.text("#output-page"))
+        await driver.until(lambda: "running" not in driver.text("#output-title"))
+
+
+async def test_the_tabs_that_have_content_are_changed_by_number_and_by_click() -> None:
+    async with running(size=WIDE) as driver:
+        await driver.type("hello")
+        await driver.press("f10")
+        assert "1 Changes" in driver.text("#side-tabs")
+        assert "3 Output" not in driver.text("#side-tabs")
+        await driver.press("escape")
+        await at_work(driver)
+        await driver.press("f8", "end", "enter")
+        assert "2 File" not in driver.text("#side-tabs")
+        await driver.press("1")
+        await driver.until_screen("ChangesScreen")
+        assert driver.app.workbench.panes.chat_pane.outer_size.width == 60
+        await driver.press("escape", "f6", "down", "enter")
+        await driver.until_screen("Viewer")
+        x = driver.text("#side-tabs").splitlines()[1].index("3 Output")
+        await driver.pilot.click("#side-tabs", offset=(x, 1))
+        await driver.until_screen("OutputScreen")
+        await driver.press("2")
+        await driver.until_screen("Viewer")
+        assert "README.md" in driver.text("#viewer-title")
+        x = driver.text("#side-tabs").splitlines()[1].index("Esc close")
+        await driver.pilot.click("#side-tabs", offset=(x, 1))
+        await driver.settle()
+        assert len(driver.app.screen_stack) == 1
+
+
+async def test_the_arrow_keys_change_the_file_that_is_shown_until_the_text_is_gone_to() -> None:
+    async with running(size=WIDE) as driver:
+        await driver.type("hello")
+        await driver.press("f6", "down", "enter")
+        await driver.until_screen("Viewer")
+        assert "README.md" in driver.text("#viewer-title")
+        await driver.press("down")
+        await driver.until(lambda: "pyproject.toml" in driver.text("#viewer-title"))
+        assert driver.app.workbench.panes.files.current_path == "pyproject.toml"
+        await driver.press("down", "up", "enter", "down")
+        assert "README.md" in driver.text("#viewer-title")
+        await driver.press("tab")
+        await driver.until(lambda: "pyproject.toml" in driver.text("#viewer-title"))
+
+
+async def test_the_key_row_says_what_the_keys_do_here() -> None:
+    for size in (WIDE, (80, 24), (60, 18)):
+        async with running(size=size) as driver:
+            await at_work(driver)
+            await driver.press("f10")
+            assert "Tab next file" in driver.text("#side-keys")
+            assert driver.app.screen.query_one("#side-keys").region.width == size[0]
+            await driver.press("escape", "f8", "end", "enter")
+            assert "Tab next call" in driver.text("#side-keys")
+
+
+async def test_the_changes_follow_what_is_written_until_the_reader_scrolls() -> None:
+    added = "@@ -0,0 +1,60 @@\n" + "".join(f"+{{0}} {number}\n" for number in range(60))
+    async with running(size=WIDE) as driver:
+        session = driver.host.session
+        session.begin_turn("Write three files.")
+        changes = FakeChanges(session)
+
+        def write(name: str) -> None:
+            diff = added.replace("{0}", name)
+            changes.add(name, "write", f"{name}.py", FileChange(f"{name}.py", FileChangeKind.ADDED, 60, 0, diff))
+
+        write("one")
+        await driver.press("f10")
+        await driver.until(lambda: "one 3" in driver.text("#changes-diff"))
+        assert "live" in driver.text("#side-tabs")
+        write("two")
+        await driver.until(lambda: "two 3" in driver.text("#changes-diff"))
+        assert "This turn  2 files" in driver.text("#changes-head")
+        await driver.press("up")
+        write("three")
+        await driver.until(lambda: "3 files" in driver.text("#changes-head"))
+        assert "two 3" in driver.text("#changes-diff")
+        assert "live" not in driver.text("#side-tabs")
+
+
+async def test_a_hunk_of_the_turn_goes_back_from_the_side_pane() -> None:
+    async with running(size=WIDE) as driver:
+        changes = await with_steps(driver)
+        await driver.press("f10")
+        await driver.until(lambda: "Comments nest." in driver.text("#changes-diff"))
+        await driver.press("right_square_bracket", "right_square_bracket", "r")
+        await driver.until_screen("RestoreQuestion")
+        assert changes.restored == [(changes.steps()[1].id, "README.md", None)]
+
+
+async def test_a_pane_that_has_to_give_way_has_the_focus_again() -> None:
+    async with running(size=WIDE) as driver:
+        await at_work(driver)
+        await driver.press("f8", "end", "enter", "1", "3")
+        await driver.until_screen("OutputScreen")
+        assert not driver.app.workbench.panes.side_pane.region
+        await driver.press("escape")
+        await driver.until(lambda: driver.app.workbench.panes.focused_pane() == "log")
+
+
+async def test_changed_files_are_listed_below_the_tree_of_a_high_screen() -> None:
+    async with running(size=(160, 45)) as driver:
+        await at_work(driver)
+        section = driver.app.workbench.panes.changed
+        assert driver.text("#changed").split() == ["lexer.py", "+4", "−2"]
+        await driver.pilot.click("#changed", offset=(2, 0))
+        await driver.until_screen("ChangesScreen")
+        await driver.press("escape")
+        await driver.pilot.resize_terminal(160, 39)
+        await driver.settle()
+        assert not section.display
+
+
+async def test_a_plan_that_was_decided_on_can_be_read_again() -> None:
+    async with running(size=WIDE) as driver:
+        driver.host.session.emit(PlanProposed(proposal_id="p1", proposal=PROPOSAL))
+        await driver.until_screen("PlanQuestion")
+        driver.host.session.emit(PlanDecided(proposal_id="p1", outcome=PlanOutcome.APPROVED))
+        await driver.until_screen("Workbench")
+        await driver.press("alt+d")
+        await driver.until_screen("OutputScreen")
+        assert PROPOSAL.title in driver.text("#output-title")

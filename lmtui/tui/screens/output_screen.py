@@ -1,0 +1,137 @@
+"""The output of a tool call, or the change that it made, in the side pane; also a page of its own, such as a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from textual.binding import BindingType
+from textual.widget import Widget
+
+from lmtui.core.events import Envelope, FilesChanged, ToolCallFinished, ToolCallStarted
+from lmtui.core.sanitize import sanitize, sanitize_line, sanitize_path
+from lmtui.core.workspace import FileChange
+from lmtui.tui.commands import Scope, command
+from lmtui.tui.lines.blocks import seconds
+from lmtui.tui.lines.calls import CallState, value_text
+from lmtui.tui.lines.diff_view import DiffView
+from lmtui.tui.lines.page_view import PageView, whole_text
+from lmtui.tui.lines.patch import patches_of
+from lmtui.tui.lines.styled_text import Line
+from lmtui.tui.screens.beside import BesideChat, keys_of
+from lmtui.tui.widgets.bars import Bar, Part
+from lmtui.tui.widgets.columns import Columns
+from lmtui.tui.wording import call_words
+
+LOOK_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class CallPage:
+    """What is read: its title, what is said at the right of it, its lines, or the changes that are shown in their place."""
+
+    title: Sequence[Part]
+    note: Sequence[Part]
+    lines: Callable[[int], list[Line]]
+    changes: Sequence[FileChange] = ()
+    is_running: bool = False
+
+
+class OutputScreen(BesideChat):
+    """Shows a call that `read` knows by its id; `calls` are all that can be stepped through."""
+
+    CSS_PATH = "../dialogs.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = keys_of(Scope.SIDE)
+    SCOPE: ClassVar[Scope] = Scope.SIDE
+
+    def __init__(
+        self,
+        read: Callable[[str], CallPage],
+        call_id: str = "",
+        calls: Callable[[], Sequence[str]] = lambda: (),
+        panes: Columns | None = None,
+        tab: str = "Output",
+    ) -> None:
+        super().__init__(panes)
+        self.tab = tab
+        self._read, self._call_id, self._calls = read, call_id, calls
+        self._title = Bar(id="output-title")
+        self._page, self._diff = PageView(lambda _: [], id="output-page"), DiffView(id="output-diff")
+        self._seen: CallPage | None = None
+
+    def content(self) -> Iterable[Widget]:
+        """Return the title and what is read."""
+        return self._title, self._page, self._diff
+
+    def on_mount(self) -> None:
+        """Show it, and what comes."""
+        self.set_interval(LOOK_S, self._show)
+        self._show()
+
+    def placed(self) -> None:
+        """Say what the keys do."""
+        self.show_keys([replace(command("side.next"), hint="next call")] if len(self._calls()) > 1 else [])
+
+    def action_side_step(self, step: int) -> None:
+        """Show the next call, or the one before."""
+        calls = self._calls()
+        at = calls.index(self._call_id) + step if self._call_id in calls else len(calls)
+        if 0 <= at < len(calls):
+            self._call_id = calls[at]
+            self._show(is_other=True)
+
+    def _show(self, *, is_other: bool = False) -> None:
+        if self._seen is not None and not self._seen.is_running and not is_other:
+            return
+        is_first, found = self._seen is None, self._read(self._call_id)
+        self._title.show(found.title, found.note)
+        self._diff.display, self._page.display = bool(found.changes), not found.changes
+        if found.changes:
+            self._diff.show_patches(patches_of(found.changes))
+        else:
+            self._page.show(found.lines)
+        if is_first or self.focused is None or not self.focused.display:
+            (self._diff if found.changes else self._page).focus()
+        self._seen = found
+
+
+def call_output(history: Sequence[Envelope], call_id: str, written: str = "") -> CallPage:
+    """Return a call as it is read: all of its output, or what was `written` so far; then its arguments and who decided."""
+    started: ToolCallStarted | None = None
+    finished: ToolCallFinished | None = None
+    changes: list[FileChange] = []
+    who = ""
+    for envelope in history:
+        match envelope.event:
+            case ToolCallStarted(call_id=found) as event if found == call_id:
+                started, who = event, f"{event.tool} by {event.agent}, {envelope.time.astimezone():%Y-%m-%d %H:%M:%S}"
+            case ToolCallFinished(call_id=found) as event if found == call_id:
+                finished = event
+            case FilesChanged(call_id=found) as event if found == call_id:
+                changes += event.changes
+            case _:
+                pass
+    if started is None:
+        return CallPage([Part("No such call", "$text-muted")], (), lambda _: [])
+    verb, about = call_words(started.tool, started.title)
+    state = CallState.RUNNING if finished is None else CallState.OK if finished.ok else CallState.FAILED
+    sign, role = state.value
+    style = {"good": "$text-success", "bad": "$text-error"}.get(role, "$accent")
+    title = [Part(sign, style), Part(sanitize_line(verb), "$text-muted"), Part(sanitize_path(about), "bold")]
+    arguments = "\n".join(f"{name}: {value_text(value)}" for name, value in started.arguments.items())
+    decided = " · ".join(part for part in (finished.decision, finished.rule, finished.why) if part) if finished else ""
+    output = finished.result if finished is not None else written
+    parts = (("", output or "No output yet."), ("Arguments", arguments), ("Decision", decided), ("Call", who))
+
+    def lines(width: int) -> list[Line]:
+        return [line for name, text in parts if text for line in _section(name, text, width)]
+
+    took = f"{'ok' if finished.ok else 'failed'} in {seconds(finished.elapsed_ms / 1000)}" if finished else "running"
+    shown = changes if started.tool in ("edit", "write") else ()
+    return CallPage(title, [Part(took, "$text-muted", 1)], lines, shown, finished is None)
+
+
+def _section(name: str, text: str, width: int) -> list[Line]:
+    body = whole_text(sanitize(text), width)
+    return [(), ((name, "muted"),), *body] if name else body
