@@ -20,25 +20,8 @@ from lmtui.app.settings_trust import read_trust
 from lmtui.command_line import EXIT_USAGE, Parser, feature_flags
 from lmtui.config import Loaded, load_config, setting_flags
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
+from lmtui.headless import parsers
 from lmtui.headless.inputs import check_screen, wants_plain
-from lmtui.headless.parsers import (
-    app_parser,
-    completion_parser,
-    config_parser,
-    demo_parser,
-    doctor_parser,
-    export_parser,
-    help_parser,
-    models_parser,
-    plan_parser,
-    resume_parser,
-    run_parser,
-    sandbox_parser,
-    script,
-    serve_parser,
-    sessions_parser,
-    show_parser,
-)
 from lmtui.paths import config_dir
 from lmtui.registry import Subcommand, features, load
 
@@ -91,7 +74,7 @@ def _known(before: list[str], command: str) -> list[str]:
     before = ["--mode" if word == "--permission" else word for word in before]
     if before and not before[0].startswith("-"):
         before = ["--workspace", *before]
-    every, own = app_parser(), _COMMANDS[command][0]()
+    every, own = parsers.app_parser(), _COMMANDS[command][0]()
     known: list[str] = []
     words = iter(before)
     for word in words:
@@ -420,7 +403,7 @@ def _help(arguments: argparse.Namespace) -> int:
 
 
 def _completion(arguments: argparse.Namespace) -> int:
-    print(script(arguments.shell, {name: make() for name, (make, _) in _COMMANDS.items()}), end="")
+    print(parsers.script(arguments.shell, {name: make() for name, (make, _) in _COMMANDS.items()}), end="")
     return 0
 
 
@@ -429,21 +412,21 @@ _PASSED_ON = (
     "budget", "add_dir", "config",
 )  # fmt: skip
 _COMMANDS: dict[str, tuple[Callable[[], Parser], Callable[[argparse.Namespace], int]]] = {
-    "": (app_parser, _open),
-    "run": (run_parser, _run),
-    "plan": (plan_parser, _plan),
-    "resume": (resume_parser, _resume),
-    "demo": (demo_parser, _demo),
-    "serve": (serve_parser, _serve),
-    "sessions": (sessions_parser, _report("sessions")),
-    "show": (show_parser, _report("show")),
-    "export": (export_parser, _report("export")),
-    "models": (models_parser, _report("models")),
-    "doctor": (doctor_parser, _report("doctor")),
-    "sandbox": (sandbox_parser, _report("sandbox")),
-    "config": (config_parser, _report("config")),
-    "help": (help_parser, _help),
-    "completion": (completion_parser, _completion),
+    "": (parsers.app_parser, _open),
+    "run": (parsers.run_parser, _run),
+    "plan": (parsers.plan_parser, _plan),
+    "resume": (parsers.resume_parser, _resume),
+    "demo": (parsers.demo_parser, _demo),
+    "serve": (parsers.serve_parser, _serve),
+    "sessions": (parsers.sessions_parser, _report("sessions")),
+    "show": (parsers.show_parser, _report("show")),
+    "export": (parsers.export_parser, _report("export")),
+    "models": (parsers.models_parser, _report("models")),
+    "doctor": (parsers.doctor_parser, _report("doctor")),
+    "sandbox": (parsers.sandbox_parser, _report("sandbox")),
+    "config": (parsers.config_parser, _report("config")),
+    "help": (parsers.help_parser, _help),
+    "completion": (parsers.completion_parser, _completion),
 }
 for _feature in features():
     for _each in _feature.subcommands:

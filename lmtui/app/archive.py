@@ -15,30 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lmtui import __version__
+from lmtui.core import events
 from lmtui.core.agent_events import PlanDecided, PlanProposed, WaitSet
 from lmtui.core.errors import SessionFileError
-from lmtui.core.events import (
-    ApprovalRequested,
-    ApprovalResolved,
-    Envelope,
-    Event,
-    FilesChanged,
-    FilesRestored,
-    InboxChanged,
-    Level,
-    MessageAdded,
-    ModeChanged,
-    ModelChanged,
-    Notice,
-    Outcome,
-    RuleRevoked,
-    SessionOpened,
-    SessionRenamed,
-    ToolCallFinished,
-    ToolCallStarted,
-    TurnEnded,
-    TurnReason,
-)
 from lmtui.core.messages import Role
 from lmtui.core.plan_mode import plan_event_words, proposal_lines
 from lmtui.core.sanitize import sanitize, sanitize_line, sanitize_path
@@ -53,26 +32,26 @@ from lmtui.store.summaries import Summaries
 _MAX_RESULT_LINES = 12
 
 
-def as_text(events: Sequence[Envelope]) -> str:
+def as_text(history: Sequence[events.Envelope]) -> str:
     """Return the transcript as a person reads it in a terminal."""
-    return "\n".join(_lines(events))
+    return "\n".join(_lines(history))
 
 
-def as_json(events: Sequence[Envelope]) -> str:
+def as_json(history: Sequence[events.Envelope]) -> str:
     """Return the events as one JSON list."""
-    return json.dumps([json.loads(encode(envelope)) for envelope in events], ensure_ascii=False, indent=1)
+    return json.dumps([json.loads(encode(envelope)) for envelope in history], ensure_ascii=False, indent=1)
 
 
-def as_markdown(events: Sequence[Envelope]) -> str:
+def as_markdown(history: Sequence[events.Envelope]) -> str:
     """Return the transcript as Markdown, tool results in fences longer than any inside them."""
-    out = [f"# {_title(events)}", ""]
-    for envelope in events:
+    out = [f"# {_title(history)}", ""]
+    for envelope in history:
         match envelope.event:
-            case MessageAdded(role=role, text=text) if text.strip():
+            case events.MessageAdded(role=role, text=text) if text.strip():
                 out += [f"## {_name(role)}  {envelope.time:%Y-%m-%d %H:%M}", "", sanitize(text), ""]
-            case ToolCallStarted(tool=tool, title=title):
+            case events.ToolCallStarted(tool=tool, title=title):
                 out += [f"**{_code(tool)}** {_code(title)}", ""]
-            case ToolCallFinished(result=result):
+            case events.ToolCallFinished(result=result):
                 shown = sanitize(result)
                 fence = _fence(shown)
                 out += [fence, shown, fence, ""]
@@ -82,34 +61,34 @@ def as_markdown(events: Sequence[Envelope]) -> str:
                 out += ["**plan**", "", fence, shown, fence, ""]
             case PlanDecided() as event:
                 out += [f"> {plan_event_words(event)}", ""]
-            case TurnEnded(error=error) if error:
+            case events.TurnEnded(error=error) if error:
                 out += [f"> {sanitize_line(error)}", ""]
             case _:
                 pass
     return "\n".join(out)
 
 
-def as_html(events: Sequence[Envelope]) -> str:
+def as_html(history: Sequence[events.Envelope]) -> str:
     """Return the transcript as one page that loads nothing."""
     body: list[str] = []
-    for envelope in events:
+    for envelope in history:
         match envelope.event:
-            case MessageAdded(role=role, text=text) if text.strip():
+            case events.MessageAdded(role=role, text=text) if text.strip():
                 body.append(f'<section class="{role}"><h2>{_name(role)}</h2><pre>{html.escape(sanitize(text))}</pre></section>')
-            case ToolCallStarted(tool=tool, title=title):
+            case events.ToolCallStarted(tool=tool, title=title):
                 body.append(f"<h3>{html.escape(sanitize_line(tool))} <code>{html.escape(sanitize_path(title))}</code></h3>")
-            case ToolCallFinished(result=result, ok=ok):
+            case events.ToolCallFinished(result=result, ok=ok):
                 sign = "✓" if ok else "✗"
                 body.append(f"<details><summary>{sign} result</summary><pre>{html.escape(sanitize(result))}</pre></details>")
             case PlanProposed(proposal=proposal):
                 body.append(f"<h3>plan</h3><pre>{html.escape(chr(10).join(proposal_lines(proposal)))}</pre>")
             case PlanDecided() as event:
                 body.append(f"<p><em>{html.escape(plan_event_words(event))}</em></p>")
-            case TurnEnded(error=error) if error:
+            case events.TurnEnded(error=error) if error:
                 body.append(f"<p><em>{html.escape(sanitize_line(error))}</em></p>")
             case _:
                 pass
-    title = html.escape(_title(events))
+    title = html.escape(_title(history))
     return (
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title>\n<style>{_CSS}</style>\n"
         f"<h1>{title}</h1>\n" + "\n".join(body) + "\n</html>"
@@ -123,38 +102,38 @@ _CSS = (
 )
 
 
-def _lines(events: Sequence[Envelope]) -> Iterator[str]:
+def _lines(history: Sequence[events.Envelope]) -> Iterator[str]:
     hunks: dict[str, int] = {}
-    for envelope in events:
+    for envelope in history:
         time = f"{envelope.time.astimezone():%H:%M}"
         match envelope.event:
-            case SessionOpened(workspace=workspace):
+            case events.SessionOpened(workspace=workspace):
                 date = f"{envelope.time.astimezone():%Y-%m-%d}"
                 yield f"session {sanitize_line(envelope.session)}  {sanitize_line(workspace)}  {date} {time}"
-            case MessageAdded(role=role, text=text) if text.strip():
+            case events.MessageAdded(role=role, text=text) if text.strip():
                 yield f"\n{_name(role)}  {time}\n{sanitize(text)}"
-            case ToolCallStarted(tool=tool, title=title):
+            case events.ToolCallStarted(tool=tool, title=title):
                 yield f"● {sanitize_line(tool)}  {sanitize_path(title)}"
-            case ToolCallFinished() as event:
+            case events.ToolCallFinished() as event:
                 yield from _result_lines(event)
             case PlanProposed(proposal=proposal):
                 yield from proposal_lines(proposal)
             case PlanDecided() as event:
                 yield f"    {plan_event_words(event)}"
-            case ApprovalRequested() as event:
+            case events.ApprovalRequested() as event:
                 hunks[event.approval_id] = event.hunks
-            case ApprovalResolved() as event:
+            case events.ApprovalResolved() as event:
                 part = f"{len(event.hunks)} of {hunks.get(event.approval_id, 0)} hunks by" if event.hunks else ""
                 yield f"    {sanitize_line(answer_words(event, part))}"
-            case Notice(level=level, text=text) if level is not Level.INFO:
+            case events.Notice(level=level, text=text) if level is not events.Level.INFO:
                 yield f"{level}: {sanitize_line(text)}"
-            case TurnEnded(reason=reason, error=error, elapsed_s=elapsed_s):
+            case events.TurnEnded(reason=reason, error=error, elapsed_s=elapsed_s):
                 yield f"\n[{reason} in {elapsed_s:.1f} s]" + (f" {sanitize_line(error)}" if error else "")
             case _:
                 pass
 
 
-def _result_lines(event: ToolCallFinished) -> Iterator[str]:
+def _result_lines(event: events.ToolCallFinished) -> Iterator[str]:
     lines = sanitize(event.result).splitlines()
     for line in lines[:_MAX_RESULT_LINES]:
         yield f"    {line}"
@@ -167,8 +146,8 @@ def _name(role: Role) -> str:
     return "you" if role is Role.USER else "lmtui"
 
 
-def _title(events: Sequence[Envelope]) -> str:
-    titles = [envelope.event.title for envelope in events if isinstance(envelope.event, SessionRenamed)]
+def _title(history: Sequence[events.Envelope]) -> str:
+    titles = [envelope.event.title for envelope in history if isinstance(envelope.event, events.SessionRenamed)]
     return sanitize_line(titles[-1]) if titles else "Session"
 
 
@@ -193,21 +172,23 @@ def exported(log: Path, form: str) -> str:
     Raises:
         SessionFileError: it cannot be read.
     """
-    events = load(log).events
+    history = load(log).events
     match form:
         case "jsonl":
             return log.read_text(encoding="utf-8", errors="replace")
         case "html":
-            return as_html(events) + "\n"
+            return as_html(history) + "\n"
         case _:
-            return as_markdown(events) + "\n"
+            return as_markdown(history) + "\n"
 
 
 TITLE_END = " (fork)"
 _CUT = "the fork begins here"
 
 
-def forked(past: Sequence[Envelope], new_id: str, now: datetime, seq: int, firsts: Sequence[Event] = ()) -> list[Envelope]:
+def forked(
+    past: Sequence[events.Envelope], new_id: str, now: datetime, seq: int, firsts: Sequence[events.Event] = ()
+) -> list[events.Envelope]:
     """Return the events of a fork that is made now.
 
     Args:
@@ -221,20 +202,24 @@ def forked(past: Sequence[Envelope], new_id: str, now: datetime, seq: int, first
     kept = past[: _end(past, seq)]
     waits = {each.event.turn_id for each in kept if isinstance(each.event, WaitSet)}
     last = kept[-1].seq if kept else 0
-    opened = kept[0].event if kept and isinstance(kept[0].event, SessionOpened) else SessionOpened(workspace="", version="")
+    opened = (
+        kept[0].event
+        if kept and isinstance(kept[0].event, events.SessionOpened)
+        else events.SessionOpened(workspace="", version="")
+    )
     begun = replace(opened, parent=past[0].session, parent_seq=last, version=__version__)
-    found = [Envelope(1, kept[0].time if kept else now, new_id, begun)]
+    found = [events.Envelope(1, kept[0].time if kept else now, new_id, begun)]
     for envelope in kept[1:]:
         event = _inherited(envelope.event, waits, is_ours=is_ours)
         if event is not None:
             found.append(replace(envelope, session=new_id, event=event))
-    titles = [envelope.event.title for envelope in found if isinstance(envelope.event, SessionRenamed)]
-    ends = [replace(end, error=_CUT) if isinstance(end, TurnEnded) else end for end in ends_for_open_work(found)]
-    added = [*ends, *firsts, SessionRenamed(title=(titles[-1] if titles else "").removesuffix(TITLE_END) + TITLE_END)]
-    return [*found, *(Envelope(last + number, now, new_id, event) for number, event in enumerate(added, 1))]
+    titles = [envelope.event.title for envelope in found if isinstance(envelope.event, events.SessionRenamed)]
+    ends = [replace(end, error=_CUT) if isinstance(end, events.TurnEnded) else end for end in ends_for_open_work(found)]
+    added = [*ends, *firsts, events.SessionRenamed(title=(titles[-1] if titles else "").removesuffix(TITLE_END) + TITLE_END)]
+    return [*found, *(events.Envelope(last + number, now, new_id, event) for number, event in enumerate(added, 1))]
 
 
-def _end(past: Sequence[Envelope], seq: int) -> int:
+def _end(past: Sequence[events.Envelope], seq: int) -> int:
     """Return behind which event the copy ends: that with this place, and the ends of the calls that it made."""
     if seq <= 0:
         return len(past)
@@ -242,40 +227,40 @@ def _end(past: Sequence[Envelope], seq: int) -> int:
     open_calls: set[str] = set()
     for envelope in past[:at]:
         match envelope.event:
-            case MessageAdded(tool_calls=calls):
+            case events.MessageAdded(tool_calls=calls):
                 open_calls = {call.id for call in calls}
-            case ToolCallStarted(call_id=call_id):
+            case events.ToolCallStarted(call_id=call_id):
                 open_calls.add(call_id)
-            case ToolCallFinished(call_id=call_id):
+            case events.ToolCallFinished(call_id=call_id):
                 open_calls.discard(call_id)
-            case TurnEnded():
+            case events.TurnEnded():
                 open_calls.clear()
             case _:
                 pass
-    while open_calls and at < len(past) and not isinstance(past[at].event, MessageAdded | TurnEnded):
+    while open_calls and at < len(past) and not isinstance(past[at].event, events.MessageAdded | events.TurnEnded):
         event = past[at].event
         at += 1
-        if isinstance(event, ToolCallFinished):
+        if isinstance(event, events.ToolCallFinished):
             open_calls.discard(event.call_id)
     return at
 
 
-def _inherited(event: Event, waits: Collection[str], *, is_ours: bool) -> Event | None:
+def _inherited(event: events.Event, waits: Collection[str], *, is_ours: bool) -> events.Event | None:
     """Return an event as the fork has it, None where it says nothing of the fork.
 
     Grants for a session end with it; checkpoints are the original's; what was queued, and what was waited for (in the turns
     `waits`), is the original's to do.
     """
     match event:
-        case InboxChanged() | WaitSet():
+        case events.InboxChanged() | WaitSet():
             return None
-        case TurnEnded(reason=TurnReason.WAITING, turn_id=turn_id) if turn_id in waits:
-            return replace(event, reason=TurnReason.DONE, status=str(TurnReason.DONE))
-        case ModelChanged() | ModeChanged() | RuleRevoked() if not is_ours:
+        case events.TurnEnded(reason=events.TurnReason.WAITING, turn_id=turn_id) if turn_id in waits:
+            return replace(event, reason=events.TurnReason.DONE, status=str(events.TurnReason.DONE))
+        case events.ModelChanged() | events.ModeChanged() | events.RuleRevoked() if not is_ours:
             return None
-        case ApprovalResolved(outcome=outcome) if outcome is Outcome.SESSION or not is_ours:
+        case events.ApprovalResolved(outcome=outcome) if outcome is events.Outcome.SESSION or not is_ours:
             return replace(event, rule="")
-        case FilesChanged() | FilesRestored():
+        case events.FilesChanged() | events.FilesRestored():
             return replace(event, before="", after="")
         case _:
             return event
@@ -299,7 +284,7 @@ class SessionArchive:
         self,
         store: SessionStore,
         opened: dict[str, EngineSession],
-        first_events: Callable[[], Sequence[Event]],
+        first_events: Callable[[], Sequence[events.Event]],
         start_folder: Path,
     ) -> None:
         self._store = store
@@ -352,11 +337,11 @@ class SessionArchive:
         now = datetime.now(UTC)
         new_id = new_session_id(now)
         firsts = () if self._store.is_ours(path.stem) else self._first_events()
-        events = forked(past, new_id, now, seq, firsts)
-        self._copy_images(events, path.stem, new_id)
+        history = forked(past, new_id, now, seq, firsts)
+        self._copy_images(history, path.stem, new_id)
         file = self._store.create(new_id)
         try:
-            _write(file, events)
+            _write(file, history)
         except SessionFileError:
             file.path.unlink(missing_ok=True)
             raise
@@ -364,10 +349,12 @@ class SessionArchive:
             file.close()
         return new_id
 
-    def _copy_images(self, events: Sequence[Envelope], old_id: str, new_id: str) -> None:
+    def _copy_images(self, history: Sequence[events.Envelope], old_id: str, new_id: str) -> None:
         """Copy the pictures that the fork's messages name; one that is gone stays gone."""
         old, new = self._store.images(old_id), self._store.images(new_id)
-        messages = (envelope.event for envelope in events if isinstance(envelope.event, MessageAdded | ToolCallFinished))
+        messages = (
+            envelope.event for envelope in history if isinstance(envelope.event, events.MessageAdded | events.ToolCallFinished)
+        )
         for ref in {ref for message in messages for ref in message.images}:
             image = old.get(ref)
             if image is not None:
@@ -389,8 +376,8 @@ class SessionArchive:
             raise SessionFileError(f"cannot write the export to {own}: {error.strerror}", "Free some space.") from error
 
 
-def _write(file: SessionFile, events: Sequence[Envelope]) -> None:
-    for envelope in events:
+def _write(file: SessionFile, history: Sequence[events.Envelope]) -> None:
+    for envelope in history:
         file.append(envelope)
     file.sync()
 

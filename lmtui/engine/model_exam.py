@@ -16,19 +16,7 @@ from lmtui.core.ports import TokenCounter
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import EXAM, ExamRow, ExamState, Grade, ModelProfile, OnStep, ServedModel, speed_words
 from lmtui.core.window import ASSUMED_WINDOW_TOKENS
-from lmtui.engine.exam_tasks import (
-    QUICK_TASKS,
-    TASKS,
-    CheckedCall,
-    Examinee,
-    ExamParts,
-    ExamTask,
-    FormCounts,
-    chosen,
-    edits_exactly,
-    result_of,
-    works_natively,
-)
+from lmtui.engine import exam_tasks
 from lmtui.engine.tool_call_policy import ToolCallPolicy
 
 FATAL = (Fault.UNREACHABLE, Fault.KEY_REFUSED, Fault.UNKNOWN_MODEL, Fault.NOT_A_MODEL_SERVER, Fault.LOADING)
@@ -41,14 +29,14 @@ class FormTrial:
     A form is given up as a session gives it up: by what `ToolCallPolicy` makes of the answers and refusals.
     """
 
-    def __init__(self, examinee: Examinee, form: ToolCallFormat) -> None:
+    def __init__(self, examinee: exam_tasks.Examinee, form: ToolCallFormat) -> None:
         self._examinee = examinee
         self._form = form
         self._calling = ToolCallPolicy()
         self._calling.take(form)
-        self.counts = FormCounts()
+        self.counts = exam_tasks.FormCounts()
 
-    async def run(self, tasks: Sequence[ExamTask], has_time: Callable[[], bool], say: Callable[[str], None]) -> None:
+    async def run(self, tasks: Sequence[exam_tasks.ExamTask], has_time: Callable[[], bool], say: Callable[[str], None]) -> None:
         """Try all tasks.
 
         Raises:
@@ -63,15 +51,15 @@ class FormTrial:
             self.counts.tasks += 1
             self.counts.right += await self._is_done(task)
 
-    async def _is_done(self, task: ExamTask) -> bool:
+    async def _is_done(self, task: exam_tasks.ExamTask) -> bool:
         talk = [Message(Role.USER, task.ask)]
-        made: list[CheckedCall] = []
+        made: list[exam_tasks.CheckedCall] = []
         for _ in range(_MOST_REQUESTS):
             said = await self._step(talk)
             if said is None:
                 return False
             checked = [(call, self._examinee.checked(call)) for call in said.tool_calls]
-            now = [each for _, each in checked if isinstance(each, CheckedCall)]
+            now = [each for _, each in checked if isinstance(each, exam_tasks.CheckedCall)]
             is_stuck = any(each in made for each in now)
             self._note_edits(now)
             made += now
@@ -100,17 +88,17 @@ class FormTrial:
             self.counts.why_not = change.why
         return completion.message
 
-    def _note_edits(self, calls: Sequence[CheckedCall]) -> None:
+    def _note_edits(self, calls: Sequence[exam_tasks.CheckedCall]) -> None:
         """Take note whether it can quote a file that it was shown."""
         for call in calls:
             if call.tool == "edit" and self.counts.edit_form != "exact":
-                self.counts.edit_form = "exact" if edits_exactly(call) else "whole"
+                self.counts.edit_form = "exact" if exam_tasks.edits_exactly(call) else "whole"
             elif call.tool == "write" and call.path == "total.py":
                 self.counts.edit_form = self.counts.edit_form or "whole"
 
 
-def _result(call: ToolCall, checked: CheckedCall | ToolError) -> Message:
-    text = result_of(checked) if isinstance(checked, CheckedCall) else f"Error: {checked.full_text()}"
+def _result(call: ToolCall, checked: exam_tasks.CheckedCall | ToolError) -> Message:
+    text = exam_tasks.result_of(checked) if isinstance(checked, exam_tasks.CheckedCall) else f"Error: {checked.full_text()}"
     return Message(Role.TOOL, text, call_id=call.id)
 
 
@@ -165,7 +153,7 @@ class WindowProbe:
         salt: a word that no probe before had.
     """
 
-    def __init__(self, examinee: Examinee, count: TokenCounter, monotonic: Callable[[], float], salt: str) -> None:
+    def __init__(self, examinee: exam_tasks.Examinee, count: TokenCounter, monotonic: Callable[[], float], salt: str) -> None:
         self._examinee = examinee
         self._count = count
         self._now = monotonic
@@ -284,12 +272,12 @@ class ModelExam:
         on_step: is told about every step and result.
     """
 
-    def __init__(self, parts: ExamParts, on_step: OnStep) -> None:
+    def __init__(self, parts: exam_tasks.ExamParts, on_step: OnStep) -> None:
         self._parts = parts
         self._on_step = on_step
         self._begun = self._last_row = parts.monotonic()
-        self._examinee = Examinee(parts)
-        self._counts: dict[ToolCallFormat, FormCounts] = {}
+        self._examinee = exam_tasks.Examinee(parts)
+        self._counts: dict[ToolCallFormat, exam_tasks.FormCounts] = {}
         self.served: ServedModel | None = None
         self.state = ExamState(parts.provider.url, parts.model, profile=ModelProfile(source=EXAM))
 
@@ -343,7 +331,7 @@ class ModelExam:
     async def _try_forms(self) -> None:
         """Try native calls, then, unless they work, text, then, unless that works, a schema; choose."""
         end = self._parts.monotonic() + _FORMS_LIMIT_S
-        tasks = QUICK_TASKS if self._parts.is_quick else TASKS
+        tasks = exam_tasks.QUICK_TASKS if self._parts.is_quick else exam_tasks.TASKS
         for form in ToolCallFormat:
             trial = FormTrial(self._examinee, form)
             if form is ToolCallFormat.NATIVE and self.served is not None and self.served.drops_tools:
@@ -351,12 +339,12 @@ class ModelExam:
             await trial.run(tasks, lambda: self._parts.monotonic() < end, self._say)
             counts = self._counts[form] = trial.counts
             self._row(f"calls, {form}", Grade.GOOD if counts.is_perfect else Grade.WEAK, counts.told(form))
-            if works_natively(counts) or (form is ToolCallFormat.TEXT and counts.is_perfect):
+            if exam_tasks.works_natively(counts) or (form is ToolCallFormat.TEXT and counts.is_perfect):
                 break
         self._choose()
 
     def _choose(self) -> None:
-        form, note = chosen(self._counts)
+        form, note = exam_tasks.chosen(self._counts)
         if form is None:
             self._row("calls", Grade.FAILED, note, "Take a larger model, or one that was trained for tools.")
             return

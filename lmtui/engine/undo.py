@@ -8,21 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, takewhile
 
+from lmtui.core import events
 from lmtui.core.errors import SandboxError
-from lmtui.core.events import (
-    ROOT,
-    CheckpointCreated,
-    Envelope,
-    Event,
-    FilesChanged,
-    FilesRestored,
-    PlanChanged,
-    Rewound,
-    SessionOpened,
-    ToolCallStarted,
-    TurnStarted,
-    step_id,
-)
+from lmtui.core.events import step_id
 from lmtui.core.plan import Plan
 from lmtui.core.ports import Checkpoints, Sandbox
 from lmtui.core.sessions import Restoration, Step
@@ -75,53 +63,58 @@ class Ledger:
         return [record for record in self.standing() if record.step.turn_id in later]
 
 
-def plans_around(history: Sequence[Envelope], turn_id: str) -> tuple[Plan, Plan]:
+def plans_around(history: Sequence[events.Envelope], turn_id: str) -> tuple[Plan, Plan]:
     """Return plan, todos and task state as they was when a turn began, and as they are now."""
     before = now = Plan()
-    for event in (envelope.event for envelope in history if envelope.event.agent == ROOT):
-        if isinstance(event, PlanChanged):
+    for event in (envelope.event for envelope in history if envelope.event.agent == events.ROOT):
+        if isinstance(event, events.PlanChanged):
             now = event.plan
-        elif isinstance(event, TurnStarted) and event.turn_id == turn_id:
+        elif isinstance(event, events.TurnStarted) and event.turn_id == turn_id:
             before = now
     return before, now
 
 
-def read_steps(history: Sequence[Envelope], foreign: int = 0) -> Ledger:
+def read_steps(history: Sequence[events.Envelope], foreign: int = 0) -> Ledger:
     """Return the ledger of a session's events.
 
     The first `foreign` of them came from a log that is not ours: they tell what was changed, but name no checkpoints, which
     are this user's and may hold anything.
     """
     ledger = Ledger()
-    calls: dict[str, ToolCallStarted] = {}
-    kept: dict[str, CheckpointCreated] = {}
+    calls: dict[str, events.ToolCallStarted] = {}
+    kept: dict[str, events.CheckpointCreated] = {}
     for envelope in (*map(_without_checkpoints, history[:foreign]), *history[foreign:]):
         match envelope.event:
-            case TurnStarted(turn_id=turn_id):
+            case events.TurnStarted(turn_id=turn_id):
                 ledger.turns.append(turn_id)
-            case ToolCallStarted() as event:
+            case events.ToolCallStarted() as event:
                 calls[event.call_id] = event
-            case CheckpointCreated() as event:
+            case events.CheckpointCreated() as event:
                 kept[event.call_id] = event
-            case FilesChanged() as event:
+            case events.FilesChanged() as event:
                 ledger.records.append(_changed(envelope, event, calls.get(event.call_id), kept.get(event.call_id)))
-            case FilesRestored() as event:
+            case events.FilesRestored() as event:
                 _take_restored(ledger, envelope, event)
-            case Rewound(turn_id=turn_id) if turn_id in ledger.turns:
+            case events.Rewound(turn_id=turn_id) if turn_id in ledger.turns:
                 del ledger.turns[ledger.turns.index(turn_id) :]
             case _:
                 pass
     return ledger
 
 
-def _without_checkpoints(envelope: Envelope) -> Envelope:
+def _without_checkpoints(envelope: events.Envelope) -> events.Envelope:
     event = envelope.event
-    if isinstance(event, FilesChanged | FilesRestored):
+    if isinstance(event, events.FilesChanged | events.FilesRestored):
         return replace(envelope, event=replace(event, before="", after=""))
     return envelope
 
 
-def _changed(envelope: Envelope, event: FilesChanged, call: ToolCallStarted | None, kept: CheckpointCreated | None) -> Record:
+def _changed(
+    envelope: events.Envelope,
+    event: events.FilesChanged,
+    call: events.ToolCallStarted | None,
+    kept: events.CheckpointCreated | None,
+) -> Record:
     step = Step(
         id=step_id(envelope.seq),
         turn_id=call.turn_id if call else "",
@@ -134,7 +127,7 @@ def _changed(envelope: Envelope, event: FilesChanged, call: ToolCallStarted | No
     return Record(step, event.before, event.after, kept.left_out if kept else ())
 
 
-def _take_restored(ledger: Ledger, envelope: Envelope, event: FilesRestored) -> None:
+def _take_restored(ledger: Ledger, envelope: events.Envelope, event: events.FilesRestored) -> None:
     if event.action in ("undo", "rewind"):
         known = {record.step.id for record in ledger.records}
         ledger.undone += [each for each in event.calls if each in known and each not in ledger.undone]
@@ -256,8 +249,8 @@ class SessionChanges:
         self,
         checkpoints: Checkpoints,
         sandbox: Sandbox,
-        history: Callable[[], Sequence[Envelope]],
-        emit: Callable[[Event], None],
+        history: Callable[[], Sequence[events.Envelope]],
+        emit: Callable[[events.Event], None],
         is_running: Callable[[], bool],
         *,
         foreign: int = 0,
@@ -352,8 +345,8 @@ class SessionChanges:
         if plan.turn_id:
             before, now = plans_around(bare(self._history()), plan.turn_id)
             if before != now:  # first, so that who reads on from the rewind finds the plan as it was
-                self._emit(PlanChanged(plan=before))
-            self._emit(Rewound(turn_id=plan.turn_id))
+                self._emit(events.PlanChanged(plan=before))
+            self._emit(events.Rewound(turn_id=plan.turn_id))
 
     async def _put_back(self, plan: Restoration) -> None:
         paths = [change.path for change in plan.changes]
@@ -369,7 +362,7 @@ class SessionChanges:
                 changes = await self._checkpoints.changes(plan.expected, after, paths)
         finally:  # it was done, whatever comes now
             before = plan.expected if after or not is_step else ""
-            event = FilesRestored(
+            event = events.FilesRestored(
                 action=plan.action, calls=plan.calls, files=tuple(paths), changes=changes, before=before, after=after
             )
             self._emit(event)
@@ -437,7 +430,7 @@ class SessionChanges:
     def _why_not(self, record: Record) -> str:
         history = self._history()
         opened = history[0].event if history else None
-        copied = opened.parent_seq if isinstance(opened, SessionOpened) else 0
+        copied = opened.parent_seq if isinstance(opened, events.SessionOpened) else 0
         return _OF_PARENT if record.step.id in {step_id(seq) for seq in range(1, copied + 1)} else _NO_CHECKPOINT
 
     def _ledger(self) -> Ledger:

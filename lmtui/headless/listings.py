@@ -19,21 +19,9 @@ from lmtui.app.host import open_runtime
 from lmtui.app.model_servers import examine_named
 from lmtui.app.reports import find_models, granted_rules, list_sessions, rules_file, session_events, session_log, silent_address
 from lmtui.config import SETTINGS, Config, Loaded, shown
+from lmtui.core import events
 from lmtui.core.agent_events import PlanDecided, PlanOutcome
 from lmtui.core.errors import SandboxError, UsageError
-from lmtui.core.events import (
-    ApprovalRequested,
-    ApprovalResolved,
-    Envelope,
-    FilesChanged,
-    FilesRestored,
-    HostReached,
-    ModeChanged,
-    Outcome,
-    RuleRevoked,
-    ToolCallFinished,
-    ToolCallStarted,
-)
 from lmtui.core.hosts import COMMAND_QUESTIONS
 from lmtui.core.ports import Sandbox
 from lmtui.core.sanitize import escape_invisible, sanitize_line
@@ -163,45 +151,45 @@ class AuditRow:
     files: tuple[str, ...] = field(default=())
 
 
-def audit_rows(events: Sequence[Envelope]) -> Iterator[AuditRow]:
+def audit_rows(history: Sequence[events.Envelope]) -> Iterator[AuditRow]:
     """Yield a row for each call, in the order in which they began, and for what the user changed between them."""
     rows: list[AuditRow] = []
     calls: dict[str, AuditRow] = {}
     asked: dict[str, AuditRow] = {}
     hunks: dict[str, int] = {}
-    for envelope in events:
+    for envelope in history:
         match envelope.event:
-            case ToolCallStarted() as event:
+            case events.ToolCallStarted() as event:
                 row = AuditRow(envelope.time, event.agent, event.tool, event.title)
                 calls[event.call_id] = row
                 rows.append(row)
-            case ApprovalRequested(tool=tool) as event if tool in COMMAND_QUESTIONS:
+            case events.ApprovalRequested(tool=tool) as event if tool in COMMAND_QUESTIONS:
                 asked[event.approval_id] = row = AuditRow(envelope.time, event.agent, tool, event.text)
                 rows.append(row)
-            case HostReached() as event:
+            case events.HostReached() as event:
                 rows.append(_reached(envelope.time, event))
-            case ApprovalRequested() as event if event.call_id in calls:
+            case events.ApprovalRequested() as event if event.call_id in calls:
                 asked[event.approval_id] = calls[event.call_id]
                 calls[event.call_id].what, hunks[event.approval_id] = event.text, event.hunks
-            case ApprovalResolved() as event if event.approval_id in asked:
+            case events.ApprovalResolved() as event if event.approval_id in asked:
                 row = asked[event.approval_id]
                 row.ruling = Ruling(str(event.outcome), event.rule, event.by, event.scope, event.elapsed_ms)
                 row.edited = event.edited
                 row.hunks = f"{len(event.hunks)} of {hunks.get(event.approval_id, 0)} hunks" if event.hunks else ""
-                row.ok = event.outcome is not Outcome.NO if row.tool in COMMAND_QUESTIONS else row.ok
-            case FilesChanged() as event if event.call_id in calls:
+                row.ok = event.outcome is not events.Outcome.NO if row.tool in COMMAND_QUESTIONS else row.ok
+            case events.FilesChanged() as event if event.call_id in calls:
                 calls[event.call_id].files = event.files
-            case ToolCallFinished() as event if event.call_id in calls:
+            case events.ToolCallFinished() as event if event.call_id in calls:
                 _finish(calls[event.call_id], event)
             case other:
                 rows += _by_the_user(envelope.time, other)
     yield from rows
 
 
-def as_audit_text(events: Sequence[Envelope]) -> str:
+def as_audit_text(history: Sequence[events.Envelope]) -> str:
     """Return the rows as a person reads them, one line each and what matters next to it."""
     lines: list[str] = []
-    for row in audit_rows(events):
+    for row in audit_rows(history):
         took = f"{row.elapsed_ms} ms" if row.elapsed_ms >= 0 else "–"
         sign = {True: "✓", False: "✗", None: "…"}[row.ok]
         lines.append(
@@ -217,28 +205,28 @@ def as_audit_text(events: Sequence[Envelope]) -> str:
     return "\n".join(lines) or "nothing was run in this session"
 
 
-def _finish(row: AuditRow, event: ToolCallFinished) -> None:
+def _finish(row: AuditRow, event: events.ToolCallFinished) -> None:
     row.ok, row.outcome, row.elapsed_ms = event.ok, event.summary, event.elapsed_ms
     if not row.ruling.by:
         row.ruling = Ruling(event.decision, event.rule)
     row.ruling.why = event.why
 
 
-def _reached(time: datetime, event: HostReached) -> AuditRow:
+def _reached(time: datetime, event: events.HostReached) -> AuditRow:
     moved = f"sent {event.sent_bytes} bytes, received {event.received_bytes}"
     return AuditRow(time, event.agent, "connection", event.host, ok=not event.why_not, outcome=event.why_not or moved)
 
 
 def _by_the_user(time: datetime, event: object) -> list[AuditRow]:
     match event:
-        case FilesRestored():
+        case events.FilesRestored():
             what = ", ".join(event.files)
             return [
                 AuditRow(
                     time, event.agent, event.action, what, Ruling(by="user"), ok=True, outcome="put back", files=event.files
                 )
             ]
-        case ModeChanged(mode=mode):
+        case events.ModeChanged(mode=mode):
             return [AuditRow(time, event.agent, "mode", mode, Ruling(by="user"), ok=True)]
         case PlanDecided(outcome=outcome, by=by, feedback=feedback) as decided:
             rules = ", ".join(decided.rules)
@@ -247,7 +235,7 @@ def _by_the_user(time: datetime, event: object) -> list[AuditRow]:
                     time, decided.agent, "plan", feedback, Ruling(str(outcome), rules, by), ok=outcome is PlanOutcome.APPROVED
                 )
             ]
-        case RuleRevoked(rule=rule):
+        case events.RuleRevoked(rule=rule):
             return [AuditRow(time, event.agent, "revoke", rule, Ruling(by="user"), ok=True)]
         case _:
             return []
@@ -414,13 +402,13 @@ async def _sessions(workspace: Path, _: Loaded, arguments: argparse.Namespace) -
 
 
 async def _show(workspace: Path, _: Loaded, arguments: argparse.Namespace) -> int:
-    events = session_events(workspace, arguments.id)
+    history = session_events(workspace, arguments.id)
     if arguments.audit and arguments.json:
-        _print_json([dataclasses.asdict(row) for row in audit_rows(events)])
+        _print_json([dataclasses.asdict(row) for row in audit_rows(history)])
     elif arguments.audit:
-        print(as_audit_text(events))
+        print(as_audit_text(history))
     else:
-        print(as_json(events) if arguments.json else as_text(events))
+        print(as_json(history) if arguments.json else as_text(history))
     return 0
 
 

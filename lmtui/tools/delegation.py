@@ -6,21 +6,10 @@ import json
 from dataclasses import replace
 from typing import Any, Literal
 
+from lmtui.core import subagents
 from lmtui.core.errors import ToolError
 from lmtui.core.permissions.decide import Access
 from lmtui.core.ports import ToolContext, ToolResult
-from lmtui.core.subagents import (
-    Brief,
-    ChildKind,
-    Children,
-    Deliverable,
-    Report,
-    ReportStatus,
-    read_constraints,
-    read_deliverable,
-    read_manifest,
-    results_text,
-)
 from lmtui.tools.tool import Arguments, Tool, always, argument
 
 _PLAIN = "general-purpose"  # what models that know it from elsewhere send for a sub-agent without a definition
@@ -73,29 +62,29 @@ async def _delegate(arguments: DelegateArguments, context: ToolContext) -> ToolR
         "paths": [each.strip() for each in path.split(",")] if kind == "files" else [path] if path else [],
         "format": arguments.deliverable_format,
     }
-    deliverable = read_deliverable(wanted)
-    constraints, agent = read_constraints(arguments.constraints), arguments.agent.strip()
-    brief = Brief(arguments.objective, ChildKind.WORK, deliverable, constraints, arguments.data_hint)
+    deliverable = subagents.read_deliverable(wanted)
+    constraints, agent = subagents.read_constraints(arguments.constraints), arguments.agent.strip()
+    brief = subagents.Brief(arguments.objective, subagents.ChildKind.WORK, deliverable, constraints, arguments.data_hint)
     return await _run((replace(brief, agent="" if agent == _PLAIN else agent),), context)
 
 
 async def _explore(arguments: ExploreArguments, context: ToolContext) -> ToolResult:
-    wanted = Deliverable("report", "An answer in at most 200 words that names files and lines.")
-    return await _run((Brief(arguments.question, ChildKind.EXPLORE, wanted),), context)
+    wanted = subagents.Deliverable("report", "An answer in at most 200 words that names files and lines.")
+    return await _run((subagents.Brief(arguments.question, subagents.ChildKind.EXPLORE, wanted),), context)
 
 
 async def _decompose(arguments: DecomposeArguments, context: ToolContext) -> ToolResult:
-    return await _run(read_manifest(arguments.manifest), context)
+    return await _run(subagents.read_manifest(arguments.manifest), context)
 
 
-async def _run(briefs: tuple[Brief, ...], context: ToolContext) -> ToolResult:
+async def _run(briefs: tuple[subagents.Brief, ...], context: ToolContext) -> ToolResult:
     results = await _sender(context).run(briefs)
-    good = sum(result.status is ReportStatus.OK for result in results)
+    good = sum(result.status is subagents.ReportStatus.OK for result in results)
     summary = str(results[0].status) if len(results) == 1 else f"{good} of {len(results)} ok"
-    return ToolResult(results_text(results), summary, ok=any(result.status.is_usable for result in results))
+    return ToolResult(subagents.results_text(results), summary, ok=any(result.status.is_usable for result in results))
 
 
-def _sender(context: ToolContext) -> Children:
+def _sender(context: ToolContext) -> subagents.Children:
     if context.agent.children is None:
         raise ToolError("sub-agents cannot be used here", "Do it yourself, a step at a time.")
     return context.agent.children
@@ -112,8 +101,8 @@ async def _report(arguments: ReportArguments, context: ToolContext) -> ToolResul
         if arguments.data is None
         else json.dumps(arguments.data, ensure_ascii=False)
     )
-    given = Report(
-        ReportStatus(arguments.status),
+    given = subagents.Report(
+        subagents.ReportStatus(arguments.status),
         arguments.summary[:_MAX_SUMMARY_CHARS],
         tuple(path.strip() for path in artifacts if path.strip())[:_MAX_ARTIFACTS],
         data[:_MAX_DATA_CHARS],

@@ -8,21 +8,11 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
+from lmtui.core import task_state
 from lmtui.core.errors import ToolError
 from lmtui.core.permissions.decide import Access
 from lmtui.core.plan import TaskState
 from lmtui.core.ports import Sandbox, ToolContext, ToolResult
-from lmtui.core.task_state import (
-    TaskChange,
-    add_to_queue,
-    change_task,
-    inventory_hash,
-    mark_done,
-    missing,
-    put_back,
-    shown,
-    task_lines,
-)
 from lmtui.tools.tool import Arguments, Told, Tool, always, argument
 
 _MOST_FILES = 10_000  # as far as one answer of the sandbox holds their names
@@ -71,7 +61,7 @@ async def _update(arguments: TaskUpdateArguments, context: ToolContext) -> ToolR
     if not any(value is not None for value in given.values()):
         raise ToolError("nothing was given", "For example done, or remaining_queue and objective.")
     pattern = str(given.pop("pattern", "")).strip()
-    state = change_task(context.plan.task, TaskChange(**given))
+    state = task_state.change_task(context.plan.task, task_state.TaskChange(**given))
     if not pattern:
         return _kept(context, state)
     found = _Findings(state)
@@ -82,7 +72,7 @@ async def _update(arguments: TaskUpdateArguments, context: ToolContext) -> ToolR
 async def _get(_: TaskGetArguments, context: ToolContext) -> ToolResult:
     if context.plan.task is None:
         raise ToolError(_BEGIN)
-    return ToolResult("\n".join(task_lines(context.plan.task)) or "nothing is counted", _summary(context.plan.task))
+    return ToolResult("\n".join(task_state.task_lines(context.plan.task)) or "nothing is counted", _summary(context.plan.task))
 
 
 def _kept(context: ToolContext, state: TaskState, *told: str) -> ToolResult:
@@ -95,7 +85,7 @@ def _kept(context: ToolContext, state: TaskState, *told: str) -> ToolResult:
         )
     elif state.is_finished and state.total_count:
         lines.append("all of it is processed: finish the task")
-    return ToolResult("\n".join((*task_lines(state), *lines)), _summary(state))
+    return ToolResult("\n".join((*task_state.task_lines(state), *lines)), _summary(state))
 
 
 def _summary(state: TaskState) -> str:
@@ -112,7 +102,7 @@ class _Findings:
     def say(self, names: Sequence[str], text: str) -> None:
         """Tell of names, if there are any."""
         if names:
-            self.lines.append(f"{text}: {shown(names, 10)}")
+            self.lines.append(f"{text}: {task_state.shown(names, 10)}")
 
 
 async def _reconcile(arguments: TaskReconcileArguments, context: ToolContext) -> ToolResult:
@@ -134,16 +124,16 @@ async def _reconcile(arguments: TaskReconcileArguments, context: ToolContext) ->
 async def _look_at_renames(found: _Findings, sandbox: Sandbox) -> None:
     """See which renames hold: the new file is there.  One whose old file still is alone was not done."""
     renames = found.state.rename_map
-    gone = set(await missing(sandbox, [path for pair in renames for path in pair]))
+    gone = set(await task_state.missing(sandbox, [path for pair in renames for path in pair]))
     held = [old for old, new in renames if new not in gone and old in found.state.remaining_queue and old in gone]
     if held:
-        found.state = mark_done(found.state, held)
+        found.state = task_state.mark_done(found.state, held)
         found.say(held, "renamed already, so done")
     undone = [old for old, new in renames if new in gone and old not in gone]
     if undone:
         back = [old for old in undone if old in found.state.processed]
         kept = tuple(pair for pair in found.state.rename_map if pair[0] not in undone)
-        found.state = replace(put_back(found.state, back), rename_map=kept)
+        found.state = replace(task_state.put_back(found.state, back), rename_map=kept)
         found.say(undone, "not renamed after all, back in the queue")
     found.say([f"{old} → {new}" for old, new in renames if new in gone and old in gone], "neither old nor new is on the disk")
 
@@ -152,7 +142,7 @@ async def _look_at_queue(found: _Findings, sandbox: Sandbox) -> None:
     """See which names of the queue and of what is done are not files; a queue of other things is left alone."""
     state = found.state
     renamed = {old for old, _ in state.rename_map}
-    gone = set(await missing(sandbox, (*state.remaining_queue, *state.processed)))
+    gone = set(await task_state.missing(sandbox, (*state.remaining_queue, *state.processed)))
     if len(gone) == len(state.remaining_queue) + len(state.processed):
         return
     found.say([name for name in state.remaining_queue if name in gone], "in the queue but not on the disk")
@@ -164,14 +154,14 @@ async def _look_at_queue(found: _Findings, sandbox: Sandbox) -> None:
 def _look_at_inventory(found: _Findings, pattern: str, files: Sequence[str]) -> None:
     """Compare with the files that match: the first time they become the queue, later what is new is told or fills it up."""
     state = found.state
-    digest = inventory_hash(files)
+    digest = task_state.inventory_hash(files)
     is_first = not (state.remaining_queue or state.processed_count or state.total_count)
     known = {*state.remaining_queue, *state.processed, *(path for pair in state.rename_map for path in pair)}
     fresh = [path for path in files if path not in known]
     if len(files) >= _MOST_FILES:
         found.lines.append(f"only the newest {_MOST_FILES:,} files that match are looked at: use patterns that match fewer")
     if is_first:
-        state = add_to_queue(state, files)
+        state = task_state.add_to_queue(state, files)
         found.lines.append(f"the queue holds the {len(files):,} files that match {pattern}")
     elif state.queue_rest:
         state = _filled_up(state, fresh)
@@ -187,7 +177,7 @@ def _filled_up(state: TaskState, fresh: Sequence[str]) -> TaskState:
     """Return the state with the next files named in its queue: those that sort behind all it knows by name."""
     last = max((*state.remaining_queue, *state.processed), default="")
     names = [path for path in fresh if path > last][: state.queue_rest]
-    filled = add_to_queue(replace(state, queue_rest=state.queue_rest - len(names)), names)
+    filled = task_state.add_to_queue(replace(state, queue_rest=state.queue_rest - len(names)), names)
     return replace(filled, total_count=state.total_count)
 
 
@@ -198,7 +188,9 @@ TASK_STATE_UPDATE = Tool(
     run=_update,
     access=lambda arguments: Access.READ if arguments.pattern else Access.NONE,
     subject=lambda arguments: arguments.pattern,
-    title=lambda arguments: arguments.objective or shown(arguments.done, 2) or arguments.next_action or arguments.pattern,
+    title=lambda arguments: (
+        arguments.objective or task_state.shown(arguments.done, 2) or arguments.next_action or arguments.pattern
+    ),
     aliases=("update_task_state", "task_update", "task_state_set"),
 )
 TASK_STATE_GET = Tool(

@@ -13,68 +13,54 @@ from typing import Any
 from lmtui.core.servers import LoadProgress, LoadState, ServedModel, ServerFound
 from lmtui.models.endpoint import is_local
 from lmtui.models.provider_errors import load_failed
-from lmtui.models.servers.server_client import (
-    LOAD_LIMIT_S,
-    UNLOAD_LIMIT_S,
-    LoadRequest,
-    MemoryGate,
-    ServerClient,
-    flag,
-    has_list,
-    items,
-    loaded,
-    number,
-    part,
-    passing,
-    text,
-    words,
-)
+from lmtui.models.servers import server_client
+from lmtui.models.servers.server_client import loaded
 
 V1, V0 = "/api/v1/models", "/api/v0/models"
 
 
 def is_v1(value: Any) -> bool:
     """Tell whether this is the listing of 0.4 and later."""
-    listed = items(value, "models")
-    return has_list(value, "models") and all("key" in each and "loaded_instances" in each for each in listed)
+    listed = server_client.items(value, "models")
+    return server_client.has_list(value, "models") and all("key" in each and "loaded_instances" in each for each in listed)
 
 
 def is_v0(value: Any) -> bool:
     """Tell whether this is the older listing."""
-    listed = items(value, "data")
+    listed = server_client.items(value, "data")
     return bool(listed) and all("state" in each or "compatibility_type" in each or "arch" in each for each in listed)
 
 
 def models_v1(value: Any) -> tuple[ServedModel, ...]:
     """Return the models of the newer listing, a line for each loaded instance."""
-    return tuple(model for each in items(value, "models") for model in _instances(each))
+    return tuple(model for each in server_client.items(value, "models") for model in _instances(each))
 
 
 def models_v0(value: Any) -> tuple[ServedModel, ...]:
     """Return the models of the older listing."""
-    return tuple(_model_v0(each) for each in items(value, "data"))
+    return tuple(_model_v0(each) for each in server_client.items(value, "data"))
 
 
 def _instances(item: dict[str, Any]) -> list[ServedModel]:
-    loaded = items(item, "loaded_instances")
+    loaded = server_client.items(item, "loaded_instances")
     return [_model_v1(item, each, is_only=len(loaded) == 1) for each in loaded] or [_model_v1(item, None, is_only=True)]
 
 
 def _model_v1(item: dict[str, Any], instance: dict[str, Any] | None, *, is_only: bool) -> ServedModel:
-    able, config = part(item, "capabilities"), part(instance, "config")
-    key, name = text(item, "key"), text(instance, "id")
-    reasoning = part(able, "reasoning")
+    able, config = server_client.part(item, "capabilities"), server_client.part(instance, "config")
+    key, name = server_client.text(item, "key"), server_client.text(instance, "id")
+    reasoning = server_client.part(able, "reasoning")
     return ServedModel(
         name=key if is_only or not name else name,
-        window_tokens=number(config, "context_length"),
+        window_tokens=server_client.number(config, "context_length"),
         load=LoadState.of(instance is not None),
-        has_tools=flag(able, "trained_for_tool_use"),
-        has_vision=flag(able, "vision"),
-        thinks=text(reasoning, "default") != "off" if reasoning else None,
-        max_window_tokens=number(item, "max_context_length"),
-        size_bytes=number(item, "size_bytes"),
-        quantisation=text(part(item, "quantization"), "name"),
-        slots=number(config, "parallel"),
+        has_tools=server_client.flag(able, "trained_for_tool_use"),
+        has_vision=server_client.flag(able, "vision"),
+        thinks=server_client.text(reasoning, "default") != "off" if reasoning else None,
+        max_window_tokens=server_client.number(item, "max_context_length"),
+        size_bytes=server_client.number(item, "size_bytes"),
+        quantisation=server_client.text(server_client.part(item, "quantization"), "name"),
+        slots=server_client.number(config, "parallel"),
         instance="" if name == key else name,
         is_embedder=item.get("type") == "embedding",
     )
@@ -83,13 +69,13 @@ def _model_v1(item: dict[str, Any], instance: dict[str, Any] | None, *, is_only:
 def _model_v0(item: dict[str, Any]) -> ServedModel:
     is_loaded = item.get("state") == "loaded"
     return ServedModel(
-        name=text(item, "id"),
-        window_tokens=number(item, "loaded_context_length") if is_loaded else 0,
+        name=server_client.text(item, "id"),
+        window_tokens=server_client.number(item, "loaded_context_length") if is_loaded else 0,
         load=LoadState.LOADING if item.get("state") == "loading" else LoadState.of(is_loaded),
-        has_tools="tool_use" in words(item, "capabilities") if "capabilities" in item else None,
+        has_tools="tool_use" in server_client.words(item, "capabilities") if "capabilities" in item else None,
         has_vision=item.get("type") == "vlm",
-        max_window_tokens=number(item, "max_context_length"),
-        quantisation=text(item, "quantization"),
+        max_window_tokens=server_client.number(item, "max_context_length"),
+        quantisation=server_client.text(item, "quantization"),
         is_embedder=item.get("type") == "embeddings",
     )
 
@@ -98,7 +84,9 @@ LOAD, UNLOAD = "/api/v1/models/load", "/api/v1/models/unload"
 LARGE_BYTES = 1_000_000_000
 
 
-async def load(client: ServerClient, wanted: LoadRequest, gate: MemoryGate) -> AsyncGenerator[LoadProgress, None]:
+async def load(
+    client: server_client.ServerClient, wanted: server_client.LoadRequest, gate: server_client.MemoryGate
+) -> AsyncGenerator[LoadProgress, None]:
     """Load a model; one that is loaded already with the wanted window stays as it is."""
     model, server = wanted.model, wanted.server
     if model.is_loaded and wanted.window_tokens in (0, model.window_tokens):
@@ -112,26 +100,26 @@ async def load(client: ServerClient, wanted: LoadRequest, gate: MemoryGate) -> A
     body: dict[str, object] = {"model": model.name, "echo_load_config": True}
     if wanted.window_tokens:
         body["context_length"] = wanted.window_tokens
-    task = asyncio.create_task(client.post(LOAD, body, LOAD_LIMIT_S))
-    async with aclosing(passing(task, f"loading {model.name}", wanted.tick_s)) as steps:
+    task = asyncio.create_task(client.post(LOAD, body, server_client.LOAD_LIMIT_S))
+    async with aclosing(server_client.passing(task, f"loading {model.name}", wanted.tick_s)) as steps:
         async for step in steps:
             yield step
     reply = task.result()
-    if text(reply.ok, "status") != "loaded":
+    if server_client.text(reply.ok, "status") != "loaded":
         raise load_failed(server.url, model.name, reply.status, reply.start or reply.why)
-    served = number(part(reply.ok, "load_config"), "context_length")
+    served = server_client.number(server_client.part(reply.ok, "load_config"), "context_length")
     yield loaded(served, wanted.window_tokens)
 
 
-async def unload(client: ServerClient, server: ServerFound, model: ServedModel) -> None:
+async def unload(client: server_client.ServerClient, server: ServerFound, model: ServedModel) -> None:
     """Let a loaded instance go."""
-    reply = await client.post(UNLOAD, {"instance_id": model.instance or model.name}, UNLOAD_LIMIT_S)
-    if not text(reply.ok, "instance_id"):
+    reply = await client.post(UNLOAD, {"instance_id": model.instance or model.name}, server_client.UNLOAD_LIMIT_S)
+    if not server_client.text(reply.ok, "instance_id"):
         raise load_failed(server.url, model.name, reply.status, reply.start or reply.why, verb="unload")
 
 
 async def _make_room(
-    client: ServerClient, server: ServerFound, going: Sequence[ServedModel], gate: MemoryGate
+    client: server_client.ServerClient, server: ServerFound, going: Sequence[ServedModel], gate: server_client.MemoryGate
 ) -> AsyncGenerator[LoadProgress, None]:
     before = gate.available() if going else 0
     for model in going:

@@ -15,23 +15,8 @@ from typing import Any
 
 from lmtui.core.servers import LoadProgress, LoadState, ServedModel, ServerFound
 from lmtui.models.provider_errors import load_failed
-from lmtui.models.servers.server_client import (
-    LOAD_LIMIT_S,
-    UNLOAD_LIMIT_S,
-    LoadRequest,
-    MemoryGate,
-    ServerClient,
-    ServerReply,
-    digest,
-    items,
-    loaded,
-    number,
-    part,
-    passing,
-    raw_text,
-    text,
-    words,
-)
+from lmtui.models.servers import server_client
+from lmtui.models.servers.server_client import loaded
 
 TAGS, RUNNING, SHOW = "/api/tags", "/api/ps", "/api/show"
 MOST_SHOWN = 32
@@ -40,21 +25,23 @@ AT_ONCE = 6
 
 def models(tags: Any, running: Any) -> tuple[ServedModel, ...]:
     """Return the models, the loaded ones with their window."""
-    loaded = {text(each, "name"): each for each in items(running, "models")}
-    return tuple(_model(each, loaded.get(text(each, "name"))) for each in items(tags, "models"))
+    loaded = {server_client.text(each, "name"): each for each in server_client.items(running, "models")}
+    return tuple(_model(each, loaded.get(server_client.text(each, "name"))) for each in server_client.items(tags, "models"))
 
 
 def _model(item: dict[str, Any], running: dict[str, Any] | None) -> ServedModel:
     return ServedModel(
-        name=text(item, "name"),
-        window_tokens=number(running, "context_length"),
+        name=server_client.text(item, "name"),
+        window_tokens=server_client.number(running, "context_length"),
         load=LoadState.of(running is not None),
-        size_bytes=number(item, "size"),
-        quantisation=text(part(item, "details"), "quantization_level"),
+        size_bytes=server_client.number(item, "size"),
+        quantisation=server_client.text(server_client.part(item, "details"), "quantization_level"),
     )
 
 
-async def with_abilities(client: ServerClient, found: tuple[ServedModel, ...], limit_s: float) -> tuple[ServedModel, ...]:
+async def with_abilities(
+    client: server_client.ServerClient, found: tuple[ServedModel, ...], limit_s: float
+) -> tuple[ServedModel, ...]:
     """Ask what each model can do, the loaded ones first; what does not answer in time stays unknown."""
     gate = asyncio.Semaphore(AT_ONCE)
     order = sorted(range(len(found)), key=lambda at: not found[at].is_loaded)[:MOST_SHOWN]
@@ -71,16 +58,16 @@ async def with_abilities(client: ServerClient, found: tuple[ServedModel, ...], l
 
 
 def _able(model: ServedModel, shown: dict[str, Any]) -> ServedModel:
-    able = words(shown, "capabilities")
-    info = part(shown, "model_info")
-    trained = next((number(info, key) for key in info if key.endswith(".context_length")), 0)
+    able = server_client.words(shown, "capabilities")
+    info = server_client.part(shown, "model_info")
+    trained = next((server_client.number(info, key) for key in info if key.endswith(".context_length")), 0)
     return replace(
         model,
         has_tools="tools" in able if able else None,
         has_vision="vision" in able if able else None,
         thinks="thinking" in able if able else None,
         max_window_tokens=trained,
-        template=digest(raw_text(shown, "template")),
+        template=server_client.digest(server_client.raw_text(shown, "template")),
         is_embedder=bool(able) and "embedding" in able and "completion" not in able,
     )
 
@@ -90,7 +77,9 @@ KEEP = "30m"
 _LOOK_LIMIT_S = 10.0
 
 
-async def load(client: ServerClient, wanted: LoadRequest, _: MemoryGate) -> AsyncGenerator[LoadProgress, None]:
+async def load(
+    client: server_client.ServerClient, wanted: server_client.LoadRequest, _: server_client.MemoryGate
+) -> AsyncGenerator[LoadProgress, None]:
     """Load a model; with its own window, under the name of a copy that has it."""
     name, server = wanted.model.name, wanted.server
     is_other = bool(wanted.window_tokens) and wanted.window_tokens != wanted.model.window_tokens
@@ -98,12 +87,14 @@ async def load(client: ServerClient, wanted: LoadRequest, _: MemoryGate) -> Asyn
         copy = copy_name(name, wanted.window_tokens)
         yield LoadProgress(f"making {copy}: the same files, window {wanted.window_tokens:,}")
         body = {"model": copy, "from": name, "parameters": {"num_ctx": wanted.window_tokens}, "stream": False}
-        made = await client.post(CREATE, body, UNLOAD_LIMIT_S)
-        if text(made.ok, "status") != "success":
+        made = await client.post(CREATE, body, server_client.UNLOAD_LIMIT_S)
+        if server_client.text(made.ok, "status") != "success":
             raise load_failed(server.url, copy, made.status, made.start or made.why, verb="make")
         name = copy
-    task = asyncio.create_task(client.post(GENERATE, {"model": name, "keep_alive": KEEP, "stream": False}, LOAD_LIMIT_S))
-    async with aclosing(passing(task, f"loading {name}", wanted.tick_s)) as steps:
+    task = asyncio.create_task(
+        client.post(GENERATE, {"model": name, "keep_alive": KEEP, "stream": False}, server_client.LOAD_LIMIT_S)
+    )
+    async with aclosing(server_client.passing(task, f"loading {name}", wanted.tick_s)) as steps:
         async for step in steps:
             yield step
     _check(task.result(), server.url, name, "load")
@@ -112,9 +103,9 @@ async def load(client: ServerClient, wanted: LoadRequest, _: MemoryGate) -> Asyn
     yield loaded(found[0].window_tokens, wanted.window_tokens, name if is_other else "")
 
 
-async def unload(client: ServerClient, server: ServerFound, model: ServedModel) -> None:
+async def unload(client: server_client.ServerClient, server: ServerFound, model: ServedModel) -> None:
     """Let a model go at once."""
-    reply = await client.post(GENERATE, {"model": model.name, "keep_alive": 0, "stream": False}, UNLOAD_LIMIT_S)
+    reply = await client.post(GENERATE, {"model": model.name, "keep_alive": 0, "stream": False}, server_client.UNLOAD_LIMIT_S)
     _check(reply, server.url, model.name, "unload")
 
 
@@ -125,6 +116,6 @@ def copy_name(name: str, window_tokens: int) -> str:
     return f"{base}:{re.sub(r'-[0-9]+k$', '', tag or 'latest')}-{size}"
 
 
-def _check(reply: ServerReply, url: str, name: str, verb: str) -> None:
+def _check(reply: server_client.ServerReply, url: str, name: str, verb: str) -> None:
     if not isinstance(reply.ok, dict) or reply.ok.get("done") is not True:
         raise load_failed(url, name, reply.status, reply.start or reply.why, verb=verb)
