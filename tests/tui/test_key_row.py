@@ -56,6 +56,25 @@ async def test_the_key_row_stays_below_a_question(size: tuple[int, int]) -> None
         assert ground(driver, "1 approval") != amber
 
 
+@pytest.mark.parametrize("key", ["f1", "ctrl+p", "f2"])
+async def test_the_prompt_is_muted_and_without_a_cursor_while_a_dialog_has_the_keys(key: str) -> None:
+    async with running() as driver:
+        prompt = driver.app.workbench.prompt
+        prompt.replace_text("unsent")
+        await driver.settle()
+        before = prompt.rich_style.color
+        await driver.press(key)
+        await driver.until(lambda: not driver.app.workbench.is_active)
+        await driver.settle()
+        assert prompt.rich_style.color != before
+        cursor, text = (prompt.get_component_rich_style("text-area--cursor"), prompt.rich_style)
+        assert (cursor.color, cursor.bgcolor, cursor.reverse) == (text.color, text.bgcolor, None)
+        await driver.press("escape")
+        await driver.until(lambda: driver.app.workbench.is_active)
+        await driver.settle()
+        assert prompt.rich_style.color == before
+
+
 async def test_on_a_low_screen_the_key_row_says_what_runs() -> None:
     async with running(size=(60, 18)) as driver:
         assert "Enter send" in driver.text("#hints")
@@ -65,7 +84,6 @@ async def test_on_a_low_screen_the_key_row_says_what_runs() -> None:
         assert "Writing" in driver.text("#hints")
         assert "Esc stop" in driver.text("#hints")
         driver.host.session.end_turn()
-        await driver.settle()
-        assert "Enter send" in driver.text("#hints")
+        await driver.until(lambda: "Enter send" in driver.text("#hints"))
         chat, dock = (driver.app.screen.query_one(each).region for each in ("#chat-pane", "#dock"))
         assert chat.bottom == dock.y

@@ -301,6 +301,18 @@ def test_a_message_has_room_around_its_text_where_there_is_room() -> None:
     assert [plain(line)[:5] for line in document.all_lines()] == ["▌ one"]
 
 
+def test_the_bar_of_thinking_is_not_part_of_its_text() -> None:
+    document = Document(40)
+    conversation = ConversationBlocks(document, zone=UTC)
+    conversation.apply(envelopes([answer("done", thinking="why\n\n│ a table", thinking_s=2.0)])[0])
+    document.blocks[0].is_folded = False
+    document.touch(0)
+    _ = document.all_lines()
+    lines = [plain(document.line(number)) for number in range(document.total())]
+    texts = [line[document.lead_of(number) :].rstrip() for number, line in enumerate(lines)]
+    assert texts == ["▾ Thought 2 s", "why", "", "│ a table", "done"]
+
+
 def test_a_retry_voids_what_was_streamed_and_says_so() -> None:
     retry = RetryScheduled(attempt=2, attempts=5, wait_s=4.0, reason="the server is busy")
     assert drawn([TextDelta(text="half an ans"), retry]) == ["! the server is busy; trying again in 4 s (2 of 5)"]
