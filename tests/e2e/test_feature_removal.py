@@ -56,7 +56,7 @@ TITLES = {
     "mcp": ("MCP servers",),
     "jobs": ("Jobs", "New job"),
 }
-HEADINGS = {"skills": ("SKILLS",), "mcp": ("MCP SERVERS",), "jobs": ("JOBS",)}
+HEADINGS = {"skills": ("Skills",), "mcp": ("MCP servers",), "jobs": ("Jobs",)}
 VIEWS = {"skills": ("skills.show",), "slash_commands": ("prompts.show",), "mcp": ("mcp.show",), "jobs": ("jobs.show",)}
 SCREENS = {"skills": ("SkillList",), "mcp": ("McpList",), "jobs": ("JobList",)}
 PROMPT = {"instructions": ("Wear a hat.",), "skills": ("find-bug",)}
@@ -103,7 +103,7 @@ async def main():
             "names": workbench.prompt.completing.commands.names,
             "ids": [each.id for each in COMMANDS],
             "palette": [each.title for each in of_scope(Scope.APP, Scope.WORKBENCH)],
-            "help": "\\n".join(f"{row.text} {row.note} {row.words}" for row in help_rows(())),
+            "help": "\\n".join(f"{row.group}\\n{row.text} {row.note} {row.words}" for row in help_rows(())),
             "views": list(workbench.ready.commands.actions),
             "screens": below(Screen),
             "settings": [row.name for row in workbench.sessions.host.settings.rows()],

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
+from lmtui.core.events import ModelChanged
 from lmtui.core.messages import ToolCallFormat
 from lmtui.core.servers import ModelKey, ModelProfile, ServedModel
 from lmtui.engine.tool_call_policy import KnownModel
@@ -110,3 +111,13 @@ async def test_form_that_was_let_go_is_not_taken_up_again_with_another_model_liv
     await again.run("three")
     assert [request.call_form for request in live.provider.requests] == [ToolCallFormat.TEXT, ToolCallFormat.NATIVE]
     assert again.provider.requests[0].call_form is ToolCallFormat.NATIVE
+
+
+async def test_the_default_model_is_named_once_the_server_has_said_it() -> None:
+    class Naming(FakeProvider):
+        async def served(self, model: str) -> ServedModel | None:
+            return SERVED
+
+    rig = Rig(Naming(answer("ok")))
+    rig.session.set_model("")
+    await rig.until(lambda event: isinstance(event, ModelChanged) and event.default_model == "model")

@@ -38,7 +38,7 @@ class JobList(ListDialog[JobRecord, str | None]):
     """Lists the jobs; the result is the session to open, or `NEW`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(SCOPE), *bindings(Scope.APP)]
-    NAME, HEADING, SCOPE = "jobs", "JOBS", SCOPE
+    NAME, HEADING, SCOPE = "jobs", "Jobs", SCOPE
 
     def __init__(self, jobs: Jobs, now: Callable[[], datetime], confirm: Callable[[str, str], Confirm] = Confirm) -> None:
         super().__init__()

@@ -204,7 +204,7 @@ class McpList(ListDialog[McpServer, None]):
     """Lists the servers."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(SCOPE), *bindings(Scope.APP)]
-    NAME, HEADING, SCOPE = "mcp", "MCP SERVERS", SCOPE
+    NAME, HEADING, SCOPE = "mcp", "MCP servers", SCOPE
 
     def __init__(self, servers: McpServers, confirm: Callable[[str, str], Confirm] = Confirm) -> None:
         super().__init__()

@@ -33,7 +33,7 @@ class SkillList(ListDialog[Skill | PromotedTool, str | None]):
     """Lists the skills; the result is the name of one that is to be used."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(SCOPE), *bindings(Scope.APP)]
-    NAME, HEADING, SCOPE = "skills", "SKILLS", SCOPE
+    NAME, HEADING, SCOPE = "skills", "Skills", SCOPE
 
     def __init__(self, skills: Skills, confirm: Callable[[str, str], Confirm] = Confirm) -> None:
         super().__init__()

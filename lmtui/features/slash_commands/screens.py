@@ -37,7 +37,7 @@ class PromptFileController(FeatureController):
         choices = [
             Choice(f"{_BROKEN}{file.source}" if file.problem else file.name, file.label, _note_of(file)) for file in files
         ]
-        _ = self.workbench.app.push_screen(Picker("COMMANDS OF FILES", choices), chosen)
+        _ = self.workbench.app.push_screen(Picker("Commands from files", choices), chosen)
 
 
 def _note_of(file: PromptFile) -> str:

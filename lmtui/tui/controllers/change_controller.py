@@ -54,7 +54,7 @@ class Rules(ListDialog[Rule | str, None]):
     """Lists the rules of a session by what they say."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.RULES)]
-    NAME, HEADING, SCOPE = "rules", "RULES", Scope.RULES
+    NAME, HEADING, SCOPE = "rules", "Rules", Scope.RULES
 
     def __init__(
         self, session: Session, confirm: Callable[[str, str], Confirm] = Confirm, *, files: Files | None = None

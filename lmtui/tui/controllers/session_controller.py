@@ -247,7 +247,7 @@ class SessionController:
         if form in {each.id for each in FORMS}:
             await self._try(self.export(session_id, form))
         else:
-            _ = self._workbench.app.push_screen(Picker("EXPORT AS", FORMS), lambda chosen: self._chosen(session_id, chosen))
+            _ = self._workbench.app.push_screen(Picker("Export as", FORMS), lambda chosen: self._chosen(session_id, chosen))
 
     def _chosen(self, session_id: str, form: str | None) -> None:
         if form:

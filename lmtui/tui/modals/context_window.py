@@ -330,7 +330,7 @@ class WindowScreen(Grouped):
     """Shows each part of the next request and lets single ones be folded, left out, brought back and pinned."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.CONTEXT)]
-    NAME, HEADING, SCOPE = "window", "WHAT FILLS THE WINDOW", Scope.CONTEXT
+    NAME, HEADING, SCOPE = "window", "Context", Scope.CONTEXT
 
     def __init__(self, session: Session, state: SessionState) -> None:
         self._use, self._calls, self._session_state = session.window_use, session.calls, state
@@ -396,7 +396,7 @@ class CacheScreen(Grouped):
     """Shows, by turn and request, what of each prompt was reused, read again and new."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.CACHE)]
-    NAME, HEADING, SCOPE = "cache", "HOW THE PROMPTS WERE READ", Scope.CACHE
+    NAME, HEADING, SCOPE = "cache", "Prompt cache", Scope.CACHE
 
     def __init__(self, history: Sequence[Envelope]) -> None:
         self._turns = turns_spent(history)

@@ -19,7 +19,7 @@ from lmtui.tui.commands import Command, Scope, bindings, closing
 from lmtui.tui.lines.styled_text import Line, plain
 from lmtui.tui.lines.table import Table
 from lmtui.tui.modals.results import LEAST_ROWS, VeiledScreen
-from lmtui.tui.widgets.bars import HEIGHTS, Verbs
+from lmtui.tui.widgets.bars import HEIGHTS, Bar, Part, Verbs
 
 HEIGHTS_OF_LISTS = [*HEIGHTS[:-1], (24, "-high")]  # below, nothing blank is between the parts of a list
 Row = TypeVar("Row")
@@ -76,7 +76,9 @@ class ListBox(Vertical):
         super().__init__(classes="box list", id=f"{name}-box")
         self.table, self.filters_at_once, self.acts_from_filter = table, filters_at_once, filters_at_once
         self._heading = heading
-        self._title = Static(heading, classes="box-title", markup=False)
+        self._title = Bar(id=f"{name}-title")
+        self._title.add_class("box-title")
+        self._title.show([Part(heading, "bold")], [])
         self.filter = Input(placeholder=filter_hint, compact=True, select_on_focus=False, classes="list-filter")
         self.filter.cursor_blink = False
         self.filter.display = filters_at_once
@@ -108,8 +110,8 @@ class ListBox(Vertical):
         return self.filter.value.strip()
 
     def count(self, text: str) -> None:
-        """Show how many rows there are, next to the title."""
-        self._title.update(Content.assemble(self._heading, (f"  {text}", "$text-muted")))
+        """Show how many rows there are, at the right of the title."""
+        self._title.show([Part(self._heading, "bold")], [Part(text, "$text-muted")])
 
     def show_head(self, text: str) -> None:
         """Show a text between the title and the list."""

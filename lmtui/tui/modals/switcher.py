@@ -317,7 +317,7 @@ class Switcher(ListDialog[SessionSummary, Picked | GridWanted | None]):
         self.notify("forked; the original stays, and no file was changed", markup=False)
 
     async def _export(self, current: SessionSummary) -> None:
-        form = await self.app.push_screen_wait(Picker("EXPORT AS", FORMS))
+        form = await self.app.push_screen_wait(Picker("Export as", FORMS))
         if form is not None:
             await self._actions.export(current.id, form)
 

@@ -214,7 +214,7 @@ class TrustQuestion(Question[bool | None]):
             self._show(sources[0])
             return
         choices = [Choice(str(number), sanitize_line(source)) for number, source in enumerate(sources)]
-        picker = Picker("LOOK AT", choices)
+        picker = Picker("Show file", choices)
         _ = self.dialog.app.push_screen(picker, lambda number: self._show(sources[int(number)]) if number is not None else None)
 
     def _show(self, source: str) -> None:

@@ -27,7 +27,7 @@ def rich_host() -> FakeHost:
 async def open_models(driver: Driver) -> None:
     await driver.press("alt+e")
     await driver.until_screen("Models")
-    await driver.until(lambda: "Models  7" in driver.text())
+    await driver.until(lambda: driver.text("#models-title").split() == ["Models", "7"])
 
 
 async def load_marked(driver: Driver, typed: str = "") -> None:
@@ -182,11 +182,11 @@ async def test_a_few_characters_narrow_the_list_down() -> None:
     async with running(rich_host()) as driver:
         await open_models(driver)
         await driver.press("slash", *"gema")
-        await driver.until(lambda: "Models  1" in driver.text())
+        await driver.until(lambda: driver.text("#models-title").split() == ["Models", "1"])
         assert GEMMA.name in driver.text()
         assert "Ollama" not in driver.text("#models-box Table")
         await driver.press("escape")
-        await driver.until(lambda: "Models  7" in driver.text())
+        await driver.until(lambda: driver.text("#models-title").split() == ["Models", "7"])
 
 
 async def test_a_server_with_very_many_models_shows_all_of_them() -> None:
@@ -195,7 +195,7 @@ async def test_a_server_with_very_many_models_shows_all_of_them() -> None:
     host.servers.found = [replace(host.servers.found[0], models=models)]
     async with running(host) as driver:
         await driver.press("alt+e")
-        await driver.until(lambda: "Models  600" in driver.text())
+        await driver.until(lambda: driver.text("#models-title").split() == ["Models", "600"])
 
 
 async def test_looking_again_asks_the_servers() -> None:

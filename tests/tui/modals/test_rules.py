@@ -56,7 +56,7 @@ async def test_a_rule_of_the_settings_says_where_it_is_changed() -> None:
         await at_rules(driver, SET)
         await driver.press("d")
         await driver.until_screen("Confirm")
-        text = " ".join(driver.text().split())
+        text = " ".join(driver.text(".box").split())
         assert "It stops for this session only" in text
         assert "change deny in the settings" in text
 
