@@ -297,7 +297,8 @@ class PlanController:
             if not is_open and app.screen is shown.dialog:
                 _ = shown.dialog.dismiss(PlanAnswer(PlanVerb.LATER))
             return
-        if active is None or len(app.screen_stack) > 1 or active.state.approvals or active.state.proposal is None:
+        is_chat_seen = all(each.has_class("-beside") for each in app.screen_stack[1:])
+        if active is None or not is_chat_seen or active.state.approvals or active.state.proposal is None:
             return
         if (active.session.id, active.state.proposal.proposal_id) not in self._left:
             self._show(active)

@@ -212,10 +212,16 @@ class ChatBehind:
         self._place: int | None = None
 
     def is_seen_by(self, dialog: Screen[Any]) -> bool:
-        """Tell whether a dialog is directly over the workbench."""
+        """Tell whether a dialog is directly over the workbench, or over a side pane next to its conversation."""
         stack = dialog.app.screen_stack
         below = (
-            [each for each in stack[: stack.index(dialog)] if not isinstance(each, ConsentDialog)] if dialog in stack else []
+            [
+                each
+                for each in stack[: stack.index(dialog)]
+                if not (isinstance(each, ConsentDialog) or each.has_class("-beside"))
+            ]
+            if dialog in stack
+            else []
         )
         return self.panes is not None and self.panes.is_attached and below[-1:] == [self.panes.screen]
 

@@ -219,3 +219,22 @@ async def test_a_plan_that_was_decided_on_can_be_read_again() -> None:
         await driver.press("alt+d")
         await driver.until_screen("OutputScreen")
         assert PROPOSAL.title in driver.text("#output-title")
+
+
+async def test_a_question_is_asked_while_the_side_pane_is_open() -> None:
+    async with running(size=WIDE) as driver:
+        await at_work(driver)
+        await driver.press("f10")
+        await driver.until_screen("ChangesScreen")
+        driver.host.session.ask("a1", "rm -r build")
+        await driver.until_screen("Approval")
+        driver.host.clock.forward(1)
+        await driver.press("y")
+        await driver.until_screen("ChangesScreen")
+        assert driver.host.session.answers
+        driver.host.session.ask("a2", "rm -r build")
+        await driver.until_screen("Approval")
+        driver.host.clock.forward(1)
+        await driver.type_fast("why")
+        await driver.until_screen("Workbench")
+        assert driver.app.workbench.prompt.text == "why"
