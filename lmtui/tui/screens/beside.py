@@ -25,7 +25,7 @@ _ALWAYS = (("app.palette", "commands"), ("app.help", "help"))
 
 def key_part(each: Command, rank: int = 0, verb: str = "") -> Part:
     """Return a key and what it does; a click on it does that."""
-    text = Content.assemble({"Down": "↑↓"}.get(first_key(each), first_key(each)), (f" {verb or each.hint}", "$text-muted"))
+    text = Content.assemble({"↓": "↑↓"}.get(first_key(each), first_key(each)), (f" {verb or each.hint}", "$text-muted"))
     return Part(text.stylize(Style.from_meta({"verb": each.action})), "", rank)
 
 
@@ -124,7 +124,7 @@ class BesideChat(Screen[None]):
 
     def show_keys(self, commands: Iterable[Command]) -> None:
         """Say what the keys do here; the last ones go first where there is no room."""
-        zoom = [key_part(command("side.zoom"), 2)] if self._panes is not None else []
+        zoom = [key_part(command("side.zoom"), 2)] if self._panes is not None and self._panes.room_beside else []
         left = [key_part(each, rank + 3) for rank, each in enumerate(commands) if each.hint and each.bound_keys]
         left = [*left[: MOST_KEYS - 1], *zoom]
         self._keys.show(left, [key_part(command(each), 1, verb) for each, verb in _ALWAYS])

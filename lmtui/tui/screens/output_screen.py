@@ -9,7 +9,7 @@ from typing import ClassVar
 from textual.binding import BindingType
 from textual.widget import Widget
 
-from lmtui.core.events import Envelope, FilesChanged, ToolCallFinished, ToolCallStarted
+from lmtui.core.events import ROOT, Envelope, FilesChanged, ToolCallFinished, ToolCallStarted
 from lmtui.core.sanitize import sanitize, sanitize_line, sanitize_path
 from lmtui.core.workspace import FileChange
 from lmtui.tui.commands import Scope, command
@@ -105,7 +105,8 @@ def call_output(history: Sequence[Envelope], call_id: str, written: str = "") ->
     for envelope in history:
         match envelope.event:
             case ToolCallStarted(call_id=found) as event if found == call_id:
-                started, who = event, f"{event.tool} by {event.agent}, {envelope.time.astimezone():%Y-%m-%d %H:%M:%S}"
+                by = f" by {sanitize_line(event.agent)}" if event.agent != ROOT else ""
+                started, who = event, f"{event.tool}{by}, {envelope.time.astimezone():%Y-%m-%d %H:%M:%S}"
             case ToolCallFinished(call_id=found) as event if found == call_id:
                 finished = event
             case FilesChanged(call_id=found) as event if found == call_id:

@@ -132,6 +132,7 @@ async def test_the_arrow_keys_change_the_file_that_is_shown_until_the_text_is_go
         await driver.press("f6", "down", "enter")
         await driver.until_screen("Viewer")
         assert "README.md" in driver.text("#viewer-title")
+        assert "↑↓ file" in driver.text("#side-keys")
         await driver.press("down")
         await driver.until(lambda: "pyproject.toml" in driver.text("#viewer-title"))
         assert driver.app.workbench.panes.files.current_path == "pyproject.toml"
@@ -147,6 +148,7 @@ async def test_the_key_row_says_what_the_keys_do_here() -> None:
             await at_work(driver)
             await driver.press("f10")
             assert "Tab next file" in driver.text("#side-keys")
+            assert ("Alt+Z full screen" in driver.text("#side-keys")) == (size == WIDE)
             assert driver.app.screen.query_one("#side-keys").region.width == size[0]
             await driver.press("escape", "f8", "end", "enter")
             assert "Tab next call" in driver.text("#side-keys")
