@@ -123,8 +123,8 @@ def reduced(name: str, to: Path) -> Path:
         (to / part).symlink_to(ROOT / part)
     if name:
         registry = to / "lmtui" / "registry.py"
-        lines = registry.read_text().splitlines(keepends=True)
-        registry.write_text("".join(line for line in lines if line != f'    "{name}",\n'))
+        text = registry.read_text()
+        registry.write_text(text.replace(f'"{name}", ', "", 1) if f'"{name}", ' in text else text.replace(f', "{name}"', "", 1))
         shutil.rmtree(to / "lmtui" / "features" / name)
     return to
 

@@ -180,7 +180,7 @@ async def test_a_tiny_terminal_and_a_dead_server_do_no_harm(program: Program, te
     await terminal.until("No server at http://127.0.0.1:9/v1")
     await terminal.until("no answer")
     terminal.keys("Enter")
-    await terminal.until("process")
+    await terminal.until("no sandbox")
     terminal.type("hello")
     terminal.keys("Enter")
     await terminal.until("no model server answers")
