@@ -53,6 +53,7 @@ async def test_a_no_keeps_the_rule() -> None:
 
 async def test_a_rule_of_the_settings_says_where_it_is_changed() -> None:
     async with running() as driver:
+        driver.host.session.begin_turn("go")
         await at_rules(driver, SET)
         await driver.press("d")
         await driver.until_screen("Confirm")

@@ -49,5 +49,6 @@ async def test_a_draft_is_a_task_for_the_model() -> None:
 
 async def test_what_was_read_is_a_line_of_the_conversation() -> None:
     async with running() as driver:
+        driver.host.session.begin_turn("go")
         driver.host.session.emit(GuidanceRead(guidance=GUIDANCE))
         await driver.until(lambda: "instructions: .lmagent/.soul.md (12 tokens), AGENTS.md (340" in driver.text())

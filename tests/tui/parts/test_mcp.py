@@ -165,4 +165,5 @@ async def test_one_that_fails_is_told_once_above_the_prompt() -> None:
         await driver.until(lambda: "MCP server everything does not run: it ended" in driver.text())
         driver.app.workbench.say("something else")
         servers.put(broken)
+        await driver.settle()
         assert "something else" in driver.text()

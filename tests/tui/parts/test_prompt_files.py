@@ -78,6 +78,7 @@ async def test_prompts_and_resources_of_servers_are_offered_once_they_are_known(
 
 async def test_hooks_are_lines_of_the_log_and_of_the_conversation_only_where_they_said_no() -> None:
     async with running() as driver:
+        driver.host.session.begin_turn("go")
         driver.host.session.emit(HookRan(event="PostToolUse", command="format-all", exit_code=0, elapsed_ms=12))
         driver.host.session.emit(HookRan(event="PreToolUse", command="guard", exit_code=2, decision="deny", said="not here"))
         await driver.until(lambda: "hook PreToolUse (guard) said no: not here" in " ".join(driver.text().split()))
