@@ -21,9 +21,9 @@ async def test_an_approval_on_a_tiny_screen_shows_what_is_asked_and_its_keys(siz
         await driver.settle()
         shown = driver.text()
         assert (" 41  41" if diff else "rm -rf build") in shown
-        last = max(at for at, line in enumerate(shown.splitlines()) if "esc" in line.split())
+        last = max(at for at, line in enumerate(shown.splitlines()) if "Esc" in line.split())
         keys = " ".join(shown.splitlines()[max(0, last - 1) : last + 1]).split()
-        assert {"y", "n", "f", "esc"} <= set(keys), shown
+        assert {"y", "n", "f", "Esc"} <= set(keys), shown
 
 
 @pytest.mark.parametrize("size", TINY, ids=str)
