@@ -198,7 +198,8 @@ def header_parts(
         return left, [Part(short_sandbox(state), style, 1)]
     left = [Part("lmtui", "bold $accent", 3), Part(sanitize_line(folder_text(place.folder, Path.home())), "", 1)]
     left += [Part(f"⎇ {sanitize_line(place.branch)}", "$text-muted", 4)] if place.branch else []
-    sandbox = Content.assemble(("sandbox ", "$text-muted"), (sandbox_text(state), style))
+    words = sandbox_text(state)
+    sandbox = Content.assemble(("" if words.startswith("no sandbox") else "sandbox ", "$text-muted"), (words, style))
     used = sum(part.content.cell_length + 2 for part in left) + sandbox.cell_length + 4
     return [*left, Part(_tabs(active, [*views], now, place.cells - used))], [Part(sandbox)]
 

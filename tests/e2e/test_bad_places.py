@@ -73,7 +73,7 @@ async def test_a_terminal_of_any_size_starts_works_and_grows(
 
 async def test_a_storm_of_resizes_leaves_a_whole_screen(terminal: Terminal, server: ScriptedServer) -> None:
     terminal.open(*start(server))
-    await terminal.until("process")
+    await terminal.until("no sandbox")
     await task(terminal, "say something", "This is the answer.")
     for number in range(200):
         terminal.tmux("resize-window", "-x", str(20 + number % 140), "-y", str(5 + number % 40))
@@ -104,7 +104,7 @@ async def test_an_odd_environment_works(
 ) -> None:
     program.environ |= environ
     terminal.open(*start(server))
-    await terminal.until("process")
+    await terminal.until("no sandbox")
     await task(terminal, "say something", "This is the answer.")
     if "NO_COLOR" in environ:
         assert "\x1b[3" not in terminal.tmux("capture-pane", "-p", "-e").replace("\x1b[39m", "")
@@ -126,7 +126,7 @@ async def test_where_nothing_can_be_drawn_the_plain_mode_is_named(
 async def test_focus_that_comes_and_goes_takes_no_key_away(terminal: Terminal, server: ScriptedServer, events: str) -> None:
     terminal.open(*start(server))
     terminal.tmux("set-option", "-g", "focus-events", events)
-    await terminal.until("process")
+    await terminal.until("no sandbox")
     for _ in range(5):
         terminal.tmux("send-keys", "-H", "1b", "5b", "4f", "1b", "5b", "49", "1b", "5b", "4f")
     await task(terminal, "say something", "This is the answer.")
@@ -139,7 +139,7 @@ async def test_a_signal_in_a_turn_restores_the_terminal_and_the_session_goes_on(
     program: Program, terminal: Terminal, server: ScriptedServer, number: int
 ) -> None:
     terminal.open(*start(server))
-    await terminal.until("process")
+    await terminal.until("no sandbox")
     await task(terminal, "talk to me", "word1 word2")
     os.kill(lmtui_pid(program), number)
     await leaves(terminal, 130)
@@ -155,7 +155,7 @@ async def test_a_kill_in_a_turn_leaves_a_session_that_goes_on(
     program: Program, terminal: Terminal, server: ScriptedServer
 ) -> None:
     terminal.open(*start(server))
-    await terminal.until("process")
+    await terminal.until("no sandbox")
     await task(terminal, "talk to me", "word1 word2")
     os.kill(lmtui_pid(program), signal.SIGKILL)
     await terminal.until("ended with code 137")
@@ -170,7 +170,7 @@ async def test_a_terminal_that_goes_away_in_a_turn_ends_the_program_and_its_sess
     program: Program, terminal: Terminal, server: ScriptedServer
 ) -> None:
     terminal.open(*start(server))
-    await terminal.until("process")
+    await terminal.until("no sandbox")
     await task(terminal, "talk to me", "word1 word2")
     pid = lmtui_pid(program)
     started = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
@@ -209,7 +209,7 @@ async def test_a_sleep_gives_the_terminal_back_and_fg_draws_everything_again(
 
 async def test_without_a_shell_behind_it_there_is_no_sleep(terminal: Terminal, server: ScriptedServer) -> None:
     terminal.open(*start(server))
-    await terminal.until("process")
+    await terminal.until("no sandbox")
     terminal.keys("C-z")
     await terminal.until("no shell could resume lmtui")
     await task(terminal, "say something", "This is the answer.")

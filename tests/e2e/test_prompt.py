@@ -32,7 +32,7 @@ def lmtui_pid(program: Program) -> int:
 async def test_a_draft_survives_a_kill(program: Program, terminal: Terminal) -> None:
     async with ScriptedServer(*SCENARIOS) as server:
         terminal.open("--url", server.url, "--sandbox", "process")
-        await terminal.until("process")
+        await terminal.until("no sandbox")
         terminal.type("half a thought")
         await terminal.until("half a thought")
         drafts = program.home / "state" / "history"
@@ -53,7 +53,7 @@ async def test_a_command_a_file_and_an_editor_from_the_prompt(program: Program, 
     program.environ["EDITOR"] = str(editor)
     async with ScriptedServer(*SCENARIOS) as server:
         terminal.open("--url", server.url, "--sandbox", "process")
-        await terminal.until("process")
+        await terminal.until("no sandbox")
         terminal.type("!echo made by hand > hand.txt; cat hand.txt")
         terminal.keys("Enter")
         await terminal.until(lambda screen: "allowed once" in screen and "made by hand" in screen)

@@ -98,7 +98,7 @@ async def test_a_day_at_the_workbench(program: Program, terminal: Terminal) -> N
     async with ScriptedServer(*SCENARIOS) as server:
         start = ("--url", server.url, "--sandbox", "process")
         terminal.open(*start)
-        await terminal.until("process")
+        await terminal.until("no sandbox")
         terminal.type(TASK)
         terminal.keys("Enter")
         asked = await terminal.until("greeting.txt?")
@@ -135,7 +135,7 @@ async def test_a_day_at_the_workbench(program: Program, terminal: Terminal) -> N
 async def test_a_refusal_reaches_the_model_and_changes_nothing(program: Program, terminal: Terminal) -> None:
     async with ScriptedServer(*SCENARIOS) as server:
         terminal.open("--url", server.url, "--sandbox", "process", width=80, height=24)
-        await terminal.until("process")
+        await terminal.until("no sandbox")
         terminal.type(TASK)
         terminal.keys("Enter")
         await terminal.until("greeting.txt?")
@@ -158,7 +158,7 @@ async def test_escape_interrupts_and_the_session_goes_on(program: Program, termi
     )
     async with ScriptedServer(slow) as server:
         terminal.open("--url", server.url, "--sandbox", "process")
-        await terminal.until("process")
+        await terminal.until("no sandbox")
         terminal.type("talk")
         terminal.keys("Enter")
         await terminal.until("word1 word2")
@@ -192,7 +192,7 @@ async def test_a_tiny_terminal_and_a_dead_server_do_no_harm(program: Program, te
 async def test_a_window_that_is_closed_ends_the_program_and_frees_its_session(program: Program, terminal: Terminal) -> None:
     async with ScriptedServer(*SCENARIOS) as server:
         terminal.open("--url", server.url, "--sandbox", "process")
-        await terminal.until("process")
+        await terminal.until("no sandbox")
         pid = int(terminal.tmux("list-panes", "-F", "#{pane_pid}"))
         started = psutil.Process(pid).children(recursive=True)
         terminal.close()
@@ -200,3 +200,93 @@ async def test_a_window_that_is_closed_ends_the_program_and_frees_its_session(pr
         assert not alive
         again = await program.run("resume", "--url", server.url, "--sandbox", "process", "something else")
         assert again.out == "This is another conversation.\n"
+
+
+NOTES = [f"line {number}" for number in range(1, 41)]
+MARKED = {2, 12, 22, 32}
+MARKED_TEXT = "".join(f"{line}{'!' if number in MARKED else ''}\n" for number, line in enumerate(NOTES, 1))
+USUAL = (
+    Scenario(
+        (
+            ScriptedTurn("I mark four lines.", calls=(ScriptedCall("write", {"path": "notes.txt", "content": MARKED_TEXT}),)),
+            ScriptedTurn("Two of them are marked."),
+        ),
+        match="mark four",
+    ),
+    Scenario((ScriptedTurn("This is another conversation."),), name="other", match="something else"),
+)
+
+
+@pytest.mark.parametrize(("width", "height"), [(160, 45), (80, 24)])
+async def test_the_usual_things_take_the_keys_that_the_screen_names(
+    program: Program, terminal: Terminal, width: int, height: int
+) -> None:
+    """Connect a server, accept two of four hunks, read a file, see and undo a change, switch, find a setting, resume."""
+    notes = program.workspace / "notes.txt"
+    before = "".join(f"{line}\n" for line in NOTES)
+    notes.write_text(before)
+    async with ScriptedServer(*USUAL) as server:
+        terminal.open("--sandbox", "process", width=width, height=height)
+        await terminal.until("Server URL")
+        terminal.keys("Down", "Down", "Down", "Down", "Enter")
+        await asyncio.sleep(0.3)
+        terminal.type(server.url)
+        terminal.keys("Enter")
+        await terminal.until("What should we work on?")
+        terminal.type("mark four lines")
+        terminal.keys("Enter")
+        await terminal.until("Write notes.txt?")
+        await asyncio.sleep(0.5)
+        for answer in "ynyn":
+            terminal.keys(answer)
+            await asyncio.sleep(0.4)
+        terminal.keys("Enter")
+        await terminal.until("Two of them are marked.")
+        assert notes.read_text().splitlines() == [f"{line}!" if line in ("line 2", "line 22") else line for line in NOTES]
+
+        terminal.keys("F6")
+        await terminal.until(lambda screen: "notes.txt" in screen and "Files" in screen)
+        terminal.keys("Enter")
+        screen = await terminal.until("40 lines")
+        assert width < 116 or "Two of them are marked." in screen  # next to the conversation where there is room
+        terminal.keys("Escape")
+        await terminal.until(lambda screen: "40 lines" not in screen)
+        terminal.keys("F10")
+        await terminal.until("since the session began")
+        terminal.keys("Escape")
+        await terminal.until(lambda screen: "since the session began" not in screen)
+        terminal.keys("M-u")
+        await terminal.until("Undo")
+        await asyncio.sleep(0.5)
+        terminal.keys("y")
+        await terminal.until("undone")
+        assert notes.read_text() == before
+
+        terminal.keys("F4")
+        await terminal.until(lambda screen: "undone" not in screen)
+        terminal.type("something else")
+        terminal.keys("Enter")
+        await terminal.until("This is another conversation.")
+        terminal.keys("F2")
+        await terminal.until("Sessions")
+        await asyncio.sleep(0.5)
+        terminal.keys("Down", "Enter")
+        await terminal.until("Two of them are marked.")
+        terminal.keys("M-e")
+        await terminal.until("● scripted")
+        terminal.keys("Enter")
+        await terminal.until(lambda screen: "● scripted" not in screen)
+        terminal.keys("F11")
+        await terminal.until("Settings")
+        await asyncio.sleep(0.5)
+        terminal.type("theme")
+        await terminal.until(lambda screen: "Theme  " in screen and "Budget" not in screen)
+        terminal.keys("Escape", "Escape")
+        await asyncio.sleep(0.5)
+        terminal.keys("C-q")
+        await terminal.until("ended with code 0")
+        terminal.close()
+        terminal.open("resume", "--sandbox", "process", width=width, height=height)  # the server that answered is kept
+        await terminal.until("This is another conversation.")
+        terminal.keys("C-q")
+        await terminal.until("ended with code 0")

@@ -67,6 +67,7 @@ class SessionController:
             self._failure = ""
             self._workbench.say_line.clear_errors()
         self._sending.send_unsent()
+        self._workbench.prompt.focus()  # what is typed next belongs to this session
         return view
 
     # -- open again -----------------------------------------------------------------------------------------------------
