@@ -185,7 +185,7 @@ async def test_a_sleep_gives_the_terminal_back_and_fg_draws_everything_again(
     program: Program, terminal: Terminal, server: ScriptedServer
 ) -> None:
     terminal.open_shell(*start(server))
-    await terminal.until("not isolated")
+    await terminal.until("no sandbox")
     await task(terminal, "say something", "This is the answer.")
     terminal.type("a draft")
     await terminal.until("a draft")
@@ -233,7 +233,7 @@ async def test_a_full_disk_for_the_users_folder_breaks_nothing(
 ) -> None:
     program.home = small_disk
     terminal.open(*start(server))
-    await terminal.until("not isolated")
+    await terminal.until("no sandbox")
     filler = small_disk / "filler"
     with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
         while True:

@@ -73,7 +73,7 @@ async def test_a_task_is_typed_approved_and_its_file_seen_in_a_browser(program: 
     server = await serve(ScriptedTurn("", calls=(WRITE,)), ScriptedTurn("The file is there."))
     async with serving(program, "--url", server.url) as served, chromium() as page:
         await page.open(await served.link())
-        await page.until_shown("Ask for a change")
+        await page.until_shown("What should we work on?")
         await page.until_shown("F2 sessions")
         await page.type("write hello")
         await page.press("Enter")
@@ -182,7 +182,7 @@ async def test_no_process_of_a_server_shows_a_key_to_others(program: Program) ->
             assert answer.status == 200
         seen: dict[int, list[str]] = {}
         async with client.ws_connect(f"{served.url}/ws?width=80&height=24", headers={"Origin": served.url}) as tab:
-            while not any("Ask for a change" in text for text in seen.get(0, ())):
+            while not any("What should we work on?" in text for text in seen.get(0, ())):
                 message = await tab.receive(timeout=30)
                 assert message.type in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT)
                 seen.setdefault(0, []).append(bytes(message.data).decode() if message.type is aiohttp.WSMsgType.BINARY else "")

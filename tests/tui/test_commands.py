@@ -38,6 +38,9 @@ WINS_OVER_THE_APP = {
     "hunks.why",
     "hunks.mode",
     "reading.close",
+    "log.in_chat",  # the log has no next call
+    "viewer.above",  # until the text has the keys
+    "viewer.below",
 }
 OF_QUESTIONS = ("b", "up", "down")  # a question has these before its text
 NAMED = command_table()
