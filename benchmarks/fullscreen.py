@@ -33,7 +33,7 @@ class Bare(App):
 Bare().run()
 """
 
-PROMPT = b"sk for a change"  # the empty prompt of the first frame; the cursor stands on its first letter
+PROMPT = b"hat should we work on?"  # the empty prompt of the first frame; the cursor stands on its first letter
 
 
 @dataclass

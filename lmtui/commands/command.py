@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Scope(StrEnum):
-    """Where a command applies.  A feature names the dialogs of its own in the same way, by a text."""
+    """Where a command applies.  A feature names its own dialogs in the same way, by a text."""
 
     APP = "everywhere"
     WORKBENCH = "workbench"

@@ -217,7 +217,7 @@ def summed_up(
     own: str = "",
     is_brief: bool = False,
 ) -> str:
-    """Return a summary that is no larger than its shares of the room, whatever the tokenizer makes of its letters.
+    """Return a summary that takes at most its shares of the room, whatever the tokenizer makes of its letters.
 
     Args:
         gist: what is summed up.

@@ -329,7 +329,7 @@ class TurnProgress:
 
 @dataclass(slots=True)
 class SessionWork:
-    """What a session plans, delegates, runs beside its turns, and has changed."""
+    """What a session plans, delegates, runs outside its turns, and has changed."""
 
     plan: Plan = field(default_factory=Plan)
     planning: PlanMode = field(default_factory=PlanMode)

@@ -87,4 +87,4 @@ class FeatureController:
         return {}
 
     def start(self) -> None:
-        """Begin what goes on without a command; a session was opened."""
+        """Begin what runs without a command; a session was opened."""

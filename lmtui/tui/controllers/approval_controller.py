@@ -48,7 +48,7 @@ class ApprovalController:
     def sync(self) -> None:
         """Show the approval of the session on screen, bring the one that is up to date, or put away one that is answered."""
         active = self._workbench.active
-        is_chat_seen = all(each.has_class("-beside") for each in self._workbench.app.screen_stack[1:])
+        is_chat_seen = all(each.has_class("-docked") for each in self._workbench.app.screen_stack[1:])
         if not self._sync_shown() and is_chat_seen and active is not None:
             self._ask(active)
 
@@ -116,7 +116,7 @@ class ApprovalController:
             case Dismissed.STOP:
                 view.session.interrupt()
             case Dismissed.TYPING:
-                if self._workbench.app.screen.has_class("-beside"):
+                if self._workbench.app.screen.has_class("-docked"):
                     _ = self._workbench.app.pop_screen()
                 self._postponed.add(approval_id)
                 self._behind_text.add(approval_id)

@@ -297,7 +297,7 @@ class PlanController:
             if not is_open and app.screen is shown.dialog:
                 _ = shown.dialog.dismiss(PlanAnswer(PlanVerb.LATER))
             return
-        is_chat_seen = all(each.has_class("-beside") for each in app.screen_stack[1:])
+        is_chat_seen = all(each.has_class("-docked") for each in app.screen_stack[1:])
         if active is None or not is_chat_seen or active.state.approvals or active.state.proposal is None:
             return
         if (active.session.id, active.state.proposal.proposal_id) not in self._left:

@@ -161,7 +161,7 @@ class PasteController:
             self._warn_if_blind()
 
     async def attach(self, names: Sequence[str], text: str) -> None:
-        """Begin the prompt with pictures and a text; what is no picture is said."""
+        """Begin the prompt with pictures and a text; anything but a picture is reported."""
         prompt = self._workbench.prompt
         found = [await asyncio.to_thread(read_picture, Path(name)) for name in names]
         problems = [each for each in found if isinstance(each, str)]

@@ -119,7 +119,7 @@ class Sending:
 def _keys(is_paused: bool) -> str:
     shown = [EARLY.by_id(each) for each in ("prompt.take_back", "prompt.drop")]
     keys = " · ".join(f"{first_key(each)} {each.hint}" for each in shown)
-    return f"{first_key(EARLY.by_id('prompt.send'))} goes on · {keys}" if is_paused else keys
+    return f"{first_key(EARLY.by_id('prompt.send'))} to send · {keys}" if is_paused else keys
 
 
 QUIET_S = 1.0

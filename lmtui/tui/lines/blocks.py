@@ -31,7 +31,7 @@ class Mark(StrEnum):
 
 class Block:
     """One part of a conversation.  `has_gap`: a blank line is before it.  `is_cut_off`: the model sees it no more.
-    `is_padded`: a ground of its own has room above and below the text.
+    `is_padded`: its own ground has a blank row above and below the text.
 
     `seq` is the place in the session of the event that it was made from.
     """

@@ -322,7 +322,7 @@ def piece_lines(piece: Piece, width: int) -> list[Line]:
 
 
 def code_lines(lines: list[str], language: str, width: int) -> list[Line]:
-    """Return source code on its own ground, highlighted; a long line goes on behind a sign."""
+    """Return source code on its own ground, highlighted; a long line continues behind a sign."""
     shown = [line.expandtabs(4) for line in lines]
     found: list[Line] = []
     for line in highlight(shown, lexer_by_name((language.split() or [""])[0])):

@@ -218,7 +218,7 @@ class ChatBehind:
             [
                 each
                 for each in stack[: stack.index(dialog)]
-                if not (isinstance(each, ConsentDialog) or each.has_class("-beside"))
+                if not (isinstance(each, ConsentDialog) or each.has_class("-docked"))
             ]
             if dialog in stack
             else []
@@ -265,7 +265,7 @@ class ChatBehind:
 
 
 class BodyFit:
-    """Puts the box of a dialog in its place and gives the body the rows that the rest leaves, after each layout anew."""
+    """Puts the box of a dialog in its place and gives the body the rows that the rest leaves, again after each layout."""
 
     def __init__(self, dialog: ConsentDialog[Any], box: Vertical, more: Static, chat: ChatBehind) -> None:
         self._dialog, self._box, self._more, self.chat = dialog, box, more, chat

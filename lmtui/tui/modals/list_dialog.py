@@ -52,7 +52,7 @@ class ColumnNames(Widget):
         return Content.styled(plain(self._names(self._table.content_width)), "$text-muted")
 
     def show(self) -> None:
-        """Draw the names again; without any, there is no row for them."""
+        """Draw the names again; without any, their row is left out."""
         self.set_class(not self._names(self._table.content_width), "-empty")
         self.refresh()
 

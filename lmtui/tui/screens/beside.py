@@ -68,7 +68,7 @@ class BesideChat(Screen[None]):
         return ()
 
     def on_mount(self) -> None:
-        """Make room beside the conversation."""
+        """Make room next to the conversation."""
         if self._panes is not None:
             self._panes.make_room(self, is_wanted=True)
         self._place()
@@ -109,7 +109,7 @@ class BesideChat(Screen[None]):
     @property
     def is_beside(self) -> bool:
         """Tell whether the conversation is next to it."""
-        return self.has_class("-beside")
+        return self.has_class("-docked")
 
     def draw_tabs(self, note: Sequence[Part] = ()) -> None:
         """Draw the tabs, a note, and how to close."""
@@ -135,7 +135,7 @@ class BesideChat(Screen[None]):
     def _place(self) -> None:
         size = self.app.size
         room = self._panes.room_beside if self._panes is not None and not self.fills else 0
-        self.set_class(room > 0, "-beside")
+        self.set_class(room > 0, "-docked")
         self._left = size.width - room if room else 0
         is_roomy = size.height >= ROOMY_FROM_ROWS
         self._tabs.display = size.height >= TITLE_FROM_ROWS

@@ -1,4 +1,4 @@
-"""The output of a tool call, or the change that it made, in the side pane; also a page of its own, such as a plan."""
+"""The output of a tool call, or the change that it made, in the side pane; also a whole page, such as a plan."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ class Viewer(BesideChat):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Let the arrow keys move in the files while these are on screen and the text was not gone to."""
         if action == "read_file" or (action == "side_step" and len(parameters) > 1):
-            has_tree = self._panes is not None and self._panes.files_pane.has_class("-beside")
+            has_tree = self._panes is not None and self._panes.files_pane.has_class("-docked")
             return self._follows_tree and self.is_beside and has_tree
         return super().check_action(action, parameters)
 

@@ -227,7 +227,7 @@ class SayLine(Static):
         self._draw()
 
     def say(self, text: str, tone: Tone = "info") -> None:
-        """Show a text next to the one before; one that is there already is shown anew, an empty one puts all away."""
+        """Show a text next to the one before; one that is there already is shown again, an empty one puts all away."""
         self._forget(text)
         if not text:
             self.clear()

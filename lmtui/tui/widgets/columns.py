@@ -114,7 +114,7 @@ def _checked(file: Path, data: Any) -> PaneLayout:
 
 
 def column_cells(layout: PaneLayout, width: int, *, front: str, has_files: bool, has_side: bool) -> tuple[int, int]:
-    """Return how wide the columns of the files and of plan and log are beside the chat, 0 for one that is not there.
+    """Return how wide the columns of the files and of plan and log are next to the chat, 0 for one that is not there.
 
     The chat keeps its least width.  Where only one column fits it is that of the pane in `front`, else the right one.
     """
@@ -135,7 +135,7 @@ def column_cells(layout: PaneLayout, width: int, *, front: str, has_files: bool,
 
 
 class Columns(Horizontal):
-    """Files, conversation, and plan above log.  What does not fit beside the conversation is laid over it while it is in front.
+    """Files, conversation, and plan above log.  What does not fit next to the chat is laid over it while it is in front.
 
     The files come with the session's first message, and so does the right column; both stay, so that nothing moves in a turn.
     """
@@ -186,7 +186,7 @@ class Columns(Horizontal):
             self.place_columns()
 
     def bring_to_front(self, pane: str) -> None:
-        """Show a pane where not all fit: beside the chat, or over its right part; `chat` puts the one that is there away."""
+        """Show a pane where not all fit: next to the chat, or over its right part; `chat` puts the one that is there away."""
         if pane != self.front:
             self.front = pane
             self.place_columns()
@@ -198,7 +198,7 @@ class Columns(Horizontal):
 
     @property
     def room_beside(self) -> int:
-        """Return how many cells there are for something beside a conversation of its least width, 0 for too few."""
+        """Return how many cells there are for something next to a conversation of its least width, 0 for too few."""
         width = self.app.size.width
         if width < BESIDE_CELLS:
             return 0
@@ -237,7 +237,7 @@ class Columns(Horizontal):
             (self.files_pane, files_cells, front == "files"),
             (self.side_pane, side_cells, front in SIDE_PANES),
         ):
-            pane.set_class(bool(cells), "-beside")
+            pane.set_class(bool(cells), "-docked")
             pane.set_class(is_front and not cells and not room, "-over")
             _set_width(pane, 0 if self._zoomed else cells)
         is_wide = self.is_finding and not (room or self._zoomed) and width >= CHAT_CELLS
@@ -324,9 +324,9 @@ class Columns(Horizontal):
 
     def _edge_at(self, x: int, y: int) -> str:
         files, side, log = self.files_pane.region, self.side_pane.region, self.log_pane.region
-        if self.files_pane.has_class("-beside") and x in (files.right - 1, files.right):
+        if self.files_pane.has_class("-docked") and x in (files.right - 1, files.right):
             return "files"
-        if self.side_pane.has_class("-beside") and x in (side.x - 1, side.x):
+        if self.side_pane.has_class("-docked") and x in (side.x - 1, side.x):
             return "side"
         is_between = self.plan_pane.region.height and log.height and log.x <= x < log.right
         return "plan" if is_between and y == log.y else ""

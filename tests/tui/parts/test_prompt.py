@@ -165,7 +165,7 @@ async def test_after_an_interrupt_the_queue_waits_for_an_empty_enter() -> None:
         await driver.type("later")
         await driver.press("escape")
         assert "paused 1" in driver.text("#queue")
-        assert "Enter goes on" in driver.text("#queue")
+        assert "Enter to send" in driver.text("#queue")
         await driver.press("enter")
         assert not driver.app.screen.query_one("#queue").display
         assert driver.host.session.is_running

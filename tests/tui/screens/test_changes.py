@@ -21,7 +21,7 @@ async def at_changes(driver: Driver) -> FakeChanges:
 
 async def by_step(driver: Driver) -> None:
     """Fill the screen, which has a list then."""
-    if driver.app.screen.has_class("-beside"):
+    if driver.app.screen.has_class("-docked"):
         await driver.press("alt+z")
     await driver.press("1")
 
