@@ -14,6 +14,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from typing import Any, TypeVar
 
 from lmtui.core.unicode_tables import BLANK, DEFAULT_IGNORABLE, SEPARATORS
@@ -86,7 +87,7 @@ _SEQUENCES = re.compile(
 )
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _HIDDEN_CLASS = f"{DEFAULT_IGNORABLE}{SEPARATORS}{BLANK}\ud800-\udfff"
-_HIDDEN = re.compile(f"[{_HIDDEN_CLASS}]")
+_HIDDEN = f"[{_HIDDEN_CLASS}]"
 # Prose keeps these: spaces, and joiners and variation selectors between or after the characters of `_BASE`.
 _PROSE_BLANKS = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000"
 _BASE = rf"(?![{_HIDDEN_CLASS}])[\u00a9\u00ae\u0590-\U0010ffff]"
@@ -95,7 +96,7 @@ _KEPT = (
     rf"[{_PROSE_BLANKS}]|(?<={_BASE})[\ufe00-\ufe0f]|{_BEHIND_BASE}[\u200c\u200d](?={_BASE})"
     r"|(?<=[#*0-9])\ufe0f(?=\u20e3)"
 )
-_HIDDEN_IN_PROSE = re.compile(rf"(?!{_KEPT})[{_HIDDEN_CLASS}]")
+_HIDDEN_IN_PROSE = rf"(?!{_KEPT})[{_HIDDEN_CLASS}]"
 _RISKY = re.compile(r"[^\n\t -~\u00a0-\u00ac\u00ae-\u033f\u0370-\u05ff\u3000-\u3163\u3165-\ud7ff]")
 
 
@@ -110,7 +111,7 @@ def sanitize(text: str) -> str:
     text = _SEQUENCES.sub("", text)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     text = _CONTROLS.sub(_picture, text)
-    return _HIDDEN_IN_PROSE.sub(_name, text)
+    return _compiled(_HIDDEN_IN_PROSE).sub(_name, text)
 
 
 _ALL_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -128,7 +129,7 @@ def escape_invisible(text: str) -> str:
     In a word of Latin letters, a letter of another script is named as well: it may imitate a Latin one. Revealed text does not
     change when revealed again.
     """
-    text = _HIDDEN.sub(_name, show_controls(text))
+    text = _name_hidden(show_controls(text))
     return text if text.isascii() else _WORD.sub(_name_strangers, text)
 
 
@@ -144,7 +145,17 @@ def sanitize_line(text: str) -> str:
 
 def sanitize_path(text: str) -> str:
     """Return `clean_line(text)` with every hidden character and unusual space named, for showing a path or a command."""
-    return _HIDDEN.sub(_name, sanitize_line(text))
+    return _name_hidden(sanitize_line(text))
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Return one of the two patterns over Unicode's tables; to compile both would be a twentieth of the first frame."""
+    return re.compile(pattern)
+
+
+def _name_hidden(text: str) -> str:
+    return text if text.isascii() else _compiled(_HIDDEN).sub(_name, text)
 
 
 def _picture(match: re.Match[str]) -> str:

@@ -6,12 +6,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from lmtui.commands.command import Command, CommandTable
-from lmtui.core.mcp import McpResource
 from lmtui.core.prompt_text import PromptFile, mention_text
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.tui.prompt_store import has_in_order
+
+if TYPE_CHECKING:  # it loads the rest of MCP's types before the first frame
+    from lmtui.core.mcp import McpResource
 
 PROMPT_FILES = "prompt files"
 _MOST_RESOURCES = 20

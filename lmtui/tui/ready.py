@@ -21,6 +21,7 @@ from lmtui.tui.modals.settings import SettingsController
 from lmtui.tui.modals.trust_question import TrustController
 from lmtui.tui.open_sessions import OpenSessions
 from lmtui.tui.perf_overlay import PerfOverlay
+from lmtui.tui.session_state import SessionState
 from lmtui.tui.summary import HeaderPlace, KeyPlace, activity_parts, foot_parts, header_parts, hint_parts, start_rows
 from lmtui.tui.terminal_app import ThemedApp
 from lmtui.tui.widgets.panes import Panes
@@ -47,6 +48,7 @@ class Ready:
     layout: LayoutController
     app_controller: AppController
 
+    no_session: ClassVar = SessionState
     place: ClassVar = HeaderPlace
     key_place: ClassVar = KeyPlace
     header_parts: ClassVar = staticmethod(header_parts)

@@ -22,7 +22,6 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.tui.controllers.send_controller import Sending
 from lmtui.tui.key_bindings import EARLY, first_key
 from lmtui.tui.options import StartOptions
-from lmtui.tui.session_state import SessionState
 from lmtui.tui.timing import STOP_AGAIN, SecondPress
 from lmtui.tui.widgets.bars import WIDTHS, Bar, Part, SayLine, Spinner, Tone
 from lmtui.tui.widgets.columns import BESIDE_CELLS, BOTH_CELLS
@@ -289,7 +288,7 @@ class Workbench(Screen[None]):
             bars.header.show([Part("lmtui", "bold $accent"), Part(sanitize_line(folder_text(folder, Path.home())))], [])
             bars.activity.show([Part(self._note, "$text-muted")], [])
             return
-        state, views = active.state if active else SessionState(), self.sessions.views
+        state, views = active.state if active else self.state.no_session(), self.sessions.views
         place = self.state.place(Path(state.workspace) if state.workspace else folder, self.branch, self.app.size.width)
         bars.header.show(*self.state.header_parts(active, [views[each] for each in sorted(views)], place, now))
         bars.foot.show(*self.state.foot_parts(state, self._options.mode, now))
