@@ -15,7 +15,7 @@ from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.lines.blocks import FOLDED, UNFOLDED, Block, Mark, seconds, text_lines
 from lmtui.tui.lines.code import highlight, lexer_for_path
 from lmtui.tui.lines.patch import MINUS, DiffLine, digits_of, parse_patch, unified_lines
-from lmtui.tui.lines.styled_text import Line, Span, crop, fill, fit, fit_front, fit_middle, indent, pad, row, width_of
+from lmtui.tui.lines.styled_text import Line, Span, crop, fill, fit, fit_middle, fit_path, indent, pad, row, width_of
 from lmtui.tui.lines.styled_text import fold as fold_line
 from lmtui.tui.wording import PATH_VERBS, call_words
 
@@ -245,7 +245,7 @@ class CallBlock(Block):
         if summary.startswith(("+", "−")):
             counts = [(" ", ""), *((f" {word}", "good" if word.startswith("+") else "bad") for word in summary.split())]
         room = max(8, width - width_of(right) - 2 - width_of(tuple(left)) - width_of(tuple(counts)))
-        cut = fit_front if verb in PATH_VERBS else fit
+        cut = fit_path if verb in PATH_VERBS else fit
         left.append((cut(sanitize_path(what), room), "strike muted" if self._denial() else ""))
         return row((*left, *counts), right, width)
 
@@ -447,7 +447,7 @@ def inline_diff(changes: Sequence[FileChange], width: int) -> list[Line]:
         files = parse_patch(change.diff, change.path)
         digits = digits_of(files)
         if len(changes) > 1:
-            found.append(((fit_front(sanitize_path(change.path), width), "strong"),))
+            found.append(((fit_path(sanitize_path(change.path), width), "strong"),))
         for number, hunk in enumerate(hunk for file in files for hunk in file.hunks):
             if number:
                 found.append(((" " * (digits + 1) + "⋯", "muted"),))

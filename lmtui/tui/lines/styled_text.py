@@ -143,13 +143,6 @@ def fit(text: str, width: int) -> str:
     return _head(text, width - 1) + ELLIPSIS
 
 
-def fit_front(text: str, width: int) -> str:
-    """Return a text of at most `width` cells, cut at its front: the end of a path says most."""
-    if _fits(text, width):
-        return text
-    return ELLIPSIS + _tail(text, width - 1) if width > 0 else ""
-
-
 def fit_middle(text: str, width: int) -> str:
     """Return a text of at most `width` cells, cut in its middle; the end, where a path says most, gets more room."""
     if _fits(text, width):

@@ -21,7 +21,7 @@ from lmtui.tui.lines.blocks import seconds
 from lmtui.tui.lines.calls import CallState
 from lmtui.tui.lines.frames import WidgetOptions
 from lmtui.tui.lines.line_view import VirtualLineView
-from lmtui.tui.lines.styled_text import Line, LineSource, fit, fit_front, pad
+from lmtui.tui.lines.styled_text import Line, LineSource, fit, fit_path, pad
 from lmtui.tui.lines.table import RowCursor
 from lmtui.tui.timing import call_after
 from lmtui.tui.wording import PATH_VERBS, call_words
@@ -190,7 +190,7 @@ class LogRows(LineSource):
         verb, about = ("hook", entry.title) if entry.tool == "hook" else call_words(entry.tool, entry.title)
         decided = _DECISION_COLUMN if self.width >= _DECISION_WIDTH else 0
         room = max(4, self.width - 4 - len(agent) - _VERB_COLUMN - decided - len(elapsed))
-        cut = fit_front if verb in PATH_VERBS else fit
+        cut = fit_path if verb in PATH_VERBS else fit
         return (
             (f" {sign} ", role),
             (f"{agent}{verb.lower():<{_VERB_COLUMN}}", "muted"),
