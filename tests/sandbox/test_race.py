@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import signal
@@ -80,7 +81,10 @@ def test_no_raced_open_reads_anything_outside(raced: Path, opener: beneath.Opene
 def test_no_raced_write_lands_outside(raced: Path) -> None:
     root = Root(str(raced))
     done = 0
-    for _ in range(_RACED_OPENS // 40):
+    end_s = time.monotonic() + 60
+    for number in itertools.count():  # on a busy machine all of the first may be refused
+        if number >= _RACED_OPENS // 40 and (done or time.monotonic() > end_s):
+            break
         with suppress(Refused):
             files.write(root, "switch/made", b"x", None)
             done += 1

@@ -167,9 +167,10 @@ class Engine:
 
     def _ask(self, process: subprocess.Popen[bytes], order: dict[str, object]) -> dict[str, object]:
         stdin, stdout = _pipes(process)
-        try:
+        with contextlib.suppress(OSError):  # it ended already; why is in what it wrote
             stdin.write(json.dumps(order).encode() + b"\n")
             stdin.flush()
+        try:
             answer = json.loads(stdout.readline())
         except (OSError, ValueError):
             return {}
