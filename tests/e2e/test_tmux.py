@@ -120,7 +120,7 @@ async def test_a_day_at_the_workbench(program: Program, terminal: Terminal) -> N
         await asyncio.sleep(0.5)
         terminal.keys("Down")
         terminal.keys("Enter")
-        await terminal.until("The greeting is written.")
+        await terminal.until(lambda screen: "The greeting is written." in screen and "Enter open" not in screen)
 
         terminal.keys("C-q")
         await terminal.until("ended with code 0")

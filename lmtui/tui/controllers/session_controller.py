@@ -56,7 +56,9 @@ class SessionController:
         }
 
     async def open(self, session_id: str = "") -> SessionView | None:
-        """Open a session and put it on screen; None where it could not be opened, which is said."""
+        """Open a session and put it on screen; None where it could not be opened, which is said, or the user leaves."""
+        if self._workbench.sessions.host is None:
+            return None
         try:
             view = await self._workbench.sessions.open(session_id)
         except LmtuiError as error:

@@ -234,3 +234,10 @@ async def test_no_pane_of_a_closed_session_is_left_where_no_other_can_be_opened(
         assert panes.current is None
         await driver.press("f9", "pageup", "f8")
         assert driver.app.focused is driver.app.workbench.prompt
+
+
+async def test_a_session_that_is_chosen_as_the_user_leaves_is_not_opened() -> None:
+    async with running(host_with_sessions()) as driver:
+        controller = driver.app.workbench.ready.session_controller
+        await driver.app.workbench.sessions.close()
+        assert await controller.open(RENAME) is None
