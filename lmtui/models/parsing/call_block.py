@@ -9,15 +9,20 @@ from lmtui.core.messages import ToolSpec
 from lmtui.models.parsing.call_items import Found, Item, JsonItem, PythonItem
 from lmtui.models.parsing.call_shapes import ParsedCall, RejectedCall
 from lmtui.models.parsing.literals import ToolNames, required
-from lmtui.models.parsing.tags import OPENING, TagItem, TagKind, mark_at, may_be_mark, opened
-
-FENCES = frozenset(
-    ("", "json", "jsonc", "json5", "tool_call", "tool_calls", "tool_code", "tool", "tools", "xml", "python", "py", "function")
+from lmtui.models.parsing.text_formats import (
+    FENCE,
+    FENCE_MAY_COME,
+    FENCES,
+    JSON_FENCES,
+    OPENING,
+    WORD,
+    TagItem,
+    TagKind,
+    mark_at,
+    may_be_mark,
+    opened,
 )
-JSON_FENCES = frozenset(("javascript", "js", "typescript", "ts", "bash", "sh", "shell", "console", "text", "txt", "plaintext"))
-FENCE = re.compile(r"(`{3,20})[ \t]*([\w+\-.#]{0,30})[ \t]*(?:\r?\n|\Z)")
-FENCE_MAY_COME = re.compile(r"`{1,20}[ \t]{0,20}[\w+\-.#]{0,30}[ \t]{0,20}\r?\Z")
-WORD = re.compile(r"[A-Za-z_][\w.\-]{0,80}(?::\d{1,4})?")
+
 _SPACE = re.compile(r"\s*")
 _TAG_MAY_COME = re.compile(r"</?(?:[A-Za-z｜][\w｜:\-]{0,60}(?:[=\s][^<>\n]{0,230})?)?\Z")
 _NESTED = re.compile(r"<([A-Za-z_][\w\-]{0,60})>")

@@ -12,9 +12,20 @@ from lmtui.core.messages import ToolCallChunk
 from lmtui.models.parsing.answer_builder import AnswerBuilder
 from lmtui.models.parsing.call_block import CallBlockParser
 from lmtui.models.parsing.call_items import LineItem
-from lmtui.models.parsing.line_formats import HEADER_CHARS, Beginning, Begins, arrows_at, beginning_at, header_at, heads_result
 from lmtui.models.parsing.literals import ToolNames
-from lmtui.models.parsing.tags import TagKind, TagMark, mark_at, may_be_mark
+from lmtui.models.parsing.text_formats import (
+    HEADER_CHARS,
+    Beginning,
+    Begins,
+    TagKind,
+    TagMark,
+    arrows_at,
+    beginning_at,
+    header_at,
+    heads_result,
+    mark_at,
+    may_be_mark,
+)
 
 _TAG = re.compile(r"<(?:[A-Za-z][\w:\-]{0,60}|｜DSML｜\w{0,20})(?:[=\s][^<>\n]{0,230})?>|<\{+")
 _TAG_MAY_COME = re.compile(r"<(?:(?:[A-Za-z][\w:\-]{0,60}|｜D?S?M?L?｜?\w{0,20})(?:[=\s][^<>\n]{0,230})?|\{+)?\Z")
