@@ -1,6 +1,6 @@
 """The mounts over the workspace in an instance: read-only paths and masked paths.
 
-The paths come from the guard (`guest/layout.py`), which walks the workspace from inside; nothing here looks at it.
+The paths come from the guard (`guest/guard.py`), which walks the workspace from inside; nothing here looks at it.
 """
 
 from __future__ import annotations
