@@ -18,7 +18,7 @@ from lmtui.core.ports import PreparedCall
 from lmtui.core.subagents import ChildKind
 from lmtui.core.workspace import CommandLimits
 from lmtui.registry import features, load
-from lmtui.tools import data_view, delegation, edit_file, file_tools, shell, task_state_tools, todo_tools
+from lmtui.tools import delegation, edit_file, file_tools, shell, task_state_tools, todo_tools
 from lmtui.tools.tool import Call, Told, Tool
 
 ALL_TOOLS: tuple[Tool[Any], ...] = (
@@ -51,9 +51,9 @@ ALL_TOOLS: tuple[Tool[Any], ...] = (
     delegation.EXPLORE,
     delegation.DECOMPOSE,
     shell.PYTHON,
-    data_view.DATA_VIEW,
+    file_tools.DATA_VIEW,
     *(load(place) for feature in features() for place in feature.tools),
-    data_view.LOOK,
+    file_tools.LOOK,
 )
 _SENDERS = (delegation.DELEGATE, delegation.EXPLORE, delegation.DECOMPOSE)
 _READERS: tuple[Tool[Any], ...] = (file_tools.READ, file_tools.GLOB, file_tools.GREP, file_tools.LS, shell.STATUS, shell.DIFF)
@@ -140,7 +140,7 @@ def _lean(specs: Sequence[ToolSpec], told: dict[str, tuple[str, ...]]) -> tuple[
 
 def _for_the_blind(specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
     """Return those tools that show no pictures."""
-    return tuple(spec for spec in specs if spec.name != data_view.LOOK.name)
+    return tuple(spec for spec in specs if spec.name != file_tools.LOOK.name)
 
 
 class ToolRegistry:
