@@ -31,8 +31,7 @@ from lmtui.core.servers import BY_HAND, LEARNED, Profiles
 from lmtui.core.sessions import AgentRunner, Answer, CallsInUse, Changes, Subscriber, Waiting
 from lmtui.core.window import WindowItem, WindowPart, bytes_by_four
 from lmtui.core.workspace import BackgroundCommands
-from lmtui.engine.agent import Agent, AgentServices, ModelAccess
-from lmtui.engine.agent_state import AgentState, Journal, ModelInUse
+from lmtui.engine.agent import Agent, AgentServices, AgentState, Journal, ModelAccess, ModelInUse
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.context import Conversation, ModelSettings
 from lmtui.engine.context_budget import CALL_TOKENS, Budget, ContextBudget

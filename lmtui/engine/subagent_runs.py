@@ -36,8 +36,7 @@ from lmtui.core.subagents import (
     results_text,
 )
 from lmtui.core.task_state import missing, path_of
-from lmtui.engine.agent import Agent, TurnState
-from lmtui.engine.agent_state import AgentState
+from lmtui.engine.agent import Agent, AgentState, TurnState
 from lmtui.engine.completion import SHARE, guidance_chars
 from lmtui.engine.context import Conversation
 from lmtui.engine.entries import Entry

@@ -26,8 +26,8 @@ from lmtui.core.model_events import Compacted, Pinned, ToolSetChanged
 from lmtui.core.plan import Plan
 from lmtui.core.ports import Limits
 from lmtui.core.window import bytes_by_four
-from lmtui.engine.compaction import RoomNeeded, compact
 from lmtui.engine.context import Conversation, ModelSettings
+from lmtui.engine.context_fit import RoomNeeded, compact
 from tests.fakes import FakeProvider, FakeSandbox, Rig
 
 RATIO, OVERHEAD = 1.3, 60

@@ -7,8 +7,8 @@ from lmtui.core.messages import Message, Role, ToolCall
 from lmtui.core.model_events import Compacted
 from lmtui.core.plan import Plan
 from lmtui.core.window import bytes_by_four
-from lmtui.engine.compaction import RoomNeeded, compact, summed_up
 from lmtui.engine.context import Conversation
+from lmtui.engine.context_fit import RoomNeeded, compact, summed_up
 from lmtui.engine.transcript_summary import TranscriptSummary, truncate_middle
 
 LOG = "\n".join(

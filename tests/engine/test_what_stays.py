@@ -16,8 +16,8 @@ from lmtui.core.messages import Message, Role, ToolCall
 from lmtui.core.model_events import Compacted
 from lmtui.core.plan import Plan, Todo, TodoStatus
 from lmtui.core.window import bytes_by_four
-from lmtui.engine.compaction import RoomNeeded, compact
 from lmtui.engine.context import Conversation, ModelSettings
+from lmtui.engine.context_fit import RoomNeeded, compact
 from lmtui.engine.transcript_summary import LAST_FILES
 
 TASK = "make it work, and keep the old tests"
