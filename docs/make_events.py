@@ -14,7 +14,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from lmtui.core.errors import Fault
 from lmtui.core.events import Event, TurnEnded, TurnReason
 from lmtui.core.messages import ToolSet
-from lmtui.store.codec import EVENT_TYPES
+from lmtui.store.session_logs import EVENT_TYPES
 
 PAGE = Path(__file__).with_name("json-events.md")
 

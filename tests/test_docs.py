@@ -11,7 +11,7 @@ import pytest
 
 from docs import make_events, make_keys, make_settings, make_tools
 from lmtui.config import SETTINGS
-from lmtui.store.codec import EVENT_TYPES
+from lmtui.store.session_logs import EVENT_TYPES
 from lmtui.tools.registry import ALL_TOOLS
 from lmtui.tui.commands import COMMANDS
 

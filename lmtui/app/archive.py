@@ -25,8 +25,7 @@ from lmtui.core.sessions import SessionSummary, answer_words
 from lmtui.engine.repair import ends_for_open_work
 from lmtui.engine.session import EngineSession
 from lmtui.paths import state_dir
-from lmtui.store.codec import encode
-from lmtui.store.session_logs import SessionFile, SessionStore, load, new_session_id
+from lmtui.store.session_logs import SessionFile, SessionStore, encode, load, new_session_id
 from lmtui.store.summaries import Summaries
 
 _MAX_RESULT_LINES = 12

@@ -25,8 +25,7 @@ from lmtui.app.key_protection import key_redactor
 from lmtui.app.model_servers import Servers, is_one_model
 from lmtui.app.process import protect_process
 from lmtui.app.sandboxes import CurrentSandbox, interpreter_of, limits_of, team_of, tools_of
-from lmtui.app.settings import UserSettings
-from lmtui.app.settings_trust import FolderTrust
+from lmtui.app.settings import FolderTrust, UserSettings
 from lmtui.app.workspace_files import WorkspaceFiles
 from lmtui.config import SETTINGS, Config, Loaded
 from lmtui.core import events
@@ -48,10 +47,9 @@ from lmtui.models.tokens import TokenCounts
 from lmtui.paths import state_dir
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
-from lmtui.store.codec import encode
 from lmtui.store.model_profiles import ProfileStore
 from lmtui.store.rule_store import add_rule, remove_rule
-from lmtui.store.session_logs import SessionStore, load, new_session_id
+from lmtui.store.session_logs import SessionStore, encode, load, new_session_id
 
 _MAX_BYTES = 1_000_000
 

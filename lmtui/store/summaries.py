@@ -23,8 +23,7 @@ from lmtui.core.sanitize import last_words, sanitize_line
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import as_utc
 from lmtui.paths import workspace_dir
-from lmtui.store.codec import decode, read_time
-from lmtui.store.session_logs import SessionStore, is_in_use
+from lmtui.store.session_logs import SessionStore, decode, is_in_use, read_time
 
 _MARK_FILE = "waits.seen"
 _SLACK_S = 2.0

@@ -11,7 +11,7 @@ from lmtui.core.errors import ToolError
 from lmtui.core.events import PlanChanged
 from lmtui.core.plan import Plan, TaskState
 from lmtui.core.task_state import MAX_QUEUE_CHARS, TaskChange, change_task, inventory_hash, mark_done, put_back, task_lines
-from lmtui.store.codec import decode, encode
+from lmtui.store.session_logs import decode, encode
 from tests.tui.lines.stage import envelopes
 
 FIVE = change_task(None, TaskChange("move them", remaining_queue=("a", "b", "c", "d", "e")))

@@ -13,7 +13,7 @@ import pytest
 
 from docs import make_events
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
-from lmtui.store.codec import EVENT_TYPES
+from lmtui.store.session_logs import EVENT_TYPES
 from tests.e2e.conftest import ROOT, Program, Serve
 
 PAGES = ("scripts.md", "json-events.md", "installation.md", "servers/litellm.md", "servers/llama-cpp-python.md")

@@ -16,7 +16,7 @@ from lmtui.core.skills import SkillUsed
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.registry import FEATURES
-from lmtui.store.codec import decode, encode
+from lmtui.store.session_logs import decode, encode
 from tests.e2e.conftest import ROOT, Program, Serve
 from tests.e2e.test_plain import Pty
 

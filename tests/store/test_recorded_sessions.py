@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lmtui.store.codec import EVENT_TYPES, decode, encode
+from lmtui.store.session_logs import EVENT_TYPES, decode, encode
 from tests.fakes import FakeProvider, Rig, answer
 
 RECORDED = Path(__file__).parent / "recorded"

@@ -10,8 +10,7 @@ import pytest
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import Envelope, MessageAdded, SessionOpened, SessionRenamed, TurnEnded, TurnReason, TurnStarted
 from lmtui.core.messages import Role, ToolCall, Usage
-from lmtui.store.codec import EVENT_TYPES, decode, encode
-from lmtui.store.session_logs import SessionStore, load, new_session_id
+from lmtui.store.session_logs import EVENT_TYPES, SessionStore, decode, encode, load, new_session_id
 from lmtui.store.summaries import summaries
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)

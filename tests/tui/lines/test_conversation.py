@@ -48,7 +48,7 @@ from lmtui.core.events import (
 from lmtui.core.messages import ImageRef, Role, Usage
 from lmtui.core.plan import Plan
 from lmtui.core.workspace import FileChange, FileChangeKind
-from lmtui.store.codec import EVENT_TYPES
+from lmtui.store.session_logs import EVENT_TYPES
 from lmtui.tui.lines.blocks import UserBlock
 from lmtui.tui.lines.calls import counted_tests
 from lmtui.tui.lines.document import Document
