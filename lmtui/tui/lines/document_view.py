@@ -14,6 +14,7 @@ from lmtui.tui.lines.document import Document, Finder
 from lmtui.tui.lines.frames import WidgetOptions
 from lmtui.tui.lines.line_view import LineScroller, VirtualLineView
 from lmtui.tui.lines.styled_text import Line, fill, fit, restyle
+from lmtui.tui.lines.table import BAR
 from lmtui.tui.lines.tool_log import CallOpened
 from lmtui.tui.timing import call_after
 
@@ -200,9 +201,6 @@ class AnchorScroller(LineScroller):
             index -= 1
 
 
-_MARK: Line = (("▌", "accent"),)
-
-
 class BlockCursor:
     """A cursor on a block of a document, -1 for none; it is drawn in the gutter."""
 
@@ -223,7 +221,7 @@ class BlockCursor:
         document = self._view.document
         index, top = document.locate(line)
         first = top + document.blocks[index].has_gap
-        marked = (*_MARK, *content[1:]) if index == self.index and line >= first else content
+        marked = (BAR, *content[1:]) if index == self.index and line >= first else content
         return fill(marked, self._view.content_width, "cursor") if index == self.index and line == first else marked
 
     def move(self, rows: int) -> None:
@@ -286,6 +284,11 @@ class BlockCursor:
     def focus_changed(self) -> None:
         """Show or hide the cursor."""
         self._view.redraw()
+
+    def can_click(self, line: int) -> bool:
+        """Tell whether a line is of a block that folds."""
+        document = self._view.document
+        return document.blocks[document.locate(line)[0]].can_fold
 
     def click(self, line: int) -> None:
         """Go to a block, and fold or unfold it."""

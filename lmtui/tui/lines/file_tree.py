@@ -21,7 +21,6 @@ from lmtui.tui.lines.table import RowCursor
 from lmtui.tui.path_index import positions
 from lmtui.tui.session_state import ChangedFiles
 
-NO_SIGN: Span = (" ", "")
 GIT_SIGNS: Mapping[GitState, Span] = {
     GitState.MODIFIED: ("M", "warn"),
     GitState.ADDED: ("A", "good"),
@@ -29,11 +28,9 @@ GIT_SIGNS: Mapping[GitState, Span] = {
     GitState.RENAMED: ("R", "warn"),
     GitState.CONFLICTED: ("!", "bad strong"),
     GitState.UNTRACKED: ("?", "good"),
-    GitState.IGNORED: NO_SIGN,
 }
-_GIT_INSIDE: Span = ("·", "warn")
+_INSIDE: Span = ("•", "warn")
 _CONFLICT_INSIDE: Span = ("!", "bad")
-_AGENT_INSIDE: Line = (("•", "warn"),)
 
 
 class TreeMarks:
@@ -55,28 +52,23 @@ class TreeMarks:
         self._git_folders = {}
         for path, state in states.items():
             if state is not GitState.IGNORED:
-                sign = _CONFLICT_INSIDE if state is GitState.CONFLICTED else _GIT_INSIDE
+                sign = _CONFLICT_INSIDE if state is GitState.CONFLICTED else _INSIDE
                 for folder in folders_of(path):
                     if self._git_folders.get(folder) != _CONFLICT_INSIDE:
                         self._git_folders[folder] = sign
 
-    def git_sign(self, path: str) -> Span:
-        """Return git's letter for a file or a folder; one that is untracked as a whole means what is in it."""
-        state = self._git.get(path)
-        if state is not None:
-            return GIT_SIGNS[state]
-        if path in self._git_folders:
-            return self._git_folders[path]
-        above = next((self._git[folder] for folder in folders_of(path) if folder in self._git), None)
-        return GIT_SIGNS[above] if above is GitState.UNTRACKED else NO_SIGN
-
-    def agent_sign(self, path: str, *, is_closed: bool) -> Line:
-        """Return the mark of what the agent did to a file, or in a closed folder."""
-        change = self.agent.net.get(path)
-        if change is not None:
+    def sign(self, path: str) -> Line:
+        """Return the letter of a file: the agent's in bold, else git's; for a folder, whether something in it changed."""
+        state, change = self._git.get(path), self.agent.net.get(path)
+        if change is not None and state is not GitState.CONFLICTED:
             letter, role = CHANGE_SIGNS[change.kind]
-            return ((letter, role),)
-        return _AGENT_INSIDE if is_closed and path in self._agent_folders else ()
+            return ((letter, f"{role} strong"),)
+        if state is not None:
+            return () if state is GitState.IGNORED else (GIT_SIGNS[state],)
+        if path in self._agent_folders or path in self._git_folders:
+            return (self._git_folders.get(path, _INSIDE),)
+        above = next((self._git[folder] for folder in folders_of(path) if folder in self._git), None)
+        return (GIT_SIGNS[above],) if above is GitState.UNTRACKED else ()
 
 
 def folders_of(path: str) -> Iterator[str]:
@@ -243,19 +235,18 @@ class FileRows(LineSource):
         is_dir = own.kind == "dir"
         is_open = is_dir and self.tree.is_open(own.path)
         indent = f"{_INDENT * own.path.count('/')}{'  ' if not is_dir else _OPEN if is_open else _CLOSED}"
-        sign = self.marks.git_sign(own.path)
         name = sanitize_path(own.path.rpartition("/")[2]) + ("/" if is_dir else "")
         role = "muted" if self.tree.is_ignored(own.path) else ""
-        mark = self.marks.agent_sign(own.path, is_closed=is_dir and not is_open)
-        lead: Line = (sign, (indent, "muted"))
+        mark = self.marks.sign(own.path)
+        lead: Line = ((f" {indent}", "muted"),)
         return row((*lead, (fit_middle(name, self._room(lead, mark)), role)), mark, self.width, gap=1)
 
     def _room(self, lead: Line, mark: Line) -> int:
         return max(_LEAST_NAME, self.width - width_of(lead) - (width_of(mark) + 1 if mark else 0))
 
     def _found_row(self, path: str) -> Line:
-        clean, mark = sanitize_path(path), self.marks.agent_sign(path, is_closed=False)
-        lead: Line = (self.marks.git_sign(path), (" ", ""))
+        clean, mark = sanitize_path(path), self.marks.sign(path)
+        lead: Line = ((" ", ""),)
         shown = fit_path(clean, self._room(lead, mark))
         folder, slash, name = shown.rpartition("/")
         line: Line = ((f"{folder}{slash}", "muted"), (name, ""))

@@ -21,7 +21,19 @@ from textual.strip import Strip
 from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.frames import Frames, WidgetOptions
 from lmtui.tui.lines.selection import CopyMode
-from lmtui.tui.lines.styled_text import ROLES, STYLE_PREFIX, Line, LineSource, Palette, crop, plain, restyle, width_of, wrap
+from lmtui.tui.lines.styled_text import (
+    ROLES,
+    STYLE_PREFIX,
+    Line,
+    LineSource,
+    Palette,
+    crop,
+    fill,
+    plain,
+    restyle,
+    width_of,
+    wrap,
+)
 
 _KEPT_STRIPS = 1500
 _WHEEL_LINES = 3
@@ -42,6 +54,9 @@ class Cursor(Protocol):
     def mark(self, line: int, content: Line) -> Line:
         """Return a line as it is shown with the cursor."""
 
+    def can_click(self, line: int, /) -> bool:
+        """Tell whether a click on a line does something."""
+
     def click(self, line: int) -> None:
         """Take a click on a line."""
 
@@ -61,6 +76,23 @@ class Overlay(Protocol):
 
     def note(self) -> Line:
         """Return the note."""
+
+
+class Hover:
+    """The line under the pointer, which has the ground of the cursor where a click does something."""
+
+    def __init__(self, view: VirtualLineView) -> None:
+        self._view = view
+        self.y = self.line = -1
+
+    def put(self, y: int) -> None:
+        """Take the row of the pane that the pointer is on, -1 for none; draw again only what differs."""
+        view, self.y = self._view, y
+        line = y + view.scroll_offset.y if y >= 0 else -1
+        is_clickable = view.cursor is not None and 0 <= line < view.source.total() and view.cursor.can_click(line)
+        before, self.line = self.line, line if is_clickable else -1
+        for each in {before, self.line} - {-1} if before != self.line else ():
+            view.strips.forget(each)
 
 
 class StripCache:
@@ -149,7 +181,8 @@ class StripCache:
 
     def _paint(self, line: int) -> tuple[Line, Strip]:
         view = self._view
-        content = shown = view.line_at(line)
+        content = view.line_at(line)
+        shown = fill(content, view.content_width, "cursor") if line == view.hover.line else content
         for overlay in view.overlays:
             shown = overlay.dress(line, shown)
         selection = view.text_selection
@@ -268,6 +301,7 @@ class VirtualLineView(ScrollView, can_focus=True, inherit_bindings=False):
         self.frames = Frames(self, self._draw)
         self.scroller = LineScroller(self)
         self.cursor: Cursor | None = None
+        self.hover = Hover(self)
         self.copy_mode = CopyMode(source)
         self.overlays: Sequence[Overlay] = (self.copy_mode,)
         self._bindings = BindingsMap.merge([BindingsMap(bindings(Scope.COPYING)), self._bindings])
@@ -409,15 +443,21 @@ class VirtualLineView(ScrollView, can_focus=True, inherit_bindings=False):
 
     @on(events.MouseScrollUp)
     @on(events.MouseScrollDown)
-    def _wheel(self, event: events.MouseEvent) -> None:
-        if not event.ctrl and not event.shift:
-            event.stop()
-            event.prevent_default()
-            self.scroller.move(-_WHEEL_LINES if isinstance(event, events.MouseScrollUp) else _WHEEL_LINES)
+    @on(events.MouseMove)
+    @on(events.Leave)
+    def _follow_mouse(self, event: events.MouseEvent | events.Leave) -> None:
+        match event:
+            case events.MouseMove() | events.Leave():
+                self.hover.put(event.y if isinstance(event, events.MouseMove) else -1)
+            case _ if not event.ctrl and not event.shift:
+                event.stop()
+                event.prevent_default()
+                self.scroller.move(-_WHEEL_LINES if isinstance(event, events.MouseScrollUp) else _WHEEL_LINES)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Redraw at the new place."""
         super().watch_scroll_y(old_value, new_value)
+        self.hover.put(self.hover.y)
         if self.is_vertical_scrollbar_grabbed:
             self.scroller.dragged()
 

@@ -166,7 +166,7 @@ class PlanView(VirtualLineView, can_focus=True, inherit_bindings=False):
 
 
 def _head(title: str, note: str, width: int) -> PlanRow:
-    return PlanRow(row(((title, "strong"),), ((note, "muted"),) if note else (), width))
+    return PlanRow(row(((f" {title}", "strong"),), ((note, "muted"),) if note else (), width))
 
 
 def _listed(title: str, todos: Iterable[Todo], kind: str, turned: set[str], width: int) -> list[PlanRow]:

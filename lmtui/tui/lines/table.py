@@ -9,26 +9,30 @@ from textual.message import Message
 
 from lmtui.tui.lines.frames import WidgetOptions
 from lmtui.tui.lines.line_view import VirtualLineView
-from lmtui.tui.lines.styled_text import Line, LineSource, fill
+from lmtui.tui.lines.styled_text import Line, LineSource, Span, fill, slice_line
+
+BAR: Span = ("▌", "accent")
+BAR_CELLS = 1
+_LONGEST_ROW = 10_000
 
 
 class RowCursor:
     """A cursor on a row of a view, drawn while the view has the focus or `is_always_shown`.
 
-    `moved` is called once it was put somewhere; `can_mark` tells the rows that it can be on.
+    `moved` is called once it was put somewhere; `can_click` tells the rows that it can be on.
     """
 
     def __init__(
         self,
         view: VirtualLineView,
         moved: Callable[[], object] = lambda: None,
-        can_mark: Callable[[int], bool] = lambda _: True,
+        can_click: Callable[[int], bool] = lambda _: True,
     ) -> None:
         self.row = 0
         self.is_always_shown = False
         self._view = view
         self._moved = moved
-        self._can_mark = can_mark
+        self.can_click = can_click
 
     def move(self, rows: int) -> None:
         """Move and be seen."""
@@ -50,7 +54,7 @@ class RowCursor:
         row = max(0, min(last, row))
         ahead, back = range(row, last + 1), range(row, -1, -1)
         ways = (ahead, back) if row >= self.row else (back, ahead)
-        found = next((each for way in ways for each in way if self._can_mark(each)), -1)
+        found = next((each for way in ways for each in way if self.can_click(each)), -1)
         if found < 0:
             return
         before, self.row = self.row, found
@@ -66,7 +70,7 @@ class RowCursor:
     def reveal(self) -> None:
         """Bring the row into view, the rows before the first one too that it can be on."""
         view = self._view
-        is_first = not any(self._can_mark(row) for row in range(self.row))
+        is_first = not any(self.can_click(row) for row in range(self.row))
         top = view.scroll_offset.y
         height = max(1, view.size.height)
         if is_first or self.row < top:
@@ -76,9 +80,9 @@ class RowCursor:
         view.scroller.note_place()
 
     def mark(self, line: int, content: Line) -> Line:
-        """Return a row; the cursor's on its own ground."""
-        is_here = line == self.row and (self._view.has_focus or self.is_always_shown) and self._can_mark(line)
-        return fill(content, self._view.content_width, "cursor") if is_here else content
+        """Return a row; the cursor's on its own ground, with a bar in the cell that every row leaves free at its left."""
+        is_here = line == self.row and (self._view.has_focus or self.is_always_shown) and self.can_click(line)
+        return fill((BAR, *slice_line(content, 1, _LONGEST_ROW)), self._view.content_width, "cursor") if is_here else content
 
     def click(self, line: int) -> None:
         """Go to a row and act on it."""
@@ -94,7 +98,9 @@ Row = TypeVar("Row")
 
 
 class TableRows(LineSource, Generic[Row]):
-    """The rows of a table; `draw` makes a line of one for a width."""
+    """The rows of a table; `draw` makes a line of one for a width.  The cell of the cursor's bar is before it."""
+
+    lead_cells = BAR_CELLS
 
     def __init__(self, draw: Callable[[Row, int], Line]) -> None:
         self.rows: Sequence[Row] = ()
@@ -106,7 +112,7 @@ class TableRows(LineSource, Generic[Row]):
 
     def line(self, number: int) -> Line:
         """Return one row."""
-        return self._draw(self.rows[number], self.width)
+        return ((" ", ""), *self._draw(self.rows[number], self.width - BAR_CELLS))
 
 
 class Table(VirtualLineView, Generic[Row], can_focus=True, inherit_bindings=False):

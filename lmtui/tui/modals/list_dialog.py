@@ -17,7 +17,7 @@ from textual.widgets import Input, Static
 from lmtui.core.sanitize import sanitize
 from lmtui.tui.commands import Command, Scope, bindings, closing
 from lmtui.tui.lines.styled_text import Line, plain
-from lmtui.tui.lines.table import Table
+from lmtui.tui.lines.table import BAR_CELLS, Table
 from lmtui.tui.modals.results import LEAST_ROWS, VeiledScreen
 from lmtui.tui.widgets.bars import HEIGHTS, Bar, Part, Verbs
 
@@ -49,11 +49,11 @@ class ColumnNames(Widget):
 
     def render(self) -> Content:
         """Return the names for the width of now."""
-        return Content.styled(plain(self._names(self._table.content_width)), "$text-muted")
+        return Content.styled(plain(self._names(self._table.content_width - BAR_CELLS)), "$text-muted")
 
     def show(self) -> None:
         """Draw the names again; without any, their row is left out."""
-        self.set_class(not self._names(self._table.content_width), "-empty")
+        self.set_class(not self._names(self._table.content_width - BAR_CELLS), "-empty")
         self.refresh()
 
 

@@ -45,9 +45,7 @@ class Confirm(VeiledScreen[bool]):
         """Leave it."""
         _ = self.dismiss(result=False)
 
-    def action_close_or_stop(self) -> None:
-        """Leave it."""
-        _ = self.dismiss(result=False)
+    action_close_or_stop = action_confirm_no
 
 
 class AskText(VeiledScreen[str | None]):

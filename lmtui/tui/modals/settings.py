@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from rich.cells import cell_len
 from textual.binding import BindingType
+from textual.screen import Screen
 
 from lmtui.core.errors import LmtuiError
 from lmtui.core.sanitize import sanitize_line
@@ -19,6 +20,7 @@ from lmtui.tui.modals.list_dialog import ListDialog, shown_group
 from lmtui.tui.modals.picker import WIDE_ROW, AskText, Picker
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.perf_overlay import PerfOverlay
+from lmtui.tui.router import SessionView
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 LEAST_NAME, GROUP_CELLS, VALUE_CELLS, MUCH_ROOM = 12, 13, 30, 100
@@ -135,8 +137,8 @@ class SettingsController:
         """Return what answers the commands."""
         return {
             "settings.show": lambda _: self._show_settings(),
-            "window.show": lambda _: self._show_window(),
-            "cache.show": lambda _: self._show_cache(),
+            "window.show": lambda _: self._show(lambda view: WindowScreen(view.session, view.state)),
+            "cache.show": lambda _: self._show(lambda view: CacheScreen(view.session.history())),
             "perf.toggle": lambda _: self._meter.toggle(),
         }
 
@@ -149,16 +151,8 @@ class SettingsController:
         if row.name == "theme" and row.text:
             self._use_theme(row.text)
 
-    def _show_window(self) -> None:
-        active = self._workbench.active
-        if active is None:
+    def _show(self, screen: Callable[[SessionView], Screen[None]]) -> None:
+        if self._workbench.active is None:
             self._workbench.say("no session yet")
             return
-        _ = self._workbench.app.push_screen(WindowScreen(active.session, active.state))
-
-    def _show_cache(self) -> None:
-        active = self._workbench.active
-        if active is None:
-            self._workbench.say("no session yet")
-            return
-        _ = self._workbench.app.push_screen(CacheScreen(active.session.history()))
+        _ = self._workbench.app.push_screen(screen(self._workbench.active))

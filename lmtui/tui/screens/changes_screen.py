@@ -60,7 +60,7 @@ def turns_of(history: Sequence[Envelope]) -> list[Turn]:
 
 
 _TOOL_COLUMN = 5
-_TIGHT_WIDTH = 40
+_TIGHT_WIDTH = 39
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,17 +114,17 @@ def row_line(found: StepRow, width: int, zone: tzinfo | None = None) -> Line:
     counts: Line = ((f"+{added}", "good"), (f" {MINUS}{removed}", "bad")) if has_text else (("no text", "muted"),)
     right: Line = (*counts, *_mark(found.step if not found.is_inside else None))
     if found.title:
-        clock = f" {found.time.astimezone(zone):%H:%M} " if found.time is not None and width >= _TIGHT_WIDTH else " "
+        clock = f"{found.time.astimezone(zone):%H:%M} " if found.time is not None and width >= _TIGHT_WIDTH else ""
         room = max(6, width - len(clock) - sum(len(text) for text, _ in right) - 2)
         return row(((clock, "muted"), (fit(sanitize_path(found.title), room), "")), right, width)
     if found.step is None or found.is_inside:
         sign, role = CHANGE_SIGNS[found.changes[0].kind]
-        left: Line = (("      " if found.is_inside else " ", ""), (f"{sign} ", role))
+        left: Line = (("     " if found.is_inside else "", ""), (f"{sign} ", role))
         name = fit_path(sanitize_path(found.path), max(6, width - sum(len(text) for text, _ in (*left, *right)) - 2))
         return row((*left, (name, "")), right, width)
     step = found.step
-    clock = f" {step.time.astimezone(zone):%H:%M}" if width >= _TIGHT_WIDTH else ""
-    lead = f"{clock} {pad(fit(sanitize_line(step.tool), _TOOL_COLUMN), _TOOL_COLUMN)} "
+    clock = f"{step.time.astimezone(zone):%H:%M} " if width >= _TIGHT_WIDTH else ""
+    lead = f"{clock}{pad(fit(sanitize_line(step.tool), _TOOL_COLUMN), _TOOL_COLUMN)} "
     room = max(6, width - len(lead) - sum(len(text) for text, _ in right) - 2)
     name = fit_path(sanitize_path(found.path), room) if found.path else fit(sanitize_path(step.title), room)
     return row(((lead, "muted"), (name, "muted" if step.is_undone else "")), right, width)

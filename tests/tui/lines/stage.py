@@ -14,6 +14,7 @@ from textual.pilot import Pilot
 import lmtui.tui
 from lmtui.core.events import Envelope, Event
 from lmtui.tui.lines.line_view import VirtualLineView
+from lmtui.tui.lines.table import BAR, RowCursor
 from lmtui.tui.themes import default_variables
 from tests.tui.quiet import quiet
 
@@ -54,9 +55,11 @@ class Stage(App[None]):
         self.frames += 1
 
 
-def screen_lines(view: VirtualLineView) -> list[str]:
-    """Return the rows of the pane as they are on the screen."""
-    return [view.render_line(y).text[: view.content_width].rstrip() for y in range(view.size.height)]
+def screen_lines(view: VirtualLineView, *, has_bar: bool = False) -> list[str]:
+    """Return the rows of the pane as they are on the screen, the bar of the row under the cursor only if it is asked for."""
+    lines = [view.render_line(y).text[: view.content_width].rstrip() for y in range(view.size.height)]
+    is_rows = isinstance(view.cursor, RowCursor) and not has_bar
+    return [f" {line[1:]}".rstrip() if is_rows and line[:1] == BAR[0] else line for line in lines]
 
 
 async def settled(pilot: Pilot[None]) -> None:

@@ -102,7 +102,7 @@ async def test_what_was_found_stands_in_place_of_the_tree_with_its_characters_ma
         await settled(pilot)
         tree.show_found("lex", ["parser/lexer.py", "tests/test_lexer.py"])
         await settled(pilot)
-        assert screen_lines(tree)[:3] == ["  parser/lexer.py", "  tests/test_lexer.py", ""]
+        assert screen_lines(tree)[:3] == [" parser/lexer.py", " tests/test_lexer.py", ""]
         assert "".join(text for text, role in tree.source.line(0) if "match" in role) == "lex"
         await pilot.press("down", "enter")
         await settled(pilot)
@@ -129,11 +129,11 @@ async def test_a_name_is_whole_where_it_fits_and_of_a_path_the_folders_go_first(
         assert [line.strip() for line in screen_lines(tree)[:2]] == ["parser/deeply/nested.py", "with_a_name_that_fits.py"]
         tree.show_found("ned", ["modules/parser/deeply/nested.py"])
         await settled(pilot)
-        assert screen_lines(tree)[0].strip() == "…/deeply/nested.py"
+        assert screen_lines(tree)[0].strip() == "…/parser/deeply/nested.py"
         assert [text for text, role in tree.source.line(0) if "match" in role] == ["n", "e", "d"]
 
 
-async def test_git_and_the_agent_have_columns_of_their_own() -> None:
+async def test_a_file_has_one_mark_at_its_right_and_that_of_the_agent_comes_first() -> None:
     tree = FileTree()
     stage = TreeStage(tree)
     async with stage.run_test(size=(30, 10)) as pilot:
@@ -142,15 +142,15 @@ async def test_git_and_the_agent_have_columns_of_their_own() -> None:
         changed(tree, **{"parser/lexer.py": FileChangeKind.ADDED})
         await settled(pilot)
         assert [line.split() for line in screen_lines(tree)[:4]] == [
-            ["·▸", "parser/", "•"], ["?▸", "tests/"], ["R", "README.md"], ["pyproject.toml"],
+            ["▸", "parser/", "•"], ["▸", "tests/", "?"], ["README.md", "R"], ["pyproject.toml"],
         ]  # fmt: skip
         tree.action_folder("open")
         await settled(pilot)
         tree.cursor.put(4)
         tree.action_folder("open")
         await settled(pilot)
-        assert screen_lines(tree)[2].split() == ["M", "lexer.py", "A"]
-        assert screen_lines(tree)[5].split() == ["?", "test_lexer.py"]
+        assert screen_lines(tree)[2].split() == ["lexer.py", "A"]
+        assert screen_lines(tree)[5].split() == ["test_lexer.py", "?"]
 
 
 async def test_ignored_files_are_hidden_until_they_are_asked_for() -> None:
@@ -166,7 +166,7 @@ async def test_ignored_files_are_hidden_until_they_are_asked_for() -> None:
         tree.action_folder("open")
         await settled(pilot)
         assert screen_lines(tree)[1:3] == [" ▾ tests/", "     test_lexer.py"]
-        assert tree.source.line(2)[2] == ("test_lexer.py", "muted")
+        assert tree.source.line(2)[1] == ("test_lexer.py", "muted")
         tree.toggle_hidden()
         await settled(pilot)
         assert screen_lines(tree)[1] == "   README.md"

@@ -25,7 +25,7 @@ def tree_of(driver: Driver) -> FileTree:
 
 
 def rows(driver: Driver) -> list[str]:
-    return [line.strip() for line in driver.text("#files").splitlines() if line.strip()]
+    return [row for line in driver.text("#files").splitlines() if (row := line.strip("▌ "))]
 
 
 async def test_the_filter_narrows_over_all_files_and_enter_opens() -> None:
@@ -81,7 +81,7 @@ async def test_what_other_programs_change_shows_by_itself_and_the_cursor_stays()
         files.git["parser/aaa.py"] = GitState.UNTRACKED
         files.asked.clear()
         files.tell("parser")
-        await driver.until(lambda: any(row.startswith("?") and "aaa.py" in row for row in rows(driver)))
+        await driver.until(lambda: any(row.endswith("?") and "aaa.py" in row for row in rows(driver)))
         assert files.asked == ["list parser", "git"]
         assert tree_of(driver).current_path == "pyproject.toml"
         files.tell("", "never/opened")
@@ -93,11 +93,11 @@ async def test_a_commit_elsewhere_changes_the_marks_and_lists_nothing() -> None:
         await driver.press("f6")
         driver.host.files.git["README.md"] = GitState.MODIFIED
         driver.host.files.tell(has_git_changed=True)
-        await driver.until(lambda: any(row.split() == ["M", "README.md"] for row in rows(driver)))
+        await driver.until(lambda: any(row.split() == ["README.md", "M"] for row in rows(driver)))
         driver.host.files.asked.clear()
         driver.host.files.git.clear()
         driver.host.files.tell(has_git_changed=True)
-        await driver.until(lambda: not any(row.startswith("M") for row in rows(driver)))
+        await driver.until(lambda: not any(row.endswith(" M") for row in rows(driver)))
         assert driver.host.files.asked == ["git"]
 
 
