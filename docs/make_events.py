@@ -40,7 +40,7 @@ ENVELOPE = {
 }
 
 # What `--output json` prints: fields of `turn_ended`, and these of its own.
-RESULT = ("session", *STABLE["turn_ended"][1:], "model", "commands", "refused", "plan")
+RESULT = ("session", *STABLE["turn_ended"][1:], "verified", "checks", "model", "commands", "refused", "plan")
 _OWN_OF_RESULT = {
     "session": ("text", "id of the session, for `--resume`"),
     "status": (", ".join(f"`{each}`" for each in TurnReason), "how the task ended"),
@@ -63,6 +63,14 @@ MEANINGS = {
     "turn_id": "id of the turn",
     "usage": "tokens, as the server counted them",
     "window_tokens": "context window in tokens; 0: unknown",
+    "turn_ended.checks": "the commands that checked it: of each the last run, with exit code and seconds",
+    "turn_ended.verified": "what its changes are worth: `green`, `red`, `unverified`, or `none` where nothing changed",
+    "check_ran.rung": "`parse`, `lint`, `tests` (those that name the changed files), `suite` (all of them) or `goal`",
+    "check_ran.outcome": "`passed`, `failed`, `flaky`, `known` (it failed before the change too) or `not run`",
+    "check_ran.command": "the command, empty for what lmtui parses itself",
+    "check_ran.source": "the file or setting that the command comes from",
+    "check_ran.elapsed_s": "how long it took, in seconds",
+    "goal_changed.state": "`waiting`, `active`, `paused`, `reached` or `given up`",
     "agent_finished.usage": "tokens of all its requests",
     "agent_finished.elapsed_s": "duration in seconds (wall time)",
     "agent_started.work": "`work`: it may do what its parent may do; `explore`: it only reads",

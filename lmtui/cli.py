@@ -267,7 +267,7 @@ def passed_on(arguments: argparse.Namespace) -> list[str]:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    text, piped = _task_and_input(arguments.task)
+    text, piped = _task_and_input(arguments.task, getattr(arguments, "goal", None) or "")
     session_id = ""
     if arguments.goes_on or arguments.resume:
         from lmtui.headless.run import which_session
@@ -276,14 +276,15 @@ def _run(arguments: argparse.Namespace) -> int:
     return _headless(arguments, text, session_id, piped)
 
 
-def _task_and_input(task: str | None) -> tuple[str, str]:
-    """Return the task, and what was piped in next to it.
+def _task_and_input(task: str | None, goal: str) -> tuple[str, str]:
+    """Return the task, and what was piped in next to it; a goal is a task by itself.
 
     Raises:
         UsageError: no words for the model, or too many.
     """
     from lmtui.headless.inputs import read_piped
 
+    task = task or (f"Work until `{goal}` exits with 0." if goal else task)
     piped = sys.stdin.read() if task == "-" else read_piped(sys.stdin, sys.stderr, is_waited_for=not task)
     text, piped = (task, piped) if task and task != "-" else (piped, "")
     if not text.strip():

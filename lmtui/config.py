@@ -176,6 +176,18 @@ class Config:
         "let a model name a session after its first turn; auto: if a role `title` is set or the server takes parallel requests",
         choices=("auto", "on", "off"), label="Session titles",
     )  # fmt: skip
+    verify: str = _setting(
+        "auto", "check changes: auto finds the project's own commands, off runs none; else the command that decides",
+        "LMTUI_VERIFY", feature="checks", label="Verify changes",
+    )  # fmt: skip
+    goal: str = _setting("", "goal of a new session: a command that has to exit with 0 before a turn may end", feature="checks")
+    lint_command: str = _setting(
+        "", "the linter of changed files ({files}); empty: as the project is set up", feature="checks", label="Lint command"
+    )
+    check_timeout_s: int = _setting(
+        180, "seconds that one check may take; longer ones are not run again", at_least=1, feature="checks",
+        label="Check time limit",
+    )  # fmt: skip
     budget: str = _setting("", "budget of a new session, such as 3h 200 steps 1.5M tokens; empty: no limit")
     timeout_s: float = _setting(0.0, "seconds that a turn may take; 0: no limit", at_least=0, label="Turn time limit")
     mode: str = _setting(

@@ -29,6 +29,7 @@ from lmtui.core.messages import (
 from lmtui.core.permissions.decide import Mode, Rule
 from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.core.ports import Checkpoints, FeatureServices, Images, Limits, OutputSink, Policy, Sandbox, Snapshot
+from lmtui.core.project_checks import Checks, NoChecks
 from lmtui.core.roles import Roles
 from lmtui.core.sanitize import Redactor
 from lmtui.core.servers import Profiles, ServedModel
@@ -397,6 +398,7 @@ class Rig:
         guide: InstructionSource | None = None,
         hooks: Hooks | None = None,
         skills: SkillReader | None = None,
+        checks: Checks | None = None,
     ) -> None:
         clock = self.clock = Ticking()
         self.provider = provider
@@ -430,7 +432,10 @@ class Rig:
                 asks_for_title=asks_for_title,
             ),
             features=FeatureServices(
-                instructions=guide or NoInstructions(), skills=skills or NoSkills(), hooks=hooks or NoHooks()
+                instructions=guide or NoInstructions(),
+                skills=skills or NoSkills(),
+                hooks=hooks or NoHooks(),
+                checks=checks or NoChecks(),
             ),
         )
         self.session = EngineSession(parts, past, is_ours=is_ours)

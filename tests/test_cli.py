@@ -35,6 +35,7 @@ def test_what_serve_is_told_of_settings_holds_in_each_tab() -> None:
         "--url", "http://127.0.0.1:1", "--model=-x", "--mode", "plan", "--sandbox", "landlock", "--network", "proxy",
         "--max-iterations", "7", "--temperature", "0.5", "--timeout-s", "9", "--allow", "Read(a b)", "--allow=-y",
         "--seed=-1", "--deny", "Shell", "--budget", "2h 10 steps", "--no-sub-agents", "--no-mcp", "--no-hooks",
+        "--verify", "make test", "--goal", "make",
         "--append-system-prompt", "Speak of herons.", "-c", "seed=3", "--config=top_p=0.5", "--add-dir", "/srv/heron",
     ]  # fmt: skip
     served, bare = vars(serve_parser().parse_args(given)), vars(serve_parser().parse_args([]))

@@ -27,13 +27,32 @@ class TurnReason(StrEnum):
     WAITING = "waiting"
     BLOCKED = "blocked"
     LIMIT = "limit"
+    UNFINISHED = "unfinished"
     INTERRUPTED = "interrupted"
     ERROR = "error"
 
     @property
     def words(self) -> str:
-        """Return the reason for users: a turn also ends as `limit` if work is left open or the model repeats itself."""
+        """Return the reason for users: a turn also ends as `limit` if the model repeats itself."""
         return "stopped early" if self is TurnReason.LIMIT else str(self)
+
+
+class Verified(StrEnum):
+    """What the changes of a turn are worth: checked and right, checked and wrong, not checked, or there are none."""
+
+    GREEN = "green"
+    RED = "red"
+    UNVERIFIED = "unverified"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSummary:
+    """A check that ran in a turn: its command, exit code and seconds."""
+
+    command: str
+    exit_code: int
+    seconds: float
 
 
 class Outcome(StrEnum):
@@ -141,7 +160,8 @@ class TurnStarted(Event):
 class TurnEnded(Event):
     """A turn is over.  The fields are those of `--output json`; `status` repeats `reason`, `elapsed_s` is wall time.
 
-    `fault` says how the model server failed (a word of `core.errors.Fault`), where that ended it.
+    `fault` says how the model server failed (a word of `core.errors.Fault`), where that ended it.  `verified` is empty in logs
+    from before there were checks.
     """
 
     kind: ClassVar[str] = "turn_ended"
@@ -157,6 +177,8 @@ class TurnEnded(Event):
     sandbox: str = ""
     error: str = ""
     fault: str = ""
+    verified: str = ""
+    checks: tuple[CheckSummary, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

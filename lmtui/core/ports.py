@@ -20,6 +20,7 @@ from lmtui.core.permissions.decide import Access, Mode, Rule, Verdict
 from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.core.plan import Plan, StepWork
 from lmtui.core.programs import Interpreter, NoInterpreter
+from lmtui.core.project_checks import Checks, NoChecks
 from lmtui.core.proposals import Proposal
 from lmtui.core.servers import ServedModel
 from lmtui.core.skills import NoSkills, SkillReader, SkillUse
@@ -243,13 +244,14 @@ def no_wait(_: datetime, __: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FeatureServices:
-    """What features do for an agent: a Python that keeps its values, the web, instruction files, skills, hooks."""
+    """What features do for an agent: a Python that keeps its values, the web, instruction files, skills, hooks, checks."""
 
     interpreter: Interpreter = field(default_factory=NoInterpreter)
     web: Web = field(default_factory=NoWeb)
     instructions: InstructionSource = field(default_factory=NoInstructions)
     skills: SkillReader = field(default_factory=NoSkills)
     hooks: Hooks = field(default_factory=NoHooks)
+    checks: Checks = field(default_factory=NoChecks)
 
 
 @dataclass(frozen=True, slots=True)

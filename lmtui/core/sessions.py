@@ -16,6 +16,7 @@ from lmtui.core.mcp import McpServers
 from lmtui.core.messages import Image, ToolCallFormat
 from lmtui.core.permissions.decide import GrantScope, Mode, Rule
 from lmtui.core.plan_mode import PlanApprovals
+from lmtui.core.project_checks import Goals, WorkspaceChecks
 from lmtui.core.prompt_text import PromptFiles, PromptsInUse
 from lmtui.core.servers import ModelServers
 from lmtui.core.skills import Skills, SkillsInUse
@@ -54,6 +55,10 @@ class Extensions(Protocol):
     @property
     def prompts(self) -> PromptFiles:
         """Return the slash commands that are Markdown files or prompts of MCP servers."""
+
+    @property
+    def checks(self) -> WorkspaceChecks:
+        """Return the checks of the workspace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +311,10 @@ class Session(Protocol):
     @property
     def budget(self) -> Budgets:
         """Return what the session may spend."""
+
+    @property
+    def goals(self) -> Goals:
+        """Return the commands that end its work."""
 
     @property
     def calls(self) -> Calls:

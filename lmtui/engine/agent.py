@@ -14,21 +14,21 @@ from datetime import datetime
 from typing import Any
 
 from lmtui.core import events
-from lmtui.core.agent_events import Wait, WaitSet
+from lmtui.core.agent_events import Wait
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import Event, MessageAdded, ModelChanged
 from lmtui.core.messages import Priority, Role, ToolCallFormat, ToolSet, ToolSpec
-from lmtui.core.model_events import CallFormChanged, ToolSetChanged, VisionChanged
+from lmtui.core.model_events import CallFormChanged, Reminder, ToolSetChanged, VisionChanged
 from lmtui.core.permissions.decide import Effect, Mode, Rule
 from lmtui.core.permissions.rules import FileEffect, traits_of
 from lmtui.core.plan import Plan
 from lmtui.core.plan_mode import PlanMode, after
 from lmtui.core.ports import Checkpoints, FeatureServices, Images, Limits, Provider, Sandbox, SessionLog, Toolbox
+from lmtui.core.project_checks import VerificationTracker
 from lmtui.core.roles import ModelRole, Roles
 from lmtui.core.sanitize import Redactor
 from lmtui.core.sessions import Subscriber
 from lmtui.core.subagents import Children, Report
-from lmtui.core.times import as_utc
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.context import Conversation, ModelSettings
 from lmtui.engine.context_budget import WHOLE, ContextBudget
@@ -105,12 +105,12 @@ class AgentState:
     planning: PlanMode = field(default_factory=PlanMode)
     model: ModelInUse = field(default_factory=ModelInUse)
     sandbox: SandboxInUse = field(default_factory=SandboxInUse)
-    wait: Wait | None = None
     open_work: OpenWorkTracker = field(default_factory=OpenWorkTracker)
     stale_context: StaleContextTracker = field(default_factory=StaleContextTracker)
     step: StepTracker = field(default_factory=StepTracker)
     task_steps: TaskSteps = field(default_factory=TaskSteps)
     skills: SkillTracker = field(default_factory=SkillTracker)
+    verification: VerificationTracker = field(default_factory=VerificationTracker)
 
     @property
     def only_reads(self) -> bool:
@@ -127,6 +127,8 @@ class AgentState:
                 changed = replace(self, rules=kept)
             case events.SandboxSelected(backend=name, text=text, asks_each_command=asks):
                 changed = replace(self, sandbox=replace(self.sandbox, name=name, text=text, asks_each_command=asks))
+            case events.FilesChanged() if event.agent != self.agent:  # what a sub-agent changed is the turn's change
+                changed = replace(self, verification=self.verification.apply(event))
             case _:
                 changed = self
         return changed._apply_own(event) if event.agent == self.agent else changed
@@ -141,10 +143,6 @@ class AgentState:
                 changed = replace(self, model=replace(self.model, sees=sees, vision_model=by))
             case ToolSetChanged(tools=tools, edits=edits) if tools in tuple(ToolSet):
                 changed = replace(self, model=replace(self.model, tool_set=ToolSet(tools), edits=edits))
-            case events.TurnStarted():
-                changed = replace(self, wait=None)
-            case WaitSet():
-                changed = replace(self, wait=Wait(as_utc(event.until), event.why))
             case _:
                 changed = self
         return replace(
@@ -155,6 +153,7 @@ class AgentState:
             step=self.step.apply(event),
             task_steps=self.task_steps.apply(event),
             skills=self.skills.apply(event),
+            verification=self.verification.apply(event),
         )
 
 
@@ -338,6 +337,9 @@ class TurnState:
 
     `files` are those that it changed; a sub-agent is done once it has given its `report`.  `open_work_told` is how much open
     work the model was reminded of (None: not reminded yet).
+
+    `checked` is the number of the last change that was checked after its step, `red_told` the failure that the model was told
+    last, `red_state` the change and the failure of the last end that was held up, after `red_rounds` and `stuck` attempts.
     """
 
     id: str = ""
@@ -347,6 +349,12 @@ class TurnState:
     wanted_wait: Wait | None = None
     refused_waits: int = 0
     open_work_told: int | None = None
+    checked: int = 0
+    red_told: str = ""
+    red_state: tuple[int, str] = (-1, "")
+    red_rounds: int = 0
+    stuck: int = 0
+    is_told_unchecked: bool = False
 
 
 @dataclass(slots=True)
@@ -380,6 +388,10 @@ class Agent:
     def emit(self, event: Event) -> None:
         """Write an event to the log and publish it."""
         self.services.emit(event)
+
+    def remind(self, text: str, topic: str = "") -> None:
+        """Add a reminder to what the model is sent next."""
+        self.emit(Reminder(agent=self.id, text=text, turn_id=self.turn.id, topic=topic))
 
     def apply(self, event: Event) -> None:
         """Take up a durable event of the session, live and on replay alike."""

@@ -20,7 +20,6 @@ from lmtui.core.permissions.decide import Decision, Effect, Mode, Verdict, decid
 from lmtui.core.ports import PreparedCall, ToolResult
 from lmtui.engine.agent import Agent
 from lmtui.engine.permission_check import wants_network
-from lmtui.engine.stop_policy import check_end
 
 if TYPE_CHECKING:
     from lmtui.engine.agent import Agent
@@ -81,15 +80,10 @@ def tell_runs(emit: Callable[[Event], None], event: HookEvent, verdict: HookVerd
         emit(Notice(agent=agent, level=Level.INFO, text=f"A hook says: {note}"))
 
 
-def remind(agent: Agent, text: str, turn_id: str) -> None:
-    """Add a reminder to what the model is sent next."""
-    agent.emit(Reminder(agent=agent.id, text=text, turn_id=turn_id))
-
-
 def tell_model(agent: Agent, text: str, turn_id: str) -> None:
     """Tell the model what hooks have to say to it."""
     if text:
-        remind(agent, f"From a hook of the user's: {text}", turn_id)
+        agent.emit(Reminder(agent=agent.id, text=f"From a hook of the user's: {text}", turn_id=turn_id))
 
 
 async def screen(agent: Agent, call: ToolCall, prepared: PreparedCall) -> Screened:
@@ -172,23 +166,6 @@ async def held_up(agent: Agent, text: str) -> str:
         return ""
     agent.hooks.held += 1
     return f"A hook of the user's says that this is not the end: {verdict.reason}"
-
-
-async def may_end(agent: Agent, text: str, turn_id: str) -> tuple[bool, str]:
-    """Tell whether a turn may end with this answer, and what it leaves open; else the model is reminded of that."""
-    nudge, error = await check_end(agent, text)
-    nudge = nudge or await held_up(agent, text)
-    if nudge:
-        remind(agent, nudge, turn_id)
-    return not nudge, error
-
-
-async def may_report(agent: Agent, summary: str, turn_id: str) -> bool:
-    """Tell whether a sub-agent's report ends its work; a hook may want more of it."""
-    if words := await held_up(agent, summary):
-        agent.turn.report = None
-        remind(agent, words, turn_id)
-    return not words
 
 
 async def before_room(agent: Agent, trigger: str, focus: str = "") -> None:

@@ -6,17 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lmtui.core import events
-from lmtui.core.agent_events import WaitSet
+from lmtui.core.agent_events import Wait, WaitSet
 from lmtui.core.messages import Role
 from lmtui.core.model_events import Compacted, Reminder
 from lmtui.core.permissions.rules import traits_of
 from lmtui.core.plan import REFUSED, WELL, CommandRun, Plan, PlanStep, StepWork, Todo, current_step, is_run_of, programs_of
+from lmtui.core.times import as_utc
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.engine.repair import CUT_OFF, UNFINISHED
 from lmtui.engine.syntax import MOST_FILES
 from lmtui.engine.turn_outcome import goes_on
 
-_STOPS = (events.TurnReason.INTERRUPTED, events.TurnReason.ERROR, events.TurnReason.LIMIT)
+_STOPS = (events.TurnReason.INTERRUPTED, events.TurnReason.ERROR, events.TurnReason.LIMIT, events.TurnReason.UNFINISHED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +111,10 @@ class StepTracker:
 
 @dataclass(frozen=True, slots=True)
 class TaskSteps:
-    """Counts the answers of a task, from the agent's events."""
+    """Counts the answers of a task, and knows what the agent waits for, from its events."""
 
     count: int = 0
+    wait: Wait | None = None
     is_cut_off: bool = False
     awaits_words: bool = False
 
@@ -120,14 +122,14 @@ class TaskSteps:
         """Return this after an event of the agent."""
         match event:
             case events.TurnStarted():
-                return replace(self, awaits_words=True)
+                return replace(self, awaits_words=True, wait=None)
             case events.MessageAdded(role=Role.USER, text=text) if self.awaits_words:
                 count = self.count if self.is_cut_off and goes_on(text) else 0
                 return replace(self, awaits_words=False, count=count)
             case events.MessageAdded(role=Role.ASSISTANT):
                 return replace(self, count=self.count + 1)
             case WaitSet():  # what it does when it wakes is a new stretch
-                return replace(self, count=0)
+                return replace(self, count=0, wait=Wait(as_utc(event.until), event.why))
             case events.TurnEnded(error=error):
                 return replace(self, is_cut_off=error == CUT_OFF)
             case _:

@@ -50,6 +50,7 @@ from lmtui.engine.turn_hooks import TurnHooks
 from lmtui.engine.turn_runner import Background, InputQueue, TurnRunner
 from lmtui.engine.undo import SessionChanges
 from lmtui.engine.user_input import PromptFileControls
+from lmtui.engine.verification import SessionGoals
 
 _SET_BY_USER = "you set it"
 
@@ -379,6 +380,11 @@ class EngineSession:
     def budget(self) -> BudgetControls:
         """Return what the session may spend."""
         return BudgetControls(self._agent.services.spending, self._journal.emit_from_outside)
+
+    @property
+    def goals(self) -> SessionGoals:
+        """Return the commands that end its work."""
+        return SessionGoals(self._agent, self._journal.emit_from_outside)
 
     @property
     def id(self) -> str:

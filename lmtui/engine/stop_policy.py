@@ -88,6 +88,7 @@ _FINISH = "Finish and check what is begun, then say what is done and what is ope
 _ENDINGS = {
     TurnReason.DONE: "done",
     TurnReason.LIMIT: TurnReason.LIMIT.words,
+    TurnReason.UNFINISHED: "unfinished",
     TurnReason.BLOCKED: "blocked",
     TurnReason.ERROR: "stopped by an error",
 }
@@ -326,7 +327,7 @@ class SessionSleep:
     @property
     def wait(self) -> Wait | None:
         """Return what the session waits for, None where it does not."""
-        return self._agent.state.wait
+        return self._agent.state.task_steps.wait
 
     def wake(self) -> bool:
         """Go on; False where the session does not wait any more."""

@@ -346,6 +346,7 @@ _STATUS_OF = {
     TurnReason.DONE: ReportStatus.OK,
     TurnReason.WAITING: ReportStatus.PARTIAL,
     TurnReason.LIMIT: ReportStatus.PARTIAL,
+    TurnReason.UNFINISHED: ReportStatus.PARTIAL,
     TurnReason.BLOCKED: ReportStatus.BLOCKED,
 }
 _MAX_FILES, _MAX_ENTRIES = 50, 10_000
@@ -489,7 +490,7 @@ def _report_of(turn_result: TurnResult) -> Report:
 
 
 def _outcome(result: ChildResult, turn_result: TurnResult) -> str:
-    if turn_result.reason in (TurnReason.INTERRUPTED, TurnReason.LIMIT):
+    if turn_result.reason in (TurnReason.INTERRUPTED, TurnReason.LIMIT, TurnReason.UNFINISHED):
         return str(turn_result.reason)
     return {ReportStatus.OK: "done", ReportStatus.PARTIAL: "partial", ReportStatus.BLOCKED: "blocked"}.get(
         result.status, "failed"

@@ -11,11 +11,12 @@ import sys
 import threading
 import tomllib
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Sandbox, ToolResult
+from lmtui.core.project_checks import CheckOutcome, CheckRan, Rung, bounded
 from lmtui.core.sanitize import sanitize_line
 
 MOST_FILES = 20  # a command that changes more has unpacked or generated them
@@ -45,11 +46,14 @@ async def unparsed(sandbox: Sandbox, paths: Iterable[str]) -> dict[str, str]:
     return found
 
 
-async def with_syntax_errors(sandbox: Sandbox, result: ToolResult, changed: tuple[str, ...]) -> ToolResult:
+def parse_check(found: Mapping[str, str]) -> CheckRan:
+    """Return the check of files of which those that were `found` do not parse."""
+    lines = [f"{path} does not parse: {why}" for path, why in found.items()]
+    return CheckRan(rung=Rung.PARSE, outcome=CheckOutcome.FAILED if lines else CheckOutcome.PASSED, text=bounded(lines))
+
+
+def with_syntax_errors(result: ToolResult, found: Mapping[str, str]) -> ToolResult:
     """Return the result of a call that says which of the files that it changed do not parse."""
-    if not 0 < len(changed) <= MOST_FILES:
-        return result
-    found = await unparsed(sandbox, changed)
     lines = [f"[{sanitize_line(path)} does not parse: {why}. Fix it.]" for path, why in found.items()]
     return replace(result, text="\n".join((result.text, *lines))) if lines else result
 

@@ -16,6 +16,7 @@ from lmtui.core.hooks import HookEvent
 from lmtui.core.messages import ImageRef, ToolCall, ToolCallFormat
 from lmtui.core.permissions.decide import Access, Decision, Verdict
 from lmtui.core.ports import PreparedCall, ToolContext, ToolResult
+from lmtui.core.project_checks import Rung
 from lmtui.core.sanitize import escape_invisible
 from lmtui.core.sessions import Answer
 from lmtui.engine.agent import Agent
@@ -36,7 +37,7 @@ from lmtui.engine.permission_check import (
     mask_files,
     sandbox_for,
 )
-from lmtui.engine.syntax import with_syntax_errors
+from lmtui.engine.syntax import MOST_FILES, parse_check, unparsed, with_syntax_errors
 
 _NUMBERED = re.compile(r"^ *(\d{1,9})  ")
 _REST = {
@@ -342,7 +343,19 @@ async def _run_watched(
         if isinstance(tool_context.gate, CommandNetworkApproval):
             tool_context.gate.close()
         changed = await to_the_end(record_changes(agent, call.id, before, ending.result, ending.files))
-    ending.result = await with_syntax_errors(agent.services.sandbox, ending.result, changed)
+    await _parse(agent, ending, changed)
+
+
+async def _parse(agent: Agent, ending: _Ending, changed: tuple[str, ...]) -> None:
+    """Parse the files that a call changed, with those that did not parse before; the model is told at once."""
+    if not 0 < len(changed) <= MOST_FILES:
+        return
+    red = agent.state.verification.red
+    is_red = red is not None and red.rung is Rung.PARSE
+    found = await unparsed(agent.services.sandbox, agent.state.verification.touched if is_red else changed)
+    if found or is_red:
+        agent.emit(replace(parse_check(found), agent=agent.id, turn_id=agent.turn.id))
+    ending.result = with_syntax_errors(ending.result, {path: why for path, why in found.items() if path in changed})
 
 
 async def _keep_pictures(agent: Agent, result: ToolResult) -> tuple[ImageRef, ...]:

@@ -15,7 +15,6 @@ from lmtui.core.messages import Completion, ToolChoice, Usage
 from lmtui.engine.agent import Agent
 from lmtui.engine.call_batches import run_calls
 from lmtui.engine.completion import request_completion
-from lmtui.engine.hook_calls import may_end, may_report, remind
 from lmtui.engine.inbox import UserInput
 from lmtui.engine.planning import PlanModePolicy, tell_plan_mode
 from lmtui.engine.stop_policy import (
@@ -31,6 +30,7 @@ from lmtui.engine.stop_policy import (
 )
 from lmtui.engine.turn_outcome import EXIT_CODES, reason_of, without_token
 from lmtui.engine.user_input import PromptHeld, add_user_message, held_words, take_steering
+from lmtui.engine.verification import begin_goal, check_step, may_end, may_report
 
 FAILED_INSIDE = "lmtui failed inside; lmtui.log, in the state folder that `lmtui doctor` names, says where"
 
@@ -68,6 +68,7 @@ async def _begin(agent: Agent, user_input: UserInput, turn_id: str) -> None:
     agent.emit(TurnStarted(agent=agent.id, turn_id=turn_id))
     await agent.hooks.begun()
     await add_user_message(agent, user_input, turn_id)
+    await begin_goal(agent)
 
 
 async def work(agent: Agent, result: TurnResult, begin: Callable[[], Awaitable[None]]) -> None:
@@ -108,10 +109,11 @@ async def _steps(agent: Agent, turn_id: str, result: TurnResult) -> None:
         completion = await request_completion(agent, turn_id)
         _count(result, completion, iteration)
         await run_calls(agent, completion.message.tool_calls, turn_id)
+        await check_step(agent)
         if agent.hooks.ended_by:
             result.end(TurnReason.BLOCKED, agent.hooks.ended_by)
             return
-        if agent.turn.report is not None and await may_report(agent, agent.turn.report.summary, turn_id):
+        if agent.turn.report is not None and await may_report(agent, agent.turn.report.summary):
             result.end(TurnReason.DONE)
             return
         has_failed, is_unsure = (
@@ -122,7 +124,7 @@ async def _steps(agent: Agent, turn_id: str, result: TurnResult) -> None:
         match verdict or policy.judge(completion, detect_loop(agent, turn_id), has_failed=has_failed, is_unsure=is_unsure):
             case Continue(reminder=reminder, needs_call=needs_call):
                 if reminder:
-                    remind(agent, reminder, turn_id)
+                    agent.remind(reminder)
                 if agent.loops.needs_answer or needs_call:
                     agent.model.known.calling.hold_next(ToolChoice.REQUIRED if needs_call else ToolChoice.NONE)
             case Stop(reason=reason, error=error):
@@ -132,16 +134,16 @@ async def _steps(agent: Agent, turn_id: str, result: TurnResult) -> None:
             case Done(note=note):
                 if note:
                     agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=note))
-                if not await take_steering(agent, turn_id) and await _has_ended(agent, turn_id, result):
+                if not await take_steering(agent, turn_id) and await _has_ended(agent, result):
                     return
 
 
-async def _has_ended(agent: Agent, turn_id: str, result: TurnResult) -> bool:
+async def _has_ended(agent: Agent, result: TurnResult) -> bool:
     """Say how the turn ends, if it may; else the model is reminded of what it left open."""
-    is_over, error = await may_end(agent, result.text, turn_id)
+    is_over, error = await may_end(agent, result.text)
     if is_over:
         result.text = without_token(result.text)
-        result.end(TurnReason.LIMIT if error else _reason(agent, result), error)
+        result.end(TurnReason.UNFINISHED if error else _reason(agent, result), error)
     return is_over
 
 
@@ -170,4 +172,6 @@ def _ended(agent: Agent, turn_id: str, result: TurnResult, elapsed_s: float) -> 
         sandbox=agent.state.sandbox.name,
         error=result.error,
         fault=result.fault,
+        verified=str(agent.state.verification.verified),
+        checks=agent.state.verification.summaries(),
     )

@@ -11,6 +11,7 @@ EXIT_CODES = {
     TurnReason.WAITING: 0,
     TurnReason.ERROR: 1,
     TurnReason.LIMIT: 2,
+    TurnReason.UNFINISHED: 2,
     TurnReason.BLOCKED: 3,
     TurnReason.INTERRUPTED: 130,
 }

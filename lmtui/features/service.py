@@ -15,6 +15,7 @@ from lmtui.core.instruction_values import InstructionSource, NoInstructions
 from lmtui.core.jobs import Jobs, NoJobs
 from lmtui.core.mcp import McpServers, NoMcpServers
 from lmtui.core.ports import FeatureServices, Policy, TokenCounter, Toolbox
+from lmtui.core.project_checks import NoWorkspaceChecks, WorkspaceChecks
 from lmtui.core.prompt_text import NoPromptFiles, PromptFiles
 from lmtui.core.skills import NoSkills, Skills
 from lmtui.core.subagents import AgentDefinitions, ChildKind, NoAgentDefinitions
@@ -100,6 +101,7 @@ class WorkspaceExtensions:
     prompts: PromptFiles = field(default_factory=NoPromptFiles)
     mcp: McpServers = field(default_factory=NoMcpServers)
     jobs: Jobs = field(default_factory=NoJobs)
+    checks: WorkspaceChecks = field(default_factory=NoWorkspaceChecks)
 
 
 @dataclass(slots=True)

@@ -327,6 +327,7 @@ class Reporter:
         return self._end is not None and self._end.reason in (
             events.TurnReason.ERROR,
             events.TurnReason.LIMIT,
+            events.TurnReason.UNFINISHED,
             events.TurnReason.INTERRUPTED,
         )
 
@@ -336,8 +337,9 @@ class Reporter:
             return {}
         fields = asdict(self._end)
         names = ("status", "exit_code", "text", "files_changed", "usage", "iterations", "elapsed_s", "sandbox", "error")
-        unfinished = {"status": "limit", "exit_code": EXIT_UNFINISHED, "error": lacks} if lacks else {}
-        told = {"session": session.id, **{name: fields[name] for name in names}, "text": self.answer, **unfinished}
+        checked = {"verified": fields["verified"], "checks": list(fields["checks"])}
+        unfinished = {"status": "unfinished", "exit_code": EXIT_UNFINISHED, "error": lacks} if lacks else {}
+        told = {"session": session.id, **{name: fields[name] for name in names}, **checked, "text": self.answer, **unfinished}
         refused = [*({"rule": rule} for rule in self.allowing), *({"why": why} for why in self.refused)]
         return {**told, "model": self.model, "commands": list(self._commands.values()), "refused": refused}
 
@@ -398,7 +400,8 @@ def _summary(session: Session, end: events.TurnEnded) -> str:
     files = f", {pluralize(len(end.files_changed), 'file')} changed" if end.files_changed else ""
     where = f", sandbox {end.sandbox}" if end.sandbox else ""
     steps = pluralize(end.iterations, "step")
-    return f"[{end.reason.words} in {end.elapsed_s:.1f} s, {steps}{files}{where}; session {session.id}]\n"
+    checked = f", {end.verified}" if end.verified in (events.Verified.RED, events.Verified.UNVERIFIED) else ""
+    return f"[{end.reason.words}{checked} in {end.elapsed_s:.1f} s, {steps}{files}{where}; session {session.id}]\n"
 
 
 def _failure(session: Session | None, error: LmtuiError | None, output: str) -> dict[str, object]:
@@ -413,6 +416,8 @@ def _failure(session: Session | None, error: LmtuiError | None, output: str) -> 
         "iterations": 0,
         "elapsed_s": 0.0,
         "sandbox": "",
+        "verified": "none",
+        "checks": [],
         "error": error.full_text() if error else "",
     }
     if output == "stream-json":

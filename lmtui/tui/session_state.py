@@ -20,7 +20,7 @@ from lmtui.core.sanitize import last_words, sanitize_line, sanitize_path
 from lmtui.core.times import as_utc
 from lmtui.core.workspace import BackgroundCommand, FileChange, FileChangeKind
 
-_STATES = {"done": "done", "partial": "partial", "limit": "partial"}
+_STATES = {"done": "done", "partial": "partial", "limit": "partial", "unfinished": "partial"}
 
 
 @dataclass(slots=True)

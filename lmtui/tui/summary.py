@@ -88,6 +88,7 @@ FULL_PERCENT, NEARLY_FULL_PERCENT = 95, 80
 _ENDINGS = {
     TurnReason.BLOCKED: "blocked",
     TurnReason.LIMIT: TurnReason.LIMIT.words,
+    TurnReason.UNFINISHED: "unfinished",
     TurnReason.INTERRUPTED: "stopped",
     TurnReason.ERROR: "failed",
     TurnReason.WAITING: "waiting for its time",
@@ -260,6 +261,7 @@ _TAB_SIGNS: dict[TurnReason | None, tuple[str, str]] = {
     TurnReason.ERROR: ("✗", "$error"),
     TurnReason.INTERRUPTED: ("■", "$text-muted"),
     TurnReason.LIMIT: ("■", "$text-muted"),
+    TurnReason.UNFINISHED: ("✗", "$warning"),
 }
 
 

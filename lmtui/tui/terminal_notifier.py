@@ -27,6 +27,7 @@ _ENDS = {
     TurnReason.WAITING: "is waiting for its time",
     TurnReason.BLOCKED: "blocked",
     TurnReason.LIMIT: TurnReason.LIMIT.words,
+    TurnReason.UNFINISHED: "unfinished",
     TurnReason.ERROR: "stopped by an error",
 }
 

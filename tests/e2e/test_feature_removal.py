@@ -28,12 +28,14 @@ HELP = {
     "hooks": ("--no-hooks",),
     "mcp": ("lmtui mcp", "--no-mcp"),
     "jobs": ("lmtui submit", "jobs", "scheduler"),
+    "checks": ("lmtui check", "--verify", "--goal"),
 }
 SETTINGS = {
     "instructions": ("append_system_prompt",),
     "hooks": ("hooks",),
     "mcp": ("mcp",),
     "jobs": ("scheduler_interval_s", "inbox"),
+    "checks": ("verify", "goal", "lint_command", "check_timeout_s"),
 }
 SLASH = {
     "instructions": ("instructions", "soul", "init"),
@@ -41,6 +43,7 @@ SLASH = {
     "slash_commands": ("commands",),
     "mcp": ("mcp",),
     "jobs": ("jobs", "submit"),
+    "checks": ("goal", "check", "checks"),
 }
 COMMANDS = {
     "instructions": ("guidance.show", "guidance.persona", "guidance.draft"),
@@ -48,6 +51,7 @@ COMMANDS = {
     "slash_commands": ("prompts.show",),
     "mcp": ("mcp.show", "mcp.tools", "mcp.accept", "mcp.switch", "mcp.restart", "mcp.log"),
     "jobs": ("jobs.show", "jobs.add", "jobs.open", "jobs.new", "jobs.run", "jobs.pause", "jobs.remove"),
+    "checks": ("checks.run", "checks.show", "checks.goal"),
 }
 TITLES = {
     "instructions": ("Instructions", "Persona", "Draft AGENTS.md"),
@@ -55,6 +59,7 @@ TITLES = {
     "slash_commands": ("Markdown commands",),
     "mcp": ("MCP servers",),
     "jobs": ("Jobs", "New job"),
+    "checks": ("Check", "Checks", "Goal"),
 }
 HEADINGS = {"skills": ("Skills",), "mcp": ("MCP servers",), "jobs": ("Jobs",)}
 VIEWS = {"skills": ("skills.show",), "slash_commands": ("prompts.show",), "mcp": ("mcp.show",), "jobs": ("jobs.show",)}
@@ -207,7 +212,7 @@ async def test_plain_mode_lists_no_trace(removed: str, program: Program, serve: 
 
 async def test_headless_mode_knows_no_command_and_no_setting_of_it(removed: str, program: Program) -> None:
     for feature, (name, *_) in SLASH.items():
-        if feature == removed or not removed:
+        if feature == removed or (not removed and feature != "checks"):  # whose commands need no screen
             result = await program.run("run", "--url", "http://127.0.0.1:9/v1", "--sandbox", "process", f"/{name}")
             assert result.code == 64, result.err
             assert (f"no command /{name}" if removed else f"/{name} needs a screen") in result.err

@@ -36,7 +36,7 @@ async def test_open_todos_are_named_once_and_then_the_turn_is_not_finished() -> 
     await rig.run()
     assert len(nudges(rig)) == 1
     assert "2 todos open (1 write it, 2 test it)" in nudges(rig)[0]
-    assert (ending(rig).reason, ending(rig).exit_code) == (TurnReason.LIMIT, 2)
+    assert (ending(rig).reason, ending(rig).exit_code) == (TurnReason.UNFINISHED, 2)
     assert ending(rig).error == "not finished: 2 todos open (1 write it, 2 test it)"
     assert ending(rig).text == "Really, all is done."
 
@@ -150,7 +150,7 @@ async def test_a_rename_that_is_claimed_is_looked_for() -> None:
     ("text", "is_attended", "mode", "reason"),
     [
         ("Which of the two?", True, Mode.AUTO, TurnReason.DONE),
-        ("Which of the two?", False, Mode.AUTO, TurnReason.LIMIT),
+        ("Which of the two?", False, Mode.AUTO, TurnReason.UNFINISHED),
         ("BLOCKED: no key", True, Mode.AUTO, TurnReason.BLOCKED),
         ("That is how it stands.", True, Mode.PLAN, TurnReason.DONE),
     ],
@@ -227,7 +227,7 @@ class Removing(FakeSandbox):
         return await super().run_command(command, **options)
 
 
-@pytest.mark.parametrize(("is_removed", "reason"), [(True, TurnReason.DONE), (False, TurnReason.LIMIT)])
+@pytest.mark.parametrize(("is_removed", "reason"), [(True, TurnReason.DONE), (False, TurnReason.UNFINISHED)])
 async def test_files_of_a_completed_step_are_there_or_were_taken_away_by_it(is_removed: bool, reason: TurnReason) -> None:
     sandbox = Removing({"old.py": b"x\n", "new.py": b"y\n"} if is_removed else {"new.py": b"y\n"})
     steps = (PlanStep(1, "drop the old one", TodoStatus.IN_PROGRESS, files=("old.py", "new.py", "docs/*.md")),)

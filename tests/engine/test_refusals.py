@@ -50,7 +50,7 @@ async def test_after_a_refused_turn_open_work_is_named_again() -> None:
     rig = rig_with(WRITE, answer("I could not."), add, answer("Done."), answer("Done."))
     await rig.run("write it")
     await rig.run("look at it")
-    assert reasons(rig) == [TurnReason.BLOCKED, TurnReason.LIMIT]
+    assert reasons(rig) == [TurnReason.BLOCKED, TurnReason.UNFINISHED]
     assert any(event.text.startswith("Not finished yet") for event in rig.events if isinstance(event, Reminder))
 
 

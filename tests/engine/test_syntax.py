@@ -102,7 +102,7 @@ async def test_a_turn_that_leaves_a_file_that_does_not_parse_is_reminded_once_an
     await rig.run()
     assert len(nudges(rig)) == 1
     assert "a.py does not parse (line 1: " in nudges(rig)[0]
-    assert (ending(rig).reason, ending(rig).exit_code) == (TurnReason.LIMIT, 2)
+    assert (ending(rig).reason, ending(rig).exit_code) == (TurnReason.UNFINISHED, 2)
     assert ending(rig).error.startswith("not finished: a.py does not parse (line 1: ")
 
 
@@ -135,14 +135,14 @@ async def test_files_that_a_command_changed_are_parsed_unless_they_are_many(coun
     rig = Rig(FakeProvider(made, *[answer("Done.")] * 3), sandbox, checkpoints=FakeCheckpoints(sandbox))
     await rig.run()
     assert ("0.py does not parse" in results(rig)[0]) == (count == 1)
-    assert ending(rig).reason is (TurnReason.LIMIT if count == 1 else TurnReason.DONE)
+    assert ending(rig).reason is (TurnReason.UNFINISHED if count == 1 else TurnReason.DONE)
 
 
 async def test_a_broken_file_of_an_earlier_turn_holds_up_no_other_question() -> None:
     rig = Rig(FakeProvider(BROKEN, answer("Done."), answer("Done."), answer("It is noon.")))
     await rig.run()
     await rig.run("What time is it?")
-    assert [event.reason for event in rig.events if isinstance(event, TurnEnded)] == [TurnReason.LIMIT, TurnReason.DONE]
+    assert [event.reason for event in rig.events if isinstance(event, TurnEnded)] == [TurnReason.UNFINISHED, TurnReason.DONE]
 
 
 async def test_an_answer_that_says_why_it_is_blocked_is_not_reminded() -> None:

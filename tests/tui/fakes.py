@@ -17,6 +17,7 @@ from lmtui.core.instruction_values import Instructions
 from lmtui.core.messages import Image, Role, ToolCall, Usage
 from lmtui.core.permissions.decide import Mode, Rule
 from lmtui.core.plan import Plan
+from lmtui.core.project_checks import GoalChanged, GoalState, VerificationTracker
 from lmtui.core.sessions import AgentRunner, Answer, Changes, SessionSummary, Subscriber
 from lmtui.core.trust import TrustItem, check_shown
 from lmtui.core.workspace import FileChange, FileChangeKind
@@ -75,6 +76,32 @@ class FakeBudget:
         self._emit(BudgetSet(budget=budget))
 
 
+class FakeGoals:
+    """Keeps goals as a session does."""
+
+    def __init__(self, emit: Callable[[events.Event], None]) -> None:
+        self._emit, self._tracker = emit, VerificationTracker()
+
+    def listed(self) -> Sequence[tuple[str, GoalState]]:
+        return self._tracker.goals
+
+    def set(self, command: str) -> None:
+        self._change(GoalChanged(command=command))
+
+    def pause(self) -> None:
+        self._change(GoalChanged(command=self._tracker.goal, state=GoalState.PAUSED))
+
+    def resume(self) -> None:
+        self._change(GoalChanged(command=self._tracker.goals[0][0]))
+
+    def clear(self) -> None:
+        self._change(GoalChanged(command=""))
+
+    def _change(self, event: GoalChanged) -> None:
+        self._tracker = self._tracker.apply(event)
+        self._emit(event)
+
+
 class FakeSession:
     """One session.  `submit` starts a turn that goes on until `end_turn`; approvals block nothing but are paired."""
 
@@ -96,6 +123,7 @@ class FakeSession:
         self.skills = FakeSkillsInUse(self.submit)
         self.prompts = FakePromptsInUse(self.submit)
         self.budget = FakeBudget(self.emit)
+        self.goals = FakeGoals(self.emit)
         self.plans = FakePlans(self.history, self.emit, lambda: self.fake_rules)
         self._history: list[Envelope] = []
         self._subscribers: list[Subscriber] = []

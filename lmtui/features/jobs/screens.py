@@ -31,7 +31,7 @@ Press n to create one. From the prompt:
 and from a shell:
   lmtui submit "read the logs" --daily 09:00"""
 _WHEN_CELLS = 16
-_BAD = ("error", "failed", "given up", "blocked", "limit", "stopped")
+_BAD = ("error", "failed", "given up", "blocked", "limit", "unfinished", "stopped")
 
 
 class JobList(ListDialog[JobRecord, str | None]):

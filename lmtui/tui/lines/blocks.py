@@ -238,6 +238,7 @@ _ENDINGS = {
     TurnReason.WAITING: (Level.INFO, "Waiting"),
     TurnReason.BLOCKED: (Level.WARNING, "Blocked"),
     TurnReason.LIMIT: (Level.WARNING, TurnReason.LIMIT.words),
+    TurnReason.UNFINISHED: (Level.WARNING, "Unfinished"),
     TurnReason.INTERRUPTED: (Level.WARNING, "Stopped"),
     TurnReason.ERROR: (Level.ERROR, "Error"),
 }

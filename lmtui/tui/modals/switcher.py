@@ -38,6 +38,7 @@ STATES = {
     "interrupted": ("■", "muted"),
     "error": ("✗", "bad"),
     "limit": ("✗", "warn"),
+    "unfinished": ("✗", "warn"),
     "blocked": ("✗", "warn"),
     "new": ("○", "muted"),
 }

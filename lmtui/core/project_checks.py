@@ -1,0 +1,344 @@
+"""Checks of a change as values: the commands that decide whether work is right, what they said, what a turn is worth by them.
+
+A command decides, a model only proposes.  Nothing here does I/O; the feature that finds the commands implements `Checks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import ClassVar, Protocol
+
+from lmtui.core.events import (
+    ROOT,
+    CheckSummary,
+    Event,
+    FilesChanged,
+    FilesRestored,
+    Rewound,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnStarted,
+    Verified,
+)
+from lmtui.core.sanitize import sanitize_line
+
+MOST_LINES = 10
+_LINE_CHARS = 200
+
+
+class Rung(StrEnum):
+    """A rung of the ladder, from cheap to dear; `goal` is a command that the user set as the end of the work."""
+
+    PARSE = "parse"
+    LINT = "lint"
+    TESTS = "tests"
+    SUITE = "suite"
+    GOAL = "goal"
+
+
+class CheckOutcome(StrEnum):
+    """What came of a check.
+
+    `flaky`: it failed, and passed at once when it was run again; `known`: it failed before the change too, in the same way;
+    `not run`: it could not be, so that it says nothing.
+    """
+
+    PASSED = "passed"
+    FAILED = "failed"
+    FLAKY = "flaky"
+    KNOWN = "known"
+    NOT_RUN = "not run"
+
+    @property
+    def is_green(self) -> bool:
+        """Tell whether nothing speaks against the change."""
+        return self in (CheckOutcome.PASSED, CheckOutcome.FLAKY, CheckOutcome.KNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectCheck:
+    """A command that checks a project: what it is for, and where it comes from (a file, a setting, the user)."""
+
+    rung: Rung
+    command: str
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckRan(Event):
+    """A check ran, or could not be.
+
+    `text` is the first failure in at most ten lines, or why it was not run.  `exit_code` is that of its command, -1 where
+    there is none.  One that `decides` is the dearest that the project has: where it is green, all changes are checked.
+    """
+
+    kind: ClassVar[str] = "check_ran"
+    rung: Rung
+    outcome: CheckOutcome
+    command: str = ""
+    source: str = ""
+    exit_code: int = -1
+    text: str = ""
+    elapsed_s: float = 0.0
+    turn_id: str = ""
+    decides: bool = False
+
+
+class GoalState(StrEnum):
+    """How far a goal is: only one is worked at, those behind it are waiting."""
+
+    WAITING = "waiting"
+    ACTIVE = "active"
+    PAUSED = "paused"
+    REACHED = "reached"
+    GIVEN_UP = "given up"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoalChanged(Event):
+    """A goal was set, or went on: work until `command` exits with 0.  An empty command means all of them are dropped."""
+
+    kind: ClassVar[str] = "goal_changed"
+    command: str
+    state: GoalState = GoalState.ACTIVE
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationTracker:
+    """What checks say of the changes of a turn, from its events.
+
+    `touched` are the files that the turn changed, each with the number of its last change, of which there are `version`;
+    `unchecked` those changed since the last check of all of it was green.  `base` is the checkpoint before the first change.
+     `passed` are the commands that exited with 0 in this very state, `red` is
+    the last failure that no green check followed, `changed_while_red` what was changed since, `ran` every check of the turn.
+    """
+
+    touched: Mapping[str, int] = field(default_factory=dict)
+    version: int = 0
+    unchecked: Mapping[str, None] = field(default_factory=dict)
+    base: str = ""
+    passed: frozenset[str] = frozenset()
+    red: CheckRan | None = None
+    changed_while_red: Mapping[str, None] = field(default_factory=dict)
+    ran: tuple[CheckRan, ...] = ()
+    commands: Mapping[str, str] = field(default_factory=dict)
+    goals: tuple[tuple[str, GoalState], ...] = ()
+
+    def apply(self, event: Event) -> VerificationTracker:
+        """Return this after an event of the session."""
+        match event:
+            case TurnStarted(agent=agent) if agent == ROOT:
+                return VerificationTracker(goals=self.goals)
+            case FilesChanged(files=files):
+                new = dict.fromkeys(files)
+                return replace(
+                    self,
+                    touched={**self.touched, **dict.fromkeys(files, self.version + 1)},
+                    version=self.version + 1,
+                    unchecked={**self.unchecked, **new},
+                    base=self.base if self.touched else event.before,
+                    passed=frozenset(),
+                    changed_while_red={**self.changed_while_red, **new} if self.red else {},
+                )
+            case FilesRestored() | Rewound():
+                return VerificationTracker(goals=self.goals)
+            case ToolCallStarted(tool="shell", call_id=call_id, arguments=arguments):
+                return replace(self, commands={**self.commands, call_id: str(arguments.get("command", ""))})
+            case ToolCallFinished(call_id=call_id, ok=ok) if call_id in self.commands:
+                passed = self.passed | {self.commands[call_id].strip()} if ok else self.passed
+                return replace(self, passed=passed)
+            case CheckRan():
+                return self._take(event)
+            case GoalChanged():
+                return replace(self, goals=_after(self.goals, event))
+            case _:
+                return self
+
+    @property
+    def goal(self) -> str:
+        """Return the command of the goal that is worked at, empty where there is none."""
+        return next((command for command, state in self.goals if state is GoalState.ACTIVE), "")
+
+    @property
+    def verified(self) -> Verified:
+        """Return what the turn's changes are worth by its checks."""
+        if not self.touched:
+            return Verified.NONE
+        if self.red is not None:
+            return Verified.RED
+        return Verified.UNVERIFIED if self.unchecked else Verified.GREEN
+
+    def summaries(self) -> tuple[CheckSummary, ...]:
+        """Return the checks of the turn that ran, as its end tells them: of each command the last."""
+        last = {check.command: check for check in self.ran if check.command and check.outcome is not CheckOutcome.NOT_RUN}
+        return tuple(CheckSummary(check.command, check.exit_code, check.elapsed_s) for check in last.values())
+
+    def _take(self, check: CheckRan) -> VerificationTracker:
+        changed = replace(self, ran=(*self.ran, check))
+        if check.outcome is CheckOutcome.FAILED:
+            return replace(changed, red=check)
+        if not check.outcome.is_green:
+            return changed
+        red = changed.red
+        if red is not None and (check.decides or red.rung is check.rung):
+            changed = replace(changed, red=None)
+        passed = self.passed | {check.command} if check.command else self.passed
+        return replace(changed, passed=passed, unchecked={} if check.decides else changed.unchecked)
+
+
+def _after(goals: tuple[tuple[str, GoalState], ...], event: GoalChanged) -> tuple[tuple[str, GoalState], ...]:
+    """Return the goals that are open after an event: what was reached or given up is gone, and the next is taken up."""
+    if not event.command:
+        return ()
+    known = dict(goals)
+    if event.state in (GoalState.REACHED, GoalState.GIVEN_UP):
+        known.pop(event.command, None)
+    else:
+        is_behind = event.state is GoalState.ACTIVE and event.command not in known and GoalState.ACTIVE in known.values()
+        known[event.command] = GoalState.WAITING if is_behind else event.state
+    if known and not {GoalState.ACTIVE, GoalState.PAUSED} & set(known.values()):
+        known[next(iter(known))] = GoalState.ACTIVE
+    return tuple(known.items())
+
+
+@dataclass(frozen=True, slots=True)
+class CommandEnded:
+    """How the command of a check ended.  `why_not` says why it did not run; the rest is empty then."""
+
+    exit_code: int = 0
+    output: str = ""
+    elapsed_s: float = 0.0
+    is_timed_out: bool = False
+    why_not: str = ""
+
+
+class CheckRunner(Protocol):
+    """What a ladder may do: run a command as the permissions have it, read files, and look at what was before the change."""
+
+    async def run(self, command: str, *, limit_s: int, may_write: bool = True) -> CommandEnded:
+        """Run a command where it can change nothing; where it has to write, as the permissions and the user have it."""
+
+    async def read(self, path: str) -> bytes | None:
+        """Return a file of the workspace, None where it cannot be read or is large."""
+
+    async def search(self, pattern: str, glob: str) -> Sequence[str]:
+        """Return the files whose text matches a regular expression, at most 200."""
+
+    async def glob(self, pattern: str) -> Sequence[str]:
+        """Return the files that match, at most 200."""
+
+    async def before(self, paths: Sequence[str]) -> Mapping[str, bytes | None] | None:
+        """Return files as they were before the change (None: not there), None where that is not known."""
+
+    def tell(self, check: CheckRan) -> None:
+        """Write down what came of a check."""
+
+
+class Checks(Protocol):
+    """The checks of a workspace."""
+
+    async def after_step(self, runner: CheckRunner, changed: Sequence[str]) -> None:
+        """Lint what a step changed, and run the tests that name it.  What fails is told to the runner."""
+
+    async def at_end(self, runner: CheckRunner, changed: Sequence[str], passed: frozenset[str]) -> ProjectCheck | None:
+        """Run the check of everything, unless it is among what has `passed` in this state.
+
+        Returns:
+            The check that decides, None where the project has none.
+        """
+
+    async def commands(self, runner: CheckRunner) -> Sequence[ProjectCheck]:
+        """Return the commands that would run, with where each comes from."""
+
+    async def meets(self, runner: CheckRunner, goal: str) -> CheckRan:
+        """Run the command of a goal and return what came of it."""
+
+
+class Goals(Protocol):
+    """The goals of a session: commands that end its work."""
+
+    def listed(self) -> Sequence[tuple[str, GoalState]]:
+        """Return the goals that are open, the one that is worked at first."""
+
+    def set(self, command: str) -> None:
+        """Work until a command exits with 0, behind the goals that are there."""
+
+    def pause(self) -> None:
+        """Let turns end without the goal that is worked at."""
+
+    def resume(self) -> None:
+        """Work at the goal again that was paused."""
+
+    def clear(self) -> None:
+        """Drop all goals."""
+
+
+class WorkspaceChecks(Protocol):
+    """The checks of a workspace, for who runs them without an agent."""
+
+    async def listed(self) -> Sequence[ProjectCheck]:
+        """Return the commands that would run, with where each comes from."""
+
+    async def run(self) -> Sequence[CheckRan]:
+        """Check what is changed in the workspace and return what came of each; empty where there is nothing to check."""
+
+
+class NoWorkspaceChecks:
+    """Checks nothing."""
+
+    async def listed(self) -> Sequence[ProjectCheck]:
+        """Return nothing."""
+        return ()
+
+    async def run(self) -> Sequence[CheckRan]:
+        """Return nothing."""
+        return ()
+
+
+class NoChecks:
+    """Checks nothing."""
+
+    async def after_step(self, runner: CheckRunner, changed: Sequence[str]) -> None:
+        """Do nothing."""
+        del runner, changed
+
+    async def at_end(self, runner: CheckRunner, changed: Sequence[str], passed: frozenset[str]) -> ProjectCheck | None:
+        """Have no check."""
+        del runner, changed, passed
+        return None
+
+    async def commands(self, runner: CheckRunner) -> Sequence[ProjectCheck]:
+        """Return nothing."""
+        del runner
+        return ()
+
+    async def meets(self, runner: CheckRunner, goal: str) -> CheckRan:
+        """Say that it was not run."""
+        del runner
+        return CheckRan(rung=Rung.GOAL, outcome=CheckOutcome.NOT_RUN, command=goal, text="checks are not part of this program")
+
+
+def bounded(lines: Sequence[str]) -> str:
+    """Return at most ten lines of at most 200 characters each, cleaned."""
+    return "\n".join(sanitize_line(line)[:_LINE_CHARS] for line in lines[:MOST_LINES])
+
+
+def wants_to_write(output: str) -> bool:
+    """Tell whether a command failed for want of a place to write; a cache that cannot be kept is no reason."""
+    return any("Read-only file system" in line and "cache" not in line.lower() for line in output.splitlines())
+
+
+def check_words(check: CheckRan) -> str:
+    """Return what the user is told about a check in one line."""
+    what = f"{check.rung}: {sanitize_line(check.command)}" if check.command else str(check.rung)
+    first = check.text.partition("\n")[0]
+    said = {
+        CheckOutcome.PASSED: "passed",
+        CheckOutcome.FLAKY: "failed, and passed when it ran again",
+        CheckOutcome.KNOWN: "fails as it did before the change",
+        CheckOutcome.NOT_RUN: f"not run: {first}",
+        CheckOutcome.FAILED: f"failed: {first}",
+    }[check.outcome]
+    return f"{what} {said}" + (f"  {check.elapsed_s:.1f} s" if check.elapsed_s >= 1 else "")

@@ -1,0 +1,286 @@
+"""What speaks against the end of a turn: work that is open, checks that fail, hooks that want more.
+
+The feature `checks` knows the commands; here they are run as the permissions have it, told to the model, and counted.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from lmtui.core.errors import SandboxError, ToolError
+from lmtui.core.events import Event, Level, Notice, TurnReason, Verified
+from lmtui.core.messages import ToolCall
+from lmtui.core.permissions.decide import Verdict
+from lmtui.core.project_checks import (
+    CheckOutcome,
+    CheckRan,
+    CommandEnded,
+    GoalChanged,
+    GoalState,
+    Rung,
+    VerificationTracker,
+    bounded,
+    wants_to_write,
+)
+from lmtui.core.sanitize import sanitize_line
+from lmtui.engine.agent import Agent
+from lmtui.engine.hook_calls import held_up
+from lmtui.engine.permission_check import decide, learn_sandbox
+from lmtui.engine.stop_policy import check_end
+from lmtui.engine.syntax import parse_check, unparsed
+from lmtui.engine.tool_runner import run_call
+from lmtui.engine.turn_outcome import reason_of
+
+_MAX_BYTES = 1_000_000
+_MOST_ROUNDS = 4
+_MOST_STUCK = 3
+_MOST_NAMED = 5
+_EXIT = re.compile(r"exit (\d+)")
+_TEST_FILE = re.compile(r"(?:^|/)(?:tests?|__tests__|spec)/|(?:^|/)test_[^/]*\.py$|_test\.\w+$|\.(?:test|spec)\.\w+$")
+_TOLD = "The check `{command}` fails:\n{text}\n"
+_REPAIR = "Not finished: {told}Repair it. If it cannot be done, say why in a line that begins with BLOCKED:"
+_UNRUN = (
+    "Not checked yet: `{command}` decides whether the change is right, and it was not run ({why}). "
+    "Run it if you can; else say what you did and what is not checked."
+)
+_GOAL = "The goal is not reached: `{command}` has to exit with 0.\n{text}\nGo on with it."
+
+
+class AgentCheckRunner:
+    """Implements `core.project_checks.CheckRunner` for one agent; `failed` are the checks that failed in its hands."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._runs = 0
+        self.failed: list[CheckRan] = []
+
+    async def run(self, command: str, *, limit_s: int, may_write: bool = True) -> CommandEnded:
+        """Run a command in the read-only instance, where there is one and it has enough of that; else as any command."""
+        agent = self._agent
+        try:
+            await learn_sandbox(agent)
+            call = ToolCall(self._call_id(), "shell", json.dumps({"command": command, "timeout": limit_s}))
+            decision = decide(agent, agent.services.toolbox.prepare(call.name, call.arguments))
+            if decision.verdict is Verdict.DENY:
+                return CommandEnded(why_not=decision.why)
+            if agent.state.sandbox.has_read_only:
+                ended = await agent.services.sandbox.read_only().run_command(command, timeout_s=limit_s)
+                if ended.exit_code == 0 or not wants_to_write(ended.output) or not may_write:
+                    return CommandEnded(ended.exit_code, ended.output, ended.elapsed_ms / 1000, ended.is_timed_out)
+        except (SandboxError, ToolError) as error:
+            return CommandEnded(why_not=error.full_text())
+        if not may_write:
+            return CommandEnded(why_not="it needs a sandbox in which nothing can be changed")
+        return await self._run_writing(call)
+
+    async def _run_writing(self, call: ToolCall) -> CommandEnded:
+        """Run a command that changes files: asked about, with a checkpoint, and shown as any call."""
+        agent = self._agent
+        began = agent.services.monotonic()
+        result = await run_call(agent, call, agent.turn.id, agent.turn.files, by="check")
+        if result.summary in ("refused", "not understood", "failed", "stopped"):
+            return CommandEnded(why_not=result.text.partition("\n")[0])
+        found = _EXIT.search(result.summary)
+        code = 0 if result.ok else int(found[1]) if found else 1
+        return CommandEnded(code, result.text, agent.services.monotonic() - began, "timed out" in result.summary)
+
+    def _call_id(self) -> str:
+        self._runs += 1
+        return f"check_{self._agent.turn.id}_{len(self._agent.state.verification.ran)}_{self._runs}"
+
+    async def read(self, path: str) -> bytes | None:
+        """Return a file, None where it cannot be read or is large."""
+        try:
+            content = await self._agent.services.sandbox.read_file(path, _MAX_BYTES)
+        except SandboxError:
+            return None
+        return content.data if content.size_bytes <= len(content.data) else None
+
+    async def search(self, pattern: str, glob: str) -> Sequence[str]:
+        """Return the files whose text matches."""
+        try:
+            found = await self._agent.services.sandbox.grep(pattern, glob=glob)
+        except SandboxError:
+            return ()
+        return tuple(dict.fromkeys(match.path for match in found))
+
+    async def glob(self, pattern: str) -> Sequence[str]:
+        """Return the files that match."""
+        try:
+            return await self._agent.services.sandbox.glob(pattern)
+        except SandboxError:
+            return ()
+
+    async def before(self, paths: Sequence[str]) -> Mapping[str, bytes | None] | None:
+        """Return files as the checkpoint before the turn's first change has them."""
+        base, checkpoints = self._agent.state.verification.base, self._agent.services.checkpoints
+        if not base or checkpoints is None:
+            return None
+        try:
+            return {path: await checkpoints.read(base, path) for path in paths}
+        except SandboxError:
+            return None
+
+    def tell(self, check: CheckRan) -> None:
+        """Write down what came of a check."""
+        self._agent.emit(replace(check, agent=self._agent.id, turn_id=self._agent.turn.id))
+        if check.outcome is CheckOutcome.FAILED:
+            self.failed.append(check)
+
+
+class SessionGoals:
+    """Implements `core.project_checks.Goals` for a session.
+
+    Args:
+        agent: the root agent.
+        emit: takes the events by which goals change; must not raise.
+    """
+
+    def __init__(self, agent: Agent, emit: Callable[[Event], None]) -> None:
+        self._agent, self._emit = agent, emit
+
+    def listed(self) -> Sequence[tuple[str, GoalState]]:
+        """Return the goals that are open, the one that is worked at first."""
+        return self._agent.state.verification.goals
+
+    def set(self, command: str) -> None:
+        """Work until a command exits with 0, behind the goals that are there."""
+        self._emit(GoalChanged(command=command))
+
+    def pause(self) -> None:
+        """Let turns end without the goal that is worked at."""
+        if goal := self._agent.state.verification.goal:
+            self._emit(GoalChanged(command=goal, state=GoalState.PAUSED))
+
+    def resume(self) -> None:
+        """Work at the goal again that was paused."""
+        paused = [command for command, state in self.listed() if state is GoalState.PAUSED]
+        if paused:
+            self._emit(GoalChanged(command=paused[0]))
+
+    def clear(self) -> None:
+        """Drop all goals."""
+        self._emit(GoalChanged(command=""))
+
+
+async def begin_goal(agent: Agent) -> None:
+    """Run the command of the goal before the first answer, so that the model sees what fails."""
+    goal = agent.state.verification.goal
+    if not goal or agent.state.depth or agent.state.only_reads:
+        return
+    runner = AgentCheckRunner(agent)
+    check = await agent.services.features.checks.meets(runner, goal)
+    runner.tell(check)
+    says = "exits with 0 now" if check.outcome is CheckOutcome.PASSED else f"says now:\n{check.text}"
+    agent.remind(f"The work is done when `{goal}` exits with 0; lmtui runs it when you end. It {says}", "checks")
+
+
+async def check_step(agent: Agent) -> None:
+    """Check what the step just done changed; the model is told what fails, each failure once."""
+    tracker, first = agent.state.verification, agent.turn.checked
+    agent.turn.checked = tracker.version
+    changed = [path for path, version in tracker.touched.items() if version > first]
+    if not changed or agent.state.depth or agent.state.only_reads:
+        return
+    runner = AgentCheckRunner(agent)
+    await agent.services.features.checks.after_step(runner, changed)
+    for check in runner.failed[:1]:
+        if check.text != agent.turn.red_told:
+            agent.turn.red_told = check.text
+            agent.remind(_TOLD.format(command=check.command or check.rung, text=check.text), "checks")
+
+
+async def may_end(agent: Agent, text: str) -> tuple[bool, str]:
+    """Tell whether a turn may end with this answer, and what it leaves open; else the model is reminded of that."""
+    nudge, error = await check_end(agent, text)
+    if not nudge and not error:
+        nudge, error = await _verify(agent, text)
+    nudge = nudge or await held_up(agent, text)
+    if nudge:
+        agent.remind(nudge)
+    return not nudge, error
+
+
+async def may_report(agent: Agent, summary: str) -> bool:
+    """Tell whether a sub-agent's report ends its work; a hook may want more of it."""
+    if words := await held_up(agent, summary):
+        agent.turn.report = None
+        agent.remind(words)
+    return not words
+
+
+async def _verify(agent: Agent, text: str) -> tuple[str, str]:
+    """Check the whole of a turn that would end, and the goal: what the model is told, else what the user is told."""
+    is_asking = agent.services.approvals.is_attended and text.rstrip().endswith("?")
+    if agent.state.depth or agent.state.only_reads or is_asking or reason_of(text) is not TurnReason.DONE:
+        return "", ""
+    if goal := agent.state.verification.goal:
+        return await _pursue(agent, goal)
+    if not agent.state.verification.touched:
+        return "", ""
+    return await _check_all(agent)
+
+
+async def _check_all(agent: Agent) -> tuple[str, str]:
+    runner, tracker = AgentCheckRunner(agent), agent.state.verification
+    is_parse = tracker.red is not None and tracker.red.rung is Rung.PARSE
+    if is_parse and not await unparsed(agent.services.sandbox, tracker.touched):  # what a command deleted is not always known
+        runner.tell(parse_check({}))
+    decides = await agent.services.features.checks.at_end(runner, tuple(tracker.touched), tracker.passed)
+    tracker = agent.state.verification
+    if tracker.verified is Verified.GREEN:
+        _tell_changed_tests(agent, tracker)
+        return "", ""
+    if (red := tracker.red) is not None:
+        return _told_red(agent, tracker, red)
+    if decides is None or agent.turn.is_told_unchecked:
+        return "", ""
+    agent.turn.is_told_unchecked = True
+    why = next((check.text for check in reversed(tracker.ran) if check.outcome is CheckOutcome.NOT_RUN), "it could not be")
+    return _UNRUN.format(command=decides.command, why=bounded([why])), ""
+
+
+def _told_red(agent: Agent, tracker: VerificationTracker, red: CheckRan) -> tuple[str, str]:
+    """Tell the model what fails, as long as it does something about it."""
+    turn, name = agent.turn, red.command or str(red.rung)
+    state = (tracker.version, red.text)
+    if state == turn.red_state or turn.red_rounds >= _MOST_ROUNDS:
+        return "", f"not finished: the check `{sanitize_line(name)}` fails: {red.text.partition(chr(10))[0]}"
+    turn.red_state, turn.red_told = state, red.text
+    turn.red_rounds += 1
+    return _REPAIR.format(told=_TOLD.format(command=name, text=red.text)), ""
+
+
+async def _pursue(agent: Agent, goal: str) -> tuple[str, str]:
+    """Run the command of a goal: reached, worked at again, or given up where nothing changes any more."""
+    runner, turn = AgentCheckRunner(agent), agent.turn
+    check = await agent.services.features.checks.meets(runner, goal)
+    runner.tell(check)
+    if check.outcome is CheckOutcome.PASSED:
+        agent.emit(GoalChanged(agent=agent.id, command=goal, state=GoalState.REACHED))
+        _tell_changed_tests(agent, agent.state.verification)
+        following = agent.state.verification.goal
+        return (f"The goal is reached. The next goal: work until `{following}` exits with 0.", "") if following else ("", "")
+    if check.outcome is CheckOutcome.NOT_RUN:
+        return "", f"not finished: the goal `{sanitize_line(goal)}` could not be checked: {check.text}"
+    state = (agent.state.verification.version, check.text)
+    turn.stuck = turn.stuck + 1 if state == turn.red_state or check.text == turn.red_state[1] else 1
+    turn.red_state = state
+    if turn.stuck >= _MOST_STUCK:
+        agent.emit(GoalChanged(agent=agent.id, command=goal, state=GoalState.PAUSED))
+        why = check.text.partition("\n")[0]
+        return "", f"not finished: no progress on the goal `{sanitize_line(goal)}` in {_MOST_STUCK} attempts: {why}"
+    return _GOAL.format(command=goal, text=check.text), ""
+
+
+def _tell_changed_tests(agent: Agent, tracker: VerificationTracker) -> None:
+    """Tell the user which tests were changed while a check failed: green may mean that only the test gave in."""
+    tests = [path for path in tracker.changed_while_red if _TEST_FILE.search(path)]
+    if tests:
+        named = ", ".join(sanitize_line(posixpath.normpath(path)) for path in tests[:_MOST_NAMED])
+        text = f"The checks pass now, but tests were changed after they had failed: {named}. Look at them in /changes."
+        agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=text))

@@ -1,0 +1,1 @@
+"""Checks: the commands that decide whether a change is right."""

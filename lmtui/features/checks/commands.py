@@ -1,0 +1,76 @@
+"""Commands of checks: run them, list them, and set a goal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lmtui.commands.command import Begin, Command, CommandContext, Output, Result, Scope
+from lmtui.core.errors import UsageError
+from lmtui.core.project_checks import CheckRan, GoalState, ProjectCheck, check_words
+from lmtui.core.sanitize import sanitize_line
+from lmtui.core.sessions import Session
+
+_NOTHING = "Nothing to check: no test command was found. Set one with /settings verify, or --verify COMMAND."
+_HOW = "/goal COMMAND works until it exits with 0; /goal pause, resume, clear"
+
+
+def check_lines(checks: Iterable[CheckRan]) -> list[str]:
+    """Return what came of checks, each failure with its lines."""
+    lines: list[str] = []
+    for check in checks:
+        lines.append(f"{'✓' if check.outcome.is_green else '✗'} {check_words(check)}")
+        lines += [f"    {line}" for line in check.text.splitlines()[1:]]
+    return lines
+
+
+def command_lines(checks: Iterable[ProjectCheck]) -> list[str]:
+    """Return the commands that would run, in columns."""
+    return [f"{check.rung:<6} {sanitize_line(check.command)}  ({sanitize_line(check.source)})" for check in checks]
+
+
+async def run_checks(context: CommandContext, _: str) -> Output:
+    """Check what is changed in the workspace."""
+    lines = check_lines(await context.host.extensions.checks.run())
+    return Output(tuple(lines) or (_NOTHING,), title="Checks" if lines else "")
+
+
+async def list_checks(context: CommandContext, _: str) -> Output:
+    """List the commands that decide, before they have run."""
+    lines = command_lines(await context.host.extensions.checks.listed())
+    return Output(tuple(lines) or (_NOTHING,), title="Checks" if lines else "")
+
+
+async def goal(context: CommandContext, words: str) -> Result:
+    """Set a goal, show the goals, or pause, resume and drop them."""
+    words = words.strip()
+    if context.active is None and words in ("", "pause", "resume", "clear"):
+        raise UsageError("there is no session with a goal", _HOW)
+    if not words:
+        listed = [f"{state}: {sanitize_line(command)}" for command, state in context.session.goals.listed()]
+        return Output(tuple(listed) or (f"No goal. {_HOW}",))
+    if words in ("pause", "resume", "clear"):
+        goals = context.session.goals
+        if not goals.listed():
+            raise UsageError("there is no goal", _HOW)
+        {"pause": goals.pause, "resume": goals.resume, "clear": goals.clear}[words]()
+        if words == "resume":
+            return Begin(lambda session: session.submit("Go on."))
+        return Output(tuple(f"{state}: {sanitize_line(command)}" for command, state in goals.listed()) or ("No goal.",))
+
+    def start(session: Session) -> None:
+        is_first = GoalState.ACTIVE not in dict(session.goals.listed()).values()
+        session.goals.set(words)
+        if is_first:
+            session.submit(f"Work until `{words}` exits with 0.")
+
+    return Begin(start)
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command("checks.run", Scope.WORKBENCH, "Check", "Lint and test what is changed in this folder.", slash=("check",),
+        handler=run_checks),
+    Command("checks.show", Scope.WORKBENCH, "Checks", "List the commands that decide whether a change is right.",
+        slash=("checks",), handler=list_checks),
+    Command("checks.goal", Scope.WORKBENCH, "Goal", "Work until a command exits with 0; pause, resume or clear it.",
+        slash=("goal",), argument="[command, pause, resume or clear]", handler=goal),
+)  # fmt: skip

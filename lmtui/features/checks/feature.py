@@ -1,0 +1,20 @@
+"""Checks: the commands that decide whether a change is right, run after steps and before a turn ends; goals."""
+
+from __future__ import annotations
+
+from lmtui.registry import Feature, Subcommand
+
+FEATURE = Feature(
+    service="lmtui.features.checks.service:ChecksService",
+    flags={
+        "--verify": {
+            "dest": "verify",
+            "metavar": "auto|off|COMMAND",
+            "help": "check changes: auto (default) finds the project's own commands, off runs none",
+        },
+        "--goal": {"dest": "goal", "metavar": "COMMAND", "help": "work until this command exits with 0, within the budget"},
+    },
+    events=("lmtui.core.project_checks",),
+    subcommands=(Subcommand("check", "lmtui.features.checks.subcommands:check"),),
+    commands="lmtui.features.checks.commands:COMMANDS",
+)

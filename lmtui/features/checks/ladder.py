@@ -1,0 +1,456 @@
+"""Which commands check a project, and the ladder of them: lint, related tests, everything.
+
+A red check is run again, and compared with the state before the change.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import posixpath
+import re
+import shlex
+import tomllib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lmtui.core.project_checks import (
+    MOST_LINES,
+    CheckOutcome,
+    CheckRan,
+    CheckRunner,
+    CommandEnded,
+    ProjectCheck,
+    Rung,
+    bounded,
+)
+
+_PYTHON = "python3"
+_TARGETS = ("check", "test")
+_TARGET = r"^{name}[ \t]*:(?!=)"
+_NO_TEST = "no test specified"
+_MOST_FILES = 30
+_ESLINT = (
+    "eslint.config.js", "eslint.config.mjs", "eslint.config.cjs", "eslint.config.ts", ".eslintrc.json", ".eslintrc.js",
+    ".eslintrc.cjs", ".eslintrc.yml", ".eslintrc",
+)  # fmt: skip
+_SCRIPT = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts")
+_TESTS_OF = {
+    ".py": ("**/test_*.py", "**/*_test.py"),
+    **dict.fromkeys(_SCRIPT, ("**/*.{test,spec}.{js,jsx,mjs,cjs,ts,tsx,mts,cts}",)),
+}
+_CODE = (".py", ".go", ".rs", *_SCRIPT)
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """What the files at the top of a workspace say about its checks.
+
+    `python` is the interpreter; `tests` is the program of the Python tests (pytest or unittest), empty where there are none;
+    `script` is what the tests of JavaScript are run with.  `makefile` and `justfile` are targets.
+    """
+
+    python: str = _PYTHON
+    tests: str = ""
+    script: str = ""
+    has_npm_test: bool = False
+    has_go: bool = False
+    has_cargo: bool = False
+    make: str = ""
+    just: str = ""
+    ruff: str = ""
+    eslint: str = ""
+    source: str = ""
+
+    def suite(self) -> ProjectCheck | None:
+        """Return the command that checks everything, None where the project has none."""
+        commands = (
+            (self.make, f"make {self.make}", "Makefile"),
+            (self.just, f"just {self.just}", "justfile"),
+            (self.tests, self.python_tests(), self.source),
+            (self.has_npm_test, "npm test --silent", "package.json"),
+            (self.has_go, "go build ./... && go vet ./... && go test ./...", "go.mod"),
+            (self.has_cargo, "cargo test --quiet", "Cargo.toml"),
+        )
+        return next((ProjectCheck(Rung.SUITE, command, source) for has, command, source in commands if has), None)
+
+    def python_tests(self, files: Sequence[str] = ()) -> str:
+        """Return the command that runs Python tests: of some files, or all."""
+        if self.tests == "unittest":
+            names = " ".join(shlex.quote(file) for file in files)
+            return f"{self.python} -m unittest -q {names}".strip() if files else f"{self.python} -m unittest discover -q"
+        return " ".join([self.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *map(shlex.quote, files)])
+
+    def linters(self, changed: Sequence[str]) -> list[ProjectCheck]:
+        """Return the linters that the project is set up for, on the files that were changed."""
+        python = [path for path in changed if path.endswith((".py", ".pyi"))][:_MOST_FILES]
+        script = [path for path in changed if path.endswith(_SCRIPT)][:_MOST_FILES]
+        found: list[ProjectCheck] = []
+        if self.ruff and python:
+            command = f"{self._tool('ruff')} check --no-cache --output-format=concise {_words(python)}"
+            found.append(ProjectCheck(Rung.LINT, command, self.ruff))
+        if self.eslint and script:
+            found.append(ProjectCheck(Rung.LINT, f"node_modules/.bin/eslint --format=unix {_words(script)}", self.eslint))
+        return found
+
+    def tests_of(self, files: Sequence[str], changed: Sequence[str]) -> ProjectCheck | None:
+        """Return the command that runs single test files, or the packages of what was changed."""
+        python = sorted(path for path in files if path.endswith(".py"))[:_MOST_FILES]
+        if python and self.tests:
+            return ProjectCheck(Rung.TESTS, self.python_tests(python), self.source)
+        script = sorted(path for path in files if path.endswith(_SCRIPT))[:_MOST_FILES]
+        if script and self.script:
+            return ProjectCheck(Rung.TESTS, f"{self.script} {_words(script)}", "package.json")
+        folders = sorted({posixpath.dirname(path) or "." for path in changed if path.endswith(".go")})
+        if self.has_go and folders:
+            names = _words([f"./{folder}" if folder != "." else "." for folder in folders][:_MOST_FILES])
+            return ProjectCheck(Rung.TESTS, f"go test {names}", "go.mod")
+        return None
+
+    def _tool(self, name: str) -> str:
+        return posixpath.join(posixpath.dirname(self.python), name) if "/" in self.python else name
+
+
+def _words(paths: Sequence[str]) -> str:
+    return " ".join(shlex.quote(path) for path in paths)
+
+
+async def read_project(runner: CheckRunner) -> Project:
+    """Read what says how a workspace is checked."""
+
+    async def text(path: str) -> str:
+        data = await runner.read(path)
+        return data.decode("utf-8", "replace") if data is not None else ""
+
+    pyproject, package = _toml(await text("pyproject.toml")), _json(await text("package.json"))
+    scripts = package.get("scripts") if isinstance(package.get("scripts"), dict) else {}
+    npm_test = str((scripts or {}).get("test", ""))
+    tests, source = await _python_tests(runner, text, pyproject)
+    return Project(
+        python=".venv/bin/python" if await runner.read(".venv/pyvenv.cfg") is not None else _PYTHON,
+        tests=tests,
+        script=_script_runner(npm_test, package),
+        has_npm_test=bool(npm_test) and _NO_TEST not in npm_test,
+        has_go=bool(await text("go.mod")),
+        has_cargo=bool(await text("Cargo.toml")),
+        make=await _target(text, ("GNUmakefile", "makefile", "Makefile")),
+        just=await _target(text, ("justfile", "Justfile", ".justfile")),
+        ruff=await _ruff(runner, pyproject),
+        eslint=await _first(runner, _ESLINT) if await runner.read("node_modules/.bin/eslint") is not None else "",
+        source=source,
+    )
+
+
+async def _python_tests(
+    runner: CheckRunner, text: Callable[[str], Awaitable[str]], pyproject: dict[str, Any]
+) -> tuple[str, str]:
+    """Return the program of the Python tests, and the file that tells of it."""
+    tool = pyproject.get("tool") if isinstance(pyproject.get("tool"), dict) else {}
+    if "pytest" in (tool or {}):
+        return "pytest", "pyproject.toml"
+    if await runner.read("pytest.ini") is not None:
+        return "pytest", "pytest.ini"
+    for name, section in (("tox.ini", "[pytest]"), ("setup.cfg", "[tool:pytest]")):
+        if section in await text(name):
+            return "pytest", name
+    files = [path for pattern in _TESTS_OF[".py"] for path in await runner.glob(pattern)]
+    if not files:
+        return "", ""
+    named = pyproject.get("project") if isinstance(pyproject.get("project"), dict) else {}
+    if "pytest" in json.dumps(named or {}, default=str) or await runner.read("conftest.py") is not None:
+        return "pytest", "pyproject.toml" if named else "conftest.py"
+    first = min(files)
+    is_unittest = "import unittest" in await text(first) or "from unittest" in await text(first)
+    return ("unittest" if is_unittest else "pytest"), first
+
+
+def _script_runner(npm_test: str, package: dict[str, Any]) -> str:
+    if re.match(r"node\b.*--test\b", npm_test):
+        return "node --test"
+    for program, run in (("vitest", "npx vitest run"), ("jest", "npx jest")):
+        if program in npm_test or program in json.dumps(package.get("devDependencies", {}), default=str):
+            return run
+    return ""
+
+
+async def _target(text: Callable[[str], Awaitable[str]], names: Sequence[str]) -> str:
+    """Return the target of a Makefile or a justfile that checks, empty where there is none."""
+    for name in names:
+        content = await text(name)
+        if content:
+            found = (target for target in _TARGETS if re.search(_TARGET.format(name=target), content, re.MULTILINE))
+            return next(found, "")
+    return ""
+
+
+async def _ruff(runner: CheckRunner, pyproject: dict[str, Any]) -> str:
+    tool = pyproject.get("tool")
+    if isinstance(tool, dict) and "ruff" in tool:
+        return "pyproject.toml"
+    return await _first(runner, ("ruff.toml", ".ruff.toml"))
+
+
+async def _first(runner: CheckRunner, names: Sequence[str]) -> str:
+    for name in names:
+        if await runner.read(name) is not None:
+            return name
+    return ""
+
+
+def _toml(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return {}
+
+
+def _json(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text) if text else {}
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+async def related_tests(runner: CheckRunner, changed: Sequence[str]) -> list[str]:
+    """Return the test files that a change is about: those among it, and those that name one of its files or modules."""
+    found: dict[str, None] = {}
+    for path in changed[:_MOST_FILES]:
+        stem, ending = posixpath.splitext(posixpath.basename(path))
+        patterns = _TESTS_OF.get(ending, ())
+        if not patterns:
+            continue
+        if _is_test(path):
+            found[path] = None
+            continue
+        name = posixpath.basename(posixpath.dirname(path)) if stem in ("__init__", "index", "main", "__main__") else stem
+        if len(name) > 1:
+            for pattern in patterns:
+                named = await runner.search(rf"(?:import|from|require|load|open|path)\b.*\b{re.escape(name)}\b", pattern)
+                found |= dict.fromkeys(each for each in named if _is_test(each))
+    return sorted(found)
+
+
+def _is_test(path: str) -> bool:
+    name = posixpath.basename(path)
+    return bool(re.fullmatch(r"test_.*\.py|.*_test\.(?:py|go)|.*\.(?:test|spec)\.[cm]?[jt]sx?", name))
+
+
+def is_code(path: str) -> bool:
+    """Tell whether a file is a part of a program, so that its tests are worth a run after a step."""
+    return path.endswith(_CODE)
+
+
+_MOST_BASE_BYTES = 200_000
+_MOST_FOLDER_MB = 500
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_FAILURES = (
+    re.compile(r"^(?:FAILED|ERROR) (\S+)"),  # pytest
+    re.compile(r"^(?:FAIL|ERROR): (\S+ \(\S+\))"),  # unittest
+    re.compile(r"^\s*--- FAIL: (\S+)"),  # go
+    re.compile(r"^test (\S+) \.\.\. FAILED"),  # cargo
+    re.compile(r"^\s*not ok \d+ (?:- )?(.+?)\s*$"),  # TAP
+    re.compile(r"^\s*[✖✕×] (.+?)(?: \([\d.]+ ?m?s\))?\s*$"),  # node:test, jest, vitest
+)
+_FINDING = re.compile(r"^(?:\./)?([^\s:][^:]*):(\d+)(?::\d+)?:? (.+)$")
+_PLACE = re.compile(r"[\w./-]+\.\w+:\d+|^\s*File \"[^\"]+\", line \d+")
+_REASON = re.compile(r"^E  +|\b\w*(?:Error|Exception|Failure)\b|^\s*(?:error|panic|expected|actual|received)\b", re.IGNORECASE)
+_NO_PROGRAM = re.compile(r"(?:: |^)(?:command )?not found$|No module named (?:pytest|ruff)$", re.IGNORECASE | re.MULTILINE)
+
+
+@dataclass(slots=True)
+class Ladder:
+    """The checks of one workspace; implements `core.project_checks.Checks`.
+
+    Args:
+        is_on: False: nothing is run.
+        command: the check of everything that the user set, in place of the inferred one.
+        lint: the same for the linter; `{files}` in it stands for the changed files.
+        limit_s: the time of one check.
+
+    `seconds` is how long each command took at last, or more than its limit: what is known to take longer is not begun.
+    """
+
+    is_on: bool = True
+    command: str = ""
+    lint: str = ""
+    limit_s: int = 180
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    async def after_step(self, runner: CheckRunner, changed: Sequence[str]) -> None:
+        """Lint what a step changed, and run the tests that name it."""
+        if not self.is_on or not any(map(is_code, changed)):
+            return
+        project = await read_project(runner)
+        if not await self._lint(runner, project, changed):
+            return
+        check = project.tests_of(await related_tests(runner, changed), changed)
+        if check is not None:
+            _ = await self._run(runner, check, changed)
+
+    async def at_end(self, runner: CheckRunner, changed: Sequence[str], passed: frozenset[str]) -> ProjectCheck | None:
+        """Run the check of everything; where that takes too long, the related tests decide."""
+        if not self.is_on:
+            return None
+        project = await read_project(runner)
+        suite = self.suite(project)
+        if suite is None:
+            return None
+        if suite.command in passed:
+            runner.tell(_check_of(suite, CommandEnded(), CheckOutcome.PASSED, decides=True))
+            return suite
+        if self.seconds.get(suite.command, 0) > self.limit_s:
+            text = f"it takes longer than {self.limit_s} s; only the tests that name the changed files were run"
+            runner.tell(replace(_check_of(suite, CommandEnded(), CheckOutcome.NOT_RUN), text=text))
+            related = project.tests_of(await related_tests(runner, changed), changed)
+            suite = related or suite
+            if related is None or related.command in passed:
+                return suite
+        _ = await self._run(runner, suite, changed, decides=True)
+        return suite
+
+    async def commands(self, runner: CheckRunner) -> Sequence[ProjectCheck]:
+        """Return the commands that would run, with where each comes from."""
+        project = await read_project(runner)
+        suite = self.suite(project)
+        python = ProjectCheck(Rung.TESTS, project.python_tests(("FILES",)), project.source) if project.tests else None
+        script = ProjectCheck(Rung.TESTS, f"{project.script} FILES", "package.json") if project.script else None
+        lint = self._linters(project, ("FILES.py", "FILES.js"))
+        return [*lint, *(check for check in (python, script, suite) if check is not None)]
+
+    async def meets(self, runner: CheckRunner, goal: str) -> CheckRan:
+        """Run the command of a goal; a pass counts, whatever it was before."""
+        ended = await runner.run(goal, limit_s=self.limit_s)
+        check = ProjectCheck(Rung.GOAL, goal, "goal")
+        if ended.why_not:
+            return _check_of(check, ended, CheckOutcome.NOT_RUN)
+        return _check_of(check, ended, CheckOutcome.PASSED if ended.exit_code == 0 else CheckOutcome.FAILED, decides=True)
+
+    def suite(self, project: Project) -> ProjectCheck | None:
+        """Return the command that decides."""
+        return ProjectCheck(Rung.SUITE, self.command, "settings") if self.command else project.suite()
+
+    def _linters(self, project: Project, changed: Sequence[str]) -> list[ProjectCheck]:
+        if self.lint:
+            names = " ".join(shlex.quote(path) for path in changed)
+            return [ProjectCheck(Rung.LINT, self.lint.replace("{files}", names), "settings")]
+        return project.linters(changed)
+
+    async def _lint(self, runner: CheckRunner, project: Project, changed: Sequence[str]) -> bool:
+        """Lint the files; False where the change brought a finding."""
+        is_clean = True
+        for check in self._linters(project, changed):
+            if self.seconds.get(check.command.partition(" ")[0], 0) < 0:
+                continue  # it is not installed, which was said
+            outcome = await self._run(runner, check, changed)
+            if outcome is CheckOutcome.NOT_RUN:
+                self.seconds[check.command.partition(" ")[0]] = -1.0
+            is_clean = is_clean and outcome is not CheckOutcome.FAILED
+        return is_clean
+
+    async def _run(
+        self, runner: CheckRunner, check: ProjectCheck, changed: Sequence[str], *, decides: bool = False
+    ) -> CheckOutcome:
+        """Run a check and tell what came of it; a red one is run again, then compared with the state before."""
+        ended = await runner.run(check.command, limit_s=self.limit_s, may_write=check.rung is not Rung.LINT)
+        outcome, text = _outcome(ended, self.limit_s)
+        if not ended.why_not:
+            self.seconds[check.command] = self.limit_s + 1 if ended.is_timed_out else ended.elapsed_s
+        if outcome is CheckOutcome.FAILED and check.rung is not Rung.LINT:
+            again = await runner.run(check.command, limit_s=self.limit_s)
+            outcome = CheckOutcome.FLAKY if again.exit_code == 0 and not again.why_not else outcome
+        if outcome is CheckOutcome.FAILED:
+            new = await self._new_failures(runner, check, ended, changed)
+            outcome = outcome if new is None or new else CheckOutcome.KNOWN
+            text = first_failure(ended.output, new or ())
+        runner.tell(replace(_check_of(check, ended, outcome, decides=decides), text=text))
+        return outcome
+
+    async def _new_failures(
+        self, runner: CheckRunner, check: ProjectCheck, ended: CommandEnded, changed: Sequence[str]
+    ) -> list[str] | None:
+        """Return what fails now and did not before the change; None where that cannot be told."""
+        now = failures(ended.output)
+        old = await runner.before(changed)
+        if not now or old is None or sum(len(data) for data in old.values() if data) > _MOST_BASE_BYTES:
+            return None
+        base = await runner.run(base_command(check.command, old), limit_s=self.limit_s, may_write=False)
+        if base.why_not or base.is_timed_out:
+            return None
+        before = failures(base.output)
+        return [name for name in now if name not in before]
+
+
+def base_command(command: str, old: Mapping[str, bytes | None]) -> str:
+    """Return a command that runs another one in a copy of the workspace as it was before the change."""
+    lines = [
+        f'test "$(du -sm . 2>/dev/null | cut -f1)" -le {_MOST_FOLDER_MB} || exit 0',
+        'base=$(mktemp -d) && cp -a . "$base" 2>/dev/null; cd "$base" || exit 0',
+    ]
+    for path, data in old.items():
+        name = shlex.quote(f"./{path}")
+        if data is None:
+            lines.append(f"rm -rf {name}")
+        else:
+            encoded = base64.b64encode(data).decode("ascii")
+            lines.append(f'mkdir -p "$(dirname {name})"; printf %s {encoded} | base64 -d > {name}')
+    # what is installed in place from the workspace must not be found before the copy, nor code compiled from what is new
+    lines.append("export PYTHONPYCACHEPREFIX=$(mktemp -d)")
+    lines.append('export PYTHONPATH="$base:$base/src${PYTHONPATH:+:$PYTHONPATH}"')
+    return "\n".join((*lines, command))
+
+
+def _outcome(ended: CommandEnded, limit_s: int) -> tuple[CheckOutcome, str]:
+    if ended.why_not:
+        return CheckOutcome.NOT_RUN, bounded([ended.why_not])
+    if ended.is_timed_out:
+        return CheckOutcome.NOT_RUN, f"it ran longer than {limit_s} s"
+    if ended.exit_code == 0:
+        return CheckOutcome.PASSED, ""
+    if ended.exit_code in (126, 127) or (ended.exit_code != 0 and _NO_PROGRAM.search(ended.output[-2000:])):
+        last = ended.output.strip().rpartition("\n")[2]
+        return CheckOutcome.NOT_RUN, bounded([last or "the program is not installed"])
+    return CheckOutcome.FAILED, first_failure(ended.output)
+
+
+def _check_of(check: ProjectCheck, ended: CommandEnded, outcome: CheckOutcome, *, decides: bool = False) -> CheckRan:
+    text = ended.why_not if outcome is CheckOutcome.NOT_RUN else ""
+    if outcome is CheckOutcome.FAILED:
+        text = first_failure(ended.output)
+    return CheckRan(
+        rung=check.rung,
+        outcome=outcome,
+        command=check.command,
+        source=check.source,
+        exit_code=-1 if outcome is CheckOutcome.NOT_RUN else ended.exit_code,
+        text=bounded([text]) if outcome is CheckOutcome.NOT_RUN else text,
+        elapsed_s=round(ended.elapsed_s, 2),
+        decides=decides,
+    )
+
+
+def failures(output: str) -> list[str]:
+    """Return the names of what failed, as the test runners and linters that are known name it."""
+    lines = [_ANSI.sub("", line) for line in output.splitlines()]
+    named = [match[1] for line in lines for pattern in _FAILURES if (match := pattern.match(line))]
+    if named:
+        return list(dict.fromkeys(named))
+    found = [f"{match[1]}: {match[3]}" for line in lines if (match := _FINDING.match(line))]  # without the line, which moves
+    return list(dict.fromkeys(found))
+
+
+def first_failure(output: str, names: Sequence[str] = ()) -> str:
+    """Return the first failure in at most ten lines: its name, the place, what was expected."""
+    lines = [_ANSI.sub("", line).rstrip() for line in output.splitlines() if line.strip()]
+    known = names or failures(output)
+    first = known[0].partition(": ")[2] or known[0] if known else ""
+    named = [line for line in lines if first and first in line]
+    reasons = [line for line in lines if _REASON.search(line) or _PLACE.search(line)]
+    head = named[-1:] if named else []
+    chosen = [line for line in dict.fromkeys(reasons) if line not in head]
+    if not head and not chosen:
+        return bounded(lines[-MOST_LINES:])
+    more = f"({len(known) - 1} more fail)" if len(known) > 1 else ""
+    kept = MOST_LINES - len(head) - bool(more)
+    return bounded([*head, *chosen[:kept], *([more] if more else [])])

@@ -1,0 +1,126 @@
+"""The checks of a workspace: given to its sessions, and run for the user's own edits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from lmtui.core.errors import SandboxError
+from lmtui.core.events import TurnStarted
+from lmtui.core.project_checks import CheckRan, CommandEnded, ProjectCheck, wants_to_write
+from lmtui.engine.session import EngineSession
+from lmtui.features.checks.ladder import Ladder
+from lmtui.features.service import FeatureHost, SessionServices, WorkspaceExtensions, WorkspaceFeature
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+
+_MAX_BYTES = 1_000_000
+
+
+class WorkspaceCheckRunner:
+    """Implements `core.project_checks.CheckRunner` without an agent: the user asked for the checks, so they may write."""
+
+    def __init__(self, sandbox: WorkspaceSandbox) -> None:
+        self._sandbox = sandbox
+        self.told: list[CheckRan] = []
+
+    async def run(self, command: str, *, limit_s: int, may_write: bool = True) -> CommandEnded:
+        """Run a command in the instance that can change nothing; where it has to write, in the other."""
+        try:
+            has_read_only = (await self._sandbox.status()).has_read_only
+            if not may_write and not has_read_only:
+                return CommandEnded(why_not="it needs a sandbox in which nothing can be changed")
+            sandbox = self._sandbox.read_only() if has_read_only else self._sandbox
+            ended = await sandbox.run_command(command, timeout_s=limit_s)
+            if may_write and has_read_only and ended.exit_code != 0 and wants_to_write(ended.output):
+                ended = await self._sandbox.run_command(command, timeout_s=limit_s)
+        except SandboxError as error:
+            return CommandEnded(why_not=error.full_text())
+        return CommandEnded(ended.exit_code, ended.output, ended.elapsed_ms / 1000, ended.is_timed_out)
+
+    async def read(self, path: str) -> bytes | None:
+        """Return a file, None where it cannot be read or is large."""
+        try:
+            content = await self._sandbox.read_file(path, _MAX_BYTES)
+        except SandboxError:
+            return None
+        return content.data if content.size_bytes <= len(content.data) else None
+
+    async def search(self, pattern: str, glob: str) -> Sequence[str]:
+        """Return the files whose text matches."""
+        try:
+            return tuple(dict.fromkeys(match.path for match in await self._sandbox.grep(pattern, glob=glob)))
+        except SandboxError:
+            return ()
+
+    async def glob(self, pattern: str) -> Sequence[str]:
+        """Return the files that match."""
+        try:
+            return await self._sandbox.glob(pattern)
+        except SandboxError:
+            return ()
+
+    async def before(self, paths: Sequence[str]) -> Mapping[str, bytes | None] | None:
+        """Return files as the last commit has them; None without one."""
+        try:
+            if (await self._sandbox.run_git(["rev-parse", "--verify", "-q", "HEAD"])).exit_code != 0:
+                return None
+            shown = {path: await self._sandbox.run_git(["show", f"HEAD:./{path}"]) for path in paths}
+        except SandboxError:
+            return None
+        if any(each.saved_path for each in shown.values()):
+            return None  # too long to be shown whole
+        return {path: each.output.encode() if each.exit_code == 0 else None for path, each in shown.items()}
+
+    async def changed(self) -> list[str]:
+        """Return the files that differ from the last commit, the new ones among them; without git, nothing."""
+        try:
+            names = await self._sandbox.run_git(["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all"])
+        except SandboxError:
+            return []
+        if names.exit_code != 0:
+            return []
+        return [entry[3:] for entry in names.output.split("\0") if len(entry) > 3]  # two letters and a blank
+
+    def tell(self, check: CheckRan) -> None:
+        """Keep what came of a check."""
+        self.told.append(check)
+
+
+class ChecksService(WorkspaceFeature):
+    """Implements `core.project_checks.WorkspaceChecks`, and gives each session the ladder as the settings have it."""
+
+    def __init__(self, host: FeatureHost, extensions: WorkspaceExtensions) -> None:
+        super().__init__(host, extensions)
+        extensions.checks = self
+        self._seconds: dict[str, float] = {}
+
+    def equip(self, session: SessionServices, sandbox: WorkspaceSandbox) -> None:
+        """Give a session its checks."""
+        del sandbox
+        session.features = replace(session.features, checks=self.ladder())
+
+    def follow(self, session: EngineSession, *, is_ours: bool) -> None:
+        """Set the goal of a new session."""
+        goal = self.host.config.goal.strip()
+        is_new = not any(isinstance(each.event, TurnStarted) for each in session.history())
+        if goal and is_ours and is_new and not session.goals.listed():
+            session.goals.set(goal)
+
+    def ladder(self) -> Ladder:
+        """Return the checks as the settings have them now; how long commands took is known to all sessions."""
+        config = self.host.config
+        command = "" if config.verify in ("auto", "off") else config.verify
+        return Ladder(config.verify != "off", command, config.lint_command, config.check_timeout_s, self._seconds)
+
+    async def listed(self) -> Sequence[ProjectCheck]:
+        """Return the commands that would run."""
+        return await self.ladder().commands(WorkspaceCheckRunner(await self.host.sandbox()))
+
+    async def run(self) -> Sequence[CheckRan]:
+        """Check what git calls changed: lint and tests of those files, then everything."""
+        runner = WorkspaceCheckRunner(await self.host.sandbox())
+        ladder = replace(self.ladder(), is_on=True)
+        changed = await runner.changed()
+        await ladder.after_step(runner, changed)
+        _ = await ladder.at_end(runner, changed, frozenset(check.command for check in runner.told if check.outcome.is_green))
+        return runner.told

@@ -1,0 +1,80 @@
+"""Checks of real work: a run that breaks a test is told so, a goal is worked at, and the user's own edits are checked."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
+from tests.e2e.conftest import Program, Serve
+
+CODE = "def add(a, b):\n    return a + b\n"
+TEST = "import unittest\nfrom calc import add\n\nclass T(unittest.TestCase):\n    def test_add(self):\n"
+TEST += "        self.assertEqual(add(1, 2), 3)\n"
+FLAGS = ("--mode", "auto", "--sandbox", "bubblewrap", "--output", "json")
+
+
+@pytest.fixture
+def project(program: Program) -> Program:
+    (program.workspace / "calc.py").write_text(CODE)
+    (program.workspace / "test_calc.py").write_text(TEST)
+    return program
+
+
+def edit(old: str, new: str) -> ScriptedTurn:
+    return ScriptedTurn("Editing.", calls=(ScriptedCall("edit", {"path": "calc.py", "search": old, "replace": new}),))
+
+
+async def test_a_run_that_breaks_a_test_is_told_and_ends_green_once_it_is_repaired(project: Program, serve: Serve) -> None:
+    server = await serve(edit("a + b", "a - b"), edit("a - b", "b + a"), ScriptedTurn("All is done."))
+    result = await project.run("run", "--url", server.url, *FLAGS, "swap the arguments")
+    found = json.loads(result.out)
+    assert (result.code, found["status"], found["verified"]) == (0, "done", "green"), result.err
+    assert found["checks"][-1]["command"] == "python3 -m unittest discover -q"
+    assert found["checks"][-1]["exit_code"] == 0
+    assert "test_add" in json.dumps(server.requests[1].body)
+
+
+async def test_a_run_that_stays_red_is_unfinished_with_exit_code_2(project: Program, serve: Serve) -> None:
+    server = await serve(edit("a + b", "a - b"), ScriptedTurn("All is done."), ScriptedTurn("All is done."))
+    result = await project.run("run", "--url", server.url, *FLAGS, "swap the arguments")
+    found = json.loads(result.out)
+    assert (result.code, found["status"], found["verified"]) == (2, "unfinished", "red")
+    assert "unittest" in found["error"]
+    shown = await project.run("show", found["session"])
+    assert "red" in shown.out
+
+
+async def test_checks_that_are_off_say_nothing_and_the_work_is_unverified(project: Program, serve: Serve) -> None:
+    server = await serve(edit("a + b", "a - b"), ScriptedTurn("All is done."))
+    result = await project.run("run", "--url", server.url, "--verify", "off", *FLAGS, "swap the arguments")
+    found = json.loads(result.out)
+    assert (result.code, found["verified"], found["checks"]) == (0, "unverified", [])
+
+
+async def test_a_goal_needs_no_task_and_is_worked_at_until_its_command_exits_with_0(project: Program, serve: Serve) -> None:
+    (project.workspace / "calc.py").write_text(CODE.replace("+", "-"))
+    server = await serve(ScriptedTurn("It is done."), edit("a - b", "a + b"), ScriptedTurn("Now it is."))
+    goal = "python3 -m unittest -q"
+    result = await project.run("run", "--url", server.url, "--goal", goal, *FLAGS)
+    found = json.loads(result.out)
+    assert (result.code, found["status"], found["verified"]) == (0, "done", "green"), result.err
+    first = json.dumps(server.requests[0].body)
+    assert goal in first
+    assert "test_add" in first
+
+
+async def test_check_tells_the_user_of_their_own_edits(project: Program) -> None:
+    good = await project.run("check", "--sandbox", "bubblewrap")
+    assert (good.code, good.out) == (0, "✓ suite: python3 -m unittest discover -q passed\n"), good.err
+    (project.workspace / "calc.py").write_text(CODE.replace("+", "-"))
+    bad = await project.run("check", "--sandbox", "bubblewrap", "--json")
+    (check,) = json.loads(bad.out)
+    assert (bad.code, check["outcome"]) == (1, "failed")
+    listed = await project.run("check", "--list", "--sandbox", "bubblewrap")
+    assert "suite  python3 -m unittest discover -q" in listed.out
+    (project.workspace / "test_calc.py").unlink()
+    nothing = await project.run("check", "--sandbox", "bubblewrap")
+    assert nothing.code == 2
+    assert "--verify" in nothing.out

@@ -1,0 +1,233 @@
+"""What checks mean for a turn: what the model is told, when it ends, and what its changes are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from lmtui.core.events import Envelope, FilesChanged, Notice, TurnEnded, TurnReason, TurnStarted
+from lmtui.core.model_events import Reminder
+from lmtui.core.project_checks import (
+    CheckOutcome,
+    CheckRan,
+    CheckRunner,
+    GoalChanged,
+    GoalState,
+    NoChecks,
+    ProjectCheck,
+    Rung,
+    VerificationTracker,
+)
+from lmtui.core.workspace import ExecResult
+from lmtui.store.session_logs import decode, encode
+from tests.engine.test_children import call
+from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
+
+SUITE = ProjectCheck(Rung.SUITE, "make test", "Makefile")
+PASSED, FAILED, NOT_RUN = CheckOutcome.PASSED, CheckOutcome.FAILED, CheckOutcome.NOT_RUN
+
+
+class Scripted(NoChecks):
+    """Says what it is told to: `steps` after steps, `ends` at the end, `goals` of the goal."""
+
+    def __init__(self, *ends: CheckRan | None, steps: Sequence[CheckRan] = (), goals: Sequence[CheckRan] = ()) -> None:
+        self.ends, self.steps, self.goals = list(ends), list(steps), list(goals)
+        self.seen: list[tuple[str, ...]] = []
+
+    async def after_step(self, runner: CheckRunner, changed: Sequence[str]) -> None:
+        self.seen.append(tuple(changed))
+        if self.steps:
+            runner.tell(self.steps.pop(0))
+
+    async def at_end(self, runner: CheckRunner, changed: Sequence[str], passed: frozenset[str]) -> ProjectCheck | None:
+        said = self.ends.pop(0) if self.ends else None
+        if said is not None:
+            runner.tell(said)
+        return SUITE if said is not None else None
+
+    async def meets(self, runner: CheckRunner, goal: str) -> CheckRan:
+        return self.goals.pop(0) if len(self.goals) > 1 else self.goals[0]
+
+
+def suite(outcome: CheckOutcome, text: str = "") -> CheckRan:
+    return CheckRan(
+        rung=Rung.SUITE, outcome=outcome, command="make test", exit_code=int(outcome is FAILED), text=text, decides=True
+    )
+
+
+def goal(outcome: CheckOutcome, text: str = "") -> CheckRan:
+    return CheckRan(rung=Rung.GOAL, outcome=outcome, command="make", text=text, decides=True)
+
+
+def write(path: str = "a.txt", content: str = "one\n") -> tuple[str, str]:
+    return ("write", call(path=path, content=content))
+
+
+def rig(provider: FakeProvider, checks: Scripted) -> Rig:
+    sandbox = FakeSandbox()
+    return Rig(provider, sandbox, checks=checks, checkpoints=FakeCheckpoints(sandbox))
+
+
+def ending(made: Rig) -> TurnEnded:
+    return [event for event in made.events if isinstance(event, TurnEnded)][-1]
+
+
+def told(made: Rig) -> list[str]:
+    return [event.text for event in made.events if isinstance(event, Reminder)]
+
+
+async def test_a_turn_that_changed_nothing_is_not_bothered() -> None:
+    made = rig(FakeProvider(answer("", ("ls", "{}")), answer("Two files.")), Scripted(suite(FAILED)))
+    await made.run()
+    assert (ending(made).reason, ending(made).verified, told(made)) == (TurnReason.DONE, "none", [])
+
+
+async def test_a_green_end_is_done_and_costs_the_model_nothing() -> None:
+    made = rig(FakeProvider(answer("", write()), answer("Written.")), Scripted(suite(PASSED)))
+    await made.run()
+    end = ending(made)
+    assert (end.reason, end.verified, end.exit_code, told(made)) == (TurnReason.DONE, "green", 0, [])
+    assert [(check.command, check.exit_code) for check in end.checks] == [("make test", 0)]
+
+
+async def test_a_red_end_is_told_with_its_failure_and_a_repair_makes_it_green() -> None:
+    checks = Scripted(suite(FAILED, "FAILED test_a\nE 1 != 2"), suite(PASSED))
+    made = rig(FakeProvider(answer("", write()), answer("Done."), answer("", write(content="two\n")), answer("Now.")), checks)
+    await made.run()
+    assert ending(made).verified == "green"
+    (nudge,) = told(made)
+    assert "make test" in nudge
+    assert "E 1 != 2" in nudge
+
+
+async def test_a_model_that_does_nothing_about_it_ends_red() -> None:
+    checks = Scripted(*[suite(FAILED, "FAILED test_a")] * 3)
+    made = rig(FakeProvider(answer("", write()), answer("Done."), answer("It is done.")), checks)
+    await made.run()
+    end = ending(made)
+    assert (end.reason, end.verified, end.exit_code) == (TurnReason.UNFINISHED, "red", 2)
+    assert "make test" in end.error
+    assert len(told(made)) == 1
+
+
+async def test_a_model_that_breaks_something_else_each_time_is_stopped() -> None:
+    checks = Scripted(*[suite(FAILED, f"FAILED test_{number}") for number in range(20)])
+    steps = [piece for number in range(20) for piece in (answer("", write(content=f"{number}\n")), answer("Done."))]
+    made = rig(FakeProvider(*steps), checks)
+    await made.run()
+    assert (ending(made).reason, len(told(made))) == (TurnReason.UNFINISHED, 4)
+
+
+async def test_a_check_that_could_not_run_is_told_once_and_the_turn_ends_unverified() -> None:
+    checks = Scripted(suite(NOT_RUN, "it needs a yes"), suite(NOT_RUN, "it needs a yes"))
+    made = rig(FakeProvider(answer("", write()), answer("Done."), answer("I cannot run it.")), checks)
+    await made.run()
+    end = ending(made)
+    assert (end.reason, end.verified, end.exit_code) == (TurnReason.DONE, "unverified", 0)
+    (nudge,) = told(made)
+    assert "make test" in nudge
+    assert "it needs a yes" in nudge
+
+
+async def test_without_any_check_the_turn_ends_unverified_and_is_not_bothered() -> None:
+    made = rig(FakeProvider(answer("", write()), answer("Done.")), Scripted())
+    await made.run()
+    assert (ending(made).reason, ending(made).verified, told(made)) == (TurnReason.DONE, "unverified", [])
+
+
+async def test_what_fails_after_a_step_is_told_at_once_and_the_same_only_once() -> None:
+    red = CheckRan(rung=Rung.TESTS, outcome=FAILED, command="pytest t", text="FAILED t")
+    checks = Scripted(steps=[red, red])
+    provider = FakeProvider(answer("", write()), answer("", write("b.txt")), answer("BLOCKED: too hard"))
+    made = rig(provider, checks)
+    await made.run()
+    assert checks.seen == [("a.txt",), ("b.txt",)]
+    (nudge,) = told(made)
+    assert "FAILED t" in nudge
+    assert (ending(made).reason, ending(made).verified) == (TurnReason.BLOCKED, "red")
+
+
+async def test_tests_that_were_changed_while_red_are_named_when_it_is_green() -> None:
+    checks = Scripted(suite(FAILED, "FAILED test_a"), suite(PASSED))
+    change = answer("", write("tests/test_a.py"))
+    made = rig(FakeProvider(answer("", write()), answer("Done."), change, answer("Now.")), checks)
+    await made.run()
+    assert any("tests/test_a.py" in event.text for event in made.events if isinstance(event, Notice))
+
+
+async def test_a_file_that_does_not_parse_is_a_red_check_and_its_repair_ends_that() -> None:
+    broken, repaired = write("a.py", "def f(:\n"), write("a.py", "def f(): ...\n")
+    made = rig(FakeProvider(answer("", broken), answer("", repaired), answer("Done.")), Scripted())
+    await made.run()
+    outcomes = [(event.rung, event.outcome) for event in made.events if isinstance(event, CheckRan)]
+    assert outcomes == [(Rung.PARSE, FAILED), (Rung.PARSE, PASSED)]
+    assert ending(made).verified == "unverified"
+
+
+async def test_a_goal_holds_the_turn_until_its_command_exits_with_0() -> None:
+    checks = Scripted(goals=[goal(FAILED, "error 1"), goal(FAILED, "error 2"), goal(PASSED)])
+    made = rig(FakeProvider(answer("", write()), answer("Done?!"), answer("", write("b.txt")), answer("Done.")), checks)
+    made.session.goals.set("make")
+    await made.run("work")
+    assert ending(made).reason is TurnReason.DONE
+    assert [event.state for event in made.events if isinstance(event, GoalChanged)] == [GoalState.ACTIVE, GoalState.REACHED]
+    assert "error 1" in told(made)[0]
+    assert "error 2" in told(made)[1]
+    assert made.session.goals.listed() == ()
+
+
+async def test_a_goal_that_makes_no_progress_pauses_and_says_so() -> None:
+    checks = Scripted(goals=[goal(FAILED, "error")])
+    made = rig(FakeProvider(*[answer("Done.")] * 10), checks)
+    made.session.goals.set("make")
+    await made.run("work")
+    assert ending(made).reason is TurnReason.UNFINISHED
+    assert "no progress" in ending(made).error
+    assert made.session.goals.listed() == (("make", GoalState.PAUSED),)
+    assert len(made.provider.requests) <= 4
+
+
+async def test_goals_wait_in_a_row_survive_a_restart_and_are_paused_resumed_and_dropped() -> None:
+    made = rig(FakeProvider(), Scripted(goals=[goal(PASSED)]))
+    made.session.goals.set("one")
+    made.session.goals.set("two")
+    made.session.goals.pause()
+    again = Rig(FakeProvider(answer("Done."), answer("Done.")), past=made.log.events, checks=Scripted(goals=[goal(PASSED)]))
+    assert again.session.goals.listed() == (("one", GoalState.PAUSED), ("two", GoalState.WAITING))
+    again.session.goals.resume()
+    await again.run("go on")
+    assert again.session.goals.listed() == ()
+    again.session.goals.set("three")
+    again.session.goals.clear()
+    assert again.session.goals.listed() == ()
+
+
+async def test_a_goal_is_run_where_nothing_can_be_changed_and_else_as_a_call_that_is_shown() -> None:
+    sandbox = FakeSandbox(commands={"make": ExecResult(0, "ok", 2, 1)})
+
+    class Running(NoChecks):
+        async def meets(self, runner: CheckRunner, goal: str) -> CheckRan:
+            ended = await runner.run(goal, limit_s=9)
+            return CheckRan(rung=Rung.GOAL, outcome=PASSED if ended.exit_code == 0 else FAILED, command=goal, decides=True)
+
+    made = Rig(FakeProvider(answer("Done.")), sandbox, checks=Running())
+    made.session.goals.set("make")
+    await made.run("work")
+    assert ending(made).reason is TurnReason.DONE
+    assert sandbox.ran
+
+
+@pytest.mark.parametrize("event", [suite(FAILED, "x"), GoalChanged(command="make", state=GoalState.PAUSED)])
+def test_events_of_checks_come_back_from_a_log(event: CheckRan | GoalChanged) -> None:
+    envelope = Envelope(1, Rig(FakeProvider()).clock.now(), "s", event)
+    assert decode(encode(envelope)).event == event
+
+
+def test_a_green_cheap_check_ends_its_own_failure_and_not_a_dearer_one() -> None:
+    tracker = VerificationTracker().apply(TurnStarted(turn_id="t")).apply(FilesChanged(call_id="c", files=("a",)))
+    red = tracker.apply(suite(FAILED, "x"))
+    lint = CheckRan(rung=Rung.LINT, outcome=PASSED, command="ruff")
+    assert red.apply(lint).verified == "red"
+    assert red.apply(suite(CheckOutcome.KNOWN)).verified == "green"
+    assert tracker.apply(lint).verified == "unverified"

@@ -1,0 +1,209 @@
+"""The ladder on real projects, in a real sandbox: what it runs, what it says, and what it does not hold against a change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lmtui.app.extensions import IdleWorkspace
+from lmtui.config import Config
+from lmtui.core.project_checks import MOST_LINES, CheckOutcome, CheckRan, CommandEnded, Rung
+from lmtui.features.checks.ladder import Ladder, failures, first_failure, read_project, related_tests
+from lmtui.features.checks.service import WorkspaceCheckRunner
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+
+CODE = "def add(a, b):\n    return a + b\n"
+TEST = "import unittest\nfrom calc import add\n\nclass T(unittest.TestCase):\n    def test_add(self):\n"
+GOOD, BAD = "        self.assertEqual(add(1, 2), 3)\n", "        self.assertEqual(add(1, 2), 4)\n"
+
+
+class Runner(WorkspaceCheckRunner):
+    """A workspace whose state before the change is known, as a session's checkpoint has it."""
+
+    def __init__(self, sandbox: WorkspaceSandbox) -> None:
+        super().__init__(sandbox)
+        self.old: dict[str, bytes | None] | None = None
+        self.ran: list[str] = []
+
+    async def run(self, command: str, *, limit_s: int, may_write: bool = True) -> CommandEnded:
+        self.ran.append(command)
+        return await super().run(command, limit_s=limit_s, may_write=may_write)
+
+    async def before(self, paths: Sequence[str]) -> Mapping[str, bytes | None] | None:
+        del paths
+        return self.old
+
+
+@pytest.fixture
+async def runner(tmp_path: Path) -> AsyncIterator[Runner]:
+    workspace = IdleWorkspace(tmp_path, replace(Config(), sandbox="bubblewrap"))
+    yield Runner(await workspace.sandbox())
+    await workspace.aclose()
+
+
+def project(folder: Path, test: str = GOOD, code: str = CODE) -> None:
+    (folder / "calc.py").write_text(code)
+    (folder / "test_calc.py").write_text(TEST + test)
+
+
+def outcomes(runner: Runner) -> list[tuple[Rung, CheckOutcome]]:
+    return [(check.rung, check.outcome) for check in runner.told]
+
+
+async def test_a_change_that_is_right_is_green_by_the_projects_own_tests(runner: Runner, tmp_path: Path) -> None:
+    project(tmp_path)
+    ladder = Ladder()
+    await ladder.after_step(runner, ["calc.py"])
+    decides = await ladder.at_end(runner, ["calc.py"], frozenset())
+    assert outcomes(runner) == [(Rung.TESTS, CheckOutcome.PASSED), (Rung.SUITE, CheckOutcome.PASSED)]
+    assert decides is not None
+    assert decides.command == "python3 -m unittest discover -q"
+    assert runner.told[0].command == "python3 -m unittest -q test_calc.py"
+
+
+async def test_a_failure_is_told_in_a_few_lines_with_its_place(runner: Runner, tmp_path: Path) -> None:
+    project(tmp_path, BAD)
+    await Ladder().after_step(runner, ["calc.py"])
+    (check,) = runner.told
+    assert check.outcome is CheckOutcome.FAILED
+    assert "test_add" in check.text
+    assert "3 != 4" in check.text
+    assert 'test_calc.py", line 6' in check.text
+    assert len(check.text.splitlines()) <= MOST_LINES
+
+
+async def test_a_test_that_was_red_before_the_change_is_not_held_against_it(runner: Runner, tmp_path: Path) -> None:
+    project(tmp_path, BAD, CODE + "# changed\n")
+    runner.old = {"calc.py": CODE.encode()}
+    _ = await Ladder().at_end(runner, ["calc.py"], frozenset())
+    assert outcomes(runner) == [(Rung.SUITE, CheckOutcome.KNOWN)]
+
+
+async def test_a_change_that_breaks_a_test_is_red_though_another_was_red_before(runner: Runner, tmp_path: Path) -> None:
+    old = "    def test_old(self):\n        self.assertEqual(1, 2)\n"
+    project(tmp_path, GOOD + old, CODE.replace("+", "-"))
+    runner.old = {"calc.py": CODE.encode()}
+    _ = await Ladder().at_end(runner, ["calc.py"], frozenset())
+    assert outcomes(runner) == [(Rung.SUITE, CheckOutcome.FAILED)]
+    assert "test_add" in runner.told[0].text
+    assert (tmp_path / "calc.py").read_text() == CODE.replace("+", "-")
+
+
+async def test_a_test_that_passes_when_it_is_run_again_is_flaky(runner: Runner, tmp_path: Path) -> None:
+    mark = "once"
+    flaky = f"        import os\n        seen = os.path.exists({mark!r})\n        open({mark!r}, 'w').close()\n"
+    flaky += "        self.assertTrue(seen)\n"
+    project(tmp_path, flaky)
+    _ = await Ladder().at_end(runner, ["calc.py"], frozenset())
+    assert outcomes(runner) == [(Rung.SUITE, CheckOutcome.FLAKY)]
+
+
+async def test_a_check_that_hangs_is_ended_and_not_begun_again(runner: Runner, tmp_path: Path) -> None:
+    project(tmp_path, "        import time; time.sleep(60)\n")
+    ladder = Ladder(limit_s=1)
+    _ = await ladder.at_end(runner, ["calc.py"], frozenset())
+    _ = await ladder.at_end(runner, [], frozenset())
+    assert outcomes(runner) == [(Rung.SUITE, CheckOutcome.NOT_RUN), (Rung.SUITE, CheckOutcome.NOT_RUN)]
+    assert len(runner.ran) == 1
+    assert "longer than 1 s" in runner.told[1].text
+
+
+async def test_a_check_that_floods_asks_or_kills_itself_says_something_short(runner: Runner, tmp_path: Path) -> None:
+    for command in ("yes flood | head -c 3000000; exit 1", "read answer; exit 1", "kill -9 $$"):
+        _ = await Ladder(command=command, limit_s=20).at_end(runner, ["a.py"], frozenset())
+    assert [check.outcome for check in runner.told] == [CheckOutcome.FAILED] * 3
+    assert all(len(check.text) <= 2_100 for check in runner.told)
+
+
+async def test_a_program_that_is_not_there_says_nothing_about_the_change(runner: Runner, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
+    _ = await Ladder().at_end(runner, ["a.py"], frozenset())
+    (check,) = runner.told
+    assert check.outcome is CheckOutcome.NOT_RUN
+    assert "pytest" in check.text
+
+
+async def test_what_passed_in_this_state_is_not_run_again(runner: Runner, tmp_path: Path) -> None:
+    project(tmp_path)
+    _ = await Ladder().at_end(runner, ["calc.py"], frozenset({"python3 -m unittest discover -q"}))
+    assert outcomes(runner) == [(Rung.SUITE, CheckOutcome.PASSED)]
+    assert runner.ran == []
+
+
+async def test_node_tests_are_found_by_what_they_import(runner: Runner, tmp_path: Path) -> None:
+    (tmp_path / "package.json").write_text(json.dumps({"scripts": {"test": "node --test"}}))
+    (tmp_path / "sum.mjs").write_text("export const sum = (a, b) => a - b;\n")
+    test = 'import test from "node:test";\nimport assert from "node:assert";\nimport { sum } from "./sum.mjs";\n'
+    (tmp_path / "sum.test.mjs").write_text(test + 'test("sums up", () => assert.equal(sum(1, 2), 3));\n')
+    await Ladder().after_step(runner, ["sum.mjs"])
+    (check,) = runner.told
+    assert check.command == "node --test sum.test.mjs"
+    assert check.outcome is CheckOutcome.FAILED
+    assert "sums up" in check.text
+
+
+@pytest.mark.parametrize(
+    ("files", "command"),
+    [
+        ({"Makefile": "check: lint\n\ttrue\n"}, "make check"),
+        ({"Makefile": "check := 1\ntest:\n\ttrue\n"}, "make test"),
+        ({"justfile": "test:\n  true\n"}, "just test"),
+        ({"pyproject.toml": "[tool.pytest.ini_options]\n"}, "python3 -m pytest -q -p no:cacheprovider"),
+        ({"package.json": '{"scripts": {"test": "vitest"}}'}, "npm test --silent"),
+        ({"package.json": '{"scripts": {"test": "echo \\"Error: no test specified\\" && exit 1"}}'}, None),
+        ({"go.mod": "module x\n"}, "go build ./... && go vet ./... && go test ./..."),
+        ({"Cargo.toml": "[package]\n"}, "cargo test --quiet"),
+        ({"test_a.py": "def test_a(): pass\n"}, "python3 -m pytest -q -p no:cacheprovider"),
+        ({"pyproject.toml": "not [ toml", "package.json": "[1"}, None),
+        ({"readme.txt": "x"}, None),
+    ],
+)
+async def test_what_decides_is_inferred_from_the_files(
+    runner: Runner, tmp_path: Path, files: dict[str, str], command: str | None
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    suite = (await read_project(runner)).suite()
+    assert (suite.command if suite else None) == command
+
+
+async def test_related_tests_are_those_that_name_the_file_or_its_package(runner: Runner, tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "app").mkdir()
+    for name, text in {
+        "tests/test_one.py": "from app.lexer import x\n",
+        "tests/test_two.py": "import app.parser\n",
+        "tests/test_three.py": "# about a lexer, in words only\n",
+        "app/notes_lexer.py": "import app.lexer\n",
+    }.items():
+        (tmp_path / name).write_text(text)
+    assert await related_tests(runner, ["app/lexer.py", "tests/test_two.py"]) == ["tests/test_one.py", "tests/test_two.py"]
+
+
+@pytest.mark.parametrize(
+    ("output", "names"),
+    [
+        (
+            "FAILED tests/test_a.py::test_x - AssertionError: 1\nERROR tests/test_b.py\n",
+            ["tests/test_a.py::test_x", "tests/test_b.py"],
+        ),
+        ("FAIL: test_add (test_calc.T.test_add)\n", ["test_add (test_calc.T.test_add)"]),
+        ("--- FAIL: TestSum (0.00s)\nFAIL\n", ["TestSum"]),
+        ("test tests::adds ... FAILED\n", ["tests::adds"]),
+        ("not ok 1 - sums up\n", ["sums up"]),
+        ("\x1b[31m✖ sums up (1.2ms)\x1b[39m\n", ["sums up"]),
+        ("a.py:3:1: F401 `os` imported but unused\n", ["a.py: F401 `os` imported but unused"]),
+        ("something else\n", []),
+    ],
+)
+def test_what_failed_is_read_from_what_the_runners_say(output: str, names: list[str]) -> None:
+    assert failures(output) == names
+
+
+def test_without_any_known_form_the_last_lines_are_told() -> None:
+    assert first_failure("\n".join(f"line {number}" for number in range(50))).splitlines()[-1] == "line 49"
+    assert isinstance(CheckRan(rung=Rung.LINT, outcome=CheckOutcome.PASSED), CheckRan)
