@@ -1,18 +1,27 @@
-"""Does what was written parse?  Changed Python, JSON and TOML files are read through the sandbox and parsed, never run."""
+"""Does what was written parse?  Changed files are read through the sandbox and parsed, never run.
+
+Python, JSON, TOML, YAML and XML are parsed here, shell scripts by the shell of the sandbox, other languages by the tree-sitter
+grammars that are installed (`tree_sitter_go` and so on).
+"""
 
 from __future__ import annotations
 
 import ast
 import asyncio
+import importlib
+import importlib.util
+import io
 import json
 import posixpath
 import re
+import shlex
 import sys
 import threading
 import tomllib
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Sandbox, ToolResult
@@ -27,6 +36,15 @@ _PYTHON = f"Python {sys.version_info.major}.{sys.version_info.minor}"
 _NEWER_PYTHON = re.compile(
     r"^\s*type\s+\w+|^\s*(?:async\s+def|def|class)\s+\w+\s*\[|\bt[rR]?[\"']|^\s*except\s+[\w.]+\s*,", re.MULTILINE
 )
+_SHELL = (".sh", ".bash")
+_SHELL_LIMIT_S = 10
+_SHELL_ERROR = re.compile(r": line (\d+): (.+)$", re.MULTILINE)
+_GRAMMARS = {
+    ".js": "tree_sitter_javascript", ".mjs": "tree_sitter_javascript", ".cjs": "tree_sitter_javascript",
+    ".go": "tree_sitter_go", ".rs": "tree_sitter_rust", ".c": "tree_sitter_c", ".java": "tree_sitter_java",
+    ".rb": "tree_sitter_ruby", ".css": "tree_sitter_css",
+}  # fmt: skip
+_TEMPLATE = (b"{{", b"{%", b"<%")
 _WITH_COMMENTS = re.compile(r"(?:^|/)(?:[tj]sconfig[^/]*|devcontainer|\.eslintrc|\.babelrc|\.swcrc)\.json\Z|(?:^|/)\.vscode/")
 
 
@@ -34,7 +52,10 @@ async def unparsed(sandbox: Sandbox, paths: Iterable[str]) -> dict[str, str]:
     """Return those of the files that do not parse, each with its line and why; a file that cannot be read is none of them."""
     found: dict[str, str] = {}
     for path in paths:
-        parse = _PARSERS.get(posixpath.splitext(path)[1].lower())
+        ending = posixpath.splitext(path)[1].lower()
+        if ending in _SHELL and (why := await _shell(sandbox, path)):
+            found[path] = why
+        parse = _PARSERS.get(ending) or _grammar(ending)
         if parse is None or _WITH_COMMENTS.search(path):
             continue
         try:
@@ -56,6 +77,65 @@ def with_syntax_errors(result: ToolResult, found: Mapping[str, str]) -> ToolResu
     """Return the result of a call that says which of the files that it changed do not parse."""
     lines = [f"[{sanitize_line(path)} does not parse: {why}. Fix it.]" for path, why in found.items()]
     return replace(result, text="\n".join((result.text, *lines))) if lines else result
+
+
+async def _shell(sandbox: Sandbox, path: str) -> str:
+    """Return what the shell says of a script that it only reads; nothing where there is none to ask."""
+    try:
+        ended = await sandbox.read_only().run_command(f"bash -n -- {shlex.quote(f'./{path}')}", timeout_s=_SHELL_LIMIT_S)
+    except SandboxError:
+        return ""
+    said = _SHELL_ERROR.search(ended.output) if ended.exit_code not in (0, 126, 127) else None
+    return f"line {said[1]}: {sanitize_line(said[2])}" if said else ""
+
+
+def _grammar(ending: str) -> Callable[[bytes], str] | None:
+    """Return the parser of a language whose tree-sitter grammar is installed."""
+    name = _GRAMMARS.get(ending, "")
+    if not name or importlib.util.find_spec(name) is None:
+        return None
+    return partial(_by_grammar, name)
+
+
+def _by_grammar(name: str, data: bytes) -> str:
+    tree_sitter = importlib.import_module("tree_sitter")
+    parser = tree_sitter.Parser(tree_sitter.Language(importlib.import_module(name).language()))
+    node = parser.parse(data).root_node
+    if not node.has_error:
+        return ""
+    while child := next((each for each in node.children if each.has_error or each.is_error or each.is_missing), None):
+        node = child
+    return f"line {node.start_point[0] + 1}: " + (f"{node.type} is missing" if node.is_missing else "invalid syntax")
+
+
+def _yaml(data: bytes) -> str:
+    if any(sign in data for sign in _TEMPLATE):
+        return ""
+    import yaml  # noqa: PLC0415  (few files are YAML, and every start is timed)
+
+    try:
+        for _ in yaml.parse(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+            pass
+    except yaml.MarkedYAMLError as error:
+        where = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
+        return f"{where}{sanitize_line(error.problem or 'invalid YAML')}"
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return ""
+    return ""
+
+
+def _xml(data: bytes) -> str:
+    if not data.strip() or any(sign in data for sign in _TEMPLATE):
+        return ""
+    from xml.parsers import expat  # noqa: PLC0415  (few files are XML, and every start is timed)
+
+    try:
+        expat.ParserCreate().ParseFile(io.BytesIO(data))
+    except expat.ExpatError as error:
+        return f"line {error.lineno}: {expat.ErrorString(error.code)}"
+    except (ValueError, RecursionError):
+        return ""
+    return ""
 
 
 def _python(data: bytes) -> str:
@@ -97,4 +177,13 @@ def _toml(data: bytes) -> str:
     return ""
 
 
-_PARSERS: dict[str, Callable[[bytes], str]] = {".py": _python, ".pyi": _python, ".json": _json, ".toml": _toml}
+_PARSERS: dict[str, Callable[[bytes], str]] = {
+    ".py": _python,
+    ".pyi": _python,
+    ".json": _json,
+    ".toml": _toml,
+    ".yaml": _yaml,
+    ".yml": _yaml,
+    ".xml": _xml,
+    ".svg": _xml,
+}

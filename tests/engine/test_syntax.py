@@ -4,14 +4,18 @@ import asyncio
 import json
 import sys
 import warnings
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lmtui.app.extensions import IdleWorkspace
+from lmtui.config import Config
 from lmtui.core.events import ToolCallFinished, TurnEnded, TurnReason
 from lmtui.core.model_events import Reminder
 from lmtui.core.workspace import ExecResult
-from lmtui.engine.syntax import MOST_FILES, unparsed
+from lmtui.engine.syntax import _GRAMMARS, MOST_FILES, unparsed
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
 
 
@@ -36,6 +40,38 @@ def nudges(rig: Rig) -> list[str]:
     return [event.text for event in rig.events if isinstance(event, Reminder) and event.text.startswith("Not finished yet")]
 
 
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("chart.yaml", "a: {{ .Values.a }}\nb: [\n"),
+        ("a.yaml", "a: !Ref b\n---\nc: &x [1]\nd: *x\n"),
+        ("a.yaml", ""),
+        ("a.xml", "<!DOCTYPE a [<!ENTITY b 'c'>]>\n<a>&b;</a>\n"),
+        ("a.svg", ""),
+    ],
+)
+async def test_templates_tags_and_empty_files_are_no_errors(path: str, text: str) -> None:
+    assert await unparsed(FakeSandbox({path: text.encode()}), [path]) == {}
+
+
+async def test_a_shell_script_is_read_by_the_shell_of_a_real_sandbox_and_not_run(tmp_path: Path) -> None:
+    (tmp_path / "bad.sh").write_text("touch ran\nif true; then\n")
+    (tmp_path / "good.sh").write_text("touch ran\nif true; then echo; fi\n")
+    workspace = IdleWorkspace(tmp_path, replace(Config(), sandbox="bubblewrap"))
+    found = await unparsed(await workspace.sandbox(), ["bad.sh", "good.sh"])
+    await workspace.aclose()
+    assert set(found) == {"bad.sh"}
+    assert found["bad.sh"].startswith("line 3: syntax error")
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_an_installed_grammar_reads_another_language(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(_GRAMMARS, ".go", "tree_sitter_bash")  # the one that is always there
+    found = await unparsed(FakeSandbox({"a.go": b"echo a\nif x; then\n", "b.go": b"echo a\n"}), ["a.go", "b.go"])
+    assert set(found) == {"a.go"}
+    assert found["a.go"].startswith("line ")
+
+
 BROKEN = answer("", written("def f(:\n    pass\n"))
 
 
@@ -52,6 +88,10 @@ BROKEN = answer("", written("def f(:\n    pass\n"))
         ("a.json", '{\n"a": \n', "line 3: Expecting value"),
         ("a.toml", "a = \n", "line 1"),
         ("src/b.toml", "[a]\nb = 1\nb = 2\n", "line 3"),
+        ("a.yaml", "a:\n  - b\n - c\n", "line 3"),
+        ("a.yml", "a: 'b\n", "line 2"),
+        ("a.xml", "<a>\n<b></a>\n", "line 2: mismatched tag"),
+        ("a.svg", "<svg", "line 1: "),
     ],
 )
 async def test_a_file_that_does_not_parse_is_named_with_its_line(path: str, text: str, why: str) -> None:
