@@ -24,12 +24,12 @@ from typing import Protocol
 from lmtui.core.errors import SandboxUnavailable
 from lmtui.core.workspace import CommandLimits
 from lmtui.paths import HOME_INSIDE, SCRATCH, STORE_INSIDE
-from lmtui.sandbox.guest import landlock
+from lmtui.sandbox.guest import confinement
 from lmtui.sandbox.guest.settings import Settings
 from lmtui.sandbox.host_paths import store_folder
-from lmtui.sandbox.link import InstanceKind, Link, spawn
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.project_tools import NO_TOOLS, ProjectTools, project_path
+from lmtui.sandbox.supervisor_client import InstanceKind, Link, spawn
 from lmtui.sandbox.toolchains import programs
 
 _MOUNT = Path("/sys/fs/cgroup")
@@ -344,7 +344,7 @@ class LandlockBackend:
         self.isolation = Isolation(
             files=f"only the workspace, and the system read-only; {_about_metadata(workspace)}",
             network="no sockets at all" if network == "none" else "",
-            processes=_about_processes(landlock.abi() if sys.platform == "linux" else 0, limits.processes),
+            processes=_about_processes(confinement.landlock_abi() if sys.platform == "linux" else 0, limits.processes),
             memory=f"{limits.memory_mb:,} MB per command, watched; no private /tmp, only a temporary folder",
             cpu=cores_text(limits.cores),
             git=".git and .lmagent are put back after each command; objects of .git are not guarded",
@@ -409,16 +409,16 @@ class LandlockBackend:
 
 def refusal(version: int) -> SandboxUnavailable | None:
     """Return why this version of Landlock is not enough, or nothing."""
-    if version >= landlock.OLDEST_ABI:
+    if version >= confinement.OLDEST_ABI:
         return None
-    what = f"its version is {version}, {landlock.OLDEST_ABI} is needed" if version else "the kernel has none, or it is off"
+    what = f"its version is {version}, {confinement.OLDEST_ABI} is needed" if version else "the kernel has none, or it is off"
     return SandboxUnavailable(f"Landlock cannot be used: {what}", _HINT)
 
 
 def _abi() -> int:
     if sys.platform != "linux":
         raise SandboxUnavailable(f"Landlock exists only on Linux, this is {platform.system()}", "Use Docker.")
-    return landlock.abi()
+    return confinement.landlock_abi()
 
 
 def _about_metadata(workspace: Path) -> str:

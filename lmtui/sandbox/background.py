@@ -16,9 +16,8 @@ from lmtui.core.ports import OutputSink
 from lmtui.core.sanitize import sanitize
 from lmtui.core.workspace import BackgroundCommand, CommandLimits
 from lmtui.sandbox import replies
-from lmtui.sandbox.link import InstanceKind
 from lmtui.sandbox.pool import SandboxPool
-from lmtui.sandbox.supervisor_client import Client
+from lmtui.sandbox.supervisor_client import Client, InstanceKind
 from lmtui.sandbox.workspace_guard import GuardMoment
 
 _MAX_HELD = 512

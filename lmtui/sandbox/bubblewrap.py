@@ -31,10 +31,10 @@ from lmtui.sandbox.backend import (
 )
 from lmtui.sandbox.guest import forward
 from lmtui.sandbox.host_paths import scratch_parents, store_folder
-from lmtui.sandbox.link import InstanceKind, Link, spawn
 from lmtui.sandbox.mount_layout import SandboxLayout, mounts
 from lmtui.sandbox.project_tools import NO_TOOLS, Shown
 from lmtui.sandbox.proxy import SOCKET_NAME, Proxy
+from lmtui.sandbox.supervisor_client import InstanceKind, Link, spawn
 
 _OLDEST_VERSION, _COPYING_VERSION = (0, 8), (0, 11)
 _SHM_BYTES = 64 << 20

@@ -34,11 +34,11 @@ from lmtui.sandbox.backend import (
 from lmtui.sandbox.docker_engine import connect, find_socket, labels, reap_dead
 from lmtui.sandbox.guest import forward
 from lmtui.sandbox.host_paths import LINK_INSIDE, scratch_parents, store_folder
-from lmtui.sandbox.link import InstanceKind, Link
 from lmtui.sandbox.mount_layout import SandboxLayout, link_folder, mounts
 from lmtui.sandbox.project_image import built_from, image_name
 from lmtui.sandbox.project_tools import NO_TOOLS
 from lmtui.sandbox.proxy import SOCKET_NAME, Proxy
+from lmtui.sandbox.supervisor_client import InstanceKind, Link
 
 if TYPE_CHECKING:
     from docker import DockerClient

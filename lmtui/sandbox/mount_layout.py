@@ -20,7 +20,7 @@ from lmtui.core.errors import SandboxUnavailable
 from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.paths import WORKSPACE_FOLDER, state_dir, workspace_dir
 from lmtui.sandbox import replies
-from lmtui.sandbox.link import InstanceKind
+from lmtui.sandbox.supervisor_client import InstanceKind
 
 # lmtui's own folders that no command reads: what was set aside, and logs, which hold what was read by permission.
 _OWN = ("quarantine", "sessions")

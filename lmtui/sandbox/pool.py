@@ -19,11 +19,10 @@ from lmtui.core.workspace import SandboxStatus
 from lmtui.sandbox import replies, selftest
 from lmtui.sandbox.backend import Backend
 from lmtui.sandbox.guard_calls import OutsideFolders, check_mounts, find_tools, has_git, look, open_guard
-from lmtui.sandbox.link import InstanceKind
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.project_tools import ProjectTools, with_added
 from lmtui.sandbox.proxy import NetworkApprovals, Proxy
-from lmtui.sandbox.supervisor_client import Client, to_the_end
+from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
 from lmtui.sandbox.workspace_guard import Findings, WorkspaceGuard
 
 _IDLE_S = {InstanceKind.GIT: 60.0, InstanceKind.CHECKPOINT: 600.0, InstanceKind.READ: 600.0, InstanceKind.VIEW: 600.0}

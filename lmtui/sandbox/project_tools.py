@@ -19,9 +19,9 @@ from lmtui.core.errors import UsageError
 from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.paths import packages_dir, state_dir
 from lmtui.plain_files import find_program
-from lmtui.sandbox.link import InstanceKind
 from lmtui.sandbox.mount_layout import mask_sources
 from lmtui.sandbox.package_indexes import cargo_settings
+from lmtui.sandbox.supervisor_client import InstanceKind
 from lmtui.sandbox.toolchains import AddedFolder, check_toolchains, masked_in, programs
 
 ENVIRONMENTS = (".venv", "venv")

@@ -21,13 +21,12 @@ from lmtui.plain_files import find_program
 from lmtui.sandbox.backend import FULL, Backend
 from lmtui.sandbox.guard_calls import check_mounts
 from lmtui.sandbox.host_paths import make_for_owner
-from lmtui.sandbox.link import InstanceKind
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.package_indexes import certificates_of
 from lmtui.sandbox.pool import SandboxPool
 from lmtui.sandbox.project_tools import ProjectTools, fetching, with_program
 from lmtui.sandbox.proxy import Proxy
-from lmtui.sandbox.supervisor_client import Client
+from lmtui.sandbox.supervisor_client import Client, InstanceKind
 from lmtui.sandbox.workspace_guard import Findings
 
 _log = logging.getLogger(__name__)

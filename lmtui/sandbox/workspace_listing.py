@@ -15,8 +15,8 @@ from lmtui.sandbox import replies
 from lmtui.sandbox.guest import beneath
 from lmtui.sandbox.guest.listing import MAX_BYTES
 from lmtui.sandbox.host_paths import relative_path
-from lmtui.sandbox.link import InstanceKind
 from lmtui.sandbox.pool import SandboxPool
+from lmtui.sandbox.supervisor_client import InstanceKind
 
 _MAX_CHARS = 1000
 

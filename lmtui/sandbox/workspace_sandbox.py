@@ -32,12 +32,11 @@ from lmtui.sandbox.backend import FULL, Backend
 from lmtui.sandbox.background import LiveOutput, SandboxBackground, whole_output
 from lmtui.sandbox.guest.protocol import MAX_UPLOAD_BYTES, ProtocolError
 from lmtui.sandbox.host_paths import locate, make_for_owner, relative_path
-from lmtui.sandbox.link import InstanceKind
 from lmtui.sandbox.package_indexes import WORKSPACE_FILES, PackageIndexes, find_package_indexes, with_file_hosts
 from lmtui.sandbox.pool import ChosenBackend, SandboxPool
 from lmtui.sandbox.project_tools import about_missing, can_show, fetching, find_missing
 from lmtui.sandbox.proxy import Proxy
-from lmtui.sandbox.supervisor_client import Client
+from lmtui.sandbox.supervisor_client import Client, InstanceKind
 from lmtui.sandbox.workspace_guard import Findings
 from lmtui.sandbox.workspace_listing import SandboxListing
 

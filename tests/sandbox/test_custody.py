@@ -16,9 +16,8 @@ from lmtui.sandbox.backend import ProcessBackend
 from lmtui.sandbox.guard_calls import open_guard
 from lmtui.sandbox.guest import quarantine
 from lmtui.sandbox.guest.beneath import Refused
-from lmtui.sandbox.link import InstanceKind
 from lmtui.sandbox.mount_layout import SandboxLayout
-from lmtui.sandbox.supervisor_client import Client
+from lmtui.sandbox.supervisor_client import Client, InstanceKind
 from lmtui.sandbox.workspace_guard import GuardMoment, WorkspaceGuard
 from tests.sandbox.conftest import CONFINED, ISOLATED, OpenSandbox
 

@@ -18,9 +18,9 @@ from lmtui.sandbox.backend import FilesBackend
 from lmtui.sandbox.docker import DockerBackend
 from lmtui.sandbox.docker_engine import find_socket
 from lmtui.sandbox.guest import protocol
-from lmtui.sandbox.link import InstanceKind, Link
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.select import choose, select_sandbox
+from lmtui.sandbox.supervisor_client import InstanceKind, Link
 from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, OpenSandbox, unavailable
 from tests.sandbox.fake_link import FakeLink
 

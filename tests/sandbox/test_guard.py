@@ -11,7 +11,7 @@ import pytest
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Sandbox
 from lmtui.core.programs import Launch
-from lmtui.sandbox.link import InstanceKind
+from lmtui.sandbox.supervisor_client import InstanceKind
 from lmtui.sandbox.workspace_guard import Findings
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox import races

@@ -10,7 +10,7 @@ import pytest
 
 from lmtui.core.ports import Sandbox
 from lmtui.sandbox.backend import LandlockBackend, refusal
-from lmtui.sandbox.guest import landlock, linux
+from lmtui.sandbox.guest import confinement, linux
 from lmtui.sandbox.select import Options, choose
 from tests.sandbox.conftest import OpenSandbox
 
@@ -44,7 +44,7 @@ def test_a_kernel_with_too_little_of_it_is_refused(version: int, why: str) -> No
 
 
 def test_a_kernel_with_enough_of_it_is_taken() -> None:
-    assert refusal(landlock.OLDEST_ABI) is None
+    assert refusal(confinement.OLDEST_ABI) is None
 
 
 @_LANDLOCK
@@ -152,7 +152,7 @@ async def test_what_a_killed_host_left_in_the_temporary_folder_is_removed(worksp
 
 
 def test_rights_once_given_up_stay_given_up(tmp_path: Path) -> None:
-    if landlock.abi() < landlock.OLDEST_ABI:
+    if confinement.landlock_abi() < confinement.OLDEST_ABI:
         pytest.skip("this kernel has no Landlock")
     (tmp_path / "in").mkdir()
     (tmp_path / "out").write_text("x")
@@ -161,7 +161,7 @@ def test_rights_once_given_up_stay_given_up(tmp_path: Path) -> None:
         code = 1
         try:
             linux.set_process(linux.PR_SET_NO_NEW_PRIVS, 1)
-            landlock.restrict(["/usr"], [str(tmp_path / "in")], [], has_network=False)
+            confinement.restrict_files(["/usr"], [str(tmp_path / "in")], [], has_network=False)
             (tmp_path / "in" / "made").write_text("x")
             try:
                 (tmp_path / "out").read_text()

@@ -10,7 +10,7 @@ from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.permissions.rules import SETTINGS, Effect, mask_expressions, parse_rule
 from lmtui.core.ports import Sandbox
 from lmtui.core.programs import Launch
-from lmtui.sandbox.link import InstanceKind
+from lmtui.sandbox.supervisor_client import InstanceKind
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ISOLATED, OpenSandbox
 

@@ -100,7 +100,7 @@ async def test_a_runtime_leaves_only_container_engines_to_choose_from(workspace:
 
 def test_the_runtime_is_asked_of_the_engine(workspace: Path) -> None:
     pytest.importorskip("docker")
-    from lmtui.sandbox.link import InstanceKind
+    from lmtui.sandbox.supervisor_client import InstanceKind
 
     assert (
         DockerBackend(workspace, "none", runtime="runsc")._host_config(InstanceKind.MAIN, SandboxLayout())["runtime"] == "runsc"

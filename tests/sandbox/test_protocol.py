@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.sandbox import docker
-from lmtui.sandbox.guest import protocol, seccomp
+from lmtui.sandbox.guest import confinement, protocol
 
 _MESSAGES = st.lists(
     st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=20) | st.booleans(), max_size=4), max_size=5
@@ -72,11 +72,11 @@ def _verdicts() -> Iterator[tuple[str, str, tuple[int, ...], int]]:
 
 @pytest.mark.parametrize(("machine", "name", "arguments", "verdict"), _verdicts())
 def test_the_filter_decides_each_call(machine: str, name: str, arguments: tuple[int, ...], verdict: int) -> None:
-    assert _decide(seccomp.build(machine), _CALLS[machine][name], _ARCH[machine], arguments) == verdict
+    assert _decide(confinement.build_filter(machine), _CALLS[machine][name], _ARCH[machine], arguments) == verdict
 
 
 def test_a_foreign_abi_is_killed() -> None:
-    program = seccomp.build("x86_64")
+    program = confinement.build_filter("x86_64")
     assert _decide(program, 0, 0x40000003, ()) == _KILL  # 32-bit
     assert _decide(program, 0x40000000, _ARCH["x86_64"], ()) == _KILL  # x32
 

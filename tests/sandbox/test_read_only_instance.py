@@ -10,10 +10,10 @@ from lmtui.core.ports import Sandbox
 from lmtui.sandbox import selftest
 from lmtui.sandbox.bubblewrap import BubblewrapBackend
 from lmtui.sandbox.docker import DockerBackend, PodmanBackend
-from lmtui.sandbox.link import InstanceKind, Link
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.pool import SandboxPool
 from lmtui.sandbox.select import Options, choose
+from lmtui.sandbox.supervisor_client import InstanceKind, Link
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ALL, CONFINED, OpenSandbox
 

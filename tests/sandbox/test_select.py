@@ -15,9 +15,9 @@ from lmtui.sandbox.bubblewrap import BubblewrapBackend
 from lmtui.sandbox.docker import DockerBackend
 from lmtui.sandbox.guest.settings import Settings
 from lmtui.sandbox.host_paths import check_workspace, relative_path
-from lmtui.sandbox.link import InstanceKind, Link
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.select import choose, select_sandbox
+from lmtui.sandbox.supervisor_client import InstanceKind, Link
 from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, OpenSandbox
 
 

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from . import linux, process_tree, reduced
+from . import confinement, linux, process_tree
 from .beneath import Refused
 from .protocol import Message
 from .settings import Settings
@@ -180,7 +180,7 @@ def _become(command: Command, output_fd: int, settings: Settings) -> None:
         if command.program:
             linux.set_process(linux.PR_SET_NO_NEW_PRIVS, 1)
             if settings.is_landlocked:
-                reduced.restrict_command(settings)
+                confinement.restrict_command(settings)
             linux.install_filter(command.program)
         _prefer_for_oom()
         os.execve(command.arguments[0], command.arguments, command.environment)  # noqa: S606  (no shell is meant: this becomes it)

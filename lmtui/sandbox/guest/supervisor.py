@@ -17,7 +17,7 @@ from contextlib import suppress
 from importlib import import_module
 from types import ModuleType
 
-from . import execute, files, linux, protocol, reduced, seccomp, serving, settings, survey
+from . import confinement, execute, files, linux, protocol, serving, settings, survey
 from .beneath import Refused, Root
 from .capture import Capture, Spool
 from .jobs import Job, RunningJobs
@@ -406,10 +406,10 @@ def _filter(options: settings.Settings) -> bytes:
     if not options.is_confined:
         return b""
     if not options.is_landlocked:
-        return seccomp.build(linux.machine())
-    families = seccomp.INTERNET if options.has_network else ()
+        return confinement.build_filter(linux.machine())
+    families = confinement.INTERNET if options.has_network else ()
     keeps_metadata = os.geteuid() == 0 and options.has_shell  # root owns the system's files; git's instance runs git alone
-    return seccomp.build(linux.machine(), families, is_shared=True, keeps_metadata=keeps_metadata)
+    return confinement.build_filter(linux.machine(), families, is_shared=True, keeps_metadata=keeps_metadata)
 
 
 def _take_over_standard_streams() -> tuple[int, int]:
@@ -436,7 +436,7 @@ def main() -> None:
     if options.is_landlocked:
         if os.geteuid() == 0 and options.owner > 0:
             _import_the_rest()
-        reduced.enter(options)
+        confinement.enter_reduced(options)
     elif options.is_confined:
         os.makedirs(options.environment["HOME"], exist_ok=True)
     os.environ.clear()

@@ -1,15 +1,26 @@
-"""The filter that every command runs under: no way to more rights, and no kernel surface that builds and tests do not need.
+"""How the kernel confines a process and its children: seccomp for every command, Landlock where there are no namespaces.
 
-Built once, before the fork.  A classic BPF program over `struct seccomp_data` (linux/seccomp.h): refused calls return EPERM,
-`openat2` and `clone3` ENOSYS (their arguments lie in memory where a filter cannot look; libc falls back), a foreign ABI kills.
-Numbers from the kernel's asm/unistd.h of each architecture.
+The filter refuses every way to more rights, and kernel surface that builds and tests do not need.  Built once, before the
+fork: a classic BPF program over `struct seccomp_data` (linux/seccomp.h).  Refused calls return EPERM, `openat2` and `clone3`
+ENOSYS (their arguments lie in memory where a filter cannot look; libc falls back), a foreign ABI kills.  Numbers from the
+kernel's asm/unistd.h of each architecture.
+
+A supervisor without namespaces gives up the rights of root, then, by Landlock (linux/landlock.h), every file but those below
+some folders.  Landlock can only add: a path inside a folder that is granted cannot be taken out again.  Commands are put into
+a domain of their own below that one, so that they cannot signal or trace the supervisor (Landlock ABI 6).
 """
 
 from __future__ import annotations
 
 import errno
+import os
+import stat
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from . import linux
+from .settings import Settings
 
 _LOAD, _JUMP_EQ, _JUMP_GE, _JUMP_SET, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _KILL, _ERRNO, _ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
@@ -74,7 +85,7 @@ _UTIMENSAT = {"x86_64": 280, "aarch64": 88}
 _EVERYBODY = 0xFFFFFFFF  # kill(-1): the low half of the process id
 
 
-def build(
+def build_filter(
     machine: str, families: Sequence[int] = ANY_FAMILY, *, is_shared: bool = False, keeps_metadata: bool = False
 ) -> bytes:
     """Return the filter program for a processor.
@@ -155,3 +166,118 @@ def _on(number: int, steps: list[bytes]) -> list[bytes]:
     """Run `steps` for one call, then allow it; every other call continues behind them."""
     body = [*steps, _step(_RETURN, _ALLOW)]
     return [_step(_JUMP_EQ, number, 0, len(body)), *body]
+
+
+OLDEST_ABI = 3  # of Landlock: the first that also guards truncation
+_SYS_CREATE, _SYS_ADD, _SYS_RESTRICT = 444, 445, 446  # the same on every architecture
+_ASK_FOR_ABI = 1
+_BELOW_PATH = 1
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_MAKE_CHAR, _MAKE_BLOCK, _IOCTL_DEVICE = 1 << 6, 1 << 11, 1 << 15
+_TRUNCATE = 1 << 14
+_ALL_FILES = {3: (1 << 15) - 1, 4: (1 << 15) - 1}  # from ABI 5 on: also ioctl on devices
+_ALL_FILES_NOW = (1 << 16) - 1
+_OF_A_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
+_READ = _EXECUTE | _READ_FILE | _READ_DIR
+_WRITE = _ALL_FILES_NOW & ~(_MAKE_CHAR | _MAKE_BLOCK | _IOCTL_DEVICE)
+_TCP = 0b11  # bind, connect
+_SCOPES = 0b11  # abstract unix sockets, signals
+_TCP_ABI, _SCOPE_ABI = 4, 6
+
+
+def landlock_abi() -> int:
+    """Return the kernel's version of the interface; 0 where there is none or it is switched off."""
+    try:
+        return linux.call(_SYS_CREATE, None, 0, _ASK_FOR_ABI)
+    except OSError:
+        return 0
+
+
+def restrict_files(reads: Iterable[str], writes: Iterable[str], devices: Iterable[str], *, has_network: bool) -> None:
+    """Give up everything else.  Needs no_new_privs.  Paths that do not exist are left out.
+
+    Signals and abstract sockets reach only what is as restricted (ABI 6); without network TCP is refused (ABI 4).
+
+    Raises:
+        OSError: the kernel refuses; the process is as free as before then.
+    """
+    version = landlock_abi()
+    if version < OLDEST_ABI:
+        raise OSError(f"Landlock is at version {version} here, {OLDEST_ABI} is needed")
+    handled = _ALL_FILES.get(version, _ALL_FILES_NOW)
+    tcp = _TCP if version >= _TCP_ABI and not has_network else 0
+    scopes = _SCOPES if version >= _SCOPE_ABI else 0
+    size = 24 if version >= _SCOPE_ABI else 16 if version >= _TCP_ABI else 8
+    ruleset = linux.call(_SYS_CREATE, struct.pack("=QQQ", handled, tcp, scopes), size, 0)
+    try:
+        for paths, rights in ((reads, _READ), (writes, _WRITE), (devices, _READ_FILE | _WRITE_FILE)):
+            for path in paths:
+                _grant(ruleset, path, rights & handled)
+        linux.call(_SYS_RESTRICT, ruleset, 0)
+    finally:
+        os.close(ruleset)
+
+
+def _grant(ruleset: int, path: str, rights: int) -> None:
+    try:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return  # not on this machine, or not for this user
+    try:
+        if not stat.S_ISDIR(os.fstat(fd).st_mode):
+            rights &= _OF_A_FILE
+        linux.call(_SYS_ADD, ruleset, _BELOW_PATH, struct.pack("=Qi", rights, fd), 0)
+    finally:
+        os.close(fd)
+
+
+_CAPABILITY_HEADER = struct.pack("=II", 0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3, this process
+_NO_CAPABILITIES = bytes(24)
+_LAST_CAPABILITY = 63
+_NO_ROOT_FIXUPS = 0b1110_1111  # every SECBIT of linux/securebits.h with its lock, but keep-caps
+# What programs look up about themselves and the machine; other processes' folders stay closed.
+_PROC = (
+    "/proc/self", "/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/proc/loadavg", "/proc/uptime", "/proc/version",
+    "/proc/filesystems", "/proc/sys/kernel/osrelease", "/proc/sys/kernel/ostype", "/proc/sys/kernel/pid_max",
+    "/proc/sys/kernel/cap_last_cap", "/proc/sys/vm/overcommit_memory", "/sys/devices/system/cpu",
+)  # fmt: skip
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+
+
+def enter_reduced(options: Settings) -> None:
+    """Restrict this process.
+
+    Raises:
+        OSError: something could not be given up; the process must not serve then.
+    """
+    drop_rights(options.owner, options.group)
+    os.makedirs(options.environment["HOME"], exist_ok=True)
+    linux.set_process(linux.PR_SET_NO_NEW_PRIVS, 1)
+    restrict_files([*options.landlock_reads, "/proc"], options.landlock_writes, _DEVICES, has_network=options.has_network)
+
+
+def restrict_command(options: Settings) -> None:
+    """Put this process, which becomes a command, into its own domain."""
+    reads = [*options.landlock_reads, *_PROC]
+    restrict_files(reads, options.landlock_writes, _DEVICES, has_network=options.has_network)
+
+
+def drop_rights(owner: int = -1, group: int = -1) -> None:
+    """Give up every capability, also those that a program of root would get back; root turns into `owner` first.
+
+    Raises:
+        OSError: something could not be given up.
+    """
+    is_root = os.geteuid() == 0
+    if is_root:
+        for number in range(_LAST_CAPABILITY + 1):
+            with suppress(OSError):  # one that this kernel does not know; the check from inside has the last word
+                linux.set_process(linux.PR_CAPBSET_DROP, number)
+        linux.set_process(linux.PR_SET_SECUREBITS, _NO_ROOT_FIXUPS)
+    if is_root and owner >= 0:
+        os.setgroups([])
+        os.setresgid(group, group, group)
+        os.setresuid(owner, owner, owner)
+        linux.set_process(linux.PR_SET_DUMPABLE, 0)
+    linux.set_capabilities(_CAPABILITY_HEADER, _NO_CAPABILITIES)
