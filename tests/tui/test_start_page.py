@@ -128,3 +128,38 @@ async def test_a_warning_before_the_first_message_is_on_the_page() -> None:
     async with running() as driver:
         driver.host.session.emit(Notice(level=Level.WARNING, text="hooks.toml: line 3 is not valid"))
         await driver.until(lambda: "hooks.toml: line 3" in driver.text("#start"))
+
+
+@pytest.mark.parametrize("is_click", [False, True])
+async def test_the_last_session_is_resumed_below_the_suggestions(is_click: bool) -> None:
+    async with running(host_with_sessions()) as driver:
+        await until_suggested(driver)
+        rows = driver.text("#start").splitlines()
+        y = next(at for at, row in enumerate(rows) if "Resume" in row)
+        if is_click:
+            await driver.pilot.click("#start", offset=(rows[y].index("Resume"), y))
+        else:
+            await driver.press("down", "down", "down", "down", "down")
+            assert rows[y].replace("  Resume", "▌ Resume") == driver.text("#start").splitlines()[y]
+            await driver.press("enter")
+        await driver.until(lambda: "docs" in driver.text("#header"))
+        assert driver.app.workbench.prompt.text == ""
+
+
+async def test_what_can_be_clicked_has_another_ground_under_the_pointer() -> None:
+    def ground(selector: str, x: int, y: int) -> object:
+        strip = driver.app.screen.query_one(selector).render_line(y)
+        return next(segment.style.bgcolor for segment in strip.crop(x, x + 1) if segment.style)
+
+    async with running() as driver:
+        await until_suggested(driver)
+        rows = driver.text("#start").splitlines()
+        y = next(at for at, row in enumerate(rows) if "Explain" in row)
+        x = rows[y].index("Explain")
+        before = ground("#start", x, y)
+        await driver.pilot.hover("#start", offset=(x, y))
+        await driver.settle()
+        assert ground("#start", x, y) != before == ground("#start", x, y + 1)
+        await driver.pilot.hover("#header")
+        await driver.settle()
+        assert ground("#start", x, y) == before

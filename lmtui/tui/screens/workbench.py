@@ -126,7 +126,7 @@ class PromptDock(Vertical):
         self.styles.width, self.styles.offset = cells, (x, y)
         self._start.display = is_start
         self._prompt.placeholder = PLACEHOLDER if is_start else USUAL_PLACEHOLDER
-        self._prompt.suggestions = self._start.prompts if is_start else ()
+        self._prompt.suggestions = self._start.suggestions if is_start else ()
 
     @on(Prompt.SuggestionMarked)
     def _mark_suggestion(self, event: Prompt.SuggestionMarked) -> None:
@@ -175,7 +175,7 @@ class Workbench(Screen[None]):
         self._note = "starting …"
         self._stop = SecondPress()
         self._bars = _Bars()
-        self.start = StartPage(self.prompt.replace_text)
+        self.start = StartPage()
         self.dock = PromptDock(self.prompt, self._bars, self.start)
         self.dock.is_start = lambda: not (options.session_id or options.task)
 

@@ -63,13 +63,46 @@ def _drop_last(parts: list[Part], rank: int) -> None:
     del parts[index]
 
 
+class ClickableText(Widget):
+    """Text with parts that do something when they are clicked on; the one under the pointer has the ground of a selection."""
+
+    _pointed = ""
+
+    def lit(self, content: Content) -> Content:
+        """Return a text with what is under the pointer marked; grounds that it has stay."""
+        spans = content.spans if self._pointed else ()
+        for span in spans:
+            if isinstance(span.style, Style) and span.style.meta.get("verb") == self._pointed:
+                content = content.stylize_before("on $selection", span.start, span.end)
+        return content
+
+    def _point(self, verb: object) -> None:
+        if verb != self._pointed:
+            self._pointed = str(verb)
+            self.refresh()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Mark what is under the pointer."""
+        self._point(event.style.meta.get("verb", ""))
+
+    def on_leave(self) -> None:
+        """Mark nothing."""
+        self._point("")
+
+    async def on_click(self, event: events.Click) -> None:
+        """Do what was clicked on, on the screen that it is on."""
+        if isinstance(verb := event.style.meta.get("verb"), str):
+            event.stop()
+            await self.app.run_action(verb, default_namespace=self.screen)
+
+
 GAP = "   "
-SHORT_ROWS = 24
+ONE_ROW_BELOW = 30
 MORE = "app.run_command('app.help')"
 
 
-class VerbRows(Widget):
-    """Draws what can be done in rows that break at no verb; a click on a verb does it on the screen that it is on."""
+class VerbRows(ClickableText):
+    """Draws what can be done in rows that break at no verb."""
 
     DEFAULT_CSS = """
     VerbRows { height: auto; width: 1fr; }
@@ -92,11 +125,7 @@ class VerbRows(Widget):
 
     def render(self) -> Content:
         """Draw the rows."""
-        return Content("\n").join(self.rows(self.content_size.width))
-
-    async def on_click(self, event: events.Click) -> None:
-        """Do what was clicked on."""
-        await _run_verb(self, event)
+        return self.lit(Content("\n").join(self.rows(self.content_size.width)))
 
     @abstractmethod
     def rows(self, width: int) -> list[Content]:
@@ -119,20 +148,13 @@ class Verbs(VerbRows):
     def rows(self, width: int) -> list[Content]:
         """Return the verbs, as many in a row as have room; in a low terminal one row of the first ones and the last."""
         rows = _flow(self._verbs, self._gap, width)
-        if len(rows) <= 1 or self._gap != GAP or self.app.size.height >= SHORT_ROWS:
+        if len(rows) <= 1 or self._gap != GAP or self.app.size.height >= ONE_ROW_BELOW:
             return rows
         more = Content.assemble(("?", "bold $accent"), (" more", "$text")).stylize(_verb_meta(MORE))
         first = list(self._verbs[:-1])
         while first and len(_flow([*first, more, self._verbs[-1]], "  ", width)) > 1:
             _ = first.pop()
         return _flow([*first, more, self._verbs[-1]], "  ", width)[:1]
-
-
-async def _run_verb(widget: Widget, event: events.Click) -> None:
-    verb = event.style.meta.get("verb")
-    if isinstance(verb, str):
-        event.stop()
-        await widget.app.run_action(verb, default_namespace=widget.screen)
 
 
 def _verb(each: Command, *, is_live: bool = True, keys_only: bool = False) -> Content:
@@ -146,7 +168,7 @@ WIDTHS = [(0, "-narrow"), (80, "-medium"), (WIDE_CELLS, "-wide")]
 HEIGHTS = [(0, "-flat"), (9, "-low"), (13, "-short"), (16, "-high")]
 
 
-class Bar(Widget):
+class Bar(ClickableText):
     """One line of parts, laid out for the width it has; repainted only when what it says changes."""
 
     DEFAULT_CSS = """
@@ -169,11 +191,7 @@ class Bar(Widget):
 
     def render(self) -> Content:
         """Fit the parts to the width."""
-        return fit_line(*self._parts, self.content_size.width)
-
-    async def on_click(self, event: events.Click) -> None:
-        """Do what was clicked on."""
-        await _run_verb(self, event)
+        return self.lit(fit_line(*self._parts, self.content_size.width))
 
 
 class Spinner(Static):

@@ -279,7 +279,7 @@ class Prompt(TokenArea):
         completing = self.completing
         wanted, offer = completing.wanted, completing.offer
         if 0 <= self._suggestion < len(self.suggestions):
-            self.replace_text(self.suggestions[self._suggestion])
+            self.action_take_suggestion(self._suggestion)
             return
         if self._searched_from is not None and offer is None:
             _ = self.close_completions()
@@ -339,6 +339,13 @@ class Prompt(TokenArea):
             super().action_cursor_up(select)
         else:
             super().action_cursor_down(select)
+
+    def action_take_suggestion(self, index: int) -> None:
+        """Fill a suggestion in; a command is run."""
+        self._mark_suggestion(-1)
+        self.replace_text(self.suggestions[index])
+        if self.text.startswith("/"):
+            self.action_prompt_send()
 
     def _mark_suggestion(self, index: int) -> None:
         if index != self._suggestion:

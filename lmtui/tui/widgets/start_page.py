@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from textual import events
 from textual.content import Content
 from textual.style import Style
-from textual.widget import Widget
+
+from lmtui.tui.widgets.bars import ClickableText
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import SessionSummary
@@ -56,20 +56,24 @@ class StartRow:
     key: Content
 
 
-class StartPage(Widget):
-    """Draws the page around the prompt box; a click on a suggestion gives it to `choose`."""
+class StartPage(ClickableText):
+    """Draws the page around the prompt box."""
 
     DEFAULT_CSS = """
     StartPage { layer: start; margin: 1 0; height: 1fr; background: $background; display: none; }
     """
 
-    def __init__(self, choose: Callable[[str], None]) -> None:
+    def __init__(self) -> None:
         super().__init__(id="start")
-        self._choose = choose
         self.prompts: tuple[str, ...] = ()
         self.last: SessionSummary | None = None
         self._rows: tuple[StartRow, ...] = ()
         self._marked = -1
+
+    @property
+    def suggestions(self) -> tuple[str, ...]:
+        """Return what can be taken into the prompt: the prompts, and the command that resumes the last session."""
+        return (*self.prompts, f"/resume {self.last.id}") if self.last is not None and self.prompts else self.prompts
 
     def show(self, rows: Sequence[StartRow]) -> None:
         """Draw these rows below the prompts; the places of prompts that are not known yet stay blank."""
@@ -83,7 +87,7 @@ class StartPage(Widget):
         self.refresh()
 
     def mark(self, index: int) -> None:
-        """Mark a prompt, -1 for none."""
+        """Mark a suggestion, -1 for none."""
         self._marked = index
         self.refresh()
 
@@ -99,28 +103,27 @@ class StartPage(Widget):
         below = self._below(cells)
         room = self.size.height - len(lines)
         below = below if len(below) <= room else [line for line in below if line.plain.strip()]
-        return Content("\n").join([*lines, *(Content(" " * lead) + line for line in below[: max(0, room)])])
+        return self.lit(Content("\n").join([*lines, *(Content(" " * lead) + line for line in below[: max(0, room)])]))
 
     def _below(self, cells: int) -> list[Content]:
-        lines = [self._prompt_line(prompt, index, cells) for index, prompt in enumerate(self.prompts or ("", "", ""))]
+        prompts = enumerate(self.prompts or ("", "", ""))
+        lines = [self._line("" if at or not text else "Try", Content(text), at, cells) for at, text in prompts]
         for row in self._rows:
             lines += [] if row.label == "Sandbox" else [Content("")]
-            head = Content.assemble("  ", (row.label.ljust(_LABEL_CELLS), "$text-muted"))
-            room = cells - head.cell_length - 2
+            room = cells - _LABEL_CELLS - 4
             key = row.key if room - row.key.cell_length - 2 >= row.text.cell_length else Content("")
             text = row.text.truncate(room, ellipsis=True)
-            lines.append(Content.assemble(head, text, " " * (room - text.cell_length - key.cell_length), key))
+            line = Content.assemble(text, " " * (room - text.cell_length - key.cell_length), key)
+            is_suggested = row.label == "Resume" and self.last is not None
+            lines.append(self._line(row.label, line, len(self.prompts) if is_suggested else len(self.suggestions), cells))
         return lines
 
-    def _prompt_line(self, prompt: str, index: int, cells: int) -> Content:
+    def _line(self, label: str, text: Content, index: int, cells: int) -> Content:
+        """Return a row; one that is a suggestion can be marked and clicked on."""
         is_marked = index == self._marked
-        head = ("Try" if index == 0 and prompt else "").ljust(_LABEL_CELLS)
-        line = Content.assemble(("▌ " if is_marked else "  ", "$accent"), (head, "$text-muted"), (prompt, "$text"))
-        line = line.stylize(Style.from_meta({"prompt": prompt}))
-        return line.pad_right(max(0, cells - line.cell_length)).stylize("on $selection") if is_marked else line
-
-    def on_click(self, event: events.Click) -> None:
-        """Take the suggestion that was clicked on."""
-        prompt = event.style.meta.get("prompt")
-        if isinstance(prompt, str) and prompt:
-            self._choose(prompt)
+        head = ("▌ " if is_marked else "  ", "$accent"), (label.ljust(_LABEL_CELLS), "$text-muted")
+        line = Content.assemble(*head, text)
+        line = line.pad_right(max(0, cells - line.cell_length))
+        if index < len(self.suggestions):
+            line = line.stylize(Style.from_meta({"verb": f"focused.take_suggestion({index})"}))
+        return line.stylize_before("on $selection") if is_marked else line
