@@ -15,7 +15,7 @@ from lmtui.core.events import TurnReason
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import LocalZone, moment_text
-from lmtui.tui.commands import command, first_key
+from lmtui.tui.commands import Scope, command, first_key, of_scope
 from lmtui.tui.router import SessionView
 from lmtui.tui.session_state import Activity, ActivityKind, SessionState, TurnProgress
 from lmtui.tui.widgets.bars import Part, Spinner
@@ -406,6 +406,7 @@ class KeyPlace:
     """Where the keys go: the pane with the focus (empty: the prompt) or a question, and how high the screen is.
 
     `waiting` counts what the user is asked in all sessions; with `is_danger` a dangerous command is among it.
+    `dialog` is the scope of a dialog that has the keys, None without one.
     """
 
     pane: str = ""
@@ -414,6 +415,7 @@ class KeyPlace:
     is_danger: bool = False
     has_mouse: bool = True
     rows: int = TALL_ROWS
+    dialog: str | None = None
 
 
 def hint_parts(place: KeyPlace) -> tuple[list[Part], list[Part]]:
@@ -424,6 +426,14 @@ def hint_parts(place: KeyPlace) -> tuple[list[Part], list[Part]]:
         left.append(Part(f" ▲ {pluralize(place.waiting, 'approval')} ", style))
     if place.is_asked:
         left += [Part(f"{ASKED[0]} · {ASKED[1]}", "$accent", 1)]
+    elif place.dialog is not None:
+        verbs = tuple(
+            each.id
+            for each in of_scope(Scope.PICKER if place.dialog == Scope.HELP else place.dialog)
+            if each.hint and each.bound_keys
+        )
+        left += [_key_part(each, rank + 4) for rank, each in enumerate(verbs[:SHORT_VERBS])]
+        return [*left, _key_part("app.stop", 0, "close")], [_key_part("app.help", 1, "help")]
     elif place.pane:
         verbs = IN_A_PANE[place.pane]
         is_cut = place.rows < TALL_ROWS and len(verbs) >= SHORT_VERBS

@@ -87,3 +87,27 @@ async def test_on_a_low_screen_the_key_row_says_what_runs() -> None:
         await driver.until(lambda: "Enter send" in driver.text("#hints"))
         chat, dock = (driver.app.screen.query_one(each).region for each in ("#chat-pane", "#dock"))
         assert chat.bottom == dock.y
+
+
+async def test_below_a_dialog_the_key_row_has_the_keys_of_the_dialog() -> None:
+    async with running(size=SMALL) as driver:
+        await driver.press("f2")
+        await driver.until(lambda: "fork" in driver.text().splitlines()[-1])
+        last = driver.text().splitlines()[-1]
+        assert all(words in last for words in ("Enter open", "n new", "Esc close", "F1 help"))
+        assert "send" not in last
+        await driver.press("escape")
+        await driver.until(lambda: "Enter send" in driver.text().splitlines()[-1])
+
+
+@pytest.mark.parametrize("size", [SMALL, (60, 18)])
+async def test_help_cuts_nothing_on_a_small_screen(size: tuple[int, int]) -> None:
+    async with running(size=size) as driver:
+        await driver.press("f1")
+        await driver.until(lambda: "Toggle plan mode" in driver.text())
+        await driver.settle()
+        assert "❯" in driver.text("#help-box")
+        rows = [row for row in driver.text("#help-box").splitlines() if "…" in row]
+        assert not rows
+        assert "Send the message, or queue it until the current turn ends." in driver.text("#help-box")
+        assert "Shift+Tab" in driver.text("#help-box")

@@ -117,6 +117,7 @@ class ConversationBlocks:
         self._steps: dict[str, str] = {}
         self._left_out: set[str] = set()
         self._model: tuple[str, str] | None = None
+        self._sandbox = ""
         self._live = _Live()
         self._seq = 0
 
@@ -206,9 +207,9 @@ class ConversationBlocks:
         text, level = "", events.Level.INFO
         match event:
             case events.SandboxSelected():
-                level = events.Level.WARNING
-                if event.is_weaker:
-                    text = f"sandbox: {event.text}" + (f" ({event.reason})" if event.reason else "")
+                level, before = events.Level.WARNING, self._sandbox
+                self._sandbox = f"sandbox: {event.text}" + (f" ({event.reason})" if event.reason else "")
+                text = self._sandbox if event.is_weaker and self._sandbox != before else ""
             case events.ModelChanged():
                 model, self._model = self._model, (event.model, event.url)
                 if self._turns and model != self._model:

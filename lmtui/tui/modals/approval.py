@@ -31,7 +31,7 @@ from lmtui.tui.modals.approval_text import SCOPE_MEANINGS, request_lines
 from lmtui.tui.modals.consent import ConsentDialog, InputDelay, Question
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import AskText, Reading
-from lmtui.tui.modals.results import AllAnswered, Dismissed, VeiledScreen
+from lmtui.tui.modals.results import AllAnswered, ClosableScreen, Dismissed
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.timing import STOP_AGAIN, SecondPress
 from lmtui.tui.widgets.bars import Verbs
@@ -43,7 +43,7 @@ SPLIT_FROM = 89  # two columns of 44 and the line between them
 MOST_SIGNS = 20
 
 
-class CommandEdit(VeiledScreen[str | None]):
+class CommandEdit(ClosableScreen[str]):
     """A field with the command; `keep` gets every change, so that nothing written is lost by going back."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.EDIT), *bindings(Scope.APP)]
@@ -85,10 +85,6 @@ class CommandEdit(VeiledScreen[str | None]):
     def action_edit_newline(self) -> None:
         """Begin another line."""
         self._field.insert("\n")
-
-    def action_close_or_stop(self) -> None:
-        """Go back to the question."""
-        _ = self.dismiss(None)
 
 
 SCOPE_CELLS = max(len(word) for word in SCOPE_TEXTS.values()) + 2

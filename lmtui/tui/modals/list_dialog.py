@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input, Static
@@ -79,9 +79,11 @@ class ListBox(Vertical):
         self._title = Bar(id=f"{name}-title")
         self._title.add_class("box-title")
         self._title.show([Part(heading, "bold")], [])
-        self.filter = Input(placeholder=filter_hint, compact=True, select_on_focus=False, classes="list-filter")
+        self.filter = Input(placeholder=filter_hint, compact=True, select_on_focus=False)
         self.filter.cursor_blink = False
-        self.filter.display = filters_at_once
+        sign = Static("❯" if filters_at_once else "/", markup=False)
+        self.filter_row = Horizontal(sign, self.filter, classes="list-filter")
+        self.filter_row.display = filters_at_once
         self._head = Static("", classes="list-head -empty", markup=False)
         self._columns = ColumnNames(table, columns)
         self._state = Static("", id=f"{name}-state", markup=False)
@@ -93,7 +95,7 @@ class ListBox(Vertical):
         """Lay out everything."""
         yield self._title
         if self.filter.placeholder:
-            yield self.filter
+            yield self.filter_row
         yield self._head
         yield self._columns
         yield self.table
@@ -142,7 +144,7 @@ class ListBox(Vertical):
 
     def open_filter(self, *, is_open: bool) -> None:
         """Show the filter and give it the keys, or clear it."""
-        self.filter.display = is_open
+        self.filter_row.display = is_open
         if not is_open:
             self.filter.value = ""
         (self.filter if is_open else self.table).focus()
@@ -280,7 +282,7 @@ class ListDialog(VeiledScreen[Result], Generic[Row, Result]):
 
     def action_close_or_stop(self) -> None:
         """Leave the filter, or close."""
-        if self.box.filter.display and not self.FILTERS_AT_ONCE:
+        if self.box.filter_row.display and not self.FILTERS_AT_ONCE:
             self.box.open_filter(is_open=False)
         else:
             _ = self.dismiss(None)

@@ -16,8 +16,9 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.tui.commands import Command, Scope, bindings, closing, hint_text, of_scope
 from lmtui.tui.lines.page_view import PageView, paragraphs
 from lmtui.tui.lines.styled_text import Line, fit, pad
+from lmtui.tui.lines.table import BAR_CELLS
 from lmtui.tui.modals.list_dialog import ListDialog, shown_group
-from lmtui.tui.modals.results import Choice, VeiledScreen
+from lmtui.tui.modals.results import Choice, ClosableScreen, VeiledScreen
 from lmtui.tui.widgets.bars import Verbs
 
 
@@ -48,7 +49,7 @@ class Confirm(VeiledScreen[bool]):
     action_close_or_stop = action_confirm_no
 
 
-class AskText(VeiledScreen[str | None]):
+class AskText(ClosableScreen[str]):
     """Asks for a line of text; the result is None where it was left."""
 
     BINDINGS = bindings(Scope.APP)
@@ -70,17 +71,13 @@ class AskText(VeiledScreen[str | None]):
     def _done(self, event: Input.Submitted) -> None:
         _ = self.dismiss(event.value.strip())
 
-    def action_close_or_stop(self) -> None:
-        """Close without a text."""
-        _ = self.dismiss(None)
-
 
 FRAME_ROWS = 10
 NOTE_ROWS = 3
 Result = TypeVar("Result")
 
 
-class Reading(VeiledScreen[Result | None], Generic[Result]):
+class Reading(ClosableScreen[Result], Generic[Result]):
     """Shows paragraphs, or what a function from a width to lines makes, with a note below, until it is closed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.READING), *bindings(Scope.APP), *bindings(Scope.MOVING)]
@@ -123,13 +120,9 @@ class Reading(VeiledScreen[Result | None], Generic[Result]):
         room = self.size.height - FRAME_ROWS - (NOTE_ROWS if self.note.is_attached else 0)
         self._page.styles.height = max(1, min(room, self._page.source.total()))
 
-    def action_close_or_stop(self) -> None:
-        """Go back."""
-        _ = self.dismiss(None)
-
 
 RECENT = "Recent"
-WIDE_ROW, MOST_GROUP = 60, 16
+WIDE_ROW, MOST_GROUP, LEAST_NOTE = 60, 16, 36
 
 
 class Picker(ListDialog[Choice, str | None]):
@@ -154,7 +147,14 @@ class Picker(ListDialog[Choice, str | None]):
         self._chosen, self._note, self._marked = chosen, note, marked
         self._group_cells = min(MOST_GROUP, max((cell_len(each.group) for each in choices), default=0)) + 2
         self._text_cells = max((cell_len(sanitize_line(each.text)) for each in choices), default=0) + 2
+        self._note_cells = max((cell_len(sanitize_line(each.note)) for each in choices), default=0)
+        self._key_cells = max((cell_len(each.key) for each in choices), default=0) + 2
         self._choices = choices
+
+    def _leaves_notes_out(self, width: int) -> bool:
+        """Tell whether most notes would be cut; then the marked choice's is below the list."""
+        room = width - self._text_cells - self._key_cells - (self._group_cells if width > WIDE_ROW else 0)
+        return room < min(self._note_cells, LEAST_NOTE)
 
     def on_mount(self) -> None:
         """List the choices."""
@@ -184,12 +184,12 @@ class Picker(ListDialog[Choice, str | None]):
 
     def line(self, row: Choice, width: int) -> Line:
         """Return a choice with its group, its note and its key."""
-        group = (
-            pad(fit(shown_group(self.table.rows, row), self._group_cells - 2), self._group_cells)
-            if self._group_cells > 2 and width > WIDE_ROW
-            else ""
-        )
+        cells = self._group_cells if self._group_cells > 2 and width > WIDE_ROW else 0
+        group = pad(fit(shown_group(self.table.rows, row), max(0, cells - 2)), cells)
         text, note = pad(sanitize_line(row.text), self._text_cells), sanitize_line(row.note)
+        if self._leaves_notes_out(width):
+            room = max(0, width - cell_len(group) - cell_len(text))
+            return (group, "muted"), (fit(text, max(0, width - cell_len(group))), ""), (fit(row.key, room), "accent")
         key = f"  {row.key}" if row.key else ""
         room = width - cell_len(group) - cell_len(text) - cell_len(key)
         note = pad(fit(note, max(0, room)), max(0, room))
@@ -199,7 +199,9 @@ class Picker(ListDialog[Choice, str | None]):
         """Return what is said of all choices."""
         if row is not None:
             self._marked(row.id)
-        return self._note, of_scope(Scope.PICKER)
+        is_described = bool(row and not self._note and self._leaves_notes_out(self.table.content_width - BAR_CELLS))
+        self.box.set_class(is_described, "describes")
+        return row.note if row is not None and is_described else self._note, of_scope(Scope.PICKER)
 
     def act(self) -> None:
         """Choose the marked line."""

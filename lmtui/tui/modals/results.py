@@ -52,6 +52,14 @@ class VeiledScreen(ModalScreen[Result], Generic[Result]):
     render = _render_veiled
 
 
+class ClosableScreen(VeiledScreen[Result | None], Generic[Result]):
+    """A dialog that escape closes without a result."""
+
+    def action_close_or_stop(self) -> None:
+        """Close without a result."""
+        _ = self.dismiss(None)
+
+
 class Dismissed(StrEnum):
     """How an approval was left without an answer."""
 

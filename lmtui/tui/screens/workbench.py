@@ -14,7 +14,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingsMap
 from textual.containers import Horizontal, Vertical
 from textual.dom import DOMNode
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -308,11 +308,12 @@ class Workbench(Screen[None]):
         panes, is_asked = self.state.panes, self.state.approvals.is_asked
         is_in_pane = not self.prompt.has_focus and panes in _ancestors(self.focused)
         pane = panes.focused_pane() if is_in_pane else ""
-        place = self.state.key_place(
-            pane, is_asked, *self.state.approvals.waiting(), getattr(self.app, "has_mouse", True), self.app.size.height
-        )
+        top = self.app.screen
+        dialog = getattr(top, "SCOPE", "") if top is not self and isinstance(top, ModalScreen) else None
+        waiting, has_mouse = self.state.approvals.waiting(), getattr(self.app, "has_mouse", True)
+        place = self.state.key_place(pane, is_asked, *waiting, has_mouse, self.app.size.height, dialog)
         self._bars.show_keys(self.state.hint_parts(place))
-        is_covered = is_asked or self.app.screen is not self
+        is_covered = is_asked or top is not self
         if self.dock.has_class("-asked") is not is_covered:
             self.dock.set_class(is_covered, "-asked")
             self.prompt.call_after_refresh(self.prompt.refresh)  # the cursor's own style counts from the next frame on

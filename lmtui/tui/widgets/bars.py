@@ -44,7 +44,8 @@ def fit_line(left: Sequence[Part], right: Sequence[Part], width: int, gap: str =
         worst = max((part.rank for part in (*kept_left, *kept_right)), default=0)
         if worst == 0:
             break
-        _drop_last(kept_right if any(part.rank == worst for part in kept_right) else kept_left, worst)
+        parts = kept_right if any(part.rank == worst for part in kept_right) else kept_left
+        del parts[max(at for at, part in enumerate(parts) if part.rank == worst)]
     before, after = _join(kept_left, gap), _join(kept_right, gap)
     space = max(width - before.cell_length - after.cell_length, len(gap) if kept_left and kept_right else 0)
     return Content.assemble(before, " " * space, after).truncate(width, ellipsis=True)
@@ -56,11 +57,6 @@ def _join(parts: Sequence[Part], gap: str) -> Content:
 
 def _width(parts: Sequence[Part], gap: str) -> int:
     return _join(parts, gap).cell_length
-
-
-def _drop_last(parts: list[Part], rank: int) -> None:
-    index = max(i for i, part in enumerate(parts) if part.rank == rank)
-    del parts[index]
 
 
 class ClickableText(Widget):

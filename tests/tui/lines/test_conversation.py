@@ -338,6 +338,13 @@ def test_what_the_user_must_know_is_a_line(event: Event, line: str) -> None:
     assert drawn([event]) == [line]
 
 
+def test_the_sandbox_is_told_again_only_when_it_is_another() -> None:
+    weak = SandboxSelected(backend="process", network="open", text="process: not isolated", is_weaker=True)
+    docker = SandboxSelected(backend="docker", network="none", text="docker")
+    assert drawn([weak, weak, weak]) == ["! sandbox: process: not isolated"]
+    assert len(squeezed(drawn([weak, docker, weak]))) == 2
+
+
 def test_thinking_is_live_then_folded() -> None:
     assert squeezed(drawn([ThinkingDelta(text="a"), ThinkingDelta(text="b")])) == ["▸ Thinking 1 s"]
     assert squeezed(drawn([ThinkingDelta(text="a"), ThinkingDelta(text="b"), TextDelta(text="c")])) == [
