@@ -16,11 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lmtui import command_line
 from lmtui.app.settings import read_trust
 from lmtui.command_line import EXIT_USAGE, Parser, feature_flags
 from lmtui.config import Loaded, load_config, setting_flags
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
-from lmtui.headless import parsers
 from lmtui.headless.inputs import check_screen, wants_plain
 from lmtui.paths import config_dir
 from lmtui.registry import Subcommand, features, load
@@ -74,7 +74,7 @@ def _known(before: list[str], command: str) -> list[str]:
     before = ["--mode" if word == "--permission" else word for word in before]
     if before and not before[0].startswith("-"):
         before = ["--workspace", *before]
-    every, own = parsers.app_parser(), _COMMANDS[command][0]()
+    every, own = command_line.app_parser(), _COMMANDS[command][0]()
     known: list[str] = []
     words = iter(before)
     for word in words:
@@ -397,14 +397,14 @@ def _feature_command(subcommand: Subcommand, arguments: argparse.Namespace) -> i
 
 
 def _help(arguments: argparse.Namespace) -> int:
-    from lmtui.headless.parsers import show_page
+    from lmtui.command_line import show_page
 
     show_page(arguments.topic)
     return 0
 
 
 def _completion(arguments: argparse.Namespace) -> int:
-    print(parsers.script(arguments.shell, {name: make() for name, (make, _) in _COMMANDS.items()}), end="")
+    print(command_line.script(arguments.shell, {name: make() for name, (make, _) in _COMMANDS.items()}), end="")
     return 0
 
 
@@ -413,21 +413,21 @@ _PASSED_ON = (
     "budget", "add_dir", "config",
 )  # fmt: skip
 _COMMANDS: dict[str, tuple[Callable[[], Parser], Callable[[argparse.Namespace], int]]] = {
-    "": (parsers.app_parser, _open),
-    "run": (parsers.run_parser, _run),
-    "plan": (parsers.plan_parser, _plan),
-    "resume": (parsers.resume_parser, _resume),
-    "demo": (parsers.demo_parser, _demo),
-    "serve": (parsers.serve_parser, _serve),
-    "sessions": (parsers.sessions_parser, _report("sessions")),
-    "show": (parsers.show_parser, _report("show")),
-    "export": (parsers.export_parser, _report("export")),
-    "models": (parsers.models_parser, _report("models")),
-    "doctor": (parsers.doctor_parser, _report("doctor")),
-    "sandbox": (parsers.sandbox_parser, _report("sandbox")),
-    "config": (parsers.config_parser, _report("config")),
-    "help": (parsers.help_parser, _help),
-    "completion": (parsers.completion_parser, _completion),
+    "": (command_line.app_parser, _open),
+    "run": (command_line.run_parser, _run),
+    "plan": (command_line.plan_parser, _plan),
+    "resume": (command_line.resume_parser, _resume),
+    "demo": (command_line.demo_parser, _demo),
+    "serve": (command_line.serve_parser, _serve),
+    "sessions": (command_line.sessions_parser, _report("sessions")),
+    "show": (command_line.show_parser, _report("show")),
+    "export": (command_line.export_parser, _report("export")),
+    "models": (command_line.models_parser, _report("models")),
+    "doctor": (command_line.doctor_parser, _report("doctor")),
+    "sandbox": (command_line.sandbox_parser, _report("sandbox")),
+    "config": (command_line.config_parser, _report("config")),
+    "help": (command_line.help_parser, _help),
+    "completion": (command_line.completion_parser, _completion),
 }
 for _feature in features():
     for _each in _feature.subcommands:

@@ -1,15 +1,23 @@
-"""What the parsers of all commands share: exit codes, the flags of settings, and the flags that features add."""
+"""The parsers of the commands, each with its help and an example, and what they share: exit codes and the flags of settings.
+
+Features add flags, and make their own subcommands' parsers with it.
+"""
 
 from __future__ import annotations
 
 import argparse
 import difflib
+import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NoReturn
 
+from lmtui import __version__
 from lmtui.config import MODES, NETWORKS, SANDBOXES
+from lmtui.core.errors import UsageError
+from lmtui.paths import docs_dir
 from lmtui.registry import features
 
 EXIT_USAGE = 64
@@ -101,3 +109,338 @@ class CheckRow:
     state: str
     text: str
     hint: str = ""
+
+
+_MOST_FOUND = 8
+
+
+def show_page(topic: str) -> None:
+    """Print a page, or which there are.
+
+    Raises:
+        UsageError: no such page, and none says anything about the topic.
+    """
+    pages = {page.stem: page for page in sorted(docs_dir().rglob("*.md")) if page.parent.name != "decisions"}
+    if not topic:
+        print("`lmtui --help` lists the commands. Topics, shown with `lmtui help TOPIC`:\n")
+        for name, each in pages.items():
+            print(f"  {name:<18} {_title(each)}")
+        return
+    wanted = topic.lower().strip().replace(" ", "-")
+    beginning = [page for name, page in pages.items() if name.startswith(wanted)]
+    page = pages.get(wanted) or (beginning[0] if len(beginning) == 1 else None)
+    if page is None:
+        about = [name for name, other in pages.items() if topic.lower() in other.read_text(encoding="utf-8").lower()]
+        near = difflib.get_close_matches(topic, pages, n=1)
+        if not about and not near:
+            raise UsageError(f"no help page matches {topic!r}", "`lmtui help` lists the topics.")
+        print(f"no page {topic!r}. It builds on: {', '.join((about or near)[:_MOST_FOUND])}")
+        return
+    print(page.read_text(encoding="utf-8"), end="")
+
+
+def _title(page: Path) -> str:
+    with page.open(encoding="utf-8") as lines:
+        return next((line.removeprefix("#").strip() for line in lines if line.startswith("# ")), page.stem)
+
+
+SHELLS = ("bash", "zsh", "fish")
+_FOLDERS = ("DIR",)
+_FILES = ("FILE", "PATH")
+
+_BASH = """# completion of lmtui: put `eval "$(lmtui completion {shell})"` into {rc}
+{setup}_lmtui() {{
+  local current="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}" command="" words="" word
+  for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
+    case "$word" in {commands}) command="$word"; break ;; esac
+  done
+  case "$command:$before" in
+{values}
+  esac
+  case "$command" in
+{options}
+  esac
+  COMPREPLY=($(compgen -W "$words" -- "$current"))
+}}
+complete -o default -F _lmtui lmtui
+"""
+_COMPLETE = 'COMPREPLY=($(compgen {kind} -- "$current")); return'
+_RC = {"bash": "~/.bashrc", "zsh": "~/.zshrc"}
+_SETUP = {"bash": "", "zsh": "autoload -U +X bashcompinit && bashcompinit\n"}
+
+Parsers = Mapping[str, argparse.ArgumentParser]
+
+
+def script(shell: str, parsers: Parsers) -> str:
+    """Return the completion script of a shell; `parsers` are those of the commands by name, that of none by the empty one."""
+    return "\n".join(_fish(parsers)) + "\n" if shell == "fish" else _bash(shell, parsers)
+
+
+def _bash(shell: str, parsers: Parsers) -> str:
+    values, options = [], []
+    names = [name for name in parsers if name]
+    for name, parser in parsers.items():
+        words = [option for action in _shown(parser) for option in action.option_strings if option.startswith("--")]
+        words += [choice for action in _shown(parser) if not action.option_strings for choice in action.choices or ()]
+        options.append(f"    {shlex.quote(name)}) words={shlex.quote(' '.join([*words, *([] if name else names)]))} ;;")
+        for action in _shown(parser):
+            if kind := _kind(action):
+                patterns = "|".join(shlex.quote(f"{name}:{option}") for option in action.option_strings)
+                values.append(f"    {patterns}) {_COMPLETE.format(kind=kind)} ;;")
+    return _BASH.format(
+        shell=shell,
+        rc=_RC[shell],
+        setup=_SETUP[shell],
+        commands="|".join(names),
+        values="\n".join(values),
+        options="\n".join(options),
+    )
+
+
+def _fish(parsers: Parsers) -> Iterator[str]:
+    names = [name for name in parsers if name]
+    yield "# completion of lmtui: lmtui completion fish > ~/.config/fish/completions/lmtui.fish"
+    for name, parser in parsers.items():
+        seen = f"__fish_seen_subcommand_from {name}" if name else f"not __fish_seen_subcommand_from {' '.join(names)}"
+        about = f"complete -c lmtui -n {shlex.quote(seen)}"
+        if name:
+            doc = shlex.quote(str(parser.description or ""))
+            yield f"complete -c lmtui -n __fish_use_subcommand -a {name} -d {doc}"
+        for action in _shown(parser):
+            choices = f" -x -a {shlex.quote(' '.join(action.choices))}" if action.choices else ""
+            takes = choices or (" -r" if action.nargs != 0 else "")
+            longs = "".join(f" -l {option[2:]}" for option in action.option_strings if option.startswith("--"))
+            doc = f" -d {shlex.quote(action.help or '')}"
+            if longs:
+                yield f"{about}{longs}{takes}{doc}"
+            elif action.choices:
+                yield f"{about}{choices.replace(' -x', ' -f')}"
+
+
+def _shown(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    return [action for action in parser._actions if action.help != argparse.SUPPRESS]
+
+
+def _kind(action: argparse.Action) -> str:
+    """Return how bash completes an option's value, empty where it cannot."""
+    if not action.option_strings or action.nargs == 0:
+        return ""
+    if action.choices:
+        return f"-W {shlex.quote(' '.join(map(str, action.choices)))}"
+    return "-d" if action.metavar in _FOLDERS else "-f" if action.metavar in _FILES else ""
+
+
+_HEAD = """commands:
+  lmtui [DIR]                 the full-screen app on a folder (default: WORKSPACE, else the current one)
+  lmtui run ["TASK"]          one task without a screen; piped input is added to it
+  lmtui plan "TASK"           plan first: the agent only reads, you approve, then it does it
+  lmtui resume [ID] ["TEXT"]  continue a session (default: the newest)
+  lmtui demo [--headless]     try lmtui with a scripted model: no model needed, real tools, real sandbox
+  lmtui serve [DIR]           the full-screen app in a browser on this machine
+  lmtui --plain [DIR]         line by line, for screen readers and dumb terminals (or set ACCESSIBLE=1)
+"""
+_TAIL = """  lmtui sessions | show ID | export ID --format md|html|jsonl
+  lmtui models | doctor | sandbox check|explain|image|shell
+  lmtui config show|path|trust | help TOPIC | completion bash|zsh|fish
+`lmtui COMMAND --help` shows details."""
+
+
+def overview() -> str:
+    """Return what `lmtui --help` says of the commands."""
+    lines = [" | ".join(each.usage for each in feature.subcommands) for feature in features() if feature.subcommands]
+    return _HEAD + "".join(f"  lmtui {line}\n" for line in lines) + _TAIL
+
+
+def _add_gguf(parser: Parser) -> None:
+    text = "run this model file inside lmtui (with the extra lmtui[embedded]) instead of a server"
+    parser.add_argument("--gguf", metavar="FILE", help=text)
+
+
+def _add_output(parser: Parser) -> None:
+    parser.add_argument("--output", choices=("text", "json", "stream-json"), default="text")
+    parser.add_argument("--plain", action="store_true", help="line by line instead of full screen, on a terminal")
+    parser.add_argument("--json", dest="output", action="store_const", const="json", help="the same as --output json")
+
+
+def app_parser() -> Parser:
+    """Return the parser of `lmtui`."""
+    parser = make_parser("", "A workbench for agents on your own models.", overview())
+    parser.add_argument("dir", nargs="?", metavar="DIR")
+    parser.add_argument("--version", action="version", version=f"lmtui {__version__}")
+    parser.add_argument("--theme", metavar="NAME")
+    parser.add_argument("--plain", action="store_true", help="line by line, for screen readers: lmtui --plain ~/src/parser")
+    add_common(parser)
+    _add_gguf(parser)
+    _add_image(parser)
+    return parser
+
+
+def _add_image(parser: Parser) -> None:
+    parser.add_argument(
+        "--image", action="append", metavar="FILE", help="attach a picture, for a vision model; may be repeated"
+    )
+
+
+def run_parser() -> Parser:
+    """Return the parser of `lmtui run`."""
+    parser = make_parser("run", "Run one task without a screen.", 'lmtui run --mode auto "add a test for parse()"')
+    add = parser.add_argument
+    add("task", nargs="?", metavar="TASK", help="what to do; standard input is added to it, or is the task (also with -)")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--continue", dest="goes_on", action="store_true", help="continue the newest session")
+    which.add_argument("--resume", metavar="ID", help="continue this session")
+    add("--output-schema", metavar="FILE", help="JSON Schema that the answer must match")
+    add("--output-last-message", metavar="FILE", help="also write the answer to this file")
+    add("--ephemeral", action="store_true", help="do not save the session")
+    add_common(parser)
+    _add_gguf(parser)
+    _add_image(parser)
+    _add_output(parser)
+    return parser
+
+
+def plan_parser() -> Parser:
+    """Return the parser of `lmtui plan`."""
+    text = "Plan first: the agent only reads and proposes a plan; you approve it, change it or say no."
+    parser = make_parser("plan", text, 'lmtui plan "split the parser into two modules"')
+    parser.add_argument("task", metavar="TASK", help="what to plan and then do; - reads it from standard input")
+    _add_approve(parser)
+    add_common(parser)
+    _add_gguf(parser)
+    _add_image(parser)
+    _add_output(parser)
+    parser.set_defaults(plans_first=True)
+    return parser
+
+
+def _add_approve(parser: Parser) -> None:
+    parser.add_argument("--approve", action="store_true", help="without a screen: approve the plan unseen and run it")
+    text = "with --approve: the files and commands that the plan names need no further yes, as far as that is safe"
+    parser.add_argument("--allow-named", action="store_true", help=text)
+
+
+def resume_parser() -> Parser:
+    """Return the parser of `lmtui resume`."""
+    parser = make_parser("resume", "Continue a session, full screen on a terminal.", 'lmtui resume 3fa2b1 "now the docs"')
+    parser.add_argument("id", nargs="?", metavar="ID", help="an id or the end of one (default: the newest)")
+    parser.add_argument("text", nargs="?", metavar="TEXT")
+    _add_approve(parser)
+    add_common(parser)
+    _add_gguf(parser)
+    _add_image(parser)
+    _add_output(parser)
+    return parser
+
+
+def demo_parser() -> Parser:
+    """Return the parser of `lmtui demo`."""
+    parser = make_parser(
+        "demo", "The whole program on a built-in scripted model server.", "lmtui demo --headless --keep /tmp/demo"
+    )
+    parser.add_argument("--headless", action="store_true", help="run without the full screen")
+    parser.add_argument("--keep", metavar="DIR", help="work in this folder (or --workspace DIR)")
+    parser.add_argument("--plan", dest="plans_first", action="store_true", help="a task that is planned first")
+    parser.add_argument("--agents", action="store_true", help="a task that sub-agents do")
+    _add_approve(parser)
+    add_common(parser)
+    _add_output(parser)
+    return parser
+
+
+def serve_parser() -> Parser:
+    """Return the parser of `lmtui serve`."""
+    parser = make_parser("serve", "The full-screen app in a browser; each tab has its own screen.", "lmtui serve ~/src/parser")
+    parser.add_argument("dir", nargs="?", metavar="DIR")
+    parser.add_argument("--host", default="127.0.0.1", help="address to serve on; any address except loopback needs a PIN")
+    parser.add_argument("--port", type=int, default=8000, metavar="N")
+    parser.add_argument("--pin", action="store_true", help="ask for a PIN that browsers must enter (default: a one-time link)")
+    parser.add_argument("--pin-file", default="", metavar="PATH", help="read the PIN from a file that only you can read")
+    add_common(parser)
+    return parser
+
+
+def sessions_parser() -> Parser:
+    """Return the parser of `lmtui sessions`."""
+    parser = make_parser("sessions", "List the sessions of a workspace.", 'lmtui sessions --search "slugify test"')
+    parser.add_argument("--search", default="", metavar="WORDS", help="only sessions whose text contains all these words")
+    parser.add_argument("--limit", type=int, default=20, metavar="N")
+    return with_report(parser)
+
+
+def show_parser() -> Parser:
+    """Return the parser of `lmtui show`."""
+    parser = make_parser("show", "Print a session's transcript.", "lmtui show 3fa2b1")
+    parser.add_argument("id", metavar="ID")
+    parser.add_argument("--audit", action="store_true", help="every decision and execution: who, what, which rule, how long")
+    return with_report(parser)
+
+
+def export_parser() -> Parser:
+    """Return the parser of `lmtui export`."""
+    parser = make_parser("export", "Write a session to standard output.", "lmtui export 3fa2b1 --format html > session.html")
+    parser.add_argument("id", metavar="ID")
+    parser.add_argument("--format", choices=("md", "html", "jsonl"), default="md")
+    return with_report(parser, has_json=False)
+
+
+def models_parser() -> Parser:
+    """Return the parser of `lmtui models`."""
+    doc = "Show the model servers that answer and their models, or examine one: how it calls tools best, how fast it is."
+    parser = make_parser("models", doc, "lmtui models --exam qwen2.5-coder:7b")
+    parser.add_argument(
+        "--exam", metavar="NAME", help="measure this model (or the only one whose name contains NAME) and save the result"
+    )
+    parser.add_argument("--quick", action="store_true", help="exam: fewer tasks, without probing the window")
+    parser.add_argument("--url")
+    parser.add_argument("--api-key", metavar="KEY")
+    return with_report(parser)
+
+
+def doctor_parser() -> Parser:
+    """Return the parser of `lmtui doctor`."""
+    parser = make_parser("doctor", "Check everything lmtui needs; each row says what to do.", "lmtui doctor")
+    parser.add_argument("--offline", action="store_true", help="do not start MCP servers or contact model servers")
+    return with_report(parser)
+
+
+def sandbox_parser() -> Parser:
+    """Return the parser of `lmtui sandbox`."""
+    parser = make_parser("sandbox", "What isolates commands on this machine.", "lmtui sandbox check")
+    parser.add_argument("action", nargs="?", choices=("check", "explain", "image", "shell"), default="check")
+    parser.add_argument("--from", dest="source", default="", metavar="NAME", help="image: pull this one instead of building")
+    parser.add_argument(
+        "--project", action="store_true", help="image: build the image that this project describes, for this project only"
+    )
+    parser.add_argument("--yes", action="store_true", help="image --project: build without asking")
+    parser.add_argument("--cache", default="", metavar="FILE", help="image: save it to this archive, or load it from there")
+    parser.add_argument("--sandbox", choices=SANDBOXES, help="explain, shell: which one")
+    return with_report(parser)
+
+
+def help_parser() -> Parser:
+    """Return the parser of `lmtui help`."""
+    parser = make_parser("help", "Show a page of the docs, or list them.", "lmtui help sandbox")
+    parser.add_argument("topic", nargs="?", default="", metavar="TOPIC", help="a page, or a word to search for in all pages")
+    return parser
+
+
+def completion_parser() -> Parser:
+    """Return the parser of `lmtui completion`."""
+    doc = "Print what completes lmtui's commands and options in a shell."
+    parser = make_parser("completion", doc, 'eval "$(lmtui completion bash)"')
+    parser.add_argument("shell", choices=SHELLS)
+    return parser
+
+
+def config_parser() -> Parser:
+    """Return the parser of `lmtui config`."""
+    parser = make_parser(
+        "config",
+        "Each setting, its value and where it came from; the files; and what a folder brings that waits for your yes (trust).",
+        "lmtui config trust --list",
+    )
+    parser.add_argument("action", nargs="?", choices=("show", "path", "trust"), default="show")
+    parser.add_argument("--yes", action="store_true", help="trust: answer the question with yes")
+    parser.add_argument("--list", action="store_true", help="trust: what is trusted, here and in other folders")
+    parser.add_argument("--revoke", nargs="?", const="", metavar="DIR", help="trust: revoke it, here or in DIR")
+    return with_report(parser)

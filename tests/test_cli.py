@@ -8,7 +8,7 @@ import pytest
 
 from lmtui import cli
 from lmtui.cli import passed_on, run
-from lmtui.headless.parsers import app_parser, serve_parser
+from lmtui.command_line import app_parser, serve_parser
 
 
 @pytest.mark.parametrize("way", ["project", "other/../project", "link"])

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from lmtui.command_line import models_parser
 from lmtui.config import Config
 from lmtui.core.messages import ToolCallFormat
 from lmtui.core.servers import BY_HAND, ExamRow, ExamState, Grade, ModelProfile, exam_words, profile_details
 from lmtui.headless.listings import Progress, exam_json, exam_report, exam_table
-from lmtui.headless.parsers import models_parser
 from lmtui.models.demo_scripts import FaultKind, Scenario, ScriptedFault, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 
