@@ -48,7 +48,7 @@ class Verified(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckSummary:
-    """A check that ran in a turn: its command, exit code and seconds."""
+    """A check of a turn: its command, exit code (-1 where it could not be run) and seconds."""
 
     command: str
     exit_code: int
@@ -179,6 +179,13 @@ class TurnEnded(Event):
     fault: str = ""
     verified: str = ""
     checks: tuple[CheckSummary, ...] = ()
+
+    @property
+    def doubt(self) -> str:
+        """Return what is not right with its changes in two words, empty where nothing is or there is no check."""
+        if self.verified == Verified.RED:
+            return "checks fail"
+        return "not verified" if self.verified == Verified.UNVERIFIED and self.checks else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -171,8 +171,8 @@ class VerificationTracker:
         return Verified.UNVERIFIED if self.unchecked else Verified.GREEN
 
     def summaries(self) -> tuple[CheckSummary, ...]:
-        """Return the checks of the turn that ran, as its end tells them: of each command the last."""
-        last = {check.command: check for check in self.ran if check.command and check.outcome is not CheckOutcome.NOT_RUN}
+        """Return the checks of the turn, as its end tells them: of each command the last."""
+        last = {check.command: check for check in self.ran if check.command}
         return tuple(CheckSummary(check.command, check.exit_code, check.elapsed_s) for check in last.values())
 
     def _take(self, check: CheckRan) -> VerificationTracker:

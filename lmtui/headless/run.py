@@ -400,7 +400,7 @@ def _summary(session: Session, end: events.TurnEnded) -> str:
     files = f", {pluralize(len(end.files_changed), 'file')} changed" if end.files_changed else ""
     where = f", sandbox {end.sandbox}" if end.sandbox else ""
     steps = pluralize(end.iterations, "step")
-    checked = f", {end.verified}" if end.verified in (events.Verified.RED, events.Verified.UNVERIFIED) else ""
+    checked = f", {end.doubt}" if end.doubt else ""
     return f"[{end.reason.words}{checked} in {end.elapsed_s:.1f} s, {steps}{files}{where}; session {session.id}]\n"
 
 

@@ -214,7 +214,7 @@ def _around(event: events.Event) -> Iterator[str]:
 
 def end_text(end: events.TurnEnded, calls: int) -> str:
     """Return how a turn ended, in words."""
-    parts = [end.reason.words, *([pluralize(calls, "tool call")] if calls else [])]
+    parts = [end.reason.words, *([end.doubt] if end.doubt else []), *([pluralize(calls, "tool call")] if calls else [])]
     if end.files_changed:
         parts.append(f"{pluralize(len(end.files_changed), 'file')} changed")
     parts.append(duration(round(end.elapsed_s * 1000)))

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from lmtui.core.agent_events import WaitSet
 from lmtui.core.errors import SessionFileError
-from lmtui.core.events import ROOT, Envelope, TurnReason, TurnStarted
+from lmtui.core.events import ROOT, Envelope, TurnReason, TurnStarted, Verified
 from lmtui.core.sanitize import last_words, sanitize_line
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import as_utc
@@ -211,8 +211,11 @@ class _Scan:
                 self.state = "writing"
                 self.last.pop("wait_set", None)
             case "turn_ended":
-                reason = json.loads(line).get("reason")
+                found = json.loads(line)
+                reason, is_unchecked = found.get("reason"), found.get("verified") == Verified.UNVERIFIED and found.get("checks")
                 self.state = reason if reason in _REASONS else str(TurnReason.DONE)
+                if self.state == TurnReason.DONE and is_unchecked:
+                    self.state = str(Verified.UNVERIFIED)
             case "approval_requested":
                 self.waiting.add(str(json.loads(line).get("approval_id")))
             case "approval_resolved":

@@ -259,6 +259,7 @@ class TurnProgress:
     activity: Activity = field(default_factory=Activity)
     reason: TurnReason | None = None
     error: str = ""
+    doubt: str = ""
     wakes: datetime | None = None
     ended: datetime | None = None
     _running_tools: dict[str, tuple[str, datetime]] = field(default_factory=dict)
@@ -303,6 +304,7 @@ class TurnProgress:
                 self.activity = Activity(ActivityKind.WAITING_FOR_MODEL, since=time)
             case events.TurnEnded():
                 self.is_running, self.reason, self.error = False, event.reason, sanitize_line(event.error)
+                self.doubt = event.doubt
                 self.ended = time
                 self.activity = Activity()
                 self._running_tools.clear()

@@ -104,7 +104,7 @@ def activity_text(state: SessionState, now: datetime) -> str:
     if not state.turn.is_running:
         if state.turn.wakes is not None:
             return f"◔ wakes {moment_text(state.turn.wakes, now, LocalZone())}"
-        ending = _ENDINGS.get(state.turn.reason) if state.turn.reason else None
+        ending = state.turn.doubt or (_ENDINGS.get(state.turn.reason) if state.turn.reason else None)
         return f"idle · {ending}" if ending else "idle"
     activity = state.turn.activity
     parts = [_doing_text(activity)]

@@ -8,10 +8,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
 
-from lmtui.core.events import Level, TurnReason
+from lmtui.core.events import Level, TurnEnded, TurnReason
 from lmtui.core.messages import ImageRef
+from lmtui.core.project_checks import CheckOutcome, CheckRan
 from lmtui.core.sanitize import sanitize, sanitize_line
-from lmtui.tui.lines.styled_text import Line, fill, fit, fold, indent, plain, row, wrap
+from lmtui.tui.lines.styled_text import Line, crop, fill, fit, fold, indent, plain, row, wrap
 
 FOLDED, UNFOLDED = "▸", "▾"
 _OWN_BAR = "▌ "
@@ -244,12 +245,57 @@ _ENDINGS = {
 }
 
 
-def ending(reason: TurnReason, error: str) -> NoticeBlock | None:
+def ending(end: TurnEnded) -> NoticeBlock | None:
     """Return the line that says how a turn ended; none for one that is simply done."""
-    if reason not in _ENDINGS:
-        return None
-    level, text = _ENDINGS[reason]
+    if end.reason not in _ENDINGS:
+        return NoticeBlock(Level.WARNING, f"Done, {end.doubt}") if end.doubt else None
+    level, text = _ENDINGS[end.reason]
+    error = end.error.removeprefix("not finished: ")
     return NoticeBlock(level, f"{text}: {error}" if error else text)
+
+
+_CHECK_LINES = 3
+_CHECK_WORDS = {
+    CheckOutcome.PASSED: ("✓", "good", "passed"),
+    CheckOutcome.FLAKY: ("!", "warn", "passed when it ran again"),
+    CheckOutcome.KNOWN: ("!", "warn", "failed before the change too"),
+    CheckOutcome.NOT_RUN: ("!", "warn", "not run"),
+    CheckOutcome.FAILED: ("✗", "bad", "failed"),
+}
+
+
+class CheckBlock(Block):
+    """A check of the turn's changes: its command and what came of it, with the first lines of a failure."""
+
+    kind = "call"
+
+    def __init__(self, check: CheckRan) -> None:
+        super().__init__()
+        self._check = check
+
+    @property
+    def marks(self) -> frozenset[Mark]:
+        """Return that an error is here, if it failed."""
+        return frozenset({Mark.ERROR}) if self._check.outcome is CheckOutcome.FAILED else frozenset()
+
+    def estimate(self, width: int) -> int:
+        """Guess from what is shown."""
+        del width
+        return 1 + min(_CHECK_LINES, self._check.text.count("\n") + 1 if self._check.text else 0)
+
+    def body(self, width: int) -> list[Line]:
+        """Return a row as tool calls have it, and the lines that matter."""
+        check = self._check
+        sign, role, words = _CHECK_WORDS[check.outcome]
+        left: Line = ((f"{sign} ", role), (f"{'Check':<8}", "muted"), (sanitize_line(check.command or check.rung), ""))
+        took = f"  {seconds(check.elapsed_s)}" if check.elapsed_s >= 1 else ""
+        lines = [row(left, ((words, role), (took, "muted")), width)]
+        shown = check.text.splitlines()[:_CHECK_LINES] if not check.outcome.is_green else []
+        return [*lines, *(crop((("  │ ", "muted"), (sanitize_line(line), "muted")), width) for line in shown)]
+
+    def copy_text(self) -> str:
+        """Return the command and what it said."""
+        return f"{self._check.command}\n{self._check.text}".strip()
 
 
 def seconds(value: float) -> str:

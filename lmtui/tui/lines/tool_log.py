@@ -15,6 +15,7 @@ from textual.message import Message
 from lmtui.core import events
 from lmtui.core.hooks import HookRan
 from lmtui.core.permissions.decide import Verdict
+from lmtui.core.project_checks import CheckRan
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.blocks import seconds
@@ -133,6 +134,9 @@ class LogRows(LineSource):
                 self._set_state(self._approvals.pop(event.approval_id, ""), CallState.RUNNING)
             case HookRan():
                 self._add_hook(envelope, event)
+            case CheckRan():
+                state = CallState.OK if event.outcome.is_green else CallState.FAILED
+                self._add_ended(envelope, "", ("check", event.command or str(event.rung)), state, round(event.elapsed_s * 1000))
             case events.FilesChanged():
                 self._steps[events.step_id(envelope.seq)] = event.call_id
             case events.FilesRestored():
@@ -187,7 +191,8 @@ class LogRows(LineSource):
         sign, role = entry.state.value
         elapsed = f" {short_time(entry.elapsed_ms)}" if entry.elapsed_ms >= _TOLD_MS else ""
         agent = f"{pad(fit(entry.agent, self._agent_width), self._agent_width)} " if self._has_agents else ""
-        verb, about = ("hook", entry.title) if entry.tool == "hook" else call_words(entry.tool, entry.title)
+        is_ours = entry.tool in ("hook", "check")
+        verb, about = (entry.tool, entry.title) if is_ours else call_words(entry.tool, entry.title)
         decided = _DECISION_COLUMN if self.width >= _DECISION_WIDTH else 0
         room = max(4, self.width - 4 - len(agent) - _VERB_COLUMN - decided - len(elapsed))
         cut = fit_path if verb in PATH_VERBS else fit
@@ -248,10 +253,13 @@ class LogRows(LineSource):
         said = f" said {decision}" if decision else ""
         title = sanitize_path(f"{event.event}{said}: {event.command}")
         state = CallState.FAILED if event.has_failed or is_no else CallState.OK
-        entry = LogEntry(
-            event.call_id, envelope.time, sanitize_line(event.agent), "hook", title, state, event.elapsed_ms, decision=decision
-        )
-        self._entries.append(entry)
+        self._add_ended(envelope, event.call_id, ("hook", title), state, event.elapsed_ms)
+        self._entries[-1].decision = decision
+
+    def _add_ended(self, envelope: events.Envelope, call_id: str, what: tuple[str, str], state: CallState, ms: int) -> None:
+        """Add a line for what is no call and has ended already; `what` is the tool and its title."""
+        agent, title = sanitize_line(envelope.event.agent), sanitize_path(what[1])
+        self._entries.append(LogEntry(call_id, envelope.time, agent, what[0], title, state, ms))
         self._changed(len(self._entries) - 1)
 
     def _decide(self, call_id: str, decision: str) -> None:

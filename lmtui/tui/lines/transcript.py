@@ -16,10 +16,11 @@ from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.budgets import ReportWritten
 from lmtui.core.event_text import model_words
 from lmtui.core.messages import Role
+from lmtui.core.project_checks import CheckRan
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.sessions import NOBODY, refusal_words
 from lmtui.tui.commands import Scope, bindings
-from lmtui.tui.lines.blocks import Block, Mark, NoticeBlock, ThinkingBlock, UserBlock, ending
+from lmtui.tui.lines.blocks import Block, CheckBlock, Mark, NoticeBlock, ThinkingBlock, UserBlock, ending
 from lmtui.tui.lines.calls import CallBlock, ReadsBlock, is_read
 from lmtui.tui.lines.document import Document
 from lmtui.tui.lines.document_view import DocumentView
@@ -152,7 +153,7 @@ class ConversationBlocks:
                 self._start_call(event)
             case events.ToolCallFinished() | events.FilesChanged() | events.ApprovalRequested() | events.ApprovalResolved():
                 self._update_call(event)
-            case events.Notice() | ReportWritten():
+            case events.Notice() | ReportWritten() | CheckRan():
                 self._note(event)
             case (
                 events.SandboxSelected()
@@ -223,7 +224,11 @@ class ConversationBlocks:
                 text = self._restore(event)
         self._say(text, level)
 
-    def _note(self, event: events.Notice | ReportWritten) -> None:
+    def _note(self, event: events.Notice | ReportWritten | CheckRan) -> None:
+        if isinstance(event, CheckRan):
+            if event.decides or not event.outcome.is_green:  # what passes on the way is in the log
+                self._store(CheckBlock(event))
+            return
         if isinstance(event, events.Notice):
             self._store(NoticeBlock(event.level, event.text))
             return
@@ -330,7 +335,7 @@ class ConversationBlocks:
         for call_id in sorted(self._open):
             self._stop_call(call_id)
         self._open.clear()
-        block_or_none = ending(event.reason, event.error)
+        block_or_none = ending(event)
         if block_or_none is not None:
             self._store(block_or_none)
 

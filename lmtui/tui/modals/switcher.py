@@ -39,10 +39,18 @@ STATES = {
     "error": ("✗", "bad"),
     "limit": ("✗", "warn"),
     "unfinished": ("✗", "warn"),
+    "unverified": ("!", "warn"),
     "blocked": ("✗", "warn"),
     "new": ("○", "muted"),
 }
-STATE_WORDS = {"waits": "needs you", "writing": "working", "interrupted": "stopped", "error": "failed", "blocked": "stopped"}
+STATE_WORDS = {
+    "waits": "needs you",
+    "writing": "working",
+    "interrupted": "stopped",
+    "error": "failed",
+    "blocked": "stopped",
+    "unverified": "not verified",
+}
 MARK = "★"
 _AGE_CELLS = 7
 _FILES_CELLS = 7
