@@ -269,7 +269,13 @@ class ChangeController:
 
         view = ChangeView.SESSION if is_whole or path else None
         panes = self._workbench.panes
-        return ChangesScreen(read, self.restore, path=path, view=view, panes=panes, listen=session.subscribe)
+        return ChangesScreen(read, self.restore, self._comment, path=path, view=view, panes=panes, listen=session.subscribe)
+
+    def _comment(self, text: str) -> None:
+        """Put what was written about a hunk into the prompt, on a line of its own."""
+        prompt = self._workbench.prompt
+        prompt.insert(f"{text}\n", prompt.document.end)
+        self._tell(f"{text.partition(' ')[0]} is in the prompt")
 
     async def restore(self, plan: Awaitable[Restoration], what: str) -> bool:
         """Show a plan, and do what it says if the answer is yes; True if it was done."""

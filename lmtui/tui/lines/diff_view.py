@@ -10,6 +10,7 @@ from typing import Unpack
 from textual import events
 from textual.message import Message
 
+from lmtui.core.prompt_text import mention_text
 from lmtui.tui.lines.diff_layout import DiffLayout, DiffPainter
 from lmtui.tui.lines.frames import WidgetOptions
 from lmtui.tui.lines.line_view import LineScroller, VirtualLineView
@@ -63,6 +64,13 @@ class DiffLines(LineSource):
             return "", -1
         at = bisect_right(files, tops[hunk]) - 1
         return self._files[at].path, hunk - bisect_left(tops, files[at])
+
+    def mention_of(self, hunk: int) -> str:
+        """Return the file of a hunk with the lines that are new in it, else the first; empty where there is no hunk."""
+        path, number = self.place_of(hunk)
+        lines = [each for file in self._files if file.path == path and number >= 0 for each in file.hunks[number].lines]
+        new = [line.new for line in lines if line.sign == "+"] or [line.new for line in lines if line.new][:1]
+        return f"{mention_text(path)}:{new[0]}-{new[-1]}" if new else path
 
     def top_of(self, path: str) -> int:
         """Return the line in which a file begins, 0 for none."""

@@ -261,6 +261,34 @@ class DiffSearch:
         self._diff.focus()
 
 
+class DiffComment:
+    """Asks for words about the current hunk of a difference; `send` gets them with the file and its lines."""
+
+    def __init__(self, line: AskLine, diff: DiffView, send: Callable[[str], object]) -> None:
+        self._line, self._diff, self._send = line, diff, send
+        self._about = ""
+
+    def ask(self) -> None:
+        """Ask what to say."""
+        self._about = self._diff.source.mention_of(self._diff.scroller.hunk)
+        if self._about:
+            self._line.ask(self, f"comment on {sanitize_line(self._about)}")
+
+    def typed(self, _: str) -> None:
+        """Wait for all of it."""
+
+    def done(self, text: str) -> None:
+        """Send it."""
+        self._line.close()
+        self._diff.focus()
+        if text.strip():
+            self._send(f"{self._about} {text.strip()}")
+
+    def given_up(self) -> None:
+        """Send nothing."""
+        self._diff.focus()
+
+
 def restoration(
     sources: ChangeSources, view: ChangeView, row: StepRow, hunk: int | None
 ) -> tuple[Awaitable[Restoration], str] | str:
@@ -287,7 +315,7 @@ class ChangesScreen(BesideChat):
     """Shows all changes of the newest turn, the last edit in view until the reader scrolls; filling the screen, lists of them.
 
     `read` gives the sources as they are now, `restore` asks about a plan and applies it, `path` is the file gone to first,
-    `listen` calls back with every event.
+    `listen` calls back with every event, `comment` gets what is written about a hunk.
     """
 
     CSS_PATH = "../dialogs.tcss"
@@ -302,6 +330,7 @@ class ChangesScreen(BesideChat):
         self,
         read: Callable[[], ChangeSources],
         restore: Restore,
+        comment: Callable[[str], object],
         *,
         path: str = "",
         view: ChangeView | None = None,
@@ -311,6 +340,7 @@ class ChangesScreen(BesideChat):
         super().__init__(panes)
         self.diff = DiffView(id="changes-diff")
         self.search = DiffSearch(self.diff, self.draw_head)
+        self.comment = DiffComment(self.search.line, self.diff, comment)
         self._read, self._restore, self._path, self._listen = read, restore, path, listen
         self._sources = read()
         self._view = view or (ChangeView.SESSION if self._sources.changes is None else ChangeView.TURNS)
@@ -390,9 +420,9 @@ class ChangesScreen(BesideChat):
         else:
             self._list.cursor.move(step)
 
-    def action_changes_search(self) -> None:
-        """Ask what to look for in the difference."""
-        self.search.ask()
+    def action_changes_ask(self, what: str) -> None:
+        """Ask what to look for in the difference, or what to say about the current hunk."""
+        (self.search if what == "search" else self.comment).ask()
 
     def action_changes_split(self) -> None:
         """Show side by side, or one column."""

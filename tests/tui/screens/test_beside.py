@@ -184,7 +184,7 @@ async def test_a_hunk_of_the_turn_goes_back_from_the_side_pane() -> None:
         changes = await with_steps(driver)
         await driver.press("f10")
         await driver.until(lambda: "Comments nest." in driver.text("#changes-diff"))
-        await driver.press("right_square_bracket", "right_square_bracket", "r")
+        await driver.press("right_square_bracket", "right_square_bracket", "R")
         await driver.until_screen("RestoreQuestion")
         assert changes.restored == [(changes.steps()[1].id, "README.md", None)]
 

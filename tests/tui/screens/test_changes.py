@@ -63,7 +63,7 @@ async def test_files_are_listed_with_their_whole_difference() -> None:
 async def test_a_file_is_put_back_after_asking() -> None:
     async with running() as driver:
         changes = await at_changes(driver)
-        await driver.press("end", "r")
+        await driver.press("end", "R")
         await agree(driver)
         await driver.until_screen("ChangesScreen")
         assert changes.restored == [(changes.steps()[0].id, "parser/lexer.py", None)]
@@ -73,7 +73,7 @@ async def test_a_file_is_put_back_after_asking() -> None:
 async def test_a_hunk_is_put_back_after_asking() -> None:
     async with running() as driver:
         changes = await at_changes(driver)
-        await driver.press("end", "h")
+        await driver.press("end", "r")
         await agree(driver)
         assert changes.restored == [(changes.steps()[0].id, "parser/lexer.py", 0)]
 
@@ -84,7 +84,7 @@ async def test_by_file_the_first_step_that_changed_it_is_meant() -> None:
         changes.add("s4", "edit", "README.md", FileChange("README.md", FileChangeKind.MODIFIED, 1, 1, ""))
         await driver.press("3")
         await driver.until(lambda: "by file" in driver.text("#changes-head"))
-        await driver.press("r")
+        await driver.press("R")
         await driver.until_screen("RestoreQuestion")
         assert changes.restored == [(changes.steps()[1].id, "README.md", None)]
 
@@ -96,9 +96,9 @@ async def test_turns_are_listed_with_their_files() -> None:
         await driver.until(lambda: "by turn" in driver.text("#changes-head"))
         shown = driver.text("#changes-list")
         assert shown.index("Make the tokenizer") < shown.index("README.md") < shown.index("parser/lexer.py")
-        await driver.press("r")
+        await driver.press("R")
         assert "this turn changed several files" in driver.text("#changes-note")
-        await driver.press("end", "up", "h")
+        await driver.press("end", "up", "r")
         await driver.until_screen("RestoreQuestion")
         assert changes.restored == [(changes.steps()[0].id, "parser/lexer.py", 0)]
 
@@ -114,9 +114,9 @@ async def test_what_differs_from_the_last_commit_is_listed_and_nothing_of_it_goe
         await driver.until(lambda: "the last commit" in driver.text("#changes-head"))
         assert "D gone.py" in driver.text("#changes-list")
         assert "2 files  +1 −1" in driver.text("#changes-head")
-        await driver.press("r")
+        await driver.press("R")
         assert "git restore -- gone.py" in driver.text("#changes-note")
-        await driver.press("n", "h", "3")
+        await driver.press("n", "r", "3")
         await driver.until(lambda: "the whole session" in driver.text("#changes-head"))
         assert changes.restored == []
 
@@ -133,7 +133,7 @@ async def test_git_that_cannot_tell_says_so_and_lists_nothing() -> None:
 async def test_by_file_a_hunk_goes_back_through_the_step_that_made_it() -> None:
     async with running(size=WIDE) as driver:
         changes = await at_changes(driver)
-        await driver.press("3", "end", "up", "h")
+        await driver.press("3", "end", "up", "r")
         await driver.until_screen("RestoreQuestion")
         step = next(step for step in changes.steps() if any(change.path == "parser/lexer.py" for change in step.changes))
         assert changes.restored == [(step.id, "parser/lexer.py", 0)]
@@ -154,7 +154,7 @@ async def test_a_hunk_that_several_steps_made_says_where_it_can_go_back() -> Non
         await by_step(driver)
         await driver.press("3")
         await driver.until(lambda: "the whole session" in driver.text("#changes-head"))
-        await driver.press("h")
+        await driver.press("r")
         assert "several steps made this change" in driver.text("#changes-note")
         assert changes.restored == []
 
@@ -250,7 +250,7 @@ async def test_after_a_rewind_what_was_said_is_in_the_prompt_unless_something_st
 async def test_a_no_puts_nothing_back() -> None:
     async with running() as driver:
         changes = await at_changes(driver)
-        await driver.press("end", "r")
+        await driver.press("end", "R")
         await driver.until_screen("RestoreQuestion")
         driver.host.clock.forward(1)
         await driver.press("n")
@@ -261,7 +261,7 @@ async def test_a_no_puts_nothing_back() -> None:
 async def test_a_step_of_several_files_asks_for_one_of_them() -> None:
     async with running() as driver:
         changes = await at_changes(driver)
-        await driver.press("down", "r")
+        await driver.press("down", "R")
         assert "go to one of them first" in driver.text("#changes-note")
         assert changes.restored == []
 
@@ -300,7 +300,7 @@ async def test_without_checkpoints_the_changes_are_shown_and_it_is_said_why_noth
         await driver.until(lambda: "lexer.py" in driver.text("#changes-list"))
         assert "undo is not available here" in driver.text("#changes-note")
         assert "put file back" not in driver.text()
-        await driver.press("r", "h")
+        await driver.press("R", "r")
         assert type(driver.app.screen).__name__ == "ChangesScreen"
 
 
@@ -341,3 +341,15 @@ async def test_hostile_names_are_shown_as_they_are() -> None:
         await by_step(driver)
         await driver.until(lambda: "[red]a<U+202E>b.py" in driver.text("#changes-list"))
         assert "[red]" in driver.text("#changes-diff")
+
+
+async def test_a_comment_on_a_hunk_goes_into_the_prompt_with_its_lines() -> None:
+    async with running(size=WIDE) as driver:
+        await at_changes(driver)
+        await driver.press("end", "c", *"use a stack", "enter")
+        await driver.until(lambda: driver.app.workbench.prompt.text != "")
+        assert driver.app.workbench.prompt.text == "@parser/lexer.py:42-45 use a stack\n"
+        assert type(driver.app.screen).__name__ == "ChangesScreen"
+        await driver.press("c", *"no", "escape")
+        assert "no\n" not in driver.app.workbench.prompt.text
+        assert driver.app.screen.query_one("#changes-diff").has_focus
