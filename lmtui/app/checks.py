@@ -15,10 +15,16 @@ from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.ports import Sandbox
 from lmtui.models.tokens import counter_name
 from lmtui.sandbox.backend import FULL, Isolation
-from lmtui.sandbox.docker import DEFAULT_IMAGE
 from lmtui.sandbox.host_paths import check_workspace
-from lmtui.sandbox.image import build_image
-from lmtui.sandbox.project_image import DESCRIPTIONS, ImageSource, build_project_image, digest_of, find_source
+from lmtui.sandbox.images import (
+    DEFAULT_IMAGE,
+    DESCRIPTIONS,
+    ImageSource,
+    build_image,
+    build_project_image,
+    digest_of,
+    find_source,
+)
 from lmtui.sandbox.select import BACKENDS, Options, make_backend, start
 
 _CHECKED = tuple(name for name in BACKENDS if name != "auto")

@@ -34,8 +34,8 @@ from lmtui.sandbox.backend import (
 from lmtui.sandbox.docker_engine import connect, find_socket, labels, reap_dead
 from lmtui.sandbox.guest import forward
 from lmtui.sandbox.host_paths import LINK_INSIDE, scratch_parents, store_folder
+from lmtui.sandbox.images import DEFAULT_IMAGE, built_from, image_name
 from lmtui.sandbox.mount_layout import SandboxLayout, link_folder, mounts
-from lmtui.sandbox.project_image import built_from, image_name
 from lmtui.sandbox.project_tools import NO_TOOLS
 from lmtui.sandbox.proxy import SOCKET_NAME, Proxy
 from lmtui.sandbox.supervisor_client import InstanceKind, Link
@@ -166,8 +166,6 @@ def _allow(name: str, index: int, value: int, operation: str = "SCMP_CMP_EQ") ->
     argument = {"index": index, "value": value, "valueTwo": 0, "op": operation}
     return {"names": [name], "action": "SCMP_ACT_ALLOW", "args": [argument]}
 
-
-DEFAULT_IMAGE = "lmtui-sandbox:3"
 
 _PATH_INSIDE = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _OWN_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")

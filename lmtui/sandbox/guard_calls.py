@@ -12,8 +12,8 @@ from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.core.sanitize import sanitize_line
 from lmtui.sandbox import replies
 from lmtui.sandbox.backend import Backend
+from lmtui.sandbox.images import DESCRIPTIONS, digest_of
 from lmtui.sandbox.mount_layout import SandboxLayout, from_reply, read_only_in
-from lmtui.sandbox.project_image import DESCRIPTIONS, digest_of
 from lmtui.sandbox.project_tools import MARKER_BYTES, MARKERS, ProjectTools, find_project_tools, with_added, with_allowed
 from lmtui.sandbox.supervisor_client import Client, InstanceKind
 from lmtui.sandbox.toolchains import AddedFolder

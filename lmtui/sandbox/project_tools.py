@@ -58,7 +58,7 @@ _PACKAGES = "/opt/lmtui/packages"
 _CERTIFICATES = (
     "PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "CARGO_HTTP_CAINFO", "CURL_CA_BUNDLE",
 )  # fmt: skip
-_IN_IMAGE = ("Python 3.11", "uv", "uvx")  # see `image.py`; Node there is another version than the one in use here
+_IN_IMAGE = ("Python 3.11", "uv", "uvx")  # see `images.py`; Node there is another version than the one in use here
 _BUILT_HERE = ("/.pyenv/", "/.rbenv/", "/.rvm/", "/.asdf/installs/python/", "/.asdf/installs/ruby/")
 _SHIMS = ("shims", ".volta/bin")  # programs there only work with the user's own settings
 

@@ -21,9 +21,10 @@ from lmtui.paths import path_inside
 from lmtui.sandbox import selftest
 from lmtui.sandbox.backend import FULL, Backend, FilesBackend, LandlockBackend, ProcessBackend
 from lmtui.sandbox.bubblewrap import BubblewrapBackend
-from lmtui.sandbox.docker import DEFAULT_IMAGE, DockerBackend, PodmanBackend
+from lmtui.sandbox.docker import DockerBackend, PodmanBackend
 from lmtui.sandbox.guard_calls import OutsideFolders, check_mounts, find_tools, look, open_guard
 from lmtui.sandbox.host_paths import check_workspace
+from lmtui.sandbox.images import DEFAULT_IMAGE
 from lmtui.sandbox.mount_layout import NO_RULES, SandboxLayout, make_own_folders
 from lmtui.sandbox.pool import ChosenBackend, SandboxPool
 from lmtui.sandbox.project_tools import ProjectTools, lacking_in_image, tool_places, with_added

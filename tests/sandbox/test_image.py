@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import SandboxUnavailable, UsageError
-from lmtui.sandbox.image import build_image, trim
+from lmtui.sandbox.images import build_image, trim
 from tests.sandbox.conftest import unavailable
 
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.sandbox.guest import execute, survey
+from lmtui.sandbox.guest import execute, files
 
 _WIDE = (100_000, 5.0)
 
 
 def _found(root: Path, since_ns: int = 0) -> dict[str, str]:
-    rows = survey.look(str(root), since_ns, *_WIDE)["found"]
+    rows = files.survey(str(root), since_ns, *_WIDE)["found"]
     return {bytes.fromhex(path).decode(): kind for path, kind, is_fresh, _ in rows if is_fresh}
 
 
@@ -81,5 +81,5 @@ def test_a_folder_that_was_closed_is_looked_into(tmp_path: Path) -> None:
 def test_a_walk_that_is_too_long_says_so(tmp_path: Path) -> None:
     for number in range(20):
         (tmp_path / str(number)).mkdir()
-    assert survey.look(str(tmp_path), 0, 10, 5.0)["is_cut"] is True
-    assert survey.look(str(tmp_path), 0, 50, 5.0)["is_cut"] is False
+    assert files.survey(str(tmp_path), 0, 10, 5.0)["is_cut"] is True
+    assert files.survey(str(tmp_path), 0, 50, 5.0)["is_cut"] is False

@@ -20,8 +20,8 @@ from contextlib import suppress
 
 from . import quarantine
 from .beneath import Refused
+from .files import RUN_OUTSIDE, plain_name
 from .protocol import Message
-from .survey import RUN_OUTSIDE, plain_name
 
 _MAX_BYTES = 128 << 20
 _MAX_FILES = 50_000

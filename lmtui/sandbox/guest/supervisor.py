@@ -17,7 +17,7 @@ from contextlib import suppress
 from importlib import import_module
 from types import ModuleType
 
-from . import confinement, execute, files, linux, protocol, serving, settings, survey
+from . import confinement, execute, files, linux, protocol, serving, settings
 from .beneath import Refused, Root
 from .capture import Capture, Spool
 from .jobs import Job, RunningJobs
@@ -305,11 +305,11 @@ class Supervisor:
         if folder and folder not in self._options.folders:
             raise Refused(f"{folder} is not an added folder")
         root = folder or self._options.root
-        seen = survey.look(root, since_ns, *_QUICK_SURVEY)
+        seen = files.survey(root, since_ns, *_QUICK_SURVEY)
         if not seen["is_cut"]:
             self._answer(identity, seen)
         else:
-            self._jobs.start(identity, lambda: survey.look(root, since_ns, *_FULL_SURVEY), _SEARCH_S)
+            self._jobs.start(identity, lambda: files.survey(root, since_ns, *_FULL_SURVEY), _SEARCH_S)
 
     def _guard(self, identity: int, message: Message, _data: bytes) -> None:
         guard = self._guards.get(str(message.get("folder", "")))
