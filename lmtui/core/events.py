@@ -242,12 +242,17 @@ class PrefillProgress(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallProgress(Event):
-    """The model writes a tool call; `size_chars` of its arguments have arrived."""
+    """The model writes a tool call; `size_chars` of its arguments have arrived, `text` since the event before.
+
+    `index` tells the calls of one answer apart.
+    """
 
     kind: ClassVar[str] = "call_progress"
     durable: ClassVar[bool] = False
     tool: str
     size_chars: int
+    text: str = ""
+    index: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

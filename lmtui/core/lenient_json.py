@@ -1,4 +1,4 @@
-"""JSON as models write it: fenced, between other words, with stray commas.  A text that is cut is never repaired."""
+"""JSON as models write it: fenced, between other words, with stray commas.  A text that is cut is shown, but never repaired."""
 
 from __future__ import annotations
 
@@ -89,3 +89,22 @@ def _without_commas(text: str) -> str:
         parts += [_COMMA.sub("", text[end : found.start()]), found[0]]
         end = found.end()
     return "".join((*parts, _COMMA.sub("", text[end:])))
+
+
+_STRINGS = re.compile(r'"((?:[^"\\]+|\\u[0-9a-fA-F]{4}|\\[^u])*+)("(\s*:)?)?')
+
+
+def strings_so_far(text: str) -> tuple[dict[str, str], str]:
+    """Return the strings of an object that is still being written, by name, and the name of one that is not finished."""
+    found: dict[str, str] = {}
+    name = unfinished = ""
+    for each in _STRINGS.finditer(text):
+        if each[3]:
+            name = each[1]
+        elif name:
+            try:
+                found[name] = fit_text(json.loads(f'"{each[1]}"', strict=False))
+            except ValueError:
+                found[name] = each[1]
+            name, unfinished = "", "" if each[2] else name
+    return found, unfinished

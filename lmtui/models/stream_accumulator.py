@@ -288,7 +288,7 @@ class StreamAccumulator:
         parts = self._calls.setdefault(key, _CallParts())
         if isinstance(call.get("id"), str) and not parts.id:
             parts.id = str(call["id"])
-        function = call.get("function")
+        function, text = call.get("function"), ""
         if isinstance(function, dict):
             name, arguments = function.get("name"), function.get("arguments")
             if isinstance(name, str) and name and not parts.name:
@@ -296,9 +296,10 @@ class StreamAccumulator:
             if isinstance(arguments, dict):
                 arguments = json.dumps(arguments)
             if isinstance(arguments, str):
-                parts.arguments.append(arguments)
-                parts.size_chars += len(arguments)
-        return ToolCallChunk(key, parts.name, parts.size_chars)
+                text = arguments
+                parts.arguments.append(text)
+                parts.size_chars += len(text)
+        return ToolCallChunk(key, parts.name, parts.size_chars, text)
 
     def _key(self, index: int, call_id: object) -> int:
         """Return where a call is collected: some servers send index 0 for every call, then a new id begins a new one."""

@@ -175,8 +175,10 @@ def _joined(last: Event, event: Event) -> Event | None:
             last.call_id == event.call_id and len(last.text) < MAX_PIECE_CHARS
         ):
             return replace(event, text=last.text + event.text)
-        case (events.PrefillProgress(), events.PrefillProgress()) | (events.CallProgress(), events.CallProgress()):
+        case events.PrefillProgress(), events.PrefillProgress():
             return event
+        case events.CallProgress(), events.CallProgress() if last.index == event.index:
+            return replace(event, text=last.text + event.text)
         case _:
             return None
 

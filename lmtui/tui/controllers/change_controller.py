@@ -265,7 +265,15 @@ class ChangeController:
 
         def read() -> ChangeSources:
             turns = turns_of(session.history())
-            return ChangeSources(session.changes, dict(active.state.changes), files, turns, lambda: session.is_running)
+            return ChangeSources(
+                session.changes,
+                dict(active.state.changes),
+                files,
+                turns,
+                lambda: session.is_running,
+                lambda: active.state.turn.draft,
+                self._workbench.now,
+            )
 
         view = ChangeView.SESSION if is_whole or path else None
         panes = self._workbench.panes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from enum import Enum
 from typing import ClassVar
 
@@ -17,7 +17,19 @@ from textual.widgets import Static
 
 from lmtui.commands.work_commands import NO_CHANGES
 from lmtui.core.errors import LmtuiError
-from lmtui.core.events import ROOT, Envelope, FilesChanged, FilesRestored, MessageAdded, Rewound, TurnEnded, TurnStarted
+from lmtui.core.events import (
+    ROOT,
+    CallProgress,
+    Envelope,
+    FilesChanged,
+    FilesRestored,
+    MessageAdded,
+    RetryScheduled,
+    Rewound,
+    ToolCallFinished,
+    TurnEnded,
+    TurnStarted,
+)
 from lmtui.core.messages import Role
 from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
 from lmtui.core.sessions import Changes, Restoration, Step
@@ -28,9 +40,10 @@ from lmtui.tui.lines.diff_view import DiffView, split_word
 from lmtui.tui.lines.patch import MINUS, Hunk, patches_of
 from lmtui.tui.lines.styled_text import Line, fit, fit_path, pad, row
 from lmtui.tui.lines.table import Table
-from lmtui.tui.screens.beside import BesideChat, keys_of, tab_part
+from lmtui.tui.screens.beside import BesideChat, DraftFollower, keys_of, tab_part
+from lmtui.tui.session_state import CallDraft
 from lmtui.tui.widgets.ask_line import AskLine
-from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Part
+from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Part, Spinner
 from lmtui.tui.widgets.columns import Columns
 
 
@@ -168,6 +181,8 @@ class ChangeSources:
     files: Files | None = None
     turns: Sequence[Turn] = ()
     is_running: Callable[[], bool] = lambda: False
+    draft: Callable[[], CallDraft] = CallDraft
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     async def listed(self, view: ChangeView) -> Listed:
         """Return what a view shows.
@@ -193,6 +208,10 @@ class ChangeSources:
         """Return what events recorded: all there is where nothing else can be had."""
         total = tuple(self.recorded.values())
         return Listed(rows_by_step(self.changes.steps()) if self.changes is not None else rows_by_file(total), total)
+
+    def is_newest_turn(self, rows: Sequence[StepRow]) -> bool:
+        """Tell whether the first of some rows is the newest turn."""
+        return bool(rows and self.turns) and rows[0].turn_id == self.turns[-1].id
 
     def steps_of(self, row: StepRow) -> list[Step]:
         """Return the steps that changed a row's file, oldest first: of its turn, or of the session."""
@@ -223,6 +242,7 @@ def _changed(hunk: Hunk) -> list[tuple[str, str]]:
 
 _NOTHING = "There is nothing to compare."
 _NO_TEXT = "No text to compare: the file is binary, empty or too large."
+TICK_S = 0.25
 RESTORING = frozenset({"changes.restore", "changes.restore_hunk"})
 VIEWS = {"changes.steps": "STEPS", "changes.turns": "TURNS", "changes.session": "SESSION", "changes.git": "GIT"}
 
@@ -350,6 +370,7 @@ class ChangesScreen(BesideChat):
         self._said = Static("", id="changes-note", markup=False)
         self._counts = ""
         self._followed_to = 0
+        self._draft = DraftFollower(self._sources.files, self._sources.draft, self.set_timer)
 
     def content(self) -> Iterable[Widget]:
         """Return the list, the difference and what is said."""
@@ -359,8 +380,10 @@ class ChangesScreen(BesideChat):
         """Show the changes, and those that come."""
         self._say(NO_CHANGES if self._sources.changes is None else "")
         self._load()
+        self._ticker = self.set_interval(TICK_S, self.draw_head, pause=not self._sources.is_running())
         if self._listen is not None:
             self.end = self._listen(self._heard)
+            self._draft.wake(self._draw_draft)
 
     def placed(self) -> None:
         """Show the list where there is room for it, else all changes of its first part."""
@@ -383,12 +406,30 @@ class ChangesScreen(BesideChat):
     def _heard(self, envelope: Envelope) -> None:
         """Show what changed; a reader who did not scroll is taken to it."""
         event = envelope.event
-        if isinstance(event, FilesChanged | FilesRestored) and self.is_beside:
-            if event.files and self._is_following:
-                self._path = event.files[-1]
-            self._load()
-        elif isinstance(event, TurnStarted | TurnEnded):
-            self.draw_head()
+        match event:
+            case CallProgress():
+                if event.agent == ROOT and self.is_beside and self._is_following:
+                    self._draft.wake(self._draw_draft)
+            case FilesChanged() | FilesRestored() if self.is_beside:
+                if event.files and self._is_following:
+                    self._path = event.files[-1]
+                _ = self._draft.end()
+                self._load()
+            case TurnStarted():
+                self._ticker.resume()
+            case TurnEnded() | RetryScheduled() | ToolCallFinished():
+                if isinstance(event, TurnEnded):
+                    self._ticker.pause()
+                if self._draft.end():
+                    self._show_diff()
+            case _:
+                return
+        self.draw_head()
+
+    @work(group="changes-draft", exclusive=True)
+    async def _draw_draft(self) -> None:
+        if await self._draft.take() and self.is_beside and self._is_following:
+            self._show_diff()
 
     @property
     def _is_following(self) -> bool:
@@ -488,18 +529,18 @@ class ChangesScreen(BesideChat):
 
     def draw_head(self) -> None:
         """Say what is shown, how much, and which match one is at."""
-        found, rows, turns = self.diff.source.matches.text, self._list.rows, self._sources.turns
+        found, rows = self.diff.source.matches.text, self._list.rows
         right = [Part(found, "$accent" if found[:1].isdigit() else "$warning")] if found else []
         if self.is_beside and self._view is ChangeView.TURNS:
             added, removed = self.diff.source.counts
             files = pluralize(len(self.diff.source.layout.file_tops), "file")
             shown = Content.assemble((files, "bold"), (f"  +{added}", "$success"), (f" {MINUS}{removed}", "$error"))
-            words = "This turn" if rows and turns and rows[0].turn_id == turns[-1].id else "An earlier turn"
-            self._head.show([Part(words, "$text-muted"), Part(shown)] if rows else [], right)
+            words = "This turn" if self._draft.patch or self._sources.is_newest_turn(rows) else "An earlier turn"
+            self._head.show([Part(words, "$text-muted"), Part(shown)] if rows or self._draft.patch else [], right)
         else:
             self._head.show([Part(self._view.value, "$text-muted", 2)], [*right, Part(self._counts, "$text-muted", 1)])
         is_live = self.is_beside and self._sources.is_running() and self._is_following
-        self.draw_tabs([Part("● live", "$accent")] if is_live else [])
+        self.draw_tabs([Part(f"{Spinner.sign(self._sources.now())} live", "$accent")] if is_live else [])
 
     @on(DiffView.LaidOut)
     def _show_verbs(self) -> None:
@@ -516,9 +557,15 @@ class ChangesScreen(BesideChat):
         changes: Sequence[FileChange] = row.changes if row is not None else ()
         if self.is_beside and rows:
             changes = rows[0].changes if self._view.is_grouped else [each for row in rows for each in row.changes]
-        top, is_following = self.diff.scroll_offset.y, self._is_following
-        self.diff.show_patches(patches_of(changes))
-        if self._path or is_following or not self.is_beside:
+        top, is_following, draft = self.diff.scroll_offset.y, self._is_following, self._draft.patch
+        if draft is not None and self.is_beside:
+            changes = changes if self._sources.is_newest_turn(rows) or self._view is not ChangeView.TURNS else ()
+            self.diff.show_patches((draft, *patches_of(changes)))
+        else:
+            self.diff.show_patches(patches_of(changes))
+        if draft is not None and is_following and self.is_beside:
+            self._followed_to = self.diff.scroller.go_to_end_of_first()
+        elif self._path or is_following or not self.is_beside:
             self.diff.scroller.go_to_file(self._path if self.is_beside else "")
             self._followed_to = self.diff.scroll_offset.y
         else:

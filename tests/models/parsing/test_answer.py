@@ -210,7 +210,7 @@ def test_text_streams_at_once_and_what_may_be_a_call_waits() -> None:
     assert text_of(parser.feed("I will")) == "I will"
     assert text_of(parser.feed(" read it.")) == " read it."
     assert parser.feed("\n<tool") == []
-    assert parser.feed('_call>{"name": "read", "argu') == [ToolCallChunk(0, "read", 22)]
+    assert parser.feed('_call>{"name": "read", "argu') == [ToolCallChunk(0, "read", 22, '{"name": "read", "argu')]
     parser.feed('ments": {"path": "notes.txt"}}</tool_call>')
     last, answer = parser.finish()
     assert text_of(last) == ""
