@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -351,3 +352,48 @@ def _beside(todo: Todo) -> str:
 def _clip(text: str, limit: int = _TEXT_CHARS) -> str:
     line = " ".join(text.split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+_FILE = re.compile(r"(?<![\w/.@:-])((?:[\w-][\w.-]*/)*[\w-][\w-]*\.(?:[A-Za-z]\w{1,4}|[chrdm]))(?![\w/(:])")
+_MAKES = re.compile(
+    r"\b(?:creat|writ|add|generat|sav|produc|mak|put|copy|copi|renam|mov|extract|convert|split|output|store)\w*\b",
+    re.IGNORECASE,
+)
+_INTO = re.compile(
+    r"\b(?:(?:creat|writ|mak|generat|sav|produc|add)\w*(?:\s+(?:an?|the|new|empty|text|files?|script|module)\b)*"
+    r"|to|into|as|in|named|called|and|,)\W*\Z",
+    re.IGNORECASE,
+)
+_SOURCE = re.compile(r"\b(?:from|of|like|reads?|imports?|uses?|using|than|by)\W*\Z", re.IGNORECASE)
+_CLAUSE = re.compile(r"[;!?\n]|\.(?:\s|\Z)")
+_IN_TICKS = re.compile(r"`([^`\n]{2,200})`")
+_HAS_TO = re.compile(
+    r"\b(?:pass(?:es)?|succeeds?|works?|green|exits? with 0|runs? clean(?:ly)?|no longer fails?|fails?|is failing)\b",
+    re.IGNORECASE,
+)
+_PROGRAM = re.compile(
+    r"(?:\./|\.venv/|bash |sh |python|pytest|np[mx] |pnpm |yarn |node |make\b|just\b|go |cargo |tox\b|ruff |mypy |uv |mvn )"
+)
+
+
+def new_files(task: str) -> list[str]:
+    """Return the files that a task says are to be made: those behind a word such as create, save or rename, in one clause.
+
+    A file that a task only reads from is none of them; where a file is both source and result, nothing is said of it.
+    """
+    found: dict[str, bool] = {}
+    for clause in _CLAUSE.split(f"{task}\n"):
+        for match in _FILE.finditer(clause):
+            head = clause[: match.start()]
+            is_made = _MAKES.search(head) is not None and _INTO.search(head) is not None and not _SOURCE.search(head)
+            found[match[1]] = found.get(match[1], True) and is_made
+    return [path for path, is_made in found.items() if is_made]
+
+
+def must_pass(task: str) -> str:
+    """Return the command that a task names between backticks and says has to pass, empty where it names none."""
+    for match in _IN_TICKS.finditer(task):
+        around = task[max(0, match.start() - 40) : match.start()] + " " + task[match.end() : match.end() + 40]
+        if _PROGRAM.match(match[1]) and _HAS_TO.search(around):
+            return match[1].strip()
+    return ""

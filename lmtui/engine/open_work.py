@@ -9,7 +9,7 @@ from lmtui.core import events
 from lmtui.core.agent_events import Wait, WaitSet
 from lmtui.core.messages import Role
 from lmtui.core.model_events import Compacted, Reminder
-from lmtui.core.permissions.rules import traits_of
+from lmtui.core.permissions.rules import FileEffect, traits_of
 from lmtui.core.plan import REFUSED, WELL, CommandRun, Plan, PlanStep, StepWork, Todo, current_step, is_run_of, programs_of
 from lmtui.core.times import as_utc
 from lmtui.core.workspace import FileChange, FileChangeKind
@@ -143,6 +143,7 @@ _MOST_CLAIMS = 500
 class OpenWorkTracker:
     """What an agent began, from its events.  `before` is the plan as the last turn left it, `births` the turn of each todo.
 
+    `failed` is the last call where that should have changed a file and failed.
     `written` are the files that the turn changed a few at a time; `kept` are the calls before which a checkpoint was made.
     """
 
@@ -155,11 +156,14 @@ class OpenWorkTracker:
     turn: str = ""
     is_going_on: bool = False
     changed: frozenset[str] = frozenset()
+    failed: str = ""
     has_ended: bool = True
     kept: frozenset[str] = frozenset()
 
     def apply(self, event: events.Event) -> OpenWorkTracker:
         """Return this after an event of the agent."""
+        if isinstance(event, events.ToolCallFinished):
+            return self._finish(event)
         match event:
             case events.TurnStarted(turn_id=turn_id):
                 before = self.before if self.has_ended else self.plan
@@ -176,16 +180,20 @@ class OpenWorkTracker:
                 return self._take_changes(changes)
             case events.CheckpointCreated(call_id=call_id):
                 return replace(self, kept=self.kept | {call_id})
-            case events.ToolCallFinished(tool=tool, call_id=call_id) if (
-                traits_of(tool).may_change_unseen and call_id not in self.kept
-            ):
-                return replace(self, claimed={})  # what it did to files is not known
             case events.FilesRestored():
                 return replace(self, claimed={}, written={})
             case events.Rewound():  # the plan went back before it; nothing of that is the next turn's work
                 return replace(self, claimed={}, written={}, before=self.plan)
             case _:
                 return self
+
+    def _finish(self, event: events.ToolCallFinished) -> OpenWorkTracker:
+        traits = traits_of(event.tool)
+        failed = "" if event.ok else self.failed
+        if not event.ok and event.summary != REFUSED and traits.file_effect is FileEffect.CHANGES:
+            failed = f"{event.tool}: {event.result.strip().partition(chr(10))[0]}"
+        is_unknown = traits.may_change_unseen and event.call_id not in self.kept  # what it did to files is not known
+        return replace(self, failed=failed, claimed={} if is_unknown else self.claimed)
 
     def _take_changes(self, changes: Sequence[FileChange]) -> OpenWorkTracker:
         paths = {change.path: None for change in changes}

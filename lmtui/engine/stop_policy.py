@@ -10,11 +10,11 @@ from lmtui.core.agent_events import Wait, WaitSet, read_wait
 from lmtui.core.budgets import ReportWritten
 from lmtui.core.errors import UsageError
 from lmtui.core.events import ROOT, Level, Notice, TurnReason
-from lmtui.core.messages import Completion, FinishReason, Usage
+from lmtui.core.messages import Completion, FinishReason, Role, Usage
 from lmtui.core.model_events import LoopSuspected, Reminder
 from lmtui.core.permissions.decide import Mode
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.task_state import missing, open_words, shown
+from lmtui.core.task_state import missing, new_files, open_words, shown
 from lmtui.core.times import LocalZone
 from lmtui.engine.agent import Agent
 from lmtui.engine.inbox import UserInput
@@ -25,6 +25,7 @@ from lmtui.engine.syntax import unparsed
 from lmtui.engine.turn_outcome import reason_of
 
 _MOST_NAMED = 5
+_FAILED_CHARS, _ECHO_CHARS, _RECENT = 120, 40, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class OpenWork:
         return f"not finished: {'; '.join(self.parts)}"
 
 
-async def open_work(watch: OpenWorkTracker, agent: Agent) -> OpenWork:
+async def open_work(watch: OpenWorkTracker, agent: Agent, text: str = "") -> OpenWork:
     """Return what a turn that would end now leaves open; files are looked for on the disk."""
     todos, steps, left = watch.open_todos(), watch.open_steps(), watch.remaining()
     gone = await missing(agent.services.sandbox, watch.claims())
@@ -61,7 +62,30 @@ async def open_work(watch: OpenWorkTracker, agent: Agent) -> OpenWork:
     if gone:
         parts.append(f"written, but not on the disk: {shown(list(map(sanitize_line, gone)))}")
     parts += [f"{sanitize_line(path)} does not parse ({why})" for path, why in list(broken.items())[:_MOST_NAMED]]
-    return OpenWork(tuple(part for part in parts if part), len(todos) + len(steps) + left + len(gone) + len(broken))
+    if absent := await _not_made(agent):
+        parts.append(f"named in the task, but not there: {shown(list(map(sanitize_line, absent)))}")
+    has_echo = is_echo(agent, text)
+    if has_echo:
+        parts.append("the answer only repeats what it was told")
+    if watch.failed:
+        parts.append(f"the last change failed ({sanitize_line(watch.failed)[:_FAILED_CHARS]})")
+    amount = len(todos) + len(steps) + left + len(gone) + len(broken) + len(absent) + bool(watch.failed) + has_echo
+    return OpenWork(tuple(part for part in parts if part), amount)
+
+
+def is_echo(agent: Agent, text: str) -> bool:
+    """Tell whether an answer is one of our own reminders, given back: no answer at all."""
+    said = " ".join(text.split())
+    reminders = (" ".join(each.text.split()) for each in agent.conversation.messages[-_RECENT:] if each.role is Role.USER)
+    task = " ".join(agent.conversation.last_task.split())
+    return len(said) > _ECHO_CHARS and said != task and any(said in each or each in said for each in reminders if each != task)
+
+
+async def _not_made(agent: Agent) -> list[str]:
+    """Return the files that the task says are to be made and that are not there."""
+    task = agent.conversation.last_task
+    wanted = [] if _GENERAL.match(task) else new_files(task)
+    return await missing(agent.services.sandbox, wanted) if wanted and not agent.state.depth else []
 
 
 async def check_end(agent: Agent, text: str) -> tuple[str, str]:
@@ -73,7 +97,7 @@ async def check_end(agent: Agent, text: str) -> tuple[str, str]:
     is_refused = agent.services.approvals.has_refused(agent.id)
     if is_question or is_refused or agent.state.mode is Mode.PLAN or reason_of(text) is not TurnReason.DONE:
         return "", ""
-    work = await open_work(agent.state.open_work, agent)
+    work = await open_work(agent.state.open_work, agent, text)
     if not work.parts:
         return "", ""
     if agent.turn.open_work_told is None or work.amount < agent.turn.open_work_told:

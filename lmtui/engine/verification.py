@@ -21,12 +21,14 @@ from lmtui.core.project_checks import (
     CommandEnded,
     GoalChanged,
     GoalState,
+    ProjectCheck,
     Rung,
     VerificationTracker,
     bounded,
     wants_to_write,
 )
 from lmtui.core.sanitize import sanitize_line
+from lmtui.core.task_state import must_pass
 from lmtui.engine.agent import Agent
 from lmtui.engine.hook_calls import held_up
 from lmtui.engine.permission_check import decide, learn_sandbox
@@ -169,7 +171,7 @@ class SessionGoals:
 
 async def begin_goal(agent: Agent) -> None:
     """Run the command of the goal before the first answer, so that the model sees what fails."""
-    goal = agent.state.verification.goal
+    goal = agent.state.verification.goal or must_pass(agent.conversation.last_task)
     if not goal or agent.state.depth or agent.state.only_reads:
         return
     runner = AgentCheckRunner(agent)
@@ -220,19 +222,26 @@ async def _verify(agent: Agent, text: str) -> tuple[str, str]:
         return "", ""
     if goal := agent.state.verification.goal:
         return await _pursue(agent, goal)
-    if not agent.state.verification.touched:
+    named = must_pass(agent.conversation.last_task)
+    if not agent.state.verification.touched and not named:
         return "", ""
-    return await _check_all(agent)
+    return await _check_all(agent, named)
 
 
-async def _check_all(agent: Agent) -> tuple[str, str]:
-    runner, tracker = AgentCheckRunner(agent), agent.state.verification
+async def _check_all(agent: Agent, named: str) -> tuple[str, str]:
+    """Run the command that decides: the one that the task names as having to pass, else the project's own."""
+    runner, tracker, checks = AgentCheckRunner(agent), agent.state.verification, agent.services.features.checks
     is_parse = tracker.red is not None and tracker.red.rung is Rung.PARSE
     if is_parse and not await unparsed(agent.services.sandbox, tracker.touched):  # what a command deleted is not always known
         runner.tell(parse_check({}))
-    decides = await agent.services.features.checks.at_end(runner, tuple(tracker.touched), tracker.passed)
+    if named:
+        check = await checks.meets(runner, named)
+        runner.tell(replace(check, source="your task"))
+        decides: ProjectCheck | None = ProjectCheck(check.rung, named)
+    else:
+        decides = await checks.at_end(runner, tuple(tracker.touched), tracker.passed)
     tracker = agent.state.verification
-    if tracker.verified is Verified.GREEN:
+    if tracker.verified is Verified.GREEN or (tracker.red is None and not tracker.touched):
         _tell_changed_tests(agent, tracker)
         return "", ""
     if (red := tracker.red) is not None:

@@ -19,6 +19,7 @@ from lmtui.core.project_checks import (
     Rung,
     VerificationTracker,
 )
+from lmtui.core.task_state import must_pass, new_files
 from lmtui.core.workspace import ExecResult
 from lmtui.store.session_logs import decode, encode
 from tests.engine.test_children import call
@@ -231,3 +232,80 @@ def test_a_green_cheap_check_ends_its_own_failure_and_not_a_dearer_one() -> None
     assert red.apply(lint).verified == "red"
     assert red.apply(suite(CheckOutcome.KNOWN)).verified == "green"
     assert tracker.apply(lint).verified == "unverified"
+
+
+@pytest.mark.parametrize(
+    ("task", "files"),
+    [
+        ("Create a file named hello.txt with exactly this content: Hello, world!", ["hello.txt"]),
+        ("Read notes.txt and write its first line to first.txt.", ["first.txt"]),
+        ("Split data.csv into a.csv and b.csv", ["a.csv", "b.csv"]),
+        ("Rename the file draft.txt to docs/final.txt.", ["docs/final.txt"]),
+        ("Add a function to calc.py that multiplies", ["calc.py"]),
+        ("Fix the bug in calc.py", []),
+        ("Write tests for parser.py", []),
+        ("Create app.py. It reads config.toml and uses utils.py", ["app.py"]),
+        ("Look at https://example.com/a.html and make e.g. a list", []),
+        ("Update a.txt; then copy it to b.txt", ["b.txt"]),
+        ("Sort names.txt and save it as names.txt", []),
+        ("", []),
+    ],
+)
+def test_files_that_a_task_says_are_to_be_made(task: str, files: list[str]) -> None:
+    assert new_files(task) == files
+
+
+@pytest.mark.parametrize(
+    ("task", "command"),
+    [
+        ("Make `pytest -q tests` pass.", "pytest -q tests"),
+        ("`npm test` fails; repair the code", "npm test"),
+        ("Change it until `make check` is green", "make check"),
+        ("Explain what `git status` works with", ""),
+        ("Rename `parse` so that it works", ""),
+        ("Run `python3 greet.py` and tell me what it prints", ""),
+    ],
+)
+def test_the_command_that_a_task_says_has_to_pass(task: str, command: str) -> None:
+    assert must_pass(task) == command
+
+
+async def test_a_file_that_the_task_names_and_that_is_not_there_is_missed_once_and_then_unfinished() -> None:
+    made = rig(FakeProvider(answer("Written."), answer("It is there.")), Scripted())
+    await made.run("Create a.txt with the word one")
+    assert (ending(made).reason, ending(made).exit_code) == (TurnReason.UNFINISHED, 2)
+    assert "a.txt" in ending(made).error
+    assert len([text for text in told(made) if "not there: a.txt" in text]) == 1
+
+
+async def test_a_change_that_failed_last_is_no_done_and_one_that_was_looked_at_again_is() -> None:
+    edit = ("edit", call(path="a.txt", search="x", replace="y"))
+    made = rig(FakeProvider(answer("", edit), answer("Changed."), answer("Changed.")), Scripted())
+    await made.run("change a.txt")
+    assert ending(made).reason is TurnReason.UNFINISHED
+    assert "edit" in ending(made).error
+    again = rig(FakeProvider(answer("", edit), answer("", ("ls", "{}")), answer("There is no such file.")), Scripted())
+    await again.run("change a.txt")
+    assert ending(again).reason is TurnReason.DONE
+
+
+async def test_an_answer_that_is_our_own_reminder_is_no_answer() -> None:
+    reminder = "Not finished yet: named in the task, but not there: a.txt. Go on with it, and mark what is done."
+    made = rig(
+        FakeProvider(answer("", ("ls", "{}")), answer("Done."), answer("", write()), *[answer(reminder)] * 2), Scripted()
+    )
+    await made.run("Create a.txt with the word one")
+    assert ending(made).reason is TurnReason.UNFINISHED
+    assert "repeats" in ending(made).error
+
+
+async def test_a_command_that_the_task_names_is_run_first_and_decides_at_the_end() -> None:
+    checks = Scripted(suite(PASSED), goals=[goal(FAILED, "error one"), goal(FAILED, "error one"), goal(PASSED)])
+    made = rig(FakeProvider(answer("", write()), answer("Done."), answer("", write("b.txt")), answer("Done.")), checks)
+    await made.run("Make `make test` pass.")
+    assert ending(made).verified == "green"
+    assert "error one" in told(made)[0]
+    assert len(checks.ends) == 1  # the project's own suite was not asked
+    red = rig(FakeProvider(*[answer("It is fine.")] * 3), Scripted(goals=[goal(FAILED, "error")]))
+    await red.run("Make `make test` pass.")
+    assert ending(red).reason is TurnReason.UNFINISHED
