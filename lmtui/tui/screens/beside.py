@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from posixpath import normpath
 from time import perf_counter
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.color import Color
@@ -142,6 +143,14 @@ class BesideChat(Screen[None]):
     def on_resize(self) -> None:
         """Keep to the place that there is."""
         self._place()
+
+    def on_key(self, event: events.Key) -> None:
+        """Go to the prompt with a letter that is not a key here."""
+        letter = event.character or ""
+        if self._panes is not None and letter.isalpha() and event.key not in self.active_bindings:
+            event.stop()
+            self._panes.type_on(letter, self)
+            _ = self.dismiss(None)
 
     def action_close_or_stop(self) -> None:
         """Close."""

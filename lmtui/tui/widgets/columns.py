@@ -13,6 +13,8 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.widget import Widget
 
+from lmtui.tui.widgets.prompt import Prompt
+
 FILE_NAME = "layout.json"
 HIDEABLE = ("files", "plan", "log")
 LEAST_CELLS, MOST_CELLS = 16, 120
@@ -212,6 +214,13 @@ class Columns(Horizontal):
         self.place_columns()
         if not self._beside and before is not None:
             self.call_after_refresh(before.focus)
+
+    def type_on(self, text: str, opened: Widget) -> None:
+        """Write what was typed over something at the right into the prompt, which has the focus from now on."""
+        self._beside[opened] = None
+        prompt = self.screen.query_one(Prompt)
+        prompt.insert(text)
+        self.screen.set_focus(prompt)
 
     def is_over(self, pane: str) -> bool:
         """Tell whether a pane is laid over the chat."""

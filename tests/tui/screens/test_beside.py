@@ -278,3 +278,16 @@ async def test_a_question_is_asked_while_the_side_pane_is_open() -> None:
         await driver.type_fast("why")
         await driver.until_screen("Workbench")
         assert driver.app.workbench.prompt.text == "why"
+
+
+async def test_a_letter_that_is_not_a_key_of_the_side_pane_goes_to_the_prompt() -> None:
+    for size in (WIDE, (80, 24)):
+        async with running(size=size) as driver:
+            await at_work(driver)
+            await driver.press("f8", "f10")
+            await driver.until_screen("ChangesScreen")
+            await driver.press("u", *"hurry")
+            await driver.settle()
+            assert driver.app.workbench.prompt.text == "hurry"
+            assert driver.app.workbench.focused is driver.app.workbench.prompt
+            assert type(driver.app.screen).__name__ == "Workbench"
