@@ -26,6 +26,7 @@ from lmtui.tui.router import BUSY_FACTOR
 from lmtui.tui.session_state import CallDraft
 from lmtui.tui.widgets.bars import Bar, Part
 from lmtui.tui.widgets.columns import Columns
+from lmtui.tui.widgets.prompt import Prompt
 
 TABS = {"Changes": "side.changes", "File": "side.file", "Output": "side.output"}
 HEADER_FROM_ROWS, TITLE_FROM_ROWS, ROOMY_FROM_ROWS = 9, 13, 24
@@ -149,7 +150,10 @@ class BesideChat(Screen[None]):
         letter = event.character or ""
         if self._panes is not None and letter.isalpha() and event.key not in self.active_bindings:
             event.stop()
-            self._panes.type_on(letter, self)
+            prompt = self._panes.screen.query_one(Prompt)
+            prompt.insert(letter)
+            self._panes.screen.set_focus(prompt)
+            self._panes.make_room(self, is_wanted=False, keeps_focus=True)
             _ = self.dismiss(None)
 
     def action_close_or_stop(self) -> None:

@@ -13,8 +13,6 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.widget import Widget
 
-from lmtui.tui.widgets.prompt import Prompt
-
 FILE_NAME = "layout.json"
 HIDEABLE = ("files", "plan", "log")
 LEAST_CELLS, MOST_CELLS = 16, 120
@@ -206,21 +204,17 @@ class Columns(Horizontal):
             return 0
         return width - NARROW_CHAT_CELLS - (FILES_BESIDE_CELLS if width >= BOTH_CELLS else 0)
 
-    def make_room(self, wanted_by: Widget, *, is_wanted: bool) -> None:
-        """Give the right side to something else, or take it back; a pane that gives way has the focus again then."""
+    def make_room(self, wanted_by: Widget, *, is_wanted: bool, keeps_focus: bool = False) -> None:
+        """Give the right side to something else, or take it back; a pane that gives way has the focus again then.
+
+        `keeps_focus`: the focus stays where it is.
+        """
         others, before = [each for each in self._beside if each is not wanted_by], self._beside.pop(wanted_by, None)
         if is_wanted:
             self._beside[wanted_by] = self._beside[others[0]] if others else before or self.screen.focused
         self.place_columns()
-        if not self._beside and before is not None:
+        if not self._beside and before is not None and not keeps_focus:
             self.call_after_refresh(before.focus)
-
-    def type_on(self, text: str, opened: Widget) -> None:
-        """Write what was typed over something at the right into the prompt, which has the focus from now on."""
-        self._beside[opened] = None
-        prompt = self.screen.query_one(Prompt)
-        prompt.insert(text)
-        self.screen.set_focus(prompt)
 
     def is_over(self, pane: str) -> bool:
         """Tell whether a pane is laid over the chat."""
