@@ -105,7 +105,7 @@ async def choose_mode(context: CommandContext, name: str) -> Result:
         session.set_mode(Mode(chosen))
         return None
 
-    return await take(name) if name else Choose("permission mode", MODE_NOTES, take, session.mode.value)
+    return await take(name) if name else Choose("Permission mode", MODE_NOTES, take, session.mode.value)
 
 
 SESSIONS: tuple[Command, ...] = (

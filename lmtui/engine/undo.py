@@ -291,7 +291,7 @@ class SessionChanges:
         """Plan to take back the last steps that are not taken back yet."""
         standing = self._ledger().standing()
         if not standing:
-            raise SandboxError("there is nothing to undo: this session changed no files, or all of it is taken back")
+            raise SandboxError("nothing to undo in this session")
         return await self._back("undo", standing[-max(1, count) :])
 
     async def plan_redo(self, count: int = 1) -> Restoration:

@@ -406,7 +406,7 @@ class KeyPlace:
     """Where the keys go: the pane with the focus (empty: the prompt) or a question, and how high the screen is.
 
     `waiting` counts what the user is asked in all sessions; with `is_danger` a dangerous command is among it.
-    `dialog` is the scope of a dialog that has the keys, None without one.
+    `dialog` is the scope of a dialog that has the keys, and what escape does there; None without one.
     """
 
     pane: str = ""
@@ -415,7 +415,7 @@ class KeyPlace:
     is_danger: bool = False
     has_mouse: bool = True
     rows: int = TALL_ROWS
-    dialog: str | None = None
+    dialog: tuple[str, str] | None = None
 
 
 def hint_parts(place: KeyPlace) -> tuple[list[Part], list[Part]]:
@@ -429,11 +429,11 @@ def hint_parts(place: KeyPlace) -> tuple[list[Part], list[Part]]:
     elif place.dialog is not None:
         verbs = tuple(
             each.id
-            for each in of_scope(Scope.PICKER if place.dialog == Scope.HELP else place.dialog)
+            for each in of_scope(Scope.PICKER if place.dialog[0] == Scope.HELP else place.dialog[0])
             if each.hint and each.bound_keys
         )
         left += [_key_part(each, rank + 4) for rank, each in enumerate(verbs[:SHORT_VERBS])]
-        return [*left, _key_part("app.stop", 0, "close")], [_key_part("app.help", 1, "help")]
+        return [*left, _key_part("app.stop", 0, place.dialog[1])], [_key_part("app.help", 1, "help")]
     elif place.pane:
         verbs = IN_A_PANE[place.pane]
         is_cut = place.rows < TALL_ROWS and len(verbs) >= SHORT_VERBS

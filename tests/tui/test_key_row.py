@@ -111,3 +111,13 @@ async def test_help_cuts_nothing_on_a_small_screen(size: tuple[int, int]) -> Non
         assert not rows
         assert "Send the message, or queue it until the current turn ends." in driver.text("#help-box")
         assert "Shift+Tab" in driver.text("#help-box")
+
+
+async def test_what_runs_leaves_the_key_row_of_a_low_screen_to_a_dialog() -> None:
+    async with running(size=(60, 18)) as driver:
+        play_work(driver.host.session)
+        await driver.settle()
+        await driver.press("f2")
+        await driver.until(lambda: "Esc close" in driver.text().splitlines()[-1])
+        await driver.press("escape")
+        await driver.until(lambda: "Esc stop" in driver.text().splitlines()[-1])

@@ -332,7 +332,7 @@ class ChangeController:
             )
             for turn in reversed(turns)
         ]
-        turn_id = await self._workbench.app.push_screen_wait(Picker("REWIND TO BEFORE …", choices))
+        turn_id = await self._workbench.app.push_screen_wait(Picker("Rewind to before …", choices))
         text = next((turn.text for turn in turns if turn.id == turn_id), "")
         if turn_id is not None:
             what = fit(sanitize_line(text.strip()), TURN_CELLS)

@@ -234,7 +234,7 @@ class SessionController:
             await self._try(self._fork_and_open(session_id, seq))
             return
         _ = self._workbench.app.push_screen(
-            Picker("FORK UP TO …", message_choices(active.session.history())),
+            Picker("Fork up to …", message_choices(active.session.history())),
             lambda chosen: self._work(self._try(self._fork_and_open(session_id, int(chosen)))) if chosen else None,
         )
 

@@ -98,7 +98,7 @@ class PlanCursor(RowCursor):
     """A cursor that passes over headings and blank rows when it is moved, and scrolls where nothing is left to go to."""
 
     def __init__(self, view: PlanView) -> None:
-        super().__init__(view)
+        super().__init__(view, can_click=lambda row: bool(view.source.rows[row].text))
         self._rows = view.source
 
     @property
@@ -162,6 +162,9 @@ class PlanView(VirtualLineView, can_focus=True, inherit_bindings=False):
     def _build(self) -> None:
         self.source.build()
         self.cursor.clamp()
+        if not self.cursor.current.text:  # a heading: begin below it
+            rows = enumerate(self.source.rows)
+            self.cursor.row = next((at for at, each in rows if each.text and at >= self.cursor.row), self.cursor.row)
         self.redraw()
 
 
@@ -244,7 +247,7 @@ def _agent_rows(agents: list[tuple[int, Subagent]], width: int) -> list[PlanRow]
     if not agents:
         return []
     at_work = sum(agent.state in ("working", "waits") for _, agent in agents)
-    rows = [_head("Agents", f"{at_work} at work" if at_work else f"{len(agents)}", width)]
+    rows = [_head("Agents", f"{at_work} working" if at_work else f"{len(agents)}", width)]
     for depth, agent in agents:
         sign, role = AGENT_SIGNS[agent.state]
         lead: Line = ((f" {'  ' * min(depth, 6)}{sign} ", role), (sanitize_line(agent.id), "strong"))

@@ -356,7 +356,7 @@ class WindowScreen(Grouped):
         if row.group == TOOLS and not row.key:
             return f"{calls_words(self._calls)}; /calls changes it."
         if item is None or not item.id:
-            return "Enter folds a group here; what is sent stays the same." if not row.key else FIXED
+            return "Enter collapses the group (display only)." if not row.key else FIXED
         return cost_text(item, self._use.read_s)
 
     def action_window_fold(self) -> None:

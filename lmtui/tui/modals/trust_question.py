@@ -67,7 +67,7 @@ class Trusted(Reading[bool], inherit_bindings=False):
         self._items = tuple(host.trust.trusted())
         folder = sanitize_line(folder_text(host.workspace, Path.home()))
         verbs = [*of_scope(Scope.TRUSTED), closing()]
-        super().__init__(f"TRUSTED IN {folder}", lambda width: item_lines(self._items, width), TRUSTED_NOTE, verbs)
+        super().__init__(f"Trusted in {folder}", lambda width: item_lines(self._items, width), TRUSTED_NOTE, verbs)
 
     def action_trusted_revoke(self) -> None:
         """Ask, then take all of it back."""
@@ -181,11 +181,11 @@ class TrustQuestion(Question[bool | None]):
         servers = [item for item in self._items if item.server]
         choices = [Choice(item.server, sanitize_line(item.server), sanitize_line(item.text)) for item in servers]
         is_one = len(choices) == 1
-        name = servers[0].server if is_one else await self.dialog.app.push_screen_wait(Picker("WHICH SERVER?", choices))
+        name = servers[0].server if is_one else await self.dialog.app.push_screen_wait(Picker("Which server?", choices))
         if not name:
             return
         ways = [Choice(reach.name, str(reach)) for reach in Reach]
-        title = f"WHERE DOES {sanitize_line(name)} RUN?"
+        title = f"Where does {sanitize_line(name)} run?"
         if (way := await self.dialog.app.push_screen_wait(Picker(title, ways, note="kept for you alone"))) is None:
             return
         try:

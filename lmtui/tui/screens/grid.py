@@ -231,8 +231,8 @@ class Grid(Screen[Picked | None]):
         tiles += [_asleep(each, is_marked=each.id in sessions.marks) for each in sessions.parked.values()]
         waiting = sum(tile.state == "waits" for tile in tiles)
         running = sum(tile.state == "writing" for tile in tiles)
-        counts = f"{len(tiles)} open · {running} at work" + (f" · {waiting} waiting" if waiting else "")
-        self._head.show([Part("SESSIONS", "bold"), Part(counts, "$text-muted", 1)], [])
+        counts = f"{len(tiles)} open · {running} working" + (f" · {waiting} waiting" if waiting else "")
+        self._head.show([Part("Sessions", "bold"), Part(counts, "$text-muted", 1)], [])
         self._tiles.show(tiles, at)
 
     def _tile(self, view: SessionView, now: datetime) -> Tile:

@@ -85,7 +85,8 @@ class _Bars:
     def show_keys(self, keys: Parts) -> None:
         """Draw what the keys do, or what runs where there is no other row for it."""
         self._keys = keys
-        is_shared = bool(self._running[0]) and self.hints.app.size.height < SHORT_ROWS
+        screen = self.hints.screen  # a dialog over it has the key row
+        is_shared = bool(self._running[0]) and screen.size.height < SHORT_ROWS and screen.app.screen is screen
         self.hints.show(*(self._running if is_shared else keys))
 
 
@@ -309,7 +310,8 @@ class Workbench(Screen[None]):
         is_in_pane = not self.prompt.has_focus and panes in _ancestors(self.focused)
         pane = panes.focused_pane() if is_in_pane else ""
         top = self.app.screen
-        dialog = getattr(top, "SCOPE", "") if top is not self and isinstance(top, ModalScreen) else None
+        is_dialog = isinstance(top, ModalScreen) and not hasattr(top, "question")  # a question says itself what its keys do
+        dialog = (getattr(top, "SCOPE", ""), getattr(top, "CLOSING", "close")) if is_dialog else None
         waiting, has_mouse = self.state.approvals.waiting(), getattr(self.app, "has_mouse", True)
         place = self.state.key_place(pane, is_asked, *waiting, has_mouse, self.app.size.height, dialog)
         self._bars.show_keys(self.state.hint_parts(place))

@@ -64,7 +64,7 @@ async def test_steps_notes_counters_agents_and_jobs_stand_one_below_the_other() 
         "why not",
         "files ██████░░░░░░ 6/12",
         "seen 3",
-        "Agents 1 at work",
+        "Agents 1 working",
         "● tester tests",
         "✓ fuzzer fuzz · 3 crashes",
         "Jobs",
@@ -105,7 +105,8 @@ async def test_choosing_unfolds_a_step_and_opens_an_agent() -> None:
     async with Stage(view).run_test(size=(44, 30)) as pilot:
         view.show(state_after(PlanChanged(plan=PLAN), AgentStarted(agent="tester")))
         await settled(pilot)
-        await pilot.press("down", "enter")
+        assert screen_lines(view, has_bar=True)[1][:1] == "▌"  # not on the heading
+        await pilot.press("enter")
         await settled(pilot)
         assert [line.strip() for line in screen_lines(view)[2:4]] == ["check: look", "→ seen"]
         assert view.copy_text() == "read it\ncheck: look\n→ seen"

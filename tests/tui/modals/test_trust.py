@@ -272,7 +272,7 @@ async def test_where_a_server_runs_is_chosen_and_what_is_listed_then_is_trusted(
         await driver.press("s")
         await driver.until_screen("Picker")
         await driver.press("down", "enter")
-        await driver.until(lambda: "WHERE DOES b RUN?" in driver.text())
+        await driver.until(lambda: "Where does b run?" in driver.text())
         host.trust.items[1] = TrustItem("MCP server", ".mcp.json", "b: outside the sandbox, x, as you chose", server="b")
         await driver.press("down", "down", "enter")
         await driver.until(lambda: "as you chose" in driver.text())

@@ -170,7 +170,7 @@ async def test_an_agents_conversation_stands_in_place_of_the_roots_until_escape(
     async with running(host_with_sessions()) as driver:
         send_agents(driver.host.session)
         await driver.until_screen("Approval")
-        await driver.press("l", "f7", "home", "down", "enter")
+        await driver.press("l", "f7", "home", "enter")
         await driver.until(lambda: "Esc back" in driver.text())
         assert "Two things to change" in driver.text("#chat-pane")
         widgets = len(driver.app.screen.query("*"))
