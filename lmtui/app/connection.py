@@ -30,7 +30,6 @@ class ModelConnection:
         self._config = config
         remembered = ServerChoice() if config.url else read_choice()
         self._choice = ServerChoice(config.url or remembered.url, _named_model(config) or remembered.model)
-        self.is_remembered = bool(remembered.url)  # from an earlier run, and nothing else was taken since
         if self._choice.url:
             base_url(self._choice.url)
         self.own_key = resolve_key(config.api_key)
@@ -94,7 +93,6 @@ class ModelConnection:
 
     def use(self, url: str, model: str, key: str = "") -> None:
         """Use this server from now on; open sessions keep theirs, its connections are closed at the end."""
-        self.is_remembered = False
         self._choice, self._key = ServerChoice(url, model), key
         if self._provider is not None:
             self._retired.append(self._provider)

@@ -394,11 +394,6 @@ def change_todo(plan: Plan, todo_id: int, change: TodoChange) -> Plan:
     return replace(plan, todos=todos)
 
 
-def update_todo(plan: Plan, todo_id: int, status: TodoStatus | None = None, notes: str | None = None) -> Plan:
-    """Return the plan with a todo's status or notes changed; see `change_todo`."""
-    return change_todo(plan, todo_id, TodoChange(status, notes))
-
-
 def set_todos(plan: Plan, todos: Sequence[Todo]) -> Plan:
     """Return the plan with another list in place of the old one; a todo without an id (0) gets the next free one.
 

@@ -18,7 +18,6 @@ from lmtui.tools.todo_tools import (
     change_todo,
     drop_todo,
     set_todos,
-    update_todo,
 )
 
 DONE, PENDING, BEGUN = TodoStatus.COMPLETED, TodoStatus.PENDING, TodoStatus.IN_PROGRESS
@@ -44,17 +43,17 @@ def test_a_list_has_an_end_and_a_todo_a_text() -> None:
 
 
 def test_completing_twice_says_so() -> None:
-    plan = update_todo(add_todo(Plan(), "a"), 1, DONE)
+    plan = change_todo(add_todo(Plan(), "a"), 1, TodoChange(DONE))
     with pytest.raises(ToolError, match="todo 1 is already completed"):
-        update_todo(plan, 1, DONE)
+        change_todo(plan, 1, TodoChange(DONE))
 
 
 def test_a_parent_is_completed_after_its_parts() -> None:
     plan = add_todo(add_todo(add_todo(Plan(), "all"), "part", parent=1), "other part", parent=1)
     with pytest.raises(ToolError, match=r"todo 1 has open parts: complete todo 2, 3 first"):
-        update_todo(plan, 1, DONE)
+        change_todo(plan, 1, TodoChange(DONE))
     for each in (2, 3, 1):
-        plan = update_todo(plan, each, DONE)
+        plan = change_todo(plan, each, TodoChange(DONE))
     assert plan.open_todos == ()
 
 
@@ -62,8 +61,8 @@ def test_a_parent_is_completed_after_its_parts() -> None:
 def test_what_waits_is_neither_begun_nor_completed_before(status: TodoStatus) -> None:
     plan = add_todo(add_todo(Plan(), "first"), "second", depends_on=(1,))
     with pytest.raises(ToolError, match="todo 2 waits for todo 1"):
-        update_todo(plan, 2, status)
-    assert update_todo(update_todo(plan, 1, DONE), 2, status).todos[1].status is status
+        change_todo(plan, 2, TodoChange(status))
+    assert change_todo(change_todo(plan, 1, TodoChange(DONE)), 2, TodoChange(status)).todos[1].status is status
 
 
 @pytest.mark.parametrize(("parent", "depends_on"), [(9, ()), (0, (1, 8)), (-1, ())])
@@ -91,10 +90,10 @@ def test_what_would_wait_for_itself_is_refused_with_its_ids(todo: int, change: T
 def test_an_open_todo_does_not_stand_before_one_that_is_done() -> None:
     plan = plan_of(Todo(1, "a", DONE), Todo(2, "b", DONE, depends_on=(1,)))
     with pytest.raises(ToolError, match="todo 1 comes before todo 2"):
-        update_todo(plan, 1, PENDING)
+        change_todo(plan, 1, TodoChange(PENDING))
     with pytest.raises(ToolError, match="todo 3 comes before todo 1"):
         add_todo(plan, "c", parent=1)
-    assert update_todo(update_todo(plan, 2, PENDING), 1, PENDING).todos[0].status is PENDING
+    assert change_todo(change_todo(plan, 2, TodoChange(PENDING)), 1, TodoChange(PENDING)).todos[0].status is PENDING
 
 
 def test_dropping_takes_the_parts_along_and_frees_what_waited() -> None:

@@ -72,7 +72,7 @@ class CallBlockParser:
         item: the call that is being written.
     """
 
-    def __init__(self, tools: ToolNames, *, is_marked: bool = False, hint: ToolSpec | None = None, form: str = "") -> None:
+    def __init__(self, tools: ToolNames, *, is_marked: bool = False, form: str = "") -> None:
         self.entries: list[ParsedEntry] = []
         self.is_marked = is_marked
         self.is_done = False
@@ -83,7 +83,7 @@ class CallBlockParser:
         self.returned = ""
         self.item: Item | None = None
         self._tools = tools
-        self._hint = hint
+        self._hint: ToolSpec | None = None
         self._is_unknown = False
         self._form = form
         self._raw: list[str] = []

@@ -161,8 +161,8 @@ class Item(Protocol):
 class JsonItem:
     """An object or a list; with `hint` it holds the arguments of that tool."""
 
-    def __init__(self, tools: ToolNames, *, form: str = "json", hint: ToolSpec | None = None, is_marked: bool = False) -> None:
-        self.form = form
+    def __init__(self, tools: ToolNames, *, hint: ToolSpec | None = None, is_marked: bool = False) -> None:
+        self.form = "json"
         self.left = ""
         self.is_done = False
         self.is_hopeless = False
