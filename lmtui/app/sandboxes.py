@@ -19,7 +19,7 @@ from lmtui.core.programs import GuardedLauncher, Interpreter
 from lmtui.core.subagents import AgentDefinitions, ChildKind
 from lmtui.core.workspace import CommandLimits
 from lmtui.engine.subagent_runs import TeamParts
-from lmtui.sandbox.interpreter_client import LaneInterpreter
+from lmtui.sandbox.instance_programs import LaneInterpreter
 from lmtui.sandbox.project_tools import can_show
 from lmtui.sandbox.select import select_sandbox
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox

@@ -25,11 +25,11 @@ from lmtui.sandbox.docker import DockerBackend, PodmanBackend
 from lmtui.sandbox.guard_calls import OutsideFolders, check_mounts, find_tools, look, open_guard
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.images import DEFAULT_IMAGE
+from lmtui.sandbox.instance_programs import InstanceLauncher
 from lmtui.sandbox.mount_layout import NO_RULES, SandboxLayout, make_own_folders
 from lmtui.sandbox.pool import ChosenBackend, SandboxPool
 from lmtui.sandbox.project_tools import ProjectTools, lacking_in_image, tool_places, with_added
 from lmtui.sandbox.proxy import NetworkApprovals, Proxy
-from lmtui.sandbox.server_programs import InstanceLauncher
 from lmtui.sandbox.supervisor_client import Client, InstanceKind
 from lmtui.sandbox.toolchains import AddedFolder, check_added, check_toolchains
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox

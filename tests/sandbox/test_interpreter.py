@@ -9,7 +9,7 @@ import pytest
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.programs import CodeResult, GuardedLauncher, Launch
-from lmtui.sandbox.interpreter_client import LaneInterpreter
+from lmtui.sandbox.instance_programs import LaneInterpreter
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ISOLATED, OpenSandbox
 
