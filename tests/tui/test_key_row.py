@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from lmtui.tui.modals.picker import Picker
+from lmtui.tui.modals.results import Choice
 from lmtui.tui.summary import KeyPlace, hint_parts
 from tests.tui.driving import SMALL, WIDE, Driver, running
 from tests.tui.fakes import play_work
@@ -121,3 +123,10 @@ async def test_what_runs_leaves_the_key_row_of_a_low_screen_to_a_dialog() -> Non
         await driver.until(lambda: "Esc close" in driver.text().splitlines()[-1])
         await driver.press("escape")
         await driver.until(lambda: "Esc stop" in driver.text().splitlines()[-1])
+
+
+async def test_a_list_without_room_for_notes_tells_the_marked_ones_below_and_cuts_a_text_once() -> None:
+    async with running(size=(60, 18)) as driver:
+        _ = driver.app.push_screen(Picker("Rewind to before …", [Choice("a", f"{'x' * 55}…", "14:02")]))
+        await driver.until_shown("14:02")
+        assert "……" not in driver.text()

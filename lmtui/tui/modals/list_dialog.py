@@ -191,7 +191,7 @@ class ListDialog(VeiledScreen[Result], Generic[Row, Result]):
 
     def on_resize(self) -> None:
         """Lay the list out for the size."""
-        self.call_after_refresh(self.box.fit)
+        self.call_after_refresh(self.describe)
 
     # -- what a list says of itself -------------------------------------------------------------------------------------
 

@@ -188,8 +188,9 @@ class Picker(ListDialog[Choice, str | None]):
         group = pad(fit(shown_group(self.table.rows, row), max(0, cells - 2)), cells)
         text, note = pad(sanitize_line(row.text), self._text_cells), sanitize_line(row.note)
         if self._leaves_notes_out(width):
-            room = max(0, width - cell_len(group) - cell_len(text))
-            return (group, "muted"), (fit(text, max(0, width - cell_len(group))), ""), (fit(row.key, room), "accent")
+            room = width - cell_len(group)
+            name = pad(fit(text.rstrip(), room), min(room, self._text_cells))
+            return (group, "muted"), (name, ""), (fit(row.key, room - cell_len(name)), "accent")
         key = f"  {row.key}" if row.key else ""
         room = width - cell_len(group) - cell_len(text) - cell_len(key)
         note = pad(fit(note, max(0, room)), max(0, room))
@@ -199,7 +200,8 @@ class Picker(ListDialog[Choice, str | None]):
         """Return what is said of all choices."""
         if row is not None:
             self._marked(row.id)
-        is_described = bool(row and not self._note and self._leaves_notes_out(self.table.content_width - BAR_CELLS))
+        width = self.table.scrollable_content_region.width - BAR_CELLS
+        is_described = bool(row and not self._note and self._leaves_notes_out(width))
         self.box.set_class(is_described, "describes")
         return row.note if row is not None and is_described else self._note, of_scope(Scope.PICKER)
 
