@@ -40,6 +40,7 @@ class Scope(StrEnum):
     CONTEXT = "what fills the window"
     CACHE = "how prompts were read"
     SIDE = "side pane"
+    AGENT = "a sub-agent"
     CHANGES = "changes"
     RESTORE = "undo, redo, rewind"
     TRUST = "trust"

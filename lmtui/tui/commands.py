@@ -64,6 +64,7 @@ READING: tuple[Command, ...] = (
         runs="side_step(-1)"),
     Command("side.zoom", Scope.SIDE, "Full screen", "Fill the screen, or go back next to the conversation.",
         ("alt+z", "f10"), "full screen", runs="zoom"),
+    Command("agent.stop", Scope.AGENT, "Stop agent", "Stop this sub-agent and those that it started.", ("x",), "stop"),
     Command("changes.open", Scope.CHANGES, "Read", "Go from the list to the diff.", ("enter",), "read"),
     Command("changes.steps", Scope.CHANGES, "By step", "Show what each step changed.", ("1",), "steps",
         runs="changes_view('steps')"),

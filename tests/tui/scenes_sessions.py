@@ -67,7 +67,7 @@ async def agent_chat(driver: Driver) -> None:
     """A sub-agent's own conversation."""
     await planned(driver)
     await driver.press("end", *["up"] * 4, "enter")
-    await driver.until_shown("Esc back")
+    await driver.until_screen("AgentScreen")
 
 
 async def log_filtered(driver: Driver) -> None:

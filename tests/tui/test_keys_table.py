@@ -85,6 +85,7 @@ PLACES: dict[str, tuple[str, Steps]] = {
     Scope.BATCH: ("approval_batch", nothing),
     Scope.RULES: ("rules", nothing),
     Scope.SIDE: ("log_whole", nothing),
+    Scope.AGENT: ("agent_chat", nothing),
     Scope.CHANGES: ("changes", nothing),
     Scope.RESTORE: ("undo", nothing),
     Scope.TRUST: ("trust", nothing),

@@ -1,4 +1,4 @@
-"""The sub-agents and the tool log: an agent's own conversation in place of the root's, the log's filter, a call as a page."""
+"""The sub-agents and the tool log: an agent's own conversation, the log's filter, a call as a page."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from pathlib import Path
 from textual.widget import Widget
 
 from lmtui.core.events import ROOT
-from lmtui.core.sanitize import sanitize_line
 from lmtui.tui.lines.document_view import DocumentView
 from lmtui.tui.lines.transcript import Transcript
 from lmtui.tui.router import SessionView
-from lmtui.tui.screens.output_screen import CallPage, OutputScreen, call_output
+from lmtui.tui.screens.output_screen import AgentScreen, CallPage, OutputScreen, call_output
 from lmtui.tui.widgets.ask_line import AskLine
-from lmtui.tui.widgets.bars import Bar, Part
 from lmtui.tui.widgets.columns import STEP_CELLS, STEP_PERCENT, LayoutError, PaneLayout, read_layout, save_layout
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
@@ -153,12 +151,10 @@ class LayoutController:
 
 
 class PaneController:
-    """Shows an agent's conversation until escape, narrows the log down, opens a call in the side pane."""
+    """Shows an agent's conversation in the side pane, narrows the log down, opens a call in the side pane."""
 
     def __init__(self, workbench: WorkbenchApi) -> None:
         self._workbench = workbench
-        self._line = Bar(id="agent-line")
-        self._line.display = False
         self._filter = AskLine("log-filter")
         self._last_call = ""
 
@@ -168,69 +164,43 @@ class PaneController:
 
     # -- an agent's conversation ----------------------------------------------------------------------------------------
 
-    def open(self, agent: str) -> None:
-        """Show the conversation of an agent soon."""
-        _ = self._workbench.app.run_worker(self.show(agent), group="agents")
-
-    async def show(self, agent: str, call_id: str = "") -> None:
-        """Show the conversation of an agent (the root's: the usual one), with the cursor on one of its calls."""
-        workbench = self._workbench
-        panes, active = workbench.panes, workbench.sessions.active
+    def open(self, agent: str, call_id: str = "") -> None:
+        """Show the conversation of an agent, with the cursor on one of its calls: the root's in the chat, others beside it."""
+        panes, active = self._workbench.panes, self._workbench.active
         if panes.current is None or active is None:
             return
-        await self.leave(is_quiet=True)
-        current = panes.current
+        view = panes.current.transcript
         if agent != ROOT:
-            view = current.agent = Transcript(agent, classes="transcript")
+            view = Transcript(agent)
             view.empty_text = "This agent has said nothing yet."
-            self._draw_what_is_pending(active)
+            while active.is_behind:  # what is in the history already must not come to the new one a second time
+                active.draw((panes.plan, panes.files))
             for envelope in active.session.history():
                 view.apply(envelope)
-            active.panels = (*active.panels, view)
-            await panes.chat_pane.mount(view)
-            current.root.display = False
-        self.draw()
-        if workbench.pane != "chat":
-            workbench.go_to("chat")
-        current.transcript.focus()
+            _ = self._workbench.app.push_screen(self._agent_screen(active, view))
+        else:
+            if self._workbench.pane != "chat":
+                self._workbench.go_to("chat")
+            view.focus()
         if call_id:
-            _ = current.transcript.show_call(call_id)
+            _ = view.call_after_refresh(view.show_call, call_id)
 
-    def _draw_what_is_pending(self, view: SessionView) -> None:
-        """Let the panels catch up: what is in the history already must not come to a new one a second time."""
-        panes = self._workbench.panes
-        while view.is_behind:
-            view.draw((panes.plan, panes.files))
+    def _agent_screen(self, active: SessionView, view: Transcript) -> AgentScreen:
+        app = self._workbench.app
 
-    async def leave(self, *, is_quiet: bool = False) -> bool:
-        """Show the root's conversation again; False where it is shown already."""
-        panes, active = self._workbench.panes, self._workbench.active
-        current = panes.current
-        if current is None or current.agent is None or active is None:
-            return False
-        view, current.agent = current.agent, None
-        active.panels = tuple(each for each in active.panels if each is not view)
-        current.root.display = True
-        await view.remove()
-        self.draw()
-        if not is_quiet:
-            current.root.focus()
-        return True
+        def stop() -> None:
+            for worker in app.workers:
+                if worker.name == f"{active.session.id}/{view.agent}":
+                    worker.cancel()
 
-    def draw(self) -> None:
-        """Say whose conversation it is, where it is not the root's."""
-        panes, active = self._workbench.panes, self._workbench.active
-        if self._line.parent is None:
-            _ = panes.chat_pane.mount(self._line, before=0)
-        view = panes.current.agent if panes.current is not None else None
-        self._line.display = view is not None
-        if view is not None and active is not None:
-            agent = active.state.work.agents.by_id.get(view.agent)
-            title = f"{agent.title} · {agent.state}" if agent is not None else ""
-            self._line.show(
-                [Part(sanitize_line(view.agent), "bold $accent"), Part(title, "$text-muted", 1)],
-                [Part("Esc back", "$text-muted")],
-            )
+        def leave() -> None:
+            active.panels = tuple(each for each in active.panels if each is not view)
+
+        active.panels = (*active.panels, view)
+        agents = active.state.work.agents.by_id
+        screen = AgentScreen(view, lambda: agents.get(view.agent), stop, self.open_call, self._workbench.panes)
+        screen.end = leave
+        return screen
 
     # -- the log --------------------------------------------------------------------------------------------------------
 
@@ -287,7 +257,7 @@ class PaneController:
         active, panes = self._workbench.active, self._workbench.panes
         assert active is not None
         assert panes.current is not None
-        session, transcript = active.session, panes.current.root
+        session, transcript = active.session, panes.current.transcript
 
         def read(call_id: str) -> CallPage:
             self._last_call = call_id
@@ -296,8 +266,8 @@ class PaneController:
         wanted = self._last_call if self._last_call in self._calls() else newest
         return OutputScreen(read, wanted, self._calls, panes)
 
-    async def _show_in_chat(self) -> None:
+    def _show_in_chat(self) -> None:
         current = self._workbench.panes.current
         entry = current.log.current if current is not None else None
         if entry is not None:
-            await self.show(entry.agent, entry.call_id)
+            self.open(entry.agent, entry.call_id)

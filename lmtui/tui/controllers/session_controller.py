@@ -229,7 +229,7 @@ class SessionController:
         if active is None or current is None:
             self._workbench.say("no session yet")
             return
-        session_id, seq = active.session.id, current.root.place_seq()
+        session_id, seq = active.session.id, current.transcript.place_seq()
         if seq:
             await self._try(self._fork_and_open(session_id, seq))
             return

@@ -12,14 +12,17 @@ from textual.widget import Widget
 from lmtui.core.events import ROOT, Envelope, FilesChanged, ToolCallFinished, ToolCallStarted
 from lmtui.core.sanitize import sanitize, sanitize_line, sanitize_path
 from lmtui.core.workspace import FileChange
-from lmtui.tui.commands import Scope, command
+from lmtui.tui.commands import Scope, bindings, command, of_scope
 from lmtui.tui.lines.blocks import seconds
 from lmtui.tui.lines.calls import CallState, value_text
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.page_view import PageView, whole_text
 from lmtui.tui.lines.patch import patches_of
 from lmtui.tui.lines.styled_text import Line
+from lmtui.tui.lines.tool_log import CallOpened
+from lmtui.tui.lines.transcript import Transcript
 from lmtui.tui.screens.beside import BesideChat, keys_of
+from lmtui.tui.session_state import Subagent
 from lmtui.tui.widgets.bars import Bar, Part
 from lmtui.tui.widgets.columns import Columns
 from lmtui.tui.wording import call_words
@@ -94,6 +97,58 @@ class OutputScreen(BesideChat):
         if is_first or self.focused is None or not self.focused.display:
             (self._diff if found.changes else self._page).focus()
         self._seen = found
+
+
+class AgentScreen(BesideChat):
+    """Shows the conversation of a sub-agent, which goes on; `read` tells of the agent, `stop` stops it."""
+
+    CSS_PATH = "../dialogs.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [*keys_of(Scope.AGENT), *bindings(Scope.LINES)]
+    SCOPE: ClassVar[Scope] = Scope.AGENT
+
+    def __init__(
+        self,
+        view: Transcript,
+        read: Callable[[], Subagent | None],
+        stop: Callable[[], object],
+        open_call: Callable[[str], object],
+        panes: Columns,
+    ) -> None:
+        super().__init__(panes)
+        self.tab = sanitize_line(view.agent)
+        self._view, self._read, self._stop, self._open_call = view, read, stop, open_call
+        self._title = Bar(id="output-title")
+
+    def content(self) -> Iterable[Widget]:
+        """Return who it is and what was said."""
+        return self._title, self._view
+
+    def on_mount(self) -> None:
+        """Show it, and what comes."""
+        self.set_interval(LOOK_S, self._show)
+        self._show()
+        self._view.focus()
+
+    def placed(self) -> None:
+        """Say what the keys do."""
+        self.show_keys(of_scope(Scope.AGENT))
+
+    def tab_parts(self) -> list[Part]:
+        """Return the tabs that have content, the agent's name as the last."""
+        return [*super().tab_parts(), Part(self.tab, "bold underline $accent")]
+
+    def action_agent_stop(self) -> None:
+        """Stop the agent."""
+        self._stop()
+
+    def on_call_opened(self, event: CallOpened) -> None:
+        """Show what came of a call."""
+        self._open_call(event.call_id)
+
+    def _show(self) -> None:
+        agent = self._read()
+        if agent is not None:
+            self._title.show([Part(agent.title, "$text")], [Part(agent.state, "$text-muted")])
 
 
 def call_output(history: Sequence[Envelope], call_id: str, written: str = "") -> CallPage:

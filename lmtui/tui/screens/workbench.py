@@ -338,7 +338,6 @@ class Workbench(Screen[None]):
         if not view.state.has_begun:
             self.run_worker(ready.prompts.suggest(), group="start", exclusive=True)
         ready.session_controller.changed()
-        ready.agents.draw()
         _ = self.call_later(self.sync_questions)
 
     def sync_questions(self) -> None:
@@ -466,8 +465,6 @@ class Workbench(Screen[None]):
         panes = self.state.panes if not isinstance(self.state, Starting) else None
         if panes is not None and self.pane != "chat" and (panes.is_over(self.pane) or not panes.has_begun):
             self.leave_pane()
-        elif not isinstance(self.state, Starting) and await self.state.agents.leave():
-            return
         elif self.active is not None and self.active.session.is_running and self.prompt.has_focus:
             self._stop_or_ask(self.active)
         else:

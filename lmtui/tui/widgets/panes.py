@@ -29,19 +29,10 @@ CHANGED_FROM_ROWS, MOST_CHANGED = 40, 8
 
 @dataclass
 class SessionPanes:
-    """The panes of one session; they stay as they are while another session is on screen.
+    """The panes of one session; they stay as they are while another session is on screen."""
 
-    `agent` is the conversation of a sub-agent that is in the place of the root's.
-    """
-
-    root: Transcript
+    transcript: Transcript
     log: ToolLog
-    agent: Transcript | None = None
-
-    @property
-    def transcript(self) -> Transcript:
-        """Return the conversation that is shown."""
-        return self.agent or self.root
 
 
 class ChangedSection(Vertical):
@@ -116,15 +107,13 @@ class Panes(Columns):
         if session_id not in self._by_session:
             panes = SessionPanes(Transcript(classes="transcript"), ToolLog(classes="log"))
             self._by_session[session_id] = panes
-            view.panels = (panes.root, panes.log)
-            _ = self.chat_pane.mount(panes.root)
+            view.panels = (panes.transcript, panes.log)
+            _ = self.chat_pane.mount(panes.transcript)
             _ = self.log_pane.mount(panes.log)
         self.current = self._by_session[session_id]
         for each, shown in self._by_session.items():
             shown.log.display = each == session_id
-            shown.root.display = each == session_id and shown.agent is None
-            if shown.agent is not None:
-                shown.agent.display = each == session_id
+            shown.transcript.display = each == session_id
         self.plan.show(view.state)
         self.files.show_changes(view.state.work.changed_files)
 
@@ -167,9 +156,7 @@ class Panes(Columns):
         panes = self._by_session.pop(session_id, None)
         if panes is not None:
             self.current = None if self.current is panes else self.current
-            await panes.root.remove()
-            if panes.agent is not None:
-                await panes.agent.remove()
+            await panes.transcript.remove()
             await panes.log.remove()
 
     def pane(self, name: str) -> Widget | None:

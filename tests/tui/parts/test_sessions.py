@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
+from textual.worker import WorkerCancelled
 
 from lmtui.core.agent_events import AgentStarted
 from lmtui.core.errors import SessionFileError
@@ -166,20 +168,34 @@ async def test_the_grid_shows_all_open_sessions_and_answers_what_one_waits_for()
         await driver.until(lambda: active_id(driver) == DOCS)
 
 
-async def test_an_agents_conversation_stands_in_place_of_the_roots_until_escape() -> None:
-    async with running(host_with_sessions()) as driver:
-        send_agents(driver.host.session)
-        await driver.until_screen("Approval")
-        await driver.press("l", "f7", "home", "enter")
-        await driver.until(lambda: "Esc back" in driver.text())
-        assert "Two things to change" in driver.text("#chat-pane")
-        widgets = len(driver.app.screen.query("*"))
-        await driver.press("f8", "end", "c")
-        await driver.until(lambda: "fuzzer" in driver.text("#agent-line"))
-        assert len(driver.app.screen.query("*")) == widgets
-        await driver.press("escape")
-        await driver.until(lambda: "Esc back" not in driver.text())
-        assert "Two things to change" not in driver.text("#chat-pane")
+async def test_an_agents_conversation_is_beside_that_of_the_root_which_goes_on() -> None:
+    for size in ((160, 40), (100, 30)):
+        async with running(host_with_sessions(), size=size) as driver:
+            send_agents(driver.host.session)
+            await driver.until_screen("Approval")
+            await driver.press("l", "f7", "home", "enter")
+            await driver.until_screen("AgentScreen")
+            assert "reviewer" in driver.text("#side-tabs")
+            assert "review the change" in driver.text("#output-title")
+            assert "Two things to change" in driver.text()
+            assert driver.app.screen.query_one("Transcript").region.x == (86 if size[0] == 160 else 0)
+            view = driver.app.workbench.active
+            assert view is not None
+            panels = len(view.panels)
+            driver.host.session.emit(MessageAdded(agent="reviewer", role=Role.ASSISTANT, text="A third one."))
+            await driver.until(lambda: "A third one." in driver.text())
+            await driver.press("escape")
+            await driver.until_screen("Workbench")
+            assert len(view.panels) == panels - 1
+            assert "Two things to change" not in driver.text("#chat-pane")
+            await driver.press("f8", "end", "c")
+            await driver.until_screen("AgentScreen")
+            assert "fuzzer" in driver.text("#side-tabs")
+            name = f"{driver.host.session.id}/fuzzer"
+            worker = driver.app.run_worker(asyncio.sleep(60), name=name, exit_on_error=False)
+            await driver.press("x")
+            with pytest.raises(WorkerCancelled):
+                await worker.wait()
 
 
 async def test_the_log_is_narrowed_by_a_line_and_a_call_read_whole() -> None:
@@ -214,9 +230,10 @@ async def test_what_an_agent_does_when_its_conversation_is_opened_stands_there_o
         assert part is not None
         driver.host.session.emit(AgentStarted(agent="tester", title="write tests"))
         driver.host.session.emit(MessageAdded(agent="tester", role=Role.USER, text="Please write tests."))
-        await part.show("tester")
+        part.open("tester")
+        await driver.until_screen("AgentScreen")
         await driver.settle()
-        assert driver.text("#chat-pane").count("Please write tests.") == 1
+        assert driver.text().count("Please write tests.") == 1
 
 
 async def test_no_pane_of_a_closed_session_is_left_where_no_other_can_be_opened() -> None:
