@@ -38,6 +38,7 @@ AGENT_SIGNS = {
 _BAR_CELLS = 12
 _NAME_SHARE = 0.45
 _DEEPEST = 4
+_WIDE = 64  # from here on an agent has two lines
 _DETAIL: Line = (("    ", ""),)
 _SHOWN = events.PlanChanged | JobsChanged | BackgroundChanged | events.ApprovalRequested | events.ApprovalResolved
 
@@ -251,10 +252,14 @@ def _agent_rows(agents: list[tuple[int, Subagent]], width: int) -> list[PlanRow]
     for depth, agent in agents:
         sign, role = AGENT_SIGNS[agent.state]
         lead: Line = ((f" {'  ' * min(depth, 6)}{sign} ", role), (sanitize_line(agent.id), "strong"))
-        text = f"  {agent.title}" + (f" · {agent.doing}" if agent.doing else "")
+        is_wide = width >= _WIDE
+        text = f"  {agent.title}" + (f" · {agent.doing}" if agent.doing and not is_wide else "")
         note: Line = ((agent.state, "warn"),) if agent.state in ("waits", "partial") else ()
         shown = row((*lead, (text, "muted")), note, width)
         rows.append(PlanRow(shown, "", f"{agent.id}: {agent.title}\n{agent.doing}".strip(), agent.id))
+        if is_wide:
+            below = f"   {'  ' * min(depth, 6)}{agent.doing or agent.state}"
+            rows.append(PlanRow(row(((below, role if role in ("warn", "bad") else "muted"),), (), width)))
     return rows
 
 

@@ -265,7 +265,8 @@ class Workbench(Screen[None]):
         """Draw all state of the session on screen."""
         active = self.active
         if not isinstance(self.state, Starting):
-            self.state.panes.begin(has_begun=active is not None and active.state.has_begun)
+            team = active.state.work.agents.by_id if active is not None else {}
+            self.state.panes.begin(has_begun=active is not None and active.state.has_begun, has_team=len(team) > 1)
             self.state.panes.draw_titles()
             if active is not None and not active.state.has_begun:
                 self.start.show(self.state.start_rows(active.state, self.start.last, self.now()))

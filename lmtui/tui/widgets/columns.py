@@ -21,6 +21,7 @@ STEP_CELLS, STEP_PERCENT = 4, 10
 FILES_CELLS, SIDE_CELLS, CHAT_CELLS = 28, 36, 80
 FILES_BESIDE_CELLS, NARROW_CHAT_CELLS = 26, 60  # while something is open at the right of the chat
 FINDER_CELLS = 60
+TEAM_CELLS, TEAM_FROM_CELLS = 76, 160  # of the right column while several sub-agents are in it
 BESIDE_CELLS = CHAT_CELLS + SIDE_CELLS
 BOTH_CELLS = BESIDE_CELLS + FILES_CELLS
 SIDE_PANES = ("plan", "log")
@@ -113,18 +114,22 @@ def _checked(file: Path, data: Any) -> PaneLayout:
     return found.with_plan(found.plan_percent)
 
 
-def column_cells(layout: PaneLayout, width: int, *, front: str, has_files: bool, has_side: bool) -> tuple[int, int]:
+def column_cells(
+    layout: PaneLayout, width: int, *, front: str, has_files: bool, has_side: bool, has_team: bool = False
+) -> tuple[int, int]:
     """Return how wide the columns of the files and of plan and log are next to the chat, 0 for one that is not there.
 
-    The chat keeps its least width.  Where only one column fits it is that of the pane in `front`, else the right one.
+    The chat keeps its least width; with `has_team` the right one grows where there is room.
+    Where only one column fits it is that of the pane in `front`, else the right one.
     """
     if width < BESIDE_CELLS:
         return 0, 0
     room = width - CHAT_CELLS
     is_files_first = width < BOTH_CELLS and (front == "files" or not has_side) and has_files
     cells = {"files": 0, "side": 0}
+    usual_side = TEAM_CELLS if has_team and width >= TEAM_FROM_CELLS else SIDE_CELLS
     for column in ("files", "side") if is_files_first else ("side", "files"):
-        own, usual = (layout.files_cells, FILES_CELLS) if column == "files" else (layout.side_cells, SIDE_CELLS)
+        own, usual = (layout.files_cells, FILES_CELLS) if column == "files" else (layout.side_cells, usual_side)
         wanted = min(own, room) if own else usual
         if (has_files if column == "files" else has_side) and LEAST_CELLS <= wanted <= room:
             cells[column] = wanted
@@ -158,7 +163,7 @@ class Columns(Horizontal):
         self.front = "chat"
         self.arranged: Callable[[int, int], None] = lambda _x, _width: None
         self.is_finding = False  # the files float over the chat, wide enough for their names
-        self._shown = False, 0
+        self._shown = False, False, 0
         self.side_tabs: dict[str, Callable[[], Callable[[], Any] | None]] = {}  # what makes each tab's screen; None: no content
         self._beside: dict[Widget, Widget | None] = {}  # what is at the right, and what had the focus before
         self._zoomed = ""
@@ -179,10 +184,10 @@ class Columns(Horizontal):
         self.layout_of_user = layout
         self.place_columns()
 
-    def begin(self, *, has_begun: bool) -> None:
-        """Show the columns from a session's first message on."""
-        if (has_begun, self.plan_rows) != self._shown:
-            self._shown = has_begun, self.plan_rows
+    def begin(self, *, has_begun: bool, has_team: bool) -> None:
+        """Show the columns from a session's first message on; `has_team`: there are several sub-agents."""
+        if (has_begun, has_team, self.plan_rows) != self._shown:
+            self._shown = has_begun, has_team, self.plan_rows
             self.place_columns()
 
     def bring_to_front(self, pane: str) -> None:
@@ -223,13 +228,14 @@ class Columns(Horizontal):
     def place_columns(self) -> None:
         """Show, hide and size the panes for the width that there is."""
         layout, front, width = self.layout_of_user, self.front, self.app.size.width
-        hidden, has_begun = set(layout.hidden) - {front}, self._shown[0]
+        hidden, (has_begun, has_team, _) = set(layout.hidden) - {front}, self._shown
         files_cells, side_cells = column_cells(
             layout,
             width,
             front=front,
             has_files=front == "files" or (has_begun and "files" not in hidden),
             has_side=front in SIDE_PANES or (has_begun and not hidden >= set(SIDE_PANES)),
+            has_team=has_team,
         )
         room = self.room_beside if self._beside else 0
         if room:

@@ -94,7 +94,7 @@ class Panes(Columns):
         self.watch(self.plan, "virtual_size", self._plan_grew, init=False)  # a narrow pane wraps its rows
 
     def _plan_grew(self) -> None:
-        self.begin(has_begun=self.has_begun)
+        self.begin(has_begun=self.has_begun, has_team=self._shown[1])
 
     @property
     def plan_rows(self) -> int:

@@ -198,6 +198,20 @@ async def test_an_agents_conversation_is_beside_that_of_the_root_which_goes_on()
                 await worker.wait()
 
 
+@pytest.mark.parametrize(("cells", "wanted"), [(160, 76), (150, 36)])
+async def test_several_agents_have_a_wide_column_and_two_lines_each_where_there_is_room(cells: int, wanted: int) -> None:
+    async with running(host_with_sessions(), size=(cells, 40)) as driver:
+        send_agents(driver.host.session)
+        await driver.until_screen("Approval")
+        await driver.press("l")
+        panes = driver.app.workbench.panes
+        await driver.until(lambda: panes.side_pane.outer_size.width == wanted)
+        assert panes.chat_pane.outer_size.width >= 80
+        rows = [line.strip() for line in driver.text("#plan").splitlines()]
+        at = next(at for at, line in enumerate(rows) if "✓ reviewer" in line)
+        assert (rows[at + 1] == "two things to change") == (wanted == 76)
+
+
 async def test_the_log_is_narrowed_by_a_line_and_a_call_read_whole() -> None:
     async with running(host_with_sessions()) as driver:
         play_work(driver.host.session)
