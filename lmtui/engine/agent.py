@@ -339,7 +339,8 @@ class TurnState:
     work the model was reminded of (None: not reminded yet).
 
     `checked` is the number of the last change that was checked after its step, `red_told` the failure that the model was told
-    last, `red_state` the change and the failure of the last end that was held up, after `red_rounds` and `stuck` attempts.
+    last, `red_state` the change and the failure of the last end that was held up, after `red_rounds` attempts;
+    `stuck` of them in a row said the same, `same_name` failed at the same place.
     """
 
     id: str = ""
@@ -354,6 +355,7 @@ class TurnState:
     red_state: tuple[int, str] = (-1, "")
     red_rounds: int = 0
     stuck: int = 0
+    same_name: int = 0
     is_told_unchecked: bool = False
 
 

@@ -39,17 +39,20 @@ from lmtui.engine.turn_outcome import reason_of
 
 _MAX_BYTES = 1_000_000
 _MOST_ROUNDS = 4
-_MOST_STUCK = 3
+_MOST_STUCK, _MOST_SAME = 2, 6  # the same words again; the same first line
 _MOST_NAMED = 5
 _EXIT = re.compile(r"exit (\d+)")
 _TEST_FILE = re.compile(r"(?:^|/)(?:tests?|__tests__|spec)/|(?:^|/)test_[^/]*\.py$|_test\.\w+$|\.(?:test|spec)\.\w+$")
 _TOLD = "The check `{command}` fails:\n{text}\n"
-_REPAIR = "Not finished: {told}Repair it. If it cannot be done, say why in a line that begins with BLOCKED:"
+_REPAIR = (
+    "Not finished: {told}Repair the code, and leave tests as they are unless the task is about them. "
+    "If it cannot be done, say why in a line that begins with BLOCKED:"
+)
 _UNRUN = (
     "Not checked yet: `{command}` decides whether the change is right, and it was not run ({why}). "
     "Run it if you can; else say what you did and what is not checked."
 )
-_GOAL = "The goal is not reached: `{command}` has to exit with 0.\n{text}\nGo on with it."
+_GOAL = "The goal is not reached: `{command}` has to exit with 0.\n{text}\nGo on with the code; leave tests as they are."
 
 
 class AgentCheckRunner:
@@ -276,13 +279,17 @@ async def _pursue(agent: Agent, goal: str) -> tuple[str, str]:
         return (f"The goal is reached. The next goal: work until `{following}` exits with 0.", "") if following else ("", "")
     if check.outcome is CheckOutcome.NOT_RUN:
         return "", f"not finished: the goal `{sanitize_line(goal)}` could not be checked: {check.text}"
-    state = (agent.state.verification.version, check.text)
-    turn.stuck = turn.stuck + 1 if state == turn.red_state or check.text == turn.red_state[1] else 1
-    turn.red_state = state
-    if turn.stuck >= _MOST_STUCK:
+    first, before = check.text.partition("\n")[0], turn.red_state[1]
+    turn.stuck = turn.stuck + 1 if check.text == before else turn.stuck
+    turn.same_name = turn.same_name + 1 if first == before.partition("\n")[0] else 0
+    turn.red_state = (agent.state.verification.version, check.text)
+    if turn.stuck >= _MOST_STUCK or turn.same_name >= _MOST_SAME:
         agent.emit(GoalChanged(agent=agent.id, command=goal, state=GoalState.PAUSED))
         why = check.text.partition("\n")[0]
-        return "", f"not finished: no progress on the goal `{sanitize_line(goal)}` in {_MOST_STUCK} attempts: {why}"
+        return (
+            "",
+            f"not finished: no progress on the goal `{sanitize_line(goal)}` in {max(turn.stuck, turn.same_name) + 1} attempts: {why}",
+        )
     return _GOAL.format(command=goal, text=check.text), ""
 
 
