@@ -5,7 +5,7 @@ A command decides, a model only proposes.  Nothing here does I/O; the feature th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar, Protocol
@@ -236,6 +236,19 @@ class CheckRunner(Protocol):
         """Write down what came of a check."""
 
 
+@dataclass(frozen=True, slots=True)
+class DefinitionEdit:
+    """A definition to be put in the place of another one, both as they stand in the file."""
+
+    path: str
+    name: str
+    old: str
+    new: str
+
+
+Ask = Callable[[str], Awaitable[str]]
+
+
 class Checks(Protocol):
     """The checks of a workspace."""
 
@@ -254,6 +267,9 @@ class Checks(Protocol):
 
     async def meets(self, runner: CheckRunner, goal: str) -> CheckRan:
         """Run the command of a goal and return what came of it."""
+
+    def fixes(self, runner: CheckRunner, goal: str, ask: Ask) -> AsyncGenerator[DefinitionEdit, None]:
+        """Yield edits that make more of a goal's tests pass; `ask` has the model answer, each time anew."""
 
 
 class Goals(Protocol):
@@ -299,6 +315,13 @@ class NoWorkspaceChecks:
 
 class NoChecks:
     """Checks nothing."""
+
+    async def fixes(self, runner: CheckRunner, goal: str, ask: Ask) -> AsyncGenerator[DefinitionEdit, None]:
+        """Yield nothing."""
+        del runner, goal, ask
+        none: tuple[DefinitionEdit, ...] = ()
+        for edit in none:
+            yield edit
 
     async def after_step(self, runner: CheckRunner, changed: Sequence[str]) -> None:
         """Do nothing."""

@@ -5,15 +5,16 @@ The feature `checks` knows the commands; here they are run as the permissions ha
 
 from __future__ import annotations
 
+import contextlib
 import json
 import posixpath
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from lmtui.core.errors import SandboxError, ToolError
+from lmtui.core.errors import ProviderError, SandboxError, ToolError
 from lmtui.core.events import Event, Level, Notice, TurnReason, Verified
-from lmtui.core.messages import ToolCall
+from lmtui.core.messages import Completion, Message, ModelRequest, Role, ToolCall
 from lmtui.core.permissions.decide import Verdict
 from lmtui.core.project_checks import (
     CheckOutcome,
@@ -36,6 +37,7 @@ from lmtui.engine.stop_policy import check_end
 from lmtui.engine.syntax import parse_check, unparsed
 from lmtui.engine.tool_runner import run_call
 from lmtui.engine.turn_outcome import reason_of
+from lmtui.engine.usage import usage_beside
 
 _MAX_BYTES = 1_000_000
 _MOST_ROUNDS = 4
@@ -52,6 +54,8 @@ _UNRUN = (
     "Not checked yet: `{command}` decides whether the change is right, and it was not run ({why}). "
     "Run it if you can; else say what you did and what is not checked."
 )
+_FIXER = "You repair Python code. You answer with one corrected definition in a code block."
+_DRAW_TEMPERATURE, _DRAW_TOKENS = 0.7, 1_200
 _GOAL = "The goal is not reached: `{command}` has to exit with 0.\n{text}\nGo on with the code; leave tests as they are."
 
 
@@ -68,7 +72,7 @@ class AgentCheckRunner:
         agent = self._agent
         try:
             await learn_sandbox(agent)
-            call = ToolCall(self._call_id(), "shell", json.dumps({"command": command, "timeout": limit_s}))
+            call = ToolCall(self.next_id(), "shell", json.dumps({"command": command, "timeout": limit_s}))
             decision = decide(agent, agent.services.toolbox.prepare(call.name, call.arguments))
             if decision.verdict is Verdict.DENY:
                 return CommandEnded(why_not=decision.why)
@@ -93,7 +97,8 @@ class AgentCheckRunner:
         code = 0 if result.ok else int(found[1]) if found else 1
         return CommandEnded(code, result.text, agent.services.monotonic() - began, "timed out" in result.summary)
 
-    def _call_id(self) -> str:
+    def next_id(self) -> str:
+        """Return an id for a call of its own."""
         self._runs += 1
         return f"check_{self._agent.turn.id}_{len(self._agent.state.verification.ran)}_{self._runs}"
 
@@ -173,15 +178,63 @@ class SessionGoals:
 
 
 async def begin_goal(agent: Agent) -> None:
-    """Run the command of the goal before the first answer, so that the model sees what fails."""
+    """Run the command of the goal before the first answer, so that the model sees what fails.
+
+    A model that is weak is asked for one definition at a time first; see `core.project_checks.Checks.fixes`.
+    """
     goal = agent.state.verification.goal or must_pass(agent.conversation.last_task)
     if not goal or agent.state.depth or agent.state.only_reads:
         return
     runner = AgentCheckRunner(agent)
     check = await agent.services.features.checks.meets(runner, goal)
     runner.tell(check)
+    if check.outcome is CheckOutcome.FAILED and agent.is_weak and await _fix(agent, runner, goal):
+        check = await agent.services.features.checks.meets(runner, goal)
+        runner.tell(check)
+    agent.turn.checked = agent.state.verification.version
     says = "exits with 0 now" if check.outcome is CheckOutcome.PASSED else f"says now:\n{check.text}"
     agent.remind(f"The work is done when `{goal}` exits with 0; lmtui runs it when you end. It {says}", "checks")
+
+
+async def _fix(agent: Agent, runner: AgentCheckRunner, goal: str) -> bool:
+    """Let drafts of single definitions be tried, and make those edits that helped; tell whether there was one."""
+    has_helped = False
+
+    async def ask(text: str) -> str:
+        return await _draw(agent, text)
+
+    async with contextlib.aclosing(agent.services.features.checks.fixes(runner, goal, ask)) as edits:
+        async for edit in edits:
+            words = json.dumps({"path": edit.path, "search": edit.old, "replace": edit.new})
+            result = await run_call(
+                agent, ToolCall(runner.next_id(), "edit", words), agent.turn.id, agent.turn.files, by="check"
+            )
+            if not result.ok:
+                break
+            has_helped = True
+            agent.remind(f"lmtui replaced {edit.name} in {edit.path} by a draft of yours: more tests pass with it.", "checks")
+    return has_helped
+
+
+async def _draw(agent: Agent, text: str) -> str:
+    """Return one answer beside the conversation, none where the server fails."""
+    settings = agent.state.model.settings
+    request = ModelRequest(
+        (Message(Role.SYSTEM, _FIXER), Message(Role.USER, text)),
+        (),
+        settings.model,
+        temperature=_DRAW_TEMPERATURE,
+        max_tokens=_DRAW_TOKENS,
+        urgency=agent.priority,
+        is_attended=False,
+    )
+    with contextlib.suppress(ProviderError):
+        async with contextlib.aclosing(agent.services.provider.stream(request)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Completion):
+                    agent.emit(usage_beside("fix", request, piece))
+                    return piece.message.text
+    return ""
 
 
 async def check_step(agent: Agent) -> None:
@@ -270,8 +323,11 @@ def _told_red(agent: Agent, tracker: VerificationTracker, red: CheckRan) -> tupl
 async def _pursue(agent: Agent, goal: str) -> tuple[str, str]:
     """Run the command of a goal: reached, worked at again, or given up where nothing changes any more."""
     runner, turn = AgentCheckRunner(agent), agent.turn
-    check = await agent.services.features.checks.meets(runner, goal)
-    runner.tell(check)
+    if goal in agent.state.verification.passed:  # in this very state
+        check = CheckRan(rung=Rung.GOAL, outcome=CheckOutcome.PASSED, command=goal)
+    else:
+        check = await agent.services.features.checks.meets(runner, goal)
+        runner.tell(check)
     if check.outcome is CheckOutcome.PASSED:
         agent.emit(GoalChanged(agent=agent.id, command=goal, state=GoalState.REACHED))
         _tell_changed_tests(agent, agent.state.verification)
@@ -285,11 +341,8 @@ async def _pursue(agent: Agent, goal: str) -> tuple[str, str]:
     turn.red_state = (agent.state.verification.version, check.text)
     if turn.stuck >= _MOST_STUCK or turn.same_name >= _MOST_SAME:
         agent.emit(GoalChanged(agent=agent.id, command=goal, state=GoalState.PAUSED))
-        why = check.text.partition("\n")[0]
-        return (
-            "",
-            f"not finished: no progress on the goal `{sanitize_line(goal)}` in {max(turn.stuck, turn.same_name) + 1} attempts: {why}",
-        )
+        count = max(turn.stuck, turn.same_name) + 1
+        return "", f"not finished: no progress on the goal `{sanitize_line(goal)}` in {count} attempts: {first}"
     return _GOAL.format(command=goal, text=check.text), ""
 
 

@@ -78,3 +78,17 @@ async def test_check_tells_the_user_of_their_own_edits(project: Program) -> None
     nothing = await project.run("check", "--sandbox", "bubblewrap")
     assert nothing.code == 2
     assert "--verify" in nothing.out
+
+
+async def test_a_weak_model_is_asked_for_one_definition_and_tests_judge_it(project: Program, serve: Serve) -> None:
+    (project.workspace / "calc.py").write_text(CODE.replace("+", "-"))
+    draft = ScriptedTurn("```python\ndef add(a, b):\n    return a + b\n```")
+    server = await serve(draft, ScriptedTurn("It is repaired."))
+    flags = ("--goal", "python3 -m unittest -q", "-c", "call_form=text", *FLAGS)
+    result = await project.run("run", "--url", server.url, *flags, "The tests fail. Fix the bug.")
+    found = json.loads(result.out)
+    assert (result.code, found["status"], found["verified"]) == (0, "done", "green"), result.err
+    assert found["files_changed"] == ["calc.py"]
+    assert (project.workspace / "calc.py").read_text() == CODE
+    assert "def add" in json.dumps(server.requests[0].body)
+    assert "undo" not in result.err

@@ -221,18 +221,19 @@ async def related_tests(runner: CheckRunner, changed: Sequence[str]) -> list[str
         patterns = _TESTS_OF.get(ending, ())
         if not patterns:
             continue
-        if _is_test(path):
+        if is_test(path):
             found[path] = None
             continue
         name = posixpath.basename(posixpath.dirname(path)) if stem in ("__init__", "index", "main", "__main__") else stem
         if len(name) > 1:
             for pattern in patterns:
                 named = await runner.search(rf"(?:import|from|require|load|open|path)\b.*\b{re.escape(name)}\b", pattern)
-                found |= dict.fromkeys(each for each in named if _is_test(each))
+                found |= dict.fromkeys(each for each in named if is_test(each))
     return sorted(found)
 
 
-def _is_test(path: str) -> bool:
+def is_test(path: str) -> bool:
+    """Tell whether a file holds tests."""
     name = posixpath.basename(path)
     return bool(re.fullmatch(r"test_.*\.py|.*_test\.(?:py|go)|.*\.(?:test|spec)\.[cm]?[jt]sx?", name))
 
@@ -246,7 +247,7 @@ _MOST_BASE_BYTES = 200_000
 _MOST_FOLDER_MB = 500
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _FAILURES = (
-    re.compile(r"^(?:FAILED|ERROR) (\S+)"),  # pytest
+    re.compile(r"^(?:FAILED|ERROR) ([^\s(]\S*)"),  # pytest
     re.compile(r"^(?:FAIL|ERROR): (\S+ \(\S+\))"),  # unittest
     re.compile(r"^\s*--- FAIL: (\S+)"),  # go
     re.compile(r"^test (\S+) \.\.\. FAILED"),  # cargo
@@ -261,7 +262,7 @@ _NO_PROGRAM = re.compile(r"(?:: |^)(?:command )?not found$|No module named (?:py
 
 @dataclass(slots=True)
 class Ladder:
-    """The checks of one workspace; implements `core.project_checks.Checks`.
+    """The checks of one workspace; `fixing.FixingLadder` makes of it a `core.project_checks.Checks`.
 
     Args:
         is_on: False: nothing is run.
@@ -375,20 +376,20 @@ class Ladder:
         old = await runner.before(changed)
         if not now or old is None or sum(len(data) for data in old.values() if data) > _MOST_BASE_BYTES:
             return None
-        base = await runner.run(base_command(check.command, old), limit_s=self.limit_s, may_write=False)
+        base = await runner.run(trial_command(check.command, old), limit_s=self.limit_s, may_write=False)
         if base.why_not or base.is_timed_out:
             return None
         before = failures(base.output)
         return [name for name in now if name not in before]
 
 
-def base_command(command: str, old: Mapping[str, bytes | None]) -> str:
-    """Return a command that runs another one in a copy of the workspace as it was before the change."""
+def trial_command(command: str, files: Mapping[str, bytes | None]) -> str:
+    """Return a command that runs another one in a copy of the workspace in which some files are others (None: not there)."""
     lines = [
         f'test "$(du -sm . 2>/dev/null | cut -f1)" -le {_MOST_FOLDER_MB} || exit 0',
         'base=$(mktemp -d) && cp -a . "$base" 2>/dev/null; cd "$base" || exit 0',
     ]
-    for path, data in old.items():
+    for path, data in files.items():
         name = shlex.quote(f"./{path}")
         if data is None:
             lines.append(f"rm -rf {name}")

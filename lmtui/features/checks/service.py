@@ -9,7 +9,7 @@ from lmtui.core.errors import SandboxError
 from lmtui.core.events import TurnStarted
 from lmtui.core.project_checks import CheckRan, CommandEnded, ProjectCheck, wants_to_write
 from lmtui.engine.session import EngineSession
-from lmtui.features.checks.ladder import Ladder
+from lmtui.features.checks.fixing import FixingLadder
 from lmtui.features.service import FeatureHost, SessionServices, WorkspaceExtensions, WorkspaceFeature
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
@@ -106,11 +106,11 @@ class ChecksService(WorkspaceFeature):
         if goal and is_ours and is_new and not session.goals.listed():
             session.goals.set(goal)
 
-    def ladder(self) -> Ladder:
+    def ladder(self) -> FixingLadder:
         """Return the checks as the settings have them now; how long commands took is known to all sessions."""
         config = self.host.config
         command = "" if config.verify in ("auto", "off") else config.verify
-        return Ladder(config.verify != "off", command, config.lint_command, config.check_timeout_s, self._seconds)
+        return FixingLadder(config.verify != "off", command, config.lint_command, config.check_timeout_s, self._seconds)
 
     async def listed(self) -> Sequence[ProjectCheck]:
         """Return the commands that would run."""

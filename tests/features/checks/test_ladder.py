@@ -191,7 +191,7 @@ async def test_related_tests_are_those_that_name_the_file_or_its_package(runner:
             "FAILED tests/test_a.py::test_x - AssertionError: 1\nERROR tests/test_b.py\n",
             ["tests/test_a.py::test_x", "tests/test_b.py"],
         ),
-        ("FAIL: test_add (test_calc.T.test_add)\n", ["test_add (test_calc.T.test_add)"]),
+        ("FAIL: test_add (test_calc.T.test_add)\n\nFAILED (failures=1)\n", ["test_add (test_calc.T.test_add)"]),
         ("--- FAIL: TestSum (0.00s)\nFAIL\n", ["TestSum"]),
         ("test tests::adds ... FAILED\n", ["tests::adds"]),
         ("not ok 1 - sums up\n", ["sums up"]),

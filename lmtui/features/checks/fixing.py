@@ -1,0 +1,230 @@
+"""Fix until green: find the definitions behind a failing Python test without a model, ask for one at a time, let tests judge.
+
+Each draft is tried in a copy of the workspace, so that nothing has to be undone.  Small models do not find the place by
+themselves, and repair a definition that they are shown more often than not on one of several draws.
+"""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+import re
+import textwrap
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from lmtui.core.project_checks import Ask, CheckRunner, DefinitionEdit
+from lmtui.features.checks.ladder import Ladder, failures, first_failure, is_test, trial_command
+
+MOST_DRAWS = 16
+_MOST_FILES = 150
+_MOST_CANDIDATES = 8
+_MOST_LINES = 80
+_LEVELS = 2
+_FRAME = re.compile(r'File "(?P<a>[^"]+\.py)", line (?P<b>\d+)|^(?P<c>[\w./-]+\.py):(?P<d>\d+):', re.MULTILINE)
+_FENCE = re.compile(r"```[\w-]*\n(.*?)(?:```|\Z)", re.DOTALL)
+_ASK = """A test fails.
+
+{failure}
+
+The test:
+```python
+{test}
+```
+
+This definition in {path} may be wrong:
+```python
+{source}
+```
+
+Answer with the whole corrected definition in one Python code block, and nothing else. Keep its name and its arguments."""
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A definition that may be the broken one; `first` and `last` are its lines from 1, decorators among them."""
+
+    path: str
+    name: str
+    first: int
+    last: int
+    source: str
+    node: Definition
+
+    @property
+    def indent(self) -> str:
+        """Return the blanks before its first line."""
+        return self.source[: len(self.source) - len(self.source.lstrip())]
+
+
+@dataclass(slots=True)
+class Code:
+    """The Python files of a workspace, as text and parsed; what does not parse has no definitions."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+    trees: dict[str, ast.Module] = field(default_factory=dict)
+
+    def put(self, path: str, text: str) -> None:
+        """Take a file, or its next version."""
+        self.texts[path] = text
+        try:
+            self.trees[path] = ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError):
+            self.trees.pop(path, None)
+
+    def definitions(self, *, of_tests: bool = False) -> Iterator[Candidate]:
+        """Yield the functions and methods of the files that are, or are not, tests."""
+        for path, tree in self.trees.items():
+            if is_test(path) is of_tests:
+                for node in ast.walk(tree):
+                    if isinstance(node, Definition):
+                        yield self._candidate(path, node)
+
+    def _candidate(self, path: str, node: Definition) -> Candidate:
+        first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+        last = node.end_lineno or node.lineno
+        lines = self.texts[path].splitlines(keepends=True)
+        return Candidate(path, node.name, first, last, "".join(lines[first - 1 : last]), node)
+
+
+async def read_code(runner: CheckRunner) -> Code:
+    """Read the Python files of a workspace, at most 150."""
+    code = Code()
+    for path in (await runner.glob("**/*.py"))[:_MOST_FILES]:
+        data = await runner.read(path)
+        if data is not None:
+            code.put(path, data.decode("utf-8", "replace"))
+    return code
+
+
+def locate(code: Code, output: str) -> tuple[str, list[Candidate]]:
+    """Return the failing test's source, and the definitions that may be broken, the likeliest first.
+
+    These are the functions of the traceback from the inside out, then what the test names, then two levels of what those call.
+    """
+    frames = [frame for match in _FRAME.finditer(output) if (frame := _frame(code, match)) is not None]
+    tests = list(code.definitions(of_tests=True))
+    at_frame = (each for path, line in frames for each in tests if each.path == path and each.first <= line <= each.last)
+    test = next(at_frame, None)
+    if test is None:
+        named = {name for text in failures(output) for name in re.findall(r"\w+", text)}
+        test = next((each for each in tests if each.name in named), None)
+    by_name: dict[str, list[Candidate]] = {}
+    for each in code.definitions():
+        by_name.setdefault(each.name, []).append(each)
+    known = [each for group in by_name.values() for each in group]
+    found: dict[tuple[str, int], Candidate] = {}
+    for path, line in reversed(frames):
+        inner = [each for each in known if each.path == path and each.first <= line <= each.last]
+        for each in sorted(inner, key=lambda each: each.last - each.first)[:1]:
+            found[each.path, each.first] = each
+    level = _named_by([test.node] if test is not None else [], by_name)
+    for _ in range(_LEVELS + 1):
+        found |= {(each.path, each.first): each for each in level if (each.path, each.first) not in found}
+        level = _named_by([each.node for each in level], by_name)
+    fit = [each for each in found.values() if each.last - each.first < _MOST_LINES]
+    return (textwrap.dedent(test.source) if test is not None else ""), fit[:_MOST_CANDIDATES]
+
+
+def _frame(code: Code, match: re.Match[str]) -> tuple[str, int] | None:
+    """Return the file of the workspace that a line of a traceback is about, and the line."""
+    path, line = (match["a"], match["b"]) if match["a"] else (match["c"], match["d"])
+    parts = posixpath.normpath(path).lstrip("/").split("/")
+    known = ("/".join(parts[at:]) for at in range(len(parts)))
+    return next(((name, int(line)) for name in known if name in code.texts), None)
+
+
+def _named_by(nodes: Iterable[ast.AST], by_name: Mapping[str, list[Candidate]]) -> list[Candidate]:
+    """Return the definitions that code names, in the order in which it does."""
+    names: dict[str, None] = {}
+    for node in nodes:
+        for each in ast.walk(node):
+            if isinstance(each, ast.Name):
+                names[each.id] = None
+            elif isinstance(each, ast.Attribute):
+                names[each.attr] = None
+    return [candidate for name in names for candidate in by_name.get(name, ())]
+
+
+def draft_of(answer: str, candidate: Candidate) -> str:
+    """Return the definition that an answer gives, indented as the old one; empty where there is none, or it is the same."""
+    blocks = [match[1] for match in _FENCE.finditer(answer)] or [answer]
+    for block in blocks:
+        text = textwrap.dedent(block.expandtabs(4))
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, Definition) and node.name == candidate.name:
+                if ast.dump(node) == ast.dump(candidate.node):
+                    return ""
+                first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+                source = "\n".join(text.splitlines()[first - 1 : node.end_lineno])
+                return textwrap.indent(textwrap.dedent(source), candidate.indent) + "\n"
+    return ""
+
+
+class FixingLadder(Ladder):
+    """The ladder, with the way up; implements `core.project_checks.Checks`."""
+
+    async def fixes(self, runner: CheckRunner, goal: str, ask: Ask) -> AsyncGenerator[DefinitionEdit, None]:
+        """Yield edits that make more of the goal's tests pass."""
+        ended = await runner.run(goal, limit_s=self.limit_s, may_write=False)
+        if self.is_on and not ended.why_not and ended.exit_code != 0:
+            async for edit in fixes(runner, goal, ended.output, ask, self.limit_s):
+                yield edit
+
+
+async def fixes(runner: CheckRunner, command: str, output: str, ask: Ask, limit_s: int) -> AsyncGenerator[DefinitionEdit, None]:
+    """Yield the edits that make more of a command's tests pass, each on top of those before it, until all do.
+
+    Args:
+        runner: runs the command; only where nothing can be changed.
+        command: the tests.
+        output: what it said when it failed.
+        ask: has the model answer a question; each answer is another draw.
+        limit_s: the time of one run.
+    """
+    code, left, tried = await read_code(runner), MOST_DRAWS, set[str]()
+    changed: dict[str, bytes] = {}
+    failing = failures(output)
+    while failing and left > 0:
+        test, candidates = locate(code, output)
+        if not test or not candidates:
+            return
+        better: DefinitionEdit | None = None
+        for candidate in candidates * (1 + left // len(candidates)):
+            if left <= 0 or better is not None:
+                break
+            left -= 1
+            question = _ASK.format(
+                failure=first_failure(output),
+                test=test,
+                path=candidate.path,
+                source=textwrap.dedent(candidate.source),
+            )
+            draft = draft_of(await ask(question), candidate)
+            if not draft or draft in tried:
+                continue
+            tried.add(draft)
+            text = _replaced(code.texts[candidate.path], candidate, draft)
+            files = {**changed, candidate.path: text.encode()}
+            ended = await runner.run(trial_command(command, files), limit_s=limit_s, may_write=False)
+            if ended.why_not:
+                return
+            now = failures(ended.output)
+            if ended.exit_code == 0 or (len(now) < len(failing) and set(now) <= set(failing)):
+                better = DefinitionEdit(candidate.path, candidate.name, candidate.source, draft)
+                code.put(candidate.path, text)
+                changed, output, failing = files, ended.output, now if ended.exit_code else []
+        if better is None:
+            return
+        yield better
+
+
+def _replaced(text: str, candidate: Candidate, draft: str) -> str:
+    lines = text.splitlines(keepends=True)
+    return "".join([*lines[: candidate.first - 1], draft, *lines[candidate.last :]])
