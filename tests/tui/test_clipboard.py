@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.tui.terminal import LARGEST_OSC_BYTES, Route, copy_by_program, find_route, keep_in_file, osc_52, run_program
+from lmtui.tui.terminal_app import LARGEST_OSC_BYTES, Route, copy_by_program, find_route, keep_in_file, osc_52, run_program
 
 
 def has(*names: str) -> Callable[[str], str | None]:

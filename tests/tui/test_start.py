@@ -20,7 +20,7 @@ HEAVY = (
     "tree_sitter_bash",
     "mcp",
 )
-MOST_MODULES = 75  # beyond a bare app: what loads costs, and a count does not hang on what else the machine does
+MOST_MODULES = 65  # beyond a bare app: what loads costs, and a count does not hang on what else the machine does
 
 BARE = """
 import json, sys

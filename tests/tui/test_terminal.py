@@ -5,7 +5,7 @@ import os
 from textual import events
 from textual._xterm_parser import XTermParser
 
-from lmtui.tui.terminal import LastingOutput
+from lmtui.tui.terminal_app import LastingOutput
 
 
 def test_what_is_written_after_the_terminal_went_is_dropped() -> None:

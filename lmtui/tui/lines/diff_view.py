@@ -12,11 +12,11 @@ from textual.message import Message
 
 from lmtui.core.prompt_text import mention_text
 from lmtui.tui.lines.diff_layout import DiffLayout, DiffPainter
-from lmtui.tui.lines.frames import WidgetOptions
 from lmtui.tui.lines.line_view import LineScroller, VirtualLineView
 from lmtui.tui.lines.patch import FilePatch, digits_of, with_context
 from lmtui.tui.lines.selection import Matches
 from lmtui.tui.lines.styled_text import Line, LineSource
+from lmtui.tui.timing import WidgetOptions
 
 SPLIT_FROM_WIDTH = 84
 

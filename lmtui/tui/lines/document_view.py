@@ -11,12 +11,11 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.tui.commands import Scope, bindings, hint_text, of_scope
 from lmtui.tui.lines.blocks import Block, Mark
 from lmtui.tui.lines.document import Document, Finder
-from lmtui.tui.lines.frames import WidgetOptions
 from lmtui.tui.lines.line_view import LineScroller, VirtualLineView
 from lmtui.tui.lines.styled_text import Line, fill, fit, restyle
 from lmtui.tui.lines.table import BAR
 from lmtui.tui.lines.tool_log import CallOpened
-from lmtui.tui.timing import call_after
+from lmtui.tui.timing import WidgetOptions, call_after
 
 _WIDEST = 100
 _GUESS_S = 0.004

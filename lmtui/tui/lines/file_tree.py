@@ -14,12 +14,12 @@ from lmtui.core.sanitize import sanitize_path
 from lmtui.core.workspace import DirEntry, FileChangeKind, GitState
 from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.calls import CHANGE_SIGNS
-from lmtui.tui.lines.frames import WidgetOptions
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.styled_text import ELLIPSIS, Line, LineSource, Span, fit_middle, fit_path, restyle, row, width_of
 from lmtui.tui.lines.table import RowCursor
 from lmtui.tui.path_index import positions
 from lmtui.tui.session_state import ChangedFiles
+from lmtui.tui.timing import WidgetOptions
 
 GIT_SIGNS: Mapping[GitState, Span] = {
     GitState.MODIFIED: ("M", "warn"),

@@ -10,10 +10,10 @@ from typing import NamedTuple, Unpack
 from rich.cells import cell_len
 
 from lmtui.tui.lines.code import LONGEST_LINE, highlight, lexer_for_path, source_line
-from lmtui.tui.lines.frames import WidgetOptions
 from lmtui.tui.lines.line_view import LineScroller, VirtualLineView
 from lmtui.tui.lines.selection import Matches
 from lmtui.tui.lines.styled_text import Line, LineSource, slice_line
+from lmtui.tui.timing import WidgetOptions
 
 
 class Wrapping:

@@ -1,8 +1,8 @@
 """The one widget that shows lines, however many there are; what it shows is a `LineSource`.
 
 It draws the lines in view, keeps them, and repaints only those that changed, in frames that it asks for itself.  What it
-knows is in its parts: `strips` what is drawn, `frames` when, `scroller` where the reader is, `cursor` on what, `copy_mode`
-what is selected.  Keys come from the app's table: the actions here are what they call.
+knows is in its parts: `strips` what is drawn, `frames` when (`timing.py`), `scroller` where the reader is, `cursor` on what,
+`copy_mode` what is selected.  Keys come from the app's table: the actions here are what they call.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from lmtui.tui.commands import Scope, bindings
-from lmtui.tui.lines.frames import Frames, WidgetOptions
 from lmtui.tui.lines.selection import CopyMode
 from lmtui.tui.lines.styled_text import (
     ROLES,
@@ -34,6 +33,7 @@ from lmtui.tui.lines.styled_text import (
     width_of,
     wrap,
 )
+from lmtui.tui.timing import Frames, WidgetOptions
 
 _KEPT_STRIPS = 1500
 _WHEEL_LINES = 3

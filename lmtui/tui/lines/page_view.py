@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Unpack
 
 from lmtui.core.sanitize import sanitize, sanitize_line, show_controls
-from lmtui.tui.lines.frames import WidgetOptions
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.styled_text import Line, LineSource, indent, plain, restyle, wrap
+from lmtui.tui.timing import WidgetOptions
 
 
 class Page(LineSource):

@@ -15,11 +15,11 @@ from lmtui.core.plan import Counter, PlanStep, TaskState, Todo, TodoStatus
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.task_state import in_tree
 from lmtui.core.workspace import BackgroundCommand
-from lmtui.tui.lines.frames import WidgetOptions
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.styled_text import Line, LineSource, fit, indent, row, wrap
 from lmtui.tui.lines.table import RowCursor
 from lmtui.tui.session_state import SessionState, Subagent
+from lmtui.tui.timing import WidgetOptions
 
 SIGNS = {
     TodoStatus.PENDING: ("○", "muted"),

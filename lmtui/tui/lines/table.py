@@ -7,9 +7,9 @@ from typing import Generic, TypeVar, Unpack
 
 from textual.message import Message
 
-from lmtui.tui.lines.frames import WidgetOptions
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.styled_text import Line, LineSource, Span, fill, slice_line
+from lmtui.tui.timing import WidgetOptions
 
 BAR: Span = ("▌", "accent")
 BAR_CELLS = 1

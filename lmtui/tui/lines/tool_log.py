@@ -20,11 +20,10 @@ from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.blocks import seconds
 from lmtui.tui.lines.calls import CallState
-from lmtui.tui.lines.frames import WidgetOptions
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.styled_text import Line, LineSource, fit, fit_path, pad
 from lmtui.tui.lines.table import RowCursor
-from lmtui.tui.timing import call_after
+from lmtui.tui.timing import WidgetOptions, call_after
 from lmtui.tui.wording import PATH_VERBS, call_words
 
 STATE_WORDS = ("running", "waiting", "ok", "failed", "stopped", "undone")

@@ -24,8 +24,8 @@ from lmtui.tui.lines.blocks import Block, CheckBlock, Mark, NoticeBlock, Thinkin
 from lmtui.tui.lines.calls import CallBlock, ReadsBlock, is_read
 from lmtui.tui.lines.document import Document
 from lmtui.tui.lines.document_view import DocumentView
-from lmtui.tui.lines.frames import WidgetOptions
 from lmtui.tui.lines.live import AnswerBlock, AnswerStream, StoredAnswer, answer_blocks
+from lmtui.tui.timing import WidgetOptions
 
 _OPENING = re.compile(r"^( {0,3})(`{3,}|~{3,})([^`\n]*)$")
 

@@ -19,7 +19,6 @@ from lmtui.core.events import ROOT, Envelope
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.sessions import SessionSummary
 from lmtui.tui.commands import Scope, bindings, closing, of_scope
-from lmtui.tui.lines.frames import WidgetOptions
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.styled_text import Line, LineSource, crop, fill, fit, fit_middle, row, width_of
 from lmtui.tui.modals.results import Picked
@@ -27,7 +26,7 @@ from lmtui.tui.modals.switcher import MARK, STATES
 from lmtui.tui.open_sessions import OpenSessions
 from lmtui.tui.router import SessionView
 from lmtui.tui.summary import activity_text, live_state, waits_for
-from lmtui.tui.timing import call_after
+from lmtui.tui.timing import WidgetOptions, call_after
 from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Part, Verbs
 
 _LEAST_CELLS = 38

@@ -19,8 +19,7 @@ from textual.widgets import Static
 from lmtui.commands.command import Command
 from lmtui.core.sanitize import sanitize
 from lmtui.tui.key_bindings import first_key
-from lmtui.tui.lines.frames import WidgetOptions
-from lmtui.tui.timing import call_after
+from lmtui.tui.timing import WidgetOptions, call_after
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lmtui.tui.lines.frames import FrameGate
+from lmtui.tui.timing import FrameGate
 
 
 class Clock:
