@@ -20,11 +20,22 @@ from lmtui.core.project_checks import CheckRan
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.sessions import NOBODY, refusal_words
 from lmtui.tui.commands import Scope, bindings
-from lmtui.tui.lines.blocks import Block, CheckBlock, Mark, NoticeBlock, ThinkingBlock, UserBlock, ending
+from lmtui.tui.lines.blocks import (
+    AnswerBlock,
+    AnswerStream,
+    Block,
+    CheckBlock,
+    Mark,
+    NoticeBlock,
+    StoredAnswer,
+    ThinkingBlock,
+    UserBlock,
+    answer_blocks,
+    ending,
+)
 from lmtui.tui.lines.calls import CallBlock, ReadsBlock, is_read
 from lmtui.tui.lines.document import Document
 from lmtui.tui.lines.document_view import DocumentView
-from lmtui.tui.lines.live import AnswerBlock, AnswerStream, StoredAnswer, answer_blocks
 from lmtui.tui.timing import WidgetOptions
 
 _OPENING = re.compile(r"^( {0,3})(`{3,}|~{3,})([^`\n]*)$")

@@ -23,8 +23,8 @@ from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.servers import KNOWN_ADDRESSES, ServedModel, ServerFound, ServerKind, short_details
 from lmtui.core.sessions import SessionHost
 from lmtui.tui.commands import Scope, bindings, command, first_key, key_of, of_scope
-from lmtui.tui.lines.model_list import short_address
 from lmtui.tui.lines.styled_text import fit, pad
+from lmtui.tui.modals.models import short_address
 from lmtui.tui.modals.results import Chosen
 from lmtui.tui.modals.trust_question import trust_dialog
 from lmtui.tui.widgets.bars import HEIGHTS, Bar, Part, Spinner, Verbs

@@ -6,8 +6,7 @@ import time
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lmtui.tui.lines.blocks import Block
-from lmtui.tui.lines.live import BLOCK_CHARS, CURSOR, AnswerStream, answer_blocks, split
+from lmtui.tui.lines.blocks import BLOCK_CHARS, CURSOR, AnswerStream, Block, answer_blocks, split
 from lmtui.tui.lines.styled_text import Line, plain, width_of
 
 FRAGMENTS = st.sampled_from(

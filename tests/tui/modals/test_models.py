@@ -6,9 +6,8 @@ import pytest
 
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.servers import ExamRow, Grade, LoadProgress, ServedModel, ServerFound
-from lmtui.tui.lines.model_list import ModelRow, bar, model_row, server_row
 from lmtui.tui.lines.styled_text import plain, width_of
-from lmtui.tui.modals.models import read_window
+from lmtui.tui.modals.models import ModelRow, bar, model_row, read_window, server_row
 from tests.tui.driving import Driver, running
 from tests.tui.fake_servers import FakeServers
 from tests.tui.fakes import FakeHost
