@@ -1,9 +1,14 @@
-"""Every setting with its value and where that came from; a change goes into the user's own file."""
+"""The settings with their sources, what fills the model's window, and how its prompts were read: three dialogs of rows.
+
+A changed setting goes into the user's own file.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -11,17 +16,424 @@ from textual.binding import BindingType
 from textual.screen import Screen
 
 from lmtui.core.errors import LmtuiError
+from lmtui.core.event_text import calls_words
+from lmtui.core.events import ROOT, Envelope, MessageAdded, UsageUpdated
+from lmtui.core.messages import Role
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.sessions import SettingRow, SettingsControls
+from lmtui.core.sessions import Session, SettingRow, SettingsControls
+from lmtui.core.window import WindowItem, WindowPart
 from lmtui.tui.commands import Command, Scope, bindings, of_scope
 from lmtui.tui.lines.styled_text import Line, fit, fit_middle, pad
-from lmtui.tui.modals.context_window import CacheScreen, WindowScreen
 from lmtui.tui.modals.list_dialog import ListDialog, shown_group
 from lmtui.tui.modals.picker import WIDE_ROW, AskText, Picker
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.perf_overlay import PerfOverlay
 from lmtui.tui.router import SessionView
+from lmtui.tui.session_state import SessionState
+from lmtui.tui.wording import tokens_text, window_text
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
+
+NUMBER_CELLS, SHARE_CELLS, SECONDS_CELLS, STATE_CELLS = 8, 6, 8, 10
+LEAST_NAME = 12
+PIN = "pinned"
+OPEN, SHUT = "▾ ", "▸ "
+TOOLS = "tools"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """One row: `make` draws it for a width.  `key` is empty for a group's own line and else unique in its group."""
+
+    group: str
+    key: str
+    make: Callable[[int], Line]
+
+
+def window_head(parts: Sequence[WindowPart], state: SessionState) -> str:
+    """Return how much of the window is used, in words."""
+    total = sum(part.tokens for part in parts)
+    window = (
+        f" of {window_text(state.model.window_tokens)}"
+        if state.model.window_tokens
+        else "; the server does not say how large it is"
+    )
+    usage = state.usage
+    if usage is None or usage.is_estimate:
+        return f"about {tokens_text(total)} tokens{window}"
+    return f"about {tokens_text(total)} tokens{window}; {tokens_text(usage.usage.prompt_tokens)} in the last request"
+
+
+def column_head(width: int) -> Line:
+    """Return the names of the columns."""
+    numbers = f"{'tokens':>{NUMBER_CELLS}}{'share':>{SHARE_CELLS}}{'to read':>{SECONDS_CELLS}}"
+    return ((pad("", max(LEAST_NAME, _part_cells(width) + 2)) + numbers, "muted"),)
+
+
+def window_rows(parts: Sequence[WindowPart], window_tokens: int, read_s: Callable[[int], float]) -> list[GroupRow]:
+    """Return a row for each part and, below it, for each message in it; at the end what is free."""
+    total = sum(part.tokens for part in parts)
+    whole = max(window_tokens, total, 1)
+    rows: list[GroupRow] = []
+    for part in parts:
+        rows.append(GroupRow(part.name, "", _part_line(part, whole, read_s)))
+        rows += [GroupRow(part.name, item_key(item, at), _item_line(item, whole, read_s)) for at, item in enumerate(part.items)]
+    if window_tokens > total:
+        rows.append(GroupRow("free", "", _free_line(window_tokens - total, whole)))
+    return rows
+
+
+def item_key(item: WindowItem, place: int) -> str:
+    """Return what a row is known by: its message's own id, else its place."""
+    return item.id or f"#{place}"
+
+
+def cost_text(item: WindowItem, read_s: Callable[[int], float]) -> str:
+    """Return what it costs to change a message in the middle of what was sent: all behind it is read again."""
+    behind = max(0, item.reread_tokens - item.tokens)
+    if not behind:
+        return "Nothing follows it: a change costs no reading."
+    seconds = seconds_text(read_s(behind), " (", ")")
+    return f"To fold it, leave it out or bring it back costs reading about {behind:,} tokens again{seconds}."
+
+
+def seconds_text(seconds: float, before: str = "", after: str = "") -> str:
+    """Return seconds of reading in few characters, an empty text where the speed is not known."""
+    if seconds <= 0:
+        return ""
+    return f"{before}{seconds:.1f} s{after}" if seconds < 100 else f"{before}{seconds / 60:.0f} min{after}"
+
+
+def _part_line(part: WindowPart, whole: int, read_s: Callable[[int], float]) -> Callable[[int], Line]:
+    count = f"  {part.count:,}×" if part.count > 1 else ""
+    return lambda width: (
+        (pad(fit(sanitize_line(part.name) + count, _part_cells(width) - 1), _part_cells(width)), "strong"),
+        *_numbers(part.tokens, whole, read_s),
+    )
+
+
+def _item_line(item: WindowItem, whole: int, read_s: Callable[[int], float]) -> Callable[[int], Line]:
+    state = " · ".join(filter(None, (item.state, PIN if item.is_pinned else "")))
+
+    def make(width: int) -> Line:
+        name = _part_cells(width)
+        title = pad(fit(f"  {sanitize_line(item.title)}", name - 1), name)
+        role = "muted" if item.state else ""
+        return ((title, role), *_numbers(item.tokens, whole, read_s), (f"  {fit(state, STATE_CELLS * 2)}", "accent"))
+
+    return make
+
+
+def _free_line(tokens: int, whole: int) -> Callable[[int], Line]:
+    def make(width: int) -> Line:
+        numbers = "".join(text for text, _ in _numbers(tokens, whole, lambda _: 0.0))
+        return ((pad("free", _part_cells(width)) + numbers, "muted"),)
+
+    return make
+
+
+def _numbers(tokens: int, whole: int, read_s: Callable[[int], float]) -> Line:
+    return (
+        (f"{tokens_text(tokens):>{NUMBER_CELLS}}", ""),
+        (f"{tokens / whole:>{SHARE_CELLS}.0%}", "muted"),
+        (f"{seconds_text(read_s(tokens)):>{SECONDS_CELLS}}", "muted"),
+    )
+
+
+def _part_cells(width: int) -> int:
+    return max(LEAST_NAME, width - NUMBER_CELLS - SHARE_CELLS - SECONDS_CELLS - STATE_CELLS)
+
+
+COUNT_CELLS, TIME_CELLS, SPEED_CELLS, CAUSE_CELLS = 7, 8, 6, 20
+LEAST_CAUSE = 10
+FIRST = "first request"
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What one request, or several together, cost to read.  `is_told`: the server said what it reused."""
+
+    reused: int = 0
+    reread: int = 0
+    new: int = 0
+    read_s: float = 0.0
+    requests: int = 0
+    is_told: bool = True
+    miss: str = ""
+    written_per_s: float = 0.0
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(
+            self.reused + other.reused,
+            self.reread + other.reread,
+            self.new + other.new,
+            self.read_s + other.read_s,
+            self.requests + other.requests,
+            is_told=self.is_told and other.is_told,
+        )
+
+    @property
+    def read_per_s(self) -> float:
+        """Return how many tokens were read a second, 0 where too few were read to say."""
+        read = self.reread + self.new
+        return read / self.read_s if self.read_s > 0 and read >= 50 else 0.0
+
+    @property
+    def reused_share(self) -> float:
+        """Return the share of what was sent before that was not read again, 1 where nothing was."""
+        before = self.reused + self.reread
+        return self.reused / before if before else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSpent:
+    """The requests of a turn; `title` is what the user asked."""
+
+    turn_id: str
+    title: str
+    requests: tuple[Spent, ...]
+
+    @property
+    def sum(self) -> Spent:
+        """Return all of them together."""
+        return sum(self.requests, Spent())
+
+
+def turns_spent(history: Sequence[Envelope]) -> list[TurnSpent]:
+    """Return what the turns of a session cost to read, oldest first; what was rewound was read all the same."""
+    titles: dict[str, str] = {}
+    found: dict[str, list[Spent]] = {}
+    for envelope in history:
+        event = envelope.event
+        if event.agent != ROOT:
+            continue
+        if isinstance(event, MessageAdded) and event.role is Role.USER:
+            titles.setdefault(event.turn_id, sanitize_line(event.text))
+        elif isinstance(event, UsageUpdated):
+            found.setdefault(event.turn_id, []).append(_spent(event))
+    return [TurnSpent(turn, titles.get(turn, "earlier"), tuple(requests)) for turn, requests in found.items()]
+
+
+def cache_head(turns: Sequence[TurnSpent]) -> str:
+    """Return the sums in words."""
+    whole = sum((turn.sum for turn in turns), Spent())
+    if not whole.requests:
+        return "no request yet"
+    noun = "request" if whole.requests == 1 else "requests"
+    read = f"{tokens_text(whole.reread + whole.new)} tokens read{seconds_text(whole.read_s, ' in ')}"
+    return f"{whole.requests} {noun} · {whole.reused_share:.0%} reused · {read}, {tokens_text(whole.reread)} of them again"
+
+
+def cache_columns(width: int) -> Line:
+    """Return the names of the columns."""
+    names = "".join(f"{name:>{COUNT_CELLS}}" for name in ("reused", "again", "new"))
+    return (
+        (pad("", _name_cells(width) + 2) + f"{names}{'reading':>{TIME_CELLS}}{'tok/s':>{SPEED_CELLS}}  why again", "muted"),
+    )
+
+
+def cache_rows(turns: Sequence[TurnSpent]) -> list[GroupRow]:
+    """Return a row for each turn with its sum and below it one for each request."""
+    rows: list[GroupRow] = []
+    number = 0
+    for turn in turns:
+        group = turn.turn_id or "earlier"
+        rows.append(GroupRow(group, "", _line(turn.title, turn.sum, "strong")))
+        for spent in turn.requests:
+            number += 1
+            rows.append(GroupRow(group, str(number), _line(f"  request {number}", spent, "")))
+    return rows
+
+
+def request_text(spent: Spent) -> str:
+    """Return a request in words."""
+    source = "as the server said" if spent.is_told else "inferred: the server does not say"
+    again = f"{spent.reread:,} read again" + (f" ({spent.miss})" if spent.reread and spent.miss else "")
+    wrote = f"; wrote {spent.written_per_s:.0f} tokens a second" if spent.written_per_s else ""
+    return f"{spent.reused:,} reused, {again}, {spent.new:,} new, {source}{wrote}"
+
+
+def _spent(event: UsageUpdated) -> Spent:
+    prompt = event.usage.prompt_tokens
+    reused = event.reused_tokens or (0 if event.reread_tokens or event.miss else event.usage.cached_tokens)
+    new = max(0, prompt - reused - event.reread_tokens)
+    read_s = event.read_s or event.first_token_s
+    return Spent(
+        reused, event.reread_tokens, new, read_s, 1, event.is_cache_told, sanitize_line(event.miss), event.tokens_per_s
+    )
+
+
+def _line(title: str, spent: Spent, role: str) -> Callable[[int], Line]:
+    speed = f"{spent.read_per_s:.0f}" if spent.read_per_s else ""
+    about = "" if spent.is_told or spent.requests != 1 else "~"
+
+    def make(width: int) -> Line:
+        name = _name_cells(width)
+        return (
+            (pad(fit(sanitize_line(title), name - 1), name), role),
+            (f"{about + tokens_text(spent.reused):>{COUNT_CELLS}}", "good" if spent.reused else "muted"),
+            (f"{tokens_text(spent.reread):>{COUNT_CELLS}}", "warn" if spent.reread else "muted"),
+            (f"{tokens_text(spent.new):>{COUNT_CELLS}}", ""),
+            (f"{seconds_text(spent.read_s):>{TIME_CELLS}}{speed:>{SPEED_CELLS}}", "muted"),
+            (f"  {fit(spent.miss, CAUSE_CELLS - 2)}", "muted" if spent.miss == FIRST else "warn"),
+        )
+
+    return make
+
+
+def _name_cells(width: int) -> int:
+    return max(LEAST_CAUSE, width - 3 * COUNT_CELLS - TIME_CELLS - SPEED_CELLS - CAUSE_CELLS)
+
+
+class Grouped(ListDialog[GroupRow, None]):
+    """Shows groups of rows, with `summary` above them; choosing a row folds its group or unfolds it."""
+
+    CLOSING: ClassVar[str] = "back"
+
+    def __init__(self, shut: set[str]) -> None:
+        super().__init__()
+        self._shut = shut
+
+    @abstractmethod
+    def summary(self) -> str:
+        """Return the sums in words."""
+
+    @abstractmethod
+    def rows(self) -> Sequence[GroupRow]:
+        """Return the rows."""
+
+    @abstractmethod
+    def row_text(self, row: GroupRow) -> str:
+        """Return what can be said of a row."""
+
+    def on_mount(self) -> None:
+        """Show the rows."""
+        self.draw()
+
+    def draw(self, at: object = None) -> None:
+        """Show what there is now: of the groups that are folded, their own lines."""
+        rows = self.rows()
+        self.box.show_head(self.summary())
+        self.show([row for row in rows if not row.key or row.group not in self._shut], at)
+
+    def key(self, row: GroupRow) -> tuple[str, str]:
+        """Return the group and the place in it."""
+        return row.group, row.key
+
+    def line(self, row: GroupRow, width: int) -> Line:
+        """Return a row, before it whether its group is folded."""
+        sign = "  " if row.key else SHUT if row.group in self._shut else OPEN
+        return ((sign, "muted"), *row.make(width - len(OPEN)))
+
+    def about(self, row: GroupRow | None) -> tuple[str, Sequence[Command]]:
+        """Return what can be said of a row."""
+        return self.row_text(row) if row is not None else "", of_scope(self.SCOPE)
+
+    def act(self) -> None:
+        """Fold the marked group, or unfold it."""
+        if self.current is not None:
+            self._shut ^= {self.current.group}
+            self.draw((self.current.group, ""))
+
+
+FIXED = "Only results and what came with your messages can be folded, left out or pinned."
+
+
+class WindowScreen(Grouped):
+    """Shows each part of the next request and lets single ones be folded, left out, brought back and pinned."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.CONTEXT)]
+    NAME, HEADING, SCOPE = "window", "Context", Scope.CONTEXT
+
+    def __init__(self, session: Session, state: SessionState) -> None:
+        self._use, self._calls, self._session_state = session.window_use, session.calls, state
+        self._parts = self._use.parts()
+        super().__init__({part.name for part in self._parts if not part.name.startswith("results")})
+
+    def summary(self) -> str:
+        """Return how much of the window is used."""
+        return window_head(self._parts, self._session_state)
+
+    def columns(self, width: int) -> Line:
+        """Return the names of the columns."""
+        return column_head(width - len(OPEN))
+
+    def rows(self) -> Sequence[GroupRow]:
+        """Return parts and messages as they are now."""
+        self._parts = self._use.parts()
+        return window_rows(self._parts, self._session_state.model.window_tokens, self._use.read_s)
+
+    def row_text(self, row: GroupRow) -> str:
+        """Return what a change of the marked message would cost, before it is made."""
+        item = self._item(row)
+        if row.group == TOOLS and not row.key:
+            return f"{calls_words(self._calls)}; /calls changes it."
+        if item is None or not item.id:
+            return "Enter collapses the group (display only)." if not row.key else FIXED
+        return cost_text(item, self._use.read_s)
+
+    def action_window_fold(self) -> None:
+        """Send only the beginning of the marked result."""
+        if (item := self._marked()) is not None:
+            self._use.fold(item.id)
+            self.draw()
+
+    def action_window_leave_out(self) -> None:
+        """Send a line in place of the marked result."""
+        if (item := self._marked()) is not None:
+            self._use.leave_out(item.id)
+            self.draw()
+
+    def action_window_back(self) -> None:
+        """Send the marked result whole again."""
+        if (item := self._marked()) is not None and item.state:
+            self._use.bring_back(item.id)
+            self.draw()
+
+    def action_window_pin(self) -> None:
+        """Pin the marked result, or let it go."""
+        if (item := self._marked()) is not None:
+            self._use.pin(item.id, is_pinned=not item.is_pinned)
+            self.draw()
+
+    def _marked(self) -> WindowItem | None:
+        item = self._item(self.current) if self.current is not None else None
+        return item if item is not None and item.id else None
+
+    def _item(self, row: GroupRow) -> WindowItem | None:
+        items = next((part.items for part in self._parts if part.name == row.group), ())
+        return next((item for at, item in enumerate(items) if item_key(item, at) == row.key), None)
+
+
+class CacheScreen(Grouped):
+    """Shows, by turn and request, what of each prompt was reused, read again and new."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.CACHE)]
+    NAME, HEADING, SCOPE = "cache", "Prompt cache", Scope.CACHE
+
+    def __init__(self, history: Sequence[Envelope]) -> None:
+        self._turns = turns_spent(history)
+        super().__init__({turn.turn_id or "earlier" for turn in self._turns[:-1]})
+        self.table.empty_text = "no request yet"
+
+    def summary(self) -> str:
+        """Return the sums."""
+        return cache_head(self._turns)
+
+    def columns(self, width: int) -> Line:
+        """Return the names of the columns."""
+        return cache_columns(width - len(OPEN))
+
+    def rows(self) -> Sequence[GroupRow]:
+        """Return turns and requests."""
+        return cache_rows(self._turns)
+
+    def row_text(self, row: GroupRow) -> str:
+        """Return a request in words."""
+        if not row.key:
+            return "Enter folds a turn. ~ is inferred: the server does not say what it reused."
+        requests = [spent for turn in self._turns for spent in turn.requests]
+        return request_text(requests[int(row.key) - 1])
+
 
 LEAST_NAME, GROUP_CELLS, VALUE_CELLS, MUCH_ROOM = 12, 13, 30, 100
 HIGHER = ("flag", "environment", ".env", ".lmagent")

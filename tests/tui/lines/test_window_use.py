@@ -8,7 +8,7 @@ from lmtui.core.events import Envelope, Event, MessageAdded, UsageUpdated
 from lmtui.core.messages import Role, Usage
 from lmtui.core.window import WindowItem, WindowPart
 from lmtui.tui.lines.styled_text import plain, width_of
-from lmtui.tui.modals.context_window import (
+from lmtui.tui.modals.settings import (
     cache_head,
     cache_rows,
     column_head,

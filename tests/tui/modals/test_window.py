@@ -4,7 +4,7 @@ import pytest
 
 from lmtui.core.events import UsageUpdated
 from lmtui.core.messages import Usage
-from lmtui.tui.modals.context_window import CacheScreen, WindowScreen
+from lmtui.tui.modals.settings import CacheScreen, WindowScreen
 from tests.tui.driving import SMALL, WIDE, Driver, running
 from tests.tui.scenes_window import play_usages
 
