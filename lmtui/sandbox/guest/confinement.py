@@ -1,4 +1,4 @@
-"""How the kernel confines a process and its children: seccomp for every command, Landlock where there are no namespaces.
+"""How the kernel confines a process and its children: seccomp for every command, Landlock where namespaces are missing.
 
 The filter refuses every way to more rights, and kernel surface that builds and tests do not need.  Built once, before the
 fork: a classic BPF program over `struct seccomp_data` (linux/seccomp.h).  Refused calls return EPERM, `openat2` and `clone3`
