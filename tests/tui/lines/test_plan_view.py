@@ -7,8 +7,8 @@ from lmtui.core.events import Event, PlanChanged
 from lmtui.core.jobs import JobsChanged, WaitingJob
 from lmtui.core.plan import Counter, Plan, PlanStep, TaskState, Todo, TodoStatus
 from lmtui.store.session_logs import decode, encode
-from lmtui.tui.lines.plan_view import PlanView
 from lmtui.tui.session_state import SessionState
+from lmtui.tui.widgets.panes import PlanView
 from tests.tui.lines.stage import Stage, envelopes, screen_lines, settled
 
 PLAN = Plan(
