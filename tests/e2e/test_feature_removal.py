@@ -43,7 +43,7 @@ SLASH = {
     "slash_commands": ("commands",),
     "mcp": ("mcp",),
     "jobs": ("jobs", "submit"),
-    "checks": ("goal", "check", "checks"),
+    "checks": ("goal", "fix", "check", "checks"),
 }
 COMMANDS = {
     "instructions": ("guidance.show", "guidance.persona", "guidance.draft"),

@@ -72,5 +72,5 @@ COMMANDS: tuple[Command, ...] = (
     Command("checks.show", Scope.WORKBENCH, "Checks", "List the commands that decide whether a change is right.",
         slash=("checks",), handler=list_checks),
     Command("checks.goal", Scope.WORKBENCH, "Goal", "Work until a command exits with 0; pause, resume or clear it.",
-        slash=("goal",), argument="[command, pause, resume or clear]", handler=goal),
+        slash=("goal", "fix"), argument="[command, pause, resume or clear]", handler=goal),
 )  # fmt: skip
