@@ -274,7 +274,8 @@ class Completion:
 
     `first_token_s` is the wait for the first token (prefill), `decode_s` the time from there to the end.
     `model` is the name the server answered with.  `problem` says, in words for the model, why something that was meant as a
-    call is none; `stopped` says, in words for the user, why lmtui itself ended the generation (it repeated itself, …).
+    call is none (`is_unknown_tool`: for its tool does not exist); `stopped` says, in words for the user, why lmtui itself ended
+    the generation (it repeated itself, …).
     """
 
     message: Message
@@ -286,6 +287,7 @@ class Completion:
     problem: str = ""
     stopped: str = ""
     timings: Timings | None = None
+    is_unknown_tool: bool = False
 
 
 StreamChunk = TextChunk | ThinkingChunk | ToolCallChunk | PrefillChunk | QueuedChunk | SilenceChunk | RetryChunk | Completion

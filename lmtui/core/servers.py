@@ -10,7 +10,7 @@ from typing import Protocol
 from lmtui.core.errors import two_sentences
 from lmtui.core.messages import ToolCallFormat
 
-LEARNED, BY_HAND = "learned", "hand"
+LEARNED, EXAM, BY_HAND = "learned", "exam", "hand"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class ModelProfile:
 
     `edit_form` is `exact` (text replaced by text) or `whole` (files written again).  `token_ratio` is tokens as the server
     counts them ÷ tokens as we do.  `window_tokens` is what a probe or an overflow showed.  `source` is `learned`, `exam` or
-    `hand`; `note` says in words why the call form is what it is.
+    `hand`; `note` says in words why the call form is what it is.  `seen_form` is another one that a single session came to.
     """
 
     call_form: ToolCallFormat | None = None
@@ -41,6 +41,7 @@ class ModelProfile:
     token_ratio: float = 0.0
     source: str = LEARNED
     note: str = ""
+    seen_form: ToolCallFormat | None = None
 
 
 class Profiles(Protocol):
@@ -51,9 +52,6 @@ class Profiles(Protocol):
 
     def put(self, key: ModelKey, profile: ModelProfile) -> None:
         """Keep a profile; where it cannot be written it holds for this process."""
-
-
-EXAM = "exam"
 
 
 class Grade(StrEnum):

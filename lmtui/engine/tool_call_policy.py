@@ -10,11 +10,11 @@ from typing import Any
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.events import ModelChanged
 from lmtui.core.messages import Completion, ModelRequest, ToolCallFormat, ToolChoice
-from lmtui.core.servers import BY_HAND, ModelKey, ModelProfile, Profiles, ServedModel
+from lmtui.core.servers import BY_HAND, EXAM, LEARNED, ModelKey, ModelProfile, Profiles, ServedModel
 
 _ENOUGH = 2
 _TINY_BYTES = 1_250_000_000  # about 1.5 billion parameters at four bits
-_OFTEN = 3  # one in so many
+_OFTEN, _LEAST_SEEN = 3, 6  # one in so many, of at least so many
 _SHARE_OF_TOOLS = 0.35
 # 400 and 422; some servers fail inside, before the answer or in it
 _OF_THE_SCHEMA = frozenset((Fault.REJECTED, Fault.SERVER_ERROR, Fault.STREAM_ERROR))
@@ -115,7 +115,7 @@ class ToolCallPolicy:
         calls = completion.message.tool_calls
         self._structured += any(not call.form for call in calls)
         self._recovered += bool(calls) and all(call.form for call in calls) and not request.hold
-        if completion.problem and not calls:
+        if completion.problem and not calls and not completion.is_unknown_tool:
             self._malformed += 1
             if not request.hold:
                 self.hold_next(ToolChoice.REQUIRED)
@@ -125,14 +125,18 @@ class ToolCallPolicy:
             return self._see_held(request, completion)
         if self.form is ToolCallFormat.NATIVE:
             return self._see_native(request, completion, sizes)
-        if self.form is ToolCallFormat.TEXT and self._malformed > max(_ENOUGH, self._recovered) and self._takes_schema:
+        is_mostly = self._malformed > max(_ENOUGH + self.is_known, self._recovered)
+        if self.form is ToolCallFormat.TEXT and is_mostly and self._takes_schema:
             return FormChange(ToolCallFormat.SCHEMA, "most of its calls in the text could not be read")
         return None
 
     def _see_held(self, request: ModelRequest, completion: Completion) -> FormChange | None:
         """Hold every answer to a schema once that brought a call which the model could not write by itself, too often."""
         worked = request.hold is ToolChoice.REQUIRED and bool(completion.message.tool_calls)
-        is_often = self._malformed * _OFTEN >= self._recovered + self._malformed
+        written, factor = self._recovered + self._malformed, 1 + self.is_known  # what worked before takes more to be dropped
+        is_often = (
+            self._malformed >= _ENOUGH * factor and written >= _LEAST_SEEN * factor and self._malformed * _OFTEN >= written
+        )
         if worked and is_often and self.form is ToolCallFormat.TEXT:
             return FormChange(ToolCallFormat.SCHEMA, "it could write a call only when it was held to a schema", is_proven=True)
         return None
@@ -196,6 +200,7 @@ class KnownModel:
     def __init__(self, profiles: Profiles | None = None, by_hand: ToolCallFormat | None = None) -> None:
         self._profiles = profiles
         self._key = ModelKey("", "")
+        self._seen_before: ToolCallFormat | None = None
         self._is_told = asyncio.Event()
         self._is_told.set()
         self.calling = ToolCallPolicy(by_hand)
@@ -206,6 +211,7 @@ class KnownModel:
         """Return the same for another agent that uses the same model now, in the same form of calls."""
         other = KnownModel(self._profiles)
         other.served, other.profile, other._key = self.served, self.profile, self._key
+        other._seen_before = self._seen_before
         other.calling = self.calling.another()
         return other
 
@@ -223,6 +229,7 @@ class KnownModel:
             self._key = ModelKey(url, model)
         if self._profiles is not None:
             self.profile = self._profiles.get(self._key)
+        self._seen_before = self.profile.seen_form
         self._is_told.set()
         return self.calling.begin(self.profile, served)
 
@@ -237,13 +244,18 @@ class KnownModel:
     def keep(self, **changes: Any) -> None:
         """Take up what was learned now, and keep it for the next time.
 
-        A form of calls that the user set for this model is not overwritten, and one from the settings was not learned.
+        A form of calls that the user set for this model or an exam showed is not overwritten, and one from the settings was
+        not learned.  Another one than is known, and the schema, is kept after two sessions.
         """
-        is_by_hand = self.calling.is_by_hand or self.profile.source == BY_HAND
-        if is_by_hand and "source" not in changes:
+        known, form = self.profile.call_form, changes.get("call_form", self.profile.call_form)
+        is_examined = self.profile.source == EXAM and known is not None
+        is_protected = self.calling.is_by_hand or self.profile.source == BY_HAND or is_examined
+        is_new = form is not known and (known is not None or form is ToolCallFormat.SCHEMA)
+        if "source" not in changes and (is_protected or (is_new and form is not self._seen_before)):
             changes = {name: value for name, value in changes.items() if name not in ("call_form", "note")}
-        elif changes.get("call_form", self.profile.call_form) is not self.profile.call_form:
-            changes = {"source": ModelProfile().source, **changes}
+            changes |= {} if is_protected else {"seen_form": form}
+        elif form is not known:
+            changes = {"source": LEARNED, **changes, "seen_form": None}
         profile = replace(self.profile, **changes)
         if profile != self.profile:
             self.profile = profile

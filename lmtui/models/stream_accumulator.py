@@ -224,6 +224,7 @@ class StreamAccumulator:
             "" if self._calls else answer.problem,
             answer.stopped,
             self._timings,
+            is_unknown_tool=answer.is_unknown_tool,
         )
 
     def _found_calls(self, answer: ParsedAnswer) -> tuple[ToolCall, ...]:

@@ -123,6 +123,37 @@ def test_text_that_cannot_be_read_more_often_than_not_is_held_to_a_schema() -> N
     assert [each.form if each else None for each in found] == [None, None, ToolCallFormat.SCHEMA]
 
 
+@pytest.mark.parametrize(
+    ("known", "recovered_count", "slips", "is_held"),
+    [
+        (ModelProfile(), 0, 1, False),
+        (ModelProfile(), 3, 2, False),
+        (ModelProfile(), 4, 2, True),
+        (ModelProfile(ToolCallFormat.TEXT), 4, 2, False),
+        (ModelProfile(ToolCallFormat.TEXT), 8, 4, True),
+    ],
+    ids=["one of one", "few answers", "a third of six", "known to work", "a third of twelve, though known"],
+)
+def test_a_slip_or_two_do_not_hold_a_model_to_a_schema_for_good(
+    known: ModelProfile, recovered_count: int, slips: int, is_held: bool
+) -> None:
+    calling = ToolCallPolicy()
+    calling.begin(known, None)
+    calling.take(ToolCallFormat.TEXT)
+    for each in [completion("fence")] * recovered_count + [completion(problem=PROBLEM)] * slips:
+        assert calling.see(REQUEST, each, SIZES) is None
+    change = calling.see(replace(REQUEST, hold=calling.take_hold()), completion("schema"), SIZES)
+    assert (change is not None) is is_held
+
+
+def test_a_tool_that_does_not_exist_is_no_malformed_call_and_holds_nothing() -> None:
+    calling = ToolCallPolicy()
+    calling.take(ToolCallFormat.TEXT)
+    unknown = replace(completion(problem=PROBLEM), is_unknown_tool=True)
+    assert [calling.see(REQUEST, unknown, SIZES) for _ in range(6)] == [None] * 6
+    assert calling.take_hold() is ToolChoice.AUTO
+
+
 def test_a_server_that_takes_no_schema_is_not_asked_for_one_again() -> None:
     calling = ToolCallPolicy()
     calling.take(ToolCallFormat.TEXT)

@@ -90,15 +90,33 @@ def test_forgotten_it_is_nobodys() -> None:
     assert list(profiles.kept.values()) == [ModelProfile(thinks=True)]
 
 
-def test_a_form_that_was_learned_after_an_exam_is_not_called_the_exams() -> None:
-    profiles = KeptProfiles()
-    known = KnownModel(profiles)
-    profiles.put(ModelKey("u", "m"), ModelProfile(call_form=ToolCallFormat.TEXT, source="exam", note="text 3 of 4"))
-    known.learn("u", "m", None)
-    known.keep(read_tokens_per_s=50.0)
-    assert profiles.get(ModelKey("u", "m")).source == "exam"
-    known.keep(call_form=ToolCallFormat.SCHEMA, note="held")
-    assert profiles.get(ModelKey("u", "m")).source == "learned"
+def test_the_form_that_an_exam_showed_is_kept_whatever_a_session_came_to() -> None:
+    key = ModelKey("u", "m")
+    profiles = KeptProfiles({key: ModelProfile(call_form=ToolCallFormat.TEXT, source="exam", note="text 3 of 4")})
+    for _ in range(3):
+        known = KnownModel(profiles)
+        known.learn("u", "m", None)
+        known.keep(read_tokens_per_s=50.0)
+        known.keep(call_form=ToolCallFormat.SCHEMA, note="held")
+    kept = profiles.get(key)
+    assert (kept.call_form, kept.source, kept.note) == (ToolCallFormat.TEXT, "exam", "text 3 of 4")
+
+
+def test_a_schema_and_another_form_than_is_known_are_kept_after_two_sessions() -> None:
+    profiles, kept = KeptProfiles(), []
+    for form in (
+        ToolCallFormat.SCHEMA,
+        ToolCallFormat.SCHEMA,
+        ToolCallFormat.TEXT,
+        ToolCallFormat.NATIVE,
+        ToolCallFormat.NATIVE,
+    ):
+        known = KnownModel(profiles)
+        known.learn("u", "m", None)
+        for _ in range(3):
+            known.keep(call_form=form, note="so it went")
+        kept.append(profiles.get(ModelKey("u", "m")).call_form)
+    assert kept == [None, ToolCallFormat.SCHEMA, ToolCallFormat.SCHEMA, ToolCallFormat.SCHEMA, ToolCallFormat.NATIVE]
 
 
 async def test_form_that_was_let_go_is_not_taken_up_again_with_another_model_live_and_resumed() -> None:

@@ -10,7 +10,7 @@ from lmtui.core.messages import StreamChunk, ToolCallChunk, ToolCallFormat, Tool
 from lmtui.models.parsing.answer_builder import AnswerBuilder, Called, RepetitionGuard, has_stray_end, identity
 from lmtui.models.parsing.call_block import ParsedEntry
 from lmtui.models.parsing.call_items import CUT
-from lmtui.models.parsing.call_shapes import ParsedCall, RejectedCall, calls_in
+from lmtui.models.parsing.call_shapes import NO_SUCH_TOOL, ParsedCall, RejectedCall, calls_in
 from lmtui.models.parsing.literals import ToolNames, UnreadableLiteral, parameters, read_json, required
 from lmtui.models.parsing.scanner import Scanner, State
 
@@ -175,6 +175,7 @@ class ParsedAnswer:
     calls: tuple[Called, ...]
     problem: str = ""
     stopped: str = ""
+    is_unknown_tool: bool = False
 
 
 class AnswerParser:
@@ -256,7 +257,9 @@ class AnswerParser:
         pieces = self._pieces()
         calls = _once(found, text)
         stopped = self._stopped or self._scanner.stopped
-        answer = ParsedAnswer(text, "".join(self._out.thinking), calls, self._problem(found, calls, text), stopped)
+        problem = self._problem(found, calls, text)
+        is_unknown = any(isinstance(each, RejectedCall) and each.why == NO_SUCH_TOOL for _, each in found)
+        answer = ParsedAnswer(text, "".join(self._out.thinking), calls, problem, stopped, is_unknown_tool=is_unknown)
         return pieces, answer
 
     def _scan(self, text: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lmtui.core.messages import ToolSpec
 from lmtui.models.parsing.call_items import Found, Item, JsonItem, PythonItem
-from lmtui.models.parsing.call_shapes import ParsedCall, RejectedCall
+from lmtui.models.parsing.call_shapes import NO_SUCH_TOOL, ParsedCall, RejectedCall
 from lmtui.models.parsing.literals import ToolNames, required
 from lmtui.models.parsing.text_formats import (
     FENCE,
@@ -146,7 +146,7 @@ class CallBlockParser:
         raw, self.returned = item.raw, item.left
         found = [] if item.is_hopeless else item.found(is_cut=is_cut)
         if self._is_unknown and found:
-            found = [RejectedCall("no such tool")]
+            found = [RejectedCall(NO_SUCH_TOOL)]
         self._hint, self._is_unknown = None, False
         if not found:
             self.rejected, self.has_rejected = raw, True

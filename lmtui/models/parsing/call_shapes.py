@@ -27,6 +27,9 @@ _BACKSLASHED = str.maketrans({"\t": r"\t", "\r": r"\r", "\b": r"\b", "\f": r"\f"
 _WORDS = {"true": True, "false": False}
 
 
+NO_SUCH_TOOL = "no such tool"
+
+
 class Unfit(ValueError):
     """Arguments with which a tool cannot be called; `str(error)` says why in a few words."""
 
@@ -157,7 +160,7 @@ def _named(value: dict[str, object], tools: ToolNames, *, is_marked: bool) -> Pa
     spec = tools.find(value[name_key])
     if spec is None:
         is_meant = bool(argument_key) and isinstance(value[argument_key], dict) and not is_definition(value, argument_key)
-        return RejectedCall("no such tool") if is_meant and (is_marked or name_key != "action") else None
+        return RejectedCall(NO_SUCH_TOOL) if is_meant and (is_marked or name_key != "action") else None
     if argument_key:
         if not is_marked and _is_data(spec, value):
             return None

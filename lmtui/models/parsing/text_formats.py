@@ -14,7 +14,7 @@ from enum import Enum, auto
 
 from lmtui.core.messages import ToolSpec
 from lmtui.models.parsing.call_items import CUT, Found
-from lmtui.models.parsing.call_shapes import RejectedCall, meant, with_arguments
+from lmtui.models.parsing.call_shapes import NO_SUCH_TOOL, RejectedCall, meant, with_arguments
 from lmtui.models.parsing.literals import ToolNames, UnreadableLiteral, own_parameter, read_json, type_of
 
 
@@ -238,7 +238,7 @@ class TagItem:
     def found(self, *, is_cut: bool) -> Found:
         """Return what is called; see `Item.found`."""
         if self.spec is None:
-            return [RejectedCall("no such tool")]
+            return [RejectedCall(NO_SUCH_TOOL)]
         if self._value is not None or (is_cut and not self._is_closed):
             return [RejectedCall(CUT if is_cut else "it ends too early", self.spec)]
         if self._why:
