@@ -70,6 +70,8 @@ MEANINGS = {
     "check_ran.command": "the command, empty for what lmtui parses itself",
     "check_ran.source": "the file or setting that the command comes from",
     "check_ran.elapsed_s": "how long it took, in seconds",
+    "review_written.findings": "what it found, the first twenty",
+    "review_written.summary": "what it says in all",
     "goal_changed.state": "`waiting`, `active`, `paused`, `reached` or `given up`",
     "agent_finished.usage": "tokens of all its requests",
     "agent_finished.elapsed_s": "duration in seconds (wall time)",

@@ -184,6 +184,10 @@ class Config:
     lint_command: str = _setting(
         "", "the linter of changed files ({files}); empty: as the project is set up", feature="checks", label="Lint command"
     )
+    review: str = _setting(
+        "notes", "what the model of the role reviewer says of a change: notes for you, or a gate for the model",
+        choices=("notes", "gate"), feature="checks", label="Reviews",
+    )  # fmt: skip
     check_timeout_s: int = _setting(
         180, "seconds that one check may take; longer ones are not run again", at_least=1, feature="checks",
         label="Check time limit",

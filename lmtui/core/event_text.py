@@ -11,7 +11,7 @@ from lmtui.core.instruction_values import GuidanceRead, guidance_words
 from lmtui.core.messages import ToolCallFormat
 from lmtui.core.model_events import CallFormChanged, Compacted, Compacting, LoopSuspected, Reminder, ToolSetChanged
 from lmtui.core.plan_mode import plan_event_words
-from lmtui.core.project_checks import CheckRan, GoalChanged, check_words
+from lmtui.core.project_checks import CheckRan, GoalChanged, ReviewWritten, verification_words
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.sessions import Calls
 from lmtui.core.skills import SkillUsed, skill_used_words
@@ -99,10 +99,8 @@ def model_words(event: Event) -> str:
             return f"lmtui told the model: {first[:_MAX_CHARS]}{'…' if len(first) > _MAX_CHARS else ''}"
         case HookRan():
             return hook_words(event)
-        case CheckRan():
-            return f"check {check_words(event)}"
-        case GoalChanged(command=command, state=state):
-            return f"goal {state}: {sanitize_line(command)}" if command else "all goals are dropped"
+        case CheckRan() | GoalChanged() | ReviewWritten():
+            return verification_words(event)
         case SkillUsed():
             return skill_used_words(event)
         case GuidanceRead(guidance=guidance):

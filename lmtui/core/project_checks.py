@@ -86,6 +86,39 @@ class CheckRan(Event):
     decides: bool = False
 
 
+class Severity(StrEnum):
+    """How much a finding of a review matters."""
+
+    CRITICAL = "critical"
+    MAJOR = "major"
+    MINOR = "minor"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a reviewer found: `line` is from 1, 0 where none is named."""
+
+    severity: Severity
+    file: str
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        """Return it in one line."""
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return sanitize_line(f"{self.severity}: {place}{': ' if place else ''}{self.message}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewWritten(Event):
+    """The model of the role `reviewer` looked at what the turn changed.  `is_rejected`: it found something that matters."""
+
+    kind: ClassVar[str] = "review_written"
+    findings: tuple[Finding, ...] = ()
+    is_rejected: bool = False
+    summary: str = ""
+
+
 class GoalState(StrEnum):
     """How far a goal is: only one is worked at, those behind it are waiting."""
 
@@ -252,6 +285,10 @@ Ask = Callable[[str], Awaitable[str]]
 class Checks(Protocol):
     """The checks of a workspace."""
 
+    @property
+    def review_decides(self) -> bool:
+        """Tell whether what a reviewer rejects goes back to the model, not only to the user."""
+
     async def after_step(self, runner: CheckRunner, changed: Sequence[str]) -> None:
         """Lint what a step changed, and run the tests that name it.  What fails is told to the runner."""
 
@@ -316,6 +353,8 @@ class NoWorkspaceChecks:
 class NoChecks:
     """Checks nothing."""
 
+    review_decides = False
+
     async def fixes(self, runner: CheckRunner, goal: str, ask: Ask) -> AsyncGenerator[DefinitionEdit, None]:
         """Yield nothing."""
         del runner, goal, ask
@@ -365,3 +404,16 @@ def check_words(check: CheckRan) -> str:
         CheckOutcome.FAILED: f"failed: {first}",
     }[check.outcome]
     return f"{what} {said}" + (f"  {check.elapsed_s:.1f} s" if check.elapsed_s >= 1 else "")
+
+
+def verification_words(event: CheckRan | GoalChanged | ReviewWritten) -> str:
+    """Return what the user is told of an event of checks; a review has a line for each finding."""
+    match event:
+        case CheckRan():
+            return f"check {check_words(event)}"
+        case GoalChanged(command=command, state=state):
+            return f"goal {state}: {sanitize_line(command)}" if command else "all goals are dropped"
+        case ReviewWritten(findings=findings, is_rejected=is_rejected, summary=summary):
+            verdict = "rejected" if is_rejected else "approved"
+            head = f"review: {verdict}" + (f", {sanitize_line(summary)}" if summary else "")
+            return "\n".join([head, *(f"  {finding}" for finding in findings)])

@@ -15,6 +15,7 @@ class ModelRole(StrEnum):
 
     PLANNER = "planner"
     CODER = "coder"
+    REVIEWER = "reviewer"
     SUMMARISER = "summariser"
     TITLE = "title"
     VISION = "vision"

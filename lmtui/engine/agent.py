@@ -340,7 +340,8 @@ class TurnState:
 
     `checked` is the number of the last change that was checked after its step, `red_told` the failure that the model was told
     last, `red_state` the change and the failure of the last end that was held up, after `red_rounds` attempts;
-    `stuck` of them in a row said the same, `same_name` failed at the same place.
+    `stuck` of them in a row said the same, `same_name` failed at the same place.  `reviews` is how often the turn
+    was reviewed, `reviewed` the last change that was.
     """
 
     id: str = ""
@@ -357,6 +358,8 @@ class TurnState:
     stuck: int = 0
     same_name: int = 0
     is_told_unchecked: bool = False
+    reviews: int = 0
+    reviewed: int = -1
 
 
 @dataclass(slots=True)

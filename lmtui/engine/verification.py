@@ -33,6 +33,7 @@ from lmtui.core.task_state import must_pass
 from lmtui.engine.agent import Agent
 from lmtui.engine.hook_calls import held_up
 from lmtui.engine.permission_check import decide, learn_sandbox
+from lmtui.engine.review import review, wants_review
 from lmtui.engine.stop_policy import check_end
 from lmtui.engine.syntax import parse_check, unparsed
 from lmtui.engine.tool_runner import run_call
@@ -257,6 +258,8 @@ async def may_end(agent: Agent, text: str) -> tuple[bool, str]:
     nudge, error = await check_end(agent, text)
     if not nudge and not error:
         nudge, error = await _verify(agent, text)
+    if not nudge and not error and wants_review(agent) and reason_of(text) is TurnReason.DONE:
+        nudge = await review(agent)
     nudge = nudge or await held_up(agent, text)
     if nudge:
         agent.remind(nudge)

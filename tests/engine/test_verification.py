@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from lmtui.core.events import Envelope, FilesChanged, Notice, TurnEnded, TurnReason, TurnStarted
+from lmtui.core.messages import StreamChunk
 from lmtui.core.model_events import Reminder
 from lmtui.core.project_checks import (
     CheckOutcome,
@@ -16,11 +17,14 @@ from lmtui.core.project_checks import (
     GoalState,
     NoChecks,
     ProjectCheck,
+    ReviewWritten,
     Rung,
     VerificationTracker,
 )
+from lmtui.core.roles import ModelRole, RoleModel
 from lmtui.core.task_state import must_pass, new_files
 from lmtui.core.workspace import ExecResult
+from lmtui.engine.review import read_review
 from lmtui.store.session_logs import decode, encode
 from tests.engine.test_children import call
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
@@ -309,3 +313,56 @@ async def test_a_command_that_the_task_names_is_run_first_and_decides_at_the_end
     red = rig(FakeProvider(*[answer("It is fine.")] * 3), Scripted(goals=[goal(FAILED, "error")]))
     await red.run("Make `make test` pass.")
     assert ending(red).reason is TurnReason.UNFINISHED
+
+
+def diffed(checks: Scripted, *answers: list[StreamChunk]) -> Rig:
+    sandbox = FakeSandbox()
+    roles = {ModelRole.REVIEWER: RoleModel("large")}
+    return Rig(FakeProvider(*answers), sandbox, checks=checks, checkpoints=FakeCheckpoints(sandbox), roles=roles)
+
+
+class Reviewed(Scripted):
+    review_decides = True
+
+
+REJECTED = '{"verdict": "REJECTED", "findings": [{"severity": "major", "file": "a.txt", "line": 1, "message": "it says one"}]}'
+
+
+async def test_what_a_reviewer_rejects_goes_back_where_the_user_made_it_a_gate_twice_at_most() -> None:
+    steps = [answer("", write()), answer("Done."), answer(REJECTED), answer("", write(content="two\n")), answer("Now.")]
+    made = diffed(Reviewed(), *steps, answer(REJECTED), answer("", write(content="three\n")), answer("Now it is."))
+    await made.run("write a.txt")
+    reviews = [event for event in made.events if isinstance(event, ReviewWritten)]
+    assert len(reviews) == 2
+    assert "major: a.txt:1: it says one" in told(made)[0]
+    assert [request.model for request in made.provider.requests].count("large") == 2
+    assert ending(made).reason is TurnReason.DONE
+
+
+async def test_a_review_is_a_note_by_default_and_is_not_asked_for_where_no_model_is_named() -> None:
+    made = diffed(Scripted(), answer("", write()), answer("Done."), answer(REJECTED))
+    await made.run("write a.txt")
+    assert told(made) == []
+    assert len([event for event in made.events if isinstance(event, ReviewWritten)]) == 1
+    plain = rig(FakeProvider(answer("", write()), answer("Done.")), Scripted())
+    await plain.run("write a.txt")
+    assert not [event for event in plain.events if isinstance(event, ReviewWritten)]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_rejected", "findings"),
+    [
+        (REJECTED, True, ["major: a.txt:1: it says one"]),
+        (f"I looked.\n```json\n{REJECTED}\n```\nSo.", True, ["major: a.txt:1: it says one"]),
+        (f'<think>{{"verdict": "APPROVED"}}</think>{REJECTED}', True, ["major: a.txt:1: it says one"]),
+        ('{"verdict": "REJECTED", "findings": []}', False, []),
+        ('{"verdict": "REJECTED", "findings": [{"severity": "minor", "message": "a name"}]}', False, ["minor: a name"]),
+        ('{"verdict": "APPROVED", "findings": "none"}', False, []),
+        ('{"verdict": "REJECTED", "findings": [3, {"message": ""}, {"severity": "odd", "message": "x"}]}', False, ["minor: x"]),
+        ("Looks good to me.", False, []),
+        ("", False, []),
+    ],
+)
+def test_a_review_is_read_from_what_models_write(text: str, is_rejected: bool, findings: list[str]) -> None:
+    found = read_review(text)
+    assert (found.is_rejected, list(map(str, found.findings))) == (is_rejected, findings)

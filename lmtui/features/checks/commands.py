@@ -67,8 +67,8 @@ async def goal(context: CommandContext, words: str) -> Result:
 
 
 COMMANDS: tuple[Command, ...] = (
-    Command("checks.run", Scope.WORKBENCH, "Check", "Lint and test what is changed in this folder.", slash=("check",),
-        handler=run_checks),
+    Command("checks.run", Scope.WORKBENCH, "Check", "Lint and test what is changed in this folder.", ("alt+c",),
+        slash=("check",), handler=run_checks),
     Command("checks.show", Scope.WORKBENCH, "Checks", "List the commands that decide whether a change is right.",
         slash=("checks",), handler=list_checks),
     Command("checks.goal", Scope.WORKBENCH, "Goal", "Work until a command exits with 0; pause, resume or clear it.",

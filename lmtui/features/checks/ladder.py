@@ -269,6 +269,7 @@ class Ladder:
         command: the check of everything that the user set, in place of the inferred one.
         lint: the same for the linter; `{files}` in it stands for the changed files.
         limit_s: the time of one check.
+        review_decides: what a reviewer rejects goes back to the model.
 
     `seconds` is how long each command took at last, or more than its limit: what is known to take longer is not begun.
     """
@@ -277,6 +278,7 @@ class Ladder:
     command: str = ""
     lint: str = ""
     limit_s: int = 180
+    review_decides: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
 
     async def after_step(self, runner: CheckRunner, changed: Sequence[str]) -> None:

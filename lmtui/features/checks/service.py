@@ -110,7 +110,14 @@ class ChecksService(WorkspaceFeature):
         """Return the checks as the settings have them now; how long commands took is known to all sessions."""
         config = self.host.config
         command = "" if config.verify in ("auto", "off") else config.verify
-        return FixingLadder(config.verify != "off", command, config.lint_command, config.check_timeout_s, self._seconds)
+        return FixingLadder(
+            is_on=config.verify != "off",
+            command=command,
+            lint=config.lint_command,
+            limit_s=config.check_timeout_s,
+            review_decides=config.review == "gate",
+            seconds=self._seconds,
+        )
 
     async def listed(self) -> Sequence[ProjectCheck]:
         """Return the commands that would run."""
