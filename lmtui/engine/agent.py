@@ -332,25 +332,15 @@ class ModelAccess:
 
 
 @dataclass(slots=True)
-class TurnState:
-    """What an agent keeps while one turn runs.
-
-    `files` are those that it changed; a sub-agent is done once it has given its `report`.  `open_work_told` is how much open
-    work the model was reminded of (None: not reminded yet).
+class CheckProgress:
+    """How far the checks of a turn are.
 
     `checked` is the number of the last change that was checked after its step, `red_told` the failure that the model was told
-    last, `red_state` the change and the failure of the last end that was held up, after `red_rounds` attempts;
-    `stuck` of them in a row said the same, `same_name` failed at the same place.  `reviews` is how often the turn
-    was reviewed, `reviewed` the last change that was.
+    last, `red_state` the change and the failure of the last end that was held up, after `red_rounds` attempts; `stuck` of them
+    in a row said the same, `same_name` failed at the same place.  `reviews` is how often the turn was reviewed, `reviewed` the
+    last change that was.
     """
 
-    id: str = ""
-    files: dict[str, None] = field(default_factory=dict)
-    report: Report | None = None
-    has_read_instructions: bool = False
-    wanted_wait: Wait | None = None
-    refused_waits: int = 0
-    open_work_told: int | None = None
     checked: int = 0
     red_told: str = ""
     red_state: tuple[int, str] = (-1, "")
@@ -360,6 +350,24 @@ class TurnState:
     is_told_unchecked: bool = False
     reviews: int = 0
     reviewed: int = -1
+
+
+@dataclass(slots=True)
+class TurnState:
+    """What an agent keeps while one turn runs.
+
+    `files` are those that it changed; a sub-agent is done once it has given its `report`.  `open_work_told` is how much open
+    work the model was reminded of (None: not reminded yet).
+    """
+
+    id: str = ""
+    files: dict[str, None] = field(default_factory=dict)
+    report: Report | None = None
+    has_read_instructions: bool = False
+    wanted_wait: Wait | None = None
+    refused_waits: int = 0
+    open_work_told: int | None = None
+    checking: CheckProgress = field(default_factory=CheckProgress)
 
 
 @dataclass(slots=True)

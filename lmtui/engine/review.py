@@ -31,16 +31,16 @@ _TOLD = "A reviewer found this in your change:\n{findings}\nRepair what is right
 def wants_review(agent: Agent) -> bool:
     """Tell whether a model is named for reviews, and the turn changed something that was not reviewed twice."""
     named = agent.model.roles.get(ModelRole.REVIEWER, RoleModel()).model
-    return bool(named) and bool(agent.state.verification.touched) and agent.turn.reviews < MOST_ROUNDS
+    return bool(named) and bool(agent.state.verification.touched) and agent.turn.checking.reviews < MOST_ROUNDS
 
 
 async def review(agent: Agent) -> str:
     """Have the turn's changes reviewed; what the model is told of it, empty where the findings are only notes."""
     tracker = agent.state.verification
-    if agent.turn.reviewed == tracker.version:
+    if agent.turn.checking.reviewed == tracker.version:
         return ""
-    agent.turn.reviewed = tracker.version
-    agent.turn.reviews += 1
+    agent.turn.checking.reviewed = tracker.version
+    agent.turn.checking.reviews += 1
     diff = await _diff(agent)
     answer = await _ask(agent, diff) if diff else None
     if answer is None:

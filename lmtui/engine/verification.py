@@ -192,7 +192,7 @@ async def begin_goal(agent: Agent) -> None:
     if check.outcome is CheckOutcome.FAILED and agent.is_weak and await _fix(agent, runner, goal):
         check = await agent.services.features.checks.meets(runner, goal)
         runner.tell(check)
-    agent.turn.checked = agent.state.verification.version
+    agent.turn.checking.checked = agent.state.verification.version
     says = "exits with 0 now" if check.outcome is CheckOutcome.PASSED else f"says now:\n{check.text}"
     agent.remind(f"The work is done when `{goal}` exits with 0; lmtui runs it when you end. It {says}", "checks")
 
@@ -240,16 +240,16 @@ async def _draw(agent: Agent, text: str) -> str:
 
 async def check_step(agent: Agent) -> None:
     """Check what the step just done changed; the model is told what fails, each failure once."""
-    tracker, first = agent.state.verification, agent.turn.checked
-    agent.turn.checked = tracker.version
+    tracker, first = agent.state.verification, agent.turn.checking.checked
+    agent.turn.checking.checked = tracker.version
     changed = [path for path, version in tracker.touched.items() if version > first]
     if not changed or agent.state.depth or agent.state.only_reads:
         return
     runner = AgentCheckRunner(agent)
     await agent.services.features.checks.after_step(runner, changed)
     for check in runner.failed[:1]:
-        if check.text != agent.turn.red_told:
-            agent.turn.red_told = check.text
+        if check.text != agent.turn.checking.red_told:
+            agent.turn.checking.red_told = check.text
             agent.remind(_TOLD.format(command=check.command or check.rung, text=check.text), "checks")
 
 
@@ -305,16 +305,16 @@ async def _check_all(agent: Agent, named: str) -> tuple[str, str]:
         return "", ""
     if (red := tracker.red) is not None:
         return _told_red(agent, tracker, red)
-    if decides is None or agent.turn.is_told_unchecked:
+    if decides is None or agent.turn.checking.is_told_unchecked:
         return "", ""
-    agent.turn.is_told_unchecked = True
+    agent.turn.checking.is_told_unchecked = True
     why = next((check.text for check in reversed(tracker.ran) if check.outcome is CheckOutcome.NOT_RUN), "it could not be")
     return _UNRUN.format(command=decides.command, why=bounded([why])), ""
 
 
 def _told_red(agent: Agent, tracker: VerificationTracker, red: CheckRan) -> tuple[str, str]:
     """Tell the model what fails, as long as it does something about it."""
-    turn, name = agent.turn, red.command or str(red.rung)
+    turn, name = agent.turn.checking, red.command or str(red.rung)
     state = (tracker.version, red.text)
     if state == turn.red_state or turn.red_rounds >= _MOST_ROUNDS:
         return "", f"not finished: the check `{sanitize_line(name)}` fails: {red.text.partition(chr(10))[0]}"
@@ -325,7 +325,7 @@ def _told_red(agent: Agent, tracker: VerificationTracker, red: CheckRan) -> tupl
 
 async def _pursue(agent: Agent, goal: str) -> tuple[str, str]:
     """Run the command of a goal: reached, worked at again, or given up where nothing changes any more."""
-    runner, turn = AgentCheckRunner(agent), agent.turn
+    runner, turn = AgentCheckRunner(agent), agent.turn.checking
     if goal in agent.state.verification.passed:  # in this very state
         check = CheckRan(rung=Rung.GOAL, outcome=CheckOutcome.PASSED, command=goal)
     else:
