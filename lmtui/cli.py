@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmtui import command_line
-from lmtui.app.settings import read_trust
+from lmtui.app.settings_trust import read_trust
 from lmtui.command_line import EXIT_USAGE, Parser, feature_flags
 from lmtui.config import Loaded, load_config, setting_flags
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError

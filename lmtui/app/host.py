@@ -25,7 +25,8 @@ from lmtui.app.key_protection import key_redactor
 from lmtui.app.model_servers import Servers, is_one_model
 from lmtui.app.process import protect_process
 from lmtui.app.sandboxes import CurrentSandbox, interpreter_of, limits_of, team_of, tools_of
-from lmtui.app.settings import FolderTrust, UserSettings
+from lmtui.app.settings import UserSettings
+from lmtui.app.settings_trust import FolderTrust
 from lmtui.app.workspace_files import WorkspaceFiles
 from lmtui.config import SETTINGS, Config, Loaded
 from lmtui.core import events

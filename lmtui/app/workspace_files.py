@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from lmtui.app.folder_rules import unmatched
-from lmtui.app.settings import OWN_SETTINGS, read_own_settings
+from lmtui.app.settings_trust import OWN_SETTINGS, read_own_settings
 from lmtui.core.errors import SandboxError
 from lmtui.core.permissions.rules import Rule
 from lmtui.core.ports import Sandbox

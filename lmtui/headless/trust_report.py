@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from lmtui.app.extensions import CompositeTrust, WorkspaceFeatures, idle_features
-from lmtui.app.settings import FolderTrust
+from lmtui.app.settings_trust import FolderTrust
 from lmtui.config import Loaded
 from lmtui.core.errors import LmtuiError
 from lmtui.core.look_alikes import warning

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.app.settings import FolderTrust
+from lmtui.app.settings_trust import FolderTrust
 from lmtui.config import Loaded, load_config
 from tests.trusting import say
 

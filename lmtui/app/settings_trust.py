@@ -1,0 +1,100 @@
+"""Whether the user trusts what the workspace's own files bring: the settings that loosen wait for one answer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from lmtui.config import Config, Loaded
+from lmtui.core.errors import SandboxError
+from lmtui.core.trust import TrustItem, check_shown
+from lmtui.store.rule_store import TrustAnswer, read_trust, trust_file, write_trust
+
+__all__ = ["OWN_SETTINGS", "FolderTrust", "read_own_settings", "read_trust", "trust_file"]
+
+
+OWN_SETTINGS = ".lmagent/config.toml"
+_MAX_BYTES = 1_048_576
+
+
+def read_own_settings(workspace: Path) -> bytes:
+    """Return the folder's own settings, to be shown; a link is not followed.  Blocks.
+
+    Raises:
+        SandboxError: they cannot be read.
+    """
+    try:
+        with os.fdopen(os.open(workspace / OWN_SETTINGS, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            return file.read(_MAX_BYTES)
+    except OSError as error:
+        raise SandboxError(f"{OWN_SETTINGS} cannot be read: {error.strerror}") from error
+
+
+class FolderTrust:
+    """A folder with its own settings; implements `core.trust.Trust`.
+
+    Args:
+        loaded: the settings as they were read.
+        reload: reads them again, with what is trusted by now.
+        use: takes the settings that are in force after an answer.
+    """
+
+    def __init__(self, workspace: Path, loaded: Loaded, reload: Callable[[], Loaded], use: Callable[[Config], None]) -> None:
+        self._workspace = workspace
+        self._loaded = loaded
+        self._reload = reload
+        self._use = use
+
+    @property
+    def is_trusted(self) -> bool:
+        """Tell whether the folder, as it is now, was answered with yes."""
+        return bool(self._loaded.waiting) and read_trust(self._workspace) == TrustAnswer(self._loaded.digest, is_trusted=True)
+
+    def waiting(self) -> Sequence[TrustItem]:
+        """Return what waits; nothing where it was answered and is the same since."""
+        if not self._loaded.waiting or read_trust(self._workspace).digest == self._loaded.digest:
+            return ()
+        return self._loaded.waiting
+
+    def refused(self) -> Sequence[TrustItem]:
+        """Return what was answered with no and is the same since."""
+        is_refused = read_trust(self._workspace) == TrustAnswer(self._loaded.digest, is_trusted=False)
+        return self._loaded.waiting if is_refused else ()
+
+    def trusted(self) -> Sequence[TrustItem]:
+        """Return what was answered with yes and is the same since."""
+        return self._loaded.waiting if self.is_trusted else ()
+
+    def revoke(self) -> None:
+        """Forget the answer; sessions opened from now on do without the folder's settings.
+
+        Raises:
+            ConfigError: it cannot be kept.
+        """
+        if read_trust(self._workspace).digest:
+            write_trust(self._workspace, TrustAnswer())
+            self._take_up()
+
+    def answered_elsewhere(self) -> bool | None:
+        """Take up what another lmtui was answered; what is trusted there holds here for sessions opened from now on."""
+        answer = read_trust(self._workspace)
+        if not self._loaded.waiting or answer.digest != self._loaded.digest:
+            return None
+        if answer.is_trusted:
+            self._take_up()
+        return answer.is_trusted
+
+    def answer(self, shown: Sequence[TrustItem], *, is_trusted: bool) -> None:
+        """Keep the answer; what is trusted holds for sessions opened from now on.
+
+        Raises:
+            ConfigError: it is not what was shown, or it cannot be kept.
+        """
+        check_shown(self._loaded.waiting, shown)
+        write_trust(self._workspace, TrustAnswer(self._loaded.digest, is_trusted))
+        self._take_up()
+
+    def _take_up(self) -> None:
+        self._loaded = self._reload()
+        self._use(self._loaded.config)
