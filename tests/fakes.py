@@ -230,7 +230,7 @@ class FakeSandbox:
     async def read_file(self, path: str, max_bytes: int = 1_048_576) -> FileContent:
         await asyncio.sleep(0)
         if path not in self.files:
-            raise SandboxError(f"{path}: no such file")
+            raise SandboxError(f"{path} does not exist")
         data = self.files[path]
         return FileContent(data[:max_bytes], len(data), 0o644, hashlib.sha256(data).hexdigest())
 

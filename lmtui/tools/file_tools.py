@@ -21,7 +21,7 @@ from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
 from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind, FileContent, GrepMatch
 from lmtui.tools.text import TextFile, binary_kind, decode, describe_change, diff_lines, hunk_count, lines_of
-from lmtui.tools.tool import Arguments, Told, Tool, WorkspacePath, always, argument, path_argument
+from lmtui.tools.tool import Arguments, Told, Tool, WorkspacePath, always, argument, listed, path_argument
 
 _MAX_FILES = 200
 _MAX_MATCHES = 200
@@ -69,7 +69,7 @@ class GrepArguments(Arguments):
 async def _glob(arguments: GlobArguments, context: ToolContext) -> ToolResult:
     paths = await context.sandbox.glob(arguments.whole, _MAX_FILES)
     if not paths:
-        return ToolResult("no files match", "none")
+        return ToolResult(f"no files match {sanitize_line(arguments.whole)}. {await listed(context, arguments.path)}", "none")
     more = f"\n(the first {_MAX_FILES})" if len(paths) >= _MAX_FILES else ""
     return ToolResult("\n".join(map(sanitize_line, paths)) + more, pluralize(len(paths), "file"))
 
@@ -95,7 +95,8 @@ async def _grep(arguments: GrepArguments, context: ToolContext) -> ToolResult:
         f"\n({pluralize(len(left_out), 'file')} with matches left out: secrets, or forbidden; read asks)" if left_out else ""
     )
     if not hits:
-        return ToolResult(f"no matches{kept_back}", "none")
+        places = " and ".join(place or "all files" for place in arguments.places)
+        return ToolResult(f"no matches in {places}{arguments.glob and f' ({arguments.glob} only)'}{kept_back}", "none")
     more = f"\n(the first {_MAX_MATCHES}){kept_back}" if len(hits) >= _MAX_MATCHES else kept_back
     files = Counter(match.path for match in hits)
     text = _shown(arguments.mode, matches, files)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import posixpath
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import cache
@@ -11,9 +13,12 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, ValidationInfo
 
+from lmtui.core.errors import SandboxError
 from lmtui.core.messages import ToolSpec
-from lmtui.core.permissions.decide import Access
+from lmtui.core.permissions.decide import Access, Verdict
+from lmtui.core.permissions.rules import escape_glob
 from lmtui.core.ports import Preview, ToolContext, ToolResult
+from lmtui.core.sanitize import sanitize_line
 
 
 class Arguments(BaseModel):
@@ -141,12 +146,70 @@ class Call(Generic[A]):
         """Return what an approval shows."""
         if self.spec.preview is None:
             return Preview(self.title, path=self.subjects[0] if self.access is Access.READ else "")
-        return await self.spec.preview(self.checked, context)
+        async with _naming_neighbours(context):
+            return await self.spec.preview(self.checked, context)
 
     async def run(self, context: ToolContext) -> ToolResult:
         """Do it."""
-        result = await self.spec.run(self.checked, context)
+        async with _naming_neighbours(context):
+            result = await self.spec.run(self.checked, context)
         return replace(result, text=f"{result.text}\n{self.note}") if self.note else result
+
+
+_GONE, _FOLDER = " does not exist", " is a folder"
+_MOST_NAMES = 20
+
+
+@contextlib.asynccontextmanager
+async def _naming_neighbours(context: ToolContext) -> AsyncIterator[None]:
+    """Add to an error about a path that does not exist, or is a folder, which paths there are: models guess names.
+
+    Raises:
+        SandboxError: what was raised inside.
+    """
+    try:
+        yield
+    except SandboxError as error:
+        ending = next((each for each in (_GONE, _FOLDER) if str(error).endswith(each)), "")
+        if not ending or error.hint:
+            raise
+        path = str(error).removesuffix(ending)
+        found = await _same_name(context, path) if ending == _GONE else []
+        folder = posixpath.dirname(path) if ending == _GONE else path
+        hint = f"Did you mean {' or '.join(found)}?" if found else await listed(context, folder, like=path)
+        raise SandboxError(str(error), hint) from error
+
+
+async def _same_name(context: ToolContext, path: str) -> list[str]:
+    """Return a few files that go by the name of a path, wherever they are and whatever their case."""
+    name = posixpath.basename(path)
+    pattern = "".join(f"[{each.lower()}{each.upper()}]" if each.isalpha() else escape_glob(each) for each in name)
+    try:
+        found = await context.sandbox.glob(f"**/{pattern}", _MOST_NAMES) if name else []
+    except SandboxError:
+        return []
+    same = [each for each in found if posixpath.basename(each).lower() == name.lower() and each != path]
+    return [sanitize_line(each) for each in same[:3] if context.on_reading(each) is not Verdict.DENY]
+
+
+async def listed(context: ToolContext, folder: str, like: str = "") -> str:
+    """Return in a sentence what is in a folder, or in the nearest one above it that exists; paths like another one first."""
+    while True:
+        try:
+            entries = await context.sandbox.list_directory(folder, 1, 500)
+            break
+        except SandboxError:
+            if not folder:
+                return ""
+            folder = posixpath.dirname(folder)
+    if context.on_reading(folder or ".") is not Verdict.ALLOW:
+        return ""
+    names = [f"{each.path}/" if each.kind == "dir" else each.path for each in entries]
+    close = difflib.get_close_matches(like, names, n=3)
+    shown = list(dict.fromkeys((*close, *names)))[:_MOST_NAMES]
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    here = sanitize_line(folder) or "This folder"
+    return f"{here} has: {', '.join(map(sanitize_line, shown))}{more}." if shown else f"{here} is empty."
 
 
 def always(access: Access) -> Callable[[Arguments], Access]:

@@ -44,7 +44,7 @@ class Clerk(FakeProvider):
         if last.role is Role.USER or "effect is unknown" in last.text or "Not run" in last.text:
             return "read", {"path": f"out/{found}"}
         (call,) = before.tool_calls
-        if call.name == "task_state_update" or (call.name == "read" and "no such file" in last.text):
+        if call.name == "task_state_update" or (call.name == "read" and "does not exist" in last.text):
             return "write", {"path": f"out/{found}", "content": "copied\n"}
         return "task_state_update", {"done": [found]}
 

@@ -118,7 +118,7 @@ async def test_names_and_decorators_are_no_paths_and_nothing_is_said() -> None:
     rig = Rig(FakeProvider(answer("ok")), NoFolders())
     await rig.run("ask @ada about @property and @missing/file.py")
     assert said(rig).attached == ""
-    assert notices(rig) == "@missing/file.py was not sent: missing/file.py: no such file"
+    assert notices(rig) == "@missing/file.py was not sent: missing/file.py does not exist"
 
 
 async def test_only_what_was_typed_is_looked_at_not_what_was_pasted() -> None:

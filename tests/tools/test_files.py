@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lmtui.core.errors import LmtuiError, ToolError
+from lmtui.core.errors import LmtuiError, SandboxError, ToolError
 from lmtui.core.permissions.decide import Verdict
 from lmtui.core.plan import Plan, StepWork
 from lmtui.core.ports import ToolContext, ToolResult
@@ -55,6 +55,25 @@ async def test_read_numbers_lines_as_editors_and_grep_do() -> None:
 async def test_read_past_the_end_says_how_long_the_file_is() -> None:
     with pytest.raises(ToolError, match="has 1 lines; line 5 is past its end"):
         await Bench(a=b"x\n").call("read", path="a", offset=5)
+
+
+async def test_a_path_that_does_not_exist_names_the_file_of_that_name_or_lists_the_folder() -> None:
+    bench = Bench(Notes__txt=b"x\n", greet__py=b"x\n")
+    for tool, more in (("read", {}), ("edit", {"search": "x", "replace": "y"})):
+        with pytest.raises(SandboxError) as raised:
+            await bench.call(tool, path="docs/notes.txt", **more)
+        assert raised.value.full_text() == "docs/notes.txt does not exist. Did you mean Notes.txt?"
+    with pytest.raises(SandboxError) as raised:
+        await bench.call("read", path="greeting.py")
+    assert raised.value.full_text() == "greeting.py does not exist. This folder has: greet.py, Notes.txt."
+
+
+async def test_what_may_not_be_read_is_not_named() -> None:
+    bench = Bench(hidden__txt=b"x\n")
+    context = replace(bench.context(), on_reading=lambda _: Verdict.DENY)
+    with pytest.raises(SandboxError) as raised:
+        await REGISTRY.prepare("read", '{"path": "a/hidden.txt"}').run(context)
+    assert raised.value.full_text() == "a/hidden.txt does not exist"
 
 
 async def test_read_refuses_binary_with_its_kind() -> None:
@@ -144,7 +163,8 @@ async def test_grep_modes() -> None:
     assert (await bench.call("grep", pattern="one")).text == "a\n    1: one\n    2: two one\nb\n    1: one"
     assert (await bench.call("grep", pattern="one", mode="files")).text == "a\nb"
     assert (await bench.call("grep", pattern="one", mode="count")).text == "a: 2\nb: 1"
-    assert (await bench.call("grep", pattern="none")).text == "no matches"
+    assert (await bench.call("grep", pattern="none")).text == "no matches in all files"
+    assert (await bench.call("grep", pattern="none", path="a", glob="*.c")).text == "no matches in a (*.c only)"
 
 
 async def test_git_names_are_checked_before_git_runs() -> None:
@@ -188,7 +208,9 @@ async def test_grep_leaves_out_files_with_secrets_that_were_not_named_and_says_s
     bench = Bench(a=b"key one\n", __env=b"key two\n", id_rsa=b"key three\n")
     shown = (await bench.call("grep", pattern="key")).text
     assert shown == "a\n    1: key one\n(2 files with matches left out: secrets, or forbidden; read asks)"
-    assert (await bench.call("grep", pattern="two", glob=".env")).text.startswith("no matches\n(1 file with matches")
+    assert (await bench.call("grep", pattern="two", glob=".env")).text.startswith(
+        "no matches in all files (.env only)\n(1 file with matches"
+    )
     assert "key two" in (await bench.call("grep", pattern="two", path=".env")).text
 
 
