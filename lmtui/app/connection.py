@@ -109,10 +109,11 @@ class ModelConnection:
 
         Raises:
             ProviderError: none is there.
-            UsageError: the one that was chosen has several models, and none is named.
+            UsageError: the one that was chosen has several models, and none is named; or it lacks one that a role names.
         """
         if self._choice.url:
             await self._require_one_model()
+            await self._require_roles()
             return ""
         found = [server for server in await find_servers() if server.chat_models]
         if not found:
@@ -125,6 +126,7 @@ class ModelConnection:
         first = next((model for model in server.chat_models if model.is_loaded), server.chat_models[0])
         model = _named_model(self._config) or first.name
         self.use(server.url, model)
+        await self._require_roles()
         return f"using {server.kind} at {server.url}, model {model}"
 
     async def _require_one_model(self) -> None:
@@ -136,6 +138,17 @@ class ModelConnection:
             names = ", ".join(sanitize_line(model.name) for model in models[:_MOST_NAMED])
             more = f" and {len(models) - _MOST_NAMED} more" if len(models) > _MOST_NAMED else ""
             raise UsageError("the server has several models and none is named", f"Name one with --model: {names}{more}")
+
+    async def _require_roles(self) -> None:
+        wanted = {role: each.model for role, each in parse_roles(self._config.roles).items() if each.model}
+        found = await look_at(self._choice.url, self._key) if wanted else None
+        names = {model.name for model in found.models} if found is not None else set()
+        lacks = [f"{role}: {name}" for role, name in wanted.items() if not {name, f"{name}:latest"} & names]
+        if names and lacks:
+            there = ", ".join(sanitize_line(name) for name in sorted(names)[:_MOST_NAMED])
+            raise UsageError(
+                f"the server has no such model: {sanitize_line(', '.join(lacks))}", f"It has {there}. Change the setting roles."
+            )
 
     async def close(self) -> None:
         """Close all connections."""

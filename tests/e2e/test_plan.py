@@ -89,7 +89,7 @@ async def test_a_model_that_brings_no_plan_ends_as_not_finished(program: Program
     result = await program.run("plan", "--url", server.url, *FILES_ONLY, "--output", output, "two files")
     assert result.code == 2
     if output == "json":
-        assert (result.json["exit_code"], result.json["status"]) == (2, "limit")
+        assert (result.json["exit_code"], result.json["status"]) == (2, "unfinished")
         assert "no plan came" in result.json["error"]
     else:
         assert "no plan came" in result.err

@@ -117,7 +117,7 @@ async def test_an_answer_that_never_matches_is_unfinished(program: Program, serv
     server = await serve(*[ScriptedTurn('{"count": "three"}')] * 5)
     found = await program.run("run", *base(server), "--output-schema", "schema.json", "--json", "count")
     assert found.code == 2
-    assert (found.json["exit_code"], found.json["status"]) == (2, "limit")
+    assert (found.json["exit_code"], found.json["status"]) == (2, "unfinished")
     assert "$.count: 'three' is not of type 'integer'" in found.json["error"]
     assert len(server.requests) == 3
 
@@ -191,7 +191,7 @@ async def test_an_added_folder_is_read_and_told_to_the_model(program: Program, s
     write = ScriptedCall("write", {"path": f"{library}/new.py", "content": "x"})
     server = await serve(ScriptedTurn(calls=(read, write)), DONE)
     found = await program.run("run", *base(server), "--mode", "auto", "--add-dir", str(library), "look")
-    assert found.code == 0, found.err
+    assert found.code == 2, found.err  # the last change failed
     assert f"- {library}" in json.dumps(server.requests[0].body["messages"])
     results = json.dumps(server.requests[1].body["messages"])
     assert "heron = 1" in results
@@ -271,3 +271,12 @@ async def test_the_machine_can_be_checked_from_the_home_folder(program: Program)
     found = await program.run("sandbox", "check", "--json")
     assert found.code == 0, found.err
     assert "files" in [report["name"] for report in found.json if report["works"]]
+
+
+async def test_a_role_whose_model_the_server_lacks_does_not_start(program: Program, serve: Serve) -> None:
+    server = await serve(Scenario((DONE,), models=("heron-7b", "egret-3b")))
+    roles = ("--model", "egret-3b", "-c", 'roles=["planner: heron-7b", "reviewer: stork-9b"]')
+    found = await program.run("run", *base(server), *roles, "count")
+    assert (found.code, found.out) == (64, "")
+    assert "the server has no such model: reviewer: stork-9b. It has egret-3b, heron-7b." in found.err
+    assert not [request for request in server.requests if "messages" in request.body]
