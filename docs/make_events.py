@@ -65,6 +65,7 @@ MEANINGS = {
     "window_tokens": "context window in tokens; 0: unknown",
     "turn_ended.checks": "the commands that checked it: of each the last run, with exit code and seconds",
     "turn_ended.verified": "what its changes are worth: `green`, `red`, `unverified`, or `none` where nothing changed",
+    "check_started.command": "the command",
     "check_ran.rung": "`parse`, `lint`, `tests` (those that name the changed files), `suite` (all of them) or `goal`",
     "check_ran.outcome": "`passed`, `failed`, `flaky`, `known` (it failed before the change too) or `not run`",
     "check_ran.command": "the command, empty for what lmtui parses itself",

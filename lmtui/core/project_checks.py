@@ -86,6 +86,15 @@ class CheckRan(Event):
     decides: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckStarted(Event):
+    """The command of a check runs."""
+
+    kind: ClassVar[str] = "check_started"
+    durable: ClassVar[bool] = False
+    command: str
+
+
 class Severity(StrEnum):
     """How much a finding of a review matters."""
 
@@ -389,7 +398,8 @@ def bounded(lines: Sequence[str]) -> str:
 
 def wants_to_write(output: str) -> bool:
     """Tell whether a command failed for want of a place to write; a cache that cannot be kept is no reason."""
-    return any("Read-only file system" in line and "cache" not in line.lower() for line in output.splitlines())
+    lines = output.lower().splitlines()
+    return any("read-only file system" in line and "cache" not in line for line in lines)
 
 
 def check_words(check: CheckRan) -> str:

@@ -19,6 +19,7 @@ from lmtui.core.permissions.decide import Verdict
 from lmtui.core.project_checks import (
     CheckOutcome,
     CheckRan,
+    CheckStarted,
     CommandEnded,
     GoalChanged,
     GoalState,
@@ -61,16 +62,21 @@ _GOAL = "The goal is not reached: `{command}` has to exit with 0.\n{text}\nGo on
 
 
 class AgentCheckRunner:
-    """Implements `core.project_checks.CheckRunner` for one agent; `failed` are the checks that failed in its hands."""
+    """Implements `core.project_checks.CheckRunner` for one agent.
+
+    `failed` are the checks that failed in its hands; `was_refused`: a command needed an approval and did not get it.
+    """
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._runs = 0
+        self.was_refused = False
         self.failed: list[CheckRan] = []
 
     async def run(self, command: str, *, limit_s: int, may_write: bool = True) -> CommandEnded:
         """Run a command in the read-only instance, where there is one and it has enough of that; else as any command."""
         agent = self._agent
+        agent.emit(CheckStarted(agent=agent.id, command=command.rpartition("\n")[2]))  # what is before it makes a copy
         try:
             await learn_sandbox(agent)
             call = ToolCall(self.next_id(), "shell", json.dumps({"command": command, "timeout": limit_s}))
@@ -92,6 +98,7 @@ class AgentCheckRunner:
         agent = self._agent
         began = agent.services.monotonic()
         result = await run_call(agent, call, agent.turn.id, agent.turn.files, by="check")
+        self.was_refused |= result.summary == "refused"
         if result.summary in ("refused", "not understood", "failed", "stopped"):
             return CommandEnded(why_not=result.text.partition("\n")[0])
         found = _EXIT.search(result.summary)
@@ -305,7 +312,7 @@ async def _check_all(agent: Agent, named: str) -> tuple[str, str]:
         return "", ""
     if (red := tracker.red) is not None:
         return _told_red(agent, tracker, red)
-    if decides is None or agent.turn.checking.is_told_unchecked:
+    if decides is None or runner.was_refused or agent.turn.checking.is_told_unchecked:
         return "", ""
     agent.turn.checking.is_told_unchecked = True
     why = next((check.text for check in reversed(tracker.ran) if check.outcome is CheckOutcome.NOT_RUN), "it could not be")

@@ -16,6 +16,7 @@ from lmtui.core.messages import Role
 from lmtui.core.model_events import VisionChanged
 from lmtui.core.plan import Plan
 from lmtui.core.plan_mode import PlanMode, after
+from lmtui.core.project_checks import CheckRan, CheckStarted
 from lmtui.core.sanitize import last_words, sanitize_line, sanitize_path
 from lmtui.core.times import as_utc
 from lmtui.core.workspace import BackgroundCommand, FileChange, FileChangeKind
@@ -333,6 +334,10 @@ class TurnProgress:
                 self.reason = TurnReason.DONE  # it was the plan that was waited for
             case WaitSet():
                 self.wakes = as_utc(event.until)
+            case CheckStarted(command=command) if self.is_running:
+                self.activity = Activity(ActivityKind.RUNNING_TOOL, f"check: {sanitize_line(command)}", time)
+            case CheckRan() if self.is_running:
+                self._resume(time)
             case events.MessageAdded() if self.is_running and not self._running_tools:
                 self.activity = Activity(ActivityKind.WAITING_FOR_MODEL, since=time)
             case _:

@@ -9,6 +9,7 @@ import pytest
 from lmtui.core.events import Envelope, FilesChanged, Notice, TurnEnded, TurnReason, TurnStarted
 from lmtui.core.messages import StreamChunk
 from lmtui.core.model_events import Reminder
+from lmtui.core.permissions.decide import Effect, Mode, Rule
 from lmtui.core.project_checks import (
     CheckOutcome,
     CheckRan,
@@ -366,3 +367,26 @@ async def test_a_review_is_a_note_by_default_and_is_not_asked_for_where_no_model
 def test_a_review_is_read_from_what_models_write(text: str, is_rejected: bool, findings: list[str]) -> None:
     found = read_review(text)
     assert (found.is_rejected, list(map(str, found.findings))) == (is_rejected, findings)
+
+
+@pytest.mark.parametrize("said", ["x: Read-only file system", "Error: EROFS: read-only file system, open 'out'"])
+async def test_a_check_that_has_to_write_asks_and_a_no_ends_the_turn_unverified_without_a_word_to_the_model(said: str) -> None:
+    class Suite(Scripted):
+        async def at_end(self, runner: CheckRunner, changed: Sequence[str], passed: frozenset[str]) -> ProjectCheck | None:
+            ended = await runner.run("make test", limit_s=9)
+            runner.tell(suite(NOT_RUN if ended.why_not else PASSED, ended.why_not))
+            return SUITE
+
+    sandbox = FakeSandbox(commands={"make test": ExecResult(1, said, 9, 1)}, can_be_read_only=True)
+    made = Rig(
+        FakeProvider(answer("", write()), answer("Done.")),
+        sandbox,
+        mode=Mode.NORMAL,
+        rules=(Rule(Effect.ALLOW, "write"),),
+        is_attended=False,
+        checks=Suite(),
+        checkpoints=FakeCheckpoints(sandbox),
+    )
+    await made.run()
+    assert (told(made), ending(made).verified, sandbox.ran) == ([], "unverified", ["make test"])
+    assert made.of("approval_requested")

@@ -7,6 +7,7 @@ import pytest
 from lmtui.core import events
 from lmtui.core.events import Envelope, Event, TurnReason
 from lmtui.core.messages import Role, Usage
+from lmtui.core.project_checks import CheckOutcome, CheckRan, CheckStarted, Rung
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.summary import activity_text, sandbox_style, sandbox_text
@@ -115,3 +116,10 @@ def test_an_approval_is_open_until_it_is_resolved() -> None:
     session.end_turn()
     state = state_of(*(envelope.event for envelope in session.history()))
     assert state.approvals == {}
+
+
+def test_a_check_that_runs_is_what_the_session_does() -> None:
+    state = state_of(TURN, CheckStarted(command="make test"))
+    assert activity_text(state, START + timedelta(seconds=3)) == "check: make test · 3 s"
+    state.apply(Envelope(9, START, "s", CheckRan(rung=Rung.SUITE, outcome=CheckOutcome.PASSED)))
+    assert activity_text(state, START) == "waiting for the model"
