@@ -50,3 +50,8 @@ def test_the_first_frame_needs_only_textual_and_our_own_screens() -> None:
 
 def test_the_first_frame_loads_little_more_than_a_bare_app() -> None:
     assert len(set(loaded(MODULES)) - set(loaded(BARE))) <= MOST_MODULES
+
+
+def test_the_command_line_loads_nothing_of_a_session() -> None:
+    found = loaded("import json, sys\nimport lmtui.cli\nprint(json.dumps(sorted(sys.modules)))")
+    assert not {"lmtui.core.sessions", "lmtui.core.events", "lmtui.engine"} & set(found)
