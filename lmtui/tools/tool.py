@@ -194,10 +194,10 @@ async def _same_name(context: ToolContext, path: str) -> list[str]:
 
 async def listed(context: ToolContext, folder: str, like: str = "") -> str:
     """Return in a sentence what is in a folder, or in the nearest one above it that exists; paths like another one first."""
-    while True:
+    entries = None
+    while entries is None:
         try:
             entries = await context.sandbox.list_directory(folder, 1, 500)
-            break
         except SandboxError:
             if not folder:
                 return ""
