@@ -1,16 +1,29 @@
-"""What a tool call changed, exactly: the workspace's state is kept before it and compared after it."""
+"""What tool calls changed, exactly, and the ways back.
+
+The workspace's state is kept before a call and compared after it.  Plans are made from a session's steps and their
+checkpoints, shown, and then applied as they are.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import itertools
+import re
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise, takewhile
 from typing import TypeVar
 
+from lmtui.core import events
 from lmtui.core.errors import SandboxError
-from lmtui.core.events import CheckpointCreated, FilesChanged, Level, Notice
+from lmtui.core.events import CheckpointCreated, FilesChanged, Level, Notice, step_id
 from lmtui.core.permissions.decide import Access
-from lmtui.core.ports import Snapshot, ToolResult
+from lmtui.core.plan import Plan
+from lmtui.core.ports import Checkpoints, Sandbox, Snapshot, ToolResult
+from lmtui.core.sessions import Restoration, Step
+from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.engine.agent import Agent
+from lmtui.engine.entries import bare
 
 T = TypeVar("T")
 CHANGERS = (Access.WRITE, Access.EXECUTE)
@@ -88,3 +101,435 @@ async def to_the_end(work: Coroutine[object, object, T]) -> T:
             task.exception()  # seen; the cancel is what the caller waits for
         raise cancelled
     return task.result()
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A step with the checkpoints around it (empty where there are none) and what the first of them does not hold."""
+
+    step: Step
+    before: str
+    after: str
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def paths(self) -> list[str]:
+        """Return the files that it changed."""
+        return [change.path for change in self.step.changes]
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Every step of a session, oldest first; `undone` are the ids taken back and not redone, the last taken back last."""
+
+    records: list[Record] = field(default_factory=list)
+    undone: list[str] = field(default_factory=list)
+    turns: list[str] = field(default_factory=list)
+
+    def steps(self) -> list[Step]:
+        """Return the steps, each with whether it is taken back."""
+        return [replace(record.step, is_undone=record.step.id in self.undone) for record in self.records]
+
+    def standing(self) -> list[Record]:
+        """Return what is not taken back."""
+        return [record for record in self.records if record.step.id not in self.undone]
+
+    def redoable(self) -> list[Record]:
+        """Return what may be done again, the next first: nothing once something else was changed."""
+        latest = itertools.takewhile(lambda record: record.step.id in self.undone, reversed(self.records))
+        return list(latest)[::-1]
+
+    def of_turn_on(self, turn_id: str) -> list[Record]:
+        """Return what is of a turn and those after it."""
+        if turn_id not in self.turns:
+            return []
+        later = set(self.turns[self.turns.index(turn_id) :])
+        return [record for record in self.standing() if record.step.turn_id in later]
+
+
+def plans_around(history: Sequence[events.Envelope], turn_id: str) -> tuple[Plan, Plan]:
+    """Return plan, todos and task state as they was when a turn began, and as they are now."""
+    before = now = Plan()
+    for event in (envelope.event for envelope in history if envelope.event.agent == events.ROOT):
+        if isinstance(event, events.PlanChanged):
+            now = event.plan
+        elif isinstance(event, events.TurnStarted) and event.turn_id == turn_id:
+            before = now
+    return before, now
+
+
+def read_steps(history: Sequence[events.Envelope], foreign: int = 0) -> Ledger:
+    """Return the ledger of a session's events.
+
+    The first `foreign` of them came from a log that is not ours: they tell what was changed, but name no checkpoints, which
+    are this user's and may hold anything.
+    """
+    ledger = Ledger()
+    calls: dict[str, events.ToolCallStarted] = {}
+    kept: dict[str, events.CheckpointCreated] = {}
+    for envelope in (*map(_without_checkpoints, history[:foreign]), *history[foreign:]):
+        match envelope.event:
+            case events.TurnStarted(turn_id=turn_id):
+                ledger.turns.append(turn_id)
+            case events.ToolCallStarted() as event:
+                calls[event.call_id] = event
+            case events.CheckpointCreated() as event:
+                kept[event.call_id] = event
+            case events.FilesChanged() as event:
+                ledger.records.append(_changed(envelope, event, calls.get(event.call_id), kept.get(event.call_id)))
+            case events.FilesRestored() as event:
+                _take_restored(ledger, envelope, event)
+            case events.Rewound(turn_id=turn_id) if turn_id in ledger.turns:
+                del ledger.turns[ledger.turns.index(turn_id) :]
+            case _:
+                pass
+    return ledger
+
+
+def _without_checkpoints(envelope: events.Envelope) -> events.Envelope:
+    event = envelope.event
+    if isinstance(event, events.FilesChanged | events.FilesRestored):
+        return replace(envelope, event=replace(event, before="", after=""))
+    return envelope
+
+
+def _changed(
+    envelope: events.Envelope,
+    event: events.FilesChanged,
+    call: events.ToolCallStarted | None,
+    kept: events.CheckpointCreated | None,
+) -> Record:
+    step = Step(
+        id=step_id(envelope.seq),
+        turn_id=call.turn_id if call else "",
+        tool=call.tool if call else "",
+        title=call.title if call else "",
+        time=envelope.time,
+        changes=event.changes,
+        can_undo=bool(event.before and event.after),
+    )
+    return Record(step, event.before, event.after, kept.left_out if kept else ())
+
+
+def _take_restored(ledger: Ledger, envelope: events.Envelope, event: events.FilesRestored) -> None:
+    if event.action in ("undo", "rewind"):
+        known = {record.step.id for record in ledger.records}
+        ledger.undone += [each for each in event.calls if each in known and each not in ledger.undone]
+    elif event.action == "redo":
+        ledger.undone = [each for each in ledger.undone if each not in event.calls]
+    else:
+        turn_id = ledger.turns[-1] if ledger.turns else ""
+        title = ", ".join(event.files[:3])
+        can_undo = bool(event.before and event.after)
+        step = Step(step_id(envelope.seq), turn_id, "restore", title, envelope.time, event.changes, can_undo=can_undo)
+        ledger.records.append(Record(step, event.before, event.after))
+
+
+_HEADER = re.compile(r"@@ -(?P<old>\d+)(?:,(?P<old_count>\d+))? \+(?P<start>\d+)(?:,(?P<count>\d+))? @@")
+
+
+@dataclass(frozen=True, slots=True)
+class UndoHunk:
+    """One hunk: its lines with their signs (space, minus, plus), and where (from 0) they are in the changed text.
+
+    `old_start` is where they was before.  Not `is_whole`: lines are missing, or only one text has a line break at its end.
+    """
+
+    lines: tuple[str, ...]
+    start: int
+    old_start: int
+    is_whole: bool = True
+
+    @property
+    def new(self) -> list[str]:
+        """Return the lines as they became."""
+        return [line[1:].removesuffix("\r") for line in self.lines if line[0] != "-"]
+
+    @property
+    def old(self) -> list[str]:
+        """Return the lines as they were."""
+        return [line[1:].removesuffix("\r") for line in self.lines if line[0] != "+"]
+
+
+def parse_hunks(diff: str) -> list[UndoHunk]:
+    """Return the hunks of a unified diff of one file (its format: GNU diffutils, “Detailed Description of Unified Format”)."""
+    hunks: list[UndoHunk] = []
+    lines: list[str] = []
+    ends: set[str] = set()
+    header: re.Match[str] | None = None
+    for line in [*diff.split("\n"), "@@ -0,0 +0,0 @@"]:
+        if match := _HEADER.match(line):
+            if header is not None:
+                hunks.append(_hunk(header, lines, ends))
+            header, lines, ends = match, [], set()
+        elif header is not None and line[:1] in (" ", "-", "+"):
+            lines.append(line)
+        elif line.startswith("\\") and lines:  # “\ No newline at end of file”
+            ends.add(lines[-1][0])
+    return hunks
+
+
+def _hunk(header: re.Match[str], lines: list[str], ends: set[str]) -> UndoHunk:
+    old_count, count = (int(header[name] or 1) for name in ("old_count", "count"))
+    start, old_start = (max(0, int(header[name]) - bool(size)) for name, size in (("start", count), ("old", old_count)))
+    hunk = UndoHunk(tuple(lines), start, old_start)
+    is_cut = (len(hunk.old), len(hunk.new)) != (old_count, count)
+    return replace(hunk, is_whole=not is_cut and ("-" in ends) == ("+" in ends))
+
+
+def take_back(diff: str, index: int, text: str, old: str) -> str:
+    """Return `text` with one hunk of `diff` taken back.  Its lines are looked for near where they were, then everywhere.
+
+    A diff is made to be shown: what it says of `old`, the text before the change, is believed only where it is true.
+
+    Raises:
+        SandboxError: no such hunk, or its lines are not there any more, or more than once, or the diff is cut or does
+            not show them as they are.
+    """
+    hunks = parse_hunks(diff)
+    if not 0 <= index < len(hunks):
+        raise SandboxError(f"the change has no hunk {index + 1}")
+    hunk = hunks[index]
+    were = [line.removesuffix("\r") for line in old.split("\n")]
+    if not hunk.is_whole or were[hunk.old_start : hunk.old_start + len(hunk.old)] != hunk.old:
+        raise SandboxError("this hunk is cut, or cannot be shown just as it is: take the whole file back")
+    lines = text.split("\n")
+    plain = [line.removesuffix("\r") for line in lines]
+    places = [i for i in range(len(lines) - len(hunk.new) + 1) if plain[i : i + len(hunk.new)] == hunk.new]
+    if hunk.start in places:
+        place = hunk.start
+    elif len(places) == 1:
+        place = places[0]
+    else:
+        why = "are there more than once" if places else "were changed since"
+        raise SandboxError(f"the lines of this hunk {why}: take the whole file back, or edit it")
+    there = lines[place : place + len(hunk.new)]
+    return_sign = "\r" if any(line.endswith("\r") for line in there) else ""
+    back: list[str] = []
+    for line in hunk.lines:
+        if line[0] == "-":
+            back.append(line[1:].removesuffix("\r") + return_sign)
+        else:
+            kept = there.pop(0)
+            back += [kept] if line[0] == " " else []
+    return "\n".join([*lines[:place], *back, *lines[place + len(hunk.new) :]])
+
+
+_NO_CHECKPOINT = "no checkpoint was made for it"
+_OF_PARENT = "it belongs to the session that this one was forked from"
+
+
+class SessionChanges:
+    """What one session changed; implements `core.sessions.Changes`.
+
+    Args:
+        history: returns the session's events.
+        emit: takes what was done.
+        is_running: tells whether a turn is under way; nothing is put back then.
+        foreign: how many of the events were in a log that is not ours; nothing that they tell of is put back.
+    """
+
+    def __init__(
+        self,
+        checkpoints: Checkpoints,
+        sandbox: Sandbox,
+        history: Callable[[], Sequence[events.Envelope]],
+        emit: Callable[[events.Event], None],
+        is_running: Callable[[], bool],
+        *,
+        foreign: int = 0,
+    ) -> None:
+        self._checkpoints = checkpoints
+        self._sandbox = sandbox
+        self._history = history
+        self._emit = emit
+        self._is_running = is_running
+        self._foreign = foreign
+
+    def steps(self) -> Sequence[Step]:
+        """Return every step that changed files, oldest first."""
+        return self._ledger().steps()
+
+    async def total(self) -> tuple[FileChange, ...]:
+        """Return the difference between the session's beginning and now, in the files that it touched."""
+        records = [record for record in self._ledger().records if record.before]
+        if not records:
+            return ()
+        now = await self._checkpoints.snapshot()
+        paths = sorted({path for record in records for path in record.paths})
+        return await self._checkpoints.changes(records[0].before, now.id, paths, is_now=True)
+
+    async def of_turn(self, turn_id: str) -> tuple[FileChange, ...]:
+        """Return the difference between a turn's first step and its last, by file."""
+        records = [record for record in self._ledger().standing() if record.step.turn_id == turn_id]
+        if not all(record.step.can_undo for record in records):  # no checkpoints: what each step told
+            return tuple(change for record in records for change in record.step.changes)
+        if not records:
+            return ()
+        paths = sorted({path for record in records for path in record.paths})
+        changes = await self._checkpoints.changes(records[0].before, records[-1].after, paths)
+        unkept = _unkept_after(records)
+        return tuple(_as_unkept(change) if change.path in unkept else change for change in changes)
+
+    async def plan_undo(self, count: int = 1) -> Restoration:
+        """Plan to take back the last steps that are not taken back yet."""
+        standing = self._ledger().standing()
+        if not standing:
+            raise SandboxError("nothing to undo in this session")
+        return await self._back("undo", standing[-max(1, count) :])
+
+    async def plan_redo(self, count: int = 1) -> Restoration:
+        """Plan to do again what was taken back last."""
+        records = self._ledger().redoable()[: max(1, count)]
+        if not records:
+            raise SandboxError("there is nothing to redo: nothing is taken back, or something else was changed since")
+        return await self._plan("redo", records, source=records[-1].after, expected=records[0].before)
+
+    async def plan_restore(self, step_id: str, path: str, hunk: int | None = None) -> Restoration:
+        """Plan to put one file back to what it was before a step, or only one hunk of that step's change to it."""
+        record = next((each for each in self._ledger().records if each.step.id == step_id), None)
+        change = next((each for each in record.step.changes if each.path == path), None) if record else None
+        if record is None or change is None:
+            raise SandboxError(f"{path} was not changed in that step")
+        if not record.before:
+            raise SandboxError(f"{path} cannot be put back: {self._why_not(record)}")
+        now = await self._checkpoints.snapshot()
+        if hunk is None:
+            changes = await self._checkpoints.changes(now.id, record.before, [path])
+            if not changes:
+                raise SandboxError(f"{path} is as it was before that step")
+            differing = await self._checkpoints.changes(record.before, now.id, [path], is_now=True)
+            unkept = tuple(each.path for each in differing if not each.is_kept)
+            return Restoration("restore", (step_id,), changes, source=record.before, expected=now.id, unkept=unkept)
+        text = await self._text(path)
+        before = await self._checkpoints.read(record.before, path)
+        back = take_back(change.diff, hunk, text, (before or b"").decode("utf-8", "surrogateescape"))
+        return Restoration("restore", (step_id,), (change,), expected=now.id, path=path, before=text, text=back)
+
+    async def plan_rewind(self, turn_id: str) -> Restoration:
+        """Plan to put back all files to what they were before a turn."""
+        ledger = self._ledger()
+        if turn_id not in ledger.turns:
+            raise SandboxError("that turn is not part of the conversation any more")
+        records = ledger.of_turn_on(turn_id)
+        if all(record.step.can_undo for record in records):
+            plan = await self._back("rewind", records) if records else Restoration("rewind", (), ())
+        else:  # the conversation can go back all the same
+            plan = Restoration("rewind", (), (), left_out=tuple(sorted({path for each in records for path in each.paths})))
+        return replace(plan, turn_id=turn_id)
+
+    async def apply(self, plan: Restoration, *, with_files: bool = True) -> None:
+        """Do what a plan says."""
+        if self._is_running():
+            raise SandboxError("a turn is under way: stop it first")
+        if with_files and plan.conflicts:
+            raise SandboxError(f"changed since by another hand: {', '.join(plan.conflicts)}; nothing was put back")
+        if with_files and plan.changes:
+            await to_the_end(self._put_back(plan))
+        if plan.turn_id:
+            before, now = plans_around(bare(self._history()), plan.turn_id)
+            if before != now:  # first, so that who reads on from the rewind finds the plan as it was
+                self._emit(events.PlanChanged(plan=before))
+            self._emit(events.Rewound(turn_id=plan.turn_id))
+
+    async def _put_back(self, plan: Restoration) -> None:
+        paths = [change.path for change in plan.changes]
+        is_step = plan.action == "restore"
+        if plan.path:
+            await self._write(plan)
+        else:
+            await self._checkpoints.restore(plan.source, paths, expected=plan.expected, over=plan.unkept)
+        after, changes = "", plan.changes
+        try:
+            if is_step:
+                after = (await self._checkpoints.snapshot()).id
+                changes = await self._checkpoints.changes(plan.expected, after, paths)
+        finally:  # it was done, whatever comes now
+            before = plan.expected if after or not is_step else ""
+            event = events.FilesRestored(
+                action=plan.action, calls=plan.calls, files=tuple(paths), changes=changes, before=before, after=after
+            )
+            self._emit(event)
+
+    async def _write(self, plan: Restoration) -> None:
+        if await self._text(plan.path) != plan.before:
+            raise SandboxError(f"changed since by another hand: {plan.path}; nothing was put back")
+        sandbox = self._sandbox.revealing([plan.path])  # the user takes it back, whatever it holds
+        found = await sandbox.read_file(plan.path)
+        data = plan.text.encode("utf-8", "surrogateescape")
+        await sandbox.write_file(plan.path, data, expect_sha256=found.sha256)
+
+    async def _text(self, path: str) -> str:
+        found = await self._sandbox.unmasked().read_file(path, 16_777_216)
+        if len(found.data) < found.size_bytes:
+            raise SandboxError(f"{path} is too large for a single hunk: take the whole file back")
+        return found.data.decode("utf-8", "surrogateescape")
+
+    async def _back(self, action: str, records: list[Record]) -> Restoration:
+        return await self._plan(action, records, source=records[0].before, expected=records[-1].after)
+
+    async def _plan(self, action: str, records: list[Record], *, source: str, expected: str) -> Restoration:
+        missing = [record for record in records if not record.step.can_undo]
+        if missing:
+            step = missing[0].step
+            raise SandboxError(f"“{step.title or step.tool}” cannot be taken back: {self._why_not(missing[0])}")
+        paths = sorted({path for record in records for path in record.paths})
+        now = await self._checkpoints.snapshot()
+        differing = await self._checkpoints.changes(source, now.id, paths, is_now=True)
+        unkept = {change.path for change in differing if not change.is_kept}
+        conflicts = {change.path for change in await self._checkpoints.changes(expected, now.id, paths)}
+        conflicts |= unkept - _unkept_after(records)  # someone else put something there that cannot be seen
+        so_far: set[str] = set()
+        for one, next_one in pairwise(records):
+            so_far |= set(one.paths)
+            if action != "redo" and one.after != next_one.before:
+                between = await self._checkpoints.changes(one.after, next_one.before, sorted(so_far))
+                restored = await self._checkpoints.changes(next_one.before, source, sorted(so_far))
+                conflicts |= {change.path for change in between} & {change.path for change in restored}
+        conflicts &= {change.path for change in differing}  # the others are already restored: an undo was interrupted
+        changes = await self._checkpoints.changes(expected, source, paths)
+        never = self._unkept_at_source(action, records)
+        never &= {change.path for change in changes if change.kind is FileChangeKind.DELETED}
+        left_out = ({name for record in records for name in record.left_out} | set(now.left_out)) - unkept
+        left_out |= never | set(await self._checkpoints.ignored())
+        changes = tuple(_over_unkept(each) if each.path in unkept else each for each in changes if each.path not in never)
+        return Restoration(
+            action,
+            tuple(record.step.id for record in records),
+            changes,
+            tuple(sorted(conflicts - never)),
+            tuple(sorted(left_out)),
+            source,
+            expected,
+            unkept=tuple(sorted(unkept)),
+        )
+
+    def _unkept_at_source(self, action: str, records: list[Record]) -> set[str]:
+        """Return the files that may have existed in the target state although it does not contain them."""
+        if action == "redo":
+            return _unkept_after(records)
+        earlier = takewhile(lambda each: each.step.id != records[0].step.id, self._ledger().records)
+        return {*records[0].left_out} | _unkept_after(list(earlier))
+
+    def _why_not(self, record: Record) -> str:
+        history = self._history()
+        opened = history[0].event if history else None
+        copied = opened.parent_seq if isinstance(opened, events.SessionOpened) else 0
+        return _OF_PARENT if record.step.id in {step_id(seq) for seq in range(1, copied + 1)} else _NO_CHECKPOINT
+
+    def _ledger(self) -> Ledger:
+        return read_steps(bare(self._history()), self._foreign)
+
+
+def _unkept_after(records: Sequence[Record]) -> set[str]:
+    """Return the files that no checkpoint could store after these steps."""
+    last = {change.path: change.is_kept for record in records for change in record.step.changes}
+    return {path for path, is_kept in last.items() if not is_kept}
+
+
+def _over_unkept(change: FileChange) -> FileChange:
+    return replace(change, kind=FileChangeKind.MODIFIED)
+
+
+def _as_unkept(change: FileChange) -> FileChange:
+    return FileChange(change.path, FileChangeKind.MODIFIED, is_kept=False)

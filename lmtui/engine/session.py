@@ -36,6 +36,7 @@ from lmtui.engine.approvals import Approvals
 from lmtui.engine.context import Conversation, ModelSettings
 from lmtui.engine.context_budget import CALL_TOKENS, Budget, ContextBudget
 from lmtui.engine.entries import Entry
+from lmtui.engine.file_changes import SessionChanges
 from lmtui.engine.hook_calls import SessionHookCalls
 from lmtui.engine.inbox import Inbox, UserInput, left_waiting
 from lmtui.engine.permission_check import mask_files
@@ -48,7 +49,6 @@ from lmtui.engine.subagent_runs import SubAgents, Team, TeamParts
 from lmtui.engine.tool_call_policy import KnownModel
 from lmtui.engine.turn_hooks import TurnHooks
 from lmtui.engine.turn_runner import Background, InputQueue, TurnRunner
-from lmtui.engine.undo import SessionChanges
 from lmtui.engine.user_input import PromptFileControls
 from lmtui.engine.verification import SessionGoals
 

@@ -13,7 +13,6 @@ from lmtui.core.errors import ContextOverflow, ProviderError, SessionFileError, 
 from lmtui.core.events import Level, Notice, TurnEnded, TurnReason, TurnStarted
 from lmtui.core.messages import Completion, ToolChoice, Usage
 from lmtui.engine.agent import Agent
-from lmtui.engine.call_batches import run_calls
 from lmtui.engine.completion import request_completion
 from lmtui.engine.inbox import UserInput
 from lmtui.engine.planning import PlanModePolicy, tell_plan_mode
@@ -28,6 +27,7 @@ from lmtui.engine.stop_policy import (
     limit_reached,
     tell_what_is_left,
 )
+from lmtui.engine.tool_runner import run_calls
 from lmtui.engine.turn_outcome import EXIT_CODES, reason_of, without_token
 from lmtui.engine.user_input import PromptHeld, add_user_message, held_words, take_steering
 from lmtui.engine.verification import begin_goal, check_step, may_end, may_report

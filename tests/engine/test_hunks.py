@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.sanitize import sanitize
-from lmtui.engine.undo import parse_hunks, take_back
+from lmtui.engine.file_changes import parse_hunks, take_back
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "d", "", "@@", "--- x", "+++ y"]), max_size=30)
 
