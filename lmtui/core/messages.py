@@ -152,13 +152,14 @@ class ToolSet(StrEnum):
     """How much a model is told about the tools.
 
     Those that most work needs, all (the web, data and Python too), the few that a small window has room for, or these and some
-    for long work.
+    for long work.  Of the hidden ones it is told nothing, and calls of them are taken.
     """
 
     FULL = "full"
     ALL = "all"
     LEAN = "lean"
     LONG = "long"
+    HIDDEN = "hidden"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +167,7 @@ class ToolSpec:
     """What the model is told about a tool: `parameters` is a JSON Schema object.
 
     `aliases` and `argument_aliases` (by the argument's own name) are what other programs call it and them: taken, never told.
+    So is a whole tool that `is_hidden`, where a call of it is plain.
     """
 
     name: str
@@ -173,6 +175,7 @@ class ToolSpec:
     parameters: dict[str, object]
     aliases: tuple[str, ...] = ()
     argument_aliases: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    is_hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +185,8 @@ class ModelRequest:
     `messages` and `tools` are the same whatever `call_form` is: the provider writes them in that form.  `hold` is what this one
     answer is held to.  If the model cannot see (`sees`), pictures are described in words. `shows_example`: a short worked
     example goes before the conversation, for weak models.  `is_attended`: a user is present who can stop the wait for the first
-    token; otherwise that wait has the same limit as silence in the middle of an answer.
+    token; otherwise that wait has the same limit as silence in the middle of an answer.  `hidden` are tools that the model is
+    not told of and whose calls are taken.
     """
 
     messages: tuple[Message, ...]
@@ -199,6 +203,7 @@ class ModelRequest:
     urgency: Priority = Priority.USER
     sees: bool = True
     is_attended: bool = True
+    hidden: tuple[ToolSpec, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from lmtui.core.messages import (
     ToolCallChunk,
     ToolCallFormat,
     ToolChoice,
+    ToolSet,
 )
 from lmtui.core.model_events import CallFormChanged, Reminder
 from lmtui.core.plan import Plan
@@ -172,6 +173,7 @@ def _request(agent: Agent) -> ModelRequest:
         urgency=agent.priority,
         shows_example=is_shown,
         is_attended=agent.services.approvals.is_attended,
+        hidden=tuple(spec for spec in agent.services.toolbox.specs(ToolSet.HIDDEN) if spec.is_hidden),
     )
 
 

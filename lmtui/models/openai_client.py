@@ -253,7 +253,8 @@ class OpenAICompatible:
 
     async def _attempt(self, body: bytes, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         form = ToolCallFormat.SCHEMA if request.hold else request.call_form
-        assembler = StreamAccumulator(lambda: f"call_{uuid.uuid4().hex[:12]}", time.monotonic, request.tools, form)
+        tools = (*request.tools, *request.hidden)
+        assembler = StreamAccumulator(lambda: f"call_{uuid.uuid4().hex[:12]}", time.monotonic, tools, form)
         decoder = SseDecoder()
         patience = Patience(self._url, self._stall_timeout_s, is_attended=request.is_attended)
         opening = asyncio.ensure_future(self._open(body, request.model))

@@ -159,9 +159,13 @@ class ToolRegistry:
         specs = tuple(spec for spec in told if spec.name not in seldom)
         sets = {ToolSet.FULL: specs, ToolSet.ALL: told}
         sets |= {ToolSet.LEAN: _lean(specs, LEAN_TOOLS), ToolSet.LONG: _lean(specs, LONG_TOOLS)}
+        self._by_name = {name.lower(): tool for tool in self._tools for name in (*tool.aliases, tool.name)}
+        others = [each for each in shell.OTHER_TOOLS if each.into in self._by_name]
+        self._others = {name: each for each in others for name in each.names}
+        every = (*(each.spec() for each in others), *(tool.spec() for tool in self._tools))
+        sets[ToolSet.HIDDEN] = tuple(replace(spec, is_hidden=True) for spec in every)
         self._specs = {(name, True): few for name, few in sets.items()}
         self._specs |= {(name, False): _for_the_blind(few) for name, few in sets.items()}
-        self._by_name = {name.lower(): tool for tool in self._tools for name in (*tool.aliases, tool.name)}
 
     def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
         """Return what the model is told about the tools; the others of a small set can be called all the same."""
@@ -169,7 +173,11 @@ class ToolRegistry:
 
     def prepare(self, name: str, arguments: str) -> PreparedCall:
         """Check one call; see `core.ports.Toolbox.prepare`."""
-        tool = self._by_name.get(name.strip().lower()) or self._by_name.get(name.strip().lower().replace("-", "_"))
+        plain = name.strip().lower()
+        tool = self._by_name.get(plain) or self._by_name.get(plain.replace("-", "_"))
+        if tool is None and (other := self._others.get(plain.replace("-", "_"))) is not None:
+            given = check(name, other.arguments, read_object(name, arguments), self._roots)
+            return self.prepare(other.into, json.dumps(other.convert(given)))
         if tool is None:
             raise ToolError(f"no tool {name[:40]!r}{self._nearest(name)}. Tools: {', '.join(self.names())}.")
         given = tool.read(arguments) if tool.read is not None else read_object(tool.name, arguments)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import shlex
-from typing import Annotated, Any, Literal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, Literal
 
-from pydantic import BeforeValidator, PrivateAttr, ValidationInfo, model_validator
+from pydantic import AfterValidator, BeforeValidator, PrivateAttr, ValidationInfo, model_validator
 
 from lmtui.core.errors import ToolError
+from lmtui.core.messages import ToolSpec
 from lmtui.core.permissions.decide import Access, Verdict
 from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.ports import Preview, ToolContext, ToolResult
@@ -16,7 +20,7 @@ from lmtui.core.programs import CodeResult
 from lmtui.core.sanitize import pluralize
 from lmtui.core.workspace import BackgroundCommand, CommandLimits, ExecResult, FileChange, FileChangeKind
 from lmtui.paths import MOUNT_POINT
-from lmtui.tools.tool import Arguments, Told, Tool, WorkspacePath, always, argument, below_root
+from lmtui.tools.tool import A, Arguments, Told, Tool, WorkspacePath, aliases_of, always, argument, below_root, schema_of
 
 MIN_TIMEOUT_S, MAX_TIMEOUT_S = 1, 600
 _CODE_TITLE_CHARS = 120
@@ -449,4 +453,111 @@ BRANCH = Tool(
     access=_branch_access,
     subject=lambda arguments: arguments.name,
     title=_branch_title,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OtherTool(Generic[A]):
+    """A tool that models invent: a call of it becomes one of the tool `into`, whose permissions hold."""
+
+    names: tuple[str, ...]
+    arguments: type[A]
+    into: str
+    convert: Callable[[A], dict[str, object]]
+
+    def spec(self) -> ToolSpec:
+        """Return how it is called."""
+        return ToolSpec(self.names[0], "", schema_of(self.arguments), self.names[1:], aliases_of(self.arguments))
+
+
+def _keeping_slash(path: str, info: ValidationInfo) -> str:
+    return below_root(path, info) + ("/" if path.rstrip("/") and path.endswith("/") else "")
+
+
+_TO = ("to", "target", "dest", "dst", "new", "new_path", "new_name", "target_path", "to_path", "destination_path", "new_file")
+_FROM = (
+    "from",
+    "src",
+    "old",
+    "old_path",
+    "old_name",
+    "from_path",
+    "source_path",
+    "path",
+    "file",
+    "file_path",
+    "name",
+    "filename",
+)
+
+
+class TwoPathsArguments(Arguments):
+    """From where to where."""
+
+    source: WorkspacePath = argument(also=_FROM)
+    destination: Annotated[str, AfterValidator(_keeping_slash)] = argument(also=_TO)
+
+    def command(self, program: str) -> dict[str, object]:
+        """Return the call of a program that takes both."""
+        return {"command": f"{program} {_quoted(self.source)} {_quoted(self.destination)}"}
+
+    def renamed(self) -> dict[str, object]:
+        """Return the call that renames: a bare new name is one in the same folder."""
+        folder = posixpath.dirname(self.source)
+        target = self.destination if "/" in self.destination else posixpath.join(folder, self.destination)
+        return {"command": f"mv {_quoted(self.source)} {_quoted(target)}"}
+
+
+class OnePathArguments(Arguments):
+    """Which file or folder."""
+
+    path: WorkspacePath = argument(also=("file", "file_path", "filename", "folder", "directory", "name", "target"))
+
+    def command(self, program: str) -> dict[str, object]:
+        """Return the call of a program that takes it."""
+        return {"command": f"{program} {_quoted(self.path)}"}
+
+
+class AppendArguments(Arguments):
+    """What to append, and to which file."""
+
+    path: WorkspacePath = argument(also=("file", "file_path", "filename"))
+    content: str = argument(also=("text", "line", "data", "contents"))
+
+
+class RunArguments(Arguments):
+    """What to run: a command, or a file with its arguments."""
+
+    command: str = argument("", also=("cmd", "script", "code"))
+    path: WorkspacePath = argument("", also=("file", "file_path", "filename"))
+    args: list[str] | str = argument("", also=("arguments",))
+
+    def line(self) -> dict[str, object]:
+        """Return the call of the shell."""
+        args = self.args if isinstance(self.args, str) else shlex.join(self.args)
+        runner = {".py": "python3 ", ".sh": "bash ", ".js": "node "}.get(posixpath.splitext(self.path)[1], "./")
+        file = f"{runner}{shlex.quote(self.path)}" if self.path else ""
+        return {"command": " ".join(part for part in (self.command or file, args) if part)}
+
+
+def _quoted(path: str) -> str:
+    return shlex.quote(f"./{path}" if path.startswith("-") else path or ".")
+
+
+OTHER_TOOLS: tuple[OtherTool[Any], ...] = (
+    OtherTool(("rename", "rename_file"), TwoPathsArguments, "shell", TwoPathsArguments.renamed),
+    OtherTool(("move", "move_file", "mv"), TwoPathsArguments, "shell", lambda given: given.command("mv")),
+    OtherTool(("copy", "copy_file", "cp"), TwoPathsArguments, "shell", lambda given: given.command("cp -r")),
+    OtherTool(
+        ("delete", "delete_file", "remove", "remove_file", "rm"), OnePathArguments, "shell", lambda given: given.command("rm")
+    ),
+    OtherTool(("delete_directory", "delete_folder", "rmdir"), OnePathArguments, "shell", lambda given: given.command("rmdir")),
+    OtherTool(("touch",), OnePathArguments, "shell", lambda given: given.command("touch")),
+    OtherTool(("run", "run_file", "run_script", "exec"), RunArguments, "shell", RunArguments.line),
+    OtherTool(
+        ("append", "append_file", "append_to_file"),
+        AppendArguments,
+        "write",
+        lambda given: {"path": given.path, "content": given.content, "append": True},
+    ),
 )

@@ -194,14 +194,10 @@ async def _same_name(context: ToolContext, path: str) -> list[str]:
 
 async def listed(context: ToolContext, folder: str, like: str = "") -> str:
     """Return in a sentence what is in a folder, or in the nearest one above it that exists; paths like another one first."""
-    entries = None
-    while entries is None:
-        try:
-            entries = await context.sandbox.list_directory(folder, 1, 500)
-        except SandboxError:
-            if not folder:
-                return ""
-            folder = posixpath.dirname(folder)
+    try:
+        entries = await context.sandbox.list_directory(folder, 1, 500)
+    except SandboxError:
+        return await listed(context, posixpath.dirname(folder.strip("/")), like) if folder else ""
     if context.on_reading(folder or ".") is not Verdict.ALLOW:
         return ""
     names = [f"{each.path}/" if each.kind == "dir" else each.path for each in entries]

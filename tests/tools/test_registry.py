@@ -10,11 +10,12 @@ from lmtui.core.messages import ToolSet
 from lmtui.core.permissions.decide import Access, Effect, Mode, Rule, Verdict, decide
 from lmtui.core.permissions.rules import TOOL_TRAITS, FileEffect, traits_of
 from lmtui.core.skills import PROMOTE_TOOL
+from lmtui.core.subagents import ChildKind
 from lmtui.engine.context import system_prompt
 from lmtui.models.request_encoding import wire_tool
 from lmtui.models.tokens import count_tokens, counter_name
 from lmtui.tools.delegation import REPORT_RESULT
-from lmtui.tools.registry import ALL_TOOLS, ToolRegistry
+from lmtui.tools.registry import ALL_TOOLS, ToolRegistry, child_tools
 from lmtui.tools.tool import Tool
 
 REGISTRY = ToolRegistry("/home/me/project")
@@ -195,3 +196,32 @@ def test_the_tools_that_read_are_found() -> None:
         "read", "glob", "grep", "ls", "git_status", "git_diff", "git_branch", "task_state_update", "task_reconcile",
         "data_view", "look",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "tool", "subject"),
+    [
+        ("rename", {"path": "old.txt", "new": "new.txt"}, "shell", "mv old.txt new.txt"),
+        ("rename_file", {"old_name": "docs/a b.txt", "new_name": "c.txt"}, "shell", "mv 'docs/a b.txt' docs/c.txt"),
+        ("move", {"source": "/home/me/project/a", "destination": "sub/"}, "shell", "mv a sub/"),
+        ("copy", {"from": "-a", "to": "b"}, "shell", "cp -r ./-a b"),
+        ("delete_file", {"file": "a; rm -rf ."}, "shell", "rm 'a; rm -rf .'"),
+        ("rmdir", {"path": "d"}, "shell", "rmdir d"),
+        ("run", {"command": "make test"}, "shell", "make test"),
+        ("run_file", {"path": "t.py", "args": ["-v", "a b"]}, "shell", "python3 t.py -v 'a b'"),
+        ("append", {"path": "log.txt", "text": "x"}, "write", "log.txt"),
+        ("mkdir", {"path": "d"}, "mkdir", "d"),
+    ],
+)
+def test_tools_that_models_invent_become_calls_of_those_that_are(
+    name: str, arguments: dict[str, object], tool: str, subject: str
+) -> None:
+    call = ToolRegistry("/home/me/project").prepare(name, json.dumps(arguments))
+    assert (call.tool, call.subjects) == (tool, (subject,))
+
+
+def test_an_invented_tool_is_none_where_the_real_one_is_not_there() -> None:
+    reader = child_tools("", ChildKind.EXPLORE, can_send=False)
+    with pytest.raises(ToolError, match="no tool 'delete'"):
+        reader.prepare("delete", '{"path": "a"}')
+    assert "delete" not in [spec.name for spec in reader.specs(ToolSet.HIDDEN)]

@@ -159,8 +159,13 @@ def _named(value: dict[str, object], tools: ToolNames, *, is_marked: bool) -> Pa
     argument_key = next((key for key in ARGUMENT_KEYS if key in value and key != name_key), "")
     spec = tools.find(value[name_key])
     if spec is None:
-        is_meant = bool(argument_key) and isinstance(value[argument_key], dict) and not is_definition(value, argument_key)
-        return RejectedCall(NO_SUCH_TOOL) if is_meant and (is_marked or name_key != "action") else None
+        given = value.get(argument_key)
+        is_meant = isinstance(given, dict) and not is_definition(value, argument_key)
+        if not isinstance(given, dict) or not is_meant or (name_key == "action" and not is_marked):
+            return None
+        hidden = tools.hidden(value[name_key], given)
+        is_call = hidden is not None and (is_marked or not _is_data(hidden, value))
+        return meant(hidden, given) if hidden is not None and is_call else RejectedCall(NO_SUCH_TOOL)
     if argument_key:
         if not is_marked and _is_data(spec, value):
             return None

@@ -22,8 +22,10 @@ class ToolNames:
     """Finds tools: own names before aliases; case, `-`, `_` and prefixes such as `functions.` do not matter."""
 
     def __init__(self, specs: Iterable[ToolSpec]) -> None:
-        self.specs = tuple(specs)
+        specs = tuple(specs)
+        self.specs = tuple(spec for spec in specs if not spec.is_hidden)
         self._found: dict[str, ToolSpec] = {}
+        self._hidden = {_plain(name): each for each in specs if each.is_hidden for name in (*each.aliases, each.name)}
         for spec in self.specs:
             self._found.setdefault(_plain(spec.name), spec)
         for spec in self.specs:
@@ -42,6 +44,13 @@ class ToolNames:
             name = name.removeprefix(prefix)
         name = name.removesuffix(".call")
         return self._found.get(_plain(_NUMBERED_NAME.sub("", name)))
+
+    def hidden(self, name: object, arguments: dict[str, object]) -> ToolSpec | None:
+        """Return the hidden tool of a name where these are its arguments and no others."""
+        spec = self._hidden.get(_plain(name)) if isinstance(name, str) else None
+        if spec is None or not has_required(spec, arguments) or not all(own_parameter(spec, each) for each in arguments):
+            return None
+        return spec
 
 
 def _plain(name: str) -> str:

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmtui.core.messages import ToolCallFormat
+from lmtui.core.messages import ToolCallFormat, ToolSet
 from lmtui.models.parsing.answer import AnswerParser, ParsedAnswer
+from lmtui.tools.registry import ToolRegistry
 from tests.models.parsing.cases import CASES, ECHO, HELLO, J_ECHO, J_HELLO, J_READ, READ, TOOLS, tagged
 from tests.models.parsing.reading import calls_of, read
 
@@ -44,6 +45,14 @@ def test_a_hard_message_in_pieces_gives_the_same(row: dict[str, Any]) -> None:
     if "thinking" not in row:
         for at in range(1, len(text), 5):
             assert read((text[:at], text[at:]), TOOLS, is_cut=row.get("cut", False))[0] == whole, f"cut at {at}"
+
+
+def test_no_call_of_a_hidden_tool_is_seen_in_a_hard_message() -> None:
+    tools = (*TOOLS, *ToolRegistry().specs(ToolSet.HIDDEN))
+    for row in ROWS:
+        if "thinking" not in row:
+            found, _, _ = read([row["message"]], tools, is_cut=row.get("cut", False))
+            assert [list(call) for call in calls_of(found)] == row["calls"], row["id"]
 
 
 @pytest.mark.parametrize("filler", range(255, 310))

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from lmtui.core.messages import Completion, ToolCallFormat, ToolSpec
+from lmtui.core.messages import Completion, ToolCallFormat, ToolSet, ToolSpec
 from lmtui.models.stream_accumulator import StreamAccumulator
+from lmtui.tools.registry import ToolRegistry
 from tests.models.parsing.cases import tool
 from tests.models.parsing.reading import calls_of, read
 
@@ -34,9 +35,10 @@ def form_of(row: dict[str, Any]) -> ToolCallFormat:
     return {"native": ToolCallFormat.NATIVE, "text": ToolCallFormat.TEXT, "json": ToolCallFormat.SCHEMA}[row["mode"]]
 
 
-def streamed(row: dict[str, Any]) -> Completion:
+def streamed(row: dict[str, Any], hidden: tuple[ToolSpec, ...] = ()) -> Completion:
     numbers = iter(range(100))
-    assembler = StreamAccumulator(lambda: f"c{next(numbers)}", lambda: 0.0, SCHEMAS[row["schema"]], form_of(row))
+    tools = (*SCHEMAS[row["schema"]], *hidden)
+    assembler = StreamAccumulator(lambda: f"c{next(numbers)}", lambda: 0.0, tools, form_of(row))
     for delta in row["deltas"]:
         assembler.feed(json.dumps({"choices": [{"index": 0, "delta": delta}]}))
     assembler.feed(json.dumps({"choices": [{"index": 0, "delta": {}, "finish_reason": row["finish_reason"]}]}))
@@ -76,6 +78,19 @@ def test_what_calls_nothing_says_why_and_what_was_meant_is_told_the_model() -> N
         told = streamed(MESSAGES[key]).problem
         is_answer = expected.get("why") in ("no call", "the answer")
         assert bool(told) != (is_answer or bool(expected["calls"])) or "no such tool" in told, key
+
+
+def test_of_all_real_messages_hidden_tools_add_the_one_call_that_was_meant() -> None:
+    hidden = ToolRegistry().specs(ToolSet.HIDDEN)
+    found = [call for row in MESSAGES.values() for call in streamed(row, hidden).message.tool_calls]
+    known = [call for row in MESSAGES.values() for call in streamed(row).message.tool_calls]
+    more = [
+        (call.name, call.arguments)
+        for call in found
+        if (call.name, call.arguments) not in {(c.name, c.arguments) for c in known}
+    ]
+    assert len(found) == len(known) + 1
+    assert more == [("rename", '{"source": "old.txt", "destination": "new.txt"}')]
 
 
 def test_every_message_has_its_expected_result() -> None:
