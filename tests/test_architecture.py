@@ -115,7 +115,7 @@ def test_the_structure_does_not_grow_back() -> None:
     measured = {
         "lines": found.lines,
         "modules": len(found.modules),
-        "single importers": 20.0found.single_importer_percent(),
+        "single importers": found.single_importer_percent(),
         "wide classes": len(found.wide_classes()),
         "large classes": len(found.large_classes()),
         "shared module names": len(found.shared_names()),

@@ -30,7 +30,7 @@ from lmtui.engine.stop_policy import (
 from lmtui.engine.tool_runner import run_calls
 from lmtui.engine.turn_outcome import EXIT_CODES, reason_of, without_token
 from lmtui.engine.user_input import PromptHeld, add_user_message, held_words, take_steering
-from lmtui.engine.verification import begin_goal, check_step, may_end, may_report
+from lmtui.engine.verification import begin_goal, check_step, may_end, may_report, pause_goal
 
 FAILED_INSIDE = "lmtui failed inside; lmtui.log, in the state folder that `lmtui doctor` names, says where"
 
@@ -61,6 +61,7 @@ async def run_turn(agent: Agent, user_input: UserInput, turn_id: str) -> None:
     finally:
         with contextlib.suppress(SessionFileError):  # it was shown; the log's failure was told with what went before
             close_turn(agent, result.reason)
+            pause_goal(agent, result.reason)
             agent.emit(_ended(agent, turn_id, result, agent.services.monotonic() - started))
 
 

@@ -200,8 +200,18 @@ async def begin_goal(agent: Agent) -> None:
         check = await agent.services.features.checks.meets(runner, goal)
         runner.tell(check)
     agent.turn.checking.checked = agent.state.verification.version
+    if check.outcome is CheckOutcome.NOT_RUN:
+        if agent.state.verification.goal:
+            agent.emit(GoalChanged(agent=agent.id, command=goal, state=GoalState.PAUSED))
+        return
     says = "exits with 0 now" if check.outcome is CheckOutcome.PASSED else f"says now:\n{check.text}"
     agent.remind(f"The work is done when `{goal}` exits with 0; lmtui runs it when you end. It {says}", "checks")
+
+
+def pause_goal(agent: Agent, reason: TurnReason) -> None:
+    """Pause the goal that was worked at where the user stopped the turn."""
+    if reason is TurnReason.INTERRUPTED and not agent.state.depth and (goal := agent.state.verification.goal):
+        agent.emit(GoalChanged(agent=agent.id, command=goal, state=GoalState.PAUSED))
 
 
 async def _fix(agent: Agent, runner: AgentCheckRunner, goal: str) -> bool:
@@ -344,6 +354,7 @@ async def _pursue(agent: Agent, goal: str) -> tuple[str, str]:
         following = agent.state.verification.goal
         return (f"The goal is reached. The next goal: work until `{following}` exits with 0.", "") if following else ("", "")
     if check.outcome is CheckOutcome.NOT_RUN:
+        agent.emit(GoalChanged(agent=agent.id, command=goal, state=GoalState.PAUSED))
         return "", f"not finished: the goal `{sanitize_line(goal)}` could not be checked: {check.text}"
     first, before = check.text.partition("\n")[0], turn.red_state[1]
     turn.stuck = turn.stuck + 1 if check.text == before else turn.stuck

@@ -105,7 +105,7 @@ def activity_text(state: SessionState, now: datetime) -> str:
         if state.turn.wakes is not None:
             return f"◔ wakes {moment_text(state.turn.wakes, now, LocalZone())}"
         ending = state.turn.doubt or (_ENDINGS.get(state.turn.reason) if state.turn.reason else None)
-        return f"idle · {ending}" if ending else "idle"
+        return " · ".join(filter(None, ("idle", ending, state.turn.goal)))
     activity = state.turn.activity
     parts = [_doing_text(activity)]
     elapsed_s = max(0.0, (now - activity.since).total_seconds()) if activity.since else 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 
 import pytest
 
@@ -72,6 +73,11 @@ async def test_check_tells_the_user_of_their_own_edits(project: Program) -> None
     bad = await project.run("check", "--sandbox", "bubblewrap", "--json")
     (check,) = json.loads(bad.out)
     assert (bad.code, check["outcome"]) == (1, "failed")
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@b")
+    for words in (("init", "-q"), ("add", "."), ("commit", "-qm", "x")):
+        subprocess.run([*git, *words], cwd=project.workspace, check=True)
+    clean = await project.run("check", "--sandbox", "bubblewrap")
+    assert (clean.code, clean.out[0]) == (1, "✗")
     listed = await project.run("check", "--list", "--sandbox", "bubblewrap")
     assert "suite  python3 -m unittest discover -q" in listed.out
     (project.workspace / "test_calc.py").unlink()
@@ -92,3 +98,11 @@ async def test_a_weak_model_is_asked_for_one_definition_and_tests_judge_it(proje
     assert (project.workspace / "calc.py").read_text() == CODE
     assert "def add" in json.dumps(server.requests[0].body)
     assert "undo" not in result.err
+
+
+async def test_the_quotes_around_a_goal_are_the_shells(project: Program, serve: Serve) -> None:
+    server = await serve(ScriptedTurn("It is done."))
+    result = await project.run("run", "--url", server.url, *FLAGS, '/goal "python3 -m unittest -q"')
+    assert json.loads(result.out)["status"] == "done", result.err
+    assert "goal reached: python3 -m unittest -q" not in result.out
+    assert json.loads(result.out)["checks"][-1]["exit_code"] == 0

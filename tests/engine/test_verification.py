@@ -390,3 +390,21 @@ async def test_a_check_that_has_to_write_asks_and_a_no_ends_the_turn_unverified_
     await made.run()
     assert (told(made), ending(made).verified, sandbox.ran) == ([], "unverified", ["make test"])
     assert made.of("approval_requested")
+
+
+async def test_a_goal_whose_command_is_not_there_pauses_and_the_model_is_not_set_to_work_at_it() -> None:
+    made = rig(FakeProvider(answer("Hello.")), Scripted(goals=[goal(NOT_RUN, "mkae: command not found")]))
+    made.session.goals.set("mkae")
+    await made.run("hello")
+    assert made.session.goals.listed() == (("mkae", GoalState.PAUSED),)
+    assert (told(made), ending(made).reason) == ([], TurnReason.DONE)
+
+
+async def test_a_turn_that_the_user_stops_pauses_its_goal() -> None:
+    made = rig(FakeProvider([5.0, *answer("Late.")]), Scripted(goals=[goal(FAILED, "error")]))
+    made.session.goals.set("make")
+    made.session.submit("work")
+    await made.until(lambda event: isinstance(event, Reminder))
+    made.session.interrupt()
+    await made.session.wait_idle()
+    assert made.session.goals.listed() == (("make", GoalState.PAUSED),)

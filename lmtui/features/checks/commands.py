@@ -6,19 +6,27 @@ from collections.abc import Iterable
 
 from lmtui.commands.command import Begin, Command, CommandContext, Output, Result, Scope
 from lmtui.core.errors import UsageError
-from lmtui.core.project_checks import CheckRan, GoalState, ProjectCheck, check_words
+from lmtui.core.project_checks import CheckOutcome, CheckRan, GoalState, ProjectCheck, check_words
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Session
 
+_SIGNS = {CheckOutcome.PASSED: "✓", CheckOutcome.FAILED: "✗"}
 _NOTHING = "Nothing to check: no test command was found. Set one with /settings verify, or --verify COMMAND."
 _HOW = "/goal COMMAND works until it exits with 0; /goal pause, resume, clear"
+
+
+def unquoted_command(words: str) -> str:
+    """Return a command without the quotes around all of it, as one writes them in a shell."""
+    first = words[0]
+    is_quoted = len(words) > 2 and first in "\"'`" and words[-1] == first and first not in words[1:-1]
+    return words[1:-1].strip() if is_quoted else words
 
 
 def check_lines(checks: Iterable[CheckRan]) -> list[str]:
     """Return what came of checks, each failure with its lines."""
     lines: list[str] = []
     for check in checks:
-        lines.append(f"{'✓' if check.outcome.is_green else '✗'} {check_words(check)}")
+        lines.append(f"{_SIGNS.get(check.outcome, '!')} {check_words(check)}")
         lines += [f"    {line}" for line in check.text.splitlines()[1:]]
     return lines
 
@@ -57,11 +65,13 @@ async def goal(context: CommandContext, words: str) -> Result:
             return Begin(lambda session: session.submit("Go on."))
         return Output(tuple(f"{state}: {sanitize_line(command)}" for command, state in goals.listed()) or ("No goal.",))
 
+    command = unquoted_command(words)
+
     def start(session: Session) -> None:
         is_first = GoalState.ACTIVE not in dict(session.goals.listed()).values()
-        session.goals.set(words)
-        if is_first:
-            session.submit(f"Work until `{words}` exits with 0.")
+        session.goals.set(command)
+        if is_first or not session.is_running:
+            session.submit(f"Work until `{command}` exits with 0.")
 
     return Begin(start)
 

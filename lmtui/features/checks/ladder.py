@@ -326,8 +326,9 @@ class Ladder:
         """Run the command of a goal; a pass counts, whatever it was before."""
         ended = await runner.run(goal, limit_s=self.limit_s)
         check = ProjectCheck(Rung.GOAL, goal, "goal")
-        if ended.why_not:
-            return _check_of(check, ended, CheckOutcome.NOT_RUN)
+        outcome, text = _outcome(ended, self.limit_s)
+        if outcome is CheckOutcome.NOT_RUN:
+            return replace(_check_of(check, ended, outcome), text=text)
         return _check_of(check, ended, CheckOutcome.PASSED if ended.exit_code == 0 else CheckOutcome.FAILED, decides=True)
 
     def suite(self, project: Project) -> ProjectCheck | None:

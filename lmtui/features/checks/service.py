@@ -60,7 +60,9 @@ class WorkspaceCheckRunner:
             return ()
 
     async def before(self, paths: Sequence[str]) -> Mapping[str, bytes | None] | None:
-        """Return files as the last commit has them; None without one."""
+        """Return files as the last commit has them; None without one, and where nothing differs from it."""
+        if not paths:
+            return None
         try:
             if (await self._sandbox.run_git(["rev-parse", "--verify", "-q", "HEAD"])).exit_code != 0:
                 return None
