@@ -182,7 +182,7 @@ class TurnEnded(Event):
 
     @property
     def doubt(self) -> str:
-        """Return what is not right with its changes in two words, empty where nothing is or there is no check."""
+        """Return what is not right with its changes in two words, empty if all is well or no check exists."""
         if self.verified == Verified.RED:
             return "checks fail"
         return "not verified" if self.verified == Verified.UNVERIFIED and self.checks else ""

@@ -280,7 +280,7 @@ class CheckRunner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DefinitionEdit:
-    """A definition to be put in the place of another one, both as they stand in the file."""
+    """A definition to be put in the place of another one, both as written in the file."""
 
     path: str
     name: str
@@ -315,7 +315,7 @@ class Checks(Protocol):
         """Run the command of a goal and return what came of it."""
 
     def fixes(self, runner: CheckRunner, goal: str, ask: Ask) -> AsyncGenerator[DefinitionEdit, None]:
-        """Yield edits that make more of a goal's tests pass; `ask` has the model answer, each time anew."""
+        """Yield edits that make more of a goal's tests pass; `ask` has the model answer, again each time."""
 
 
 class Goals(Protocol):
@@ -397,7 +397,7 @@ def bounded(lines: Sequence[str]) -> str:
 
 
 def wants_to_write(output: str) -> bool:
-    """Tell whether a command failed for want of a place to write; a cache that cannot be kept is no reason."""
+    """Tell whether a command failed for want of a place to write; a cache that cannot be written does not count."""
     lines = output.lower().splitlines()
     return any("read-only file system" in line and "cache" not in line for line in lines)
 
@@ -417,7 +417,7 @@ def check_words(check: CheckRan) -> str:
 
 
 def verification_words(event: CheckRan | GoalChanged | ReviewWritten) -> str:
-    """Return what the user is told of an event of checks; a review has a line for each finding."""
+    """Return the text for the user about an event of checks; a review has a line for each finding."""
     match event:
         case CheckRan():
             return f"check {check_words(event)}"

@@ -35,7 +35,7 @@ def wants_review(agent: Agent) -> bool:
 
 
 async def review(agent: Agent) -> str:
-    """Have the turn's changes reviewed; what the model is told of it, empty where the findings are only notes."""
+    """Have the turn's changes reviewed; return what the model is told, empty if the findings are only notes."""
     tracker = agent.state.verification
     if agent.turn.checking.reviewed == tracker.version:
         return ""

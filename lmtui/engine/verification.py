@@ -106,7 +106,7 @@ class AgentCheckRunner:
         return CommandEnded(code, result.text, agent.services.monotonic() - began, "timed out" in result.summary)
 
     def next_id(self) -> str:
-        """Return an id for a call of its own."""
+        """Return a fresh call id."""
         self._runs += 1
         return f"check_{self._agent.turn.id}_{len(self._agent.state.verification.ran)}_{self._runs}"
 
@@ -235,7 +235,7 @@ async def _fix(agent: Agent, runner: AgentCheckRunner, goal: str) -> bool:
 
 
 async def _draw(agent: Agent, text: str) -> str:
-    """Return one answer beside the conversation, none where the server fails."""
+    """Return one answer outside the conversation, empty if the server fails."""
     settings = agent.state.model.settings
     request = ModelRequest(
         (Message(Role.SYSTEM, _FIXER), Message(Role.USER, text)),

@@ -52,14 +52,14 @@ async def goal(context: CommandContext, words: str) -> Result:
     """Set a goal, show the goals, or pause, resume and drop them."""
     words = words.strip()
     if context.active is None and words in ("", "pause", "resume", "clear"):
-        raise UsageError("there is no session with a goal", _HOW)
+        raise UsageError("no session has a goal", _HOW)
     if not words:
         listed = [f"{state}: {sanitize_line(command)}" for command, state in context.session.goals.listed()]
         return Output(tuple(listed) or (f"No goal. {_HOW}",))
     if words in ("pause", "resume", "clear"):
         goals = context.session.goals
         if not goals.listed():
-            raise UsageError("there is no goal", _HOW)
+            raise UsageError("no goal is set", _HOW)
         {"pause": goals.pause, "resume": goals.resume, "clear": goals.clear}[words]()
         if words == "resume":
             return Begin(lambda session: session.submit("Go on."))

@@ -267,7 +267,7 @@ class Ladder:
     Args:
         is_on: False: nothing is run.
         command: the check of everything that the user set, in place of the inferred one.
-        lint: the same for the linter; `{files}` in it stands for the changed files.
+        lint: the same for the linter; `{files}` in it is replaced by the changed files.
         limit_s: the time of one check.
         review_decides: what a reviewer rejects goes back to the model.
 
