@@ -280,7 +280,7 @@ class ToolContext:
     is not told by a tool that was not asked to read it.  `hunks`: only these (from 0) of the change that an approval showed
     may be applied; None is all of it.  `sees` is false if no model in use sees pictures;
     `knows` tells whether the agent knows what is in a file that it would replace.
-    `step_work` is what was done on the plan step under way.
+    `step_work` is what was done on the plan step under way.  `is_doubted`: the model is one that may leave a stub of a file.
     """
 
     sandbox: Sandbox
@@ -294,6 +294,7 @@ class ToolContext:
     hunks: tuple[int, ...] | None = None
     sees: bool = True
     knows: Callable[[str], bool] = lambda _: True
+    is_doubted: bool = False
     step_work: StepWork = field(default_factory=StepWork)
     agent: AgentActions = field(default_factory=AgentActions)
     features: FeatureServices = field(default_factory=FeatureServices)

@@ -74,6 +74,7 @@ def circle_at_end(trail: Sequence[Seen]) -> Circle | None:
 
 HELD_FROM = 3
 TOO_MANY_CALLS = "too many calls"  # the summary of a call beyond the limit of one message: it never ran
+_CANNOT_RUN = ("failed", "not understood")
 _SHORT_CHARS = 1_000
 _TELLING_CHARS = 40
 _MOST_TRAIL = 64
@@ -147,7 +148,7 @@ class LoopDetector:
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
-        self.has_failed = False
+        self.has_failed = self._is_stuck = False
         self._counts = _Counts()
         self._step: _Step | None = None
         self._begun: dict[str, events.ToolCallStarted] = {}
@@ -236,6 +237,7 @@ class LoopDetector:
 
     def _begin_anew(self) -> None:
         self._counts, self._step, self.has_failed = _Counts(), None, False
+        self._is_stuck = False
 
     def _change(self, *, is_files: bool) -> None:
         if self._step is not None:
@@ -255,6 +257,7 @@ class LoopDetector:
         key = self._key(event, begun)
         seen = Seen(key, f"{begun.tool} {begun.title}".strip()[:80], given=self._given.pop(event.call_id, None))
         self.has_failed = not event.ok
+        self._is_stuck = not event.ok and event.summary in _CANNOT_RUN
         if self._step is not None:
             is_telling = len(event.result) > _TELLING_CHARS
             is_known = key in counts.seen or (is_telling and key[2] in counts.results)
@@ -303,14 +306,14 @@ class LoopDetector:
         counts.text = step.text
 
     def _same(self) -> Loop | None:
-        """Look among the last calls, and at the row that making room does not interrupt."""
+        """Look among the last calls, and at the row that making room does not interrupt; one that cannot run ends it."""
         count, row = self.count, row_at_end(self._counts.trail)
         is_long = row >= min(max(_ROW_OVER, self.window), _MOST_TRAIL)
         count = row if is_long else count
         if count < HELD_FROM or not self.limits.max_same_tool_streak:
             return None
         what = f"the same call with the same result, {count} times: {self._counts.trail[-1].words}"
-        return Loop("same", what, count, is_over=is_long or count >= _enough(self.window))
+        return Loop("same", what, count, is_over=is_long or self._is_stuck or count >= _enough(self.window))
 
     def _circle(self) -> Loop | None:
         found = circle_at_end(self._counts.trail)

@@ -224,6 +224,7 @@ def context_of(agent: Agent, call: ToolCall) -> ToolContext:
         on_reading=on_reading,
         sees=agent.may_send_images,
         knows=partial(_knows, agent),
+        is_doubted=agent.model.known.calling.form is not ToolCallFormat.NATIVE,
         step_work=agent.state.step.work,
         agent=AgentActions(
             children=agent.children,

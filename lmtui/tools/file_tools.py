@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shlex
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from enum import StrEnum
 from importlib import resources
 
-from lmtui.core.errors import SandboxError, ToolError
-from lmtui.core.line_diff import compare, hunks_of, split_lines, with_hunks
+from lmtui.core.errors import ToolError
 from lmtui.core.messages import MAX_IMAGE_BYTES, Image, sniff
 from lmtui.core.permissions.decide import Access, Verdict
 from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.permissions.rules import escape_glob
-from lmtui.core.ports import Preview, ToolContext, ToolResult
+from lmtui.core.ports import ToolContext, ToolResult
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
 from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind, FileContent, GrepMatch
-from lmtui.tools.text import TextFile, binary_kind, decode, describe_change, diff_lines, hunk_count, lines_of
+from lmtui.tools.text import TextFile, binary_kind, decode, lines_of
 from lmtui.tools.tool import Arguments, Told, Tool, WorkspacePath, always, argument, listed, path_argument
 
 _MAX_FILES = 200
@@ -154,39 +151,7 @@ GREP = Tool(
 )
 
 
-_MOST_HUNK_LINES = 60
-_MOST_CHARS = 3000
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """What is left of a change: the whole new text, and words for the model on what was not applied."""
-
-    text: str
-    words: str
-
-
-def accept(path: str, old: str, new: str, chosen: Collection[int]) -> Accepted:
-    """Return the old text with only the chosen hunks (from 0, as the preview's diff has them) of the change to `new`."""
-    before, after = split_lines(old), split_lines(new)
-    spans = compare(before, after)
-    numbers = range(len(hunks_of(spans)))
-    applied, rejected = [each for each in numbers if each in chosen], [each for each in numbers if each not in chosen]
-    words = (
-        f"the user accepted {len(applied)} of {len(numbers)} hunks of this change; only these were applied. "
-        f"Rejected, the file is unchanged there:\n{_rejected(path, before, after, rejected)}"
-    )
-    return Accepted(with_hunks(before, after, spans, applied), words)
-
-
-def _rejected(path: str, before: list[str], after: list[str], numbers: Collection[int]) -> str:
-    lines = list(diff_lines(path, before, after, compare(before, after), numbers))[2:]
-    text = "\n".join(lines[:_MOST_HUNK_LINES])[:_MOST_CHARS]
-    left_out = len(lines) - text.count("\n") - 1
-    return sanitize(text) + (f"\n… {left_out} more rejected lines" if left_out > 0 else "")
-
-
-_MAX_READ_BYTES = 8 * 1024 * 1024
+MAX_READ_BYTES = 8 * 1024 * 1024
 _MAX_LINE_CHARS = 1000
 _DEFAULT_LINES, _MOST_LINES = 400, 5000
 
@@ -198,29 +163,6 @@ class ReadArguments(Arguments):
     offset: int = argument(1, also=("start_line", "startLine", "line"), doc="first line; negative counts from the end")
     limit: int = argument(_DEFAULT_LINES, also=("max_lines", "lines", "num_lines"), ge=1, le=_MOST_LINES)
     end_line: int = argument(0, also=("end", "last_line"), is_told=False, ge=0)
-
-
-class WriteMode(StrEnum):
-    """What to do with a file's existing content: replace it, or append to it."""
-
-    OVERWRITE = "overwrite"
-    W = "w"
-    APPEND = "append"
-    A = "a"
-
-
-class WriteArguments(Arguments):
-    """What to write."""
-
-    path: WorkspacePath = path_argument()
-    content: str = argument(also=("contents", "file_text", "text", "code", "data"))
-    mode: WriteMode = argument(WriteMode.OVERWRITE, also=("write_mode",), is_told=False)
-    append: bool = argument(default=False, is_told=False)
-
-    @property
-    def is_append(self) -> bool:
-        """Tell whether the content is appended."""
-        return self.append or self.mode in (WriteMode.APPEND, WriteMode.A)
 
 
 class LsArguments(Arguments):
@@ -242,10 +184,10 @@ async def read_text(context: ToolContext, path: str) -> tuple[FileContent, TextF
     Raises:
         ToolError: it is binary or too large; the text says which and what to do.
     """
-    content = await context.sandbox.read_file(path, _MAX_READ_BYTES)
+    content = await context.sandbox.read_file(path, MAX_READ_BYTES)
     if content.size_bytes > len(content.data):
         raise ToolError(
-            f"{path} has {content.size_bytes:,} bytes; files of more than {_MAX_READ_BYTES:,} are not read whole",
+            f"{path} has {content.size_bytes:,} bytes; files of more than {MAX_READ_BYTES:,} are not read whole",
             "Use grep, or shell with head, tail or sed -n.",
         )
     text = decode(content.data)
@@ -289,100 +231,6 @@ def _cut(line: str) -> str:
     return f"{line[:_MAX_LINE_CHARS]}… ({len(line) - _MAX_LINE_CHARS} characters more)"
 
 
-async def write_accepted(context: ToolContext, path: str, content: FileContent, file: TextFile, new: str) -> ToolResult:
-    """Write a file with only those hunks of a change that the user accepted; what was shown must still be there.
-
-    Raises:
-        ToolError: the file changed since, or its encoding cannot hold the text.
-    """
-    if not content.sha256 or context.seen.get(path) != content.sha256:
-        raise ToolError(f"{path} has changed since the change was approved; nothing was changed. Read it again.")
-    accepted = await asyncio.to_thread(accept, path, file.text, new, context.hunks or ())
-    await context.sandbox.write_file(path, file.encode(accepted.text), expect_sha256=content.sha256)
-    change = await asyncio.to_thread(describe_change, path, file.text, accepted.text)
-    return ToolResult(accepted.words, counts(change), changes=(change,))
-
-
-async def _old_text(context: ToolContext, path: str) -> tuple[FileContent | None, TextFile | None]:
-    """Return what a write replaces: the file, None where there is none or it cannot be read, and its text where it is one."""
-    try:
-        content = await context.sandbox.read_file(path, _MAX_READ_BYTES)
-    except SandboxError:
-        return None, None
-    return content, decode(content.data) if content.size_bytes == len(content.data) else None
-
-
-def _shown_text(content: FileContent | None, file: TextFile | None) -> str | None:
-    return None if content is None else file.text if file is not None else ""
-
-
-async def _write(arguments: WriteArguments, context: ToolContext) -> ToolResult:
-    content, file = await _old_text(context, arguments.path)
-    if context.hunks is not None:
-        if content is None or file is None:
-            raise ToolError(f"{arguments.path} has changed since the change was approved; nothing was changed.")
-        return await write_accepted(context, arguments.path, content, file, _new_text(arguments, content, file))
-    _check_known(content, file, arguments, context)
-    old, new = _shown_text(content, file), _new_text(arguments, content, file)
-    is_grown = arguments.is_append and content is not None and file is not None
-    data = file.encode(new) if is_grown and file is not None else new.encode("utf-8", "replace")
-    if content is not None and content.data == data:
-        return ToolResult("ok, unchanged", "unchanged")
-    base = content.sha256 if is_grown and content is not None else None
-    await context.sandbox.write_file(arguments.path, data, expect_sha256=context.seen.get(arguments.path, base))
-    change = await asyncio.to_thread(describe_change, arguments.path, old, new)
-    return ToolResult("ok", counts(change), changes=(change,))
-
-
-def _new_text(arguments: WriteArguments, content: FileContent | None, file: TextFile | None) -> str:
-    """Return the file's new content.
-
-    Raises:
-        ToolError: the file to append to is not text, or too large.
-    """
-    if not arguments.is_append or content is None:
-        return arguments.content
-    if file is None:
-        text = f"could not append to {arguments.path}: not a text file, or larger than {_MAX_READ_BYTES:,} bytes"
-        raise ToolError(text, "Use shell: cat >> file.")
-    return file.text + arguments.content
-
-
-def _check_known(content: FileContent | None, file: TextFile | None, arguments: WriteArguments, context: ToolContext) -> None:
-    """Keep a model that guesses from replacing a file of which it has seen nothing.
-
-    Raises:
-        ToolError: it would.
-    """
-    path = arguments.path
-    if content is None or not content.data or arguments.is_append or context.knows(path):
-        return
-    size = f"{len(lines_of(file.text))} lines" if file is not None else f"{content.size_bytes:,} bytes"
-    raise ToolError(
-        f"{path} is there already ({size}) and would be lost; nothing was written",
-        "To change it, read it first. To rename or copy a file use shell (mv, cp), to add a line: echo … >> file.",
-    )
-
-
-async def _preview_write(arguments: WriteArguments, context: ToolContext) -> Preview:
-    content, file = await _old_text(context, arguments.path)
-    _check_known(content, file, arguments, context)
-    old, new = _shown_text(content, file), _new_text(arguments, content, file)
-    if content is None or content.sha256:
-        context.seen[arguments.path] = content.sha256 if content else ""
-    change = await asyncio.to_thread(describe_change, arguments.path, old, new, is_whole=True)
-    verb = "create" if old is None else "append to" if arguments.is_append else "replace"
-    can_divide = file is not None and arguments.path in context.seen
-    hunks = await asyncio.to_thread(hunk_count, old or "", new) if can_divide else 0
-    text = f"{verb} {arguments.path}  {counts(change)}\n\n{arguments.content}"
-    return Preview(text, change.diff, arguments.path, hunks=hunks)
-
-
-def counts(change: FileChange) -> str:
-    """Return added and removed lines as a log shows them: `+9 −2`."""
-    return f"+{change.added_lines} −{change.removed_lines}"
-
-
 async def _ls(arguments: LsArguments, context: ToolContext) -> ToolResult:
     path = arguments.path.strip() or "."
     entries = await context.sandbox.list_directory("" if path == "." else path, arguments.depth, 500)
@@ -421,17 +269,6 @@ READ = Tool(
     subject=lambda arguments: arguments.path,
     title=_read_title,
     aliases=("read_file", "view", "view_file", "open_file", "cat"),
-)
-WRITE = Tool(
-    name="write",
-    description="Create a file or replace a whole one.",
-    arguments=WriteArguments,
-    run=_write,
-    access=always(Access.WRITE),
-    subject=lambda arguments: arguments.path,
-    title=lambda arguments: arguments.path,
-    preview=_preview_write,
-    aliases=("write_file", "file_write", "create_file", "save_file"),
 )
 LS = Tool(
     name="ls",

@@ -23,7 +23,7 @@ from lmtui.tools.tool import Call, Told, Tool
 
 ALL_TOOLS: tuple[Tool[Any], ...] = (
     file_tools.READ,
-    file_tools.WRITE,
+    edit_file.WRITE,
     edit_file.EDIT,
     file_tools.GLOB,
     file_tools.GREP,
@@ -59,7 +59,7 @@ _SENDERS = (delegation.DELEGATE, delegation.EXPLORE, delegation.DECOMPOSE)
 _READERS: tuple[Tool[Any], ...] = (file_tools.READ, file_tools.GLOB, file_tools.GREP, file_tools.LS, shell.STATUS, shell.DIFF)
 _WORKERS: tuple[Tool[Any], ...] = (
     file_tools.READ,
-    file_tools.WRITE,
+    edit_file.WRITE,
     edit_file.EDIT,
     file_tools.GLOB,
     file_tools.GREP,

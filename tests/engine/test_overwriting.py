@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from lmtui.core.events import ToolCallFinished
+from lmtui.core.events import ToolCallFinished, TurnEnded, TurnReason
 from lmtui.core.messages import StreamChunk, ToolCallFormat
 from lmtui.core.permissions.decide import Mode
 from tests.fakes import FakeProvider, Rig, answer
@@ -57,3 +57,43 @@ async def test_others_write_at_once(form: ToolCallFormat, old: bytes | None) -> 
         rig.sandbox.files["log.txt"] = old
     await rig.run()
     assert rig.sandbox.files["log.txt"] == b"done\n"
+
+
+async def test_a_small_file_comes_with_the_refusal_and_a_write_that_keeps_it_is_taken() -> None:
+    keeps = answer("", ("write", call(path="log.txt", content="one\ntwo\ndone\n")))
+    rig = Rig(FakeProvider(OVERWRITES, OVERWRITES, keeps, answer("ready")), mode=Mode.AUTO, call_form=ToolCallFormat.TEXT)
+    rig.sandbox.files["log.txt"] = b"one\ntwo\n"
+    await rig.run()
+    first, again, last = results(rig)
+    assert first.endswith("The whole file:\none\ntwo\n")
+    assert "would be lost" in again
+    assert last.startswith("ok")
+    assert rig.sandbox.files["log.txt"] == b"one\ntwo\ndone\n"
+
+
+async def test_a_file_with_secrets_does_not_come_with_the_refusal() -> None:
+    writes = answer("", ("write", call(path=".env", content="A=1\n")))
+    rig = Rig(FakeProvider(writes, answer("ready")), mode=Mode.AUTO, call_form=ToolCallFormat.TEXT)
+    rig.sandbox.files[".env"] = b"KEY=secret\n"
+    await rig.run()
+    assert "secret" not in "".join(results(rig))
+
+
+async def test_the_same_refused_write_ends_the_turn_at_the_third() -> None:
+    rig = Rig(FakeProvider(*[OVERWRITES] * 5), mode=Mode.AUTO, call_form=ToolCallFormat.TEXT)
+    rig.sandbox.files["log.txt"] = b"one\ntwo\n"
+    await rig.run()
+    end = next(event for event in rig.events if isinstance(event, TurnEnded))
+    assert (len(results(rig)), end.reason) == (3, TurnReason.LIMIT)
+    assert "the same call with the same result, 3 times: write log.txt" in end.error
+
+
+@pytest.mark.parametrize(("form", "is_stub"), [(ToolCallFormat.TEXT, True), (ToolCallFormat.NATIVE, False)])
+async def test_a_weak_model_does_not_leave_a_stub_of_a_file_that_it_read(form: ToolCallFormat, *, is_stub: bool) -> None:
+    old = "".join(f"value_{number} = {number}\n" for number in range(30)).encode()
+    read, stub = answer("", ("read", call(path="a.py"))), answer("", ("write", call(path="a.py", content="value = 1\n")))
+    rig = Rig(FakeProvider(read, stub, answer("ready"), answer("ready")), mode=Mode.AUTO, call_form=form)
+    rig.sandbox.files["a.py"] = old
+    await rig.run()
+    assert (rig.sandbox.files["a.py"] == old) is is_stub
+    assert ("a.py has 30 lines, and only 1 would be left" in results(rig)[1]) is is_stub

@@ -10,7 +10,7 @@ from lmtui.core.events import ApprovalRequested, ApprovalResolved, Outcome, Tool
 from lmtui.core.permissions.decide import Mode
 from lmtui.core.sessions import Answer
 from lmtui.headless.listings import as_audit_text
-from lmtui.tools.file_tools import accept
+from lmtui.tools.edit_file import accept
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
 OLD = "".join(f"line {number}\r\n" for number in range(60)) + "the end"
