@@ -50,24 +50,17 @@ def compare(old: Sequence[str], new: Sequence[str]) -> list[Span]:
     return found
 
 
-def numbered(spans: Sequence[Span], context: int = CONTEXT) -> Iterator[tuple[int, Span]]:
-    """Yield each span that is not equal with the number (from 0) of its hunk: what is near enough belongs together."""
-    number, last_end = -1, -1
-    for span in spans:
-        if not span.is_equal:
-            number += number < 0 or span.old_start - last_end > 2 * context
-            last_end = span.old_end
-            yield number, span
+def hunks_of(spans: Sequence[Span], context: int = CONTEXT, *, is_fine: bool = False) -> list[list[Span]]:
+    """Return the hunks, each with at most `context` unchanged lines before, after and twice as many within.
 
-
-def hunks_of(spans: Sequence[Span], context: int = CONTEXT) -> list[list[Span]]:
-    """Return the hunks, each with at most `context` unchanged lines before, after and twice as many within."""
+    `is_fine`: unchanged lines always end a hunk, as where hunks are chosen one by one; neighbours share what is between them.
+    """
     found: list[list[Span]] = []
     for at, span in enumerate(spans):
         if span.is_equal:
             continue
         before = spans[at - 1] if at else None
-        is_near = before is not None and before.old_end - before.old_start <= 2 * context
+        is_near = not is_fine and before is not None and before.old_end - before.old_start <= 2 * context
         if found and is_near and before is not None:
             found[-1][-1] = before  # the whole of it, in the place of its first lines
         else:
@@ -79,10 +72,10 @@ def hunks_of(spans: Sequence[Span], context: int = CONTEXT) -> list[list[Span]]:
 
 
 def with_hunks(old: Sequence[str], new: Sequence[str], spans: Sequence[Span], chosen: Collection[int]) -> str:
-    """Return the old text with only some of its hunks (by number, as `hunks_of` counts them) applied, to the byte."""
+    """Return the old text with only some of its fine hunks (by number, as `hunks_of` counts them) applied, to the byte."""
     found: list[str] = []
     at = 0
-    for number, span in numbered(spans):
+    for number, span in enumerate(span for span in spans if not span.is_equal):
         found += old[at : span.old_start]
         found += new[span.new_start : span.new_end] if number in chosen else old[span.old_start : span.old_end]
         at = span.old_end

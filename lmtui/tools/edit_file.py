@@ -35,10 +35,10 @@ class Accepted:
 
 
 def accept(path: str, old: str, new: str, chosen: Collection[int]) -> Accepted:
-    """Return the old text with only the chosen hunks (from 0, as the preview's diff has them) of the change to `new`."""
+    """Return the old text with only the chosen hunks (from 0, as fine as they can be) of the change to `new`."""
     before, after = split_lines(old), split_lines(new)
     spans = compare(before, after)
-    numbers = range(len(hunks_of(spans)))
+    numbers = range(len(hunks_of(spans, is_fine=True)))
     applied, rejected = [each for each in numbers if each in chosen], [each for each in numbers if each not in chosen]
     words = (
         f"the user accepted {len(applied)} of {len(numbers)} hunks of this change; only these were applied. "

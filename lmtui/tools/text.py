@@ -112,20 +112,20 @@ def describe_change(path: str, old: str | None, new: str | None, *, is_whole: bo
 
 
 def hunk_count(old: str, new: str) -> int:
-    """Return how many hunks a change has that is shown line by line, 0 for one too large for that."""
+    """Return how many hunks of a change can be chosen one by one, 0 for one too large to be shown line by line."""
     before, after = split_lines(old), split_lines(new)
     spans = compare(before, after)
-    return len(hunks_of(spans)) if sum(_counts(spans)) <= MAX_DIFF_LINES else 0
+    return len(hunks_of(spans, is_fine=True)) if sum(_counts(spans)) <= MAX_DIFF_LINES else 0
 
 
 def diff_lines(
     path: str, before: list[str], after: list[str], spans: list[Span], only: Collection[int] | None = None
 ) -> Iterator[str]:
-    """Yield a unified diff with three lines around each change, or `only` some of its hunks; nothing where nothing changed.
+    """Yield a unified diff with three lines around each change, or `only` some fine hunks; nothing where nothing changed.
 
     A line end is shown where some lines end in one way and some in another.
     """
-    hunks = hunks_of(spans)
+    hunks = hunks_of(spans, is_fine=only is not None)
     ends = frozenset(map(_end_of, (*before[:-1], *after[:-1])))
     if hunks:
         yield from (f"--- a/{path}", f"+++ b/{path}")

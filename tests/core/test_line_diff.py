@@ -6,7 +6,7 @@ from time import process_time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.line_diff import Span, compare, hunks_of, numbered, split_lines, with_hunks
+from lmtui.core.line_diff import Span, compare, hunks_of, split_lines, with_hunks
 
 TEXT = st.lists(
     st.sampled_from(["a\n", "b\n", "a\r\n", "\n", "c", "\r", "@@\n", "\x0c\n", "d\n", "e\n", "f\n"]), max_size=40
@@ -17,10 +17,15 @@ FAST_S = 10.0
 def reference(old: list[str], new: list[str], spans: list[Span], chosen: set[int]) -> str:
     """Apply hunks from the last to the first, each as a whole, unchanged lines around it among them."""
     found = list(old)
-    for number, hunk in reversed(list(enumerate(hunks_of(spans)))):
+    for number, (before, after) in reversed(list(enumerate(map(own_lines, hunks_of(spans, is_fine=True))))):
         if number in chosen:
-            found[hunk[0].old_start : hunk[-1].old_end] = new[hunk[0].new_start : hunk[-1].new_end]
+            found[before] = new[after]
     return "".join(found)
+
+
+def own_lines(hunk: list[Span]) -> tuple[slice, slice]:
+    (span,) = (span for span in hunk if not span.is_equal)
+    return slice(span.old_start, span.old_end), slice(span.new_start, span.new_end)
 
 
 @given(TEXT, TEXT)
@@ -46,10 +51,10 @@ def test_any_hunks_are_applied_to_the_byte(old: str, new: str, chosen: set[int])
 
 
 @given(TEXT, TEXT)
-def test_numbers_and_hunks_agree(old: str, new: str) -> None:
+def test_fine_hunks_hold_each_change_of_the_coarse_ones_in_the_same_order(old: str, new: str) -> None:
     spans = compare(split_lines(old), split_lines(new))
-    changed = [(number, span) for number, hunk in enumerate(hunks_of(spans)) for span in hunk if not span.is_equal]
-    assert changed == list(numbered(spans))
+    coarse = [span for hunk in hunks_of(spans) for span in hunk if not span.is_equal]
+    assert [own_lines(hunk) for hunk in hunks_of(spans, is_fine=True)] == [own_lines([span]) for span in coarse]
 
 
 def test_a_last_line_without_an_end_stays_apart_from_what_comes_behind_it() -> None:

@@ -67,6 +67,25 @@ async def test_an_edit_of_many_places_is_applied_in_part() -> None:
     assert [line for line in written(rig).split("\n") if line in ("x", "y")] == ["x", "y", "x"]
 
 
+SMALL = [f"line {number}" for number in range(20)]
+CLOSE = ["LINE 3" if number == 3 else "LINE 8" if number == 8 else "LINE 13" if number == 13 else line
+         for number, line in enumerate(SMALL)]  # fmt: skip
+
+
+@pytest.mark.parametrize("tool", ["write", "edit"])
+async def test_changes_with_few_lines_between_them_are_hunks_of_their_own(tool: str) -> None:
+    old, new = "\n".join(SMALL), "\n".join(CLOSE)
+    arguments = {"content": new} if tool == "write" else {"search": old, "replace": new}
+    rig = rig_of((tool, {"path": "a.txt", **arguments}), files={"a.txt": old.encode()})
+    rig.session.submit("go")
+    request = await asked(rig)
+    assert request.hunks == 3
+    rig.session.answer(request.approval_id, Answer(Outcome.ONCE, hunks=(0, 2)))
+    await rig.session.wait_idle()
+    assert written(rig) == new.replace("LINE 8", "line 8")
+    assert "-line 8\n+LINE 8" in result(rig).result
+
+
 async def test_no_hunk_at_all_is_a_no_and_all_of_them_are_a_plain_yes() -> None:
     for hunks, outcome in (((), Outcome.NO), ((7, -1), Outcome.NO), ((2, 1, 0), Outcome.ONCE)):
         rig = rig_of(("write", {"path": "a.txt", "content": NEW}))

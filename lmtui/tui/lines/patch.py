@@ -71,6 +71,13 @@ class TextLines(Sequence[DiffLine]):
         for at in range(self._start, self._stop):
             yield self._texts[at][self._cut :].removesuffix("\n")
 
+    def part(self, start: int, stop: int) -> TextLines:
+        """Return some of them, by where they are here; the note stays with the last."""
+        old, new = self.old and self.old + start, self.new and self.new + start
+        note = self.note if stop == len(self) else ""
+        first = self._start + start
+        return TextLines(self.sign, self._texts, first, self._start + stop, old=old, new=new, cut=self._cut, note=note)
+
     def fits(self, width: int) -> bool:
         """Tell whether each surely takes one line of so many cells: plain characters, and few enough of them."""
         texts = self._texts[self._start : self._stop]
@@ -245,6 +252,24 @@ def with_context(file: FilePatch, lines: Sequence[str]) -> FilePatch | None:
         seen_old, seen_new = seen_old + hunk.skipped + len(new) - added + removed, start + len(new)
     end = len(lines) - (lines[-1:] == [""])
     return replace(file, hunks=tuple(hunks), after=TextLines(" ", lines, seen_new, end, old=seen_old + 1, new=seen_new + 1))
+
+
+def divided(file: FilePatch) -> FilePatch:
+    """Return a patch whose hunks are as fine as they can be chosen: neighbours halve the unchanged lines between them."""
+    hunks: list[Hunk] = []
+    for hunk in file.hunks:
+        parts: list[list[Run]] = [[]]
+        for run in hunk.runs:
+            is_behind_change = len(parts[-1]) > 1 and parts[-1][-1].is_equal and any(not each.is_equal for each in parts[-1])
+            if run.is_equal or not is_behind_change:
+                parts[-1].append(run)
+                continue
+            between = parts[-1].pop().new
+            half = len(between) // 2
+            parts[-1] += [Run(NONE, between.part(0, half))] if half else []
+            parts.append([Run(NONE, between.part(half, len(between))), run])
+        hunks += [replace(hunk, runs=tuple(parts[0])), *(Hunk(tuple(each)) for each in parts[1:])]
+    return replace(file, hunks=tuple(hunks))
 
 
 def unified_lines(hunk: Hunk, width: int, digits: int) -> list[Line]:

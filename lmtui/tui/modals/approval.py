@@ -24,7 +24,7 @@ from lmtui.tui.commands import Command, Scope, bindings, closing, command, first
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.page_view import PageView
-from lmtui.tui.lines.patch import parse_patch
+from lmtui.tui.lines.patch import FilePatch, divided, parse_patch
 from lmtui.tui.lines.styled_text import Line, fit
 from lmtui.tui.modals import approval_text as texts
 from lmtui.tui.modals.approval_text import SCOPE_MEANINGS, request_lines
@@ -381,10 +381,12 @@ def approval_of(
     request: ApprovalRequested, state: SessionState, *, now: Callable[[], datetime], panes: Panes | None = None
 ) -> ConsentDialog[Decided]:
     """Return the dialog that fits a request: hunk by hunk only where the engine can apply just the hunks that are shown."""
-    is_divisible = request.hunks > 1 and request.hunks == sum(
-        len(file.hunks) for file in parse_patch(request.diff, request.path)
-    )
+    is_divisible = request.hunks > 1 and request.hunks == sum(len(file.hunks) for file in _divided(request))
     return ConsentDialog((HunkApproval if is_divisible else Approval)(request, state, now), now, panes)
+
+
+def _divided(request: ApprovalRequested) -> tuple[FilePatch, ...]:
+    return tuple(divided(file) for file in parse_patch(request.diff, request.path))
 
 
 class HunkApproval(RequestQuestion):
@@ -408,7 +410,7 @@ class HunkApproval(RequestQuestion):
     def begin(self) -> None:
         """Show the change."""
         self._whole.dialog = self.dialog
-        self._whole.begin()
+        self._diff.show_patches(_divided(self.request))
 
     def headline(self, width: int) -> Content:
         """Return what is asked, which hunk is marked, and what was decided so far."""

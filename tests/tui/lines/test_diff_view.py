@@ -6,9 +6,11 @@ from unicodedata import category
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from lmtui.tools.edit_file import accept
+from lmtui.tools.text import describe_change, hunk_count
 from lmtui.tui.lines.diff_layout import changed_ranges
 from lmtui.tui.lines.diff_view import DiffView
-from lmtui.tui.lines.patch import FilePatch, parse_patch, with_context
+from lmtui.tui.lines.patch import FilePatch, divided, parse_patch, with_context
 from tests.tui.lines.stage import Stage, screen_lines, settled
 
 DIFF = """\
@@ -169,6 +171,23 @@ def test_any_text_is_read_as_a_patch_without_a_fault(text: str) -> None:
     shown = [line.text for file in files for hunk in file.hunks for line in hunk.lines]
     assert shown[0] == "old"
     assert not {"Cc", "Zl", "Zp"} & set(map(category, "".join(shown)))
+
+
+@settings(deadline=None)
+@given(LINES, LINES, st.sampled_from(["", "\n"]), st.sampled_from(["", "\n"]))
+def test_hunks_to_choose_are_those_that_are_applied_and_hide_nothing(
+    old: list[str], new: list[str], old_end: str, new_end: str
+) -> None:
+    was, is_now = "\n".join(old) + old_end, "\n".join(new) + new_end
+    for patch in parse_patch(describe_change("a.txt", was, is_now).diff):
+        fine = divided(patch)
+        assert [line for hunk in fine.hunks for line in hunk.lines] == [line for hunk in patch.hunks for line in hunk.lines]
+        assert len(fine.hunks) == hunk_count(was, is_now)
+        for number, hunk in enumerate(fine.hunks):
+            applied = accept("a.txt", was, is_now, {number}).text
+            (only,) = parse_patch(describe_change("a.txt", was, applied).diff)
+            assert only.added == hunk.counts[0]
+            assert only.removed == hunk.counts[1]
 
 
 def test_only_the_words_that_differ_are_marked() -> None:

@@ -133,6 +133,15 @@ async def test_a_change_that_the_engine_cannot_divide_is_asked_about_as_a_whole(
         assert given(driver) == Answer(Outcome.ONCE)
 
 
+async def test_changes_that_share_their_context_are_decided_one_by_one() -> None:
+    close = "@@ -1,5 +1,5 @@\n-a\n+A\n same\n-b\n+B\n one\n-c\n+C\n"
+    async with running(size=WIDE) as driver:
+        await ask(driver, close, 3)
+        assert "Hunk 1 of 3" in driver.text()
+        await press(driver, "y", "n", "y", "enter")
+        assert given(driver) == Answer(Outcome.ONCE, hunks=(0, 2))
+
+
 async def test_several_that_wait_are_reached_by_key() -> None:
     async with running(size=WIDE) as driver:
         await ask(driver)
