@@ -17,7 +17,7 @@ from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.sanitize import sanitize
 from lmtui.core.workspace import FileChange, FileContent
 from lmtui.tools.file_tools import MAX_READ_BYTES, read_text
-from lmtui.tools.text import TextFile, decode, describe_change, diff_lines, hunk_count, lines_of
+from lmtui.tools.text import TextFile, decode, describe_change, diff_lines, hunk_count, lines_of, without_line_numbers
 from lmtui.tools.tool import Arguments, Tool, WorkspacePath, always, argument, path_argument
 
 _SMALL_LINES, _SMALL_CHARS = 40, 1500  # a file that an error may show whole
@@ -91,13 +91,20 @@ async def write_accepted(context: ToolContext, path: str, content: FileContent, 
     return ToolResult(accepted.words, counts(change), changes=(change,))
 
 
-async def _old_text(context: ToolContext, path: str) -> tuple[FileContent | None, TextFile | None]:
-    """Return what a write replaces: the file, None where there is none or it cannot be read, and its text where it is one."""
+async def _with_old(
+    arguments: WriteArguments, context: ToolContext
+) -> tuple[WriteArguments, FileContent | None, TextFile | None]:
+    """Return the arguments, without copied line numbers, and what a write replaces.
+
+    That is the file, None where there is none or it cannot be read, and its text where it is one.
+    """
     try:
-        content = await context.sandbox.read_file(path, MAX_READ_BYTES)
+        content = await context.sandbox.read_file(arguments.path, MAX_READ_BYTES)
     except SandboxError:
-        return None, None
-    return content, decode(content.data) if content.size_bytes == len(content.data) else None
+        content = None
+    file = decode(content.data) if content is not None and content.size_bytes == len(content.data) else None
+    text = without_line_numbers(arguments.content, file.text if file is not None else "")
+    return arguments.model_copy(update={"content": text}), content, file
 
 
 def _shown_text(content: FileContent | None, file: TextFile | None) -> str | None:
@@ -105,7 +112,7 @@ def _shown_text(content: FileContent | None, file: TextFile | None) -> str | Non
 
 
 async def _write(arguments: WriteArguments, context: ToolContext) -> ToolResult:
-    content, file = await _old_text(context, arguments.path)
+    arguments, content, file = await _with_old(arguments, context)
     if context.hunks is not None:
         if content is None or file is None:
             raise ToolError(f"{arguments.path} has changed since the change was approved; nothing was changed.")
@@ -178,7 +185,7 @@ def _share_kept(old: str, new: str) -> float:
 
 
 async def _preview_write(arguments: WriteArguments, context: ToolContext) -> Preview:
-    content, file = await _old_text(context, arguments.path)
+    arguments, content, file = await _with_old(arguments, context)
     _check_known(content, file, arguments, context)
     old, new = _shown_text(content, file), _new_text(arguments, content, file)
     if content is None or content.sha256:
@@ -278,7 +285,7 @@ def _tolerant(text: str, search: str, replace: str, newline: str, *, is_all: boo
     if not wanted:
         raise ToolError("the text to replace is only white space and is not in the file")
     bare = _bare(text)
-    for remark, form in (("ignoring white space at line ends", str.rstrip), ("ignoring indentation", str.strip)):
+    for remark, form in (("found ignoring white space at line ends", str.rstrip), ("found ignoring indentation", str.strip)):
         places = _places([form(line) for line in bare], [form(line) for line in wanted])
         if len(places) > 1 and not is_all:
             raise ToolError(_ambiguous([place + 1 for place in places]), "Add more lines around it, or set all to true.")
@@ -382,10 +389,14 @@ class EditArguments(Arguments):
 
 async def _edited(arguments: EditArguments, context: ToolContext) -> tuple[FileContent, TextFile, Edited]:
     content, file = await read_text(context, arguments.path)
+    search, replace = arguments.search, arguments.replace
+    if not search and replace and context.knows(arguments.path):
+        gap = file.newline if file.text and not file.text.endswith("\n") else ""
+        return content, file, Edited(f"{file.text}{gap}{_with_newline(replace, file.newline)}", 1, "appended: search was empty")
+    if search not in file.text and (bare := without_line_numbers(search, file.text)) != search:
+        search, replace = bare, without_line_numbers(replace, file.text, is_sure=True)
     try:
-        edited = await asyncio.to_thread(
-            apply_edit, file.text, arguments.search, arguments.replace, is_all=arguments.all, newline=file.newline
-        )
+        edited = await asyncio.to_thread(apply_edit, file.text, search, replace, is_all=arguments.all, newline=file.newline)
     except ToolError as error:
         if context.on_reading(arguments.path) is Verdict.ALLOW:
             raise
@@ -403,7 +414,7 @@ async def _edit(arguments: EditArguments, context: ToolContext) -> ToolResult:
     await context.sandbox.write_file(arguments.path, file.encode(edited.text), expect_sha256=content.sha256)
     change = await asyncio.to_thread(describe_change, arguments.path, file.text, edited.text)
     places = f"{edited.count} places" if edited.count > 1 else ""
-    remark = ", ".join(part for part in (places, edited.remark and f"found {edited.remark}") if part)
+    remark = ", ".join(part for part in (places, edited.remark) if part)
     return ToolResult(f"ok ({remark})" if remark else "ok", counts(change), changes=(change,))
 
 

@@ -32,6 +32,8 @@ _MAGIC = (
     (b"\0asm", "a WebAssembly module"),
 )
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_NUMBERED = re.compile(r"( *)(\d{1,6})(?:( {2}|\t|: |\| )(.*))?")
+_READS = 5  # the width of a line number as `read` shows it
 MAX_DIFF_CHARS = 64 * 1024
 MAX_DIFF_LINES = 20_000
 
@@ -61,6 +63,27 @@ class TextFile:
         r"""Return the line end that the file uses most: `\n` or `\r\n`."""
         windows = self.text.count("\r\n")
         return "\r\n" if windows > self.text.count("\n") - windows else "\n"
+
+
+def without_line_numbers(text: str, known: str, *, is_sure: bool = False) -> str:
+    """Return a text without the line numbers of `read`, where a model copied them with it.
+
+    Each line has one, they go up by one, and half of the lines at least are those of the known text; where nothing is known,
+    they look exactly as `read` shows them, from the first line on.  `is_sure`: it is known that they were copied.
+    """
+    lines = lines_of(text)
+    found = [_NUMBERED.fullmatch(line.rstrip("\r\n ")) for line in lines]
+    numbered = [(int(each[2]), each) for each in found if each is not None]
+    if not lines or len(numbered) < len(lines) or any(n - at != numbered[0][0] for at, (n, _) in enumerate(numbered)):
+        return text
+    there = dict(enumerate((line.rstrip() for line in lines_of(known)), 1))
+    same = sum(there.get(number) == (each[4] or "").rstrip() for number, each in numbered)
+    as_shown = all(len(each[1] + each[2]) == _READS and each[3] in ("  ", None) for _, each in numbered)
+    is_whole = not known and as_shown and numbered[0][0] == 1 and len(lines) > 1
+    if not is_sure and not is_whole and same * 2 < len(lines):
+        return text
+    ends = (line[len(line.rstrip("\r\n")) :] for line in lines)
+    return "".join((each[4] or "") + end for (_, each), end in zip(numbered, ends, strict=True))
 
 
 def decode(data: bytes) -> TextFile | None:

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import ToolError
 from lmtui.tools.edit_file import apply_edit
+from lmtui.tools.text import without_line_numbers
+from tests.tools.test_files import REGISTRY, Bench
 
 CODE = "def f(x):\n    if x:\n        return 1\n    return 2\n\ndef g(x):\n    return 3\n"
 
@@ -114,3 +119,65 @@ def test_signs_that_only_python_takes_for_line_ends_stay_in_their_lines(sign: st
     edited = apply_edit(text, f"a{sign}b\nc\nd{sign}", f"a{sign}B\nc{sign}c\nd{sign}")
     assert edited.text == f"    a{sign}B\n    c{sign}c\n    d{sign}\ne\n"
     assert edited.remark
+
+
+@pytest.mark.parametrize(
+    ("old", "replace", "new"),
+    [(b"a\nb\n", "c\n", b"a\nb\nc\n"), (b"a\r\nb", "c\n", b"a\r\nb\r\nc\r\n"), (b"", "c\n", b"c\n")],
+)
+async def test_an_edit_with_an_empty_search_appends(old: bytes, replace: str, new: bytes) -> None:
+    bench = Bench(a=old)
+    result = await bench.call("edit", path="a", search="", replace=replace)
+    assert (bench.sandbox.files["a"], result.text) == (new, "ok (appended: search was empty)")
+
+
+@pytest.mark.parametrize(("has_read", "text"), [(False, "c"), (True, "")])
+async def test_an_empty_search_is_refused_where_the_file_was_not_read_or_nothing_is_given(text: str, *, has_read: bool) -> None:
+    bench = Bench(a=b"a\n")
+    call = REGISTRY.prepare("edit", json.dumps({"path": "a", "search": "", "replace": text}))
+    with pytest.raises(ToolError, match="the text to replace is empty"):
+        await call.run(replace(bench.context(), knows=lambda _: has_read))
+    assert bench.sandbox.files["a"] == b"a\n"
+
+
+SHOWN = "".join(f"{number:>5}  {line}\n" for number, line in enumerate(CODE.splitlines(), 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "bare"),
+    [
+        (SHOWN, CODE),
+        (SHOWN.replace("    5  \n", "    5\n"), CODE),
+        ("4      return 2\n5\n6  def g(x):", "    return 2\n\ndef g(x):"),
+        ("1: def f(x):\n2:     if x:\n", "def f(x):\n    if x:\n"),
+        ("1  one\n2  two\n", "1  one\n2  two\n"),
+        ("1  def f(x):\n3          return 1\n", "1  def f(x):\n3          return 1\n"),
+        ("def f(x):\n2      if x:\n", "def f(x):\n2      if x:\n"),
+        ("", ""),
+    ],
+    ids=["as shown", "an empty line", "a part", "colons", "other lines", "not in a row", "one without", "nothing"],
+)
+def test_copied_line_numbers_go_where_each_line_has_one_that_matches(text: str, bare: str) -> None:
+    assert without_line_numbers(text, CODE) == bare
+
+
+def test_lines_that_begin_with_numbers_themselves_stay() -> None:
+    listing = "1  one\n2  two\n3  three\n"
+    assert without_line_numbers(listing, listing) == listing
+    assert without_line_numbers(listing, "") == listing
+    assert without_line_numbers("    1  one\n    2  two\n", "") == "one\ntwo\n"
+
+
+async def test_line_numbers_copied_into_edit_and_write_are_left_out() -> None:
+    bench = Bench(a=CODE.encode(), b=CODE.encode())
+    await bench.call(
+        "edit",
+        path="a",
+        search="    3          return 1\n    4      return 2",
+        replace="    3          return 9\n    4      return 8",
+    )
+    await bench.call("write", path="b", content=SHOWN.replace("return 3", "return 7"))
+    await bench.call("write", path="new", content=SHOWN)
+    assert bench.sandbox.files["a"].decode() == CODE.replace("return 1", "return 9").replace("return 2", "return 8")
+    assert bench.sandbox.files["b"].decode() == CODE.replace("return 3", "return 7")
+    assert bench.sandbox.files["new"].decode() == CODE
