@@ -25,7 +25,8 @@ from lmtui.engine.syntax import unparsed
 from lmtui.engine.turn_outcome import reason_of
 
 _MOST_NAMED = 5
-_FAILED_CHARS, _ECHO_CHARS, _RECENT = 120, 40, 8
+_FAILED_CHARS, _RECENT = 120, 8
+_ECHO_RUNS, _ECHO_SHARE = 6, 0.6  # runs of three words
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +75,18 @@ async def open_work(watch: OpenWorkTracker, agent: Agent, text: str = "") -> Ope
 
 
 def is_echo(agent: Agent, text: str) -> bool:
-    """Tell whether an answer is one of our own reminders, given back: no answer at all."""
-    said = " ".join(text.split())
-    reminders = (" ".join(each.text.split()) for each in agent.conversation.messages[-_RECENT:] if each.role is Role.USER)
-    task = " ".join(agent.conversation.last_task.split())
-    return len(said) > _ECHO_CHARS and said != task and any(said in each or each in said for each in reminders if each != task)
+    """Tell whether an answer is mostly one of our own reminders, given back: no answer at all."""
+    said, task = _runs_of_words(text), _runs_of_words(agent.conversation.last_task)
+    if len(said) < _ECHO_RUNS:
+        return False
+    recent = (each.text for each in agent.conversation.messages[-_RECENT:] if each.role is Role.USER)
+    known = {run for words in recent for run in _runs_of_words(words)} - task
+    return len(said & known) > _ECHO_SHARE * len(said)
+
+
+def _runs_of_words(text: str) -> set[tuple[str, ...]]:
+    words = re.findall(r"\w+", text.lower())
+    return set(zip(words, words[1:], words[2:], strict=False))
 
 
 async def _not_made(agent: Agent) -> list[str]:

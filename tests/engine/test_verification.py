@@ -294,8 +294,14 @@ async def test_a_change_that_failed_last_is_no_done_and_one_that_was_looked_at_a
     assert ending(again).reason is TurnReason.DONE
 
 
-async def test_an_answer_that_is_our_own_reminder_is_no_answer() -> None:
-    reminder = "Not finished yet: named in the task, but not there: a.txt. Go on with it, and mark what is done."
+@pytest.mark.parametrize(
+    "reminder",
+    [
+        "Not finished yet: named in the task, but not there: a.txt. Go on with it, and mark what is done.",
+        "It is not finished yet: named in the task but not there. Go on with it and mark what is done!",
+    ],
+)
+async def test_an_answer_that_is_our_own_reminder_is_no_answer(reminder: str) -> None:
     made = rig(
         FakeProvider(answer("", ("ls", "{}")), answer("Done."), answer("", write()), *[answer(reminder)] * 2), Scripted()
     )
@@ -408,3 +414,13 @@ async def test_a_turn_that_the_user_stops_pauses_its_goal() -> None:
     made.session.interrupt()
     await made.session.wait_idle()
     assert made.session.goals.listed() == (("make", GoalState.PAUSED),)
+
+
+async def test_an_answer_that_repeats_the_task_or_what_a_tool_said_is_an_answer() -> None:
+    task = "Say that the door code is five one eight three and the tea is cold now"
+    made = rig(
+        FakeProvider(answer("", ("ls", "{}")), answer("The door code is five one eight three and the tea is cold now.")),
+        Scripted(),
+    )
+    await made.run(task)
+    assert ending(made).reason is TurnReason.DONE
