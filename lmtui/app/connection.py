@@ -12,7 +12,7 @@ from lmtui.core.hosts import base_url, is_same_server, root_url
 from lmtui.core.roles import ModelRole, RoleModel, parse_roles
 from lmtui.core.sanitize import Redactor, sanitize_line
 from lmtui.core.servers import ServerFound, ServerKind
-from lmtui.models.discovery import ServerChoice, find_servers, look_at, read_choice, write_choice
+from lmtui.models.discovery import ServerChoice, find_servers, keep_choice, look_at, read_choices
 from lmtui.models.keys import resolve_key
 from lmtui.models.openai_client import OpenAICompatible
 from lmtui.models.provider_errors import RetryPolicy
@@ -28,13 +28,14 @@ class ModelConnection:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        remembered = ServerChoice() if config.url else read_choice()
+        self._kept = read_choices()
+        remembered = ServerChoice() if config.url or not self._kept else self._kept[0]
         self._choice = ServerChoice(config.url or remembered.url, _named_model(config) or remembered.model)
         if self._choice.url:
             base_url(self._choice.url)
         self.own_key = resolve_key(config.api_key)
         self._key = self.own_key if self._choice.url else ""
-        self._provider: OpenAICompatible | None = None
+        self._providers: dict[tuple[str, str], OpenAICompatible] = {}
         self._retired: list[OpenAICompatible] = []
 
     @property
@@ -60,26 +61,35 @@ class ModelConnection:
         """
         if not self._choice.url:
             raise UsageError("no model server is chosen yet", "Name one with --url; `lmtui models` shows what is running.")
-        if self._provider is None:
-            config = self._config
-            retry = RetryPolicy(retries=config.max_retries, first_delay_s=config.retry_delay_s)
-            self._provider = OpenAICompatible(
-                self._choice.url,
-                self._key,
-                stall_timeout_s=config.stall_timeout_s,
-                retry=retry,
-                slots=config.slots,
-                context_tokens=config.context_tokens,
-            )
-        return self._provider
+        return self.provider_at(self._choice.url, self._key)
+
+    def provider_at(self, url: str, key: str) -> OpenAICompatible:
+        """Return the provider for a server; sessions on the same server share its slots."""
+        config, at = self._config, (base_url(url), key)
+        if at in self._providers:
+            return self._providers[at]
+        retry = RetryPolicy(retries=config.max_retries, first_delay_s=config.retry_delay_s)
+        provider = self._providers[at] = OpenAICompatible(
+            url,
+            key,
+            stall_timeout_s=config.stall_timeout_s,
+            retry=retry,
+            slots=config.slots,
+            context_tokens=config.context_tokens,
+        )
+        return provider
 
     def slot_count(self) -> int:
         """Return how many requests the server in use works on at once."""
         return self.provider().slots.count
 
     async def find(self) -> Sequence[ServerFound]:
-        """Look on the usual ports and at the server in use."""
-        return await find_servers((self._choice.url,) if self._choice.url else (), self._key)
+        """Look on the usual ports, at the server in use and at those that were used before."""
+        return await find_servers((self._choice.url,) if self._choice.url else (), self._key, self.kept())
+
+    def kept(self) -> tuple[str, ...]:
+        """Return the addresses of the servers that were chosen or used, the newest first."""
+        return tuple(each.url for each in self._kept)
 
     def key_for(self, url: str) -> str:
         """Return the key for an address: the user's own for the server in use, none for any other."""
@@ -89,19 +99,27 @@ class ModelConnection:
     def remember(self, url: str, model: str) -> None:
         """Use this server from now on and at the next start."""
         self.use(root_url(url), model, self.own_key)
-        write_choice(self._choice)
+        self._keep(self._choice)
+
+    def keep_used(self) -> None:
+        """Keep the server in use among the user's where the settings name it; the next start still uses what was chosen."""
+        if self._config.url and is_same_server(self._choice.url, self._config.url):
+            self._keep(replace(self._choice, url=root_url(self._choice.url)), is_next=False)
+
+    def _keep(self, choice: ServerChoice, *, is_next: bool = True) -> None:
+        keep_choice(choice, is_next=is_next)
+        self._kept = read_choices()
 
     def use(self, url: str, model: str, key: str = "") -> None:
-        """Use this server from now on; open sessions keep theirs, its connections are closed at the end."""
+        """Use this server from now on; open sessions keep theirs."""
         self._choice, self._key = ServerChoice(url, model), key
-        if self._provider is not None:
-            self._retired.append(self._provider)
-            self._provider = None
 
     def use_config(self, config: Config) -> None:
         """Take other settings; a server that they name is used from now on."""
         self._config, self.own_key = config, resolve_key(config.api_key)
         if config.url:
+            self._retired += self._providers.values()
+            self._providers.clear()
             self.use(config.url, _named_model(config) or self._choice.model, self.own_key)
 
     async def choose(self) -> str:
@@ -152,8 +170,9 @@ class ModelConnection:
 
     async def close(self) -> None:
         """Close all connections."""
-        providers = [*self._retired, *([self._provider] if self._provider else [])]
-        self._retired, self._provider = [], None
+        providers = [*self._retired, *self._providers.values()]
+        self._retired.clear()
+        self._providers.clear()
         for provider in providers:
             await provider.close()
 

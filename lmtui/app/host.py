@@ -454,6 +454,7 @@ class Runtime:
 
     def _keep(self, session: EngineSession) -> EngineSession:
         self._sessions[session.id] = session
+        self._connection.keep_used()
         session.when_closed.append(partial(self._sessions.pop, session.id, None))
         self._grants.follow(session)
         for each in self._features:

@@ -19,6 +19,7 @@ from lmtui.core.roles import parse_roles
 from lmtui.core.servers import (
     BY_HAND,
     EXAM,
+    NO_ANSWER,
     ExamState,
     LoadProgress,
     LoadState,
@@ -271,11 +272,16 @@ class Servers:
         self._examiner = Examiner(profiles or ProfileStore())
 
     async def find(self) -> Sequence[ServerFound]:
-        """Look on the usual ports, where the environment points, at the server in use, and for model files."""
+        """Look on the usual ports, where the environment points, at the servers that were used, and for model files."""
         found = await self._connection.find()
         own = self._embedded.url
         others = [server for server in found if not own or not is_same_server(server.url, own)]
-        return [*others, *await self._embedded.found(is_alone=not others)]
+        silent = [url for url in self._connection.kept() if not any(is_same_server(url, each.url) for each in found)]
+        return [
+            *others,
+            *await self._embedded.found(is_alone=not others),
+            *(ServerFound(ServerKind.KEPT, url, (), NO_ANSWER) for url in silent),
+        ]
 
     async def look(self, url: str) -> ServerFound | None:
         """Look at one server again."""

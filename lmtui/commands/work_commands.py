@@ -128,7 +128,8 @@ async def choose_model(context: CommandContext, name: str) -> Result:
     async def lines() -> Iterable[str]:
         found: list[str] = []
         for server in await context.host.servers.find():
-            found.append(f"{sanitize_line(server.kind)} at {sanitize_line(server.url)}:")
+            note = f" {sanitize_line(server.note)}" if server.note else ""
+            found.append(f"{sanitize_line(server.kind)} at {sanitize_line(server.url)}:{note}")
             found += [f"{INDENT}{sanitize_line(model.name)}" for model in server.chat_models]
         return [*found, "/model NAME switches to another model of the current server"]
 

@@ -137,6 +137,7 @@ class ServerKind(StrEnum):
     VLLM = "vLLM"
     OTHER = "OpenAI-compatible"
     FILES = "model files"
+    KEPT = "used before"
     UNKNOWN = "no model server"
 
 
@@ -223,7 +224,10 @@ class ModelServers(Protocol):
     """What a front end may ask of model servers.  Looking never loads a model."""
 
     async def find(self) -> Sequence[ServerFound]:
-        """Look on the usual ports and where the settings and the environment point, all at once, within about a second."""
+        """Look on the usual ports, where settings and environment point, and at servers that were used, all at once.
+
+        A server that was used and does not answer is listed too, last, with that as its note.
+        """
 
     async def look(self, url: str) -> ServerFound | None:
         """Look at one server again, None where it does not answer."""
@@ -267,6 +271,7 @@ KNOWN_ADDRESSES = (
     ("Jan", "http://127.0.0.1:1337"),
 )
 
+NO_ANSWER = "no answer"
 UNKNOWN_WINDOW = "window unknown"
 
 

@@ -12,12 +12,12 @@ import os
 import re
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from lmtui.core.errors import Fault, ProviderError, UsageError
-from lmtui.core.hosts import base_url, root_url, without_alias
+from lmtui.core.hosts import base_url, is_same_server, root_url, without_alias
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import KNOWN_ADDRESSES, LoadProgress, LoadState, ServedModel, ServerFound, ServerKind
 from lmtui.models.endpoint import is_local, llama_cpp_url, ollama_url
@@ -38,6 +38,8 @@ from lmtui.models.servers.server_client import (
 )
 from lmtui.paths import state_dir
 
+MOST_KEPT = 20
+
 
 @dataclass(frozen=True, slots=True)
 class ServerChoice:
@@ -47,23 +49,38 @@ class ServerChoice:
     model: str = ""
 
 
-def read_choice() -> ServerChoice:
-    """Return what was chosen last; an unreadable file is not a choice."""
+def read_choices() -> tuple[ServerChoice, ...]:
+    """Return the servers that were chosen or used, the newest first; an unreadable file has none."""
     try:
-        found = json.loads(_file().read_text(encoding="utf-8"))
-        url, model = found["url"], found["model"]
-        if isinstance(url, str) and isinstance(model, str) and base_url(url):
-            return ServerChoice(url, model)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, UsageError):
-        pass
-    return ServerChoice()
+        newest = json.loads(_file().read_text(encoding="utf-8"))
+        return tuple(map(_choice, [newest, *newest.get("earlier", ())]))[:MOST_KEPT]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, UsageError):
+        return ()
 
 
-def write_choice(choice: ServerChoice) -> None:
-    """Keep a choice; where that cannot be written the next start asks again."""
+def _choice(found: dict[str, Any]) -> ServerChoice:
+    url, model = found["url"], found["model"]
+    if not (isinstance(url, str) and isinstance(model, str) and base_url(url)):
+        raise TypeError(url)
+    return ServerChoice(url, model)
+
+
+def keep_choice(choice: ServerChoice, *, is_next: bool = True) -> None:
+    """Keep a server; with `is_next` the next start uses it, else only if there is no other.
+
+    Where it cannot be written the next start asks again.
+    """
+    kept = read_choices()
+    if not is_next and kept and is_same_server(kept[0].url, choice.url):
+        return
+    others = [each for each in kept if not is_same_server(each.url, choice.url)]
+    others.insert(0 if is_next else 1, choice)
+    newest, *earlier = (asdict(each) for each in others[:MOST_KEPT])
+    draft = _file().with_suffix(f".{os.getpid()}.new")
     try:
         _file().parent.mkdir(parents=True, exist_ok=True)
-        _file().write_text(json.dumps({"url": choice.url, "model": choice.model}), encoding="utf-8")
+        draft.write_text(json.dumps({**newest, "earlier": earlier}), encoding="utf-8")
+        draft.replace(_file())
     except OSError:
         return
 
@@ -175,21 +192,21 @@ _KNOWN_SERVER_TIMEOUT_S = 10.0
 _FIRST_SHARE = 0.7  # of the time for the lists; the rest is for what each model can do
 
 
-async def find_servers(extra: tuple[str, ...] = (), key: str = "") -> list[ServerFound]:
-    """Ask the usual ports, where the environment points, and the addresses in `extra`; return what answered.
+async def find_servers(extra: tuple[str, ...] = (), key: str = "", kept: tuple[str, ...] = ()) -> list[ServerFound]:
+    """Ask the usual ports, where the environment points, and the addresses in `extra` and `kept`; return what answered.
 
-    Of the addresses in `extra` it is also told what is wrong with them.  The key is sent to those only: what happens to
-    listen on a usual port has no claim to it.
+    Of the addresses in `extra` and `kept` it is also told what is wrong with them.  The key is sent to those in `extra` only:
+    what happens to listen on a usual port has no claim to it, nor has a server of earlier.
     """
-    named = {root_url(address) for address in extra}
+    own, named = {root_url(address) for address in extra}, {root_url(address) for address in (*extra, *kept)}
     told = (ollama_url(os.environ.get("OLLAMA_HOST", "")), llama_cpp_url(os.environ))
-    addresses = [*extra, *(url for _, url in KNOWN_ADDRESSES), *(url for url in told if url)]
+    addresses = [*extra, *kept, *(url for _, url in KNOWN_ADDRESSES), *(url for url in told if url)]
     roots: dict[str, str] = {}
     for root in map(root_url, addresses):
         roots.setdefault(without_alias(root), root)
     patient = {root: root in named or not is_local(root) for root in roots.values()}
     looks = (
-        look_at(root, key if root in named else "", _PATIENT_S if is_patient else PROBE_TIMEOUT_S, is_named=root in named)
+        look_at(root, key if root in own else "", _PATIENT_S if is_patient else PROBE_TIMEOUT_S, is_named=root in named)
         for root, is_patient in patient.items()
     )
     return [server for server in await asyncio.gather(*looks) if server is not None]

@@ -44,9 +44,13 @@ def ask_for_server(plain: PlainSession, silent: str = "") -> None:
     """
     note = f"No server at {sanitize_line(silent)}" if silent else plain.host.setup_note
     plain.say(note, "looking for model servers on the usual ports")
-    found = [(server, model.name) for server in plain.loop.wait(plain.host.servers.find()) for model in server.chat_models]
+    servers = plain.loop.wait(plain.host.servers.find())
+    found = [(server, model.name) for server in servers for model in server.chat_models]
     for number, (server, name) in enumerate(found, 1):
         plain.say(f"{number}. {sanitize_line(name)}, {sanitize_line(server.kind)} at {sanitize_line(server.url)}")
+    for server in servers:
+        if not server.chat_models and server.note:
+            plain.say(f"{sanitize_line(server.kind)}: {sanitize_line(server.url)}, {sanitize_line(server.note)}")
     if not found:
         plain.say("no model server answers here")
     while True:

@@ -193,7 +193,7 @@ class FirstRun(Screen[Chosen]):
     async def _look(self) -> None:
         servers = await self._host.servers.find()
         self._fill(servers)
-        if not servers and not self._field.display:
+        if all(each.kind is ServerKind.KEPT for each in servers) and not self._field.display:
             self._say(NOTHING.format(key_of("first.again")))
 
     async def _try(self, work: Awaitable[None], chosen: Chosen) -> None:
@@ -214,7 +214,7 @@ class FirstRun(Screen[Chosen]):
             options.add_option(Option(row.draw(self.app.size.width), id=key or None, disabled=not key))
 
         for server in found:
-            is_none = server.kind in (ServerKind.UNKNOWN, ServerKind.FILES) and not server.models
+            is_none = server.kind in (ServerKind.UNKNOWN, ServerKind.FILES, ServerKind.KEPT) and not server.models
             for number, model in enumerate(server.chat_models or (ServedModel(""),)):
                 key = f"{len(self._places)}"
                 self._places[key] = server.url, model.name
@@ -252,6 +252,8 @@ def _server_row(server: ServerFound, model: ServedModel, *, is_first: bool) -> _
     details += [server.note] if server.note else []
     name = model.name or ("" if server.note else "its own model")
     cells = (server.kind, short_address(server.url), name) if is_first else ("", "", name)
+    if server.kind is ServerKind.KEPT:
+        return _Row("○ ", "$text-muted", cells, server.note)
     sign, style = ("✗ ", "$error") if server.note and not server.models else ("✓ " if is_first else "  ", "$success")
     return _Row(sign, style, cells, ", ".join(details))
 

@@ -7,7 +7,9 @@ import pytest
 
 from lmtui.core.errors import ProviderError
 from lmtui.core.events import ModelChanged
-from lmtui.models.discovery import find_servers
+from lmtui.core.hosts import root_url
+from lmtui.core.servers import ServerFound
+from lmtui.models.discovery import MOST_KEPT, ServerChoice, find_servers, keep_choice, look_at, read_choices
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.paths import state_dir
 from tests.app.conftest import DONE, Open, Serve, run
@@ -130,3 +132,53 @@ async def test_a_kept_choice_that_is_gone_is_told_at_the_next_start(open_one: Op
     await server.__aexit__(None, None, None)
     assert await open_one().servers.silent_choice()
     assert await open_one("http://127.0.0.1:9").servers.silent_choice() == "http://127.0.0.1:9/v1"
+
+
+async def test_servers_that_were_used_are_kept_the_newest_first_and_said_when_they_are_silent(
+    open_one: Open, serve: Serve
+) -> None:
+    old, new = await serve(DONE), await serve(DONE)
+    await open_one().servers.use(old.url, "scripted")
+    await open_one().servers.use(new.url, "scripted")
+    new_url = root_url(new.url)
+    await new.__aexit__(None, None, None)
+    found = {server.url: server for server in await open_one().servers.find()}
+    assert found[root_url(old.url)].chat_models
+    assert found[new_url].note == "no answer"
+    assert [each.url for each in read_choices()] == [new_url, root_url(old.url)]
+
+
+async def test_a_server_of_the_settings_that_a_session_used_is_kept_behind_the_chosen_one(open_one: Open, serve: Serve) -> None:
+    chosen, named = await serve(DONE), await serve(DONE)
+    await open_one().servers.use(chosen.url, "scripted")
+    await open_one(named.url, model="scripted").new_session()
+    assert [each.url for each in read_choices()] == [root_url(chosen.url), root_url(named.url)]
+
+
+async def test_a_list_of_servers_does_not_send_the_key_to_earlier_ones(open_one: Open, serve: Serve) -> None:
+    old, new = await serve(DONE), await serve(DONE)
+    runtime = open_one(api_key="sk-canary")
+    await runtime.servers.use(old.url, "scripted")
+    await runtime.servers.use(new.url, "scripted")
+    asked: list[tuple[str, str]] = []
+
+    async def noted(url: str, key: str = "", *arguments: float, **named: bool) -> ServerFound | None:
+        asked.append((root_url(url), key))
+        return await look_at(url, key, *arguments, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lmtui.models.discovery.look_at", noted)
+        await runtime.servers.find()
+    keys = dict(asked)
+    assert (keys[root_url(old.url)], keys[root_url(new.url)]) == ("", "sk-canary")
+
+
+def test_as_many_servers_are_kept_as_fit_in_a_list() -> None:
+    for number in range(40):
+        keep_choice(ServerChoice(f"http://127.0.0.1:{20000 + number}", "m"))
+    kept = read_choices()
+    assert len(kept) == MOST_KEPT
+    assert kept[0].url.endswith(":20039")
+    keep_choice(ServerChoice(kept[3].url, "other"))
+    assert [each.url for each in read_choices()].count(kept[3].url) == 1
+    assert read_choices()[0].model == "other"

@@ -18,7 +18,7 @@ from lmtui.core.errors import SandboxError, SessionFileError, UsageError
 from lmtui.core.events import Notice, SessionOpened, ToolCallFinished, TurnEnded, TurnReason
 from lmtui.core.permissions.decide import Mode
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
-from lmtui.paths import sessions_dir
+from lmtui.paths import sessions_dir, state_dir
 from tests.app.conftest import DONE, WRITE, Open, Serve, run, window_known
 
 # A look at the server that is cancelled while it connects may leave its socket to the garbage collector.
@@ -133,10 +133,12 @@ async def test_a_closed_session_is_let_go_of(open_one: Open, serve: Serve) -> No
 
 
 async def test_an_opening_that_failed_does_not_lock_the_session(workspace: Path, open_one: Open, serve: Serve) -> None:
-    server = await serve(DONE)
-    first = open_one(server.url)
+    gone, server = await serve(DONE), await serve(DONE)
+    first = open_one(gone.url)
     session_id = (await first.new_session()).id
     await first.close()
+    await gone.__aexit__(None, None, None)
+    (state_dir() / "server.json").unlink()
     second = open_one()
     with pytest.raises(UsageError, match="no model server"):
         await second.open_session(session_id)

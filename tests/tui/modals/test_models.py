@@ -334,3 +334,12 @@ async def test_a_server_is_added_by_its_address_and_a_dead_one_is_said() -> None
         await driver.press(*["backspace"] * 6, *"box:1", "enter")
         await driver.until(lambda: host.used == ("box:1", ""))
         await driver.until(lambda: "Added box:1" in driver.text())
+
+
+async def test_a_server_that_was_used_before_and_is_silent_is_listed() -> None:
+    host = rich_host()
+    host.servers.found = (*RICH, ServerFound("used before", "http://127.0.0.1:18080", (), "no answer"))
+    async with running(host) as driver:
+        await open_models(driver)
+        await driver.press("end")
+        await driver.until(lambda: "used before  127.0.0.1:18080  no answer" in driver.text())

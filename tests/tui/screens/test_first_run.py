@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lmtui.core.errors import Fault, ProviderError
+from lmtui.core.servers import ServerFound, ServerKind
 from tests.tui.driving import Driver, running
 from tests.tui.fake_servers import FakeServers
 from tests.tui.fakes import FakeHost
@@ -146,3 +147,15 @@ async def test_usual_ports_that_do_not_answer_are_named() -> None:
         await driver.until(lambda: "no answer" in driver.text())
         rows = [line.split() for line in driver.text().splitlines() if "no answer" in line]
         assert [row[1] for row in rows] == ["llama.cpp", "vLLM"]
+
+
+async def test_servers_that_were_used_before_are_listed_with_their_state() -> None:
+    host = FakeHost(setup_note=NOTE)
+    host.servers.found = (ServerFound(ServerKind.KEPT, "http://127.0.0.1:18086", (), "no answer"),)
+    async with running(host, is_ready=False) as driver:
+        await at_first_run(driver)
+        await driver.until(lambda: "No model server answers" in driver.text())
+        row = next(line for line in driver.text().splitlines() if "18086" in line)
+        assert row.split() == ["○", "used", "before", "127.0.0.1:18086", "no", "answer"]
+        await driver.press("enter")
+        assert host.used is None
