@@ -295,6 +295,10 @@ class Checks(Protocol):
     """The checks of a workspace."""
 
     @property
+    def is_on(self) -> bool:
+        """Tell whether changes are checked at all."""
+
+    @property
     def review_decides(self) -> bool:
         """Tell whether what a reviewer rejects goes back to the model, not only to the user."""
 
@@ -311,7 +315,7 @@ class Checks(Protocol):
     async def commands(self, runner: CheckRunner) -> Sequence[ProjectCheck]:
         """Return the commands that would run, with where each comes from."""
 
-    async def meets(self, runner: CheckRunner, goal: str) -> CheckRan:
+    async def meets(self, runner: CheckRunner, goal: str, *, may_write: bool = True) -> CheckRan:
         """Run the command of a goal and return what came of it."""
 
     def fixes(self, runner: CheckRunner, goal: str, ask: Ask) -> AsyncGenerator[DefinitionEdit, None]:
@@ -363,6 +367,7 @@ class NoChecks:
     """Checks nothing."""
 
     review_decides = False
+    is_on = False
 
     async def fixes(self, runner: CheckRunner, goal: str, ask: Ask) -> AsyncGenerator[DefinitionEdit, None]:
         """Yield nothing."""
@@ -385,9 +390,9 @@ class NoChecks:
         del runner
         return ()
 
-    async def meets(self, runner: CheckRunner, goal: str) -> CheckRan:
+    async def meets(self, runner: CheckRunner, goal: str, *, may_write: bool = True) -> CheckRan:
         """Say that it was not run."""
-        del runner
+        del runner, may_write
         return CheckRan(rung=Rung.GOAL, outcome=CheckOutcome.NOT_RUN, command=goal, text="checks are not part of this program")
 
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from lmtui.core.errors import ProviderError, SandboxError, ToolError
 from lmtui.core.events import Event, Level, Notice, TurnReason, Verified
+from lmtui.core.hooks import HookEvent
 from lmtui.core.messages import Completion, Message, ModelRequest, Role, ToolCall
 from lmtui.core.permissions.decide import Verdict
 from lmtui.core.project_checks import (
@@ -33,7 +34,7 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.core.task_state import must_pass
 from lmtui.engine.agent import Agent
 from lmtui.engine.hook_calls import held_up
-from lmtui.engine.permission_check import decide, learn_sandbox
+from lmtui.engine.permission_check import decide, learn_sandbox, mask_files
 from lmtui.engine.review import review, wants_review
 from lmtui.engine.stop_policy import check_end
 from lmtui.engine.syntax import parse_check, unparsed
@@ -74,16 +75,21 @@ class AgentCheckRunner:
         self.failed: list[CheckRan] = []
 
     async def run(self, command: str, *, limit_s: int, may_write: bool = True) -> CommandEnded:
-        """Run a command in the read-only instance, where there is one and it has enough of that; else as any command."""
+        """Run a command in the read-only instance, if there is one and the command has enough of that; else as any command.
+
+        A rule that asks, and hooks that look at calls, get to see it in any case.
+        """
         agent = self._agent
         agent.emit(CheckStarted(agent=agent.id, command=command.rpartition("\n")[2]))  # what is before it makes a copy
         try:
+            mask_files(agent)
             await learn_sandbox(agent)
             call = ToolCall(self.next_id(), "shell", json.dumps({"command": command, "timeout": limit_s}))
             decision = decide(agent, agent.services.toolbox.prepare(call.name, call.arguments))
             if decision.verdict is Verdict.DENY:
                 return CommandEnded(why_not=decision.why)
-            if agent.state.sandbox.has_read_only:
+            is_asked = (decision.verdict is Verdict.ASK and bool(decision.rule)) or agent.hooks.wants(HookEvent.PRE_TOOL_USE)
+            if agent.state.sandbox.has_read_only and not is_asked:
                 ended = await agent.services.sandbox.read_only().run_command(command, timeout_s=limit_s)
                 if ended.exit_code == 0 or not wants_to_write(ended.output) or not may_write:
                     return CommandEnded(ended.exit_code, ended.output, ended.elapsed_ms / 1000, ended.is_timed_out)
@@ -190,22 +196,28 @@ async def begin_goal(agent: Agent) -> None:
 
     A model that is weak is asked for one definition at a time first; see `core.project_checks.Checks.fixes`.
     """
-    goal = agent.state.verification.goal or must_pass(agent.conversation.last_task)
+    is_set = bool(agent.state.verification.goal)
+    goal = agent.state.verification.goal or _named(agent)
     if not goal or agent.state.depth or agent.state.only_reads:
         return
-    runner = AgentCheckRunner(agent)
-    check = await agent.services.features.checks.meets(runner, goal)
+    runner, checks = AgentCheckRunner(agent), agent.services.features.checks
+    check = await checks.meets(runner, goal, may_write=is_set)
     runner.tell(check)
     if check.outcome is CheckOutcome.FAILED and agent.is_weak and await _fix(agent, runner, goal):
-        check = await agent.services.features.checks.meets(runner, goal)
+        check = await checks.meets(runner, goal, may_write=is_set)
         runner.tell(check)
     agent.turn.checking.checked = agent.state.verification.version
     if check.outcome is CheckOutcome.NOT_RUN:
-        if agent.state.verification.goal:
+        if is_set:
             agent.emit(GoalChanged(agent=agent.id, command=goal, state=GoalState.PAUSED))
         return
     says = "exits with 0 now" if check.outcome is CheckOutcome.PASSED else f"says now:\n{check.text}"
     agent.remind(f"The work is done when `{goal}` exits with 0; lmtui runs it when you end. It {says}", "checks")
+
+
+def _named(agent: Agent) -> str:
+    """Return the command that the task says has to pass; it runs only where it can change nothing."""
+    return must_pass(agent.conversation.last_task) if agent.services.features.checks.is_on else ""
 
 
 def pause_goal(agent: Agent, reason: TurnReason) -> None:
@@ -298,7 +310,7 @@ async def _verify(agent: Agent, text: str) -> tuple[str, str]:
         return "", ""
     if goal := agent.state.verification.goal:
         return await _pursue(agent, goal)
-    named = must_pass(agent.conversation.last_task)
+    named = _named(agent)
     if not agent.state.verification.touched and not named:
         return "", ""
     return await _check_all(agent, named)
@@ -311,7 +323,7 @@ async def _check_all(agent: Agent, named: str) -> tuple[str, str]:
     if is_parse and not await unparsed(agent.services.sandbox, tracker.touched):  # what a command deleted is not always known
         runner.tell(parse_check({}))
     if named:
-        check = await checks.meets(runner, named)
+        check = await checks.meets(runner, named, may_write=False)
         runner.tell(replace(check, source="your task"))
         decides: ProjectCheck | None = ProjectCheck(check.rung, named)
     else:
@@ -357,7 +369,7 @@ async def _pursue(agent: Agent, goal: str) -> tuple[str, str]:
         agent.emit(GoalChanged(agent=agent.id, command=goal, state=GoalState.PAUSED))
         return "", f"not finished: the goal `{sanitize_line(goal)}` could not be checked: {check.text}"
     first, before = check.text.partition("\n")[0], turn.red_state[1]
-    turn.stuck = turn.stuck + 1 if check.text == before else turn.stuck
+    turn.stuck = turn.stuck + 1 if check.text == before else 0
     turn.same_name = turn.same_name + 1 if first == before.partition("\n")[0] else 0
     turn.red_state = (agent.state.verification.version, check.text)
     if turn.stuck >= _MOST_STUCK or turn.same_name >= _MOST_SAME:

@@ -52,7 +52,9 @@ class Scripted(NoChecks):
             runner.tell(said)
         return SUITE if said is not None else None
 
-    async def meets(self, runner: CheckRunner, goal: str) -> CheckRan:
+    is_on = True
+
+    async def meets(self, runner: CheckRunner, goal: str, *, may_write: bool = True) -> CheckRan:
         return self.goals.pop(0) if len(self.goals) > 1 else self.goals[0]
 
 
@@ -213,7 +215,7 @@ async def test_a_goal_is_run_where_nothing_can_be_changed_and_else_as_a_call_tha
     sandbox = FakeSandbox(commands={"make": ExecResult(0, "ok", 2, 1)})
 
     class Running(NoChecks):
-        async def meets(self, runner: CheckRunner, goal: str) -> CheckRan:
+        async def meets(self, runner: CheckRunner, goal: str, *, may_write: bool = True) -> CheckRan:
             ended = await runner.run(goal, limit_s=9)
             return CheckRan(rung=Rung.GOAL, outcome=PASSED if ended.exit_code == 0 else FAILED, command=goal, decides=True)
 
@@ -424,3 +426,28 @@ async def test_an_answer_that_repeats_the_task_or_what_a_tool_said_is_an_answer(
     )
     await made.run(task)
     assert ending(made).reason is TurnReason.DONE
+
+
+@pytest.mark.parametrize(
+    ("rules", "asks"),
+    [((), False), ((Rule(Effect.ASK, "shell", "make test*"),), True), ((Rule(Effect.DENY, "shell", "make *"),), False)],
+)
+async def test_a_rule_that_asks_is_asked_and_one_that_denies_holds(rules: tuple[Rule, ...], asks: bool) -> None:
+    class Suite(Scripted):
+        async def at_end(self, runner: CheckRunner, changed: Sequence[str], passed: frozenset[str]) -> ProjectCheck | None:
+            ended = await runner.run("make test", limit_s=9)
+            runner.tell(suite(NOT_RUN if ended.why_not else PASSED, ended.why_not))
+            return SUITE
+
+    sandbox = FakeSandbox(commands={"make test": ExecResult(0, "ok", 2, 1)})
+    made = Rig(
+        FakeProvider(answer("", write()), answer("Done."), answer("Done.")),
+        sandbox,
+        rules=rules,
+        is_attended=False,
+        checks=Suite(),
+        checkpoints=FakeCheckpoints(sandbox),
+    )
+    await made.run()
+    assert bool(made.of("approval_requested")) is asks
+    assert (sandbox.ran == ["make test"]) is (rules == ())

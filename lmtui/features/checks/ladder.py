@@ -24,6 +24,7 @@ from lmtui.core.project_checks import (
     ProjectCheck,
     Rung,
     bounded,
+    wants_to_write,
 )
 
 _PYTHON = "python3"
@@ -322,9 +323,11 @@ class Ladder:
         lint = self._linters(project, ("FILES.py", "FILES.js"))
         return [*lint, *(check for check in (python, script, suite) if check is not None)]
 
-    async def meets(self, runner: CheckRunner, goal: str) -> CheckRan:
+    async def meets(self, runner: CheckRunner, goal: str, *, may_write: bool = True) -> CheckRan:
         """Run the command of a goal; a pass counts, whatever it was before."""
-        ended = await runner.run(goal, limit_s=self.limit_s)
+        ended = await runner.run(goal, limit_s=self.limit_s, may_write=may_write)
+        if not may_write and ended.exit_code != 0 and wants_to_write(ended.output):
+            ended = CommandEnded(why_not="it writes files, and nobody set it as a goal")
         check = ProjectCheck(Rung.GOAL, goal, "goal")
         outcome, text = _outcome(ended, self.limit_s)
         if outcome is CheckOutcome.NOT_RUN:
