@@ -49,7 +49,7 @@ def keys_of(scope: str) -> list[BindingType]:
 def tab_part(name: str, each: Command, *, is_here: bool) -> Part:
     """Return a tab with its key; a click on it shows it."""
     text = Content.assemble((f"{first_key(each)} ", "$text-muted"), (name, "bold underline $accent" if is_here else "$text"))
-    return Part(text.stylize(Style.from_meta({"verb": each.action})))
+    return Part(text if is_here else text.stylize(Style.from_meta({"verb": each.action})))
 
 
 class DraftFollower:
@@ -166,13 +166,17 @@ class BesideChat(Screen[None]):
         self._place()
 
     def action_side_tab(self, name: str) -> None:
-        """Show another tab in the same place."""
+        """Show another tab in the same place; the changes that are there already fill the screen, or go back."""
+        if name == self.tab == "Changes":
+            self.action_zoom()
         make = self._panes.side_tabs[name]() if self._panes is not None and name != self.tab else None
         if make is not None and self._panes is not None:
             screen = make()
             screen.fills = self.fills
             self._panes.make_room(screen, is_wanted=True)  # before this one gives it back, so that nothing moves
             _ = self.app.switch_screen(screen)
+        elif name == "Changes" != self.tab:
+            self.app.notify("No file was changed.", markup=False)
 
     @property
     def columns(self) -> int:

@@ -533,7 +533,8 @@ class ChangesScreen(BesideChat):
         right = [Part(found, "$accent" if found[:1].isdigit() else "$warning")] if found else []
         if self.is_beside and self._view is ChangeView.TURNS:
             added, removed = self.diff.source.counts
-            files = pluralize(len(self.diff.source.layout.file_tops), "file")
+            total, path = len(self.diff.source.layout.file_tops), self.diff.source.place_of(0)[0]
+            files = fit_path(path, max(12, self.columns - 32)) if total == 1 and path else pluralize(total, "file")
             shown = Content.assemble((files, "bold"), (f"  +{added}", "$success"), (f" {MINUS}{removed}", "$error"))
             words = "This turn" if self._draft.patch or self._sources.is_newest_turn(rows) else "An earlier turn"
             self._head.show([Part(words, "$text-muted"), Part(shown)] if rows or self._draft.patch else [], right)

@@ -128,6 +128,31 @@ async def test_the_tabs_that_have_content_are_changed_by_number_and_by_click() -
         assert len(driver.app.screen_stack) == 1
 
 
+async def test_f10_shows_the_changes_from_a_file_and_then_fills_the_screen() -> None:
+    async with running(host(), size=WIDE) as driver:
+        await at_work(driver)
+        await driver.press("f6", "down", "enter")
+        await driver.until_screen("Viewer")
+        await driver.press("f10")
+        await driver.until_screen("ChangesScreen")
+        assert driver.app.screen.query_one("#changes-head").region.x == 86
+        await driver.press("f10")
+        assert driver.app.screen.query_one("#changes-diff").region.right == 160
+        assert not driver.app.screen.has_class("-docked")
+        await driver.press("f10")
+        assert driver.app.screen.has_class("-docked")
+
+
+async def test_f10_says_where_there_are_no_changes_to_show() -> None:
+    async with running(host(), size=WIDE) as driver:
+        await driver.type("hello")
+        await driver.press("f6", "down", "enter")
+        await driver.until_screen("Viewer")
+        await driver.press("f10")
+        assert [each.message for each in driver.app._notifications] == ["No file was changed."]
+        assert driver.app.screen.has_class("-docked")
+
+
 async def test_the_arrow_keys_change_the_file_that_is_shown_until_the_text_is_gone_to() -> None:
     async with running(size=WIDE) as driver:
         await driver.type("hello")
@@ -170,6 +195,7 @@ async def test_the_changes_follow_what_is_written_until_the_reader_scrolls() -> 
         write("one")
         await driver.press("f10")
         await driver.until(lambda: "one 3" in driver.text("#changes-diff"))
+        assert "This turn  one.py  +60 −0" in driver.text("#changes-head")
         assert "live" in driver.text("#side-tabs")
         write("two")
         await driver.until(lambda: "two 3" in driver.text("#changes-diff"))
@@ -195,7 +221,7 @@ async def test_an_edit_is_followed_while_it_is_written() -> None:
         assert "⠋ live" in driver.text("#side-tabs")
         write('lace": "        nesting = 1\\n        whi')
         await driver.until(lambda: re.search(r"4 \+\s+whi\b", driver.text("#changes-diff")) is not None)
-        assert "This turn  1 file  +2 −1" in driver.text("#changes-head")
+        assert "This turn  parser/lexer.py  +2 −1" in driver.text("#changes-head")
         write("le nesting:" + "\\n            step()" * 60)
         await driver.until(lambda: re.search(r"64 \+\s+step\(\)", driver.text("#changes-diff")) is not None)
         await driver.press("up")
