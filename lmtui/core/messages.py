@@ -69,10 +69,11 @@ class Priority(IntEnum):
 
 
 class ToolChoice(StrEnum):
-    """What the server is to hold one answer to, by a schema: nothing, one call, or the end of the task in words."""
+    """What the server is to hold one answer to, by a schema: nothing, one call, one that looks, or the end of the task."""
 
     AUTO = ""
     REQUIRED = "call"
+    LOOK = "look"
     NONE = "answer"
 
 
@@ -280,7 +281,7 @@ class Completion:
     `first_token_s` is the wait for the first token (prefill), `decode_s` the time from there to the end.
     `model` is the name the server answered with.  `problem` says, in words for the model, why something that was meant as a
     call is none (`is_unknown_tool`: for its tool does not exist); `stopped` says, in words for the user, why lmtui itself ended
-    the generation (it repeated itself, …).
+    the generation (it repeated itself, …).  `quoted` is the only call of an answer that calls nothing: by its words an example.
     """
 
     message: Message
@@ -293,6 +294,7 @@ class Completion:
     stopped: str = ""
     timings: Timings | None = None
     is_unknown_tool: bool = False
+    quoted: ToolCall | None = None
 
 
 StreamChunk = TextChunk | ThinkingChunk | ToolCallChunk | PrefillChunk | QueuedChunk | SilenceChunk | RetryChunk | Completion

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lmtui.core import events
-from lmtui.core.errors import ContextOverflow, Fault, ProviderError
+from lmtui.core.errors import ContextOverflow, Fault, ProviderError, ToolError
 from lmtui.core.instruction_values import GuidanceRead, Instructions, cut_sources
 from lmtui.core.messages import (
     Completion,
@@ -32,6 +32,7 @@ from lmtui.core.messages import (
     ToolSet,
 )
 from lmtui.core.model_events import CallFormChanged, Reminder
+from lmtui.core.permissions.decide import Access
 from lmtui.core.plan import Plan
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.task_state import work_lines
@@ -40,6 +41,7 @@ from lmtui.engine.agent import Agent
 from lmtui.engine.context_fit import compact_context, ensure_fits
 from lmtui.engine.hook_calls import before_room
 from lmtui.engine.model_roles import take_role
+from lmtui.engine.stop_policy import is_about_files
 from lmtui.engine.tool_call_policy import FormChange
 from lmtui.engine.turn_outcome import without_token
 from lmtui.engine.usage import announce, show_usage
@@ -197,6 +199,7 @@ async def _answer(agent: Agent, request: ModelRequest, turn_id: str) -> Completi
             _keep_partial(agent, partial.text, turn_id)
     if completion is None:
         raise ProviderError(Fault.CUT, "the model's answer has no end")
+    completion = _with_quoted(agent, completion)
     message = _with_fresh_ids(agent, completion.message)
     agent.emit(
         events.MessageAdded(
@@ -297,6 +300,21 @@ def _with_fresh_ids(agent: Agent, message: Message) -> Message:
         taken.add(fresh)
         calls.append(replace(call, id=fresh))
     return replace(message, tool_calls=tuple(calls))
+
+
+def _with_quoted(agent: Agent, completion: Completion) -> Completion:
+    """Return an answer with the call that it quotes made one, where that only reads and the task needs a first call.
+
+    Of a model that is not known to call yet, its words may be about what it wants to do.
+    """
+    call, is_first = completion.quoted, agent.is_weak and agent.model.known.calling.is_unsure and not agent.loops.has_called
+    if call is None or not is_first or not is_about_files(agent.conversation.last_task):
+        return completion
+    try:
+        access = agent.services.toolbox.prepare(call.name, call.arguments).access
+    except ToolError:
+        return completion
+    return replace(completion, message=replace(completion.message, tool_calls=(call,))) if access is Access.READ else completion
 
 
 class _ThinkingWatch:

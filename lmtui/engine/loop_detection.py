@@ -167,6 +167,11 @@ class LoopDetector:
         return self.limits.max_same_tool_streak or 8
 
     @property
+    def has_called(self) -> bool:
+        """Tell whether a call was made since the user's words."""
+        return bool(self._counts.trail)
+
+    @property
     def needs_answer(self) -> bool:
         """Tell whether the next answer should end the task, for nothing new comes any more."""
         return self.count >= min(HELD_FROM, _enough(self.window) - 1)

@@ -227,6 +227,11 @@ class Stop:
     error: str
 
 
+def is_about_files(task: str) -> bool:
+    """Tell whether a task needs a look at files; a general question can be answered by words, whatever it names."""
+    return bool(_ABOUT_FILES.search(task)) and not _GENERAL.match(task)
+
+
 class StopPolicy:
     """Judges the answers of one turn, one after the other.
 
@@ -239,9 +244,8 @@ class StopPolicy:
     def __init__(self, task: str = "", *, most_empty: int = _MOST_EMPTY, trusts_words: bool = False) -> None:
         self._most_empty = most_empty
         self.trusts_words = trusts_words
-        is_general = _GENERAL.match(task) is not None  # a question that text can answer, whatever it names
-        self._is_about_files = bool(_ABOUT_FILES.search(task)) and not is_general
-        self._asks_work = bool(_ASKS_WORK.search(task)) and not is_general
+        self._is_about_files = is_about_files(task)
+        self._asks_work = bool(_ASKS_WORK.search(task)) and not _GENERAL.match(task)
         self._empty = self._cut = self._malformed = 0
         self._doubts = {_NOTHING_DONE, _FAILED}
         self._has_called = False

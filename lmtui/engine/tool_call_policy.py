@@ -132,7 +132,7 @@ class ToolCallPolicy:
 
     def _see_held(self, request: ModelRequest, completion: Completion) -> FormChange | None:
         """Hold every answer to a schema once that brought a call which the model could not write by itself, too often."""
-        worked = request.hold is ToolChoice.REQUIRED and bool(completion.message.tool_calls)
+        worked = request.hold is not ToolChoice.NONE and bool(completion.message.tool_calls)
         written, factor = self._recovered + self._malformed, 1 + self.is_known  # what worked before takes more to be dropped
         is_often = (
             self._malformed >= _ENOUGH * factor and written >= _LEAST_SEEN * factor and self._malformed * _OFTEN >= written

@@ -127,7 +127,7 @@ async def _steps(agent: Agent, turn_id: str, result: TurnResult) -> None:
                 if reminder:
                     agent.remind(reminder)
                 if agent.loops.needs_answer or needs_call:
-                    agent.model.known.calling.hold_next(ToolChoice.REQUIRED if needs_call else ToolChoice.NONE)
+                    agent.model.known.calling.hold_next(ToolChoice.LOOK if needs_call else ToolChoice.NONE)
             case Stop(reason=reason, error=error):
                 is_blocked = reason is TurnReason.LIMIT and agent.services.approvals.has_refused(agent.id)
                 result.end(TurnReason.BLOCKED if is_blocked else reason, error)

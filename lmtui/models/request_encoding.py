@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lmtui.core.messages import Message, ModelRequest, Role, ToolCall, ToolCallFormat, ToolChoice, ToolSpec
+from lmtui.core.permissions.rules import FileEffect, traits_of
 
 DONE = "done"
 _END, _NO_END = "</tool_response>", "<\\/tool_response>"  # what a file holds does not end the result that shows it
@@ -274,7 +275,9 @@ def _tail(request: ModelRequest) -> dict[str, object]:
     if not request.tools or (request.hold is ToolChoice.AUTO and request.call_form is not ToolCallFormat.SCHEMA):
         return {}
     tools = () if request.hold is ToolChoice.NONE else request.tools
-    schema = answer_schema(tools, may_end=request.hold is not ToolChoice.REQUIRED)
+    if request.hold is ToolChoice.LOOK:  # a model that is pressed would write whatever it has
+        tools = tuple(spec for spec in tools if traits_of(spec.name).file_effect in (FileEffect.SHOWS, FileEffect.LISTS))
+    schema = answer_schema(tools, may_end=not tools or request.hold is ToolChoice.AUTO)
     return {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}}
 
 

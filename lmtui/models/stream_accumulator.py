@@ -26,6 +26,7 @@ from lmtui.core.messages import (
     Usage,
 )
 from lmtui.models.parsing.answer import AnswerParser, ParsedAnswer
+from lmtui.models.parsing.answer_builder import Called
 from lmtui.models.parsing.call_shapes import ParsedCall, with_arguments
 from lmtui.models.parsing.literals import ToolNames, UnreadableLiteral, read_json
 from lmtui.models.provider_errors import stream_error
@@ -225,10 +226,14 @@ class StreamAccumulator:
             answer.stopped,
             self._timings,
             is_unknown_tool=answer.is_unknown_tool,
+            quoted=None if calls or answer.quoted is None else self._as_call(answer.quoted),
         )
 
     def _found_calls(self, answer: ParsedAnswer) -> tuple[ToolCall, ...]:
-        return tuple(ToolCall(self._new_id(), each.name, each.arguments, each.form) for each in answer.calls)
+        return tuple(map(self._as_call, answer.calls))
+
+    def _as_call(self, found: Called) -> ToolCall:
+        return ToolCall(self._new_id(), found.name, found.arguments, found.form)
 
     def _sent_calls(self, *, is_cut: bool) -> tuple[ToolCall, ...]:
         """Return the server's own calls, each once."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from lmtui.core.errors import ContextOverflow, Fault, ProviderError
-from lmtui.core.events import MessageAdded, TurnEnded, TurnReason
+from lmtui.core.events import MessageAdded, ToolCallFinished, TurnEnded, TurnReason
 from lmtui.core.messages import (
     Completion,
     FinishReason,
@@ -337,3 +337,36 @@ def test_a_very_small_model_begins_in_text(size_bytes: int, form: ToolCallFormat
         ToolCallPolicy().begin(ModelProfile(ToolCallFormat.NATIVE, source="exam"), ServedModel("m", size_bytes=size_bytes))
         is None
     )
+
+
+def quoting(name: str, arguments: str) -> list[StreamChunk]:
+    message = Message(Role.ASSISTANT, f'For example, one could call {{"name": "{name}", "arguments": {arguments}}} here.')
+    return [Completion(message, FinishReason.STOP, None, quoted=ToolCall("q", name, arguments, "json"))]
+
+
+async def test_the_only_call_of_a_first_answer_is_run_though_its_words_make_it_an_example() -> None:
+    rig = rig_for(Asked(quoting("read", '{"path": "a.txt"}'), answer("It says a.txt.")), call_form=ToolCallFormat.TEXT)
+    await rig.run("What does the file a.txt say?")
+    assert [event.tool for event in rig.events if isinstance(event, ToolCallFinished)] == ["read"]
+    assert [request.hold for request in rig.provider.requests] == [ToolChoice.AUTO] * 2
+
+
+@pytest.mark.parametrize(
+    ("task", "call", "form"),
+    [
+        ("Put x into the file a.txt.", ("write", '{"path": "a.txt", "content": "x"}'), ToolCallFormat.TEXT),
+        ("How do I read a file?", ("read", '{"path": "a.txt"}'), ToolCallFormat.TEXT),
+        ("Read the file a.txt.", ("read", '{"path": "a.txt"}'), ToolCallFormat.NATIVE),
+    ],
+    ids=["it writes", "a general question", "a model that calls natively"],
+)
+async def test_other_quoted_calls_stay_words(task: str, call: tuple[str, str], form: ToolCallFormat) -> None:
+    rig = rig_for(Asked(quoting(*call), answer("done"), answer("done")), call_form=form)
+    await rig.run(task)
+    assert not [event for event in rig.events if isinstance(event, ToolCallFinished)]
+
+
+async def test_a_model_that_is_asked_for_a_call_is_held_to_one_that_looks() -> None:
+    rig = rig_for(Asked(answer("The file is fine."), answer("done")), call_form=ToolCallFormat.TEXT)
+    await rig.run("Fix the file a.txt.")
+    assert [request.hold for request in rig.provider.requests][:2] == [ToolChoice.AUTO, ToolChoice.LOOK]

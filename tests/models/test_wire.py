@@ -123,4 +123,7 @@ def test_an_answer_may_be_held_to_a_call_or_to_the_end() -> None:
 
     assert names(ToolChoice.REQUIRED, ToolCallFormat.NATIVE) == ["git_status", "read"]
     assert names(ToolChoice.NONE, ToolCallFormat.TEXT) == ["done"]
+    looks = replace(REQUEST, tools=(*REQUEST.tools, replace(READ, name="write"), replace(READ, name="shell")))
+    held = body_of(replace(looks, hold=ToolChoice.LOOK))["response_format"]["json_schema"]["schema"]["anyOf"]
+    assert [choice["properties"]["name"]["const"] for choice in held] == ["git_status", "read"]
     assert names(ToolChoice.AUTO, ToolCallFormat.SCHEMA) == ["git_status", "read", "done"]

@@ -160,6 +160,10 @@ def _answer(value: object) -> str | None:
 
 
 _THOUGHT_CHARS = 100_000
+_BARE_NAME = re.compile(
+    r"\s*`{3,} *(?:json|tool_calls?|tools?|function)? *\n\s*"
+    r"""(?:"?([A-Za-z_][\w\-]{0,60})"?|\{\s*"name"\s*:\s*"([\w\-]{1,60})"\s*\})\s*\n?`{3,}\s*"""
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +171,7 @@ class ParsedAnswer:
     """What an answer was in the end.
 
     `problem` says, for the model, why something that it meant as a call was not run; `stopped`, for the user, why the answer
-    ended before the server ended it.
+    ended before the server ended it.  `quoted` is the only call of an answer that calls nothing: by its words an example.
     """
 
     text: str
@@ -176,6 +180,7 @@ class ParsedAnswer:
     problem: str = ""
     stopped: str = ""
     is_unknown_tool: bool = False
+    quoted: Called | None = None
 
 
 class AnswerParser:
@@ -254,12 +259,14 @@ class AnswerParser:
         text = self._out.text()
         if not found and not self._out.is_native and self._out.is_blank:
             found = self._found_in_thinking(is_cut=is_cut)
+        if not found and not is_cut and not self._out.is_native and (bare := self._bare_name(text)) is not None:
+            found = [("fence", bare)]
         pieces = self._pieces()
         calls = _once(found, text)
         stopped = self._stopped or self._scanner.stopped
         problem = self._problem(found, calls, text)
         is_unknown = any(isinstance(each, RejectedCall) and each.why == NO_SUCH_TOOL for _, each in found)
-        answer = ParsedAnswer(text, "".join(self._out.thinking), calls, problem, stopped, is_unknown_tool=is_unknown)
+        answer = ParsedAnswer(text, "".join(self._out.thinking), calls, problem, stopped, is_unknown, self._quoted(found))
         return pieces, answer
 
     def _scan(self, text: str) -> None:
@@ -278,6 +285,19 @@ class AnswerParser:
         if pieces:
             self._out.pieces = []
         return pieces
+
+    def _bare_name(self, text: str) -> ParsedCall | None:
+        """Return the call of an answer that is nothing but the name of a tool which needs no arguments."""
+        named = _BARE_NAME.fullmatch(text)
+        spec = self.names.find(named[1] or named[2]) if named else None
+        return ParsedCall(spec, {}) if spec is not None and not required(spec) else None
+
+    def _quoted(self, found: list[tuple[str, ParsedCall | RejectedCall]]) -> Called | None:
+        if found or self._out.is_native:
+            return None
+        quoted = [(entry.form, each) for entry in self._out.quoted for each in entry.found]
+        calls = _once(quoted, "")
+        return calls[0] if len(calls) == len(quoted) == 1 else None
 
     def _found_in_thinking(self, *, is_cut: bool) -> list[tuple[str, ParsedCall | RejectedCall]]:
         """Return the calls at the very end of thinking that no answer follows.

@@ -163,7 +163,7 @@ class _Repetition:
 
 
 class AnswerBuilder:
-    """Collects what the scanner finds and gives it out as pieces.
+    """Collects what the scanner finds and gives it out as pieces.  `quoted` are calls that stay text.
 
     Args:
         remark_chars: how much text may be behind calls without marks.
@@ -185,6 +185,7 @@ class AnswerBuilder:
         self._since = 0
         self._was_quoted = False
         self._is_invented = False
+        self.quoted: list[ParsedEntry] = []
 
     @property
     def has_calls(self) -> bool:
@@ -247,6 +248,7 @@ class AnswerBuilder:
         self.thinking.append(self._whole(with_calls=True) + self._space)
         self._text.clear()
         self._kept.clear()
+        self.quoted.clear()
         self._repetition.seen.clear()
         self._since, self._was_quoted, self._is_invented = 0, False, False
         self._space, self._gap = "", False
@@ -324,6 +326,7 @@ class AnswerBuilder:
                 self._keep(part.entries, part.text)
                 self._since = len(self._text)
             else:
+                self.quoted += part.entries
                 self._out(part.text)
                 self._since = len(self._text)
 

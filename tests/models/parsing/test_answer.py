@@ -272,3 +272,45 @@ def test_a_quotation_ends_at_its_tag_whatever_letters_stand_in_it(letter: str) -
     whole, parts = read([text], TOOLS, ToolCallFormat.TEXT), read(text, TOOLS, ToolCallFormat.TEXT)
     assert len(calls_of(whole[0])) == 1
     assert whole[0] == parts[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```json\nls\n```",
+        "```\nls\n```\n",
+        '```json\n"get_time"\n```',
+        '```json\n{"name": "ls"}\n```',
+        "```tool_call\nlist_files\n```",
+    ],
+)
+def test_an_answer_that_is_only_the_name_of_a_tool_without_arguments_is_a_call(text: str) -> None:
+    whole, _, _ = read([text], TOOLS)
+    assert calls_of(whole) in ([("ls", {})], [("get_time", {})])
+    assert read(text, TOOLS)[0] == whole
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```json\nread\n```",
+        "```bash\nls\n```",
+        "ls",
+        "```\nls\n```\nThis lists files.",
+        "Type:\n```\nls\n```",
+        "```\nls -l\n```",
+        '{"name": "read"}',
+    ],
+)
+def test_a_name_with_words_around_it_or_arguments_to_come_is_text(text: str) -> None:
+    assert calls_of(read([text], TOOLS)[0]) == []
+
+
+def test_the_only_call_that_words_make_an_example_is_told_apart() -> None:
+    text = f"To find the code, for example, I would read it like this:\n```json\n{J_READ}\n```\nand then look for the line."
+    answer, _, _ = read([text], TOOLS)
+    assert (answer.calls, answer.text) == ((), text)
+    assert answer.quoted is not None
+    assert (answer.quoted.name, answer.quoted.arguments) == ("read", '{"path": "notes.txt"}')
+    several, _, _ = read([f"{text}\nOr like this, for example:\n```json\n{J_LS}\n```\nas you like."], TOOLS)
+    assert several.quoted is None
