@@ -193,14 +193,14 @@ async def test_the_doctor_names_hooks_and_commands_and_what_is_broken(program: P
     hook(program, "true", "Stoppp")
     commands = program.workspace / ".lmagent" / "commands"
     commands.mkdir(parents=True)
-    (commands / "fix.md").write_text("Fix $1")
+    (commands / "mend.md").write_text("Mend $1")
     (commands / "help.md").write_text("Mine")
     rows = (await program.run("doctor", "--offline", "--json")).json
     found = [(row["name"], row["state"], row["text"]) for row in rows if row["name"] in ("hooks", "commands")]
     assert [state for _, state, _ in found] == ["ok", "warning", "ok", "warning"]
     told = {name: text for name, state, text in found if state == "ok"}
     assert "PreToolUse Bash" in told["hooks"]
-    assert "/fix" in told["commands"]
+    assert "/mend" in told["commands"]
 
 
 async def test_a_file_is_a_command_without_a_screen(program: Program, serve: Serve) -> None:

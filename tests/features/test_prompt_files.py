@@ -37,26 +37,26 @@ def places(tmp_path: Path) -> Places:
 
 
 def test_folders_become_part_of_the_name_and_the_nearer_file_wins(places: Places) -> None:
-    places.put("fix.md", "folder's")
+    places.put("mend.md", "folder's")
     places.put("git/log.md")
-    places.put("fix.md", "mine", is_own=True)
+    places.put("mend.md", "mine", is_own=True)
     places.put("only.md", "mine", is_own=True)
     found = places.usable()
-    assert {name: file.body for name, file in found.items()} == {"fix": "folder's", "git:log": "Do it.", "only": "mine"}
-    assert places.problems() == {str(places.own / "fix.md"): "hidden by .lmagent/commands/fix.md"}
+    assert {name: file.body for name, file in found.items()} == {"mend": "folder's", "git:log": "Do it.", "only": "mine"}
+    assert places.problems() == {str(places.own / "mend.md"): "hidden by .lmagent/commands/mend.md"}
 
 
 def test_a_place_that_is_a_link_or_behind_one_is_not_walked(places: Places, tmp_path: Path) -> None:
     far = tmp_path / "far"
     (far / "commands").mkdir(parents=True)
-    (far / "commands" / "fix.md").write_text("Do it.")
+    (far / "commands" / "mend.md").write_text("Do it.")
     (places.workspace / ".lmagent").symlink_to(far)
     (places.workspace / ".claude").mkdir()
     (places.workspace / ".claude" / "commands").symlink_to(far / "commands")
     assert list(places.prompts.found()) == []
     places.own.parent.mkdir(parents=True)
     places.own.symlink_to(far / "commands")
-    assert list(places.usable()) == ["fix"], "the user's own may be a link"
+    assert list(places.usable()) == ["mend"], "the user's own may be a link"
 
 
 def test_no_more_files_and_folders_than_a_limit_are_looked_at(places: Places) -> None:

@@ -7,7 +7,7 @@ from lmtui.core.prompt_text import PromptFile
 from tests.tui.driving import running
 
 FILES = [
-    PromptFile("fix", "Fix $1 now.", ".lmagent/commands/fix.md", "Fix a bug", "[file]"),
+    PromptFile("mend", "Mend $1 now.", ".lmagent/commands/mend.md", "Fix a bug", "[file]"),
     PromptFile("git:log", "See !`git log`", ".claude/commands/git/log.md", "What happened", is_own=False, may_run=False),
     PromptFile("help", "Mine", ".lmagent/commands/help.md", problem="hidden by lmtui's own /help"),
 ]
@@ -16,10 +16,10 @@ FILES = [
 async def test_a_files_command_goes_to_the_session_with_its_arguments() -> None:
     async with running() as driver:
         driver.host.extensions.prompts.files = FILES
-        await driver.type("/fix 'the parser'")
+        await driver.type("/mend 'the parser'")
         await driver.until(lambda: bool(driver.host.session.submitted))
         assert driver.host.session.submitted == ["Fix the parser now."]
-        assert driver.host.session.prompts.begun[0][1] == "/fix 'the parser'"
+        assert driver.host.session.prompts.begun[0][1] == "/mend 'the parser'"
 
 
 async def test_an_unknown_name_says_so_and_sends_nothing() -> None:
@@ -35,10 +35,10 @@ async def test_the_list_names_all_and_the_chosen_one_is_typed() -> None:
         driver.host.extensions.prompts.files = FILES
         await driver.type("/commands")
         await driver.until_screen("Picker")
-        assert "/fix [file]" in driver.text()
+        assert "/mend [file]" in driver.text()
         assert "hidden by lmtui's own /help" in driver.text()
         await driver.press("enter")
-        await driver.until(lambda: driver.app.workbench.prompt.text == "/fix ")
+        await driver.until(lambda: driver.app.workbench.prompt.text == "/mend ")
 
 
 async def test_the_prompt_of_a_server_goes_to_the_session_and_what_it_lacks_is_said() -> None:
