@@ -24,7 +24,9 @@ _MAX_DEPTH = 12
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
 _HIDDEN_NAMES = re.compile(r"<U\+[0-9A-F]{4,6}>|[\u2400-\u2421]")
 # What a chat template or our own form of calls in text would read as its own: `<|im_start|>`, `[INST]`, `<tool_call>`, fences.
-_MARKUP = re.compile(r"<\|(?:[^|>]{0,40}\|>)?|</?[A-Za-z_][\w.:-]{0,40}[^<>]{0,80}>|\[/?[A-Z_]{2,20}\]|<<[^<>]{0,20}>>|```+|~~~+")
+_MARKUP = re.compile(
+    r"<\|(?:[^|>]{0,40}\|>)?|</?[A-Za-z_][\w.:-]{0,40}[^<>]{0,80}>|\[/?[A-Z_]{2,20}\]|<<[^<>]{0,20}>>|```+|~~~+"
+)
 _KEPT_WORDS = frozenset({
     "type", "properties", "required", "items", "enum", "const", "anyOf", "oneOf", "allOf", "description",
     "additionalProperties", "default", "prefixItems", "$ref", "$defs", "definitions", "format", "pattern",

@@ -18,7 +18,7 @@ async def test_a_files_command_goes_to_the_session_with_its_arguments() -> None:
         driver.host.extensions.prompts.files = FILES
         await driver.type("/mend 'the parser'")
         await driver.until(lambda: bool(driver.host.session.submitted))
-        assert driver.host.session.submitted == ["Fix the parser now."]
+        assert driver.host.session.submitted == ["Mend the parser now."]
         assert driver.host.session.prompts.begun[0][1] == "/mend 'the parser'"
 
 
