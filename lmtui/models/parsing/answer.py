@@ -295,9 +295,8 @@ class AnswerParser:
     def _quoted(self, found: list[tuple[str, ParsedCall | RejectedCall]]) -> Called | None:
         if found or self._out.is_native:
             return None
-        quoted = [(entry.form, each) for entry in self._out.quoted for each in entry.found]
-        calls = _once(quoted, "")
-        return calls[0] if len(calls) == len(quoted) == 1 else None
+        calls = _once([("quoted", each) for each in self._out.quoted], "")
+        return calls[0] if len(calls) == len(self._out.quoted) == 1 else None
 
     def _found_in_thinking(self, *, is_cut: bool) -> list[tuple[str, ParsedCall | RejectedCall]]:
         """Return the calls at the very end of thinking that no answer follows.

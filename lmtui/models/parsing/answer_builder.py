@@ -162,8 +162,17 @@ class _Repetition:
     count: int = 0
 
 
+@dataclass(slots=True)
+class _Quoting:
+    """The calls that stay text; whether the last ones were quoted, and whether all that follows answers to invented results."""
+
+    entries: list[ParsedEntry] = field(default_factory=list)
+    was_last: bool = False
+    is_invented: bool = False
+
+
 class AnswerBuilder:
-    """Collects what the scanner finds and gives it out as pieces.  `quoted` are calls that stay text.
+    """Collects what the scanner finds and gives it out as pieces.
 
     Args:
         remark_chars: how much text may be behind calls without marks.
@@ -183,9 +192,7 @@ class AnswerBuilder:
         self._kept: list[_Kept] = []
         self._repetition = _Repetition()
         self._since = 0
-        self._was_quoted = False
-        self._is_invented = False
-        self.quoted: list[ParsedEntry] = []
+        self._quoting = _Quoting()
 
     @property
     def has_calls(self) -> bool:
@@ -195,7 +202,12 @@ class AnswerBuilder:
     @property
     def has_meant(self) -> bool:
         """Tell whether the last calls, as far as can be told yet, are the model's own."""
-        return (bool(self._kept) or any(part.entries for part in self._held)) and not self._was_quoted
+        return (bool(self._kept) or any(part.entries for part in self._held)) and not self._quoting.was_last
+
+    @property
+    def quoted(self) -> list[ParsedCall | RejectedCall]:
+        """Return the calls that stay text."""
+        return [each for entry in self._quoting.entries for each in entry.found]
 
     @property
     def is_blank(self) -> bool:
@@ -235,10 +247,10 @@ class AnswerBuilder:
         """Take a run of calls and the text that they were."""
         before = self._before()
         is_quoted = quoting.is_quoted(before, is_marked=is_marked)
-        is_quoted = is_quoted or (self._was_quoted and (quoting.is_joint(before) or quoting.goes_on(before)))
+        is_quoted = is_quoted or (self._quoting.was_last and (quoting.is_joint(before) or quoting.goes_on(before)))
         if not is_marked and not is_quoted:
             is_quoted = any(each.search(before[-200:].rstrip().rpartition("\n\n")[2]) for each in (_EXAMPLE, _IN_DATA))
-        self._was_quoted = is_quoted
+        self._quoting.was_last = is_quoted
         self._held.append(_Part(raw, entries, is_marked, is_quoted, quoting.acts(before)))
         self._remark_size = 0
 
@@ -248,9 +260,8 @@ class AnswerBuilder:
         self.thinking.append(self._whole(with_calls=True) + self._space)
         self._text.clear()
         self._kept.clear()
-        self.quoted.clear()
         self._repetition.seen.clear()
-        self._since, self._was_quoted, self._is_invented = 0, False, False
+        self._since, self._quoting = 0, _Quoting()
         self._space, self._gap = "", False
 
     def finish(self, *, is_over: bool = False) -> None:
@@ -326,7 +337,7 @@ class AnswerBuilder:
                 self._keep(part.entries, part.text)
                 self._since = len(self._text)
             else:
-                self.quoted += part.entries
+                self._quoting.entries += part.entries
                 self._out(part.text)
                 self._since = len(self._text)
 
@@ -337,7 +348,9 @@ class AnswerBuilder:
         has_choice = len(runs) > 1 and quoting.leaves_choice(self._between(runs[-1], len(self._held)))
         for place, after in pairwise([*runs, len(self._held)]):
             part = self._held[place]
-            part.is_quoted = part.is_quoted or has_choice or self._is_invented or (was_disowned and not quoting.acts(behind))
+            part.is_quoted = (
+                part.is_quoted or has_choice or self._quoting.is_invented or (was_disowned and not quoting.acts(behind))
+            )
             behind = self._between(place, after)
             follower = self._held[after] if after < len(self._held) else None
             if follower is not None and quoting.are_alternatives(behind):
@@ -345,7 +358,7 @@ class AnswerBuilder:
             elif not has_stray_end(behind) and (follower is None or not quoting.is_joint(behind)):
                 was_disowned = not part.is_quoted and quoting.is_disowned(behind, is_own=part.is_own)
                 part.is_quoted = part.is_quoted or was_disowned
-            self._is_invented = self._is_invented or (not part.is_quoted and quoting.claims_result(behind))
+            self._quoting.is_invented = self._quoting.is_invented or (not part.is_quoted and quoting.claims_result(behind))
 
     def _between(self, place: int, after: int) -> str:
         """Return the text behind a held run of calls, as much as is looked at however it came."""
