@@ -203,11 +203,11 @@ async def _read(arguments: ReadArguments, context: ToolContext) -> ToolResult:
     if total == 0:
         return ToolResult("(empty file)", "0 lines")
     first = max(1, total + arguments.offset + 1) if arguments.offset < 0 else max(1, arguments.offset)
-    if first > total:
-        raise ToolError(f"{arguments.path} has {total} lines; line {first} is past its end")
+    past = f"\n({arguments.path} has {pluralize(total, 'line')}; line {first} is past its end)" if first > total else ""
+    first = min(first, total)
     last = min(total, first + _count(arguments, first) - 1)
     shown = "\n".join(f"{number:>5}  {_cut(lines[number - 1])}" for number in range(first, last + 1))
-    rest = "" if last == total and first == 1 else f"\n(lines {first}–{last} of {total})"
+    rest = past or ("" if last == total and first == 1 else f"\n(lines {first}–{last} of {total})")
     return ToolResult(sanitize(shown) + rest, f"{first}–{last} of {total}")
 
 

@@ -117,6 +117,19 @@ def _note(call: Call[Any], unknown: Mapping[str, bool]) -> str:
     return f"[ignored unknown argument{'s' * (len(unknown) > 1)}: {names}]"
 
 
+def _clamped(model: type[BaseModel], value: Mapping[str, object], checked: BaseModel) -> Iterator[str]:
+    """Return a note about each number that was out of its range."""
+    for name, each in _under_own_names(model, value)[0].items():
+        used = getattr(checked, name, None)
+        if (
+            isinstance(used, int)
+            and isinstance(each, int | str)
+            and str(each).strip().lstrip("-").isdigit()
+            and int(each) != used
+        ):
+            yield f"[{name} was {int(each)}, which is out of range; {used} was used]"
+
+
 def _with_limits(spec: ToolSpec, limits: CommandLimits) -> ToolSpec:
     """Return the tool for commands with the limits that the settings gave them."""
     properties = spec.parameters["properties"]
@@ -183,7 +196,8 @@ class ToolRegistry:
         given = tool.read(arguments) if tool.read is not None else read_object(tool.name, arguments)
         call = Call(tool, check(tool.name, tool.arguments, given, self._roots))
         unknown = unknown_arguments(tool.arguments, given)
-        return replace(call, note=_note(call, unknown)) if unknown else call
+        notes = (_note(call, unknown) if unknown else "", *_clamped(tool.arguments, given, call.checked))
+        return replace(call, note="\n".join(filter(None, notes)))
 
     def canonical(self, name: str) -> str:
         """Return a tool's own name for any name it goes by.
@@ -279,7 +293,7 @@ def check(tool: str, model: type[M], value: dict[str, object], roots: tuple[str,
     try:
         return model.model_validate(given, context=roots)
     except ValidationError as error:
-        repaired = _repaired(given, error)
+        repaired = _repaired(model, given, error)
         if repaired is not None:
             return check(tool, model, fit_values(tool, repaired), roots)
         problems = "; ".join(_problem(model, each["loc"], each["type"], each["msg"], each["input"]) for each in error.errors())
@@ -347,11 +361,16 @@ def _folded(name: str) -> str:
 _STRUCTURES = {"list_type": list, "tuple_type": list, "dict_type": dict, "model_type": dict}
 
 
-def _repaired(given: dict[str, object], error: ValidationError) -> dict[str, object] | None:
+def _repaired(model: type[BaseModel], given: dict[str, object], error: ValidationError) -> dict[str, object] | None:
     """Return the arguments with those that only came in the wrong type put right, None where none can be."""
     repaired = dict(given)
     for each in error.errors():
         name, wanted = str(each["loc"][0]) if each["loc"] else "", _STRUCTURES.get(each["type"])
+        can_do_without = len(each["loc"]) == 1 and name in model.model_fields and not model.model_fields[name].is_required()
+        if each["type"] == "less_than_equal" and can_do_without:
+            repaired[name] = each["ctx"]["le"]
+        elif each["type"] == "greater_than_equal" and can_do_without:  # 0 and -1 mean: as much as you would
+            _ = repaired.pop(name, None)
         if wanted is None or len(each["loc"]) != 1 or name not in repaired:
             continue
         value = repaired[name]

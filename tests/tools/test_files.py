@@ -52,9 +52,24 @@ async def test_read_numbers_lines_as_editors_and_grep_do() -> None:
     assert numbers == ["    3", "    4", "(line"]
 
 
-async def test_read_past_the_end_says_how_long_the_file_is() -> None:
-    with pytest.raises(ToolError, match="has 1 lines; line 5 is past its end"):
-        await Bench(a=b"x\n").call("read", path="a", offset=5)
+async def test_read_past_the_end_shows_the_last_line_and_says_how_long_the_file_is() -> None:
+    result = await Bench(a=b"x\ny\n").call("read", path="a", offset=5)
+    assert result.text == "    2  y\n(a has 2 lines; line 5 is past its end)"
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "note"),
+    [
+        ("read", {"path": "a", "limit": 99999}, "[limit was 99999, which is out of range; 5000 was used]"),
+        ("read", {"path": "a", "limit": "-1"}, "[limit was -1, which is out of range; 400 was used]"),
+        ("ls", {"max_depth": 9}, "[depth was 9, which is out of range; 6 was used]"),
+        ("grep", {"pattern": "x", "context": 21}, "[context was 21, which is out of range; 20 was used]"),
+    ],
+)
+async def test_a_number_out_of_range_is_brought_into_it_and_said(tool: str, given: dict[str, object], note: str) -> None:
+    result = await Bench(a=b"x\n").call(tool, **given)
+    assert result.ok
+    assert result.text.endswith(f"\n{note}")
 
 
 async def test_a_path_that_does_not_exist_names_the_file_of_that_name_or_lists_the_folder() -> None:

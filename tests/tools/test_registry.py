@@ -130,7 +130,7 @@ def test_raw_line_breaks_and_wrapped_arguments_are_taken() -> None:
         ("read", "[]", "one JSON object"),
         ("read", "{}", "path is missing"),
         ("read", '{"path": 3}', "path is wrong"),
-        ("read", '{"path": "a", "limit": 0}', "limit is wrong"),
+        ("read", '{"path": "a", "limit": "all"}', "limit is wrong"),
         ("grep", '{"pattern": "a", "mode": "x"}', "mode is wrong"),
         ("reed", "{}", "did you mean read"),
         ("rm_rf", "{}", "no tool 'rm_rf'"),
