@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from lmtui import command_line
 from lmtui.app.settings_trust import read_trust
 from lmtui.command_line import EXIT_USAGE, Parser, feature_flags
-from lmtui.config import Loaded, load_config, setting_flags
+from lmtui.config import MODEL_SETTINGS, Loaded, load_config, setting_flags
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
 from lmtui.headless.inputs import check_screen, wants_plain
 from lmtui.paths import config_dir
@@ -219,11 +219,18 @@ def _host_opener(
     def open_host() -> SessionHost:
         from lmtui.app.host import open_runtime
 
-        runtime = open_runtime(workspace, loaded.config, writes_log=True, is_mode_forced=loaded.sources["mode"] == "flag")
+        file = _model_file(arguments)
+        runtime = open_runtime(
+            workspace,
+            loaded.config,
+            writes_log=True,
+            is_mode_forced=loaded.has_flag("mode"),
+            is_model_forced=file is not None or loaded.has_flag(*MODEL_SETTINGS),
+        )
         runtime.ask_trust(loaded, read)
         runtime.plans_first = getattr(arguments, "plans_first", False)
         runtime.demo_folder = getattr(arguments, "demo_folder", None)
-        if file := _model_file(arguments):
+        if file:
             runtime.servers.run_file(file)
         if session_id:
             runtime.take_server_of(session_id)

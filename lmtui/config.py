@@ -264,8 +264,13 @@ class Loaded:
     waiting: tuple[TrustItem, ...] = ()
     digest: str = ""
 
+    def has_flag(self, *names: str) -> bool:
+        """Tell whether the command line gives one of these settings."""
+        return any(self.sources[name] == "flag" for name in names)
+
 
 SETTINGS = {each.name: each for each in fields(Config) if each.metadata["feature"] in ("", *FEATURES)}
+MODEL_SETTINGS = ("url", "model", "roles")
 _HARMLESS = frozenset({
     "theme", "temperature", "top_p", "repeat_penalty", "seed", "max_tokens", "call_form", "tools", "vision", "deny", "ask",
 })  # fmt: skip

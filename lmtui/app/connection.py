@@ -1,23 +1,28 @@
-"""Which model server is in use, and the provider that talks to it."""
+"""Which model server is in use, the provider that talks to it, and which provider each session has."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, replace
 
 from lmtui.app.key_protection import key_redactor
 from lmtui.config import Config
+from lmtui.core import events
 from lmtui.core.errors import Fault, ProviderError, UsageError
 from lmtui.core.hosts import base_url, is_same_server, root_url
+from lmtui.core.messages import ModelRequest, StreamChunk
+from lmtui.core.ports import Provider
 from lmtui.core.roles import ModelRole, RoleModel, parse_roles
 from lmtui.core.sanitize import Redactor, sanitize_line
-from lmtui.core.servers import ServerFound, ServerKind
+from lmtui.core.servers import ServedModel, ServerFound, ServerKind
 from lmtui.models.discovery import ServerChoice, find_servers, keep_choice, look_at, read_choices
+from lmtui.models.endpoint import is_reachable
 from lmtui.models.keys import resolve_key
 from lmtui.models.openai_client import OpenAICompatible
 from lmtui.models.provider_errors import RetryPolicy
 
 _MOST_NAMED = 20
+_RESUME_LIMIT_S = 4.0
 
 
 class ModelConnection:
@@ -37,6 +42,7 @@ class ModelConnection:
         self._key = self.own_key if self._choice.url else ""
         self._providers: dict[tuple[str, str], OpenAICompatible] = {}
         self._retired: list[OpenAICompatible] = []
+        self.was_asked = False  # the user chose a server since the start
 
     @property
     def is_chosen(self) -> bool:
@@ -99,7 +105,12 @@ class ModelConnection:
     def remember(self, url: str, model: str) -> None:
         """Use this server from now on and at the next start."""
         self.use(root_url(url), model, self.own_key)
+        self.was_asked = True
         self._keep(self._choice)
+
+    def is_kept(self, url: str) -> bool:
+        """Tell whether the user chose or named this server before."""
+        return any(is_same_server(url, each) for each in self.kept())
 
     def keep_used(self) -> None:
         """Keep the server in use among the user's where the settings name it; the next start still uses what was chosen."""
@@ -180,3 +191,112 @@ class ModelConnection:
 def _named_model(config: Config) -> str:
     """Return the model that sessions begin with, as far as the settings name one: the coder's, else the main one."""
     return parse_roles(config.roles).get(ModelRole.CODER, RoleModel()).model or config.model
+
+
+class SessionProvider:
+    """The provider of one session and its agents, which may become another between two requests; implements `Provider`."""
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
+
+    @property
+    def url(self) -> str:
+        """Return the base address, without key."""
+        return self._provider.url
+
+    def switch(self, provider: Provider) -> None:
+        """Send requests to another server from the next one on."""
+        self._provider = provider
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
+        """Yield the pieces of one answer."""
+        return self._provider.stream(request)
+
+    async def served(self, model: str) -> ServedModel | None:
+        """Return what the server tells of a model."""
+        return await self._provider.served(model)
+
+    async def close(self) -> None:
+        """Leave the connections open: the runtime closes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedModel:
+    """What a session asks: its provider and the model's name.  `note` says why it is not what it asked last."""
+
+    provider: SessionProvider
+    model: str
+    note: str = ""
+
+
+class SessionModels:
+    """Which server and model each open session asks.
+
+    Args:
+        connection: the server in use.
+        key_for: returns the key that may go to an address.
+        is_forced: the command line names the model, so it holds for sessions that are opened again too.
+    """
+
+    def __init__(self, connection: ModelConnection, key_for: Callable[[str], str], *, is_forced: bool) -> None:
+        self._connection, self._key_for = connection, key_for
+        self._is_forced = is_forced
+        self._providers: dict[str, SessionProvider] = {}
+
+    def in_use(self, note: str = "") -> AskedModel:
+        """Return the server and model in use."""
+        return AskedModel(SessionProvider(self._connection.provider()), self._connection.model, note)
+
+    async def last(self, past: Sequence[events.Envelope]) -> AskedModel:
+        """Return the server and model that a session used last if they are still there, else those in use."""
+        connection, used = self._connection, last_model(past)
+        is_just_chosen = connection.was_asked and not self._providers
+        if used is None or self._is_forced or is_just_chosen:
+            return self.in_use()
+        is_same = connection.is_chosen and is_same_server(used.url, connection.provider().url)
+        if is_same and used.model == connection.model:
+            return self.in_use()
+        key = self._key_for(used.url) or (connection.own_key if connection.is_kept(used.url) else "")
+        lacks = await _lacks(used, key, is_only_choice=is_same)
+        if lacks:
+            at = "" if is_same else f" at {connection.provider().url}"
+            model = sanitize_line(connection.model) or "the default model"
+            return self.in_use(f"{lacks}, which this session used last. It goes on with {model}{at}.")
+        return AskedModel(
+            SessionProvider(connection.provider() if is_same else connection.provider_at(used.url, key)), used.model
+        )
+
+    def keep(self, session_id: str, asked: AskedModel) -> None:
+        """Take note of what an open session asks."""
+        self._providers[session_id] = asked.provider
+
+    def switch(self, session_id: str) -> None:
+        """Let an open session ask the server in use, from its next request on."""
+        self._providers[session_id].switch(self._connection.provider())
+
+    def is_at(self, session_id: str, url: str) -> bool:
+        """Tell whether an open session asks this server."""
+        return is_same_server(self._providers[session_id].url, url)
+
+    def forget(self, session_id: str) -> None:
+        """Forget a session that was closed."""
+        _ = self._providers.pop(session_id, None)
+
+
+def last_model(past: Sequence[events.Envelope]) -> events.ModelChanged | None:
+    """Return the last change of a session's own model."""
+    changes = (each.event for each in reversed(past) if isinstance(each.event, events.ModelChanged))
+    return next((each for each in changes if each.agent == events.ROOT and not (each.role or each.is_for_turn)), None)
+
+
+async def _lacks(used: events.ModelChanged, key: str, *, is_only_choice: bool) -> str:
+    """Return in words what is not there any more of a server and its model, empty where both are or nothing else is."""
+    url = sanitize_line(used.url)
+    if not await is_reachable(used.url):
+        return "" if is_only_choice else f"No server at {url}"
+    found = await look_at(used.url, key, _RESUME_LIMIT_S)
+    wanted = {used.model, f"{used.model}:latest"}
+    if found is None or not found.models or not used.model:
+        return ""
+    has = any(model.name in wanted or model.instance == used.model for model in found.models)
+    return "" if has else f"{url} no longer has the model {sanitize_line(used.model)}"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from lmtui import __version__
 from lmtui.app.archive import SessionArchive
-from lmtui.app.connection import ModelConnection
+from lmtui.app.connection import AskedModel, ModelConnection, SessionModels, last_model
 from lmtui.app.demo import Demo, fresh_folder, start_demo, start_repository
 from lmtui.app.extensions import CompositeTrust, IdleWorkspace, WorkspaceFeatures
 from lmtui.app.folder_rules import kept_problems, known_rules, rules_in_force
@@ -151,9 +151,15 @@ _DEMO_WORDS_PER_S = 30.0
 
 
 def open_runtime(
-    workspace: Path, config: Config, *, is_attended: bool = True, is_mode_forced: bool = False, writes_log: bool = False
+    workspace: Path,
+    config: Config,
+    *,
+    is_attended: bool = True,
+    is_mode_forced: bool = False,
+    is_model_forced: bool = False,
+    writes_log: bool = False,
 ) -> Runtime:
-    """Return the runtime of a workspace; with `is_mode_forced` the mode holds for resumed sessions too, whatever they had.
+    """Return the runtime of a workspace; a mode or model that is forced holds for resumed sessions too, whatever they had.
 
     From here on other processes cannot read this one's memory; with `writes_log` what goes wrong inside goes to its file.
 
@@ -164,7 +170,7 @@ def open_runtime(
     protect_process()
     if writes_log:
         write_log_file(key_redactor(config))
-    return Runtime(workspace, config, is_attended=is_attended, is_mode_forced=is_mode_forced)
+    return Runtime(workspace, config, is_attended=is_attended, is_mode_forced=is_mode_forced, is_model_forced=is_model_forced)
 
 
 async def run_feature_command(
@@ -202,9 +208,18 @@ class Runtime:
         config: the settings in force.
         is_attended: somebody is there to answer; else what needs approval is refused.
         is_mode_forced: resumed sessions take the configured mode instead of the one they had.
+        is_model_forced: they take the server and model in use instead of those that they used last.
     """
 
-    def __init__(self, workspace: Path, config: Config, *, is_attended: bool, is_mode_forced: bool = False) -> None:
+    def __init__(
+        self,
+        workspace: Path,
+        config: Config,
+        *,
+        is_attended: bool,
+        is_mode_forced: bool = False,
+        is_model_forced: bool = False,
+    ) -> None:
         self.config = config
         self.is_attended = is_attended
         self._is_mode_forced = is_mode_forced
@@ -214,9 +229,9 @@ class Runtime:
         self.count_tokens = TokenCounts()
         self._profiles = ProfileStore()
         self.servers = Servers(self._connection, lambda: is_one_model(self.config), profiles=self._profiles)
+        self._models = SessionModels(self._connection, self.servers.key_for, is_forced=is_model_forced)
         self._sandbox = CurrentSandbox(lambda: (self._workspace, self.config))
         self._sessions: dict[str, EngineSession] = {}
-        self._start_folder = Path.cwd()
         self._demo: Demo | None = None
         self.demo_folder: Path | None = None  # where the demo is to work; None: in a folder of its own
         defaults = Loaded(config, dict.fromkeys(SETTINGS, "default"))
@@ -287,11 +302,12 @@ class Runtime:
         """Open a fresh session; with a policy its rules join those of the settings.  It says whether a user is there."""
         session_id = new_session_id(datetime.now(UTC))
         await self._prepare()
-        session = EngineSession(self._parts(session_id, await self.sandbox(), self._store.create, policy))
+        asked = self._models.in_use()
+        session = EngineSession(self._parts(session_id, asked, await self.sandbox(), self._store.create, policy))
         session.emit(events.SessionOpened(workspace=str(self._workspace), version=__version__))
         for event in (*self._first_events(), *self._plan_mode()):
             session.emit(event)
-        return self._keep(session)
+        return self._keep(session, asked)
 
     async def _prepare(self) -> None:
         for each in self._features:
@@ -321,21 +337,33 @@ class Runtime:
         if self.is_open(path.stem):
             return self._given(path.stem, policy)
         loaded = await asyncio.to_thread(load, path)
+        is_ours = self._store.is_ours(path.stem)
+        asked = await self._asked(loaded.events if is_ours else ())
         if self.is_open(path.stem):  # whoever else asked for it may have been quicker
             return self._given(path.stem, policy)
         if not loaded.events:
             raise SessionFileError(f"session {path.stem} is empty", "Start a new one.")
-        is_ours = self._store.is_ours(path.stem)
-        session = EngineSession(self._parts(path.stem, sandbox, self._store.open, policy), loaded.events, is_ours=is_ours)
-        for problem in loaded.problems:
+        parts = self._parts(path.stem, asked, sandbox, self._store.open, policy)
+        session = EngineSession(parts, loaded.events, is_ours=is_ours)
+        for problem in (*loaded.problems, *([asked.note] if asked.note else [])):
             session.emit(events.Notice(level=events.Level.WARNING, text=problem))
         if not is_ours:
             text = "This session was not made by your lmtui: its mode and its approvals do not hold."
             session.emit(events.Notice(level=events.Level.WARNING, text=text))
         if self._is_mode_forced or not is_ours:
             session.emit(events.ModeChanged(mode=self.config.mode))
-        session.emit(events.ModelChanged(model=self._connection.model, url=self._connection.provider().url))
-        return self._keep(session)
+        session.emit(events.ModelChanged(model=asked.model, url=asked.provider.url))
+        return self._keep(session, asked)
+
+    async def _asked(self, past: Sequence[events.Envelope]) -> AskedModel:
+        """Return what a session that is opened again asks; the demo has its own server."""
+        return self._models.in_use() if self._demo is not None else await self._models.last(past)
+
+    async def switch_model(self, session_id: str, url: str, model: str) -> None:
+        """Let an open session use a model of any server from its next request on, and sessions that are opened later."""
+        await self.servers.use(url, model, is_known=self._models.is_at(session_id, url))
+        self._models.switch(session_id)
+        self._sessions[session_id].set_model(self._connection.model)
 
     def unattended(self) -> Sequence[str]:
         """Return the rules that would have allowed what was refused because nobody was there."""
@@ -346,15 +374,8 @@ class Runtime:
         path = self._store.path(session_id)
         if self._connection.is_chosen or not self._store.is_ours(path.stem):
             return
-        past = (each.event for each in reversed(load(path).events))
-        changes = (event for event in past if isinstance(event, events.ModelChanged) and not (event.role or event.is_for_turn))
-        if (last := next(changes, None)) is not None:
+        if (last := last_model(load(path).events)) is not None:
             self._connection.use(last.url, last.model, self._connection.own_key)
-
-    @property
-    def model(self) -> str:
-        """Return the name of the model in use, empty for the server's own default."""
-        return self._connection.model
 
     async def choose_server(self) -> str:
         """Take the first server that is found, where none was chosen; return a line that says so, or an empty string."""
@@ -407,14 +428,19 @@ class Runtime:
             self._demo = None
 
     def _parts(
-        self, session_id: str, sandbox: WorkspaceSandbox, open_log: Callable[[str], SessionLog], policy: Policy | None
+        self,
+        session_id: str,
+        asked: AskedModel,
+        sandbox: WorkspaceSandbox,
+        open_log: Callable[[str], SessionLog],
+        policy: Policy | None,
     ) -> SessionParts:
         config = self.config
         policy = policy or Policy(is_attended=self.is_attended)
         given = self._features.equip(session_id, tools_of(config, self._workspace), sandbox)
         return SessionParts(
             id=session_id,
-            provider=self._connection.provider(),
+            provider=asked.provider,
             toolbox=given.toolbox,
             team=team_of(
                 config,
@@ -433,7 +459,7 @@ class Runtime:
                 policy, mode=Mode(config.mode), rules=(*rules_in_force(config, self._workspace), *known_rules(policy.rules))
             ),
             model=ModelOptions(
-                main=_model_settings(config, self._connection.model),
+                main=_model_settings(config, asked.model),
                 roles=parse_roles(config.roles),
                 profiles=self._profiles,
                 call_form=None if config.call_form == "auto" else ToolCallFormat(config.call_form),
@@ -452,10 +478,12 @@ class Runtime:
             log=open_log(session_id),  # last: what fails before it leaves no file and no lock
         )
 
-    def _keep(self, session: EngineSession) -> EngineSession:
+    def _keep(self, session: EngineSession, asked: AskedModel) -> EngineSession:
         self._sessions[session.id] = session
+        self._models.keep(session.id, asked)
         self._connection.keep_used()
         session.when_closed.append(partial(self._sessions.pop, session.id, None))
+        session.when_closed.append(partial(self._models.forget, session.id))
         self._grants.follow(session)
         for each in self._features:
             each.follow(session, is_ours=self._store.is_ours(session.id))
@@ -467,7 +495,7 @@ class Runtime:
     def _settle_in(self, folder: Path) -> None:
         """Make what belongs to a folder alone; its own settings are asked about where `ask_trust` says so."""
         self._workspace, self._store = folder, SessionStore(folder)
-        self.archive: Archive = SessionArchive(self._store, self._sessions, self._first_events, self._start_folder)
+        self.archive: Archive = SessionArchive(self._store, self._sessions, self._first_events, Path.cwd())
         self._grants = KeptGrants(folder, lambda: self.sessions)
         self._features = WorkspaceFeatures(self)
         self.trust = CompositeTrust(self._features.trust)

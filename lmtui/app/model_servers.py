@@ -285,7 +285,7 @@ class Servers:
 
     async def look(self, url: str) -> ServerFound | None:
         """Look at one server again."""
-        return await look_at(url, self._key_for(url), LOOK_LIMIT_S, is_named=True)
+        return await look_at(url, self.key_for(url), LOOK_LIMIT_S, is_named=True)
 
     async def silent(self) -> str:
         """Return the address in use where nothing takes connections there, else an empty string."""
@@ -318,15 +318,17 @@ class Servers:
         if url == FILES_URL:
             raise UsageError(f"{model} does not run yet", "Load it first.")
         is_in_use = self._connection.is_chosen and is_same_server(url, self._connection.provider().url)
-        provider = self._connection.provider() if is_in_use else OpenAICompatible(url, self._key_for(url))
+        provider = self._connection.provider() if is_in_use else OpenAICompatible(url, self.key_for(url))
         try:
             return await self._examiner.examine(provider, model, on_step, is_quick=is_quick)
         finally:
             if not is_in_use:
                 await provider.close()
 
-    async def use(self, url: str, model: str) -> None:
+    async def use(self, url: str, model: str, *, is_known: bool = False) -> None:
         """Use this server for sessions opened from now on, and store it as the user's choice.
+
+        One that `is_known`, as a session uses it, is not asked again.
 
         Raises:
             ProviderError: nothing answers there, or something that is not a model server.
@@ -337,13 +339,15 @@ class Servers:
             self._use_own()
         elif self._embedded.key_for(url):
             self._use_own()
+        elif is_known and model:
+            self._connection.remember(url, model)
         else:
             models = (await self._check(url)).chat_models
             loaded = next((each.name for each in models if each.is_loaded), models[0].name if models else "")
             self._connection.remember(url, model or loaded)
 
     async def _check(self, url: str) -> ServerFound:
-        found = await look_at(url, self._key_for(url), LOOK_LIMIT_S, is_named=True)
+        found = await look_at(url, self.key_for(url), LOOK_LIMIT_S, is_named=True)
         if found is None:
             what = f"No server at {base_url(url)}"
             raise ProviderError(Fault.UNREACHABLE, what, "Start it or correct the address, then try again.")
@@ -370,11 +374,12 @@ class Servers:
         url = self._embedded.url
         self._connection.use(url, self._embedded.model, self._embedded.key_for(url))
 
-    def _key_for(self, url: str) -> str:
+    def key_for(self, url: str) -> str:
+        """Return the key that goes to an address."""
         return self._embedded.key_for(url) or self._connection.key_for(url)
 
     def _loader(self, url: str) -> Loader:
-        return Loader(url, self._key_for(url), one_model=self._one_model())
+        return Loader(url, self.key_for(url), one_model=self._one_model())
 
 
 def is_one_model(config: Config) -> bool:

@@ -448,6 +448,13 @@ class SessionHost(Protocol):
     async def open_session(self, session_id: str) -> Session:
         """Open an earlier session by its id, or a unique end of it; one that is open already is returned as it is."""
 
+    async def switch_model(self, session_id: str, url: str, model: str) -> None:
+        """Let an open session use a model of any server from its next request on, and sessions that are opened later.
+
+        Raises:
+            ProviderError: the server does not answer, or the model file does not run.
+        """
+
     async def start_demo(self) -> None:
         """Start the built-in scripted server on a fresh demo folder and make it the server in use."""
 

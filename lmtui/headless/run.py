@@ -15,13 +15,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
+from lmtui.app.connection import last_model
 from lmtui.app.demo import fresh_folder
 from lmtui.app.host import Runtime, encode_event, open_runtime
 from lmtui.app.reports import list_sessions, session_log
 from lmtui.commands.command import Begin, CommandContext, OpenView, Output
 from lmtui.commands.session_commands import SCREEN
 from lmtui.commands.table import command_table, run_typed
-from lmtui.config import Config, Loaded
+from lmtui.config import MODEL_SETTINGS, Config, Loaded
 from lmtui.core import events
 from lmtui.core.agent_events import PlanProposed, WaitSet
 from lmtui.core.errors import ConfigError, LmtuiError, SessionFileError, UsageError
@@ -167,7 +168,8 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
         return 1
     if task.answer_file is not None:
         _write_answer(task.answer_file, reporter.answer)
-    reporter.model, reporter.allowing = runtime.model, runtime.unattended()
+    used = last_model(session.history())
+    reporter.model, reporter.allowing = used.model if used is not None else "", runtime.unattended()
     code = _told(session, task, reporter, out, err, wants_plan=wants_plan)
     if task.is_ephemeral:
         await runtime.archive.delete(session.id)
@@ -432,8 +434,14 @@ async def task(
     workspace: Path, loaded: Loaded, wanted: HeadlessTask, model_file: Path | None = None, *, plans_first: bool = False
 ) -> int:
     """Run one task, on a model file where one is named, and return the exit code; with `plans_first` it begins in plan mode."""
-    is_mode_forced = loaded.sources["mode"] == "flag"
-    runtime = open_runtime(workspace, loaded.config, is_attended=False, is_mode_forced=is_mode_forced, writes_log=True)
+    runtime = open_runtime(
+        workspace,
+        loaded.config,
+        is_attended=False,
+        is_mode_forced=loaded.has_flag("mode"),
+        is_model_forced=model_file is not None or loaded.has_flag(*MODEL_SETTINGS),
+        writes_log=True,
+    )
     runtime.plans_first = plans_first
     try:
         if model_file is not None:

@@ -1,18 +1,23 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from lmtui.app.connection import last_model
+from lmtui.app.host import open_runtime
+from lmtui.config import Config
 from lmtui.core.errors import ProviderError
-from lmtui.core.events import ModelChanged
+from lmtui.core.events import Envelope, ModelChanged, Notice, ToolCallFinished
 from lmtui.core.hosts import root_url
 from lmtui.core.servers import ServerFound
+from lmtui.core.sessions import Session
 from lmtui.models.discovery import MOST_KEPT, ServerChoice, find_servers, keep_choice, look_at, read_choices
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.paths import state_dir
-from tests.app.conftest import DONE, Open, Serve, run
+from tests.app.conftest import DONE, WRITE, Open, Serve, run, window_known
 
 # A look at the server that is cancelled while it connects may leave its socket to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -182,3 +187,111 @@ def test_as_many_servers_are_kept_as_fit_in_a_list() -> None:
     keep_choice(ServerChoice(kept[3].url, "other"))
     assert [each.url for each in read_choices()].count(kept[3].url) == 1
     assert read_choices()[0].model == "other"
+
+
+def last_used(session: Session) -> tuple[str, str]:
+    used = last_model(session.history())
+    assert used is not None
+    return used.model, root_url(used.url)
+
+
+def warnings(session: Session) -> list[str]:
+    notices = [each.event for each in session.history() if isinstance(each.event, Notice)]
+    return [each.text for each in notices if "used last" in each.text]
+
+
+async def switched(open_one: Open, one: ScriptedServer, other: ScriptedServer) -> str:
+    """Let a session begin on one server and go on with another, and return its id; the choice is the first again."""
+    runtime = open_one(one.url, model="scripted")
+    session = await runtime.new_session()
+    await runtime.switch_model(session.id, other.url, "big")
+    await window_known(session)
+    await runtime.close()
+    await open_one().servers.use(one.url, "scripted")
+    return session.id
+
+
+async def test_a_session_is_switched_to_a_model_of_another_server(open_one: Open, serve: Serve) -> None:
+    one, other = await serve(DONE), await serve(DONE, models=("big",))
+    runtime = open_one(one.url, model="scripted")
+    session = await runtime.new_session()
+    await runtime.switch_model(session.id, other.url, "big")
+    await run(session)
+    assert [each.body["model"] for each in other.requests] == ["big"]
+    assert not one.requests
+    assert last_used(session) == ("big", root_url(other.url))
+
+
+async def test_a_turn_goes_on_with_the_other_server_from_its_next_request_on(open_one: Open, serve: Serve) -> None:
+    one, other = await serve(WRITE), await serve(WRITE, DONE, models=("big",))
+    runtime = open_one(one.url, model="scripted", mode="auto")
+    session = await runtime.new_session()
+    await window_known(session)
+    await runtime.servers.use(other.url, "big")
+    provider = runtime._models._providers[session.id]
+
+    def switch(envelope: Envelope) -> None:
+        if isinstance(envelope.event, ToolCallFinished) and provider.url == one.url:
+            provider.switch(runtime._connection.provider())
+            session.set_model("big")
+
+    session.subscribe(switch)
+    await run(session)
+    assert ([each.body["model"] for each in one.requests], [each.body["model"] for each in other.requests]) == (
+        ["scripted"],
+        ["big"],
+    )
+
+
+async def test_a_session_that_is_opened_again_goes_on_with_what_it_used_last(open_one: Open, serve: Serve) -> None:
+    one, other = await serve(DONE), await serve(DONE, models=("big",))
+    session = await open_one().open_session(await switched(open_one, one, other))
+    await run(session)
+    assert [each.body["model"] for each in other.requests] == ["big"]
+    assert warnings(session) == []
+
+
+async def test_a_model_of_the_same_server_is_kept_by_the_session(open_one: Open, serve: Serve) -> None:
+    server = await serve(DONE, models=("scripted", "big"))
+    session = await open_one().open_session(await switched(open_one, server, server))
+    await run(session)
+    assert [each.body["model"] for each in server.requests] == ["big"]
+
+
+async def test_a_session_whose_server_is_gone_goes_on_with_the_one_in_use_and_says_so(open_one: Open, serve: Serve) -> None:
+    one, other = await serve(DONE), await serve(DONE, models=("big",))
+    session_id, url = await switched(open_one, one, other), other.url
+    await other.__aexit__(None, None, None)
+    session = await open_one().open_session(session_id)
+    await run(session)
+    assert one.requests
+    assert warnings(session) == [f"No server at {url}, which this session used last. It goes on with scripted at {one.url}."]
+
+
+async def test_a_session_whose_model_is_gone_says_so(open_one: Open, serve: Serve) -> None:
+    server = await serve(DONE, models=("scripted", "big"))
+    session_id = await switched(open_one, server, server)
+    server._scenarios = [replace(each, models=("scripted",)) for each in server._scenarios]
+    session = await open_one().open_session(session_id)
+    await window_known(session)
+    assert last_used(session)[0] == "scripted"
+    assert "no longer has the model big" in warnings(session)[0]
+
+
+async def test_the_command_line_and_a_choice_of_now_come_before_what_a_session_used(
+    open_one: Open, serve: Serve, workspace: Path
+) -> None:
+    one, other = await serve(DONE, DONE), await serve(DONE, models=("big",))
+    session_id = await switched(open_one, one, other)
+    config = Config(sandbox="process", url=one.url, model="scripted")
+    forced = open_runtime(workspace, config, is_attended=False, is_model_forced=True)
+    session = await forced.open_session(session_id)
+    await window_known(session)
+    assert last_used(session) == ("scripted", root_url(one.url))
+    await forced.close()
+    session_id = await switched(open_one, one, other)
+    runtime = open_one()
+    await runtime.servers.use(one.url, "scripted")
+    session = await runtime.open_session(session_id)
+    await window_known(session)
+    assert last_used(session) == ("scripted", root_url(one.url))

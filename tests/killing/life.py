@@ -14,6 +14,7 @@ import signal
 import sys
 from pathlib import Path
 
+from lmtui.app.connection import AskedModel
 from lmtui.app.host import Runtime
 from lmtui.config import Config
 from lmtui.core.events import ROOT, ApprovalRequested, Envelope, Outcome, TurnEnded, TurnReason
@@ -36,9 +37,9 @@ class MortalRuntime(Runtime):
         self._place = place
         self._count = 0
 
-    def _keep(self, session: EngineSession) -> EngineSession:
+    def _keep(self, session: EngineSession, asked: AskedModel) -> EngineSession:
         session.subscribe(lambda envelope: self._take(session, envelope))
-        return super()._keep(session)
+        return super()._keep(session, asked)
 
     def _take(self, session: Session, envelope: Envelope) -> None:
         event = envelope.event

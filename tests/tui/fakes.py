@@ -188,8 +188,8 @@ class FakeSession:
         self.mode = mode
         self.emit(events.ModeChanged(mode=mode.value))
 
-    def set_model(self, model: str) -> None:
-        self.emit(events.ModelChanged(model=model, url="http://127.0.0.1:11434/v1", window_tokens=8192))
+    def set_model(self, model: str, url: str = "http://127.0.0.1:11434/v1") -> None:
+        self.emit(events.ModelChanged(model=model, url=url, window_tokens=8192))
 
     @property
     def background(self) -> FakeBackground:
@@ -411,6 +411,10 @@ class FakeHost:
     def _add(self, session: FakeSession) -> FakeSession:
         self.opened[session.id] = session
         return session
+
+    async def switch_model(self, session_id: str, url: str, model: str) -> None:
+        await self.servers.use(url, model)
+        self.opened[session_id].set_model(model, url)
 
     async def start_demo(self) -> None:
         self.is_demo = True

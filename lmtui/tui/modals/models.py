@@ -429,25 +429,22 @@ class ModelController:
             _ = self._workbench.app.push_screen(Models(self), self._picked)
 
     def _picked(self, picked: ModelPicked | None) -> None:
-        sessions = self._workbench.sessions
-        if picked is None or sessions.host is None:
-            return
-        if sessions.active is not None and is_same_server(sessions.active.state.model.url, picked.url):
-            sessions.active.session.set_model(picked.model)
-        else:
-            _ = self._workbench.app.run_worker(self._use(sessions.host.servers, picked), group="model-use", exclusive=True)
+        if picked is not None and self._workbench.active is not None:
+            work = self._switch(self._workbench.active.session.id, picked)
+            _ = self._workbench.app.run_worker(work, group="model-use", exclusive=True)
 
-    async def _use(self, servers: ModelServers, picked: ModelPicked) -> None:
-        """Use another server from now on; a model file is started for it, which takes a while."""
-        name = sanitize_line(picked.model)
-        self._workbench.say(f"taking {name} …")
+    async def _switch(self, session_id: str, picked: ModelPicked) -> None:
+        """Let a session use a model from now on; a model file is started for it, which takes a while."""
+        host, name = self._workbench.sessions.host, sanitize_line(picked.model)
+        assert host is not None
+        if "//" not in picked.url:
+            self._workbench.say(f"starting {name} …")
         try:
-            await servers.use(picked.url, picked.model)
+            await host.switch_model(session_id, picked.url, picked.model)
         except LmtuiError as error:
             self._workbench.say(error.full_text(), "error")
             return
-        place = place_text(picked.url)
-        self._workbench.say(f"sessions opened from now on use {name} {place}; this one stays with its server (F4 opens one)")
+        self._workbench.say(f"now using {name} {place_text(picked.url)}")
 
     # -- what the list can have done ------------------------------------------------------------------------------------
 

@@ -35,32 +35,32 @@ async def load_marked(driver: Driver, typed: str = "") -> None:
     await driver.press(*typed, "enter")
 
 
-async def test_enter_takes_a_model_of_the_same_server_for_this_session() -> None:
+async def test_enter_takes_a_model_for_this_session() -> None:
     async with running(rich_host()) as driver:
         await open_models(driver)
         await driver.press("down", "enter")
-        await driver.until(lambda: driver.app.screen is driver.app.workbench)
+        await driver.until(lambda: driver.host.used == (OLLAMA, "llama3.2:3b"))
         assert driver.app.workbench.active is not None
         assert driver.app.workbench.active.state.model.name == "llama3.2:3b"
-        assert driver.host.used is None
 
 
-async def test_a_model_of_another_server_is_for_sessions_opened_from_now_on() -> None:
+async def test_a_model_of_another_server_is_for_this_session_too() -> None:
     async with running(rich_host()) as driver:
         await open_models(driver)
         await driver.press("home", "enter")
         await driver.until(lambda: driver.host.used == ("http://127.0.0.1:1234", QWEN3.name))
-        await driver.until(lambda: "sessions opened from now on" in driver.text())
+        await driver.until(lambda: f"now using {QWEN3.name} at http://127.0.0.1:1234" in driver.text())
         assert driver.app.workbench.active is not None
-        assert driver.app.workbench.active.state.model.name == QWEN.name
+        used = driver.app.workbench.active.state.model
+        assert (used.name, used.url) == (QWEN3.name, "http://127.0.0.1:1234")
 
 
-async def test_a_model_file_is_taken_for_sessions_opened_from_now_on() -> None:
+async def test_a_model_file_is_taken_for_this_session() -> None:
     async with running(rich_host()) as driver:
         await open_models(driver)
         await driver.press("end", "enter")
         await driver.until(lambda: driver.host.used == ("gguf:", PHI.name))
-        await driver.until(lambda: f"use {PHI.name} on this machine" in driver.text())
+        await driver.until(lambda: f"now using {PHI.name} on this machine" in driver.text())
 
 
 async def test_a_server_that_cannot_be_taken_is_said() -> None:
