@@ -17,7 +17,16 @@ from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.sanitize import sanitize
 from lmtui.core.workspace import FileChange, FileContent
 from lmtui.tools.file_tools import MAX_READ_BYTES, read_text
-from lmtui.tools.text import TextFile, decode, describe_change, diff_lines, hunk_count, lines_of, without_line_numbers
+from lmtui.tools.text import (
+    TextFile,
+    decode,
+    describe_change,
+    diff_lines,
+    elided_line,
+    hunk_count,
+    lines_of,
+    without_line_numbers,
+)
 from lmtui.tools.tool import Arguments, Tool, WorkspacePath, always, argument, path_argument
 
 _SMALL_LINES, _SMALL_CHARS = 40, 1500  # a file that an error may show whole
@@ -150,6 +159,7 @@ def _check_known(content: FileContent | None, file: TextFile | None, arguments: 
         ToolError: it would.
     """
     path = arguments.path
+    _check_whole(path, arguments.content, file.text if file is not None else "")
     is_kept = file is not None and _share_kept(file.text, arguments.content) >= _ENOUGH_KEPT
     if content is None or not content.data or arguments.is_append or is_kept:
         return
@@ -162,6 +172,17 @@ def _check_known(content: FileContent | None, file: TextFile | None, arguments: 
     if file is not None and is_small and context.on_reading(path) is Verdict.ALLOW:
         hint = f"Use edit for a change, or write all of it with what is to stay. The whole file:\n{sanitize(file.text)}"
     raise ToolError(f"{path} is there already ({size}) and would be lost; nothing was written", hint)
+
+
+def _check_whole(path: str, text: str, old: str) -> None:
+    """Refuse a text in which a line stands for some of the old one.
+
+    Raises:
+        ToolError: one does.
+    """
+    if old and (line := elided_line(text, old)):
+        what = f"{path} was not changed: the line {line[:80]!r} would replace what it stands for"
+        raise ToolError(what, "Give the whole text, or change one place with edit.")
 
 
 def _check_shrinking(file: TextFile | None, arguments: WriteArguments, context: ToolContext) -> None:
@@ -395,6 +416,7 @@ async def _edited(arguments: EditArguments, context: ToolContext) -> tuple[FileC
         return content, file, Edited(f"{file.text}{gap}{_with_newline(replace, file.newline)}", 1, "appended: search was empty")
     if search not in file.text and (bare := without_line_numbers(search, file.text)) != search:
         search, replace = bare, without_line_numbers(replace, file.text, is_sure=True)
+    _check_whole(arguments.path, replace, file.text)
     try:
         edited = await asyncio.to_thread(apply_edit, file.text, search, replace, is_all=arguments.all, newline=file.newline)
     except ToolError as error:

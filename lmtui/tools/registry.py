@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, get_args
@@ -117,6 +118,27 @@ def _note(call: Call[Any], unknown: Mapping[str, bool]) -> str:
     return f"[ignored unknown argument{'s' * (len(unknown) > 1)}: {names}]"
 
 
+_PLACEHOLDER = re.compile(
+    r"\s*(?:\.{3}|…|\{\{[^{}\n]{1,80}\}\}|<[\w /]*\b(?:path|file|file ?name|command|contents?|text|code)\b[\w /]*>)\s*"
+)
+_NO_PATHS = frozenset({"path", "file_path", "filepath", "filename", "path/to/file", "path/to/file.txt", "path/to/file.py"})
+
+
+def _refuse_placeholder(call: Call[Any]) -> None:
+    """Refuse a call whose path, command or text only says that one belongs there.
+
+    Raises:
+        ToolError: it does.
+    """
+    for name in ("path", "command", "content", "code"):
+        value = getattr(call.checked, name, None)
+        is_made = name == "path" and call.tool in ("write", "mkdir") and value in _NO_PATHS
+        if isinstance(value, str) and (is_made or _PLACEHOLDER.fullmatch(value)):
+            raise ToolError(
+                f"{call.tool} was not run: its {name} {value.strip()!r} is a placeholder.", f"Give the {name} itself."
+            )
+
+
 def _clamped(model: type[BaseModel], value: Mapping[str, object], checked: BaseModel) -> Iterator[str]:
     """Return a note about each number that was out of its range."""
     for name, each in _under_own_names(model, value)[0].items():
@@ -195,6 +217,7 @@ class ToolRegistry:
             raise ToolError(f"no tool {name[:40]!r}{self._nearest(name)}. Tools: {', '.join(self.names())}.")
         given = tool.read(arguments) if tool.read is not None else read_object(tool.name, arguments)
         call = Call(tool, check(tool.name, tool.arguments, given, self._roots))
+        _refuse_placeholder(call)
         unknown = unknown_arguments(tool.arguments, given)
         notes = (_note(call, unknown) if unknown else "", *_clamped(tool.arguments, given, call.checked))
         return replace(call, note="\n".join(filter(None, notes)))

@@ -34,6 +34,12 @@ _MAGIC = (
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _NUMBERED = re.compile(r"( *)(\d{1,6})(?:( {2}|\t|: |\| )(.*))?")
 _READS = 5  # the width of a line number as `read` shows it
+_REST = r"(?:the |all |your )?(?:rest|existing|remaining|remainder|unchanged|other|same|previous|omitted)\b"
+_ELIDED = re.compile(
+    rf"[ \t]*(?:#|//|/\*|<!--|--|;)?[ \t]*[\[(]?(?:\.{{3}}|…)[ \t]*[\[(]?{_REST}[^\n]*"
+    rf"|[ \t]*(?:#|//|/\*|<!--|--|;)[ \t]*[\[(]?{_REST}[^\n]*(?:unchanged|the same|as before|here|\.{{3}}|…)[^\n]*",
+    re.IGNORECASE,
+)
 MAX_DIFF_CHARS = 64 * 1024
 MAX_DIFF_LINES = 20_000
 
@@ -63,6 +69,13 @@ class TextFile:
         r"""Return the line end that the file uses most: `\n` or `\r\n`."""
         windows = self.text.count("\r\n")
         return "\r\n" if windows > self.text.count("\n") - windows else "\n"
+
+
+def elided_line(text: str, known: str) -> str:
+    """Return the first line that only stands for text of a file (“# ... rest of the code”), empty where none does."""
+    there = {line.strip() for line in lines_of(known)}
+    lines = (line.strip() for line in lines_of(text))
+    return next((line for line in lines if _ELIDED.fullmatch(line) and line not in there), "")
 
 
 def without_line_numbers(text: str, known: str, *, is_sure: bool = False) -> str:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.errors import ToolError
 from lmtui.tools.edit_file import apply_edit
-from lmtui.tools.text import without_line_numbers
+from lmtui.tools.text import elided_line, without_line_numbers
 from tests.tools.test_files import REGISTRY, Bench
 
 CODE = "def f(x):\n    if x:\n        return 1\n    return 2\n\ndef g(x):\n    return 3\n"
@@ -181,3 +181,36 @@ async def test_line_numbers_copied_into_edit_and_write_are_left_out() -> None:
     assert bench.sandbox.files["a"].decode() == CODE.replace("return 1", "return 9").replace("return 2", "return 8")
     assert bench.sandbox.files["b"].decode() == CODE.replace("return 3", "return 7")
     assert bench.sandbox.files["new"].decode() == CODE
+
+
+@pytest.mark.parametrize(
+    ("line", "is_elided"),
+    [
+        ("# ... rest of the code ...", True),
+        ("    // ... existing code ...", True),
+        ("... (rest of the file unchanged)", True),
+        ("/* the rest remains unchanged */", True),
+        ("<!-- other sections here -->", True),
+        ("…  remaining lines", True),
+        ("# Other helpers", False),
+        ("    ...", False),
+        ("# rest of the arguments", False),
+        ("x = [1, 2, ...]", False),
+    ],
+)
+def test_a_line_that_stands_for_others_is_known(line: str, *, is_elided: bool) -> None:
+    assert elided_line(f"a = 1\n{line}\n", CODE) == (line.strip() if is_elided else "")
+    assert elided_line(f"a = 1\n{line}\n", f"{line}\n") == ""
+
+
+async def test_a_text_with_a_line_that_stands_for_others_changes_nothing() -> None:
+    bench = Bench(a=CODE.encode())
+    for tool, more in (
+        ("write", {"content": "def f(x):\n# ... rest of the code\n"}),
+        ("edit", {"search": "return 1", "replace": "# ... existing code"}),
+    ):
+        with pytest.raises(ToolError, match="would replace what it stands for"):
+            await bench.call(tool, path="a", **more)
+    assert bench.sandbox.files["a"].decode() == CODE
+    await bench.call("write", path="new", content="# ... rest of the code\n")
+    assert "new" in bench.sandbox.files

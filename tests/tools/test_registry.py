@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -225,3 +226,28 @@ def test_an_invented_tool_is_none_where_the_real_one_is_not_there() -> None:
     with pytest.raises(ToolError, match="no tool 'delete'"):
         reader.prepare("delete", '{"path": "a"}')
     assert "delete" not in [spec.name for spec in reader.specs(ToolSet.HIDDEN)]
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "is_placeholder"),
+    [
+        ("write", {"path": "a.txt", "content": "..."}, True),
+        ("write", {"path": "a.txt", "content": " … \n"}, True),
+        ("write", {"path": "a.txt", "content": "<new content>"}, True),
+        ("write", {"path": "path", "content": "x"}, True),
+        ("read", {"path": "…"}, True),
+        ("shell", {"command": "<command>"}, True),
+        ("write", {"path": "a.html", "content": "<br>"}, False),
+        ("write", {"path": "a.pyi", "content": "def f(): ...\n"}, False),
+        ("read", {"path": "path"}, False),
+        ("grep", {"pattern": "..."}, False),
+        ("shell", {"command": "cat <file.txt >b"}, False),
+        ("edit", {"path": "a", "search": "...", "replace": "pass"}, False),
+    ],
+)
+def test_what_only_says_that_something_belongs_there_is_refused(
+    tool: str, given: dict[str, object], *, is_placeholder: bool
+) -> None:
+    words = pytest.raises(ToolError, match="is a placeholder") if is_placeholder else nullcontext()
+    with words:
+        REGISTRY.prepare(tool, json.dumps(given))
