@@ -65,6 +65,11 @@ def themes_dir() -> Path:
     return installed if installed.is_dir() else package.parent / "themes"
 
 
+def theme_files() -> dict[str, Path]:
+    """Return the theme files by name; the user's own come after and win over those that ship.  Reads two folders."""
+    return {file.stem: file for folder in (themes_dir(), config_dir() / "themes") for file in sorted(folder.glob("*.toml"))}
+
+
 def docs_dir() -> Path:
     """Return the folder of the pages that ship: inside the wheel, or at the top of a checkout."""
     package = Path(__file__).parent

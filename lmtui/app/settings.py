@@ -11,7 +11,7 @@ from typing import Any
 from lmtui.config import SETTINGS, Config, Loaded, convert, shown
 from lmtui.core.errors import ConfigError
 from lmtui.core.sessions import SettingRow
-from lmtui.paths import config_dir
+from lmtui.paths import config_dir, theme_files
 
 _GROUPS = {
     "Model": "url model api_key temperature seed top_p repeat_penalty call_form tools roles vision one_model context_tokens "
@@ -57,6 +57,8 @@ class UserSettings:
     def change(self, name: str, text: str | None) -> SettingRow:
         """Write a value into the user's own file and return what is in force then."""
         value = None if text is None else convert(name, _typed(name, text), "the settings")
+        if name == "theme" and value and value not in (known := theme_files()):
+            raise ConfigError(f"theme cannot be {value!r} (the settings)", f"It is one of {', '.join(sorted(known))}.")
         file = config_dir() / "config.toml"
         before = file.read_bytes() if file.exists() else None
         write_setting(file, name, value)
@@ -108,9 +110,8 @@ def _row(name: str, loaded: Loaded) -> SettingRow:
     metadata, value = SETTINGS[name].metadata, getattr(loaded.config, name)
     is_list = isinstance(value, tuple)
     text = "" if metadata["is_secret"] else ", ".join(value) if is_list else str(value)
-    found = SettingRow(
-        name, shown(name, value), loaded.sources[name], metadata["doc"], text, metadata["choices"], metadata["env"], is_list
-    )
+    choices = tuple(theme_files()) if name == "theme" else metadata["choices"]
+    found = SettingRow(name, shown(name, value), loaded.sources[name], metadata["doc"], text, choices, metadata["env"], is_list)
     return replace(found, label=setting_label(name), group=setting_group(name))
 
 

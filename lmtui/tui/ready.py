@@ -64,6 +64,7 @@ def connect(
     """Make the controllers and connect them with each other."""
     approvals, changes = ApprovalController(workbench), ChangeController(workbench)
     session_controller = SessionController(workbench, approvals, sending, state_dir() / "open")
+    settings = SettingsController(workbench, overlay, app.use_theme)
     actions: dict[str, Handler] = {}
     ready = Ready(
         sessions,
@@ -77,14 +78,14 @@ def connect(
         FileController(workbench),
         PaneController(workbench),
         LayoutController(workbench, state_dir()),
-        AppController(app),
+        AppController(app, settings.keep_theme),
     )
     others = (
         sending,
         ChatController(workbench),
         ModelController(workbench),
         TrustController(workbench),
-        SettingsController(workbench, overlay, app.use_theme),
+        settings,
     )
     for each in (
         *(approvals, changes, session_controller, ready.plans, ready.prompts.pasting, ready.files, ready.agents, ready.layout),

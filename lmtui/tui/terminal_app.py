@@ -427,7 +427,7 @@ class ThemedApp(TerminalApp):
         self._watch_theme_file(None)
 
     def _watch_own_file(self) -> None:
-        file = themes.theme_files().get(self.theme)
+        file = paths.theme_files().get(self.theme)
         self._watch_theme_file(file if file is not None and file.parent != paths.themes_dir() else None)
 
     def _leave_out_colors(self) -> None:

@@ -101,12 +101,6 @@ class ThemePalette:
     colors: dict[str, str]
 
 
-def theme_files() -> dict[str, Path]:
-    """Return the theme files by name; the user's own come after and win over those that ship.  Reads two folders."""
-    folders = (paths.themes_dir(), paths.config_dir() / "themes")
-    return {file.stem: file for folder in folders for file in sorted(folder.glob("*.toml"))}
-
-
 def kind_text(file: Path) -> str:
     """Return what a person chooses a theme by: whether it is dark or light, or that its file is broken.  Reads the file."""
     try:
@@ -121,7 +115,7 @@ def find_theme(name: str) -> Theme:
     Raises:
         ThemeError: there is no such theme, or its file has an error.
     """
-    files = theme_files()
+    files = paths.theme_files()
     if name in files:
         return make_theme(read_palette(files[name]))
     if name == DEFAULT:

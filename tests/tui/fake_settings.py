@@ -16,7 +16,7 @@ _ROWS = (
     SettingRow("temperature", "0.65", "default", "sampling temperature, 0 to 2", "0.65", variables=("LLM_TEMPERATURE",)),
     SettingRow("mode", "normal", "default", "when to ask", "normal", ("manual", "normal", "auto", "plan")),
     SettingRow("allow", "–", "default", "permission rules that allow", "", is_list=True),
-    SettingRow("theme", "–", "default", "colours of the screen", ""),
+    SettingRow("theme", "–", "default", "colours of the screen", "", ("dusk", "paper")),
 )
 GROUPS = {"url": "Model", "api_key": "Model", "temperature": "Model", "theme": "Screen"}
 LABELS = {"url": "Server URL", "api_key": "API key", "allow": "Allow rules", "mode": "Permission mode"}

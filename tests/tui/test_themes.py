@@ -16,7 +16,6 @@ from lmtui.tui.themes import (
     ground,
     make_theme,
     read_palette,
-    theme_files,
 )
 from tests.tui.driving import running
 from tests.tui.fakes import FakeHost
@@ -42,7 +41,7 @@ def test_every_text_role_is_legible_on_every_ground(file: Path) -> None:
 
 def test_the_theme_for_few_colours_has_no_other_colours() -> None:
     theme = find_theme("sixteen")
-    values = (*read_palette(theme_files()["sixteen"]).colors.values(), *theme.variables.values())
+    values = (*read_palette(paths.theme_files()["sixteen"]).colors.values(), *theme.variables.values())
     assert {value.lower() for value in values if value.startswith("#")} <= SIXTEEN
 
 
@@ -74,7 +73,7 @@ def test_there_are_dark_and_light_themes() -> None:
 
 @pytest.mark.parametrize("name", ["clear", "clear-light"])
 def test_colour_blind_eyes_tell_done_from_failed(name: str) -> None:
-    colors = read_palette(theme_files()[name]).colors
+    colors = read_palette(paths.theme_files()[name]).colors
     for pair in (("success", "danger"), ("added_word", "removed_word")):
         one, other = (Color.parse(colors.get(role) or ground(colors, role)) for role in pair)
         assert blue_against_yellow(one) - blue_against_yellow(other) > 0.15
@@ -116,7 +115,7 @@ def test_a_users_theme_is_found_by_its_name() -> None:
     folder = paths.config_dir() / "themes"
     folder.mkdir(parents=True)
     (folder / "mine.toml").write_text((paths.themes_dir() / "paper.toml").read_text())
-    assert theme_files()["mine"] == folder / "mine.toml"
+    assert paths.theme_files()["mine"] == folder / "mine.toml"
     assert not find_theme("mine").dark
 
 
@@ -137,6 +136,22 @@ async def test_a_theme_can_be_changed_by_slash() -> None:
         await driver.type("/theme nosuch")
         assert driver.app.theme == "paper"
         assert "Theme 'nosuch' not found" in driver.text("#say")
+        await driver.until(lambda: driver.host.settings.changes == [("theme", "paper")])
+
+
+async def test_a_theme_that_is_chosen_from_the_list_is_kept_and_one_that_is_looked_at_is_not() -> None:
+    async with running() as driver:
+        before = driver.app.theme
+        await driver.type("/theme")
+        await driver.until_screen("Picker")
+        await driver.press("down", "down", "escape")
+        await driver.until(lambda: driver.app.theme == before)
+        await driver.type("/theme")
+        await driver.until_screen("Picker")
+        await driver.press("down", "enter")
+        await driver.until(lambda: bool(driver.host.settings.changes))
+        assert driver.host.settings.changes == [("theme", driver.app.theme)]
+        assert driver.app.theme != before
 
 
 async def test_no_color_leaves_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ from lmtui.commands.command import (
 )
 from lmtui.commands.table import run_typed
 from lmtui.core.errors import LmtuiError
+from lmtui.paths import theme_files
 from lmtui.tui import themes
 from lmtui.tui.commands import COMMANDS, TABLE, Command, command, first_key, key_of, of_scope
 from lmtui.tui.controllers.change_controller import ChangeController
@@ -215,10 +216,10 @@ class Help(Picker):
 
 
 class AppController:
-    """Answers the commands that apply everywhere."""
+    """Answers the commands that apply everywhere.  `keep_theme` makes a theme the user's own choice."""
 
-    def __init__(self, app: ThemedApp) -> None:
-        self._app = app
+    def __init__(self, app: ThemedApp, keep_theme: Callable[[str], None]) -> None:
+        self._app, self._keep_theme = app, keep_theme
         self._recent: list[str] = []
 
     def handlers(self) -> dict[str, Handler]:
@@ -272,18 +273,26 @@ class AppController:
         _ = app.push_screen(picker, lambda action: self._run(action, screen))
 
     def _choose_theme(self, name: str) -> None:
-        """Use a theme, and let one be chosen where none is named."""
+        """Use a theme from now on, and let one be chosen where none is named."""
         app = self._app
         if name:
-            app.use_theme(name)
+            self._use_theme(name)
             return
         before = app.theme
-        choices = [Choice(each, each, themes.kind_text(file)) for each, file in themes.theme_files().items()]
+        choices = [Choice(each, each, themes.kind_text(file)) for each, file in theme_files().items()]
 
         def preview(name: str) -> None:
             if name != app.theme:
                 app.use_theme(name)
 
         _ = app.push_screen(
-            Picker("Theme", choices, chosen=before, marked=preview), lambda name: preview(before if name is None else name)
+            Picker("Theme", choices, chosen=before, marked=preview),
+            lambda name: preview(before) if name is None else self._use_theme(name),
         )
+
+    def _use_theme(self, name: str) -> None:
+        """Show a theme and keep it for the next start; one that is broken is only said."""
+        if name != self._app.theme:
+            self._app.use_theme(name)
+        if name == self._app.theme:
+            self._keep_theme(name)

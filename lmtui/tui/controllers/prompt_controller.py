@@ -25,6 +25,7 @@ from lmtui.core.prompt_text import find_mentions, mention_text
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Archive, SessionHost, SessionSummary
 from lmtui.core.workspace import GitState
+from lmtui.paths import theme_files
 from lmtui.tui import themes
 from lmtui.tui.completing import PROMPT_FILES, CompletionKind, CompletionRequest, path_offer, prompt_values, resource_offers
 from lmtui.tui.controllers.send_controller import DraftController, Sending
@@ -236,7 +237,7 @@ class CompletionController:
 
     async def host_is_there(self) -> None:
         """Learn the values that take a moment to find."""
-        files = await asyncio.to_thread(themes.theme_files)
+        files = await asyncio.to_thread(theme_files)
         values = self._workbench.prompt.completing.values
         values["themes"] = [(name, themes.kind_text(file)) for name, file in files.items()]
         if (host := self._workbench.sessions.host) is not None:

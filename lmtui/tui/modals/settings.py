@@ -563,6 +563,21 @@ class SettingsController:
         if row.name == "theme" and row.text:
             self._use_theme(row.text)
 
+    def keep_theme(self, name: str) -> None:
+        """Keep a theme in the user's settings."""
+        host = self._workbench.sessions.host
+        if host is not None:
+            _ = self._workbench.app.run_worker(self._keep(host.settings, name), group="settings-theme", exclusive=True)
+
+    async def _keep(self, settings: SettingsControls, name: str) -> None:
+        try:
+            row = await asyncio.to_thread(settings.change, "theme", name)
+        except LmtuiError as error:
+            self._workbench.say(error.full_text(), "error")
+            return
+        if row.text != name:
+            self._workbench.say(after_words(row))
+
     def _show(self, screen: Callable[[SessionView], Screen[None]]) -> None:
         if self._workbench.active is None:
             self._workbench.say("no session yet")

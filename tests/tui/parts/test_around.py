@@ -70,7 +70,7 @@ async def test_a_stronger_source_is_named() -> None:
 async def test_a_theme_that_is_set_shows_at_once() -> None:
     async with running() as driver:
         await settings_of(driver, *"colours", "enter")
-        await driver.until_screen("AskText")
+        await driver.until_screen("Picker")
         await driver.press(*"paper", "enter")
         await driver.until(lambda: driver.app.theme == "paper")
 
