@@ -60,6 +60,9 @@ class FinishReason(StrEnum):
     CONTENT_FILTER = "content_filter"
 
 
+EXAMPLE_FILES = ("zq_demo.py", "zq_tool.sh")  # of the worked example: names that no folder has
+
+
 class Priority(IntEnum):
     """Who waits for an answer: a person, the work of a sub-agent, or nobody (a title, a summary ahead of time)."""
 

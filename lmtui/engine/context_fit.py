@@ -470,7 +470,10 @@ def compact_context(agent: Agent, overflow: ContextOverflow) -> None:
     agent.emit(replace(event, agent=agent.id))
 
 
-def choose_tools(setting: str, window_tokens: int, read_tokens_per_s: float) -> tuple[ToolSet, str]:
+_SMALL_BYTES = 2_300_000_000  # below about 4 billion parameters at four bits
+
+
+def choose_tools(setting: str, window_tokens: int, read_tokens_per_s: float, size_bytes: int = 0) -> tuple[ToolSet, str]:
     """Return which set of tools fits a model (all or the few), and why, in words."""
     if setting in (ToolSet.FULL, ToolSet.ALL, ToolSet.LEAN):
         return ToolSet(setting), "the settings say so"
@@ -478,6 +481,8 @@ def choose_tools(setting: str, window_tokens: int, read_tokens_per_s: float) -> 
         return ToolSet.LEAN, f"the window has only {window_tokens:,} tokens"
     if 0 < read_tokens_per_s < LEAN_READ_TOKENS_PER_S:
         return ToolSet.LEAN, f"the model reads only {read_tokens_per_s:.0f} tokens a second"
+    if not read_tokens_per_s and 0 < size_bytes < _SMALL_BYTES:
+        return ToolSet.LEAN, "so small a model does more with few tools"
     known = f"the window of {window_tokens:,} tokens has room" if window_tokens else "the window is not known yet"
     return ToolSet.FULL, known
 
@@ -488,7 +493,9 @@ def _choose_tools(agent: Agent) -> None:
     if book.chosen_for == agent.state.model.settings.model:
         return
     book.chosen_for = agent.state.model.settings.model
-    tools, why = choose_tools(book.tools, agent.state.model.window_tokens, book.budget.read_tokens_per_s)
+    served = agent.model.known.served
+    size_bytes = served.size_bytes if served is not None else 0
+    tools, why = choose_tools(book.tools, agent.state.model.window_tokens, book.budget.read_tokens_per_s, size_bytes)
     if tools is ToolSet.LEAN and agent.state.model.tool_set is ToolSet.LONG:
         tools = ToolSet.LONG
     edits = WHOLE if agent.model.known.profile.edit_form == WHOLE else ""

@@ -18,7 +18,7 @@ from typing import overload
 
 from lmtui.core.errors import ToolError
 from lmtui.core.events import Envelope, Event, MessageAdded, ToolCallFinished, ToolCallStarted
-from lmtui.core.messages import Message, Role, ToolCall
+from lmtui.core.messages import EXAMPLE_FILES, Message, Role, ToolCall
 from lmtui.core.permissions.rules import traits_of
 
 LONG_CHARS = 2_000
@@ -143,6 +143,8 @@ LONG_ARGUMENT_CHARS, LONG_ITEMS = 240, 12
 _FIRST_ITEMS, _DEEPEST = 3, 4
 _MARK = re.compile(r"\[left out by lmtui to save room: [\d,]+ (?:lines?|items?), [\d,]+ characters")
 
+_EXAMPLE = re.compile(rf'"(?:path|command)"\s*:\s*"[^"\n]{{0,200}}({"|".join(map(re.escape, EXAMPLE_FILES))})')
+
 
 def is_bulky(calls: Sequence[ToolCall]) -> bool:
     """Tell whether the arguments of calls are long enough to be told in short later."""
@@ -159,7 +161,7 @@ def in_short(call: ToolCall) -> ToolCall:
 
 
 def check_copied(call: ToolCall) -> None:
-    """Refuse a call in which the word that means something left out was copied, as if it were its own text.
+    """Refuse a call into which was copied what is not meant for it: the word for something left out, a file of the example.
 
     Raises:
         ToolError: it was.
@@ -168,6 +170,8 @@ def check_copied(call: ToolCall) -> None:
         raise ToolError(
             f"`{call.name}` was given a line with which lmtui shortens old calls: give the text itself; read the file for it"
         )
+    if copied := _EXAMPLE.search(call.arguments):
+        raise ToolError(f"{copied[1]} is only in the example and does not exist", "Look with ls for the files of this task.")
 
 
 def _short(value: object, depth: int) -> object:

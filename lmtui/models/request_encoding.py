@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lmtui.core.messages import Message, ModelRequest, Role, ToolCall, ToolCallFormat, ToolChoice, ToolSpec
+from lmtui.core.messages import EXAMPLE_FILES, Message, ModelRequest, Role, ToolCall, ToolCallFormat, ToolChoice, ToolSpec
 from lmtui.core.permissions.rules import FileEffect, traits_of
 
 DONE = "done"
@@ -52,16 +52,21 @@ def worked_example(tools: Sequence[ToolSpec]) -> list[Message]:
     return shown
 
 
+_CODE, _SCRIPT = EXAMPLE_FILES
 _EXAMPLES = (
     (
-        'greet.py prints "Helo". Fix that.',
+        f'{_CODE} prints "Tuseday". Fix that.',
         (
-            ("read", '{"path": "greet.py"}', '    1  print("Helo")'),
-            ("edit", '{"path": "greet.py", "search": "Helo", "replace": "Hello"}', "ok"),
+            ("read", f'{{"path": "{_CODE}"}}', '    1  print("Tuseday")'),
+            ("edit", f'{{"path": "{_CODE}", "search": "Tuseday", "replace": "Tuesday"}}', "ok"),
         ),
-        'greet.py prints "Hello" now.',
+        f'{_CODE} prints "Tuesday" now.',
     ),
-    ("Make run.sh executable.", (("shell", '{"command": "chmod +x run.sh"}', "(no output)"),), "run.sh is executable now."),
+    (
+        f"Make {_SCRIPT} executable.",
+        (("shell", f'{{"command": "chmod +x {_SCRIPT}"}}', "(no output)"),),
+        f"{_SCRIPT} is executable now.",
+    ),
 )
 
 

@@ -13,6 +13,8 @@ from lmtui.core.messages import Role, ToolCall
 from lmtui.core.model_events import Compacted
 from lmtui.core.permissions.decide import Mode
 from lmtui.engine.entries import LONG_ARGUMENT_CHARS, check_copied, in_short, is_bulky
+from lmtui.models.request_encoding import worked_example
+from lmtui.tools.registry import ToolRegistry
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
 MARK = "[left out by lmtui to save room: "
@@ -109,3 +111,20 @@ async def test_a_copied_word_never_becomes_a_file() -> None:
     assert "give the text itself" in ended.result
     assert not rig.sandbox.files
     assert [message.role for message in rig.provider.requests[-1].messages].count(Role.TOOL) == 1
+
+
+async def test_a_call_with_a_file_of_the_worked_example_is_refused() -> None:
+    shown = worked_example(ToolRegistry().specs())
+    (path,) = {json.loads(each.arguments)["path"] for message in shown for each in message.tool_calls if each.name == "read"}
+    command = next(each.arguments for message in shown for each in message.tool_calls if each.name == "shell")
+    provider = FakeProvider(
+        answer("", ("write", json.dumps({"path": path, "content": "x"})), ("shell", command)), answer("done")
+    )
+    rig = Rig(provider, FakeSandbox(), mode=Mode.AUTO)
+    await rig.run()
+    results = [event.result for event in rig.of("tool_call_finished") if isinstance(event, ToolCallFinished)]
+    assert [result.partition(" ")[2] for result in results] == [
+        "is only in the example and does not exist. Look with ls for the files of this task."
+    ] * 2
+    assert rig.sandbox.files == {}
+    check_copied(call("write", path="notes.md", content=f"{path} is the example"))

@@ -135,6 +135,14 @@ def test_the_set_of_tools_follows_window_speed_and_setting(setting: str, window:
     assert choose_tools(setting, window, speed)[0] == tools
 
 
+@pytest.mark.parametrize(
+    ("size_bytes", "speed", "tools"),
+    [(1_900_000_000, 0, "lean"), (2_490_000_000, 0, "full"), (0, 0, "full"), (1_900_000_000, 900, "full")],
+)
+def test_a_small_model_gets_few_tools_while_its_speed_is_not_known(size_bytes: int, speed: float, tools: str) -> None:
+    assert choose_tools("auto", 32_768, speed, size_bytes)[0] == tools
+
+
 async def test_a_small_window_gets_few_tools_and_keeps_them() -> None:
     model = CountingModel(2)
     rig = rig_for(model, 8192)
