@@ -54,7 +54,7 @@ KIND_CELLS, URL_CELLS, MODEL_CELLS, DETAIL_CELLS = 12, 17, 30, 18
 TIGHT_CELLS, TIGHT = 70, (11, 8, 20)
 SHOWN_PORTS = 4
 ROWS = [*HEIGHTS[:-1], (22, "-high")]
-WELCOME = "Choose the model server to work with. You can change it at any time with {}."
+WELCOME = "Choose the model server to work with. You can change it later with {}."
 NOTHING = "No model server answers. Start LM Studio, Ollama, llama.cpp or vLLM, then press {}."
 
 
@@ -67,8 +67,8 @@ class _Row:
     cells: tuple[str, str, str]
     details: str
 
-    def draw(self, width: int) -> Content:
-        """Return it in columns; empty cells at its end take no room, a local host none in a narrow one."""
+    def draw(self, width: int, *, is_marked: bool = False) -> Content:
+        """Return it in columns, with a bar if marked; empty cells at its end take no room, a local host none in a narrow one."""
         kind, address, model = map(sanitize_line, self.cells)
         wide = KIND_CELLS, URL_CELLS, max(TIGHT[2], min(MODEL_CELLS, width - KIND_CELLS - URL_CELLS - DETAIL_CELLS))
         if width < TIGHT_CELLS:
@@ -78,7 +78,8 @@ class _Row:
             texts.pop()
         columns = zip(texts, wide, ("$text", "$text-muted", "$text"), strict=False)
         parts = [(pad(fit(text, cells - 1), cells), color) for text, cells, color in columns]
-        return Content.assemble((self.sign, self.style), *parts, (sanitize_line(self.details), "$text-muted"))
+        bar = ("▌ " if is_marked else "  ", "$accent")
+        return Content.assemble(bar, (self.sign, self.style), *parts, (sanitize_line(self.details), "$text-muted"))
 
 
 class FirstRun(Screen[Chosen]):
@@ -98,6 +99,7 @@ class FirstRun(Screen[Chosen]):
         self._host, self._now, self._silent = host, now, silent
         self._details_line = Static(self._details(), id="first-details", markup=False)
         self._places: dict[str, tuple[str, str]] = {}  # a server and one of its models; an empty one is its own choice
+        self._rows: list[_Row] = []
         self._options = OptionList(compact=True, markup=False, id="first-list")
         self._address = Input(placeholder="http://localhost:8080", compact=True, id="first-address")
         self._address.cursor_blink = False
@@ -162,6 +164,14 @@ class FirstRun(Screen[Chosen]):
         self._say("")
         self._options.focus()
 
+    @on(OptionList.OptionHighlighted)
+    def _mark(self) -> None:
+        """Put the bar at the marked row."""
+        for at, row in enumerate(self._rows):
+            drawn = row.draw(self.app.size.width, is_marked=at == self._options.highlighted)
+            if self._options.get_option_at_index(at).prompt != drawn:
+                self._options.replace_option_prompt_at_index(at, drawn)
+
     @on(OptionList.OptionSelected)
     def _clicked(self, event: OptionList.OptionSelected) -> None:
         self._choose(event.option_id or "")
@@ -209,8 +219,10 @@ class FirstRun(Screen[Chosen]):
         options, found = self._options, servers or ()
         options.clear_options()
         self._places.clear()
+        self._rows.clear()
 
         def add(row: _Row, key: str = "") -> None:
+            self._rows.append(row)
             options.add_option(Option(row.draw(self.app.size.width), id=key or None, disabled=not key))
 
         for server in found:
@@ -224,9 +236,9 @@ class FirstRun(Screen[Chosen]):
             if not any(is_same_server(each.url, url) for each in found if "//" in each.url):
                 add(_Row(f"{sign} ", "$text-muted", (kind, short_address(url), ""), text))
         if self._silent:
-            add(_Row("▸ ", "$text-muted", ("Continue", "", ""), f"with {self._silent}"), KEEP)
+            add(_Row("  ", "$text-muted", ("Continue", "", ""), f"with {self._silent}"), KEEP)
         add(_Row("+ ", "$text-muted", ("Server URL", "", ""), "type an address"), OTHER)
-        add(_Row("▸ ", "$text-muted", ("Demo", "", ""), "a scripted model, nothing to install"), DEMO)
+        add(_Row("  ", "$text-muted", ("Demo", "", ""), "a scripted model, nothing to install"), DEMO)
         options.action_first()
 
     def _say(self, text: str) -> None:

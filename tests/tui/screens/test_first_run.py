@@ -159,3 +159,14 @@ async def test_servers_that_were_used_before_are_listed_with_their_state() -> No
         assert row.split() == ["○", "used", "before", "127.0.0.1:18086", "no", "answer"]
         await driver.press("enter")
         assert host.used is None
+
+
+async def test_the_marked_row_has_a_bar() -> None:
+    async with running(FakeHost(setup_note=NOTE), is_ready=False) as driver:
+        await at_first_run(driver)
+        await driver.until(
+            lambda: [line.split()[:3] for line in driver.text().splitlines() if "▌" in line] == [["▌", "✓", "LM"]]
+        )
+        await driver.press("end")
+        await driver.until(lambda: [line.split()[:2] for line in driver.text().splitlines() if "▌" in line] == [["▌", "Demo"]])
+        assert "▸" not in driver.text()
