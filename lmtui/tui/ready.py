@@ -22,7 +22,16 @@ from lmtui.tui.modals.trust_question import TrustController
 from lmtui.tui.open_sessions import OpenSessions
 from lmtui.tui.perf_overlay import PerfOverlay
 from lmtui.tui.session_state import SessionState
-from lmtui.tui.summary import HeaderPlace, KeyPlace, activity_parts, foot_parts, header_parts, hint_parts, start_rows
+from lmtui.tui.summary import (
+    HeaderPlace,
+    KeyPlace,
+    activity_parts,
+    dialog_keys,
+    foot_parts,
+    header_parts,
+    hint_parts,
+    start_rows,
+)
 from lmtui.tui.terminal_app import ThemedApp
 from lmtui.tui.widgets.panes import Panes
 from lmtui.tui.workbench_api import FeatureController, Handler, WorkbenchApi
@@ -55,6 +64,7 @@ class Ready:
     activity_parts: ClassVar = staticmethod(activity_parts)
     foot_parts: ClassVar = staticmethod(foot_parts)
     hint_parts: ClassVar = staticmethod(hint_parts)
+    dialog_keys: ClassVar = staticmethod(dialog_keys)
     start_rows: ClassVar = staticmethod(start_rows)
 
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from textual.content import Content
+from textual.screen import ModalScreen, Screen
 from textual.style import Style
 
 from lmtui.core.events import TurnReason
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import LocalZone, moment_text
-from lmtui.tui.commands import Scope, command, first_key, of_scope
+from lmtui.tui.commands import Command, Scope, command, first_key, of_scope
 from lmtui.tui.router import SessionView
 from lmtui.tui.session_state import Activity, ActivityKind, SessionState, TurnProgress
 from lmtui.tui.widgets.bars import Part, Spinner
@@ -98,7 +100,7 @@ _ENDINGS = {
 def activity_text(state: SessionState, now: datetime) -> str:
     """Return what continues in a session, such as `shell: pytest -q · 4 s`."""
     if state.approvals:
-        return f"{pluralize(len(state.approvals), 'approval')} needed"
+        return f"{pluralize(len(state.approvals), 'approval')} needed · {first_key(command('session.next_waiting'))}"
     if state.waits:
         return f"plan ready for review · {first_key(command('plan.ask'))}"
     if not state.turn.is_running:
@@ -406,7 +408,7 @@ class KeyPlace:
     """Where the keys go: the pane with the focus (empty: the prompt) or a question, and how high the screen is.
 
     `waiting` counts what the user is asked in all sessions; with `is_danger` a dangerous command is among it.
-    `dialog` is the scope of a dialog that has the keys, and what escape does there; None without one.
+    `dialog` are the commands of a dialog that has the keys, and what escape does there; None without one.
     """
 
     pane: str = ""
@@ -415,7 +417,19 @@ class KeyPlace:
     is_danger: bool = False
     has_mouse: bool = True
     rows: int = TALL_ROWS
-    dialog: tuple[str, str] | None = None
+    dialog: tuple[Sequence[Command], str] | None = None
+
+
+def dialog_keys(top: Screen[Any]) -> tuple[Sequence[Command], str] | None:
+    """Return the commands of the screen on top, and what escape does there; None where it is no dialog."""
+    question = getattr(top, "question", None)
+    if question is not None:
+        found = question.choices()
+        return [each for each in found if each.id != "app.stop"], next((e.hint for e in found if e.id == "app.stop"), "close")
+    if not isinstance(top, ModalScreen):
+        return None
+    scope = getattr(top, "SCOPE", "")
+    return of_scope(Scope.PICKER if scope == Scope.HELP else scope), getattr(top, "CLOSING", "close")
 
 
 def hint_parts(place: KeyPlace) -> tuple[list[Part], list[Part]]:
@@ -427,11 +441,7 @@ def hint_parts(place: KeyPlace) -> tuple[list[Part], list[Part]]:
     if place.is_asked:
         left += [Part(f"{ASKED[0]} · {ASKED[1]}", "$accent", 1)]
     elif place.dialog is not None:
-        verbs = tuple(
-            each.id
-            for each in of_scope(Scope.PICKER if place.dialog[0] == Scope.HELP else place.dialog[0])
-            if each.hint and each.bound_keys
-        )
+        verbs = tuple(each.id for each in place.dialog[0] if each.hint and each.bound_keys)
         left += [_key_part(each, rank + 4) for rank, each in enumerate(verbs[:SHORT_VERBS])]
         return [*left, _key_part("app.stop", 0, place.dialog[1])], [_key_part("app.help", 1, "help")]
     elif place.pane:

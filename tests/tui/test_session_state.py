@@ -47,7 +47,7 @@ CALL = events.ToolCallStarted(call_id="c", tool="shell", arguments={}, title="py
         ((TURN, events.RetryScheduled(attempt=1, attempts=3, wait_s=2, reason="busy")), 0, "busy, again in 2 s"),
         ((TURN, events.TurnEnded(turn_id="t", reason=TurnReason.DONE)), 9, "idle"),
         ((TURN, events.TurnEnded(turn_id="t", reason=TurnReason.LIMIT)), 9, "idle · stopped early"),
-        ((TURN, events.ApprovalRequested(approval_id="a", call_id="c", tool="shell", text="x")), 9, "1 approval needed"),
+        ((TURN, events.ApprovalRequested(approval_id="a", call_id="c", tool="shell", text="x")), 9, "1 approval needed · F3"),
     ],
 )
 def test_activity_is_said_in_words(happened: tuple[Event, ...], seconds: float, words: str) -> None:

@@ -22,6 +22,7 @@ class ApprovalController:
         self._postponed: set[str] = set()
         self._behind_text: set[str] = set()
         self._dangers: dict[str, bool] = {}
+        workbench.prompt.come_back = self.come_back
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers each command."""
@@ -65,6 +66,13 @@ class ApprovalController:
             self._postponed -= self._behind_text
             self._behind_text.clear()
             self._workbench.call_after_refresh(self.sync)
+
+    def come_back(self) -> bool:
+        """Show the approvals that made room for typing; the text stays. False where none did."""
+        is_back = bool(self._behind_text)
+        if is_back:
+            self._next_waiting()
+        return is_back
 
     def _next_waiting(self) -> None:
         """Go to the next session that waits, this one's own approval first."""

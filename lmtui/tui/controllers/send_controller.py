@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 MAX_SHOWN = 3
 LABEL_CELLS = 11
 MARGIN_CELLS = 5
+NOTICE_CELLS = 40
 
 
 class Sending:
@@ -69,6 +70,10 @@ class Sending:
             self._workbench.sessions.submit(
                 active, event.text, typed=event.typed.text, images=event.images, is_now=event.is_now
             )
+            if active.state.approvals:  # the question covers the row of what is queued
+                when = "before the next step" if event.is_now else "after this turn"
+                text = shorten_end(sanitize_line(event.typed.text), NOTICE_CELLS)
+                self._workbench.app.notify(f"Queued to send {when}: {text}", markup=False)
             return
         is_told = not event.text.startswith("!!")
         shell_text = event.text.lstrip("!").strip()

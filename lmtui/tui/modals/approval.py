@@ -8,7 +8,7 @@ from datetime import datetime
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
@@ -28,12 +28,12 @@ from lmtui.tui.lines.patch import FilePatch, divided, parse_patch
 from lmtui.tui.lines.styled_text import Line, fit
 from lmtui.tui.modals import approval_text as texts
 from lmtui.tui.modals.approval_text import SCOPE_MEANINGS, request_lines
-from lmtui.tui.modals.consent import ConsentDialog, InputDelay, Question
+from lmtui.tui.modals.consent import DEAD_TIME_S, ConsentDialog, InputDelay, Question
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import AskText, Reading
 from lmtui.tui.modals.results import AllAnswered, ClosableScreen, Dismissed
 from lmtui.tui.session_state import SessionState
-from lmtui.tui.timing import STOP_AGAIN, SecondPress
+from lmtui.tui.timing import STOP_AGAIN, SecondPress, call_after
 from lmtui.tui.widgets.bars import Verbs
 
 if TYPE_CHECKING:
@@ -127,6 +127,21 @@ class GrantChoice(ListDialog[Grant, Grant | None]):
         """Grant what is marked."""
         if self.current is not None and self._dead_time.is_over:
             _ = self.dismiss(self.current)
+
+
+class Explanation(Reading[events.Key]):
+    """Says why something is asked and what each answer does; the key of an answer closes it and is the result."""
+
+    def __init__(self, request: ApprovalRequested, state: SessionState, question: Question[Any]) -> None:
+        super().__init__("Why am I asked?", texts.explanation(request, state, question.scope))
+        self._question = question
+
+    def on_key(self, event: events.Key) -> None:
+        """Leave with a key that answers."""
+        ids = {*self._question.decisions, *self._question.guarded}
+        if any(each.id in ids and event.key in each.bound_keys for each in self._question.choices()):
+            event.stop()
+            _ = self.dismiss(event)
 
 
 class Batch(Question[AllAnswered | None]):
@@ -254,7 +269,7 @@ class Approval(RequestQuestion):
         left_out = self.left_out()
         return [
             *(worded(each, self._diff) for each in of_scope(self.scope) if each.id not in left_out),
-            closing("stop"),
+            closing(f"{first_key(closing())} stop"),
         ]
 
     def left_out(self) -> set[str]:
@@ -327,8 +342,12 @@ class Approval(RequestQuestion):
             _ = self.dialog.dismiss(Answer(Outcome.ONCE, edited=text if text != self.request.text else ""))
 
     def _explain(self) -> None:
-        found = texts.explanation(self.request, self.state)
-        _ = self.dialog.app.push_screen(Reading("Why am I asked?", found))
+        _ = self.dialog.app.push_screen(Explanation(self.request, self.state, self.dialog.question), self._pass_on)
+
+    def _pass_on(self, key: events.Key | None) -> None:
+        """Answer with a key that was pressed in the explanation, once the question has been there for a moment."""
+        if key is not None:
+            call_after(self.dialog, DEAD_TIME_S * 1.2, lambda: self.dialog.post_message(events.Key(key.key, key.character)))
 
     def _show_all(self) -> None:
         """Show everything that waits, to be answered at once."""
@@ -448,7 +467,10 @@ class HunkApproval(RequestQuestion):
         left_out = self._whole.left_out() | (set() if self._accepted else {"hunks.done"})
         applied = f"apply {len(self._accepted)} of {self.request.hunks}"
         found = [worded(each, self._diff) for each in of_scope(self.scope) if each.id not in left_out]
-        return [*(replace(each, hint=applied) if each.id == "hunks.done" else each for each in found), closing("stop")]
+        return [
+            *(replace(each, hint=applied) if each.id == "hunks.done" else each for each in found),
+            closing(f"{first_key(closing())} stop"),
+        ]
 
     def dimmed(self) -> Collection[str]:
         """Return what does not count yet: a hunk must have been seen, and a yes to all of it needs all of it."""

@@ -17,7 +17,7 @@ from lmtui.core.permissions.rules import FileEffect, GrantScope, traits_of
 from lmtui.core.permissions.shell_grammar import outline, word_set
 from lmtui.core.permissions.suggested_rules import grants
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize, sanitize_line, show_controls
-from lmtui.tui.commands import command, first_key
+from lmtui.tui.commands import Scope, command, first_key
 from lmtui.tui.lines.code import highlight, lexer_by_name
 from lmtui.tui.lines.page_view import whole_line, whole_text
 from lmtui.tui.lines.patch import MINUS, digits_of, parse_patch, unified_lines
@@ -143,8 +143,14 @@ def new_parts(request: ApprovalRequested) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def explanation(request: ApprovalRequested, state: SessionState) -> list[str]:
-    """Return why it asks and what each answer would do, as paragraphs."""
+def explanation(request: ApprovalRequested, state: SessionState, scope: Scope = Scope.APPROVAL) -> list[str]:
+    """Return why it asks and what each answer would do, as paragraphs; the keys are those of the question's scope."""
+    is_by_hunk = scope is Scope.HUNKS
+
+    def key_of(verb: str) -> str:
+        of_all = {"once": "all", "no": "none"}
+        return first_key(command(f"hunks.{of_all.get(verb, verb)}" if is_by_hunk else f"approve.{verb}"))
+
     found = [f"{why_text(request)}." if request.why else "No rule allows it."]
     found += [f"Dangerous: {sanitize_line(escape_invisible_line(each.text))}." for each in dangers_of(request)]
     if request.uncovered:
@@ -152,24 +158,20 @@ def explanation(request: ApprovalRequested, state: SessionState) -> list[str]:
     where = " · ".join(text for text, _ in conditions(request, state))
     count = f"{pluralize(request.commands, 'command')} · " if request.commands else ""
     found.append(f"It would run here: {count}{where}")
-    found.append(f"{_key('anyway' if dangers_of(request) else 'once')}  allows it once; no rule is saved.")
+    found.append(f"{key_of('anyway' if dangers_of(request) else 'once')}  allows it once; no rule is saved.")
     if request.suggested_rule and not dangers_of(request):
         found.append(
-            f"{_key('session')}  also allows {escape_invisible_line(request.suggested_rule)} "
+            f"{key_of('session')}  also allows {escape_invisible_line(request.suggested_rule)} "
             "without asking until this session ends."
         )
         offered = " · ".join(dict.fromkeys(escape_invisible_line(grant.rule) for grant in grants(request)))
-        found.append(f"{_key('always')}  adds a rule that you choose next, for this folder or everywhere: {offered}")
+        found.append(f"{key_of('always')}  adds a rule that you choose next, for this folder or everywhere: {offered}")
     if request.tool == SHELL:
-        found.append(f"{_key('edit')}  edits the command first; only the edited command runs, once.")
-    found.append(f"{_key('no')}  denies it. {_key('because')}  denies it and tells the model why.")
+        found.append(f"{key_of('edit')}  edits the command first; only the edited command runs, once.")
+    found.append(f"{key_of('no')}  denies it. {key_of('because')}  denies it and tells the model why.")
     if request.digest:
         found.append(f"Exactly what is shown is what happens; its SHA-256 is {sanitize_line(request.digest)}.")
     return found
-
-
-def _key(verb: str) -> str:
-    return first_key(command(f"approve.{verb}"))
 
 
 def has_difference(request: ApprovalRequested) -> bool:

@@ -14,7 +14,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingsMap
 from textual.containers import Horizontal, Vertical
 from textual.dom import DOMNode
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -85,6 +85,8 @@ class _Bars:
     def show_keys(self, keys: Parts) -> None:
         """Draw what the keys do, or what runs where there is no other row for it."""
         self._keys = keys
+        if not self.hints.is_attached:  # the app is being closed
+            return
         screen = self.hints.screen  # a dialog over it has the key row
         is_shared = bool(self._running[0]) and screen.size.height < SHORT_ROWS and screen.app.screen is screen
         self.hints.show(*(self._running if is_shared else keys))
@@ -311,8 +313,7 @@ class Workbench(Screen[None]):
         is_in_pane = not self.prompt.has_focus and panes in _ancestors(self.focused)
         pane = panes.focused_pane() if is_in_pane else ""
         top = self.app.screen
-        is_dialog = isinstance(top, ModalScreen) and not hasattr(top, "question")  # a question says itself what its keys do
-        dialog = (getattr(top, "SCOPE", ""), getattr(top, "CLOSING", "close")) if is_dialog else None
+        dialog = self.state.dialog_keys(top)
         waiting, has_mouse = self.state.approvals.waiting(), getattr(self.app, "has_mouse", True)
         place = self.state.key_place(pane, is_asked, *waiting, has_mouse, self.app.size.height, dialog)
         self._bars.show_keys(self.state.hint_parts(place))
@@ -448,7 +449,9 @@ class Workbench(Screen[None]):
             self.sending.send(event)
 
     async def action_run_command(self, command_id: str) -> None:
-        """Run a command at its key."""
+        """Run a command at its key; no mode changes while something is asked, so that key goes back to the question."""
+        if command_id == "plan.toggle" and self.prompt.come_back():
+            return
         await self.ready.commands.run(command_id)
 
     def interrupt(self) -> bool:

@@ -60,6 +60,7 @@ class TokenArea(TextArea):
         )
         self.cursor_blink = False
         self.folds = Folds()
+        self.come_back: Callable[[], bool] = lambda: False  # goes back to what made room for typing
         self._drawn: list[Strip] = []
 
     def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
@@ -300,9 +301,11 @@ class Prompt(TokenArea):
         self.insert("\n")
 
     def action_prompt_complete(self) -> None:
-        """Take the marked completion; without one the key continues to move between panes."""
+        """Take the marked completion; without one the key goes back to a question, or continues to move between panes."""
         completing = self.completing
         if not completing.is_open or completing.wanted is None:
+            if self.come_back():
+                return
             raise SkipAction
         if completing.offer is None:
             completing.move(1)

@@ -199,7 +199,7 @@ async def test_why_explains_in_words_and_the_dead_time_begins_anew_after_it() ->
     async with running() as driver:
         await ask(driver)
         await driver.press("question_mark")
-        await driver.until_screen("Reading")
+        await driver.until_screen("Explanation")
         assert "no rule covers all of it." in driver.text()
         await driver.press("escape")
         await driver.until_screen("Approval")

@@ -155,7 +155,7 @@ async def test_it_can_wait_and_be_explained() -> None:
     async with running(size=WIDE) as driver:
         await ask(driver)
         await press(driver, "question_mark")
-        await driver.until_screen("Reading")
+        await driver.until_screen("Explanation")
         await press(driver, "escape", "l")
         await driver.until_screen("Workbench")
         assert driver.host.session.answers == {}

@@ -25,6 +25,9 @@ async def test_an_undo_shows_what_it_would_do_and_does_it_on_a_yes() -> None:
         await at_question(driver, "/undo 2")
         assert "Undo: the last 2 steps" in driver.text()
         assert "parser/tests/test_lexer.py  deleted" in driver.text()
+        last = driver.text().splitlines()[-1]
+        assert all(words in last for words in ("y apply", "n cancel", "Esc close"))
+        assert "send" not in last
         assert changes.applied == []
         await driver.press("y")
         await driver.until_screen("Workbench")

@@ -202,3 +202,50 @@ async def test_one_escape_does_not_stop_the_turn_that_waits_and_two_do() -> None
         assert [each.message for each in driver.app._notifications] == ["Esc again to stop"]
         await driver.press("escape")
         await driver.until(lambda: not driver.host.session.is_running)
+
+
+@pytest.mark.parametrize("key", ["f3", "tab", "shift+tab"])
+async def test_a_key_goes_back_to_the_question_from_what_was_typed_and_the_text_stays(key: str) -> None:
+    async with running(size=SMALL) as driver:
+        await driver.type("go")
+        await ask(driver)
+        mode = driver.host.session.mode
+        await driver.press(*"wait")
+        assert "1 approval needed  F3" in driver.text("#activity"), driver.text("#activity")
+        await driver.press(key)
+        await driver.until_screen("Approval")
+        assert driver.app.workbench.prompt.text == "wait"
+        assert driver.host.session.mode is mode
+
+
+async def test_a_message_sent_while_a_question_is_open_is_said_to_be_queued() -> None:
+    async with running(size=SMALL) as driver:
+        await driver.type("go")
+        await ask(driver)
+        await driver.press(*"wait", "enter")
+        await driver.until_screen("Approval")
+        assert driver.host.session.queued == ["wait"]
+        assert [each.message for each in driver.app._notifications] == ["Queued to send after this turn: wait"]
+
+
+async def test_the_hint_of_a_question_says_that_escape_stops_the_second_time() -> None:
+    async with running() as driver:
+        await driver.type("go")
+        await ask(driver)
+        assert "Esc Esc stop" in driver.text()
+
+
+@pytest.mark.parametrize(("key", "outcome"), [("y", Outcome.ONCE), ("n", Outcome.NO), ("s", Outcome.SESSION)])
+async def test_a_key_that_the_explanation_names_answers_from_there(key: str, outcome: Outcome) -> None:
+    async with running() as driver:
+        await driver.type("go")
+        await ask(driver)
+        await driver.press("question_mark")
+        await driver.until_screen("Explanation")
+        await driver.press(key)
+        await driver.until_screen("Approval")
+        driver.host.clock.forward(1)
+        await driver.until(lambda: "a1" in driver.host.session.answers)
+        assert driver.host.session.answers["a1"].outcome is outcome
+        await driver.until_screen("Workbench")
+        await driver.settle()
