@@ -318,6 +318,9 @@ class Checks(Protocol):
     async def meets(self, runner: CheckRunner, goal: str, *, may_write: bool = True) -> CheckRan:
         """Run the command of a goal and return what came of it."""
 
+    async def holds_with(self, runner: CheckRunner, command: str, files: Mapping[str, bytes | None]) -> CheckRan:
+        """Run a command in a copy of the workspace in which some files are others (None: not there)."""
+
     def fixes(self, runner: CheckRunner, goal: str, ask: Ask) -> AsyncGenerator[DefinitionEdit, None]:
         """Yield edits that make more of a goal's tests pass; `ask` has the model answer, again each time."""
 
@@ -368,6 +371,11 @@ class NoChecks:
 
     review_decides = False
     is_on = False
+
+    async def holds_with(self, runner: CheckRunner, command: str, files: Mapping[str, bytes | None]) -> CheckRan:
+        """Say that it was not run."""
+        del runner, files
+        return CheckRan(rung=Rung.GOAL, outcome=CheckOutcome.NOT_RUN, command=command)
 
     async def fixes(self, runner: CheckRunner, goal: str, ask: Ask) -> AsyncGenerator[DefinitionEdit, None]:
         """Yield nothing."""

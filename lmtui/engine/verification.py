@@ -47,7 +47,12 @@ _MOST_ROUNDS = 4
 _MOST_STUCK, _MOST_SAME = 2, 6  # the same words again; the same first line
 _MOST_NAMED = 5
 _EXIT = re.compile(r"exit (\d+)")
-_TEST_FILE = re.compile(r"(?:^|/)(?:tests?|__tests__|spec)/|(?:^|/)test_[^/]*\.py$|_test\.\w+$|\.(?:test|spec)\.\w+$")
+_TEST_FILE = re.compile(
+    r"(?:^|/)(?:tests?|__tests__|spec)/|(?:^|/)(?:test_[^/]*|tests?)\.py$|_test\.\w+$|\.(?:test|spec)\.\w+$"
+)
+_ABOUT_TESTS = re.compile(
+    r"\b(?:updat|chang|adapt|rewrit|edit|remov|delet|mov|renam)\w*\b[^.\n]{0,40}\btests?\b", re.IGNORECASE
+)
 _TOLD = "The check `{command}` fails:\n{text}\n"
 _REPAIR = (
     "Not finished: {told}Repair the code, and leave tests as they are unless the task is about them. "
@@ -323,7 +328,7 @@ async def _check_all(agent: Agent, named: str) -> tuple[str, str]:
     if is_parse and not await unparsed(agent.services.sandbox, tracker.touched):  # what a command deleted is not always known
         runner.tell(parse_check({}))
     if named:
-        check = await checks.meets(runner, named, may_write=False)
+        check = await _with_old_tests(agent, runner, await checks.meets(runner, named, may_write=False))
         runner.tell(replace(check, source="your task"))
         decides: ProjectCheck | None = ProjectCheck(check.rung, named)
     else:
@@ -358,7 +363,7 @@ async def _pursue(agent: Agent, goal: str) -> tuple[str, str]:
     if goal in agent.state.verification.passed:  # in this very state
         check = CheckRan(rung=Rung.GOAL, outcome=CheckOutcome.PASSED, command=goal)
     else:
-        check = await agent.services.features.checks.meets(runner, goal)
+        check = await _with_old_tests(agent, runner, await agent.services.features.checks.meets(runner, goal))
         runner.tell(check)
     if check.outcome is CheckOutcome.PASSED:
         agent.emit(GoalChanged(agent=agent.id, command=goal, state=GoalState.REACHED))
@@ -377,6 +382,24 @@ async def _pursue(agent: Agent, goal: str) -> tuple[str, str]:
         count = max(turn.stuck, turn.same_name) + 1
         return "", f"not finished: no progress on the goal `{sanitize_line(goal)}` in {count} attempts: {first}"
     return _GOAL.format(command=goal, text=check.text), ""
+
+
+async def _with_old_tests(agent: Agent, runner: AgentCheckRunner, check: CheckRan) -> CheckRan:
+    """Return a check, or what came of it with the tests as they were, if they were changed so that it passes now.
+
+    A task that is about the tests may change them.
+    """
+    tests = [path for path in agent.state.verification.touched if _TEST_FILE.search(path)]
+    if check.outcome is CheckOutcome.FAILED or not tests or _ABOUT_TESTS.search(agent.conversation.last_task):
+        return check
+    before = {path: data for path, data in (await runner.before(tests) or {}).items() if data is not None}
+    if not before:
+        return check  # new tests are welcome
+    again = await agent.services.features.checks.holds_with(runner, check.command, before)
+    if again.outcome is not CheckOutcome.FAILED:
+        return check
+    named = ", ".join(before)
+    return replace(again, text=bounded([f"It fails with the tests as they were ({named}):", *again.text.splitlines()]))
 
 
 def _tell_changed_tests(agent: Agent, tracker: VerificationTracker) -> None:

@@ -23,8 +23,12 @@ def project(program: Program) -> Program:
     return program
 
 
+def edit_of(path: str, old: str, new: str) -> ScriptedTurn:
+    return ScriptedTurn("Editing.", calls=(ScriptedCall("edit", {"path": path, "search": old, "replace": new}),))
+
+
 def edit(old: str, new: str) -> ScriptedTurn:
-    return ScriptedTurn("Editing.", calls=(ScriptedCall("edit", {"path": "calc.py", "search": old, "replace": new}),))
+    return edit_of("calc.py", old, new)
 
 
 async def test_a_run_that_breaks_a_test_is_told_and_ends_green_once_it_is_repaired(project: Program, serve: Serve) -> None:
@@ -106,3 +110,26 @@ async def test_the_quotes_around_a_goal_are_the_shells(project: Program, serve: 
     assert json.loads(result.out)["status"] == "done", result.err
     assert "goal reached: python3 -m unittest -q" not in result.out
     assert json.loads(result.out)["checks"][-1]["exit_code"] == 0
+
+
+@pytest.mark.parametrize(
+    "content", ["...", "import unittest\n\nclass T(unittest.TestCase):\n    def test_add(self):\n        pass\n"]
+)
+async def test_tests_that_are_gutted_reach_no_goal(project: Program, serve: Serve, content: str) -> None:
+    (project.workspace / "calc.py").write_text(CODE.replace("+", "-"))
+    gut = ScriptedTurn("Writing.", calls=(ScriptedCall("write", {"path": "test_calc.py", "content": content}),))
+    server = await serve(gut, *[ScriptedTurn("The tests pass now.")] * 8)
+    flags = ("--goal", "python3 -m unittest -q", *FLAGS)
+    result = await project.run("run", "--url", server.url, *flags, "The tests fail. Fix the bug.")
+    found = json.loads(result.out)
+    assert (result.code, found["status"]) == (2, "unfinished"), result.err
+    assert found["verified"] in ("red", "none")  # a file that is only an ellipsis is not written at all
+
+
+async def test_a_task_about_tests_may_change_them(project: Program, serve: Serve) -> None:
+    (project.workspace / "calc.py").write_text(CODE.replace("+", "-"))
+    change = edit_of("test_calc.py", "3)", "-1)")
+    server = await serve(change, ScriptedTurn("The test says -1 now."))
+    flags = ("--goal", "python3 -m unittest -q", *FLAGS)
+    result = await project.run("run", "--url", server.url, *flags, "Update the test to what add does now.")
+    assert json.loads(result.out)["status"] == "done", result.err

@@ -38,7 +38,7 @@ _ESLINT = (
 )  # fmt: skip
 _SCRIPT = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts")
 _TESTS_OF = {
-    ".py": ("**/test_*.py", "**/*_test.py"),
+    ".py": ("**/test_*.py", "**/*_test.py", "**/tests.py", "**/test.py"),
     **dict.fromkeys(_SCRIPT, ("**/*.{test,spec}.{js,jsx,mjs,cjs,ts,tsx,mts,cts}",)),
 }
 _CODE = (".py", ".go", ".rs", *_SCRIPT)
@@ -236,7 +236,7 @@ async def related_tests(runner: CheckRunner, changed: Sequence[str]) -> list[str
 def is_test(path: str) -> bool:
     """Tell whether a file holds tests."""
     name = posixpath.basename(path)
-    return bool(re.fullmatch(r"test_.*\.py|.*_test\.(?:py|go)|.*\.(?:test|spec)\.[cm]?[jt]sx?", name))
+    return bool(re.fullmatch(r"test_.*\.py|tests?\.py|.*_test\.(?:py|go)|.*\.(?:test|spec)\.[cm]?[jt]sx?", name))
 
 
 def is_code(path: str) -> bool:
@@ -247,6 +247,8 @@ def is_code(path: str) -> bool:
 _MOST_BASE_BYTES = 200_000
 _MOST_FOLDER_MB = 500
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_NO_TESTS = re.compile(r"^Ran 0 tests|no tests ran|^# tests 0$|no test files", re.MULTILINE)
+_NO_TESTS_EXIT = 5  # pytest's, and unittest's from Python 3.12 on
 _FAILURES = (
     re.compile(r"^(?:FAILED|ERROR) ([^\s(]\S*)"),  # pytest
     re.compile(r"^(?:FAIL|ERROR): (\S+ \(\S+\))"),  # unittest
@@ -334,6 +336,12 @@ class Ladder:
             return replace(_check_of(check, ended, outcome), text=text)
         return _check_of(check, ended, CheckOutcome.PASSED if ended.exit_code == 0 else CheckOutcome.FAILED, decides=True)
 
+    async def holds_with(self, runner: CheckRunner, command: str, files: Mapping[str, bytes | None]) -> CheckRan:
+        """Run a command in a copy of the workspace in which some files are others."""
+        ended = await runner.run(trial_command(command, files), limit_s=self.limit_s, may_write=False)
+        outcome, text = _outcome(ended, self.limit_s)
+        return replace(_check_of(ProjectCheck(Rung.GOAL, command), ended, outcome, decides=True), text=text)
+
     def suite(self, project: Project) -> ProjectCheck | None:
         """Return the command that decides."""
         return ProjectCheck(Rung.SUITE, self.command, "settings") if self.command else project.suite()
@@ -413,6 +421,8 @@ def _outcome(ended: CommandEnded, limit_s: int) -> tuple[CheckOutcome, str]:
         return CheckOutcome.NOT_RUN, bounded([ended.why_not])
     if ended.is_timed_out:
         return CheckOutcome.NOT_RUN, f"it ran longer than {limit_s} s"
+    if ended.exit_code in (0, _NO_TESTS_EXIT) and _NO_TESTS.search(ended.output[-2000:]):
+        return CheckOutcome.NOT_RUN, "no test ran"
     if ended.exit_code == 0:
         return CheckOutcome.PASSED, ""
     if ended.exit_code in (126, 127) or (ended.exit_code != 0 and _NO_PROGRAM.search(ended.output[-2000:])):
