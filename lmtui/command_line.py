@@ -234,7 +234,7 @@ _HEAD = """commands:
   lmtui [DIR]                 the full-screen app on a folder (default: WORKSPACE, else the current one)
   lmtui run ["TASK"]          one task without a screen; piped input is added to it
   lmtui plan "TASK"           plan first: the agent only reads, you approve, then it does it
-  lmtui resume [ID] ["TEXT"]  continue a session (default: the newest)
+  lmtui resume [ID] ["TEXT"]  continue a session (default: the last used)
   lmtui demo [--headless]     try lmtui with a scripted model: no model needed, real tools, real sandbox
   lmtui serve [DIR]           the full-screen app in a browser on this machine
   lmtui --plain [DIR]         line by line, for screen readers and dumb terminals (or set ACCESSIBLE=1)
@@ -287,7 +287,7 @@ def run_parser() -> Parser:
     add = parser.add_argument
     add("task", nargs="?", metavar="TASK", help="what to do; standard input is added to it, or is the task (also with -)")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--continue", dest="goes_on", action="store_true", help="continue the newest session")
+    which.add_argument("--continue", dest="goes_on", action="store_true", help="continue the session used last")
     which.add_argument("--resume", metavar="ID", help="continue this session")
     add("--output-schema", metavar="FILE", help="JSON Schema that the answer must match")
     add("--output-last-message", metavar="FILE", help="also write the answer to this file")
@@ -322,7 +322,7 @@ def _add_approve(parser: Parser) -> None:
 def resume_parser() -> Parser:
     """Return the parser of `lmtui resume`."""
     parser = make_parser("resume", "Continue a session, full screen on a terminal.", 'lmtui resume 3fa2b1 "now the docs"')
-    parser.add_argument("id", nargs="?", metavar="ID", help="an id or the end of one (default: the newest)")
+    parser.add_argument("id", nargs="?", metavar="ID", help="an id or the end of one (default: the last used)")
     parser.add_argument("text", nargs="?", metavar="TEXT")
     _add_approve(parser)
     add_common(parser)

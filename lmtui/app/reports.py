@@ -14,10 +14,10 @@ from lmtui.core.servers import ServerFound
 from lmtui.core.sessions import SessionSummary
 from lmtui.store.rule_store import read_rules, rules_file
 from lmtui.store.session_logs import SessionStore, load
-from lmtui.store.summaries import summaries
+from lmtui.store.summaries import last_used, summaries
 
 __all__ = [
-    "find_models", "granted_rules", "list_sessions", "rules_file", "session_events", "session_log",
+    "find_models", "granted_rules", "last_session", "list_sessions", "rules_file", "session_events", "session_log",
     "silent_address",
 ]  # fmt: skip
 
@@ -25,6 +25,11 @@ __all__ = [
 def list_sessions(workspace: Path, search: str = "", limit: int = 20) -> list[SessionSummary]:
     """Return a workspace's sessions, newest first."""
     return summaries(SessionStore(workspace), search, limit)
+
+
+def last_session(workspace: Path) -> str:
+    """Return the id of the session that was used last in a workspace, empty where there is none."""
+    return last_used(SessionStore(workspace))
 
 
 def session_log(workspace: Path, session_id: str) -> Path:

@@ -68,18 +68,21 @@ def _own_model(past: Sequence[events.Envelope]) -> list[events.Event]:
     ]
 
 
-def offered_again(past: Sequence[events.Envelope], ends: Sequence[events.Event]) -> str:
-    """Return what the user is told about the calls that a crash cut off, empty where there were none."""
+def offered_again(past: Sequence[events.Envelope], ends: Sequence[events.Event], *, is_closing: bool = False) -> str:
+    """Return what the user is told about the calls that a crash cut off, empty where there were none.
+
+    With `is_closing` the session ends in order: what runs then is stopped, so that only what waits for an answer is told.
+    """
     cut = {end.call_id: end for end in ends if isinstance(end, events.ToolCallFinished)}
     calls = [each.event for each in past if isinstance(each.event, events.ToolCallStarted) and each.event.call_id in cut]
-    if not calls:
-        return ""
-    ran = [_named(call) for call in calls if cut[call.call_id].result == _UNKNOWN]
+    ran = [_named(call) for call in calls if cut[call.call_id].result == _UNKNOWN and not is_closing]
     waited = [_named(call) for call in calls if cut[call.call_id].result == _NOT_RUN]
+    if not (ran or waited):
+        return ""
     parts = [f"{', '.join(ran)} ran, and what came of it is unknown"] if ran else []
     parts += [f"{', '.join(waited)} waited for your answer and did not run"] if waited else []
     way_out = "Nothing runs again by itself: say “go on”, and the agent looks and takes it up."
-    return f"When lmtui stopped, {'; '.join(parts)}. {way_out}"
+    return f"When {'this session was closed' if is_closing else 'lmtui stopped'}, {'; '.join(parts)}. {way_out}"
 
 
 def _named(call: events.ToolCallStarted) -> str:

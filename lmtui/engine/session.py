@@ -508,8 +508,12 @@ class EngineSession:
             return
         self.is_closed = True
         self._agent.inbox = Inbox()
+        past = self.history() if self.is_running else ()
+        left = offered_again(past, ends_for_open_work(past), is_closing=True)
         self.interrupt()
         await self.wait_idle()
+        if left:
+            self.emit(events.Notice(level=events.Level.WARNING, text=left))
         await self._hook_calls.close()
         await self._background.close()
         await self._parts.features.interpreter.close()

@@ -18,7 +18,7 @@ from typing import TextIO
 from lmtui.app.connection import last_model
 from lmtui.app.demo import fresh_folder
 from lmtui.app.host import Runtime, encode_event, open_runtime
-from lmtui.app.reports import list_sessions, session_log
+from lmtui.app.reports import last_session, session_log
 from lmtui.commands.command import Begin, CommandContext, OpenView, Output
 from lmtui.commands.session_commands import SCREEN
 from lmtui.commands.table import command_table, run_typed
@@ -464,10 +464,10 @@ def which_session(workspace: Path, wanted: str, text: str) -> tuple[str, str]:
             if text or " " not in wanted:
                 raise
             text = wanted
-    newest = list_sessions(workspace, limit=1)
-    if not newest:
+    last = last_session(workspace)
+    if not last:
         raise SessionFileError(f"no session in {workspace} yet", 'Start one with `lmtui` or `lmtui run "TASK"`.')
-    return newest[0].id, text
+    return last, text
 
 
 async def demo(config: Config, keep: Path | None, wanted: HeadlessTask, *, plans_first: bool = False) -> int:

@@ -191,6 +191,13 @@ def summaries(store: SessionStore, search: str = "", limit: int = 50) -> list[Se
     return list(Summaries(store).find(search, limit))
 
 
+def last_used(store: SessionStore) -> str:
+    """Return the id of the session whose log was written last, empty where there is none."""
+    known = Summaries(store)
+    by_use = sorted(store.paths(), key=_changed_s, reverse=True)
+    return next((path.stem for path in by_use if known.look_up([path.stem])), "")
+
+
 @dataclass(slots=True)
 class _Scan:
     """What the lines of a log said so far; lines that count only if they are the last of their kind are read at the end."""

@@ -44,3 +44,22 @@ async def test_what_was_cut_off_is_told_and_offered_again() -> None:
     assert "shell make" in told[0]
     twice = Rig(FakeProvider(), past=again.session.history())
     assert sum(isinstance(each.event, Notice) for each in twice.session.history()) == 1
+
+
+async def test_a_question_that_is_open_when_the_session_closes_is_told_when_it_is_opened_again() -> None:
+    live = Rig(FakeProvider(answer("", ("shell", json.dumps({"command": "make"})))), mode=Mode.NORMAL)
+    live.session.submit("go")
+    await live.until(lambda event: isinstance(event, ApprovalRequested))
+    await asyncio.wait_for(live.session.close(), 5)
+    again = Rig(FakeProvider(), past=tuple(live.log.events))
+    told = [each.event.text for each in again.session.history() if isinstance(each.event, Notice)]
+    assert len(told) == 1
+    assert told[0].startswith("When this session was closed, shell make waited for your answer and did not run.")
+
+
+async def test_a_session_that_closes_without_a_question_says_nothing() -> None:
+    live = Rig(FakeProvider(answer("Done.")), mode=Mode.NORMAL)
+    live.session.submit("go")
+    await live.session.wait_idle()
+    await asyncio.wait_for(live.session.close(), 5)
+    assert not [each for each in live.log.events if isinstance(each.event, Notice)]

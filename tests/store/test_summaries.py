@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from lmtui.core.events import (
 from lmtui.core.messages import Role, Usage
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.store.session_logs import SessionStore
-from lmtui.store.summaries import Summaries
+from lmtui.store.summaries import Summaries, last_used
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 OPENED = SessionOpened(workspace="/w", version="1")
@@ -146,3 +147,13 @@ def test_a_state_that_is_none_of_ours_is_not_shown(tmp_path: Path) -> None:
     with path.open("a") as file:
         file.write('{"seq":9,"time":"2026-01-02T03:04:05+00:00","session":"x","kind":"turn_ended","reason":"\\u001b]0;x"}\n')
     assert next(Summaries(store).find()).state == "done"
+
+
+def test_the_session_used_last_is_the_one_written_last_whenever_it_was_created(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path)
+    assert last_used(store) == ""
+    older, newer, broken = write(store, 1), write(store, 2), write(store, 3)
+    broken.write_text("no log")
+    for path, time_s in ((older, 2_000), (newer, 1_000), (broken, 3_000)):
+        os.utime(path, (time_s, time_s))
+    assert last_used(store) == older.stem
