@@ -61,7 +61,7 @@ def status_error(url: str, model: str, status: int, body: str, content_type: str
     if status in (408, 409, 429):
         return ProviderError(Fault.BUSY, f"{url} is busy (HTTP {status}: {said})", "Wait a little and try again.")
     if status == 503 and _LOADING.search(said):
-        hint = "It is waited for; a large model takes minutes."
+        hint = "A large model takes minutes to load."
         return ProviderError(Fault.LOADING, f"{url} is still loading the model", hint)
     if _OVERFLOW.search(said):
         return overflow(said, body)
@@ -194,7 +194,7 @@ async def with_retries(
             elif error.fault is Fault.UNREACHABLE and gone_s < policy.gone_limit_s:
                 wait_s = min(policy.first_delay_s + gone_s / 2, _GONE_DELAY_S)
                 gone_s += wait_s
-                retry = RetryChunk(0, 0, wait_s, f"the server is waited for: {error}")
+                retry = RetryChunk(0, 0, wait_s, f"waiting for the server: {error}")
             elif failures < policy.retries:
                 wait_s = error.retry_after_s or min(policy.first_delay_s * 2**failures, policy.max_delay_s)
                 failures += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from math import ceil
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -85,6 +86,7 @@ SHORT_CELLS = 100
 CHARS_PER_TOKEN = 4
 RATE_AFTER_S = 2.0
 METER_CELLS = 10
+REASON_CHARS = 46
 FULL_PERCENT, NEARLY_FULL_PERCENT = 95, 80
 
 _ENDINGS = {
@@ -111,7 +113,10 @@ def activity_text(state: SessionState, now: datetime) -> str:
     activity = state.turn.activity
     parts = [_doing_text(activity)]
     elapsed_s = max(0.0, (now - activity.since).total_seconds()) if activity.since else 0.0
-    if elapsed_s >= 1 and activity.doing is not ActivityKind.RETRYING:
+    if activity.doing is ActivityKind.RETRYING:
+        left_s = ceil(activity.wait_s - elapsed_s)
+        parts.insert(0, f"trying again in {left_s} s" if left_s > 0 else "trying again")
+    elif elapsed_s >= 1:
         parts.append(duration_text(elapsed_s))
     return " · ".join(parts)
 
@@ -125,7 +130,7 @@ def _doing_text(activity: Activity) -> str:
         case ActivityKind.RUNNING_TOOL:
             return activity.detail
         case ActivityKind.RETRYING:
-            return f"{activity.detail}, again in {activity.wait_s:.0f} s"
+            return shorten_end(activity.detail, REASON_CHARS)
         case ActivityKind.WAITING_FOR_MODEL:
             return "waiting for the model"
         case _:
@@ -302,7 +307,7 @@ def activity_parts(active: SessionView | None, now: datetime, note: str) -> tupl
     text, _, rest = activity_text(state, now).removeprefix("idle · ").partition(" · ")
     style = "bold $warning" if state.waits else "$warning" if state.turn.activity.doing is ActivityKind.RETRYING else "bold"
     left = [Part(text[:1].upper() + text[1:], style, 0), Part(rest, "$text-muted", 1)]
-    return left, [_key_part("app.stop", 2)] if state.turn.is_running and not state.approvals else []
+    return left, [_key_part("app.stop", 0)] if state.turn.is_running and not state.approvals else []
 
 
 def _is_over(turn: TurnProgress, now: datetime) -> bool:

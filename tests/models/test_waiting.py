@@ -34,7 +34,7 @@ async def test_a_server_that_answered_before_and_is_gone_is_waited_for() -> None
         await provider.close()
     waits = [piece for piece in pieces if isinstance(piece, RetryChunk)]
     assert len(waits) == 6
-    assert "waited for" in waits[0].reason
+    assert waits[0].reason.startswith("waiting for the server: ")
     assert isinstance(pieces[-1], Completion)
     assert pieces[-1].message.text == "back"
 

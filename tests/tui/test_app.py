@@ -8,7 +8,7 @@ import pytest
 from textual.events import AppBlur
 
 from lmtui.core.errors import ConfigError
-from lmtui.core.events import Level, Notice, Outcome, TextDelta, TurnReason
+from lmtui.core.events import Level, Notice, Outcome, RetryScheduled, TextDelta, TurnReason
 from lmtui.core.permissions.decide import Mode
 from lmtui.tui.app import LmtuiApp
 from lmtui.tui.options import StartOptions
@@ -302,6 +302,18 @@ async def test_the_status_says_what_goes_on() -> None:
         assert "3.1k / 8k" in foot
         assert "cache 95 %" in foot
         assert "tok/s" in foot
+
+
+@pytest.mark.parametrize("size", [WIDE, SMALL, (60, 18)])
+async def test_a_server_that_is_gone_leaves_room_for_the_key_that_stops(size: tuple[int, int]) -> None:
+    reason = f"waiting for the server: no model server answers at http://127.0.0.1:1234/v1 ({'connection refused ' * 6})"
+    async with running(size=size) as driver:
+        driver.host.session.begin_turn("go")
+        driver.host.session.emit(RetryScheduled(attempt=0, attempts=0, wait_s=3, reason=reason))
+        await driver.until(lambda: "Trying again in 3 s" in driver.text())
+        assert "Esc stop" in driver.text()
+        driver.host.clock.forward(2)
+        await driver.until(lambda: "Trying again in 1 s" in driver.text())
 
 
 async def test_a_changed_file_is_marked_and_its_difference_opens() -> None:

@@ -13,10 +13,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
 
+from lmtui.core.errors import Fault
 from lmtui.core.events import Level, TurnEnded, TurnReason
 from lmtui.core.messages import ImageRef
 from lmtui.core.project_checks import CheckOutcome, CheckRan
 from lmtui.core.sanitize import sanitize, sanitize_line
+from lmtui.tui.commands import command, first_key
 from lmtui.tui.lines.markdown import LONGEST_LINE, Piece, PieceSplitter, clean_lines, piece_lines
 from lmtui.tui.lines.styled_text import Line, Span, crop, fill, fit, fold, indent, plain, row, width_of, wrap
 
@@ -251,12 +253,17 @@ _ENDINGS = {
 }
 
 
+OTHER_SERVER_HELPS = frozenset({Fault.UNREACHABLE, Fault.NOT_A_MODEL_SERVER, Fault.UNKNOWN_MODEL, Fault.KEY_REFUSED})
+
+
 def ending(end: TurnEnded) -> NoticeBlock | None:
     """Return the line that says how a turn ended; none for one that is simply done."""
     if end.reason not in _ENDINGS:
         return NoticeBlock(Level.WARNING, f"Done, {end.doubt}") if end.doubt else None
     level, text = _ENDINGS[end.reason]
     error = end.error.removeprefix("not finished: ")
+    if end.fault in OTHER_SERVER_HELPS:
+        error += f" {first_key(command('model.choose'))} chooses another server here."
     return NoticeBlock(level, f"{text}: {error}" if error else text)
 
 

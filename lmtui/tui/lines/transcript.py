@@ -273,7 +273,7 @@ class ConversationBlocks:
                 live.think(event.text, time)
             case events.RetryScheduled():
                 times = f" ({event.attempt} of {event.attempts})" if event.attempt else ""
-                note = f"{event.reason}; trying again in {event.wait_s:.0f} s{times}"
+                note = f"{event.reason}; trying again{times}"
                 self._live = _Live(note=NoticeBlock(events.Level.WARNING, note))
             case events.CallProgress():
                 live.note = NoticeBlock(events.Level.INFO, f"{event.tool}: writing the call, {event.size_chars:,} characters")

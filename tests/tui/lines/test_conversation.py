@@ -315,8 +315,13 @@ def test_the_bar_of_thinking_is_not_part_of_its_text() -> None:
 
 def test_a_retry_voids_what_was_streamed_and_says_so() -> None:
     retry = RetryScheduled(attempt=2, attempts=5, wait_s=4.0, reason="the server is busy")
-    assert drawn([TextDelta(text="half an ans"), retry]) == ["! the server is busy; trying again in 4 s (2 of 5)"]
+    assert drawn([TextDelta(text="half an ans"), retry]) == ["! the server is busy; trying again (2 of 5)"]
     assert drawn([TextDelta(text="half"), retry, TextDelta(text="whole")]) == ["whole▌"]
+
+
+def test_a_turn_that_no_server_answered_names_the_key_that_chooses_another() -> None:
+    end = TurnEnded(turn_id="t1", reason=TurnReason.ERROR, error="no model server answers at x.", fault="unreachable")
+    assert "Alt+E chooses another" in " ".join(drawn([end]))
 
 
 def test_a_notice_while_an_answer_streams_stands_before_it() -> None:
