@@ -264,6 +264,13 @@ class Examinee:
         self._learn_size(self.plain, request, completion)
         return completion
 
+    async def ratio_of(self, text: str) -> float:
+        """Return how many tokens the server counts in a text for each of ours, 0 where it does not tell; nothing is learned."""
+        request = self._request([Message(Role.USER, text)], ToolCallFormat.NATIVE, 1)
+        completion = await self._ask(request, _ANSWER_LIMIT_S)
+        counted, raw = completion.usage.prompt_tokens if completion.usage else 0, self.plain.raw(request.messages, ())
+        return counted / raw if counted >= max(_LEAST_COUNT, raw * _CUT_SHARE) else 0.0
+
     def task_request(self, talk: Sequence[Message], form: ToolCallFormat) -> ModelRequest:
         """Return a request as a session with the lean tools makes it."""
         most = THINKING_TOKENS if self.thinks else ANSWER_TOKENS

@@ -6,6 +6,7 @@ It asks through the ports alone and runs no tool.
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -240,6 +241,18 @@ def filler(tokens: int, count: TokenCounter) -> str:
     return "\n".join(lines)
 
 
+def work_text(tokens: int, count: TokenCounter) -> str:
+    """Return about so many of our own tokens of code, numbered as `read` shows it."""
+    lines: list[str] = []
+    source = inspect.getsource(exam_tasks.Examinee).splitlines()
+    for number, line in enumerate(source, 1):
+        lines.append(f"{number:>5}  {line}")
+        tokens -= count(lines[-1]) + 1
+        if tokens <= 0:
+            break
+    return "\n".join(lines)
+
+
 def _found(bounds: _Bounds) -> WindowFound:
     if bounds.told:
         return WindowFound(
@@ -278,6 +291,7 @@ class ModelExam:
         self._begun = self._last_row = parts.monotonic()
         self._examinee = exam_tasks.Examinee(parts)
         self._counts: dict[ToolCallFormat, exam_tasks.FormCounts] = {}
+        self._work_ratio = 0.0
         self.served: ServedModel | None = None
         self.state = ExamState(parts.provider.url, parts.model, profile=ModelProfile(source=EXAM))
 
@@ -287,6 +301,7 @@ class ModelExam:
             await self._greet()
             self.served = await self._parts.provider.served(self._parts.model)
             await self._attempt("speed", self._measure_speed)
+            await self._attempt("tokens", self._measure_tokens)
             await self._try_forms()
             self._judge_thinking()
             if not self._parts.is_quick:
@@ -328,6 +343,12 @@ class ModelExam:
         text = speed_words(self.state.profile)
         self._row("speed", Grade.GOOD if text else Grade.WEAK, text or "could not be measured")
 
+    async def _measure_tokens(self) -> None:
+        """Let the server count text like that of real work: the plain words of the tasks have fewer tokens than code."""
+        self._say("tokens: counting some code")
+        code = work_text(_QUICK_SPEED_TOKENS if self._parts.is_quick else _SPEED_TOKENS, self._parts.count)
+        self._work_ratio = await self._examinee.ratio_of(f"{code}\nAnswer with the one word: ready")
+
     async def _try_forms(self) -> None:
         """Try native calls, then, unless they work, text, then, unless that works, a schema; choose."""
         end = self._parts.monotonic() + _FORMS_LIMIT_S
@@ -349,7 +370,7 @@ class ModelExam:
             self._row("calls", Grade.FAILED, note, "Take a larger model, or one that was trained for tools.")
             return
         counts, budget = self._counts[form], self._examinee.budget(form)
-        ratio = round(budget.token_ratio, 3) if budget.is_ratio_known else 0.0
+        ratio = round(max(budget.token_ratio if budget.is_ratio_known else 0.0, self._work_ratio), 3)
         self._know(call_form=form, note=f"measured: {note}", edit_form=counts.edit_form, token_ratio=ratio)
         self._row("calls", Grade.GOOD if counts.is_perfect else Grade.WEAK, f"{form} is used")
         self._row("edits", *_EDITS[counts.edit_form])

@@ -36,6 +36,7 @@ class PaperModel:
     thinking: str = ""
     misquotes: bool = False
     is_silent: bool = False
+    counts_words: bool = False
     asked: list[str] = field(default_factory=list)
 
     def __call__(self, body: dict[str, Any]) -> Reply:
@@ -43,6 +44,8 @@ class PaperModel:
         form = "native" if "tools" in body else "schema" if "response_format" in body else "text"
         self.asked.append(form)
         tokens = len(json.dumps(body["messages"])) // 4
+        if self.counts_words:
+            tokens = sum(words_and_signs(each["content"]) for each in body["messages"])
         if form == "native" and self.refuses_tools:
             return failed(400, self.refuses_tools)
         if form == "schema" and self.refuses_schema:
@@ -87,6 +90,11 @@ class PaperModel:
 
 def _done(text: str, form: str) -> str:
     return json.dumps({"name": "done", "arguments": {"answer": text}}) if form == "schema" else text
+
+
+def words_and_signs(text: str) -> int:
+    """Return how many words and signs a text has: code has many for its length, plain words few."""
+    return len(re.findall(r"[^\W\d_]+|[^\sA-Za-z]", text))
 
 
 def _stream(delta: dict[str, Any], usage: dict[str, int] | None) -> Reply:

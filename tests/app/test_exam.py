@@ -13,9 +13,12 @@ from lmtui.config import Config
 from lmtui.core.errors import UsageError
 from lmtui.core.messages import ToolCallFormat
 from lmtui.core.servers import BY_HAND, ExamRow, ExamState, Grade, ModelKey, ModelProfile, ServedModel, ServerFound
+from lmtui.core.window import bytes_by_four
+from lmtui.engine.model_exam import work_text
+from lmtui.models.tokens import load_counter
 from lmtui.store.model_profiles import ProfileStore
 from tests.app.conftest import Open
-from tests.app.paper_model import PaperModel
+from tests.app.paper_model import PaperModel, words_and_signs
 from tests.models.fake_server import FakeServer, failed, listing, ok
 
 
@@ -64,7 +67,7 @@ async def test_a_model_that_calls_natively_is_asked_in_no_other_form(bench: Benc
     assert state.profile.edit_form == "exact"
     assert row(state, "calls, native").text == "4 of 4 tasks right, calls: 4 structured"
     assert "schema" not in model.asked
-    assert model.asked.count("text") == 2
+    assert model.asked.count("text") == 3
     assert row(state, "window").text == "16,384 tokens, as the server tells"
     assert not state.has_failed
 
@@ -78,6 +81,13 @@ async def test_the_result_is_the_profile_that_sessions_begin_with(bench: Bench) 
     assert kept.token_ratio > 0
     assert state.kept.startswith("kept in ")
     assert state.is_over
+
+
+async def test_the_ratio_of_tokens_is_that_of_code_where_plain_words_have_fewer(bench: Bench) -> None:
+    state = await bench.examine(PaperModel(counts_words=True), max_model_len=16_384)
+    count = load_counter() or bytes_by_four
+    code = work_text(500, count)
+    assert state.profile.token_ratio == pytest.approx(words_and_signs(code) / count(code), rel=0.06)
 
 
 async def test_a_model_that_calls_only_in_text_is_told_of_tools_in_text(bench: Bench) -> None:
