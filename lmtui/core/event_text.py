@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from lmtui.core.agent_events import AgentFinished, AgentStarted, PlanDecided, PlanProposed
 from lmtui.core.budgets import Budgets, BudgetSet, ReportWritten, SessionBudget, read_budget, whole_budget
 from lmtui.core.errors import UsageError
@@ -80,7 +82,8 @@ CALL_CHOICES = {
     "text": "as a block in its text",
     "schema": "as text that the server holds to a JSON schema",
 }
-_MAX_CHARS = 120
+_MAX_CHARS = 400
+_SENTENCE = re.compile(r".*?[^\s.!?][.!?](?=\s|$)")
 
 
 def model_words(event: Event) -> str:
@@ -96,7 +99,8 @@ def model_words(event: Event) -> str:
             return plan_event_words(event)
         case Reminder(text=text):
             first = sanitize_line(text.strip().partition("\n")[0])
-            return f"lmtui told the model: {first[:_MAX_CHARS]}{'…' if len(first) > _MAX_CHARS else ''}"
+            sentence = found[0] if (found := _SENTENCE.match(first)) else first.rstrip(" :")
+            return f"lmtui told the model: {sentence[:_MAX_CHARS]}{'…' if len(sentence) > _MAX_CHARS else ''}"
         case HookRan():
             return hook_words(event)
         case CheckRan() | GoalChanged() | ReviewWritten():

@@ -20,14 +20,19 @@ from lmtui.core.sessions import CallsInUse
         (CallFormChanged(form="\x1b[31mnew"), "from here on the model calls tools new"),
         (ToolSetChanged(tools="lean", why="small window"), "tools: lean, small window"),
         (Reminder(text="Answer with one call.\nLike this:"), "lmtui told the model: Answer with one call."),
-        (Reminder(text="x" * 500), f"lmtui told the model: {'x' * 120}…"),
+        (Reminder(text="x" * 500), f"lmtui told the model: {'x' * 400}…"),
+        (
+            Reminder(text=f"The work is done when `{'make check ' * 20}./a.py` exits with 0. It says now:\n1 failed"),
+            f"lmtui told the model: The work is done when `{'make check ' * 20}./a.py` exits with 0.",
+        ),
+        (Reminder(text="These failed:\na"), "lmtui told the model: These failed"),
         (
             Compacted(why="nearly full", tokens_before=6200, tokens_after=3100, elided=("a",), kept_from=9),
             "room was made: 1 long result shortened and what was said first summarised, 6,200 → 3,100 tokens (nearly full)",
         ),
         (TurnStarted(turn_id="t"), ""),
     ],
-    ids=["form", "unknown form", "tools", "reminder", "long reminder", "compacted", "other"],
+    ids=["form", "unknown form", "tools", "reminder", "long reminder", "long sentence", "no sentence", "compacted", "other"],
 )
 def test_a_change_is_told_in_one_line(event: Event, words: str) -> None:
     assert model_words(event) == words

@@ -306,10 +306,13 @@ class CallBlock(Block):
         texts = [line.expandtabs(8) for line in sanitize(finished.result).strip("\n").split("\n")]
         if self._is_own:
             shown = texts[:most]
+        elif self._started.tool not in _RUNNERS:  # why it failed comes first
+            reason = text_lines(texts[0], width - 2, "muted")[:most] if texts[0] else []
+            return indent([*reason, *([_more(len(texts) - 1)] if len(texts) > 1 else [])], _BESIDE)
         elif finished.ok and counted_tests(finished.result):
             shown = []
         else:
-            failing = [line for line in texts if _FAILING.match(line)] if self._started.tool in _RUNNERS else []
+            failing = [line for line in texts if _FAILING.match(line)]
             filled = [line for line in texts if line.strip()]
             shown = failing[:most] or (filled if len(filled) == most + 1 else filled[-most:])
         lines: list[Line] = [((fit(line, width - 2), "" if self._is_own else "muted"),) for line in shown]

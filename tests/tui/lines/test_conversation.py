@@ -239,6 +239,14 @@ def test_after_a_failure_the_failing_tests_are_shown() -> None:
     assert lines[:2] == ["✗ Run  pytest -q  1 failed, 2 passed  1.9 s ▸", "  │ FAILED tests/test_a.py::test_b - assert 1"]
 
 
+def test_after_an_edit_that_failed_its_reason_is_shown_not_the_end_of_the_file() -> None:
+    result = "The text to search for is not in a.py. The whole file:\n" + "".join(f"{n}  line {n}\n" for n in range(9))
+    edit = replace(STARTED, tool="edit", title="a.py")
+    failed = replace(FINISHED, tool="edit", ok=False, result=result, summary="failed")
+    lines = squeezed(drawn([edit, failed]))[1:]
+    assert lines == ["  │ The text to search for is not in a.py. The whole file:", "  │ ▸ 9 more lines"]
+
+
 def test_a_command_of_ones_own_looks_like_a_message_and_shows_its_output() -> None:
     result = "\n".join(f"line {number}" for number in range(25))
     own = replace(STARTED, by="user")
