@@ -68,7 +68,8 @@ async def _glob(arguments: GlobArguments, context: ToolContext) -> ToolResult:
     if not paths:
         return ToolResult(f"no files match {sanitize_line(arguments.whole)}. {await listed(context, arguments.path)}", "none")
     more = f"\n(the first {_MAX_FILES})" if len(paths) >= _MAX_FILES else ""
-    return ToolResult("\n".join(map(sanitize_line, paths)) + more, pluralize(len(paths), "file"))
+    count = pluralize(len(paths), "file")
+    return ToolResult("\n".join(map(sanitize_line, paths)) + (more or _counted(context, count)), count)
 
 
 async def _grep(arguments: GrepArguments, context: ToolContext) -> ToolResult:
@@ -96,8 +97,9 @@ async def _grep(arguments: GrepArguments, context: ToolContext) -> ToolResult:
         return ToolResult(f"no matches in {places}{arguments.glob and f' ({arguments.glob} only)'}{kept_back}", "none")
     more = f"\n(the first {_MAX_MATCHES}){kept_back}" if len(hits) >= _MAX_MATCHES else kept_back
     files = Counter(match.path for match in hits)
-    text = _shown(arguments.mode, matches, files)
-    return ToolResult(text + more, f"{len(hits)} in {pluralize(len(files), 'file')}")
+    text, summary = _shown(arguments.mode, matches, files), f"{len(hits)} in {pluralize(len(files), 'file')}"
+    count = _counted(context, f"{pluralize(len(hits), 'matching line')} in {pluralize(len(files), 'file')}")
+    return ToolResult(text + (more or count), summary)
 
 
 def _is_kept_back(found: str, asked_for: str, context: ToolContext) -> bool:
@@ -197,7 +199,7 @@ async def read_text(context: ToolContext, path: str) -> tuple[FileContent, TextF
 
 
 async def _read(arguments: ReadArguments, context: ToolContext) -> ToolResult:
-    _, file = await read_text(context, arguments.path)
+    content, file = await read_text(context, arguments.path)
     lines = [line.rstrip("\r\n") for line in lines_of(file.text)]
     total = len(lines)
     if total == 0:
@@ -207,7 +209,11 @@ async def _read(arguments: ReadArguments, context: ToolContext) -> ToolResult:
     first = min(first, total)
     last = min(total, first + _count(arguments, first) - 1)
     shown = "\n".join(f"{number:>5}  {_cut(lines[number - 1])}" for number in range(first, last + 1))
-    rest = past or ("" if last == total and first == 1 else f"\n(lines {first}–{last} of {total})")
+    counts = _counted(
+        context,
+        f"{pluralize(total, 'line')}, {pluralize(len(file.text.split()), 'word')}, {pluralize(content.size_bytes, 'byte')}",
+    )
+    rest = past or (counts if last == total and first == 1 else f"\n(lines {first}–{last} of {total})")
     return ToolResult(sanitize(shown) + rest, f"{first}–{last} of {total}")
 
 
@@ -236,8 +242,15 @@ async def _ls(arguments: LsArguments, context: ToolContext) -> ToolResult:
     entries = await context.sandbox.list_directory("" if path == "." else path, arguments.depth, 500)
     if not entries:
         return ToolResult("(empty folder)", "empty")
-    more = "\n(the first 500)" if len(entries) >= 500 else ""
+    kinds = Counter(entry.kind for entry in entries)
+    count = f"{pluralize(kinds['file'], 'file')}, {pluralize(kinds['dir'], 'folder')}"
+    more = "\n(the first 500)" if len(entries) >= 500 else _counted(context, count)
     return ToolResult("\n".join(_entry_line(entry) for entry in entries) + more, f"{len(entries)} entries")
+
+
+def _counted(context: ToolContext, text: str) -> str:
+    """Return what there is so many of, for a model that would count wrong."""
+    return f"\n({text})" if context.is_doubted else ""
 
 
 def _entry_line(entry: DirEntry) -> str:

@@ -91,6 +91,23 @@ async def test_what_may_not_be_read_is_not_named() -> None:
     assert raised.value.full_text() == "a/hidden.txt does not exist"
 
 
+@pytest.mark.parametrize(
+    ("tool", "given", "count"),
+    [
+        ("read", {"path": "a"}, "(2 lines, 3 words, 12 bytes)"),
+        ("read", {"path": "a", "offset": 2}, "(lines 2–2 of 2)"),
+        ("ls", {}, "(2 files, 0 folders)"),
+        ("glob", {"pattern": "*"}, "(2 files)"),
+        ("grep", {"pattern": "one"}, "(3 matching lines in 2 files)"),
+    ],
+)
+async def test_a_model_that_would_count_wrong_is_told_the_counts(tool: str, given: dict[str, object], count: str) -> None:
+    bench = Bench(a=b"one\ntwo one\n", b=b"one\n")
+    call = REGISTRY.prepare(tool, json.dumps(given))
+    assert (await call.run(replace(bench.context(), is_doubted=True))).text.endswith(f"\n{count}")
+    assert (count in (await call.run(bench.context())).text) is count.startswith("(lines")
+
+
 async def test_read_refuses_binary_with_its_kind() -> None:
     with pytest.raises(ToolError, match="a PNG image of 12 bytes"):
         await Bench(a__png=b"\x89PNG\r\n\x1a\n\0\0\0\0").call("read", path="a.png")

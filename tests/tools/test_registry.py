@@ -31,6 +31,12 @@ def test_system_prompt_and_tools_fit_their_budget(tools: str, most: int, encodin
     assert count_tokens(text, encoding) + count_tokens(system_prompt(tools), encoding) <= most
 
 
+@pytest.mark.parametrize("words", ["compute with `shell`", "the names, numbers or text asked for"])
+def test_a_small_model_is_told_to_compute_with_tools_and_to_answer_what_was_asked(words: str) -> None:
+    assert words in system_prompt("lean")
+    assert words in system_prompt("long")
+
+
 def test_the_lean_tools_are_few_and_take_what_they_do_not_tell_of() -> None:
     specs = {spec.name: spec for spec in REGISTRY.specs(ToolSet.LEAN)}
     assert list(specs) == ["read", "write", "edit", "grep", "ls", "shell"]
