@@ -395,7 +395,8 @@ async def _sessions(workspace: Path, _: Loaded, arguments: argparse.Namespace) -
         title = summary.title[:60] or "(untitled)"
         state = "waits for you" if summary.state == "waits" else summary.state
         wakes = f"  wakes {moment_text(summary.wakes, datetime.now(UTC), zone_of(''))}" if summary.wakes is not None else ""
-        print(f"{summary.id}  {state:<13} {summary.changed_files:>3} files  {title}{wakes}")
+        files = f"{summary.changed_files:>3} {'file ' if summary.changed_files == 1 else 'files'}"
+        print(f"{summary.id}  {state:<13} {files}  {title}{wakes}")
     if not found:
         print("no sessions" + (" match" if arguments.search else " yet; start one with `lmtui`"))
     return 0

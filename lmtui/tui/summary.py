@@ -205,11 +205,11 @@ def header_parts(
         left += [Part(f" ▲ {waiting} ", "bold $warning on $waiting-ground", 1)] if waiting else []
         return left, [Part(short_sandbox(state), style, 1)]
     left = [Part("lmtui", "bold $accent", 3), Part(sanitize_line(folder_text(place.folder, Path.home())), "", 1)]
-    left += [Part(f"⎇ {sanitize_line(place.branch)}", "$text-muted", 4)] if place.branch else []
     words = sandbox_text(state)
     sandbox = Content.assemble(("" if words.startswith("no sandbox") else "sandbox ", "$text-muted"), (words, style))
-    used = sum(part.content.cell_length + 2 for part in left) + sandbox.cell_length + 4
-    return [*left, Part(_tabs(active, [*views], now, place.cells - used))], [Part(sandbox)]
+    right = [Part(f"⎇ {sanitize_line(place.branch)}", "$text-muted", 4)] if place.branch else []  # known late: moves no tab
+    used = sum(part.content.cell_length + 2 for part in (*left, *right)) + sandbox.cell_length + 4
+    return [*left, Part(_tabs(active, [*views], now, place.cells - used))], [*right, Part(sandbox)]
 
 
 def _tabs(active: SessionView | None, views: list[SessionView], now: datetime, room: int) -> Content:
@@ -366,13 +366,14 @@ def _key_part(command_id: str, rank: int, verb: str = "") -> Part:
     )
 
 
-def start_rows(state: SessionState, last: SessionSummary | None, now: datetime) -> list[StartRow]:
-    """Return what the page of a new session says below its suggestions."""
+def start_rows(state: SessionState, last: SessionSummary | None, now: datetime, open_count: int = 0) -> list[StartRow]:
+    """Return what the page of a new session says below its suggestions; `open_count` others have begun and are open."""
     host = urlsplit(state.model.url).netloc
     server = Content.assemble(sanitize_line(host) or "not chosen yet")
     if window := state.model.window_tokens:
         server = Content.assemble(server, (" ✓", "$success"), (f"  {window_text(window)} context", "$text-muted"))
-    resumed = Content.styled("no earlier session in this folder", "$text-muted")
+    none = f"{pluralize(open_count, 'session')} open, no other in this folder" if open_count else ""
+    resumed = Content.styled(none or "no earlier session in this folder", "$text-muted")
     if last is not None:
         notes = [f"{age_text(last.updated, now)} ago".replace("now ago", "now")]
         notes += [pluralize(last.changed_files, "file") + " changed"] if last.changed_files else []

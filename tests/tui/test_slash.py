@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from lmtui.core.events import PlanChanged
 from lmtui.core.plan import Plan, Todo
-from tests.tui.driving import SMALL, running
+from tests.tui.driving import SMALL, WIDE, running
 
 
 @pytest.mark.parametrize(
@@ -33,6 +35,15 @@ async def test_an_unknown_command_is_said_and_never_sent() -> None:
         await driver.type("/frobnicate now")
         assert "no command /frobnicate" in driver.text("#say")
         assert driver.host.session.submitted == []
+        assert driver.app.workbench.prompt.text == "/frobnicate now"  # to be put right
+
+
+@pytest.mark.parametrize("size", [WIDE, SMALL, (60, 18)])
+async def test_completion_keeps_a_gap_behind_a_long_argument(size: tuple[int, int]) -> None:
+    async with running(size=size) as driver:
+        await driver.press("/", "g", "o", "a")
+        line = next(each for each in driver.text("#completions").splitlines() if "/goal [" in each)
+        assert re.search(r"clear\]  +\S", line) or size[0] == 60
 
 
 async def test_an_absolute_path_goes_to_the_model() -> None:

@@ -163,3 +163,21 @@ async def test_what_can_be_clicked_has_another_ground_under_the_pointer() -> Non
         await driver.pilot.hover("#header")
         await driver.settle()
         assert ground("#start", x, y) == before
+
+
+async def test_the_page_says_that_sessions_are_open_where_there_is_no_other() -> None:
+    async with running(size=WIDE) as driver:
+        await driver.type("go")
+        await driver.press("f4")
+        await driver.until(lambda: "1 session open, no other in this folder" in driver.text("#start"))
+
+
+async def test_the_branch_moves_no_tab_when_it_becomes_known() -> None:
+    async with running(size=WIDE) as driver:
+        await driver.type("go")
+        before = driver.text("#header")
+        driver.app.workbench.branch = "main"
+        driver.app.workbench.draw()
+        await driver.settle()
+        assert "⎇ main" in driver.text("#header")
+        assert driver.text("#header").index("1 go") == before.index("1 go")

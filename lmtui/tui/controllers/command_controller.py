@@ -62,15 +62,18 @@ class CommandController:
         return TABLE.parse(text) is not None
 
     async def run_text(self, text: str) -> None:
-        """Run a slash command as it was typed."""
+        """Run a slash command as it was typed; one that is not known stays in the prompt, to be put right."""
         call = TABLE.parse(text)
         if self._workbench.sessions.host is None and call is not None and call.command is not None:
             await self._open(call.command.id, call.argument)
         else:
-            await self._do(lambda context: run_typed(context, text))
+            await self._do(lambda context: run_typed(context, text), text if call is None or call.command is None else "")
 
-    async def _do(self, work: Callable[[CommandContext], Awaitable[Result]]) -> None:
-        """Run a command and render its result; wait for a quick one only, so that the screen never does for a slow one."""
+    async def _do(self, work: Callable[[CommandContext], Awaitable[Result]], kept: str = "") -> None:
+        """Run a command and render its result; wait for a quick one only, so that the screen never does for a slow one.
+
+        `kept` goes back into the prompt where it fails.
+        """
         host, active = self._workbench.sessions.host, self._workbench.active
         if host is None:
             self._workbench.say("no session yet")
@@ -82,6 +85,8 @@ class CommandController:
                 await self._render(await work(context))
             except LmtuiError as error:
                 self._workbench.say(error.full_text(), "error")
+                if kept and not self._workbench.prompt.text:
+                    self._workbench.prompt.replace_text(kept)
 
         worker = self._workbench.app.run_worker(finish(), group="commands")
         with contextlib.suppress(TimeoutError, WorkerError):

@@ -449,7 +449,7 @@ class HunkApproval(RequestQuestion):
         decided = self._decided.get(number)
         sign = "" if decided is None else "✓" if decided else "✗"
         if number == self._current:
-            return Content.styled(f" {sign}{number + 1} ", "bold $background on $warning")
+            return Content.styled(f" {sign} {number + 1} " if sign else f" {number + 1} ", "bold $background on $warning")
         style = "$text-muted" if decided is None else "$success" if decided else "$error"
         return Content.styled(f"{sign} {number + 1}" if sign else f" {number + 1}", style)
 

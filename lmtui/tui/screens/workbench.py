@@ -271,7 +271,8 @@ class Workbench(Screen[None]):
             self.state.panes.begin(has_begun=active is not None and active.state.has_begun, has_team=len(team) > 1)
             self.state.panes.draw_titles()
             if active is not None and not active.state.has_begun:
-                self.start.show(self.state.start_rows(active.state, self.start.last, self.now()))
+                begun = sum(view.state.has_begun for view in self.sessions.views.values())
+                self.start.show(self.state.start_rows(active.state, self.start.last, self.now(), begun))
             self.dock.draw_place()
         self.draw_focus()
         queue = self.sending.queue_content()

@@ -146,7 +146,7 @@ class TokenArea(TextArea):
 
 
 MAX_SHOWN = 8
-LABEL_CELLS = 20
+LABEL_CELLS, GAP_CELLS = 20, 2
 MARGIN_CELLS = 4
 
 
@@ -169,14 +169,17 @@ class Completions(Static):
         shown = offers[first : first + MAX_SHOWN]
         is_path = completing.wanted is not None and completing.wanted.kind is CompletionKind.PATH
         width = self.app.size.width - MARGIN_CELLS
-        cells = LABEL_CELLS if any(offer.note for offer in shown) and not is_path else 0
+        longest = max(len(offer.label) for offer in shown) + GAP_CELLS
+        cells = (
+            max(LABEL_CELLS, longest if longest <= width // 2 else 0) if any(each.note for each in shown) and not is_path else 0
+        )
         lines = [_line(offer, cells, width, is_marked=first + row == marked) for row, offer in enumerate(shown)]
         self.update(Content("\n").join(lines))
 
 
 def _line(offer: Offer, cells: int, width: int, *, is_marked: bool) -> Content:
     label = shorten_middle(offer.label, max(1, width - len(offer.note) - 2) if not cells else width)
-    head = label.ljust(cells) if cells else f"{label}  "
+    head = (label + " " * GAP_CELLS).ljust(cells)
     return Content.assemble(
         (head, "bold $accent" if is_marked else "$text"), (offer.note, "$text" if is_marked else "$text-muted")
     )
