@@ -155,7 +155,7 @@ async def approval_why(driver: Driver) -> None:
     """Why it asks."""
     await command_approval(driver)
     await driver.press("question_mark")
-    await driver.until_screen("Reading")
+    await driver.until_screen("Explanation")
 
 
 async def approval_batch(driver: Driver) -> None:
