@@ -443,7 +443,8 @@ def hint_parts(place: KeyPlace) -> tuple[list[Part], list[Part]]:
     left: list[Part] = []
     if place.waiting:
         style = "bold $background on $error" if place.is_danger else "bold $warning on $waiting-ground"
-        left.append(Part(f" ▲ {pluralize(place.waiting, 'approval')} ", style))
+        key = "" if place.is_asked else f" · {first_key(command('session.next_waiting'))}"
+        left.append(Part(f" ▲ {pluralize(place.waiting, 'approval')}{key} ", style))
     if place.is_asked:
         left += [Part(f"{ASKED[0]} · {ASKED[1]}", "$accent", 1)]
     elif place.dialog is not None:

@@ -130,3 +130,18 @@ async def test_a_list_without_room_for_notes_tells_the_marked_ones_below_and_cut
         _ = driver.app.push_screen(Picker("Rewind to before …", [Choice("a", f"{'x' * 55}…", "14:02")]))
         await driver.until_shown("14:02")
         assert "……" not in driver.text()
+
+
+@pytest.mark.parametrize("size", [SMALL, (60, 18)])
+async def test_a_dialog_over_another_has_the_key_row_and_hides_the_other_on_a_low_screen(size: tuple[int, int]) -> None:
+    async with running(size=size) as driver:
+        await driver.press("f2")
+        await driver.until(lambda: "n new" in driver.text().splitlines()[-1])
+        _ = driver.app.push_screen(Picker("Theme", [Choice("a", "dusk")]))
+        await driver.until(lambda: "Enter choose" in driver.text()[-size[0] :])
+        await driver.settle()
+        assert "n new" not in driver.text().splitlines()[-1]
+        if size != SMALL:
+            assert "n new" not in driver.text()
+        await driver.press("escape")
+        await driver.until(lambda: "n new" in driver.text().splitlines()[-1])

@@ -437,7 +437,7 @@ class HunkApproval(RequestQuestion):
         rejected, left = len(self._decided) - accepted, total - len(self._decided)
         hunks = [Content.styled(f"Hunk {self._diff.scroller.current_hunk} of {total}", "$text-muted")]
         if total <= MOST_SIGNS:
-            hunks += [self._sign(number) for number in range(total)]
+            hunks.append(Content("").join(self._sign(number) for number in range(total)))
         said = [(f"{accepted} accepted", "$success")] if accepted else []
         said += [(f"{rejected} rejected", "$error")] if rejected else []
         said += [(f"{left} undecided", "$text-muted")] if left else []
@@ -447,11 +447,11 @@ class HunkApproval(RequestQuestion):
 
     def _sign(self, number: int) -> Content:
         decided = self._decided.get(number)
-        sign = "" if decided is None else "✓" if decided else "✗"
+        text = f" {number + 1} " if decided is None else f" ✓ {number + 1} " if decided else f" ✗ {number + 1} "
         if number == self._current:
-            return Content.styled(f" {sign} {number + 1} " if sign else f" {number + 1} ", "bold $background on $warning")
+            return Content.styled(text, "bold $background on $warning")
         style = "$text-muted" if decided is None else "$success" if decided else "$error"
-        return Content.styled(f"{sign} {number + 1}" if sign else f" {number + 1}", style)
+        return Content.styled(text, style)
 
     def notes(self) -> Content:
         """Return what may be something else than it looks like."""

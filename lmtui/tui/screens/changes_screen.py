@@ -243,6 +243,7 @@ def _changed(hunk: Hunk) -> list[tuple[str, str]]:
 _NOTHING = "There is nothing to compare."
 _NO_TEXT = "No text to compare: the file is binary, empty or too large."
 TICK_S = 0.25
+NAME_CELLS = 40
 RESTORING = frozenset({"changes.restore", "changes.restore_hunk"})
 VIEWS = {"changes.steps": "STEPS", "changes.turns": "TURNS", "changes.session": "SESSION", "changes.git": "GIT"}
 
@@ -520,7 +521,8 @@ class ChangesScreen(BesideChat):
             listed = Listed([], ()) if view is ChangeView.GIT else self._sources.recorded_only()
         total = listed.total
         added, removed = sum(each.added_lines for each in total), sum(each.removed_lines for each in total)
-        self._counts = f"{pluralize(len(total), 'file')}  +{added} {MINUS}{removed}"
+        files = fit_path(sanitize_path(total[0].path), NAME_CELLS) if len(total) == 1 else pluralize(len(total), "file")
+        self._counts = f"{files}  +{added} {MINUS}{removed}"
         if self._path:
             self._list.cursor.row = next((at for at, row in enumerate(listed.rows) if row.path == self._path), 0)
         self._list.empty_text = "No file was changed."
