@@ -262,11 +262,9 @@ DIALOGS: tuple[Command, ...] = (
 
 
 LAYOUT: tuple[Command, ...] = (
-    Command("layout.files", Scope.WORKBENCH, "Toggle files", "Hide or show the files (on a wide screen).", ("alt+1",),
-        is_first=True),
-    Command("layout.plan", Scope.WORKBENCH, "Toggle plan", "Hide or show the plan (on a wide screen).", ("alt+2",),
-        is_first=True),
-    Command("layout.log", Scope.WORKBENCH, "Toggle log", "Hide or show the log (on a wide screen).", ("alt+3",), is_first=True),
+    Command("layout.files", Scope.WORKBENCH, "Toggle files", "Hide or show the files (on a wide screen).", is_first=True),
+    Command("layout.plan", Scope.WORKBENCH, "Toggle plan", "Hide or show the plan (on a wide screen).", is_first=True),
+    Command("layout.log", Scope.WORKBENCH, "Toggle log", "Hide or show the log (on a wide screen).", is_first=True),
     Command("layout.wider", Scope.WORKBENCH, "Widen column",
         "Make the focused column wider (from the conversation: the files).", ("alt+full_stop",), is_first=True),
     Command("layout.narrower", Scope.WORKBENCH, "Narrow column", "Make the focused column narrower.", ("alt+comma",),

@@ -58,6 +58,8 @@ def read_keymap(file: Path) -> Keymap:
             keys[command_id] = _read(command_id, value)
         except ValueError as error:
             problems.append(f"{where}: {error}")
+    own = {key for each in keys.values() for key in each}
+    keys |= {each.id: () for each in COMMANDS if _gives_way(each) and each.id not in keys and own & {*each.keys}}
     for command_id, problem in _collisions(keys):
         del keys[command_id]
         problems.append(f"{file}: line {_line_of(text, command_id)}: {problem}")
@@ -82,6 +84,11 @@ def _belongs(each: Command, found: Iterable[list[Binding]]) -> bool:
     """Tell whether the commands of this one's scope are bound here (it may have had no key itself)."""
     ids = {binding.id for bindings in found for binding in bindings if binding.id}
     return any(other.id in ids for other in COMMANDS if other.scope == each.scope)
+
+
+def _gives_way(each: Command) -> bool:
+    """Tell whether a key that the user gives to something else is taken from this command without a word."""
+    return each.id.startswith("session.tab_")
 
 
 def _flat(data: Mapping[str, object], prefix: str = "") -> Iterable[tuple[str, object]]:

@@ -68,7 +68,7 @@ class _Row:
     details: str
 
     def draw(self, width: int, *, is_marked: bool = False) -> Content:
-        """Return it in columns, with a bar if marked; empty cells at its end take no room, a local host none in a narrow one."""
+        """Return it in columns, with a bar if marked; empty cells at its end and, where narrow, a local host take no room."""
         kind, address, model = map(sanitize_line, self.cells)
         wide = KIND_CELLS, URL_CELLS, max(TIGHT[2], min(MODEL_CELLS, width - KIND_CELLS - URL_CELLS - DETAIL_CELLS))
         if width < TIGHT_CELLS:

@@ -30,4 +30,6 @@ async def zoomed(driver: Driver) -> None:
 async def without_sides(driver: Driver) -> None:
     """Files and plan hidden, the log wide."""
     await at_work(driver)
-    await driver.press("alt+1", "alt+2", "f8", "alt+full_stop", "alt+full_stop")
+    for pane in ("files", "plan"):
+        await driver.app.run_action(f"run_command('layout.{pane}')", default_namespace=driver.app.workbench)
+    await driver.press("f8", "alt+full_stop", "alt+full_stop")

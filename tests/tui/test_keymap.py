@@ -53,7 +53,7 @@ def test_a_keymap_is_read(tmp_path: Path, text: str, keys: dict[str, tuple[str, 
 )
 def test_what_cannot_be_is_named_with_its_line_and_the_rest_holds(tmp_path: Path, line: str, words: str) -> None:
     found = read(tmp_path, f'# mine\nmode.choose = "alt+9"\n{line}\n')
-    assert dict(found.keys) == {"mode.choose": ("alt+9",)}
+    assert dict(found.keys) == {"mode.choose": ("alt+9",), "session.tab_9": ()}
     (problem,) = found.problems
     assert "line 3" in problem
     assert words in problem
@@ -62,6 +62,11 @@ def test_what_cannot_be_is_named_with_its_line_and_the_rest_holds(tmp_path: Path
 def test_two_commands_may_change_places(tmp_path: Path) -> None:
     found = read(tmp_path, 'session.new = "f2"\nsession.list = "f4"\n')
     assert found == Keymap({"session.new": ("f2",), "session.list": ("f4",)})
+
+
+def test_a_tab_gives_its_key_to_what_the_user_wants(tmp_path: Path) -> None:
+    found = read(tmp_path, 'layout.files = "alt+1"\nsession.list = "alt+5"\n')
+    assert found == Keymap({"layout.files": ("alt+1",), "session.list": ("alt+5",), "session.tab_1": (), "session.tab_5": ()})
 
 
 @pytest.mark.parametrize("text", ["session.new = ", "\0", "[" * 5000])

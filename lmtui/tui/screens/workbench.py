@@ -379,7 +379,10 @@ class Workbench(Screen[None]):
         """Show an open session by its place in the header."""
         found = sorted(self.sessions.views)[number : number + 1]
         for session_id in found:
-            _ = await self.sessions.open(session_id)
+            _ = await self.ready.session_controller.open(session_id)
+            self.ready.approvals.sync()
+        if not found:
+            self.say(f"no tab {number + 1}; F2 lists all sessions")
 
     async def on_columns_dragged(self, event: Columns.Dragged) -> None:
         """Keep the layout that the mouse made."""

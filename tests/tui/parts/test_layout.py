@@ -65,29 +65,36 @@ def test_sizes_are_kept_within_bounds(tmp_path: Path, cells: int, found: int) ->
     assert read_layout(tmp_path) == PaneLayout(files_cells=found, side_cells=found)
 
 
-@pytest.mark.parametrize(("key", "pane"), [("alt+1", "files"), ("alt+2", "plan"), ("alt+3", "log")])
-async def test_a_pane_is_hidden_and_shown_again_and_that_is_kept(key: str, pane: str) -> None:
+async def toggle(driver: Driver, *panes: str) -> None:
+    for pane in panes:
+        await driver.app.run_action(f"run_command('layout.{pane}')", default_namespace=driver.app.workbench)
+    await driver.settle()
+
+
+@pytest.mark.parametrize("pane", ["files", "plan", "log"])
+async def test_a_pane_is_hidden_and_shown_again_and_that_is_kept(pane: str) -> None:
     async with at_work() as driver:
-        await driver.press(key)
+        await toggle(driver, pane)
         assert width(driver, pane) == 0
         assert kept().hidden == (pane,)
     async with at_work() as driver:
         assert width(driver, pane) == 0
-        await driver.press(key)
+        await toggle(driver, pane)
         assert width(driver, pane) > 0
         assert kept() == PaneLayout()
 
 
 async def test_going_to_a_hidden_pane_shows_it() -> None:
     async with at_work() as driver:
-        await driver.press("alt+1", "f6")
+        await toggle(driver, "files")
+        await driver.press("f6")
         assert width(driver, "files") > 0
 
 
 async def test_the_column_goes_when_both_its_panes_are_hidden() -> None:
     async with at_work() as driver:
         before = width(driver, "chat")
-        await driver.press("alt+2", "alt+3")
+        await toggle(driver, "plan", "log")
         assert width(driver, "chat") > before + 30
 
 

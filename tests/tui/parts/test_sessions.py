@@ -272,3 +272,16 @@ async def test_a_session_that_is_chosen_as_the_user_leaves_is_not_opened() -> No
         controller = driver.app.workbench.ready.session_controller
         await driver.app.workbench.sessions.close()
         assert await controller.open(RENAME) is None
+
+
+async def test_alt_and_a_digit_go_to_the_tab_of_the_header() -> None:
+    async with running(host_with_sessions()) as driver:
+        await open_both(driver)
+        order = sorted(driver.app.sessions.views)
+        for number in (1, 3, 2):
+            await driver.press(f"alt+{number}")
+            await driver.settle()
+            assert active_id(driver) == order[number - 1]
+        await driver.press("alt+7")
+        assert "no tab 7" in driver.text("#say")
+        assert active_id(driver) == order[1]
