@@ -249,6 +249,12 @@ async def test_an_untrusted_folder_does_not_choose_the_server_or_the_mode(progra
     assert "not taken from this untrusted folder: allow in .lmagent/config.toml" in result.err
 
 
+async def test_one_changed_file_is_listed_as_one(program: Program, serve: Serve) -> None:
+    server = await serve(WRITE, DONE)
+    _ = await program.run("run", "--url", server.url, "--mode", "auto", *FILES_ONLY, "write a file")
+    assert "  1 file   write a file" in (await program.run("sessions")).out
+
+
 async def test_sessions_are_listed_shown_exported_and_resumed(program: Program, serve: Serve) -> None:
     server = await serve(WRITE, DONE, ScriptedTurn("Second answer <b>&</b>."))
     first = (await program.run("run", "--url", server.url, "--mode", "auto", *FILES_ONLY, "--json", "make <i>a</i> file")).json
