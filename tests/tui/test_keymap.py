@@ -81,14 +81,14 @@ def test_no_file_is_an_empty_keymap(tmp_path: Path) -> None:
 
 
 async def test_own_keys_work_and_are_shown_and_the_old_ones_do_not() -> None:
-    keys = {"session.list": ("alt+s",), "prompt.send": ("alt+enter",), "app.theme": ("alt+w",)}
+    keys = {"session.list": ("alt+s",), "prompt.send": ("alt+enter",), "app.theme": ("alt+n",)}
     async with running(options=StartOptions(workspace="/w", keys=keys)) as driver:
         assert "Alt+S sessions" in driver.text("#hints")
         await driver.press("f2")
         assert type(driver.app.screen).__name__ == "Workbench"
         await driver.press("alt+s")
         await driver.until_screen("Switcher")
-        await driver.press("escape", "alt+w")
+        await driver.press("escape", "alt+n")
         await driver.until_screen("Picker")
         await driver.press("escape")
         driver.app.workbench.prompt.replace_text("do it")
