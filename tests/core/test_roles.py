@@ -34,8 +34,8 @@ def test_the_later_of_two_entries_for_a_role_holds() -> None:
     ("text", "words", "hint"),
     [
         ("planner qwen", "has no colon", "planner: NAME"),
-        ("boss: qwen", "names no role", "planner, coder, summariser, title, vision"),
-        ("reviewer: qwen", "names no role", "planner, coder, summariser, title, vision"),
+        ("boss: qwen", "names no role", "planner, coder, reviewer, summariser, title, vision"),
+        ("pilot: qwen", "names no role", "planner, coder, reviewer, summariser, title, vision"),
         ("coder:", "names nothing", "planner: NAME"),
         ("coder: a b", "names two models", "planner: NAME"),
         ("coder: a heat=1", "sets 'heat'", "temperature, top_p, repeat_penalty, seed"),

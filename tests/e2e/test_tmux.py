@@ -286,7 +286,9 @@ async def test_the_usual_things_take_the_keys_that_the_screen_names(
         terminal.keys("C-q")
         await terminal.until("ended with code 0")
         terminal.close()
-        terminal.open("resume", "--sandbox", "process", width=width, height=height)  # the server that answered is kept
-        await terminal.until("This is another conversation.")
+        terminal.open(
+            "resume", "--sandbox", "process", width=width, height=height
+        )  # the last used, on the server that answered
+        await terminal.until("Two of them are marked.")
         terminal.keys("C-q")
         await terminal.until("ended with code 0")
