@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 
-from lmtui.core.errors import ProviderError, SandboxError
+from lmtui.core.errors import SandboxError
 from lmtui.core.lenient_json import objects_in
-from lmtui.core.messages import Completion, Message, ModelRequest, Role
+from lmtui.core.messages import Message, ModelRequest, Role
 from lmtui.core.project_checks import Finding, ReviewWritten, Severity
 from lmtui.core.roles import ModelRole, RoleModel
 from lmtui.core.workspace import FileChange
 from lmtui.engine.agent import Agent
 from lmtui.engine.model_roles import for_role
-from lmtui.engine.usage import usage_beside
+from lmtui.engine.usage import answer_outside
 
 MOST_ROUNDS = 2
 _MOST_DIFF_CHARS = 24_000
@@ -79,13 +78,7 @@ async def _ask(agent: Agent, diff: str) -> str | None:
         urgency=agent.priority,
         is_attended=False,
     )
-    with contextlib.suppress(ProviderError):
-        async with contextlib.aclosing(agent.services.provider.stream(request)) as pieces:
-            async for piece in pieces:
-                if isinstance(piece, Completion):
-                    agent.emit(usage_beside("review", request, piece))
-                    return piece.message.text
-    return None
+    return await answer_outside(agent, "review", request)
 
 
 def read_review(answer: str) -> ReviewWritten:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+
+from lmtui.core.errors import ProviderError
 from lmtui.core.events import Level, Notice, PrefillProgress, UsageUpdated
 from lmtui.core.messages import Completion, ModelRequest, Usage
 from lmtui.core.servers import window_fix
@@ -73,6 +76,17 @@ def usage_beside(agent: str, request: ModelRequest, answer: Completion) -> Usage
     """Return what a request next to the conversation cost: as the server counted it, else by size.  Nothing is learned."""
     size = Usage(sum(bytes_by_four(message.text) for message in request.messages), bytes_by_four(answer.message.text))
     return UsageUpdated(agent=agent, usage=answer.usage or size, is_estimate=answer.usage is None)
+
+
+async def answer_outside(agent: Agent, work: str, request: ModelRequest) -> str | None:
+    """Return the answer to a request outside the conversation, its cost told as that of `work`; None if it fails."""
+    with contextlib.suppress(ProviderError):
+        async with contextlib.aclosing(agent.services.provider.stream(request)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Completion):
+                    agent.emit(usage_beside(work, request, piece))
+                    return piece.message.text
+    return None
 
 
 def _reading(agent: Agent, completion: Completion, usage: Usage) -> PromptCacheUsage:

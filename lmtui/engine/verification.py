@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from lmtui.core.errors import ProviderError, SandboxError, ToolError
+from lmtui.core.errors import SandboxError, ToolError
 from lmtui.core.events import Event, Level, Notice, TurnReason, Verified
 from lmtui.core.hooks import HookEvent
-from lmtui.core.messages import Completion, Message, ModelRequest, Role, ToolCall
+from lmtui.core.messages import Message, ModelRequest, Role, ToolCall
 from lmtui.core.permissions.decide import Verdict
 from lmtui.core.project_checks import (
     CheckOutcome,
@@ -40,7 +40,7 @@ from lmtui.engine.stop_policy import check_end
 from lmtui.engine.syntax import parse_check, unparsed
 from lmtui.engine.tool_runner import run_call
 from lmtui.engine.turn_outcome import reason_of
-from lmtui.engine.usage import usage_beside
+from lmtui.engine.usage import answer_outside
 
 _MAX_BYTES = 1_000_000
 _MOST_ROUNDS = 4
@@ -263,13 +263,7 @@ async def _draw(agent: Agent, text: str) -> str:
         urgency=agent.priority,
         is_attended=False,
     )
-    with contextlib.suppress(ProviderError):
-        async with contextlib.aclosing(agent.services.provider.stream(request)) as pieces:
-            async for piece in pieces:
-                if isinstance(piece, Completion):
-                    agent.emit(usage_beside("fix", request, piece))
-                    return piece.message.text
-    return ""
+    return await answer_outside(agent, "fix", request) or ""
 
 
 async def check_step(agent: Agent) -> None:
