@@ -17,6 +17,7 @@ from lmtui.core.events import Event, Level, Notice, TurnReason, Verified
 from lmtui.core.hooks import HookEvent
 from lmtui.core.messages import Message, ModelRequest, Role, ToolCall
 from lmtui.core.permissions.decide import Verdict
+from lmtui.core.ports import Sandbox
 from lmtui.core.project_checks import (
     CheckOutcome,
     CheckRan,
@@ -67,13 +68,44 @@ _DRAW_TEMPERATURE, _DRAW_TOKENS = 0.7, 1_200
 _GOAL = "The goal is not reached: `{command}` has to exit with 0.\n{text}\nGo on with the code; leave tests as they are."
 
 
-class AgentCheckRunner:
+class WorkspaceReader:
+    """The part of a `core.project_checks.CheckRunner` that reads; what cannot be read is not there."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._files = sandbox
+
+    async def read(self, path: str) -> bytes | None:
+        """Return a file, None where it cannot be read or is large."""
+        try:
+            content = await self._files.read_file(path, _MAX_BYTES)
+        except SandboxError:
+            return None
+        return content.data if content.size_bytes <= len(content.data) else None
+
+    async def search(self, pattern: str, glob: str) -> Sequence[str]:
+        """Return the files whose text matches."""
+        try:
+            found = await self._files.grep(pattern, glob=glob)
+        except SandboxError:
+            return ()
+        return tuple(dict.fromkeys(match.path for match in found))
+
+    async def glob(self, pattern: str) -> Sequence[str]:
+        """Return the files that match."""
+        try:
+            return await self._files.glob(pattern)
+        except SandboxError:
+            return ()
+
+
+class AgentCheckRunner(WorkspaceReader):
     """Implements `core.project_checks.CheckRunner` for one agent.
 
     `failed` are the checks that failed in its hands; `was_refused`: a command needed an approval and did not get it.
     """
 
     def __init__(self, agent: Agent) -> None:
+        super().__init__(agent.services.sandbox)
         self._agent = agent
         self._runs = 0
         self.was_refused = False
@@ -120,29 +152,6 @@ class AgentCheckRunner:
         """Return a fresh call id."""
         self._runs += 1
         return f"check_{self._agent.turn.id}_{len(self._agent.state.verification.ran)}_{self._runs}"
-
-    async def read(self, path: str) -> bytes | None:
-        """Return a file, None where it cannot be read or is large."""
-        try:
-            content = await self._agent.services.sandbox.read_file(path, _MAX_BYTES)
-        except SandboxError:
-            return None
-        return content.data if content.size_bytes <= len(content.data) else None
-
-    async def search(self, pattern: str, glob: str) -> Sequence[str]:
-        """Return the files whose text matches."""
-        try:
-            found = await self._agent.services.sandbox.grep(pattern, glob=glob)
-        except SandboxError:
-            return ()
-        return tuple(dict.fromkeys(match.path for match in found))
-
-    async def glob(self, pattern: str) -> Sequence[str]:
-        """Return the files that match."""
-        try:
-            return await self._agent.services.sandbox.glob(pattern)
-        except SandboxError:
-            return ()
 
     async def before(self, paths: Sequence[str]) -> Mapping[str, bytes | None] | None:
         """Return files as the checkpoint before the turn's first change has them."""

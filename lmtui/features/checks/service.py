@@ -9,17 +9,17 @@ from lmtui.core.errors import SandboxError
 from lmtui.core.events import TurnStarted
 from lmtui.core.project_checks import CheckRan, CommandEnded, ProjectCheck, wants_to_write
 from lmtui.engine.session import EngineSession
+from lmtui.engine.verification import WorkspaceReader
 from lmtui.features.checks.fixing import FixingLadder
 from lmtui.features.service import FeatureHost, SessionServices, WorkspaceExtensions, WorkspaceFeature
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
-_MAX_BYTES = 1_000_000
 
-
-class WorkspaceCheckRunner:
+class WorkspaceCheckRunner(WorkspaceReader):
     """Implements `core.project_checks.CheckRunner` without an agent: the user asked for the checks, so they may write."""
 
     def __init__(self, sandbox: WorkspaceSandbox) -> None:
+        super().__init__(sandbox)
         self._sandbox = sandbox
         self.told: list[CheckRan] = []
 
@@ -36,28 +36,6 @@ class WorkspaceCheckRunner:
         except SandboxError as error:
             return CommandEnded(why_not=error.full_text())
         return CommandEnded(ended.exit_code, ended.output, ended.elapsed_ms / 1000, ended.is_timed_out)
-
-    async def read(self, path: str) -> bytes | None:
-        """Return a file, None where it cannot be read or is large."""
-        try:
-            content = await self._sandbox.read_file(path, _MAX_BYTES)
-        except SandboxError:
-            return None
-        return content.data if content.size_bytes <= len(content.data) else None
-
-    async def search(self, pattern: str, glob: str) -> Sequence[str]:
-        """Return the files whose text matches."""
-        try:
-            return tuple(dict.fromkeys(match.path for match in await self._sandbox.grep(pattern, glob=glob)))
-        except SandboxError:
-            return ()
-
-    async def glob(self, pattern: str) -> Sequence[str]:
-        """Return the files that match."""
-        try:
-            return await self._sandbox.glob(pattern)
-        except SandboxError:
-            return ()
 
     async def before(self, paths: Sequence[str]) -> Mapping[str, bytes | None] | None:
         """Return files as the last commit has them; None without one, and where nothing differs from it."""
