@@ -21,6 +21,7 @@ from lmtui.app.settings_trust import read_trust
 from lmtui.command_line import EXIT_USAGE, Parser, feature_flags
 from lmtui.config import MODEL_SETTINGS, Loaded, load_config, setting_flags
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
+from lmtui.core.roles import ModelRole
 from lmtui.headless.inputs import check_screen, wants_plain
 from lmtui.paths import config_dir
 from lmtui.registry import Subcommand, features, load
@@ -142,6 +143,9 @@ def _reader(arguments: argparse.Namespace) -> tuple[Path, Callable[[], Loaded]]:
     workspace = Path(os.path.realpath(Path(given or ".").expanduser()))  # one name for one folder: rules are kept by it
     flags = setting_flags(getattr(arguments, "config", None) or ())
     flags |= {name: found for name in _SETTING_FLAGS if (found := getattr(arguments, name, None)) is not None}
+    if roles := {role: found for role in ModelRole if (found := getattr(arguments, f"{role}_model", None))}:
+        flags["roles"] = (*flags.get("roles", ()), *(f"{role}: {found}" for role, found in roles.items()))
+        flags |= {"model": roles[ModelRole.CODER]} if ModelRole.CODER in roles else {}
     rules = {name: tuple(found) for name in ("allow", "deny") if (found := getattr(arguments, name, None))}
     if added := getattr(arguments, "add_dir", None):
         flags["add_dirs"] = tuple(str(Path(each).expanduser().absolute()) for each in added)
@@ -417,7 +421,7 @@ def _completion(arguments: argparse.Namespace) -> int:
 
 _PASSED_ON = (
     "url", "model", "mode", "sandbox", "network", "max_iterations", "temperature", "seed", "timeout_s", "allow", "deny",
-    "budget", "add_dir", "config",
+    "budget", "add_dir", "config", *(f"{role}_model" for role in ModelRole),
 )  # fmt: skip
 _COMMANDS: dict[str, tuple[Callable[[], Parser], Callable[[argparse.Namespace], int]]] = {
     "": (command_line.app_parser, _open),

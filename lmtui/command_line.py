@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from lmtui import __version__
 from lmtui.config import MODES, NETWORKS, SANDBOXES
 from lmtui.core.errors import UsageError
+from lmtui.core.roles import ModelRole
 from lmtui.paths import docs_dir
 from lmtui.registry import features
 
@@ -71,6 +72,11 @@ def add_common(parser: Parser) -> None:
     add("--workspace", metavar="DIR", help="the folder that the agent works in")
     add("--url", help="the model server: a root, a /v1 or a full /v1/chat/completions address")
     add("--model", metavar="NAME")
+    roles = parser.add_argument_group(
+        "models of roles", "for this run, over the setting `roles`; docs/models.md says who does what"
+    )
+    for role in ModelRole:
+        roles.add_argument(f"--{role}-model", metavar="KEY")
     add("--api-key", metavar="KEY", help="API key; prefer LLM_API_KEY, because other users can see arguments")
     add("--mode", choices=MODES, help="when to ask before a tool runs (default: normal)")
     add("--sandbox", choices=SANDBOXES, help="where commands run (default: auto)")

@@ -270,7 +270,7 @@ class Loaded:
 
 
 SETTINGS = {each.name: each for each in fields(Config) if each.metadata["feature"] in ("", *FEATURES)}
-MODEL_SETTINGS = ("url", "model", "roles")
+MODEL_SETTINGS = ("url", "model")
 _HARMLESS = frozenset({
     "theme", "temperature", "top_p", "repeat_penalty", "seed", "max_tokens", "call_form", "tools", "vision", "deny", "ask",
 })  # fmt: skip

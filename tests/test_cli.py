@@ -9,6 +9,7 @@ import pytest
 from lmtui import cli
 from lmtui.cli import passed_on, run
 from lmtui.command_line import app_parser, serve_parser
+from lmtui.core.roles import ModelRole
 
 
 @pytest.mark.parametrize("way", ["project", "other/../project", "link"])
@@ -35,7 +36,7 @@ def test_what_serve_is_told_of_settings_holds_in_each_tab() -> None:
         "--url", "http://127.0.0.1:1", "--model=-x", "--mode", "plan", "--sandbox", "landlock", "--network", "proxy",
         "--max-iterations", "7", "--temperature", "0.5", "--timeout-s", "9", "--allow", "Read(a b)", "--allow=-y",
         "--seed=-1", "--deny", "Shell", "--budget", "2h 10 steps", "--no-sub-agents", "--no-mcp", "--no-hooks",
-        "--verify", "make test", "--goal", "make",
+        "--verify", "make test", "--goal", "make", *(f"--{role}-model={role}-7b" for role in ModelRole),
         "--append-system-prompt", "Speak of herons.", "-c", "seed=3", "--config=top_p=0.5", "--add-dir", "/srv/heron",
     ]  # fmt: skip
     served, bare = vars(serve_parser().parse_args(given)), vars(serve_parser().parse_args([]))
@@ -43,6 +44,14 @@ def test_what_serve_is_told_of_settings_holds_in_each_tab() -> None:
     settings = set(served) & set(tab) - {"dir", "workspace", "api_key"}
     assert {name for name in settings if served[name] == bare[name]} == set()
     assert {name: tab[name] for name in settings} == {name: served[name] for name in settings}
+
+
+def test_each_role_has_a_flag_in_one_group_of_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ([], ["run"]):
+        with pytest.raises(SystemExit):
+            run([*command, "--help"])
+        group = capsys.readouterr().out.partition("models of roles:")[2]
+        assert [role for role in ModelRole if f"--{role}-model KEY" not in group] == []
 
 
 class Called:

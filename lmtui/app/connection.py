@@ -12,7 +12,7 @@ from lmtui.core.errors import Fault, ProviderError, UsageError
 from lmtui.core.hosts import base_url, is_same_server, root_url
 from lmtui.core.messages import ModelRequest, StreamChunk
 from lmtui.core.ports import Provider
-from lmtui.core.roles import ModelRole, RoleModel, parse_roles
+from lmtui.core.roles import ModelRole, RoleModel, Roles, parse_roles, unasked_roles
 from lmtui.core.sanitize import Redactor, sanitize_line
 from lmtui.core.servers import ServedModel, ServerFound, ServerKind
 from lmtui.models.discovery import ServerChoice, find_servers, keep_choice, look_at, read_choices
@@ -42,6 +42,7 @@ class ModelConnection:
         self._key = self.own_key if self._choice.url else ""
         self._providers: dict[tuple[str, str], OpenAICompatible] = {}
         self._retired: list[OpenAICompatible] = []
+        self._unasked = unasked_roles(parse_roles(config.roles))
         self.was_asked = False  # the user chose a server since the start
 
     @property
@@ -53,6 +54,11 @@ class ModelConnection:
     def model(self) -> str:
         """Return the model's name, empty for the server's own default."""
         return self._choice.model
+
+    def problems(self) -> Sequence[str]:
+        """Return what the settings name that has no effect yet; once."""
+        unasked, self._unasked = self._unasked, ""
+        return [unasked] if unasked else []
 
     @property
     def redactor(self) -> Redactor:
@@ -74,6 +80,7 @@ class ModelConnection:
         config, at = self._config, (base_url(url), key)
         if at in self._providers:
             return self._providers[at]
+        roles = parse_roles(config.roles)
         retry = RetryPolicy(retries=config.max_retries, first_delay_s=config.retry_delay_s)
         provider = self._providers[at] = OpenAICompatible(
             url,
@@ -81,7 +88,8 @@ class ModelConnection:
             stall_timeout_s=config.stall_timeout_s,
             retry=retry,
             slots=config.slots,
-            context_tokens=config.context_tokens,
+            context_tokens=roles.get(ModelRole.CODER, RoleModel()).context_length or config.context_tokens,
+            windows={each.model: each.context_length for each in roles.values() if each.model and each.context_length},
         )
         return provider
 
@@ -169,15 +177,11 @@ class ModelConnection:
             raise UsageError("the server has several models and none is named", f"Name one with --model: {names}{more}")
 
     async def _require_roles(self) -> None:
-        wanted = {role: each.model for role, each in parse_roles(self._config.roles).items() if each.model}
-        found = await look_at(self._choice.url, self._key) if wanted else None
-        names = {model.name for model in found.models} if found is not None else set()
-        lacks = [f"{role}: {name}" for role, name in wanted.items() if not {name, f"{name}:latest"} & names]
-        if names and lacks:
-            there = ", ".join(sanitize_line(name) for name in sorted(names)[:_MOST_NAMED])
-            raise UsageError(
-                f"the server has no such model: {sanitize_line(', '.join(lacks))}", f"It has {there}. Change the setting roles."
-            )
+        roles = parse_roles(self._config.roles)
+        found = await look_at(self._choice.url, self._key) if any(each.model for each in roles.values()) else None
+        if found is not None and (lacks := lacking_roles(roles, found)):
+            there = ", ".join(sanitize_line(name) for name in sorted(model.name for model in found.models)[:_MOST_NAMED])
+            raise UsageError(f"the server has no such model: {lacks}", f"It has {there}. Change the setting roles.")
 
     async def close(self) -> None:
         """Close all connections."""
@@ -186,6 +190,14 @@ class ModelConnection:
         self._providers.clear()
         for provider in providers:
             await provider.close()
+
+
+def lacking_roles(roles: Roles, server: ServerFound) -> str:
+    """Return the roles whose models a server does not have, as the settings write them; nothing of one that lists none."""
+    names = {model.name for model in server.models}
+    wanted = {role: each.model for role, each in roles.items() if each.model}
+    lacks = [f"{role}: {name}" for role, name in wanted.items() if not {name, f"{name}:latest"} & names]
+    return sanitize_line(", ".join(lacks)) if names else ""
 
 
 def _named_model(config: Config) -> str:

@@ -487,7 +487,7 @@ class Runtime:
         self._grants.follow(session)
         for each in self._features:
             each.follow(session, is_ours=self._store.is_ours(session.id))
-        for problem in kept_problems(self._workspace):
+        for problem in (*kept_problems(self._workspace), *self._connection.problems()):
             session.emit(events.Notice(level=events.Level.WARNING, text=problem))
         session.prepare(is_eager=self.is_attended)
         return session

@@ -311,7 +311,7 @@ class ModelAccess:
 
     def for_subagent(self) -> ModelAccess:
         """Return the same model for another agent."""
-        return ModelAccess(self.known.another(), self.window.another(), self.roles, vision=self.vision, override=self.override)
+        return replace(self, known=self.known.another(), window=self.window.another(), asks_for_title=bool)
 
     def apply(self, event: Event, model: str) -> None:
         """Take up an event of the agent, whose model so far is `model`."""

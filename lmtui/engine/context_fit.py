@@ -16,7 +16,7 @@ from lmtui.core.events import ROOT, Level, Notice
 from lmtui.core.messages import Completion, Message, ModelRequest, Role, ToolCallFormat, ToolSet
 from lmtui.core.model_events import Compacted, Compacting, ToolSetChanged
 from lmtui.core.plan import Plan
-from lmtui.core.roles import ModelRole
+from lmtui.core.roles import ModelRole, RoleModel
 from lmtui.core.sanitize import sanitize
 from lmtui.core.window import ASSUMED_WINDOW_TOKENS
 from lmtui.engine.agent import Agent, TurnState
@@ -330,7 +330,8 @@ async def in_own_words(
     if not (is_asked or _pays(agent, event, limit_chars)) or left_tokens <= words_tokens:
         return event
     thinking_tokens = _THINKING_TOKENS if _may_think(agent, request) else 0
-    request = replace(request, max_tokens=min(words_tokens + thinking_tokens, left_tokens))
+    most_tokens = agent.model.roles.get(ModelRole.SUMMARISER, RoleModel()).max_completion or words_tokens + thinking_tokens
+    request = replace(request, max_tokens=min(most_tokens, left_tokens))
     agent.model.window.summaries += 1
     agent.emit(Compacting(agent=agent.id))
     words = ""

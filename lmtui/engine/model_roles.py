@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from lmtui.core.events import Event, Level, ModelChanged, Notice
+from lmtui.core.messages import Message, ModelRequest, Role
 from lmtui.core.model_events import CallFormChanged, VisionChanged
 from lmtui.core.permissions.decide import Mode
 from lmtui.core.roles import ModelRole, RoleModel, Roles
@@ -23,8 +24,26 @@ def for_role(roles: Roles, role: ModelRole, main: ModelSettings) -> ModelSetting
     own = roles.get(role, RoleModel())
     names = ("temperature", "top_p", "seed", "repeat_penalty")
     given = {name: value for name in names if (value := getattr(own, name)) is not None}
+    given |= {"max_tokens": own.max_completion} if own.max_completion is not None else {}
     model = "" if role is ModelRole.CODER else own.model
     return replace(main, model=model or main.model, **given)
+
+
+def role_request(agent: Agent, role: ModelRole, system: str, text: str, most_tokens: int) -> ModelRequest:
+    """Return a question outside the conversation for the model of a role; `most_tokens` where the settings do not say."""
+    settings = for_role(agent.model.roles, role, agent.state.model.main)
+    return ModelRequest(
+        (Message(Role.SYSTEM, system), Message(Role.USER, text)),
+        (),
+        settings.model,
+        temperature=settings.temperature,
+        seed=settings.seed,
+        max_tokens=agent.model.roles.get(role, RoleModel()).max_completion or most_tokens,
+        top_p=settings.top_p,
+        repeat_penalty=settings.repeat_penalty,
+        urgency=agent.priority,
+        is_attended=False,
+    )
 
 
 async def take_role(agent: Agent) -> None:
@@ -78,6 +97,9 @@ def _role_of_work(agent: Agent) -> ModelRole:
     is_planning = (
         agent.state.mode is Mode.PLAN and not agent.state.is_narrow and ModelRole.PLANNER not in agent.model.missing_roles
     )
+    has_analyst = ModelRole.ANALYST in agent.model.roles and ModelRole.ANALYST not in agent.model.missing_roles
+    if agent.state.is_narrow and has_analyst and not agent.has_model_override:
+        return ModelRole.ANALYST
     return ModelRole.PLANNER if is_planning else ModelRole.CODER
 
 

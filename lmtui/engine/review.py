@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.lenient_json import objects_in
-from lmtui.core.messages import Message, ModelRequest, Role
 from lmtui.core.project_checks import Finding, ReviewWritten, Severity
 from lmtui.core.roles import ModelRole, RoleModel
 from lmtui.core.workspace import FileChange
 from lmtui.engine.agent import Agent
-from lmtui.engine.model_roles import for_role
+from lmtui.engine.model_roles import role_request
 from lmtui.engine.usage import answer_outside
 
 MOST_ROUNDS = 2
@@ -66,19 +65,8 @@ async def _diff(agent: Agent) -> str:
 
 
 async def _ask(agent: Agent, diff: str) -> str | None:
-    settings = for_role(agent.model.roles, ModelRole.REVIEWER, agent.state.model.main)
     text = f"The task:\n{agent.conversation.last_task}\n\nThe difference:\n{diff}"
-    request = ModelRequest(
-        (Message(Role.SYSTEM, _SYSTEM), Message(Role.USER, text)),
-        (),
-        settings.model,
-        temperature=settings.temperature,
-        seed=settings.seed,
-        max_tokens=_MAX_TOKENS,
-        urgency=agent.priority,
-        is_attended=False,
-    )
-    return await answer_outside(agent, "review", request)
+    return await answer_outside(agent, "review", role_request(agent, ModelRole.REVIEWER, _SYSTEM, text, _MAX_TOKENS))
 
 
 def read_review(answer: str) -> ReviewWritten:

@@ -10,11 +10,12 @@ import contextlib
 import json
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 
 from lmtui.core import events
 from lmtui.core.agent_events import BackgroundChanged
 from lmtui.core.errors import ProviderError, SandboxError, SessionFileError
-from lmtui.core.messages import Completion, Message, ModelRequest, Priority, Role, TextChunk, ToolCall
+from lmtui.core.messages import Completion, Priority, TextChunk, ToolCall
 from lmtui.core.permissions.shell_grammar import parse
 from lmtui.core.ports import Checkpoints, Provider, Sandbox
 from lmtui.core.roles import ModelRole, RoleModel
@@ -24,7 +25,7 @@ from lmtui.engine.agent import Agent
 from lmtui.engine.context_fit import compact_now
 from lmtui.engine.entries import bare
 from lmtui.engine.inbox import UserInput
-from lmtui.engine.model_roles import for_role, take_up
+from lmtui.engine.model_roles import role_request, take_up
 from lmtui.engine.spending import TITLER
 from lmtui.engine.tool_runner import run_call
 from lmtui.engine.turn import FAILED_INSIDE, run_turn
@@ -222,17 +223,9 @@ async def make_title(
         if isinstance(each.event, events.MessageAdded) and each.event.agent == events.ROOT
     ]
     words = "\n\n".join(f"{event.role}: {event.text}" for event in said if event.text.strip())[:_MOST_WORDS_CHARS]
-    settings = for_role(agent.model.roles, ModelRole.TITLE, agent.state.model.main)
-    request = ModelRequest(
-        (Message(Role.SYSTEM, _ASK), Message(Role.USER, words)),
-        (),
-        settings.model,
-        temperature=settings.temperature,
-        seed=settings.seed,
-        max_tokens=min(_MAX_TOKENS + _THINKING_TOKENS, settings.max_tokens or _ANY.stop),
-        urgency=Priority.BACKGROUND,
-        is_attended=False,
-    )
+    most_tokens = min(_MAX_TOKENS + _THINKING_TOKENS, agent.state.model.main.max_tokens or _ANY.stop)
+    request = role_request(agent, ModelRole.TITLE, _ASK, words, most_tokens)
+    request = replace(request, urgency=Priority.BACKGROUND)
     size_chars = 0  # only the answer counts: a model may think first, and one that continues after it is stopped
     with contextlib.suppress(ProviderError):
         async with contextlib.aclosing(agent.services.provider.stream(request)) as pieces:

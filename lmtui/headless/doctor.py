@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from lmtui.app.checks import FULL, BackendReport, backend_reports, tokenizer_name, workspace_problem
+from lmtui.app.connection import lacking_roles
 from lmtui.app.extensions import IdleWorkspace, WorkspaceFeatures
 from lmtui.app.folder_rules import kept_problems, rules_in_force, unmatched
 from lmtui.app.reports import find_models
@@ -20,6 +21,7 @@ from lmtui.command_line import FAILURE, NONE, OK, WARNING, CheckRow
 from lmtui.config import Loaded
 from lmtui.core.errors import ConfigError, UsageError
 from lmtui.core.hosts import is_same_server
+from lmtui.core.roles import parse_roles, unasked_roles
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.servers import ServerFound, window_words
 from lmtui.paths import config_dir, sessions_dir, state_dir, themes_dir
@@ -74,9 +76,17 @@ def _workspace_rows(workspace: Path, loaded: Loaded) -> Iterable[CheckRow]:
     else:
         count = len(list(sessions_dir(workspace).glob("*.jsonl"))) if sessions_dir(workspace).is_dir() else 0
         yield CheckRow("workspace", OK, f"{workspace}, {pluralize(count, 'session')}")
+    if unasked := unasked_roles(parse_roles(loaded.config.roles)):
+        yield CheckRow("roles", NONE, unasked.removeprefix("roles: "))
     if loaded.ignored:
         hint = "Put them into your own config.toml if you want them: a folder's own files may only tighten."
         yield CheckRow("trust", WARNING, f"not taken from this folder: {', '.join(loaded.ignored)}", hint)
+
+
+def _role_rows(loaded: Loaded, servers: Sequence[ServerFound]) -> Iterable[CheckRow]:
+    """Tell which models that roles name the first server, which is the one in use, does not have."""
+    if lacks := lacking_roles(parse_roles(loaded.config.roles), servers[0]):
+        yield CheckRow("roles", WARNING, f"{servers[0].url} has no such model: {lacks}", "Change the setting roles.")
 
 
 def _rule_rows(workspace: Path, loaded: Loaded) -> Iterable[CheckRow]:
@@ -133,10 +143,11 @@ async def _server_rows(loaded: Loaded) -> list[CheckRow]:
     if not servers:
         hint = "Start LM Studio, Ollama, llama.cpp or vLLM, or name an address (LLM_URL, `url`); `lmtui demo` needs none."
         return [CheckRow("models", WARNING, "no model server answers", hint)]
-    return [
+    rows = [
         CheckRow("models", OK if server.models else WARNING, f"{server.kind} at {server.url}: {_offer(server)}")
         for server in servers
     ]
+    return [*rows, *_role_rows(loaded, servers)]
 
 
 def _offer(server: ServerFound) -> str:

@@ -11,7 +11,7 @@ import contextlib
 import itertools
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -166,7 +166,7 @@ class OpenAICompatible:
             request where nobody is there; 0: no limit.
         retry: how often and how long faults that pass are waited for.
         slots: how many requests the server works on at once; 0: as many as it tells, else one for a local server.
-        context_tokens: the window of the model, used if the server does not report one.
+        context_tokens: the window of the model, used if the server does not report one; `windows` those of some by name.
     """
 
     def __init__(
@@ -178,6 +178,7 @@ class OpenAICompatible:
         retry: RetryPolicy | None = None,
         slots: int = 0,
         context_tokens: int = 0,
+        windows: Mapping[str, int] | None = None,
     ) -> None:
         self._url = base_url(url)
         self._key = key or LOCAL_KEY
@@ -186,7 +187,7 @@ class OpenAICompatible:
         self._writers: dict[int, RequestWriter] = {}
         self._client: openai.AsyncOpenAI | None = None
         self._slots_by_hand = slots
-        self._context_tokens = context_tokens
+        self._context_tokens, self._windows = context_tokens, windows or {}
         self._extra: dict[str, object] = {}
         self._has_answered = False
         self.slots = Slots(slots or self._usual_slots(""))
@@ -229,8 +230,9 @@ class OpenAICompatible:
             self._extra = {"return_progress": True} if found.server == ServerKind.LLAMA_CPP else {}
         if not self._slots_by_hand:
             self.slots.resize((found.slots if found else 0) or self._usual_slots(found.server if found else ""))
-        if self._context_tokens and not (found and found.window_tokens):
-            return replace(found or ServedModel(model), window_tokens=self._context_tokens)
+        window_tokens = self._windows.get(model, self._context_tokens)
+        if window_tokens and not (found and found.window_tokens):
+            return replace(found or ServedModel(model), window_tokens=window_tokens)
         return found
 
     def _usual_slots(self, kind: str) -> int:

@@ -8,7 +8,7 @@ from lmtui.app.connection import ModelConnection
 from lmtui.app.host import asks_for_title
 from lmtui.app.model_servers import is_one_model
 from lmtui.config import Config
-from lmtui.core.events import Notice, ToolCallFinished
+from lmtui.core.events import ModelChanged, Notice, ToolCallFinished
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from tests.app.conftest import DONE, Open, Serve, run
 
@@ -25,6 +25,29 @@ async def test_sessions_begin_with_the_coders_model_and_plan_with_the_planners(o
     await run(await open_one(server.url, model="main", roles=ROLES, temperature=0.5, mode="plan").new_session())
     asked = [(request.body["model"], request.body["temperature"], request.body.get("seed")) for request in server.requests]
     assert asked == [("small", 0.5, 7), ("big", 0.1, None)]
+
+
+@pytest.mark.parametrize(("mode", "expected"), [("plan", 9_000), ("auto", 7_000)])
+async def test_a_window_that_the_server_does_not_tell_is_the_roles(
+    open_one: Open, serve: Serve, mode: str, expected: int
+) -> None:
+    server = await serve(DONE, DONE, models=("small", "big"), window_tokens=0)
+    roles = ("coder: small context_length=7000", "planner: big context_length=9000")
+    session = await open_one(server.url, roles=roles, context_tokens=5_000, mode=mode).new_session()
+    await run(session)
+    changes = [each.event for each in session.history() if isinstance(each.event, ModelChanged)]
+    assert changes[-1].window_tokens == expected
+
+
+async def test_what_nothing_asks_yet_is_said_once(open_one: Open, serve: Serve) -> None:
+    server = await serve(DONE, DONE, window_tokens=16_000)
+    runtime = open_one(server.url, roles=("embedder: e",))
+    told = []
+    for _ in range(2):
+        session = await runtime.new_session()
+        await run(session)
+        told += [each.event.text for each in session.history() if isinstance(each.event, Notice)]
+    assert [text for text in told if text.startswith("roles: nothing asks embedder yet")] == told[:1]
 
 
 async def test_a_model_that_is_chosen_comes_before_the_coders(open_one: Open, serve: Serve) -> None:

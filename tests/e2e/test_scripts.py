@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lmtui.core.roles import ModelRole
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from tests.e2e.conftest import Program, Result, Serve
@@ -280,3 +281,25 @@ async def test_a_role_whose_model_the_server_lacks_does_not_start(program: Progr
     assert (found.code, found.out) == (64, "")
     assert "the server has no such model: reviewer: stork-9b. It has egret-3b, heron-7b." in found.err
     assert not [request for request in server.requests if "messages" in request.body]
+
+
+async def test_a_flag_names_the_model_of_a_role_and_leaves_its_other_settings(program: Program, serve: Serve) -> None:
+    server = await serve(Scenario((DONE,), models=("heron-7b", "egret-3b")))
+    settings = 'roles=["planner: egret-3b temperature=0.3 max_completion=321", "pilot: heron-7b"]'
+    words = ("--coder-model", "egret-3b", "--planner-model", "heron-7b", "-c", settings)
+    found = await program.run("run", *base(server), *words, "--mode", "plan", "count")
+    assert "nothing asks pilot yet" in found.err
+    sent = [request.body for request in server.requests if "messages" in request.body]
+    assert [(body["model"], body["temperature"], body["max_tokens"]) for body in sent] == [("heron-7b", 0.3, 321)] * len(sent)
+    assert sent
+    found = await program.run("run", *base(server), *words, "count")
+    assert found.code == 0, found.err
+    assert server.requests[-1].body["model"] == "egret-3b"
+
+
+async def test_each_role_that_a_flag_names_is_checked(program: Program, serve: Serve) -> None:
+    server = await serve(Scenario((DONE,), models=("heron-7b",)))
+    words = [f"--{role}-model={role}-9b" for role in ModelRole if role is not ModelRole.CODER]
+    found = await program.run("run", *base(server), "--model", "heron-7b", *words, "count")
+    assert found.code == 64
+    assert [role for role in ModelRole if role is not ModelRole.CODER and f"{role}: {role}-9b" not in found.err] == []

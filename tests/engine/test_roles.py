@@ -93,6 +93,7 @@ def test_a_role_takes_from_the_main_model_what_it_does_not_say_itself() -> None:
     assert for_role(roles, ModelRole.PLANNER, main) == ModelSettings("big", 0.0, 3, 900, top_p=0.9)
     assert for_role(roles, ModelRole.TITLE, main) == ModelSettings("main", 0.6, 1, 900, top_p=0.9)
     assert for_role(roles, ModelRole.SUMMARISER, main) == main
+    assert for_role({ModelRole.CODER: RoleModel(max_completion=50)}, ModelRole.CODER, main).max_tokens == 50
 
 
 async def test_plan_mode_asks_the_planner_and_then_the_sessions_own_model_again(tmp_path: Path) -> None:
@@ -127,6 +128,31 @@ async def test_who_explores_for_a_planner_is_the_sessions_own_model_with_its_own
     assert asked(rig)[:2] == ["big", "model"]
     used = [each for each in rig.events if isinstance(each, UsageUpdated) and each.agent == "agent_1"]
     assert [each.window_tokens for each in used] == [24_000]
+
+
+class Sending(Server):
+    """Sends a sub-agent that explores, and then the sub-agent reports."""
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
+        if request.urgency is Priority.SUBAGENT:
+            self.answers = [answer("", ("report_result", '{"status": "ok", "summary": "seen"}'))]
+        elif len(request.messages) <= 3:
+            self.answers = [answer("", ("explore", '{"question": "what?"}'))]
+        async for piece in super().stream(request):
+            yield piece
+
+
+@pytest.mark.parametrize(
+    ("models", "expected"), [(MODELS, ["model", "big", "model"]), (MODELS[:1], ["model", "model", "model"])]
+)
+async def test_who_explores_is_the_analyst_with_its_own_settings(models: Sequence[ServedModel], expected: list[str]) -> None:
+    roles = parse_roles(["analyst: big temperature=0.1 max_completion=700", "coder: max_completion=900"])
+    rig = Rig(Sending(models=models), roles=roles, team=TeamParts(partial(child_tools, ""), max_depth=1))
+    rig.session.prepare(is_eager=False)
+    await rig.run("look around")
+    assert asked(rig) == expected
+    sent = {(request.model, request.max_tokens) for request in rig.provider.requests}
+    assert sent == {("model", 900), ("big" if "big" in expected else "model", 700 if "big" in expected else 900)}
 
 
 async def test_a_role_without_a_model_of_its_own_changes_only_the_sampling(tmp_path: Path) -> None:

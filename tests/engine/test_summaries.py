@@ -95,9 +95,9 @@ async def test_without_an_answer_the_log_tells_what_happened(own: str | ToolCall
 
 async def test_summariser_is_asked_where_one_is_named() -> None:
     provider = Reader(60)
-    rig = rig_for(provider, roles={ModelRole.SUMMARISER: RoleModel("small")})
+    rig = rig_for(provider, roles={ModelRole.SUMMARISER: RoleModel("small", max_completion=60)})
     await rig.run()
-    assert {request.model for request in provider.asked} == {"small"}
+    assert {(request.model, request.max_tokens) for request in provider.asked} == {("small", 60)}
     assert {request.model for request in provider.requests} == {"model"}
     misses = {each.miss for each in rig.of("usage_updated") if isinstance(each, UsageUpdated)}
     assert "model changed" not in misses, "what another model reads says nothing of this one's cache"

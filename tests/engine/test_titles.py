@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ from lmtui.core.messages import Priority, StreamChunk, TextChunk
 from lmtui.core.roles import ModelRole, RoleModel, Roles
 from tests.fakes import FakeProvider, Rig, answer
 
-NAMED: Roles = {ModelRole.TITLE: RoleModel("small")}
+NAMED: Roles = {ModelRole.TITLE: RoleModel("small", repeat_penalty=1.1)}
 
 
 def titles(rig: Rig) -> list[str]:
@@ -28,12 +29,14 @@ async def later(rig: Rig, count: int) -> None:
 
 
 async def test_model_for_titles_names_a_session_once() -> None:
-    rig = Rig(FakeProvider(answer("It is mended."), answer('"Mend the lexer"\nand more'), answer("more")), roles=NAMED)
+    roles = {ModelRole.TITLE: replace(NAMED[ModelRole.TITLE], max_completion=77)}
+    rig = Rig(FakeProvider(answer("It is mended."), answer('"Mend the lexer"\nand more'), answer("more")), roles=roles)
     await rig.run("please mend the lexer, it drops comments")
     await later(rig, 2)
     assert titles(rig) == ["please mend the lexer, it drops comments", "Mend the lexer"]
     asked = rig.provider.requests[1]
     assert (asked.model, asked.urgency, asked.tools) == ("small", Priority.BACKGROUND, ())
+    assert (asked.repeat_penalty, asked.max_tokens) == (1.1, 77)
     await rig.run("go on")
     await later(rig, 3)
     assert len(rig.provider.requests) == 3

@@ -326,7 +326,7 @@ async def test_a_command_that_the_task_names_is_run_first_and_decides_at_the_end
 
 def diffed(checks: Scripted, *answers: list[StreamChunk]) -> Rig:
     sandbox = FakeSandbox()
-    roles = {ModelRole.REVIEWER: RoleModel("large")}
+    roles = {ModelRole.REVIEWER: RoleModel("large", top_p=0.8, max_completion=1_234)}
     return Rig(FakeProvider(*answers), sandbox, checks=checks, checkpoints=FakeCheckpoints(sandbox), roles=roles)
 
 
@@ -344,7 +344,8 @@ async def test_what_a_reviewer_rejects_goes_back_where_the_user_made_it_a_gate_t
     reviews = [event for event in made.events if isinstance(event, ReviewWritten)]
     assert len(reviews) == 2
     assert "major: a.txt:1: it says one" in told(made)[0]
-    assert [request.model for request in made.provider.requests].count("large") == 2
+    asked = [request for request in made.provider.requests if request.model == "large"]
+    assert [(request.top_p, request.max_tokens) for request in asked] == [(0.8, 1_234)] * 2
     assert ending(made).reason is TurnReason.DONE
 
 

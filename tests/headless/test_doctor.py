@@ -10,6 +10,8 @@ import pytest
 from lmtui.app.checks import BackendReport
 from lmtui.config import Config, Loaded, load_config
 from lmtui.headless.doctor import report, sandbox_rows
+from lmtui.models.demo_scripts import Scenario
+from lmtui.models.scripted_server import ScriptedServer
 from lmtui.sandbox.backend import Isolation
 
 
@@ -108,3 +110,16 @@ async def test_sub_agents_are_named_with_what_is_wrong_with_them(workspace: Path
     ]
     _, found = await rows(workspace, capsys)
     assert "not read" not in found
+
+
+async def test_roles_that_nothing_asks_are_named(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, found = await rows(workspace, capsys, Loaded(Config(roles=("pilot: a",)), {}))
+    assert found["roles"]["text"] == "nothing asks pilot yet; the setting is checked and kept"
+
+
+async def test_a_role_whose_model_is_not_there_is_a_warning(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with ScriptedServer(Scenario((), models=("heron",))) as server:
+        loaded = Loaded(Config(url=server.url, roles=("title: egret",)), {})
+        await report(workspace, loaded, argparse.Namespace(offline=False, json=True))
+    found = [row for row in json.loads(capsys.readouterr().out) if row["name"] == "roles"]
+    assert [(row["state"], "title: egret" in row["text"]) for row in found] == [("warning", True)]
