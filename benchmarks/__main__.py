@@ -27,6 +27,7 @@ from benchmarks import (
     screen,
     sessions,
     transcript,
+    verification,
 )
 from benchmarks.report import Figure, put_into_page, table
 
@@ -41,6 +42,7 @@ _MEASURED = {
     "hour": hour.figures,
     "sessions": sessions.figures,
     "parsing": parsing.figures,
+    "verification": verification.figures,
     "prefix": prefix.figures,
     "models": models.figures,
     "jobs": jobs.figures,

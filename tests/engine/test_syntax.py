@@ -195,3 +195,10 @@ async def test_a_dotted_key_without_end_takes_no_time() -> None:
     sandbox = FakeSandbox({"a.toml": b"a." * 400_000 + b"a=1"})
     async with asyncio.timeout(5):
         assert await unparsed(sandbox, ["a.toml"]) == {}
+
+
+async def test_what_only_the_compiler_refuses_does_not_parse_and_a_notebooks_await_does() -> None:
+    sandbox = FakeSandbox({"a.py": b"x = 1\nreturn x\n", "b.py": b"await f()\n"})
+    found = await unparsed(sandbox, ["a.py", "b.py"])
+    assert list(found) == ["a.py"]
+    assert "line 2: 'return' outside function" in found["a.py"]
