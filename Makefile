@@ -61,6 +61,8 @@ docs: setup
 	$(PYTHON) -m docs.make_settings
 	$(PYTHON) -m docs.make_tools
 
-# Kill a long session at each of its durable events (about 300, a quarter of an hour) and look at what the next life makes of it.
+# Kill a long session at each of its durable events (about 300, a quarter of an hour), and a run with a goal at 60 of them, and look
+# at what the next life makes of it.
 kills: setup
 	$(PYTHON) -m tests.killing.battery
+	$(PYTHON) -m tests.killing.goal

@@ -353,6 +353,9 @@ class Runtime:
         if self._is_mode_forced or not is_ours:
             session.emit(events.ModeChanged(mode=self.config.mode))
         session.emit(events.ModelChanged(model=asked.model, url=asked.provider.url))
+        known = {each.event.kind for each in loaded.events}
+        if is_ours and self.config.budget and not known & {events.TurnStarted.kind, BudgetSet.kind}:
+            session.emit(BudgetSet(budget=whole_budget(self.config.budget)))  # it was new when a crash ended it
         return self._keep(session, asked)
 
     async def _asked(self, past: Sequence[events.Envelope]) -> AskedModel:

@@ -201,6 +201,7 @@ async def _answer(agent: Agent, request: ModelRequest, turn_id: str) -> Completi
         raise ProviderError(Fault.CUT, "the model's answer has no end")
     completion = _with_quoted(agent, completion)
     message = _with_fresh_ids(agent, completion.message)
+    show_usage(agent, completion, turn_id)  # first: a session that is killed between the two has paid for both
     agent.emit(
         events.MessageAdded(
             agent=agent.id,
@@ -212,7 +213,6 @@ async def _answer(agent: Agent, request: ModelRequest, turn_id: str) -> Completi
             thinking_s=round(watch.seconds, 1),
         )
     )
-    show_usage(agent, completion, turn_id)
     if completion.stopped:
         agent.emit(
             events.Notice(agent=agent.id, level=events.Level.INFO, text=f"Generation was stopped: {completion.stopped}.")
