@@ -22,8 +22,10 @@ from lmtui.core.events import (
     TurnStarted,
     Verified,
 )
+from lmtui.core.permissions.rules import FileEffect, tools_that
 from lmtui.core.sanitize import sanitize_line
 
+_LOOKS = tools_that(FileEffect.NOTHING, FileEffect.SHOWS, FileEffect.LISTS)  # after these a check would say the same
 MOST_LINES = 10
 _LINE_CHARS = 200
 
@@ -153,7 +155,7 @@ class VerificationTracker:
 
     `touched` are the files that the turn changed, each with the number of its last change, of which there are `version`;
     `unchecked` those changed since the last check of all of it was green.  `base` is the checkpoint before the first change.
-     `passed` are the commands that exited with 0 in this very state, `red` is
+    `passed` are the commands that exited with 0 in this very state, `failed` the checks that did not; `red` is
     the last failure that no green check followed, `changed_while_red` what was changed since, `ran` every check of the turn.
     """
 
@@ -162,6 +164,7 @@ class VerificationTracker:
     unchecked: Mapping[str, None] = field(default_factory=dict)
     base: str = ""
     passed: frozenset[str] = frozenset()
+    failed: Mapping[str, CheckRan] = field(default_factory=dict)
     red: CheckRan | None = None
     changed_while_red: Mapping[str, None] = field(default_factory=dict)
     ran: tuple[CheckRan, ...] = ()
@@ -182,12 +185,15 @@ class VerificationTracker:
                     unchecked={**self.unchecked, **new},
                     base=self.base if self.touched else event.before,
                     passed=frozenset(),
+                    failed={},
                     changed_while_red={**self.changed_while_red, **new} if self.red else {},
                 )
             case FilesRestored() | Rewound():
                 return VerificationTracker(goals=self.goals)
             case ToolCallStarted(tool="shell", call_id=call_id, arguments=arguments):
-                return replace(self, commands={**self.commands, call_id: str(arguments.get("command", ""))})
+                return replace(self, failed={}, commands={**self.commands, call_id: str(arguments.get("command", ""))})
+            case ToolCallStarted(tool=tool) if tool not in _LOOKS:
+                return replace(self, failed={}) if self.failed else self
             case ToolCallFinished(call_id=call_id, ok=ok) if call_id in self.commands:
                 passed = self.passed | {self.commands[call_id].strip()} if ok else self.passed
                 return replace(self, passed=passed)
@@ -202,6 +208,12 @@ class VerificationTracker:
     def goal(self) -> str:
         """Return the command of the goal that is worked at, empty where there is none."""
         return next((command for command, state in self.goals if state is GoalState.ACTIVE), "")
+
+    def known(self, command: str) -> CheckRan | None:
+        """Return what a command said in this very state, None where it has to run."""
+        if command in self.passed and command not in self.failed:
+            return CheckRan(rung=Rung.GOAL, outcome=CheckOutcome.PASSED, command=command, exit_code=0, decides=True)
+        return self.failed.get(command)
 
     @property
     def verified(self) -> Verified:
@@ -220,7 +232,7 @@ class VerificationTracker:
     def _take(self, check: CheckRan) -> VerificationTracker:
         changed = replace(self, ran=(*self.ran, check))
         if check.outcome is CheckOutcome.FAILED:
-            return replace(changed, red=check)
+            return replace(changed, red=check, failed={**self.failed, check.command: check})
         if not check.outcome.is_green:
             return changed
         red = changed.red

@@ -365,6 +365,11 @@ _INTO = re.compile(
     re.IGNORECASE,
 )
 _SOURCE = re.compile(r"\b(?:from|of|like|reads?|imports?|uses?|using|than|by)\W*\Z", re.IGNORECASE)
+_PERHAPS = re.compile(
+    r"n['’]t\b|\b(?:not|never|without|if|when|whether|unless|how to|would|could)\b"
+    r"|\b(?:that|which|it)\s+(?:creat|writ|add|generat|sav|produc|mak|put|copi|extract|convert|split|output|store)\w*\b",
+    re.IGNORECASE,
+)
 _CLAUSE = re.compile(r"[;!?\n]|\.(?:\s|\Z)")
 _IN_TICKS = re.compile(r"`([^`\n]{2,200})`")
 _HAS_TO = re.compile(
@@ -379,13 +384,14 @@ _PROGRAM = re.compile(
 def new_files(task: str) -> list[str]:
     """Return the files that a task says are to be made: those behind a word such as create, save or rename, in one clause.
 
-    A file that a task only reads from is none of them; where a file is both source and result, nothing is said of it.
+    A file that a task only reads from is none of them, nor one that is to be made under a condition, not at all, or by what is
+    written; where a file is both source and result, nothing is said of it.
     """
     found: dict[str, bool] = {}
     for clause in _CLAUSE.split(f"{task}\n"):
         for match in _FILE.finditer(clause):
             head = clause[: match.start()]
-            is_made = _MAKES.search(head) is not None and _INTO.search(head) is not None and not _SOURCE.search(head)
+            is_made = all((_MAKES.search(head), _INTO.search(head))) and not (_SOURCE.search(head) or _PERHAPS.search(head))
             found[match[1]] = found.get(match[1], True) and is_made
     return [path for path, is_made in found.items() if is_made]
 

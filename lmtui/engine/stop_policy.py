@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -92,7 +93,8 @@ def _runs_of_words(text: str) -> set[tuple[str, ...]]:
 async def _not_made(agent: Agent) -> list[str]:
     """Return the files that the task says are to be made and that are not there."""
     task = agent.conversation.last_task
-    wanted = [] if _GENERAL.match(task) else new_files(task)
+    made = {posixpath.basename(path) for path in agent.state.verification.touched}  # "an x.py in the folder y" names only x.py
+    wanted = [] if _GENERAL.match(task) else [path for path in new_files(task) if path not in made]
     return await missing(agent.services.sandbox, wanted) if wanted and not agent.state.depth else []
 
 
@@ -245,7 +247,8 @@ class StopPolicy:
         self._most_empty = most_empty
         self.trusts_words = trusts_words
         self._is_about_files = is_about_files(task)
-        self._asks_work = bool(_ASKS_WORK.search(task)) and not _GENERAL.match(task)
+        self._is_general = _GENERAL.match(task) is not None
+        self._asks_work = bool(_ASKS_WORK.search(task)) and not self._is_general
         self._empty = self._cut = self._malformed = 0
         self._doubts = {_NOTHING_DONE, _FAILED}
         self._has_called = False
@@ -308,7 +311,9 @@ class StopPolicy:
         return bool(_CLAIMS.search(text) or (self._asks_work and _PASSIVE_CLAIMS.search(text)))
 
     def _plans(self, text: str) -> bool:
-        return bool(_PLANS.search(text) or (self._asks_work and _PASSIVE_PLANS.search(text)))
+        plans = (found[0] for found in _PLANS.finditer(text))
+        is_plan = any(not (self._is_general and " would" in plan) for plan in plans)  # "I would" answers "how would you"
+        return is_plan or bool(self._asks_work and _PASSIVE_PLANS.search(text))
 
 
 def _looped(loop: Loop) -> Stop:

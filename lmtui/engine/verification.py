@@ -330,10 +330,13 @@ async def _check_all(agent: Agent, named: str) -> tuple[str, str]:
     is_parse = tracker.red is not None and tracker.red.rung is Rung.PARSE
     if is_parse and not await unparsed(agent.services.sandbox, tracker.touched):  # what a command deleted is not always known
         runner.tell(parse_check({}))
+    decides: ProjectCheck | None
     if named:
-        check = await _with_old_tests(agent, runner, await checks.meets(runner, named, may_write=False))
+        check = await _meets(agent, runner, named, may_write=False)
         runner.tell(replace(check, source="your task"))
-        decides: ProjectCheck | None = ProjectCheck(check.rung, named)
+        decides = ProjectCheck(check.rung, named)
+    elif tracker.red is not None and tracker.red.decides and tracker.known(tracker.red.command) is not None:
+        decides = ProjectCheck(tracker.red.rung, tracker.red.command)
     else:
         decides = await checks.at_end(runner, tuple(tracker.touched), tracker.passed)
     tracker = agent.state.verification
@@ -363,11 +366,8 @@ def _told_red(agent: Agent, tracker: VerificationTracker, red: CheckRan) -> tupl
 async def _pursue(agent: Agent, goal: str) -> tuple[str, str]:
     """Run the command of a goal: reached, worked at again, or given up where nothing changes any more."""
     runner, turn = AgentCheckRunner(agent), agent.turn.checking
-    if goal in agent.state.verification.passed:  # in this very state
-        check = CheckRan(rung=Rung.GOAL, outcome=CheckOutcome.PASSED, command=goal)
-    else:
-        check = await _with_old_tests(agent, runner, await agent.services.features.checks.meets(runner, goal))
-        runner.tell(check)
+    check = await _meets(agent, runner, goal)
+    runner.tell(check)
     if check.outcome is CheckOutcome.PASSED:
         agent.emit(GoalChanged(agent=agent.id, command=goal, state=GoalState.REACHED))
         _tell_changed_tests(agent, agent.state.verification)
@@ -385,6 +385,15 @@ async def _pursue(agent: Agent, goal: str) -> tuple[str, str]:
         count = max(turn.stuck, turn.same_name) + 1
         return "", f"not finished: no progress on the goal `{sanitize_line(goal)}` in {count} attempts: {first}"
     return _GOAL.format(command=goal, text=check.text), ""
+
+
+async def _meets(agent: Agent, runner: AgentCheckRunner, command: str, *, may_write: bool = True) -> CheckRan:
+    """Return what a command that has to pass says, also with the tests as they were; in one state it runs once."""
+    known = agent.state.verification.known(command)
+    if known is not None and known.outcome is CheckOutcome.FAILED:
+        return known
+    checks = agent.services.features.checks
+    return await _with_old_tests(agent, runner, known or await checks.meets(runner, command, may_write=may_write))
 
 
 async def _with_old_tests(agent: Agent, runner: AgentCheckRunner, check: CheckRan) -> CheckRan:

@@ -255,6 +255,9 @@ def test_a_green_cheap_check_ends_its_own_failure_and_not_a_dearer_one() -> None
         ("Look at https://example.com/a.html and make e.g. a list", []),
         ("Update a.txt; then copy it to b.txt", ["b.txt"]),
         ("Sort names.txt and save it as names.txt", []),
+        ("Write a script make.py that creates out.txt", ["make.py"]),
+        ("Answer in words, and do not write plan.md", []),
+        ("If there are tests, copy them to old.py", []),
         ("", []),
     ],
 )

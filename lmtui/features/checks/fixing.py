@@ -171,8 +171,10 @@ class FixingLadder(Ladder):
     """The ladder, with the way up; implements `core.project_checks.Checks`."""
 
     async def fixes(self, runner: CheckRunner, goal: str, ask: Ask) -> AsyncGenerator[DefinitionEdit, None]:
-        """Yield edits that make more of the goal's tests pass."""
-        ended = await runner.run(goal, limit_s=self.limit_s, may_write=False)
+        """Yield edits that make more of the goal's tests pass; it was run before, for what it says."""
+        command, ended = self.last
+        if command != goal:
+            ended = await runner.run(goal, limit_s=self.limit_s, may_write=False)
         if self.is_on and not ended.why_not and ended.exit_code != 0:
             async for edit in fixes(runner, goal, ended.output, ask, self.limit_s):
                 yield edit

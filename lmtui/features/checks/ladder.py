@@ -275,6 +275,7 @@ class Ladder:
         review_decides: what a reviewer rejects goes back to the model.
 
     `seconds` is how long each command took at last, or more than its limit: what is known to take longer is not begun.
+    `last` is how the goal ended that was run last.
     """
 
     is_on: bool = True
@@ -283,6 +284,7 @@ class Ladder:
     limit_s: int = 180
     review_decides: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
+    last: tuple[str, CommandEnded] = ("", CommandEnded())
 
     async def after_step(self, runner: CheckRunner, changed: Sequence[str]) -> None:
         """Lint what a step changed, and run the tests that name it."""
@@ -328,6 +330,7 @@ class Ladder:
     async def meets(self, runner: CheckRunner, goal: str, *, may_write: bool = True) -> CheckRan:
         """Run the command of a goal; a pass counts, whatever it was before."""
         ended = await runner.run(goal, limit_s=self.limit_s, may_write=may_write)
+        self.last = (goal, ended)
         if not may_write and ended.exit_code != 0 and wants_to_write(ended.output):
             ended = CommandEnded(why_not="it writes files, and nobody set it as a goal")
         check = ProjectCheck(Rung.GOAL, goal, "goal")

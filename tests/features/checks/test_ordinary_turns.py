@@ -1,0 +1,199 @@
+"""Ordinary turns that have nothing wrong with them: none is held up, and looking at them costs the model nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from lmtui.app.host import Runtime
+from lmtui.config import Config
+from lmtui.core.events import TurnEnded, TurnReason, Verified
+from lmtui.core.model_events import Reminder
+from lmtui.core.permissions.rules import Mode
+from lmtui.core.project_checks import CheckOutcome, CheckRan
+from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
+from lmtui.models.scripted_server import ScriptedServer
+
+CODE = "def add(a, b):\n    return a + b\n"
+TEST = "import unittest\nfrom calc import add\n\nclass T(unittest.TestCase):\n    def test_add(self):\n"
+TEST += "        self.assertEqual(add(1, 2), 3)\n"
+PROJECT = {"calc.py": CODE, "test_calc.py": TEST, "README.md": "# calc\n\nIt adds.\n"}
+PLAIN = {"notes.md": "# Notes\n", "app.py": "import sys\nprint(sys.argv)\n", "data.csv": "a,b\n1,2\n"}
+
+
+def read(path: str) -> ScriptedCall:
+    return ScriptedCall("read", {"path": path})
+
+
+def write(path: str, content: str) -> ScriptedCall:
+    return ScriptedCall("write", {"path": path, "content": content})
+
+
+def edit(path: str, old: str, new: str) -> ScriptedCall:
+    return ScriptedCall("edit", {"path": path, "search": old, "replace": new})
+
+
+def shell(command: str) -> ScriptedCall:
+    return ScriptedCall("shell", {"command": command})
+
+
+@dataclass(frozen=True)
+class Case:
+    """A task, what the model calls step by step, its answer, and the files that are there."""
+
+    task: str
+    steps: tuple[tuple[ScriptedCall, ...], ...]
+    answer: str
+    files: dict[str, str] = field(default_factory=lambda: PROJECT)
+    verified: Verified = Verified.NONE
+    is_repository: bool = False
+
+
+def ask(task: str, answer: str, *calls: ScriptedCall, files: dict[str, str] = PROJECT) -> Case:
+    return Case(task, tuple((call,) for call in calls), answer, files)
+
+
+def green(task: str, answer: str, *calls: ScriptedCall) -> Case:
+    return Case(task, tuple((call,) for call in calls), answer, PROJECT, Verified.GREEN)
+
+
+def plain(task: str, answer: str, *calls: ScriptedCall, is_repository: bool = False) -> Case:
+    return Case(task, tuple((call,) for call in calls), answer, PLAIN, Verified.UNVERIFIED, is_repository)
+
+
+LS = ScriptedCall("ls", {"path": "."})
+GREP = ScriptedCall("grep", {"pattern": "add"})
+DOC = edit("calc.py", "a, b):\n", 'a, b):\n    """Add."""\n')
+MUL = "\n\ndef mul(a, b):\n    return a * b\n"
+CASES = [
+    ask("What is a generator in Python?", "A generator is a function that yields values one by one."),
+    ask("Explain what `git rebase` does.", "It replays commits on top of another base."),
+    ask("What does add() in calc.py do?", "It returns the sum of its two arguments.", read("calc.py")),
+    ask("Which files are there?", "There are calc.py, test_calc.py and README.md.", LS),
+    ask("Where is add used?", "It is used in test_calc.py.", GREP),
+    ask("How do I create a file new.txt in bash?", "With `touch new.txt`."),
+    ask("Is there a file config.toml? If not, just say so.", "No, there is none.", LS),
+    ask("Do the tests pass?", "Yes: one test ran and passed.", shell("python3 -m unittest -q")),
+    ask("How would you write a file parser.py that reads CSV?", "I would use the csv module and a DictReader."),
+    ask("Review calc.py. Should it be changed?", "It is fine; nothing needs to be changed.", read("calc.py")),
+    ask("Does notes.md mention sys? What about app.py?", "Only app.py does.", read("notes.md"), read("app.py"), files=PLAIN),
+    ask("Tell me in words how to store it in plan.md; don't create plan.md.", "A list of three points would do."),
+    ask("If there is an old.py, copy it to new.py.", "There is no old.py, so there was nothing to do.", LS),
+    ask("thanks!", "You are welcome."),
+    ask("Count the lines of data.csv with wc -l.", "It has 2 lines.", shell("wc -l data.csv"), files=PLAIN),
+    green("Add a docstring to add().", "The docstring is there.", DOC),
+    green("Add mul to calc.py.", "mul is there.", read("calc.py"), edit("calc.py", "a + b\n", f"a + b\n{MUL}")),
+    green("Add a type to add.", "Typed.", edit("calc.py", "(a, b)", "(a: int, b: int)")),
+    Case("Rename b to c in calc.py.", ((edit("calc.py", "a, b", "a, c"), edit("calc.py", "a + b", "a + c")),), "Renamed.",
+        verified=Verified.GREEN),
+    green("Write a test for add with negative numbers.", "The test is there and passes.",
+        edit("test_calc.py", "3)\n", "3)\n\n    def test_negative(self):\n        self.assertEqual(add(-1, -1), -2)\n")),
+    green("Create util.py with a function double.", "It is there.", write("util.py", "def double(x):\n    return x + x\n")),
+    green("Rename calc.py to sums.py, and adapt the test.", "It is sums.py now.",
+        shell("mv calc.py sums.py && sed -i 's/from calc/from sums/' test_calc.py")),
+    green("Say in README.md that it needs Python 3.11.", "It says so.", edit("README.md", "adds.", "adds. Python 3.11.")),
+    green("Run `python3 -m unittest -q` first, then add a comment to calc.py.", "The comment is there.",
+        shell("python3 -m unittest -q"), edit("calc.py", "def", "# Adds.\ndef")),
+    green("Fix the style of calc.py; test_calc.py probably needs no change.", "Only calc.py needed it.", DOC),
+    green("Look at README.md and calc.py, and change what is needed so that add has a docstring.", "add has one.",
+        read("README.md"), read("calc.py"), DOC),
+    green("Reformat calc.py. `ruff check` would be nice but is not installed.", "Reformatted.", DOC),
+    green("Add mul, then run the tests.", "All tests pass.", edit("calc.py", "a + b\n", f"a + b\n{MUL}"),
+        shell("python3 -m unittest discover -q")),
+    green("Delete README.md.", "It is deleted.", shell("rm README.md")),
+    plain("Append a line to notes.md.", "Done: the line is there.", edit("notes.md", "# Notes\n", "# Notes\n\nA line.\n")),
+    plain("Create a shell script run.sh.", "run.sh is there.", write("run.sh", "#!/bin/sh\necho hello\n")),
+    plain("Create config.json with a name.", "config.json is there.", write("config.json", '{"name": "x"}\n')),
+    plain("Create settings.yaml.", "settings.yaml is there.", write("settings.yaml", "a: 1\nb: [1, 2]\n")),
+    plain("Create pyproject.toml for a package.", "It is there.", write("pyproject.toml", '[project]\nname = "x"\n')),
+    plain("Write an SVG logo.", "logo.svg is there.", write("logo.svg", '<svg xmlns="http://www.w3.org/2000/svg"/>\n')),
+    plain("Make a page index.html.", "index.html is there.", write("index.html", "<!doctype html>\n<title>x</title>\n")),
+    plain("Make a stylesheet.", "style.css is there.", write("style.css", "a { color: red }\n")),
+    plain("Write a C program main.c.", "main.c is there.", write("main.c", "int main(void) { return 0; }\n")),
+    plain("Write a SQL schema.", "schema.sql is there.", write("schema.sql", "create table a (b int);\n")),
+    plain("Write a tsconfig.json with comments.", "It is there.", write("tsconfig.json", '{\n  // x\n  "a": true,\n}\n')),
+    plain("Write a Jinja template page.html.yaml.", "It is there.", write("page.yaml", "a: {{ b }}\n")),
+    plain("Write a Dockerfile and a .env.example.", "Both are there.",
+        write("Dockerfile", "FROM python:3.11\n"), write(".env.example", "KEY=\n")),
+    plain("Write a Go file main.go.", "main.go is there.", write("main.go", "package main\n\nfunc main() {}\n")),
+    plain("Write an empty __init__.py in pkg.", "pkg/__init__.py is there.", write("pkg/__init__.py", "")),
+    plain("Add a row to data.csv.", "The row is there.", shell("echo 3,4 >> data.csv")),
+    plain("Print the arguments sorted.", "Sorted now.", edit("app.py", "print(sys.argv)", "print(sorted(sys.argv))")),
+    plain("Use app.py as an example and write other.py.", "other.py is there.", read("app.py"), write("other.py", "x = 1\n")),
+    plain("Write a script that creates out.txt when it is run; do not run it.", "make.py is there; I did not run it.",
+        write("make.py", "open('out.txt', 'w').close()\n")),
+    plain("Commit notes.md with a line more.", "It is committed.", edit("notes.md", "# Notes", "# Notes!"),
+        ScriptedCall("git_add", {"paths": ["notes.md"]}), ScriptedCall("git_commit", {"message": "notes: Shout"}),
+        is_repository=True),
+    plain("Change app.py, look at the difference, and tell me.", "It prints sorted arguments.",
+        edit("app.py", "sys.argv)", "sorted(sys.argv))"), ScriptedCall("git_diff", {}), is_repository=True),
+]  # fmt: skip
+
+
+async def run(case: Case, folder: Path, verify: str = "auto") -> tuple[TurnEnded, list[str], list[CheckRan], ScriptedServer]:
+    for path, content in case.files.items():
+        (folder / path).write_text(content)
+    if case.is_repository:
+        git = ("git", "-c", "user.name=a", "-c", "user.email=a@b")
+        for words in (("init", "-q"), ("config", "user.name", "a"), ("config", "user.email", "a@b"), ("add", "."),
+                      ("commit", "-qm", "x")):  # fmt: skip
+            subprocess.run([*git, *words], cwd=folder, check=True)
+    turns = (*(ScriptedTurn("I work.", calls=calls) for calls in case.steps), ScriptedTurn(case.answer))
+    async with ScriptedServer(Scenario(turns)) as server:
+        runtime = Runtime(
+            folder, Config(url=server.url, sandbox="bubblewrap", mode=str(Mode.AUTO), verify=verify), is_attended=False
+        )
+        try:
+            session = await runtime.new_session()
+            session.submit(case.task)
+            await session.wait_idle()
+            events = [each.event for each in session.history()]
+        finally:
+            await runtime.close()
+    (end,) = [event for event in events if isinstance(event, TurnEnded)]
+    told = [event.text for event in events if isinstance(event, Reminder)]
+    return end, told, [event for event in events if isinstance(event, CheckRan)], server
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.task[:30])
+async def test_an_ordinary_turn_is_done_without_a_reminder(case: Case, tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    end, told, checks, server = await run(case, folder)
+    assert (end.reason, end.verified, told) == (TurnReason.DONE, case.verified, []), end.error
+    assert end.text == case.answer
+    assert len(server.requests) == len(case.steps) + 1
+    assert len({check.command for check in checks}) == len(checks)  # nothing was checked twice
+
+
+def test_the_corpus_is_large_enough_to_say_something() -> None:
+    assert len(CASES) >= 40
+
+
+async def test_checks_that_pass_add_no_byte_to_any_request(tmp_path: Path) -> None:
+    case = next(each for each in CASES if each.task.startswith("Add mul, then"))
+    bodies: list[list[object]] = []
+    for verify in ("auto", "off"):
+        folder = tmp_path / verify / "work"
+        folder.mkdir(parents=True)
+        *_, checks, server = await run(case, folder, verify=verify)
+        bodies.append([each.body["messages"] for each in server.requests])
+        assert bool(checks) is (verify == "auto")
+    with_checks, without = (json.dumps(each).replace(str(tmp_path), "") for each in bodies)
+    assert with_checks.replace("/auto/work", "") == without.replace("/off/work", "")
+
+
+async def test_many_steps_without_a_change_and_a_repeated_end_run_no_check_again(tmp_path: Path) -> None:
+    broken = edit("calc.py", "a + b", "a - b")
+    looks = tuple((call,) for call in (LS, GREP, read("calc.py"), read("README.md"), read("test_calc.py")))
+    folder = tmp_path / "work"
+    folder.mkdir()
+    end, told, checks, _ = await run(Case("Look around and change add.", ((broken,), *looks, ()), "It is changed."), folder)
+    assert (end.reason, end.verified) == (TurnReason.UNFINISHED, Verified.RED)
+    assert len(told) == 2  # after the step, and at the end
+    assert [check.outcome for check in checks] == [CheckOutcome.FAILED] * 2
+    assert len({check.command for check in checks}) == 2
