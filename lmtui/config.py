@@ -184,10 +184,21 @@ class Config:
     lint_command: str = _setting(
         "", "the linter of changed files ({files}); empty: as the project is set up", feature="checks", label="Lint command"
     )
-    review: str = _setting(
-        "notes", "what the model of the role reviewer says of a change: notes for you, or a gate for the model",
-        choices=("notes", "gate"), feature="checks", label="Reviews",
+    gate: str = _setting(
+        "standard", "findings that a turn may not end with; standard: critical and major ones, strict: every one",
+        choices=("off", "standard", "strict"), feature="checks", label="Gate",
     )  # fmt: skip
+    review: str = _setting(
+        "notes", "what the model of the role reviewer finds in a change: notes for you, or findings for the gate",
+        choices=("off", "notes", "gate"), feature="checks", label="Reviews",
+    )  # fmt: skip
+    critics: int = _setting(
+        0, "critics that vote beside the reviewer where review is gate: 1, 3 or 5; the majority decides, a tie rejects",
+        at_least=0, at_most=5, feature="checks",
+    )  # fmt: skip
+    critic_models: tuple[str, ...] = _setting(
+        (), "models of the critics, in turn; empty: the reviewer's", feature="checks", label="Models of the critics"
+    )
     check_timeout_s: int = _setting(
         180, "seconds that one check may take; longer ones are not run again", at_least=1, feature="checks",
         label="Check time limit",

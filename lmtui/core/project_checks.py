@@ -23,11 +23,12 @@ from lmtui.core.events import (
     Verified,
 )
 from lmtui.core.permissions.rules import FileEffect, tools_that
-from lmtui.core.sanitize import sanitize_line
+from lmtui.core.sanitize import pluralize, sanitize_line
 
 _LOOKS = tools_that(FileEffect.NOTHING, FileEffect.SHOWS, FileEffect.LISTS)  # after these a check would say the same
 MOST_LINES = 10
 _LINE_CHARS = 200
+_LEAST_CONFIDENCE = 0.6
 
 
 class Rung(StrEnum):
@@ -98,7 +99,7 @@ class CheckStarted(Event):
 
 
 class Severity(StrEnum):
-    """How much a finding of a review matters."""
+    """How much a finding matters."""
 
     CRITICAL = "critical"
     MAJOR = "major"
@@ -107,12 +108,14 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a reviewer found: `line` is from 1, 0 where none is named."""
+    """What is wrong: `line` is from 1, 0 where none is named; `confidence` is from 0 to 1, `issue_class` says of what kind."""
 
     severity: Severity
     file: str
     line: int
     message: str
+    confidence: float = 1.0
+    issue_class: str = ""
 
     def __str__(self) -> str:
         """Return it in one line."""
@@ -120,14 +123,49 @@ class Finding:
         return sanitize_line(f"{self.severity}: {place}{': ' if place else ''}{self.message}")
 
 
+class Gate(StrEnum):
+    """Which findings hold a turn up: none, those that are critical or major and likely, or every one."""
+
+    OFF = "off"
+    STANDARD = "standard"
+    STRICT = "strict"
+
+    def blocks(self, finding: Finding) -> bool:
+        """Tell whether a turn may not end with a finding."""
+        is_serious = finding.severity is not Severity.MINOR and finding.confidence >= _LEAST_CONFIDENCE
+        return self is Gate.STRICT or (self is Gate.STANDARD and is_serious)
+
+
+class ReviewUse(StrEnum):
+    """What the findings of a reviewer are for: it is not asked, they are notes for the user, or they count at the gate."""
+
+    OFF = "off"
+    NOTES = "notes"
+    GATE = "gate"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckPolicy:
+    """What findings do to a turn.  `critics` are the models that vote beside a reviewer at the gate; empty: its own model."""
+
+    gate: Gate = Gate.OFF
+    review: ReviewUse = ReviewUse.NOTES
+    critics: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewWritten(Event):
-    """The model of the role `reviewer` looked at what the turn changed.  `is_rejected`: it found something that matters."""
+    """What was found in what the turn changed, by the model of the role `reviewer` or by lmtui's own validators (`by`).
+
+    `is_rejected`: something of it matters.  `is_usable`: the model gave an answer that could be read.
+    """
 
     kind: ClassVar[str] = "review_written"
     findings: tuple[Finding, ...] = ()
     is_rejected: bool = False
     summary: str = ""
+    by: str = "review"
+    is_usable: bool = True
 
 
 class GoalState(StrEnum):
@@ -311,8 +349,11 @@ class Checks(Protocol):
         """Tell whether changes are checked at all."""
 
     @property
-    def review_decides(self) -> bool:
-        """Tell whether what a reviewer rejects goes back to the model, not only to the user."""
+    def policy(self) -> CheckPolicy:
+        """Return what findings do to a turn."""
+
+    async def findings(self, runner: CheckRunner, changed: Sequence[str], task: str) -> Sequence[Finding]:
+        """Return what is wrong with what was added to the files, as far as that takes no command and no model."""
 
     async def after_step(self, runner: CheckRunner, changed: Sequence[str]) -> None:
         """Lint what a step changed, and run the tests that name it.  What fails is told to the runner."""
@@ -381,8 +422,13 @@ class NoWorkspaceChecks:
 class NoChecks:
     """Checks nothing."""
 
-    review_decides = False
+    policy = CheckPolicy()
     is_on = False
+
+    async def findings(self, runner: CheckRunner, changed: Sequence[str], task: str) -> Sequence[Finding]:
+        """Find nothing."""
+        del runner, changed, task
+        return ()
 
     async def holds_with(self, runner: CheckRunner, command: str, files: Mapping[str, bytes | None]) -> CheckRan:
         """Say that it was not run."""
@@ -448,7 +494,8 @@ def verification_words(event: CheckRan | GoalChanged | ReviewWritten) -> str:
             return f"check {check_words(event)}"
         case GoalChanged(command=command, state=state):
             return f"goal {state}: {sanitize_line(command)}" if command else "all goals are dropped"
-        case ReviewWritten(findings=findings, is_rejected=is_rejected, summary=summary):
-            verdict = "rejected" if is_rejected else "approved"
-            head = f"review: {verdict}" + (f", {sanitize_line(summary)}" if summary else "")
+        case ReviewWritten(findings=findings, is_rejected=is_rejected, summary=summary, is_usable=is_usable):
+            verdict = ("rejected" if is_rejected else "approved") if is_usable else "no usable answer"
+            verdict = verdict if event.by == "review" else pluralize(len(findings), "finding")
+            head = f"{event.by}: {verdict}" + (f", {sanitize_line(summary)}" if summary else "")
             return "\n".join([head, *(f"  {finding}" for finding in findings)])

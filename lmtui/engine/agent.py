@@ -337,8 +337,8 @@ class CheckProgress:
 
     `checked` is the number of the last change that was checked after its step, `red_told` the failure that the model was told
     last, `red_state` the change and the failure of the last end that was held up, after `red_rounds` attempts; `stuck` of them
-    in a row said the same, `same_name` failed at the same place.  `reviews` is how often the turn was reviewed, `reviewed` the
-    last change that was.
+    in a row said the same, `same_name` failed at the same place.  `reviews` is how often a model reviewed the turn, `reviewed`
+    the last change that was looked at; findings held it up `held_rounds` times, and `left` says what is still to be repaired.
     """
 
     checked: int = 0
@@ -350,6 +350,8 @@ class CheckProgress:
     is_told_unchecked: bool = False
     reviews: int = 0
     reviewed: int = -1
+    held_rounds: int = 0
+    left: str = ""
 
 
 @dataclass(slots=True)

@@ -1,12 +1,17 @@
-"""A review of a turn's changes by the model of the role `reviewer`: one answer, read as findings."""
+"""Findings in a turn's changes: by the validators, which need no model, then by the model of the role `reviewer`.
+
+Which of them hold the turn up is the gate's word.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.lenient_json import objects_in
-from lmtui.core.project_checks import Finding, ReviewWritten, Severity
+from lmtui.core.messages import Message, ModelRequest, Role
+from lmtui.core.project_checks import CheckRunner, Finding, Gate, ReviewUse, ReviewWritten, Severity, bounded
 from lmtui.core.roles import ModelRole, RoleModel
 from lmtui.core.workspace import FileChange
 from lmtui.engine.agent import Agent
@@ -14,41 +19,75 @@ from lmtui.engine.model_roles import role_request
 from lmtui.engine.usage import answer_outside
 
 MOST_ROUNDS = 2
+_MOST_ATTEMPTS = 3
 _MOST_DIFF_CHARS = 24_000
 _MOST_FINDINGS = 20
 _MAX_TOKENS = 4_000
+_CRITIC_TEMPERATURE = 0.7  # a model that is asked twice in the same way says the same twice
+_SEVERITIES = " or ".join(f'"{each}"' for each in Severity)
 _SYSTEM = (
     "You review a change of code. You see the task and the difference, and nothing else. Report only what is wrong: bugs, "
     "missing cases, things the task asks for that are not there, lost data, security. Do not report style. Answer with JSON: "
-    '{"verdict": "APPROVED" or "REJECTED", "findings": [{"severity": "critical", "major" or "minor", "file": "…", "line": 1, '
-    '"message": "…"}], "summary": "…"}'
+    f'{{"verdict": "APPROVED" or "REJECTED", "findings": [{{"severity": {_SEVERITIES}, "file": "…", '
+    '"line": 1, "class": "…", "confidence": 0.0 to 1.0, "message": "…"}], "summary": "…"}'
 )
-_TOLD = "A reviewer found this in your change:\n{findings}\nRepair what is right in it, then say what you did."
+_AGAIN = "That was not the JSON asked for. Answer again, with the JSON alone."
+_TOLD = "{who} found this in your change:\n{findings}\nRepair what is right in it, then say what you did."
 
 
-def wants_review(agent: Agent) -> bool:
-    """Tell whether a model is named for reviews, and the turn changed something that was not reviewed twice."""
-    named = agent.model.roles.get(ModelRole.REVIEWER, RoleModel()).model
-    return bool(named) and bool(agent.state.verification.touched) and agent.turn.checking.reviews < MOST_ROUNDS
+async def held_by_findings(agent: Agent, runner: CheckRunner) -> tuple[str, str]:
+    """Look for what is wrong in the turn's changes; return what the model is told, else what the user is told.
+
+    A model is asked only where the validators hold nothing up.  What they find and the model leaves so is unfinished work.
+    """
+    checks, tracker, turn = agent.services.features.checks, agent.state.verification, agent.turn.checking
+    if turn.reviewed == tracker.version or not tracker.touched:
+        return "", turn.left
+    turn.reviewed = tracker.version
+    found = tuple(await checks.findings(runner, tuple(tracker.touched), agent.conversation.last_task))
+    blocking = [each for each in found if checks.policy.gate.blocks(each)]
+    turn.left = f"not finished: {blocking[0]}" if blocking else ""
+    if found:
+        agent.emit(ReviewWritten(agent=agent.id, findings=found, is_rejected=bool(blocking), by="validators"))
+    who = "lmtui" if blocking else "A reviewer"
+    blocking = blocking or await _review(agent)
+    if not blocking or turn.held_rounds >= MOST_ROUNDS:
+        return "", turn.left
+    turn.held_rounds += 1
+    return _TOLD.format(who=who, findings=bounded([str(each) for each in blocking])), ""
 
 
-async def review(agent: Agent) -> str:
-    """Have the turn's changes reviewed; return what the model is told, empty if the findings are only notes."""
-    tracker = agent.state.verification
-    if agent.turn.checking.reviewed == tracker.version:
-        return ""
-    agent.turn.checking.reviewed = tracker.version
-    agent.turn.checking.reviews += 1
+async def _review(agent: Agent) -> list[Finding]:
+    """Have the turn's changes reviewed, twice at most; return the findings that hold it up."""
+    policy, named = agent.services.features.checks.policy, agent.model.roles.get(ModelRole.REVIEWER, RoleModel()).model
+    if not named or policy.review is ReviewUse.OFF or agent.turn.checking.reviews >= MOST_ROUNDS:
+        return []
     diff = await _diff(agent)
-    answer = await _ask(agent, diff) if diff else None
-    if answer is None:
-        return ""
-    written = read_review(answer)
-    agent.emit(written)
-    blocking = [each for each in written.findings if each.severity is not Severity.MINOR]
-    if not agent.services.features.checks.review_decides or not blocking or not written.is_rejected:
-        return ""
-    return _TOLD.format(findings="\n".join(map(str, blocking)))
+    if not diff:
+        return []
+    agent.turn.checking.reviews += 1
+    is_gate = policy.review is ReviewUse.GATE and policy.gate is not Gate.OFF
+    text = f"The task:\n{agent.conversation.last_task}\n\nThe difference:\n{diff}"
+    request = role_request(agent, ModelRole.REVIEWER, _SYSTEM, text, _MAX_TOKENS)
+    critics = [
+        replace(request, model=name or request.model, temperature=_CRITIC_TEMPERATURE, seed=None) for name in policy.critics
+    ]
+    votes = [await _ask(agent, each) for each in (request, *(critics if is_gate else ()))]
+    written = majority(votes)
+    agent.emit(replace(written, agent=agent.id))
+    is_held = is_gate and (written.is_rejected or policy.gate is Gate.STRICT)
+    return [each for each in written.findings if is_held and policy.gate.blocks(each)]
+
+
+def majority(votes: Sequence[ReviewWritten]) -> ReviewWritten:
+    """Return one review for those of a reviewer and its critics: most decide, a tie rejects, unusable ones have no vote."""
+    usable = [vote for vote in votes if vote.is_usable]
+    if len(votes) == 1 or not usable:
+        return votes[0]
+    against = sum(vote.is_rejected for vote in usable)
+    findings = tuple(dict.fromkeys(finding for vote in usable for finding in vote.findings))[:_MOST_FINDINGS]
+    summary = f"{against} of {len(usable)} reject it"
+    return ReviewWritten(findings=findings, is_rejected=against * 2 >= len(usable), summary=summary)
 
 
 async def _diff(agent: Agent) -> str:
@@ -64,20 +103,28 @@ async def _diff(agent: Agent) -> str:
     return "\n".join(change.diff or f"{change.kind} {change.path}" for change in changes)[:_MOST_DIFF_CHARS]
 
 
-async def _ask(agent: Agent, diff: str) -> str | None:
-    text = f"The task:\n{agent.conversation.last_task}\n\nThe difference:\n{diff}"
-    return await answer_outside(agent, "review", role_request(agent, ModelRole.REVIEWER, _SYSTEM, text, _MAX_TOKENS))
+async def _ask(agent: Agent, request: ModelRequest) -> ReviewWritten:
+    """Return a review; one that cannot be read is asked for again, three times in all."""
+    for _ in range(_MOST_ATTEMPTS):
+        answer = await answer_outside(agent, "review", request)
+        if answer is None:
+            break
+        if (written := read_review(answer)) is not None:
+            return written
+        again = (Message(Role.ASSISTANT, answer), Message(Role.USER, _AGAIN))
+        request = replace(request, messages=(*request.messages, *again))
+    return ReviewWritten(is_usable=False)
 
 
-def read_review(answer: str) -> ReviewWritten:
-    """Read an answer: JSON as it is, in a fence or inside prose; prose alone is a review without findings.
+def read_review(answer: str) -> ReviewWritten | None:
+    """Read an answer: JSON as it is, in a fence or inside prose; None where there is none.
 
     REJECTED without a finding that is critical or major counts as approved: there is nothing to repair.
     """
-    text = answer.rpartition("</think>")[2]
+    text = answer.rpartition("</think>")[2].partition("<think>")[0]
     found = next((each for each in objects_in(text, "verdict") if isinstance(each, Mapping) and "verdict" in each), None)
     if found is None:
-        return ReviewWritten(summary=text.strip()[:500])
+        return None
     given = found.get("findings")
     findings = tuple(filter(None, map(_finding, given if isinstance(given, list) else ())))[:_MOST_FINDINGS]
     is_rejected = str(found.get("verdict", "")).strip().upper().startswith("REJECT")
@@ -92,7 +139,7 @@ def _finding(given: object) -> Finding | None:
         return None
     message = str(given.get("message") or given.get("fix_hint") or "").strip()
     severity = str(given.get("severity", "")).strip().lower()
-    line = given.get("line")
+    line, confidence = given.get("line"), given.get("confidence")
     if not message:
         return None
     return Finding(
@@ -100,4 +147,6 @@ def _finding(given: object) -> Finding | None:
         str(given.get("file") or given.get("file_path") or "").strip(),
         line if isinstance(line, int) and line > 0 else 0,
         message[:500],
+        min(1.0, max(0.0, confidence)) if isinstance(confidence, int | float) else 1.0,
+        str(given.get("class") or given.get("issue_class") or "").strip()[:50],
     )

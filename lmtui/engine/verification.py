@@ -36,7 +36,7 @@ from lmtui.core.task_state import must_pass
 from lmtui.engine.agent import Agent
 from lmtui.engine.hook_calls import held_up
 from lmtui.engine.permission_check import decide, learn_sandbox, mask_files
-from lmtui.engine.review import review, wants_review
+from lmtui.engine.review import held_by_findings
 from lmtui.engine.stop_policy import check_end
 from lmtui.engine.syntax import parse_check, unparsed
 from lmtui.engine.tool_runner import run_call
@@ -295,8 +295,8 @@ async def may_end(agent: Agent, text: str) -> tuple[bool, str]:
     nudge, error = await check_end(agent, text)
     if not nudge and not error:
         nudge, error = await _verify(agent, text)
-    if not nudge and not error and wants_review(agent) and reason_of(text) is TurnReason.DONE:
-        nudge = await review(agent)
+    if not nudge and not error and not _is_unchecked(agent, text):
+        nudge, error = await held_by_findings(agent, AgentCheckRunner(agent))
     nudge = nudge or await held_up(agent, text)
     if nudge:
         agent.remind(nudge)
@@ -311,10 +311,15 @@ async def may_report(agent: Agent, summary: str) -> bool:
     return not words
 
 
+def _is_unchecked(agent: Agent, text: str) -> bool:
+    """Tell whether nobody looks at what a turn did that ends so: it asks, gave up, or is a sub-agent's."""
+    is_asking = agent.services.approvals.is_attended and text.rstrip().endswith("?")
+    return bool(agent.state.depth) or agent.state.only_reads or is_asking or reason_of(text) is not TurnReason.DONE
+
+
 async def _verify(agent: Agent, text: str) -> tuple[str, str]:
     """Check the whole of a turn that would end, and the goal: what the model is told, else what the user is told."""
-    is_asking = agent.services.approvals.is_attended and text.rstrip().endswith("?")
-    if agent.state.depth or agent.state.only_reads or is_asking or reason_of(text) is not TurnReason.DONE:
+    if _is_unchecked(agent, text):
         return "", ""
     if goal := agent.state.verification.goal:
         return await _pursue(agent, goal)

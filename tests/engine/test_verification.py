@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -12,15 +13,21 @@ from lmtui.core.model_events import Reminder
 from lmtui.core.permissions.decide import Effect, Mode, Rule
 from lmtui.core.project_checks import (
     CheckOutcome,
+    CheckPolicy,
     CheckRan,
     CheckRunner,
+    Finding,
+    Gate,
     GoalChanged,
     GoalState,
     NoChecks,
     ProjectCheck,
+    ReviewUse,
     ReviewWritten,
     Rung,
+    Severity,
     VerificationTracker,
+    verification_words,
 )
 from lmtui.core.roles import ModelRole, RoleModel
 from lmtui.core.task_state import must_pass, new_files
@@ -334,7 +341,7 @@ def diffed(checks: Scripted, *answers: list[StreamChunk]) -> Rig:
 
 
 class Reviewed(Scripted):
-    review_decides = True
+    policy = CheckPolicy(Gate.STANDARD, ReviewUse.GATE)
 
 
 REJECTED = '{"verdict": "REJECTED", "findings": [{"severity": "major", "file": "a.txt", "line": 1, "message": "it says one"}]}'
@@ -372,13 +379,162 @@ async def test_a_review_is_a_note_by_default_and_is_not_asked_for_where_no_model
         ('{"verdict": "REJECTED", "findings": [{"severity": "minor", "message": "a name"}]}', False, ["minor: a name"]),
         ('{"verdict": "APPROVED", "findings": "none"}', False, []),
         ('{"verdict": "REJECTED", "findings": [3, {"message": ""}, {"severity": "odd", "message": "x"}]}', False, ["minor: x"]),
-        ("Looks good to me.", False, []),
-        ("", False, []),
+        (f"{REJECTED}\n<think>no, wait", True, ["major: a.txt:1: it says one"]),
+        (f"Here it is: {REJECTED} I hope that helps.", True, ["major: a.txt:1: it says one"]),
     ],
 )
 def test_a_review_is_read_from_what_models_write(text: str, is_rejected: bool, findings: list[str]) -> None:
     found = read_review(text)
+    assert found is not None
     assert (found.is_rejected, list(map(str, found.findings))) == (is_rejected, findings)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "Looks good to me.", '<think>{"verdict": "REJECTED"}', '{"verdict": "REJECTED", "findings": [']
+)
+def test_what_is_no_review_is_none(text: str) -> None:
+    assert read_review(text) is None
+
+
+async def test_a_reviewer_that_writes_prose_is_asked_three_times_and_then_it_is_a_note() -> None:
+    prose = [answer("I like it.")] * 4
+    made = diffed(Reviewed(), answer("", write()), answer("Done."), *prose)
+    await made.run("write a.txt")
+    (written,) = [event for event in made.events if isinstance(event, ReviewWritten)]
+    assert verification_words(written) == "review: no usable answer"
+    assert [request.model for request in made.provider.requests].count("large") == 3
+    assert (told(made), ending(made).reason) == ([], TurnReason.DONE)
+
+
+def test_a_review_says_how_sure_it_is_and_of_what_kind_a_finding_is() -> None:
+    found = read_review(
+        '{"verdict": "REJECTED", "findings": [{"severity": "major", "message": "x", "confidence": 7, "class": "lost data"},'
+        ' {"severity": "minor", "message": "y", "confidence": "high"}]}'
+    )
+    assert found is not None
+    assert [(each.confidence, each.issue_class) for each in found.findings] == [(1.0, "lost data"), (1.0, "")]
+
+
+UNSURE = REJECTED.replace('"line": 1', '"line": 1, "confidence": 0.4')
+
+
+@pytest.mark.parametrize(
+    ("gate", "use", "said", "is_held"),
+    [
+        (Gate.STANDARD, ReviewUse.GATE, REJECTED, True),
+        (Gate.STANDARD, ReviewUse.GATE, UNSURE, False),
+        (Gate.STRICT, ReviewUse.GATE, UNSURE.replace("REJECTED", "APPROVED").replace("major", "minor"), True),
+        (Gate.OFF, ReviewUse.GATE, REJECTED, False),
+        (Gate.STRICT, ReviewUse.NOTES, REJECTED, False),
+    ],
+)
+async def test_the_gate_says_which_findings_of_a_review_hold_a_turn_up(
+    gate: Gate, use: ReviewUse, said: str, is_held: bool
+) -> None:
+    checks = Reviewed()
+    checks.policy = CheckPolicy(gate, use)
+    made = diffed(checks, answer("", write()), answer("Done."), answer(said), answer("It has to be so."))
+    await made.run("write a.txt")
+    assert (len(told(made)), ending(made).reason) == (int(is_held), TurnReason.DONE)
+
+
+async def test_a_reviewer_that_is_switched_off_is_not_asked() -> None:
+    checks = Reviewed()
+    checks.policy = CheckPolicy(Gate.STRICT, ReviewUse.OFF)
+    made = diffed(checks, answer("", write()), answer("Done."))
+    await made.run("write a.txt")
+    assert len(made.provider.requests) == 2
+
+
+APPROVED = '{"verdict": "APPROVED", "findings": [], "summary": "fine"}'
+
+
+@pytest.mark.parametrize(
+    ("votes", "is_held", "summary"),
+    [
+        ((REJECTED, APPROVED), True, "1 of 2 reject it"),  # a tie rejects
+        ((REJECTED, APPROVED, APPROVED, REJECTED), True, "2 of 4 reject it"),
+        ((APPROVED, APPROVED, REJECTED, APPROVED), False, "1 of 4 reject it"),
+        ((REJECTED, *["no JSON"] * 3, APPROVED, APPROVED), False, "1 of 3 reject it"),  # the second critic cannot vote
+    ],
+)
+async def test_critics_vote_beside_the_reviewer_and_a_tie_rejects(votes: Sequence[str], is_held: bool, summary: str) -> None:
+    checks = Reviewed()
+    count = sum(vote.startswith("{") for vote in votes) - 1 + ("no JSON" in votes)
+    checks.policy = replace(checks.policy, critics=("small", "", "other")[:count])
+    made = diffed(checks, answer("", write()), answer("Done."), *map(answer, votes), answer("It has to be so."))
+    await made.run("write a.txt")
+    (written,) = [event for event in made.events if isinstance(event, ReviewWritten)]
+    assert (len(told(made)), written.summary) == (int(is_held), summary)
+    models = {request.model for request in made.provider.requests[2:-1]}
+    assert {"large", "small"} <= models
+
+
+async def test_critics_are_not_asked_where_a_review_is_a_note() -> None:
+    checks = Scripted()
+    checks.policy = CheckPolicy(Gate.STANDARD, ReviewUse.NOTES, ("small", "small", "small"))
+    made = diffed(checks, answer("", write()), answer("Done."), answer(REJECTED))
+    await made.run("write a.txt")
+    assert len(made.provider.requests) == 3
+
+
+STUB = Finding(Severity.MAJOR, "a.py", 3, "this is not implemented: pass", 0.8, "stub")
+
+
+class Found(Scripted):
+    """Finds what it is given, one end after the other."""
+
+    def __init__(self, *found: Sequence[Finding]) -> None:
+        super().__init__()
+        self.found, self.policy, self.tasks = list(found), CheckPolicy(Gate.STANDARD), list[str]()
+
+    async def findings(self, runner: CheckRunner, changed: Sequence[str], task: str) -> Sequence[Finding]:
+        self.tasks.append(task)
+        return self.found.pop(0)
+
+
+async def test_what_the_validators_find_goes_to_the_model_and_is_done_once_it_is_gone() -> None:
+    made = rig(
+        FakeProvider(answer("", write()), answer("Done."), answer("", write(content="two\n")), answer("Now.")),
+        Found((STUB,), ()),
+    )
+    await made.run("write a.txt")
+    assert ending(made).reason is TurnReason.DONE
+    (nudge,) = told(made)
+    assert "major: a.py:3: this is not implemented: pass" in nudge
+    assert len(nudge.splitlines()) <= 12
+    (written,) = [event for event in made.events if isinstance(event, ReviewWritten)]
+    assert verification_words(written).splitlines()[0] == "validators: 1 finding"
+
+
+async def test_what_the_validators_find_and_the_model_leaves_is_not_finished() -> None:
+    made = rig(FakeProvider(answer("", write()), answer("Done."), answer("It is done.")), Found((STUB,)))
+    await made.run("write a.txt")
+    assert (ending(made).reason, ending(made).exit_code) == (TurnReason.UNFINISHED, 2)
+    assert "a.py:3" in ending(made).error
+    assert len(told(made)) == 1
+
+
+async def test_findings_hold_a_turn_up_twice_at_most() -> None:
+    steps = [piece for number in range(5) for piece in (answer("", write(content=f"{number}\n")), answer("Done."))]
+    made = rig(FakeProvider(*steps), Found(*[(STUB,)] * 5))
+    await made.run("write a.txt")
+    assert (len(told(made)), ending(made).reason) == (2, TurnReason.UNFINISHED)
+
+
+async def test_minor_findings_are_shown_and_cost_the_model_nothing() -> None:
+    minor = replace(STUB, severity=Severity.MINOR)
+    made = rig(FakeProvider(answer("", write()), answer("Done.")), Found((minor,)))
+    await made.run("write a.txt")
+    assert (told(made), ending(made).reason) == ([], TurnReason.DONE)
+    assert len(made.of("review_written")) == 1
+
+
+async def test_without_findings_nothing_is_said_and_nothing_is_asked() -> None:
+    checks = Found(())
+    made = rig(FakeProvider(answer("", write()), answer("Done.")), checks)
+    await made.run("write a.txt")
+    assert (told(made), made.of("review_written"), checks.tasks) == ([], [], ["write a.txt"])
 
 
 @pytest.mark.parametrize("said", ["x: Read-only file system", "Error: EROFS: read-only file system, open 'out'"])

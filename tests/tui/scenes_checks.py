@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lmtui.core.events import CheckSummary, TurnEnded, TurnReason
-from lmtui.core.project_checks import CheckOutcome, CheckRan, Rung
+from lmtui.core.project_checks import CheckOutcome, CheckRan, Finding, ReviewWritten, Rung, Severity
 from tests.tui.driving import Driver
 from tests.tui.fakes import FakeSession, play_work
 
@@ -55,4 +55,21 @@ async def checks_green(driver: Driver) -> None:
     await driver.settle()
 
 
-CHECK_SCENES = (("checks_red", checks_red), ("checks_green", checks_green))
+async def checks_findings(driver: Driver) -> None:
+    """The validators hold a turn up, a reviewer has a note, and a second one could not be read."""
+    session = driver.host.session
+    play_work(session)
+    _ran(session, Rung.SUITE, CheckOutcome.PASSED, _PYTEST, seconds=1.2)
+    stub = Finding(Severity.MAJOR, "parser/lexer.py", 51, "this is not implemented: pass  # TODO", 0.8, "stub")
+    lost = Finding(Severity.CRITICAL, "parser/tree.py", 3, "peek is imported from parser/lexer.py, which no longer has it")
+    session.emit(ReviewWritten(findings=(lost, stub), is_rejected=True, by="validators"))
+    minor = Finding(Severity.MINOR, "parser/lexer.py", 44, "depth is not reset at the end of the file", 0.7, "bug")
+    session.emit(ReviewWritten(findings=(minor,), summary="The nesting is counted correctly."))
+    session.emit(ReviewWritten(is_usable=False))
+    session.emit(
+        TurnEnded(turn_id=session.turn_id, reason=TurnReason.UNFINISHED, error=f"not finished: {stub}", verified="green")
+    )
+    await driver.settle()
+
+
+CHECK_SCENES = (("checks_red", checks_red), ("checks_green", checks_green), ("checks_findings", checks_findings))

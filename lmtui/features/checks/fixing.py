@@ -10,11 +10,12 @@ import ast
 import posixpath
 import re
 import textwrap
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lmtui.core.project_checks import Ask, CheckRunner, DefinitionEdit
+from lmtui.core.project_checks import Ask, CheckRunner, DefinitionEdit, Finding, Gate
 from lmtui.features.checks.ladder import Ladder, failures, first_failure, is_test, trial_command
+from lmtui.features.checks.validators import validate
 
 MOST_DRAWS = 16
 _MOST_FILES = 150
@@ -168,7 +169,11 @@ def draft_of(answer: str, candidate: Candidate) -> str:
 
 
 class FixingLadder(Ladder):
-    """The ladder, with the way up; implements `core.project_checks.Checks`."""
+    """The ladder, with what needs no command, and the way up; implements `core.project_checks.Checks`."""
+
+    async def findings(self, runner: CheckRunner, changed: Sequence[str], task: str) -> Sequence[Finding]:
+        """Return what the validators find in what was added."""
+        return await validate(runner, changed, task) if self.is_on and self.policy.gate is not Gate.OFF else ()
 
     async def fixes(self, runner: CheckRunner, goal: str, ask: Ask) -> AsyncGenerator[DefinitionEdit, None]:
         """Yield edits that make more of the goal's tests pass; it was run before, for what it says."""

@@ -18,6 +18,7 @@ from typing import Any
 from lmtui.core.project_checks import (
     MOST_LINES,
     CheckOutcome,
+    CheckPolicy,
     CheckRan,
     CheckRunner,
     CommandEnded,
@@ -58,6 +59,7 @@ class Project:
     has_npm_test: bool = False
     has_go: bool = False
     has_cargo: bool = False
+    has_swift: bool = False
     make: str = ""
     just: str = ""
     ruff: str = ""
@@ -73,6 +75,7 @@ class Project:
             (self.has_npm_test, "npm test --silent", "package.json"),
             (self.has_go, "go build ./... && go vet ./... && go test ./...", "go.mod"),
             (self.has_cargo, "cargo test --quiet", "Cargo.toml"),
+            (self.has_swift, "swift build && swift test", "Package.swift"),
         )
         return next((ProjectCheck(Rung.SUITE, command, source) for has, command, source in commands if has), None)
 
@@ -135,6 +138,7 @@ async def read_project(runner: CheckRunner) -> Project:
         has_npm_test=bool(npm_test) and _NO_TEST not in npm_test,
         has_go=bool(await text("go.mod")),
         has_cargo=bool(await text("Cargo.toml")),
+        has_swift=bool(await text("Package.swift")),
         make=await _target(text, ("GNUmakefile", "makefile", "Makefile")),
         just=await _target(text, ("justfile", "Justfile", ".justfile")),
         ruff=await _ruff(runner, pyproject),
@@ -272,7 +276,7 @@ class Ladder:
         command: the check of everything that the user set, in place of the inferred one.
         lint: the same for the linter; `{files}` in it is replaced by the changed files.
         limit_s: the time of one check.
-        review_decides: what a reviewer rejects goes back to the model.
+        policy: what findings do to a turn.
 
     `seconds` is how long each command took at last, or more than its limit: what is known to take longer is not begun.
     `last` is how the goal ended that was run last.
@@ -282,7 +286,7 @@ class Ladder:
     command: str = ""
     lint: str = ""
     limit_s: int = 180
-    review_decides: bool = False
+    policy: CheckPolicy = field(default_factory=CheckPolicy)
     seconds: dict[str, float] = field(default_factory=dict)
     last: tuple[str, CommandEnded] = ("", CommandEnded())
 

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.events import TurnStarted
-from lmtui.core.project_checks import CheckRan, CommandEnded, ProjectCheck, wants_to_write
+from lmtui.core.project_checks import (
+    CheckOutcome,
+    CheckPolicy,
+    CheckRan,
+    CommandEnded,
+    Gate,
+    ProjectCheck,
+    ReviewUse,
+    Rung,
+    bounded,
+    wants_to_write,
+)
+from lmtui.core.sanitize import pluralize
 from lmtui.engine.session import EngineSession
 from lmtui.engine.verification import WorkspaceReader
 from lmtui.features.checks.fixing import FixingLadder
+from lmtui.features.checks.validators import validate
 from lmtui.features.service import FeatureHost, SessionServices, WorkspaceExtensions, WorkspaceFeature
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
@@ -95,9 +109,15 @@ class ChecksService(WorkspaceFeature):
             command=command,
             lint=config.lint_command,
             limit_s=config.check_timeout_s,
-            review_decides=config.review == "gate",
+            policy=self.policy(),
             seconds=self._seconds,
         )
+
+    def policy(self) -> CheckPolicy:
+        """Return what findings do to a turn, as the settings have it."""
+        config = self.host.config
+        critics = itertools.islice(itertools.cycle(config.critic_models or ("",)), config.critics)
+        return CheckPolicy(Gate(config.gate), ReviewUse(config.review), tuple(critics))
 
     async def listed(self) -> Sequence[ProjectCheck]:
         """Return the commands that would run."""
@@ -110,4 +130,8 @@ class ChecksService(WorkspaceFeature):
         changed = await runner.changed()
         await ladder.after_step(runner, changed)
         _ = await ladder.at_end(runner, changed, frozenset(check.command for check in runner.told if check.outcome.is_green))
+        if found := await validate(runner, changed):
+            outcome = CheckOutcome.FAILED if any(map(ladder.policy.gate.blocks, found)) else CheckOutcome.PASSED
+            lines = bounded([pluralize(len(found), "finding"), *map(str, found)])
+            runner.tell(CheckRan(rung=Rung.LINT, outcome=outcome, source="lmtui", text=lines))
         return runner.told

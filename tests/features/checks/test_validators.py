@@ -1,0 +1,232 @@
+"""Findings in what was added: what counts, and what must not hold anything up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.project_checks import CheckRan, CommandEnded, Finding, Gate, Severity
+from lmtui.features.checks.validators import validate
+
+GATE = Gate.STANDARD
+
+
+class Files:
+    """A workspace of two states of files; implements `core.project_checks.CheckRunner`."""
+
+    def __init__(self, old: Mapping[str, str], new: Mapping[str, str], *, knows_before: bool = True) -> None:
+        self.old, self.new, self.knows_before = old, new, knows_before
+
+    async def run(self, command: str, *, limit_s: int, may_write: bool = True) -> CommandEnded:
+        raise AssertionError(command)
+
+    async def read(self, path: str) -> bytes | None:
+        return self.new[path].encode() if path in self.new else None
+
+    async def search(self, pattern: str, glob: str) -> Sequence[str]:
+        return [path for path in self.new if path.endswith(".py")]
+
+    async def glob(self, pattern: str) -> Sequence[str]:
+        return [path for path in self.new if path == pattern]
+
+    async def before(self, paths: Sequence[str]) -> Mapping[str, bytes | None] | None:
+        if not self.knows_before:
+            return None
+        return {path: self.old[path].encode() if path in self.old else None for path in paths}
+
+    def tell(self, check: CheckRan) -> None:
+        raise AssertionError(check)
+
+
+async def found_in(old: Mapping[str, str], new: Mapping[str, str], task: str = "") -> tuple[Finding, ...]:
+    changed = [path for path in {**old, **new} if old.get(path) != new.get(path)]
+    return await validate(Files(old, new), changed, task)
+
+
+def code(lines: int) -> str:
+    return "".join(f"value_{number} = {number}\n" for number in range(lines))
+
+
+STUB_CLASS = 'class Stack:\n    def pop(self):\n        """Take one."""\n        raise NotImplementedError\n'
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "line", "kind"),
+    [
+        ("a.py", "def f():\n    pass  # implement\n", 2, "stub"),
+        ("a.py", "def f():\n    pass  # TODO: implement this\n", 2, "stub"),
+        ("a.py", "def f():\n    raise NotImplementedError\n", 2, "stub"),
+        ("a.py", "def f():\n    raise NotImplementedError('not implemented yet')\n", 2, "stub"),
+        ("a.py", STUB_CLASS, 4, "stub"),
+        ("a.py", "x = 1\n# ... rest of the code unchanged ...\n", 2, "elided code"),
+        ("a.js", "f()\n// the rest of the file is unchanged\n", 2, "elided code"),
+        ("a.py", "def f():\n    return 1  # TODO: the real sum\n", 2, "placeholder"),
+        ("a.py", "def f():\n    # your code here\n    return 1\n", 2, "placeholder"),
+        ("a.ts", 'function f() {\n  throw new Error("Not implemented");\n}\n', 2, "stub"),
+        ("a.go", 'func f() {\n\tpanic("not implemented")\n}\n', 2, "stub"),
+        ("a.rs", "fn f() -> u8 {\n    todo!()\n}\n", 2, "stub"),
+        ("a.js", "// FIXME: fails for 0\nf()\n", 1, "placeholder"),
+    ],
+)
+async def test_text_that_stands_for_work_is_a_finding_that_holds_a_turn_up(path: str, text: str, line: int, kind: str) -> None:
+    (found,) = await found_in({}, {path: text}, "write f")
+    assert (found.file, found.line, found.issue_class) == (path, line, kind)
+    assert GATE.blocks(found)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("docs/plan.md", "TODO: write this\n"),
+        ("README.md", "for now, a placeholder\n"),
+        ("tests/test_a.py", "def test_f():\n    pass  # TODO\n"),
+        ("tests/data/a.py", "# TODO: x\n"),
+        ("examples/a.py", "# TODO: x\n"),
+        ("a.json", '{"note": "# TODO: x"}\n'),
+        ("a.py", "text = '# TODO: x'\nnote = 'placeholder'\n"),
+        ("a.py", "class Todo:\n    todo = 1  # the todo of a user\n"),
+        ("a.js", "const url = 'http://x // TODO: no comment';\n"),
+        ("a.tsx", '<input placeholder="Your name" />\n'),
+        ("a.py", "class Shape:\n    def area(self):\n        raise NotImplementedError\nclass Square(Shape):\n    side = 1\n"),
+        ("a.py", "import abc\nclass A(abc.ABC):\n    def f(self):\n        raise NotImplementedError\n"),
+        ("a.py", "def f(x):\n    if x:\n        return 1\n    raise NotImplementedError\n"),
+        ("a.py", "def f(x):\n    raise NotImplementedError('Windows has no fork')\n"),
+        ("a.py", "try:\n    f()\nexcept OSError:\n    pass  # implemented elsewhere, and it may be gone\n"),
+        ("a.py", "# Implement the parser as a table.\nTABLE = 1\n"),
+        ("a.py", "def f(*args):\n    # The rest of the arguments go to the parent.\n    return args\n"),
+        ("a.py", "def f():\n    return  # nothing to do\n"),
+        ("a.py", "# This can happen while\n# the same code runs elsewhere here\nf()\n"),
+        ("a.py", "class AbstractShape:\n    def area(self):\n        raise NotImplementedError\n"),
+        ("a.py", "# Other transport exceptions...\nclass A(Exception):\n    pass\n"),
+        ("a.sql", "-- a note\nselect 1;\n"),
+    ],
+)
+async def test_what_only_looks_like_it_is_no_finding(path: str, text: str) -> None:
+    assert await found_in({}, {path: text}, "write f") == ()
+
+
+TODO = "    # TODO: handle the empty list\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"a.py": f"def f():\n{TODO}    return 1\n"}, {"a.py": f"def f():\n{TODO}    return 2\n"}),
+        ({"a.py": f"def f():\n{TODO}"}, {"a.py": "", "b.py": f"if X:\n    {TODO}"}),  # moved, and moved in
+        ({"a.py": "def f():\n    raise NotImplementedError\n"}, {"b.py": "def f():\n    raise NotImplementedError\n"}),
+        ({"a.py": "# ... rest of the code unchanged\n"}, {"a.py": "# ... rest of the code unchanged\nx = 1\n"}),
+    ],
+)
+async def test_what_was_there_before_is_not_held_against_a_turn(old: dict[str, str], new: dict[str, str]) -> None:
+    assert await found_in(old, new) == ()
+
+
+async def test_a_function_that_had_a_body_and_is_a_stub_now_is_a_finding() -> None:
+    (found,) = await found_in(
+        {"a.py": "def f():\n    return 1\n"}, {"a.py": "def f():\n    raise NotImplementedError\n"}, "make f faster"
+    )
+    assert found.issue_class == "stub"
+
+
+async def test_a_todo_matters_where_it_is_dense_in_the_files_and_in_what_was_added() -> None:
+    (dense,) = await found_in({}, {"a.py": code(30) + "# TODO: more\n"})
+    (few_added,) = await found_in({}, {"a.py": code(100) + "# TODO: more\n"})
+    (long_file,) = await found_in({"a.py": code(900)}, {"a.py": code(900) + "# TODO: more\n"})
+    (weak,) = await found_in({}, {"a.py": "x = 1  # enough for now\n"})
+    assert [each.severity for each in (dense, few_added, long_file)] == [Severity.MAJOR, Severity.MINOR, Severity.MINOR]
+    assert [GATE.blocks(each) for each in (dense, few_added, long_file, weak)] == [True, False, False, False]
+    assert Gate.STRICT.blocks(weak)
+
+
+@pytest.mark.parametrize("task", ["add a stub of f", "write a TODO app", "write an abstract class", "leave a placeholder"])
+async def test_a_task_that_asks_for_it_gets_it(task: str) -> None:
+    assert await found_in({}, {"a.py": "def f():\n    pass  # TODO: implement\n"}, task) == ()
+
+
+async def test_where_the_state_before_is_not_known_nothing_is_new() -> None:
+    assert await validate(Files({}, {"a.py": TODO}, knows_before=False), ["a.py"]) == ()
+
+
+BEFORE = "def kept():\n    pass\ndef gone():\n    pass\n"
+AFTER = "def kept():\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "importer", "text", "line"),
+    [
+        ("pkg/a.py", "main.py", "import os\nfrom pkg.a import gone\n", 2),
+        ("pkg/a.py", "pkg/b.py", "from .a import kept, gone as other\n", 1),
+        ("pkg/a.py", "pkg/sub/b.py", "from ..a import (\n    kept,\n    gone,\n)\n", 3),
+        ("src/pkg/a.py", "tests/test_a.py", "from pkg.a import gone\n", 1),
+        ("pkg/__init__.py", "pkg/b.py", "from . import gone\n", 1),
+        ("a.py", "b.py", "def f():\n    from a import gone\n", 2),
+    ],
+)
+async def test_an_import_of_a_name_that_is_gone_is_critical(path: str, importer: str, text: str, line: int) -> None:
+    (found,) = await found_in({path: BEFORE, importer: text}, {path: AFTER, importer: text})
+    assert (found.severity, found.file, found.line) == (Severity.CRITICAL, importer, line)
+    assert "gone" in found.message
+
+
+@pytest.mark.parametrize(
+    ("after", "text"),
+    [
+        (AFTER, "from pkg.a import kept\n"),
+        (AFTER, "from other.a import gone\n"),
+        (AFTER, "try:\n    from pkg.a import gone\nexcept ImportError:\n    gone = None\n"),
+        (AFTER, "from pkg.a import never_there\n"),
+        (AFTER + "def __getattr__(name):\n    return 1\n", "from pkg.a import gone\n"),
+        (AFTER + "from pkg.c import *\n", "from pkg.a import gone\n"),
+        (AFTER + "globals()['gone'] = 1\n", "from pkg.a import gone\n"),
+        (AFTER + "if True:\n    from pkg.c import gone\n", "from pkg.a import gone\n"),
+        (AFTER + "[gone] = [1]\n", "from pkg.a import gone\n"),
+        ("def kept(:\n", "from pkg.a import gone\n"),
+    ],
+)
+async def test_an_import_that_is_right_or_cannot_be_judged_is_no_finding(after: str, text: str) -> None:
+    assert await found_in({"pkg/a.py": BEFORE, "main.py": text}, {"pkg/a.py": after, "main.py": text}) == ()
+
+
+async def test_a_name_that_became_a_module_is_still_there() -> None:
+    old = {"pkg/__init__.py": BEFORE, "main.py": "from pkg import gone\n"}
+    assert await found_in(old, {**old, "pkg/__init__.py": AFTER, "pkg/gone.py": ""}) == ()
+
+
+@pytest.mark.parametrize("text", ["import pkg.a\n", "from pkg import a\n", "from pkg.a import kept\n"])
+async def test_an_import_of_a_module_that_was_deleted_is_critical(text: str) -> None:
+    (found, *_) = await found_in({"pkg/a.py": BEFORE, "main.py": text}, {"main.py": text})
+    assert (found.severity, found.file) == (Severity.CRITICAL, "main.py")
+
+
+SCHEMA = '{"type": "object", "properties": {"port": {"type": "integer"}}, "additionalProperties": false}'
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "count"),
+    [
+        ("conf/a.json", '{\n"$schema": "./s.json",\n"port": "x"}', 1),
+        ("conf/a.json", '{"$schema": "s.json", "port": 1}', 0),
+        ("conf/a.yaml", '$schema: s.json\nport: "x"\n', 1),
+        ("conf/a.yaml", '# yaml-language-server: $schema=s.json\nport: "x"\n', 1),
+        ("conf/a.json", '{"$schema": "https://example.com/s.json", "port": "x"}', 0),
+        ("conf/a.json", '{"$schema": "../../s.json", "port": "x"}', 0),
+        ("conf/a.json", '{"$schema": "missing.json", "port": "x"}', 0),
+        ("conf/a.json", '{"$schema": "s.json", "port": ', 0),
+        ("conf/a.json", "[1]", 0),
+    ],
+)
+async def test_a_file_that_names_a_schema_of_the_workspace_has_to_fit_it(path: str, text: str, count: int) -> None:
+    old = {"conf/s.json": SCHEMA}
+    found = await found_in(old, {**old, path: text})
+    assert len(found) == count
+    assert all(GATE.blocks(each) and each.issue_class == "schema" for each in found)
+    assert await found_in({**old, path: text}, {**old, path: text + "\n"}) == ()  # it did not fit before
+
+
+async def test_the_code_of_this_project_would_hold_nothing_up() -> None:
+    root = Path(__file__).parents[3]
+    for path in sorted((root / "lmtui" / "engine").glob("*.py")):
+        found = await found_in({}, {str(path.relative_to(root)): path.read_text("utf-8")})
+        assert not [str(each) for each in found if GATE.blocks(each)], path
