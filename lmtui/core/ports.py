@@ -280,7 +280,8 @@ class ToolContext:
     is not told by a tool that was not asked to read it.  `hunks`: only these (from 0) of the change that an approval showed
     may be applied; None is all of it.  `sees` is false if no model in use sees pictures;
     `knows` tells whether the agent knows what is in a file that it would replace.
-    `step_work` is what was done on the plan step under way.  `is_doubted`: the model is one that may leave a stub of a file.
+    `step_work` is what was done on the plan step under way.  `faults` tells why a file's content would not
+    parse; it is there for a model that is doubted only.
     """
 
     sandbox: Sandbox
@@ -294,10 +295,15 @@ class ToolContext:
     hunks: tuple[int, ...] | None = None
     sees: bool = True
     knows: Callable[[str], bool] = lambda _: True
-    is_doubted: bool = False
+    faults: Callable[[str, bytes], str] | None = None
     step_work: StepWork = field(default_factory=StepWork)
     agent: AgentActions = field(default_factory=AgentActions)
     features: FeatureServices = field(default_factory=FeatureServices)
+
+    @property
+    def is_doubted(self) -> bool:
+        """Tell whether the model is one that may leave a stub of a file, or break it."""
+        return self.faults is not None
 
 
 @dataclass(frozen=True, slots=True)

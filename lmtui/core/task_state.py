@@ -355,6 +355,9 @@ def _clip(text: str, limit: int = _TEXT_CHARS) -> str:
 
 
 _FILE = re.compile(r"(?<![\w/.@:-])((?:[\w-][\w.-]*/)*[\w-][\w-]*\.(?:[A-Za-z]\w{1,4}|[chrdm]))(?![\w/(:])")
+_RENAMES = re.compile(
+    rf"\b(?:renam|mov)\w*\s+(?:the\s+)?(?:file\s+)?[`'\"]?{_FILE.pattern}[`'\"]?\s+(?:in)?to\s", re.IGNORECASE
+)
 _MAKES = re.compile(
     r"\b(?:creat|writ|add|generat|sav|produc|mak|put|copy|copi|renam|mov|extract|convert|split|output|store)\w*\b",
     re.IGNORECASE,
@@ -381,6 +384,16 @@ _PROGRAM = re.compile(
 )
 
 
+def files_in(task: str) -> list[str]:
+    """Return the files that a task names, each once, in its order."""
+    return list(dict.fromkeys(match[1] for match in _FILE.finditer(task)))
+
+
+def without_files(task: str) -> str:
+    """Return a task without the names of files."""
+    return _FILE.sub(" ", task)
+
+
 def new_files(task: str) -> list[str]:
     """Return the files that a task says are to be made: those behind a word such as create, save or rename, in one clause.
 
@@ -394,6 +407,11 @@ def new_files(task: str) -> list[str]:
             is_made = all((_MAKES.search(head), _INTO.search(head))) and not (_SOURCE.search(head) or _PERHAPS.search(head))
             found[match[1]] = found.get(match[1], True) and is_made
     return [path for path, is_made in found.items() if is_made]
+
+
+def renamed_files(task: str) -> list[str]:
+    """Return the files that a task says are to be renamed or moved to another name."""
+    return [match[1] for match in _RENAMES.finditer(task)]
 
 
 def must_pass(task: str) -> str:

@@ -305,9 +305,12 @@ def _with_fresh_ids(agent: Agent, message: Message) -> Message:
 def _with_quoted(agent: Agent, completion: Completion) -> Completion:
     """Return an answer with the call that it quotes made one, where that only reads and the task needs a first call.
 
-    Of a model that is not known to call yet, its words may be about what it wants to do.
+    Of a model that is not known to call yet, its words may be about what it wants to do; so may those about a change that
+    failed just now and that they quote in another form.
     """
     call, is_first = completion.quoted, agent.is_weak and agent.model.known.calling.is_unsure and not agent.loops.has_called
+    if call and agent.is_weak and agent.loops.has_failed and agent.state.open_work.failed.startswith(f"{call.name}: "):
+        return replace(completion, message=replace(completion.message, tool_calls=(call,)))
     if call is None or not is_first or not is_about_files(agent.conversation.last_task):
         return completion
     try:

@@ -428,8 +428,7 @@ async def ensure_fits(agent: Agent) -> None:
         SessionFileError: what was done could not be written down.
     """
     book = agent.model.window
-    book.budget.use(agent.state.model.settings.model, agent.model.known.profile)
-    _choose_tools(agent)
+    settle_tools(agent)
     uncounted = book.sent.uncounted(agent.conversation)
     if book.budget.uncounted_chars(uncounted) > _MANY_CHARS:
         await asyncio.to_thread(book.budget.raw, uncounted, agent.specs())
@@ -465,7 +464,7 @@ def compact_context(agent: Agent, overflow: ContextOverflow) -> None:
         book.budget.learn_size(book.ledger.now.total, int(window * (2 - _OVERFLOW_SHARE)))
     if agent.state.model.tool_set is ToolSet.FULL:  # room is made, so the prefix changes anyway
         book.chosen_for = None
-        _choose_tools(agent)
+        settle_tools(agent)
     tokens, room = measure(agent)
     event = _room_for(agent, max(tokens, room.limit + 1), room, "the server refused a request of this size")
     agent.emit(replace(event, agent=agent.id))
@@ -488,9 +487,10 @@ def choose_tools(setting: str, window_tokens: int, read_tokens_per_s: float, siz
     return ToolSet.FULL, known
 
 
-def _choose_tools(agent: Agent) -> None:
+def settle_tools(agent: Agent) -> None:
     """Choose once for a model: another set in the middle of a session would change the whole prefix."""
     book = agent.model.window
+    book.budget.use(agent.state.model.settings.model, agent.model.known.profile)
     if book.chosen_for == agent.state.model.settings.model:
         return
     book.chosen_for = agent.state.model.settings.model

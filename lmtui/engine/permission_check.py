@@ -25,6 +25,7 @@ from lmtui.engine.agent import Agent
 from lmtui.engine.approvals import PendingApproval
 from lmtui.engine.planning import propose_plan
 from lmtui.engine.skill_use import used_event
+from lmtui.engine.syntax import syntax_error
 
 _WHY = "no setting and no rule allows this host"
 _ALL_HOSTS = {(Effect.ALLOW, NETWORK_TOOL, "*"), (Effect.ALLOW, NETWORK_TOOL, "")}
@@ -224,7 +225,7 @@ def context_of(agent: Agent, call: ToolCall) -> ToolContext:
         on_reading=on_reading,
         sees=agent.may_send_images,
         knows=partial(_knows, agent),
-        is_doubted=agent.model.known.calling.form is not ToolCallFormat.NATIVE,
+        faults=None if agent.model.known.calling.form is ToolCallFormat.NATIVE else syntax_error,
         step_work=agent.state.step.work,
         agent=AgentActions(
             children=agent.children,

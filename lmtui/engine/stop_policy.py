@@ -14,8 +14,9 @@ from lmtui.core.events import ROOT, Level, Notice, TurnReason
 from lmtui.core.messages import Completion, FinishReason, Role, Usage
 from lmtui.core.model_events import LoopSuspected, Reminder
 from lmtui.core.permissions.decide import Mode
+from lmtui.core.permissions.rules import traits_of
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.task_state import missing, new_files, open_words, shown
+from lmtui.core.task_state import files_in, missing, new_files, open_words, renamed_files, shown
 from lmtui.core.times import LocalZone
 from lmtui.engine.agent import Agent
 from lmtui.engine.inbox import UserInput
@@ -30,20 +31,25 @@ _FAILED_CHARS, _RECENT = 120, 8
 _ECHO_RUNS, _ECHO_SHARE = 6, 0.6  # runs of three words
 
 
+_WAY = "If it cannot be done, say why in a line that begins with BLOCKED:"
+
+
 @dataclass(frozen=True, slots=True)
 class OpenWork:
-    """What a turn leaves open, in words for a reader, and how much it is."""
+    """What a turn leaves open, in words for a reader, and how much it is.
+
+    `is_weak`: the model takes any way out that it is told.
+    """
 
     parts: tuple[str, ...] = ()
     amount: int = 0
+    is_weak: bool = False
 
     @property
     def nudge(self) -> str:
         """Return what the model is told."""
-        return (
-            f"Not finished yet: {'; '.join(self.parts)}. Go on with it, and mark what is done. "
-            "If it cannot be done, say why in a line that begins with BLOCKED:"
-        )
+        way = "Call a tool now." if self.is_weak else "Go on with it, and mark what is done. " + _WAY
+        return f"Not finished yet: {'; '.join(self.parts)}. {way}"
 
     @property
     def error(self) -> str:
@@ -66,13 +72,67 @@ async def open_work(watch: OpenWorkTracker, agent: Agent, text: str = "") -> Ope
     parts += [f"{sanitize_line(path)} does not parse ({why})" for path, why in list(broken.items())[:_MOST_NAMED]]
     if absent := await _not_made(agent):
         parts.append(f"named in the task, but not there: {shown(list(map(sanitize_line, absent)))}")
+    if kept := await _still_there(agent):
+        parts.append(f"to be renamed, but still there: {shown(list(map(sanitize_line, kept)))}")
     has_echo = is_echo(agent, text)
     if has_echo:
         parts.append("the answer only repeats what it was told")
+    unsupported = await _unsupported(agent, text) if agent.is_weak and not agent.state.depth else ""
+    parts.append(unsupported)
     if watch.failed:
         parts.append(f"the last change failed ({sanitize_line(watch.failed)[:_FAILED_CHARS]})")
-    amount = len(todos) + len(steps) + left + len(gone) + len(broken) + len(absent) + bool(watch.failed) + has_echo
-    return OpenWork(tuple(part for part in parts if part), amount)
+    amount = len(todos) + len(steps) + left + len(gone) + len(broken) + len(absent) + len(kept)
+    amount += bool(watch.failed) + has_echo + bool(unsupported)
+    return OpenWork(tuple(part for part in parts if part), amount, agent.is_weak)
+
+
+async def _unsupported(agent: Agent, text: str) -> str:
+    """Return what nothing of the turn bears out in a small model's answer to a question about files, empty where all is.
+
+    That is a file that is not there, a number that no tool showed where something was to be counted or computed, or a change.
+    """
+    task = agent.conversation.last_task
+    if not is_about_files(task) or not _QUESTION.search(task):
+        return ""
+    if agent.turn.files and not _ASKS_WORK.search(task):
+        return f"the task is a question, and {shown(list(map(sanitize_line, agent.turn.files)))} was changed; answer it"
+    if _WHICH.search(task) and (names := [name for name in files_in(text) if name not in task]):
+        gone = await missing(agent.services.sandbox, names)
+        if len(gone) == len(names):
+            return f"the answer names {shown(list(map(sanitize_line, gone)))}, which is not there"
+    if asks_to_count(task) or asks_to_compute(task):
+        said = _NONE.sub("0", text.replace(",", ""))
+        numbers = set(_NUMBER.findall(said))
+        if not numbers - set(_NUMBER.findall(task)) or not numbers & _shown_numbers(agent, computed=not asks_to_count(task)):
+            return "no command computed the answer: compute it with shell (awk, wc -l, grep -c), and answer with what that says"
+    return ""
+
+
+def _shown_numbers(agent: Agent, *, computed: bool) -> set[str]:
+    """Return the numbers that tools showed since the task was given, or only those that commands `computed`.
+
+    The numbers of lines are none of them.
+    """
+    found: set[str] = set()
+    tools: dict[str, str] = {}
+    for message in agent.conversation.messages:
+        tools |= {call.id: call.name for call in message.tool_calls}
+        if message.role is Role.USER and agent.conversation.last_task in message.text:
+            lines = "" if computed else "\n".join(line for line in message.text.splitlines() if _COUNTED.search(line))
+            found = set(_NUMBER.findall(lines))
+        elif message.role is Role.TOOL and (not computed or traits_of(tools.get(message.call_id, "")).may_change_unseen):
+            found.update(_NUMBER.findall(_LINE_NUMBER.sub("", message.text)))
+    return found
+
+
+def asks_to_count(task: str) -> bool:
+    """Tell whether a task asks how many there are of something."""
+    return bool(_COUNT.search(task))
+
+
+def asks_to_compute(task: str) -> bool:
+    """Tell whether a task asks for a number that has to be computed from others."""
+    return bool(_SUM.search(task))
 
 
 def is_echo(agent: Agent, text: str) -> bool:
@@ -80,7 +140,11 @@ def is_echo(agent: Agent, text: str) -> bool:
     said, task = _runs_of_words(text), _runs_of_words(agent.conversation.last_task)
     if len(said) < _ECHO_RUNS:
         return False
-    recent = (each.text for each in agent.conversation.messages[-_RECENT:] if each.role is Role.USER)
+    recent = (
+        each.text
+        for each in agent.conversation.messages[-_RECENT:]
+        if each.role is Role.USER or (agent.is_weak and each.role is Role.TOOL and _FAILURE.search(each.text))
+    )
     known = {run for words in recent for run in _runs_of_words(words)} - task
     return len(said & known) > _ECHO_SHARE * len(said)
 
@@ -96,6 +160,14 @@ async def _not_made(agent: Agent) -> list[str]:
     made = {posixpath.basename(path) for path in agent.state.verification.touched}  # "an x.py in the folder y" names only x.py
     wanted = [] if _GENERAL.match(task) else [path for path in new_files(task) if path not in made]
     return await missing(agent.services.sandbox, wanted) if wanted and not agent.state.depth else []
+
+
+async def _still_there(agent: Agent) -> list[str]:
+    """Return the files that the task says are to be renamed and that are there as before."""
+    task = agent.conversation.last_task
+    old = [] if _GENERAL.match(task) or agent.state.depth else renamed_files(task)
+    gone = await missing(agent.services.sandbox, old) if old else []
+    return [path for path in old if path not in gone]
 
 
 async def check_end(agent: Agent, text: str) -> tuple[str, str]:
@@ -189,6 +261,15 @@ _GENERAL = re.compile(
     r"|why|explain|when (?:do|does|should|is))\b",
     re.IGNORECASE,
 )
+_QUESTION = re.compile(r"\?(?:\s|\Z)")
+_WHICH = re.compile(r"\b(?:which|what) files?\b|\bwhere\b", re.IGNORECASE)
+_COUNT = re.compile(r"\bhow many\b|\b(?:number|count) of\b", re.IGNORECASE)
+_SUM = re.compile(r"\b(?:sum|total|average|mean|median|maximum|minimum) of\b", re.IGNORECASE)
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_NONE = re.compile(r"\b(?:no|none|zero|not)\b", re.IGNORECASE)
+_LINE_NUMBER = re.compile(r"^ +\d+[ :]", re.MULTILINE)
+_COUNTED = re.compile(r"\d lines?\b")
+_FAILURE = re.compile(r"does not exist|nothing was (?:changed|written)|is empty\. Give")
 _ONLY_WORDS = "No tool ran in this turn: whatever the answer says, nothing was read or changed."
 _FAILED = (
     "The last call failed, so nothing came of it. "

@@ -52,11 +52,9 @@ async def unparsed(sandbox: Sandbox, paths: Iterable[str]) -> dict[str, str]:
     """Return those of the files that do not parse, each with its line and why; a file that cannot be read is none of them."""
     found: dict[str, str] = {}
     for path in paths:
-        ending = posixpath.splitext(path)[1].lower()
-        if ending in _SHELL and (why := await _shell(sandbox, path)):
+        if posixpath.splitext(path)[1].lower() in _SHELL and (why := await _shell(sandbox, path)):
             found[path] = why
-        parse = _PARSERS.get(ending) or _grammar(ending)
-        if parse is None or _WITH_COMMENTS.search(path):
+        if (parse := _parser(path)) is None:
             continue
         try:
             content = await sandbox.read_file(path, _MAX_BYTES)
@@ -65,6 +63,17 @@ async def unparsed(sandbox: Sandbox, paths: Iterable[str]) -> dict[str, str]:
         if content.size_bytes <= len(content.data) and (why := await asyncio.to_thread(parse, content.data)):
             found[path] = why
     return found
+
+
+def syntax_error(path: str, data: bytes) -> str:
+    """Return the line and the reason why a file with this content does not parse, empty where it does or nobody can tell."""
+    parse = _parser(path)
+    return parse(data) if parse is not None else ""
+
+
+def _parser(path: str) -> Callable[[bytes], str] | None:
+    ending = posixpath.splitext(path)[1].lower()
+    return None if _WITH_COMMENTS.search(path) else _PARSERS.get(ending) or _grammar(ending)
 
 
 def parse_check(found: Mapping[str, str]) -> CheckRan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -13,18 +14,20 @@ from lmtui.core.errors import SandboxError, SessionFileError, ToolError, two_sen
 from lmtui.core.events import Level, MessageAdded, Notice
 from lmtui.core.hooks import HookEvent
 from lmtui.core.mcp import READ_RESOURCE
-from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, ImageRef, Role, ToolCall, sniff
+from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, ImageRef, Role, ToolCall, ToolSet, sniff
 from lmtui.core.model_events import Reminder
 from lmtui.core.permissions.decide import Access, Mode, Verdict, decide_all
 from lmtui.core.prompt_text import FilledPrompt, Mention, find_mentions
-from lmtui.core.sanitize import sanitize, sanitize_line
+from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
 from lmtui.core.skills import SkillUsed
+from lmtui.core.task_state import files_in, without_files
 from lmtui.engine.agent import Agent
-from lmtui.engine.context_fit import compact_now
+from lmtui.engine.context_fit import compact_now, settle_tools
 from lmtui.engine.hook_calls import call_hooks, tell_model
 from lmtui.engine.inbox import UserInput
 from lmtui.engine.model_roles import override_model
 from lmtui.engine.permission_check import context_of, decide, is_answered_by_typing
+from lmtui.engine.stop_policy import asks_to_compute, asks_to_count, is_about_files
 from lmtui.engine.tool_runner import run_call
 
 if TYPE_CHECKING:
@@ -36,6 +39,14 @@ MAX_FILE_CHARS = 16_384
 MAX_ALL_CHARS = 65_536
 MAX_MENTIONS = 20
 _MAX_ENTRIES = 200
+_MOST_NAMED, _NAMED_CHARS, _MOST_WORDS, _MOST_PLACES = 3, 3_000, 4, 40
+_WORD = re.compile(r"[A-Za-z_]\w{3,}")
+_COMMON = re.compile(
+    r"(?:that|this|with|from|into|have|each|them|then|there|they|what|wh(?:ich|ere|en)|only|many|does|should|keep|find|fix|show"
+    r"|(?:file|line|word|name|number|mention|contain|answer|value|return|function|column)s?|named|text|write|creat\w*|make"
+    r"|change|replace|rename|append|print|list|heading|without)\Z",
+    re.IGNORECASE,
+)
 _END = re.compile(r"<(?=/?resource\b)", re.IGNORECASE)
 
 
@@ -67,6 +78,8 @@ async def add_message(agent: Agent, said: UserInput, turn_id: str) -> None:
     try:
         for mention in find_mentions(said.typed or said.text)[:MAX_MENTIONS]:
             await _attach(agent, mention, attached)
+        if await _is_small(agent):
+            await _attach_named(agent, said.typed or said.text, attached)
         refs = await _keep(agent, attached)
         await _check_eyes(agent, refs, attached)
     finally:
@@ -74,6 +87,54 @@ async def add_message(agent: Agent, said: UserInput, turn_id: str) -> None:
         agent.emit(MessageAdded(agent=agent.id, role=Role.USER, text=said.text, turn_id=turn_id, attached=text, images=refs))
     for note in attached.notes:
         agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=note))
+
+
+async def _is_small(agent: Agent) -> bool:
+    """Tell whether the model is one that does more with few tools and does not look before it acts."""
+    if agent.state.depth:
+        return False
+    await agent.model.known.ready()
+    settle_tools(agent)
+    return agent.state.model.tool_set is ToolSet.LEAN
+
+
+async def _attach_named(agent: Agent, task: str, attached: _Attached) -> None:
+    """Give a small model what it would not look for: the short files that its task names, and where the task's words are.
+
+    Nothing is said of what a rule keeps from the model.
+    """
+    names = [name for name in files_in(task)[:_MOST_NAMED] if not agent.conversation.has_met(name)]
+    given: list[str] = []
+    for name in names:
+        with contextlib.suppress(SandboxError):
+            found = await agent.services.sandbox.read_file(name, _NAMED_CHARS)
+            is_short = 0 < found.size_bytes <= min(_NAMED_CHARS, _all_limit(agent) - attached.size_chars)
+            if is_short and b"\0" not in found.data and not await _refusal(agent, name):
+                await _attach_file(agent, name, Mention(name), attached)
+                given.append(name)
+    if given and asks_to_compute(task):
+        attached.parts.append("[Compute the answer with the tool shell (awk, wc, sort); never in your head.]")
+    if is_about_files(task) and (asks_to_count(task) if given else not names):
+        with contextlib.suppress(SandboxError):
+            attached.parts += await _places_of_words(agent, task, given)
+
+
+async def _places_of_words(agent: Agent, task: str, names: Sequence[str]) -> list[str]:
+    """Return where the rarer words of a task are: in these files, or in any; where they are nowhere, what the folder has."""
+    words = [word for word in dict.fromkeys(_WORD.findall(without_files(task))) if not _COMMON.match(word)][:_MOST_WORDS]
+    lines: list[str] = []
+    for word in words:
+        places: dict[str, list[int]] = {}
+        for each in await agent.services.sandbox.grep(word, is_literal=True, max_matches=_MOST_PLACES):
+            places.setdefault(each.path, []).append(each.line)
+        places |= {name: places.get(name, []) for name in names}
+        for path, found in places.items() if len(places) <= _MOST_NAMED else ():
+            if (not names or path in names) and not await _refusal(agent, path):
+                where = f" ({', '.join(map(str, found))})" if found else ""
+                lines.append(f"{word}: {sanitize_line(path)}, {pluralize(len(found), 'line')}{where}")
+    if lines:
+        return ["<search>\n" + "\n".join(lines) + "\n</search>"]
+    return [] if names else [await _listing(agent, ".")]
 
 
 async def _attach(agent: Agent, mention: Mention, attached: _Attached) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import json
 import re
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 from lmtui.core.errors import SandboxError, ToolError
 from lmtui.core.line_diff import compare, hunks_of, split_lines, with_hunks
@@ -30,7 +32,8 @@ from lmtui.tools.text import (
 from lmtui.tools.tool import Arguments, Tool, WorkspacePath, always, argument, path_argument
 
 _SMALL_LINES, _SMALL_CHARS = 40, 1500  # a file that an error may show whole
-_ENOUGH_KEPT, _LEAST_LINES, _STUB = 0.5, 10, 0.4
+_ENOUGH_KEPT, _LEAST_LINES, _STUB, _LEAST_WORDS = 0.5, 10, 0.4, 0.3
+_WORDS = re.compile(r"\w+")
 _MOST_HUNK_LINES = 60
 _MOST_CHARS = 3000
 
@@ -125,9 +128,11 @@ async def _write(arguments: WriteArguments, context: ToolContext) -> ToolResult:
     if context.hunks is not None:
         if content is None or file is None:
             raise ToolError(f"{arguments.path} has changed since the change was approved; nothing was changed.")
-        return await write_accepted(context, arguments.path, content, file, _new_text(arguments, content, file))
+        return await write_accepted(
+            context, arguments.path, content, file, _new_text(arguments, content, file, is_doubted=context.is_doubted)
+        )
     _check_known(content, file, arguments, context)
-    old, new = _shown_text(content, file), _new_text(arguments, content, file)
+    old, new = _shown_text(content, file), _new_text(arguments, content, file, is_doubted=context.is_doubted)
     is_grown = arguments.is_append and content is not None and file is not None
     data = file.encode(new) if is_grown and file is not None else new.encode("utf-8", "replace")
     if content is not None and content.data == data:
@@ -138,7 +143,9 @@ async def _write(arguments: WriteArguments, context: ToolContext) -> ToolResult:
     return ToolResult("ok", counts(change), changes=(change,))
 
 
-def _new_text(arguments: WriteArguments, content: FileContent | None, file: TextFile | None) -> str:
+def _new_text(
+    arguments: WriteArguments, content: FileContent | None, file: TextFile | None, *, is_doubted: bool = False
+) -> str:
     """Return the file's new content.
 
     Raises:
@@ -149,7 +156,8 @@ def _new_text(arguments: WriteArguments, content: FileContent | None, file: Text
     if file is None:
         text = f"could not append to {arguments.path}: not a text file, or larger than {MAX_READ_BYTES:,} bytes"
         raise ToolError(text, "Use shell: cat >> file.")
-    return file.text + arguments.content
+    added = arguments.content
+    return file.text + (added.removeprefix("\n") if is_doubted and file.text.endswith("\n") else added)
 
 
 def _check_known(content: FileContent | None, file: TextFile | None, arguments: WriteArguments, context: ToolContext) -> None:
@@ -192,11 +200,15 @@ def _check_shrinking(file: TextFile | None, arguments: WriteArguments, context: 
         ToolError: it would.
     """
     lines = len(lines_of(file.text)) if file is not None else 0
-    if file is None or not context.is_doubted or lines < _LEAST_LINES or len(arguments.content) > len(file.text) * _STUB:
+    if file is None or not context.is_doubted or len(arguments.content) > len(file.text):
         return
-    left = len(lines_of(arguments.content))
-    text = f"{arguments.path} has {lines} lines, and only {left} would be left; nothing was written"
-    raise ToolError(text, "Use edit for a change. If all else is to go, delete the file first.")
+    left, old = len(lines_of(arguments.content)), set(_WORDS.findall(file.text))
+    is_stub = lines >= _LEAST_LINES and len(arguments.content) <= len(file.text) * _STUB
+    if is_stub or (lines > 1 and len(old & set(_WORDS.findall(arguments.content))) < len(old) * _LEAST_WORDS):
+        text = f"{arguments.path} has {lines} lines, and only {left} would be left; nothing was written"
+        raise ToolError(
+            text, 'To add to its end, give "mode": "append"; for a change, use edit. To replace it, delete it first.'
+        )
 
 
 def _share_kept(old: str, new: str) -> float:
@@ -208,7 +220,7 @@ def _share_kept(old: str, new: str) -> float:
 async def _preview_write(arguments: WriteArguments, context: ToolContext) -> Preview:
     arguments, content, file = await _with_old(arguments, context)
     _check_known(content, file, arguments, context)
-    old, new = _shown_text(content, file), _new_text(arguments, content, file)
+    old, new = _shown_text(content, file), _new_text(arguments, content, file, is_doubted=context.is_doubted)
     if content is None or content.sha256:
         context.seen[arguments.path] = content.sha256 if content else ""
     change = await asyncio.to_thread(describe_change, arguments.path, old, new, is_whole=True)
@@ -237,7 +249,7 @@ WRITE = Tool(
 )
 
 
-_MAX_PLACES = 8
+_MAX_PLACES, _MOST_SHOWN = 8, 4
 _UNLIKE = "Nothing in the file is like it."
 
 
@@ -417,6 +429,8 @@ async def _edited(arguments: EditArguments, context: ToolContext) -> tuple[FileC
     if search not in file.text and (bare := without_line_numbers(search, file.text)) != search:
         search, replace = bare, without_line_numbers(replace, file.text, is_sure=True)
     _check_whole(arguments.path, replace, file.text)
+    if context.is_doubted and arguments.path.endswith(".json") and (text := with_members(file.text, search, replace)):
+        return content, file, Edited(text, 1, "set by its key")
     try:
         edited = await asyncio.to_thread(apply_edit, file.text, search, replace, is_all=arguments.all, newline=file.newline)
     except ToolError as error:
@@ -424,7 +438,51 @@ async def _edited(arguments: EditArguments, context: ToolContext) -> tuple[FileC
             raise
         text = "the text is not there just once; nothing was changed"  # more would be a way to read the file
         raise ToolError(text, "Read the file first.") from error
+    _check_parses(arguments.path, file, edited.text, context)
     return content, file, edited
+
+
+def _check_parses(path: str, file: TextFile, new: str, context: ToolContext) -> None:
+    """Keep a model that is doubted from breaking a file that parses.
+
+    Raises:
+        ToolError: it would.
+    """
+    why = context.faults(path, file.encode(new)) if context.faults is not None else ""
+    if why and context.faults is not None and not context.faults(path, file.encode(file.text)):
+        text = f"{path} would not parse any more ({why}); nothing was changed"
+        raise ToolError(text, "Replace whole lines, with all that belongs to them.")
+
+
+def _with_value(value: str, found: re.Match[str]) -> str:
+    return f"{found[1]}{value}"
+
+
+def with_members(text: str, search: str, replace: str) -> str:
+    """Return a JSON object with values set, as small models say it: by an object with the same keys, or a key and a bare value.
+
+    Only the values are replaced in the text; empty where it is not such an edit, or a place is not clear.
+    """
+    try:
+        whole, new = json.loads(text), json.loads(replace)
+        old = {key: whole.get(key) for key in (search.strip("\"'"),)} if is_bare(new) else json.loads(search)
+    except (ValueError, AttributeError):
+        return ""
+    new = new if isinstance(new, dict) else dict.fromkeys(old, new) if isinstance(old, dict) else new
+    is_all = isinstance(whole, dict) and isinstance(old, dict) and old and isinstance(new, dict) and old.keys() == new.keys()
+    if not is_all or any(key not in whole or whole[key] != value for key, value in old.items()):
+        return ""
+    for key, value in old.items():
+        member = rf"({re.escape(json.dumps(key, ensure_ascii=False))}\s*:\s*){re.escape(json.dumps(value))}(?![\w.])"
+        text, count = re.subn(member, partial(_with_value, json.dumps(new[key])), text)
+        if count != 1:
+            return ""
+    return text
+
+
+def is_bare(value: object) -> bool:
+    """Tell whether a JSON value is a number, true, false or null."""
+    return value is None or isinstance(value, bool | int | float)
 
 
 async def _edit(arguments: EditArguments, context: ToolContext) -> ToolResult:
@@ -437,7 +495,19 @@ async def _edit(arguments: EditArguments, context: ToolContext) -> ToolResult:
     change = await asyncio.to_thread(describe_change, arguments.path, file.text, edited.text)
     places = f"{edited.count} places" if edited.count > 1 else ""
     remark = ", ".join(part for part in (places, edited.remark) if part)
-    return ToolResult(f"ok ({remark})" if remark else "ok", counts(change), changes=(change,))
+    shown = f"\nNow it reads:\n{_changed_lines(file.text, edited.text)}" if context.is_doubted else ""
+    return ToolResult((f"ok ({remark})" if remark else "ok") + shown, counts(change), changes=(change,))
+
+
+def _changed_lines(old: str, new: str) -> str:
+    """Return the lines that an edit changed as they are now, with one around them, for a model that does not look again."""
+    before, after = _bare(old), _bare(new)
+    start = next(
+        (n for n, (was, now) in enumerate(zip(before, after, strict=False)) if was != now), min(len(before), len(after))
+    )
+    same = zip(reversed(before[start:]), reversed(after[start:]), strict=False)
+    tail = next((n for n, (was, now) in enumerate(same) if was != now), min(len(before), len(after)) - start)
+    return _numbered(after, max(0, start - 1), min(len(after) - tail + 1, start + _MOST_SHOWN, len(after)))
 
 
 async def _preview(arguments: EditArguments, context: ToolContext) -> Preview:

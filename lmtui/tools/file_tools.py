@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from importlib import resources
 
-from lmtui.core.errors import ToolError
+from lmtui.core.errors import SandboxError, ToolError
 from lmtui.core.messages import MAX_IMAGE_BYTES, Image, sniff
 from lmtui.core.permissions.decide import Access, Verdict
 from lmtui.core.permissions.path_patterns import is_secret_path
@@ -94,7 +94,10 @@ async def _grep(arguments: GrepArguments, context: ToolContext) -> ToolResult:
     )
     if not hits:
         places = " and ".join(place or "all files" for place in arguments.places)
-        return ToolResult(f"no matches in {places}{arguments.glob and f' ({arguments.glob} only)'}{kept_back}", "none")
+        return ToolResult(
+            f"no matches in {places}{arguments.glob and f' ({arguments.glob} only)'}{kept_back}{_counted(context, '0 lines')}",
+            "none",
+        )
     more = f"\n(the first {_MAX_MATCHES}){kept_back}" if len(hits) >= _MAX_MATCHES else kept_back
     files = Counter(match.path for match in hits)
     text, summary = _shown(arguments.mode, matches, files), f"{len(hits)} in {pluralize(len(files), 'file')}"
@@ -239,7 +242,13 @@ def _cut(line: str) -> str:
 
 async def _ls(arguments: LsArguments, context: ToolContext) -> ToolResult:
     path = arguments.path.strip() or "."
-    entries = await context.sandbox.list_directory("" if path == "." else path, arguments.depth, 500)
+    try:
+        entries = await context.sandbox.list_directory("" if path == "." else path, arguments.depth, 500)
+    except SandboxError:
+        found = await context.sandbox.glob(escape_glob(path), 1)
+        if not found:
+            raise
+        return ToolResult(f"{path} is a file. Read it to see what is in it.", "a file")
     if not entries:
         return ToolResult("(empty folder)", "empty")
     kinds = Counter(entry.kind for entry in entries)

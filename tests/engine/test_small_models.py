@@ -1,0 +1,180 @@
+"""What a model that does more with few tools is given, what is kept from it, and how its turns may end."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from lmtui.core.events import MessageAdded, ToolCallFinished, TurnEnded, TurnReason
+from lmtui.core.messages import Completion, Role, StreamChunk, ToolCall, ToolCallFormat
+from lmtui.core.permissions.rules import Effect, Rule
+from lmtui.core.workspace import ExecResult
+from lmtui.engine.syntax import syntax_error
+from lmtui.tools.edit_file import with_members
+from tests.fakes import FakeProvider, Rig, answer
+
+WRONG = answer("4")
+
+
+def small(*answers: list[StreamChunk], files: dict[str, bytes], rules: tuple[Rule, ...] = (), tools: str = "lean") -> Rig:
+    rig = Rig(FakeProvider(*answers), call_form=ToolCallFormat.TEXT, tools=tools, rules=rules)
+    rig.sandbox.files.update(files)
+    return rig
+
+
+def attached(rig: Rig) -> str:
+    return next(each.attached for each in rig.events if isinstance(each, MessageAdded) and each.role is Role.USER)
+
+
+def end_of(rig: Rig) -> TurnEnded:
+    return next(each for each in rig.events if isinstance(each, TurnEnded))
+
+
+def call(tool: str, **arguments: object) -> list[StreamChunk]:
+    return answer("", (tool, json.dumps(arguments)))
+
+
+async def test_the_short_files_that_a_task_names_come_with_it() -> None:
+    rig = small(answer("ready"), answer("ready"), files={"a.csv": b"name,amount\nbee,3\n", "b.txt": b"other\n"})
+    await rig.run("Fix the heading of a.csv.")
+    assert attached(rig) == '<file path="a.csv">\nname,amount\nbee,3\n</file>'
+
+
+@pytest.mark.parametrize(
+    ("tools", "rules", "size"), [("full", (), 1), ("lean", (Rule(Effect.DENY, "read", "a.csv"),), 1), ("lean", (), 1000)]
+)
+async def test_nothing_comes_for_other_models_or_against_a_rule_or_at_length(
+    tools: str, rules: tuple[Rule, ...], size: int
+) -> None:
+    rig = small(answer("ready"), answer("ready"), files={"a.csv": b"secret,1\n" * size}, rules=rules, tools=tools)
+    await rig.run("Fix the heading of a.csv.")
+    assert attached(rig) == ""
+
+
+async def test_where_no_file_is_named_the_places_of_the_rare_words_come() -> None:
+    rig = small(answer("b.txt"), answer("b.txt"), files={"a.txt": b"sea\n", "b.txt": b"and\nthe fjord\n"})
+    await rig.run("Which file mentions fjord?")
+    assert attached(rig) == "<search>\nfjord: b.txt, 1 line (2)\n</search>"
+
+
+async def test_a_word_that_is_nowhere_brings_the_folder() -> None:
+    rig = small(answer("none"), answer("none"), files={"a.txt": b"sea\n"})
+    await rig.run("Which file mentions fjord?")
+    assert "a.txt" in attached(rig)
+    assert "<folder" in attached(rig)
+
+
+async def test_counts_of_a_named_file_come_with_the_question() -> None:
+    rig = small(answer("2"), answer("2"), files={"a.txt": b"fjord\nsea\nfjord\n"})
+    await rig.run("How many lines of a.txt contain the word fjord?")
+    assert attached(rig).endswith("<search>\nfjord: a.txt, 2 lines (1, 3)\n</search>")
+    assert end_of(rig).reason is TurnReason.DONE
+
+
+@pytest.mark.parametrize(
+    ("task", "said", "words"),
+    [
+        ("What is the sum of the column amount in a.csv?", "4", "no command computed the answer"),
+        ("Which file mentions umber?", "The file is number.txt", "the answer names number.txt, which is not there"),
+    ],
+)
+async def test_an_answer_that_nothing_bears_out_ends_unfinished(task: str, said: str, words: str) -> None:
+    rig = small(call("ls"), *[answer(said)] * 4, files={"a.csv": b"name,amount\nbee,3\nfly,4\n"})
+    await rig.run(task)
+    assert end_of(rig).reason is TurnReason.UNFINISHED
+    assert words in end_of(rig).error
+
+
+async def test_a_question_is_not_answered_by_a_change() -> None:
+    rig = small(call("write", path="fjord.txt", content="it is here\n"), *[answer("Created.")] * 4, files={"a.txt": b"sea\n"})
+    await rig.run("Which file mentions fjord?")
+    assert "the task is a question, and fjord.txt was changed" in end_of(rig).error
+
+
+async def test_an_error_given_back_as_the_answer_is_no_answer() -> None:
+    name = "a/folder/of/this/kind/test.txt"
+    rig = small(call("read", path=name), *[answer(f"{name} does not exist")] * 5, files={"a.txt": b"sea\n"})
+    await rig.run("Print what the test says.")
+    assert end_of(rig).reason is TurnReason.UNFINISHED
+
+
+async def test_an_edit_that_would_break_a_file_is_not_made() -> None:
+    old = b"def larger(a, b):\n    return min(a, b)\n"
+    rig = small(call("edit", path="a.py", search="larger", replace="larger and b"), *[answer("no")] * 4, files={"a.py": old})
+    await rig.run("Fix a.py.")
+    said = next(each.result for each in rig.events if isinstance(each, ToolCallFinished))
+    assert "a.py would not parse any more (line 1" in said
+    assert rig.sandbox.files["a.py"] == old
+
+
+async def test_a_copy_is_no_rename() -> None:
+    rig = small(call("write", path="b.md", content="one\n"), *[answer("renamed")] * 4, files={"a.md": b"one\n"})
+    await rig.run("Rename a.md to b.md.")
+    assert "to be renamed, but still there: a.md" in end_of(rig).error
+
+
+@pytest.mark.parametrize(("tool", "reason"), [("shell", TurnReason.DONE), ("read", TurnReason.UNFINISHED)])
+async def test_a_sum_counts_only_where_a_command_computed_it(tool: str, reason: TurnReason) -> None:
+    asks = call("read", path="a.csv") if tool == "read" else call("shell", command="echo 7")
+    rig = small(asks, *[answer("The sum is 7.")] * 4, files={"a.csv": b"amount\n3\n4\n7\n"})
+    rig.sandbox.commands["echo 7"] = ExecResult(0, "7\n", 0, 1)
+    await rig.run("What is the sum of the column amount in a.csv?")
+    assert end_of(rig).reason is reason
+    assert "with the tool shell" in attached(rig)
+
+
+async def test_none_is_a_number_too() -> None:
+    rig = small(call("grep", pattern="fjord"), answer("No line contains it."), files={"a.txt": b"sea\n"})
+    await rig.run("How many lines of a.txt contain fjord?")
+    assert end_of(rig).reason is TurnReason.DONE
+
+
+async def test_an_edit_shows_what_it_made() -> None:
+    rig = small(call("edit", path="a.txt", search="two", replace="2"), answer("done"), files={"a.txt": b"one\ntwo\nthree\n"})
+    await rig.run("Fix a.txt.")
+    said = next(each.result for each in rig.events if isinstance(each, ToolCallFinished))
+    assert said == "ok\nNow it reads:\n    1  one\n    2  2\n    3  three"
+
+
+async def test_a_write_that_would_leave_nothing_of_a_file_is_refused() -> None:
+    rig = small(call("write", path="a.log", content="\nthree\n"), *[answer("no")] * 4, files={"a.log": b"one\ntwo\nseven\n"})
+    await rig.run("Append the line three to a.log.")
+    assert rig.sandbox.files["a.log"] == b"one\ntwo\nseven\n"
+    assert '"mode": "append"' in next(each.result for each in rig.events if isinstance(each, ToolCallFinished))
+
+
+async def test_a_quoted_call_that_puts_a_failed_one_right_is_made() -> None:
+    again = ToolCall("q", "write", json.dumps({"path": "a.log", "content": "three\n", "mode": "append"}))
+    says = [replace(each, quoted=again) if isinstance(each, Completion) else each for each in answer("You can use write.")]
+    failing = call("write", path="a.log", content="three\n")
+    rig = small(failing, says, answer("done"), files={"a.log": b"one\ntwo\nseven\n"})
+    await rig.run("Append the line three to a.log.")
+    assert rig.sandbox.files["a.log"] == b"one\ntwo\nseven\nthree\n"
+
+
+@pytest.mark.parametrize(
+    ("search", "instead", "new"),
+    [
+        ('{"port": 1}', '{"port": 2}', '{\n  "port": 2,\n  "on": true\n}\n'),
+        ("port", "7", '{\n  "port": 7,\n  "on": true\n}\n'),
+        ('"on"', "false", '{\n  "port": 1,\n  "on": false\n}\n'),
+        ('{"port": 9}', '{"port": 2}', ""),
+        ("gone", "7", ""),
+        ("port", '"a"', ""),
+        ('{"port": 1}', '{"other": 2}', ""),
+        ("[1]", "[2]", ""),
+    ],
+)
+def test_members_of_an_object_are_set_where_they_are_clear(search: str, instead: str, new: str) -> None:
+    assert with_members('{\n  "port": 1,\n  "on": true\n}\n', search, instead) == new
+
+
+def test_a_member_that_is_there_twice_is_left_alone() -> None:
+    assert with_members('{"port": 1, "in": {"port": 1}}', "port", "2") == ""
+
+
+def test_content_is_parsed_by_its_name() -> None:
+    assert syntax_error("a.py", b"x = (") != ""
+    assert syntax_error("a.txt", b"x = (") == ""
