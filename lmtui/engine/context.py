@@ -286,6 +286,12 @@ class Conversation:
         last = self._entries.last_task()
         return (last.kept or last.message.text) if last else ""
 
+    @property
+    def has_files(self) -> bool:
+        """Tell whether files, or places in them, came with what the user said last."""
+        last = self._entries.last_task()
+        return bool(last and last.kept)
+
     def apply(self, event: events.Event) -> None:
         """Take up what an event adds; other agents' events and all that is not said to the model are passed over."""
         if event.agent != self._agent:

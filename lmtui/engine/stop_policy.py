@@ -322,14 +322,17 @@ class StopPolicy:
         task: what the user asked for.
         most_empty: so many empty answers in a row end the turn (0: no limit).
         trusts_words: the model is known to call tools; what it says it would do is not a reason to ask again.
+        has_files: what the task is about came with it, so that a question can be answered at once.
     """
 
-    def __init__(self, task: str = "", *, most_empty: int = _MOST_EMPTY, trusts_words: bool = False) -> None:
+    def __init__(
+        self, task: str = "", *, most_empty: int = _MOST_EMPTY, trusts_words: bool = False, has_files: bool = False
+    ) -> None:
         self._most_empty = most_empty
         self.trusts_words = trusts_words
-        self._is_about_files = is_about_files(task)
         self._is_general = _GENERAL.match(task) is not None
         self._asks_work = bool(_ASKS_WORK.search(task)) and not self._is_general
+        self._is_about_files = is_about_files(task) and not (has_files and _QUESTION.search(task) and not self._asks_work)
         self._empty = self._cut = self._malformed = 0
         self._doubts = {_NOTHING_DONE, _FAILED}
         self._has_called = False

@@ -98,6 +98,7 @@ async def _steps(agent: Agent, turn_id: str, result: TurnResult) -> None:
         agent.conversation.last_task,
         most_empty=agent.services.limits.max_empty_iterations,
         trusts_words=not agent.model.known.calling.is_unsure,
+        has_files=agent.conversation.has_files,
     )
     plans = PlanModePolicy(agent, turn_id)
     for iteration in itertools.count(1):

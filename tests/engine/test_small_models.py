@@ -57,6 +57,7 @@ async def test_where_no_file_is_named_the_places_of_the_rare_words_come() -> Non
     rig = small(answer("b.txt"), answer("b.txt"), files={"a.txt": b"sea\n", "b.txt": b"and\nthe fjord\n"})
     await rig.run("Which file mentions fjord?")
     assert attached(rig) == "<search>\nfjord: b.txt, 1 line (2)\n</search>"
+    assert len(rig.provider.requests) == 1
 
 
 async def test_a_word_that_is_nowhere_brings_the_folder() -> None:
