@@ -100,6 +100,17 @@ class Config:
         "auto", "on LM Studio, unload other large models before loading one; auto: unless roles name some",
         choices=ONE_MODEL, label="One model at a time",
     )  # fmt: skip
+    memory_gate_ratio: float = _setting(
+        0.75, "share of an unloaded model's size that must be free again before the next one is loaded; 0: do not wait",
+        at_least=0, at_most=1, label="Memory to wait for",
+    )  # fmt: skip
+    memory_gate_timeout_s: float = _setting(
+        60.0, "longest wait for this memory in seconds; 10 s in which nothing becomes free end it too", at_least=0,
+        label="Longest wait for memory",
+    )  # fmt: skip
+    memory_gate_swap_mb: int = _setting(
+        512, "growth of the swap in MB that ends this wait; 0: ignore the swap", at_least=0, label="Swap that ends the wait",
+    )  # fmt: skip
     context_tokens: int = _setting(
         0, "the model's context window in tokens, used if the server does not report one; 0: assume 8,192", at_least=0,
         label="Context size",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lmtui.app.key_protection import key_redactor
@@ -42,6 +42,7 @@ class ModelConnection:
         self._key = self.own_key if self._choice.url else ""
         self._providers: dict[tuple[str, str], OpenAICompatible] = {}
         self._retired: list[OpenAICompatible] = []
+        self.asked_as: dict[tuple[str, str], str] = {}  # what a server calls a model with the window that a role wants
         self._unasked = unasked_roles(parse_roles(config.roles))
         self.was_asked = False  # the user chose a server since the start
 
@@ -206,10 +207,15 @@ def _named_model(config: Config) -> str:
 
 
 class SessionProvider:
-    """The provider of one session and its agents, which may become another between two requests; implements `Provider`."""
+    """The provider of one session and its agents, which may become another between two requests; implements `Provider`.
 
-    def __init__(self, provider: Provider) -> None:
-        self._provider = provider
+    Args:
+        provider: the first one.
+        names: what a server, by its root, calls a model, where that is another name.
+    """
+
+    def __init__(self, provider: Provider, names: Mapping[tuple[str, str], str]) -> None:
+        self._provider, self._names = provider, names
 
     @property
     def url(self) -> str:
@@ -222,14 +228,17 @@ class SessionProvider:
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """Yield the pieces of one answer."""
-        return self._provider.stream(request)
+        return self._provider.stream(replace(request, model=self._name(request.model)))
 
     async def served(self, model: str) -> ServedModel | None:
         """Return what the server tells of a model."""
-        return await self._provider.served(model)
+        return await self._provider.served(self._name(model))
 
     async def close(self) -> None:
         """Leave the connections open: the runtime closes them."""
+
+    def _name(self, model: str) -> str:
+        return self._names.get((root_url(self.url), model), model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +266,7 @@ class SessionModels:
 
     def in_use(self, note: str = "") -> AskedModel:
         """Return the server and model in use."""
-        return AskedModel(SessionProvider(self._connection.provider()), self._connection.model, note)
+        return AskedModel(SessionProvider(self._connection.provider(), self._connection.asked_as), self._connection.model, note)
 
     async def last(self, past: Sequence[events.Envelope]) -> AskedModel:
         """Return the server and model that a session used last if they are still there, else those in use."""
@@ -274,9 +283,8 @@ class SessionModels:
             at = "" if is_same else f" at {connection.provider().url}"
             model = sanitize_line(connection.model) or "the default model"
             return self.in_use(f"{lacks}, which this session used last. It goes on with {model}{at}.")
-        return AskedModel(
-            SessionProvider(connection.provider() if is_same else connection.provider_at(used.url, key)), used.model
-        )
+        provider = connection.provider() if is_same else connection.provider_at(used.url, key)
+        return AskedModel(SessionProvider(provider, connection.asked_as), used.model)
 
     def keep(self, session_id: str, asked: AskedModel) -> None:
         """Take note of what an open session asks."""

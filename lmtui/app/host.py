@@ -22,7 +22,7 @@ from lmtui.app.demo import Demo, fresh_folder, start_demo, start_repository
 from lmtui.app.extensions import CompositeTrust, IdleWorkspace, WorkspaceFeatures
 from lmtui.app.folder_rules import kept_problems, known_rules, rules_in_force
 from lmtui.app.key_protection import key_redactor
-from lmtui.app.model_servers import Servers, is_one_model
+from lmtui.app.model_servers import Servers
 from lmtui.app.process import protect_process
 from lmtui.app.sandboxes import CurrentSandbox, interpreter_of, limits_of, team_of, tools_of
 from lmtui.app.settings import UserSettings
@@ -228,7 +228,7 @@ class Runtime:
         self._connection = ModelConnection(config)
         self.count_tokens = TokenCounts()
         self._profiles = ProfileStore()
-        self.servers = Servers(self._connection, lambda: is_one_model(self.config), profiles=self._profiles)
+        self.servers = Servers(self._connection, lambda: self.config, profiles=self._profiles)
         self._models = SessionModels(self._connection, self.servers.key_for, is_forced=is_model_forced)
         self._sandbox = CurrentSandbox(lambda: (self._workspace, self.config))
         self._sessions: dict[str, EngineSession] = {}
@@ -465,6 +465,7 @@ class Runtime:
                 main=_model_settings(config, asked.model),
                 roles=parse_roles(config.roles),
                 profiles=self._profiles,
+                loader=self.servers.on_demand,
                 call_form=None if config.call_form == "auto" else ToolCallFormat(config.call_form),
                 tools=config.tools,
                 vision=None if config.vision == "auto" else config.vision == "true",

@@ -14,6 +14,7 @@ from lmtui.app.connection import ModelConnection
 from lmtui.config import Config
 from lmtui.core.errors import Fault, ProviderError, UsageError
 from lmtui.core.hosts import base_url, is_same_server, root_url
+from lmtui.core.messages import Priority
 from lmtui.core.ports import Provider
 from lmtui.core.roles import parse_roles
 from lmtui.core.servers import (
@@ -37,6 +38,7 @@ from lmtui.models.discovery import LOOK_LIMIT_S, Loader, look_at
 from lmtui.models.embedded.embedded_server import EXTRA, Engine, ModelFile, find_files, is_installed
 from lmtui.models.endpoint import is_reachable
 from lmtui.models.openai_client import OpenAICompatible
+from lmtui.models.servers.server_client import MemoryGate
 from lmtui.models.tokens import TokenCounts
 from lmtui.store.model_profiles import ProfileStore
 from lmtui.tools.registry import ToolRegistry
@@ -254,7 +256,7 @@ class Servers:
 
     Args:
         connection: knows the server in use and whom the user's key may go to.
-        one_model: tells whether LM Studio is to hold one large model at a time.
+        config: returns the settings in force.
         embedded: the model files that lmtui runs itself.
         profiles: where what is known of models is kept.
     """
@@ -262,12 +264,12 @@ class Servers:
     def __init__(
         self,
         connection: ModelConnection,
-        one_model: Callable[[], bool] = lambda: False,
+        config: Callable[[], Config] = Config,
         embedded: Embedded | None = None,
         profiles: Profiles | None = None,
     ) -> None:
         self._connection = connection
-        self._one_model = one_model
+        self._config, self.on_demand = config, OnDemandLoader(self, connection, config)
         self._embedded = embedded or Embedded()
         self._examiner = Examiner(profiles or ProfileStore())
 
@@ -379,7 +381,71 @@ class Servers:
         return self._embedded.key_for(url) or self._connection.key_for(url)
 
     def _loader(self, url: str) -> Loader:
-        return Loader(url, self.key_for(url), one_model=self._one_model())
+        config = self._config()
+        return Loader(url, self.key_for(url), gate=memory_gate(config), one_model=is_one_model(config))
+
+
+def memory_gate(config: Config) -> MemoryGate:
+    """Return how long a load waits for memory, as the settings say."""
+    swap_bytes = config.memory_gate_swap_mb * 1024**2
+    return MemoryGate(limit_s=config.memory_gate_timeout_s, share=config.memory_gate_ratio, swap_bytes=swap_bytes)
+
+
+class OnDemandLoader:
+    """Loads the model of a role before a request goes to it; implements `core.servers.ModelLoader`.
+
+    It does nothing where the settings name no role's model or window, and where the server has no way to load.
+    """
+
+    def __init__(self, servers: Servers, connection: ModelConnection, config: Callable[[], Config]) -> None:
+        self._servers, self._connection, self._config = servers, connection, config
+        self._last: dict[str, tuple[str, int]] = {}
+
+    async def ensure(self, url: str, model: str, window_tokens: int, priority: Priority) -> AsyncGenerator[LoadProgress, None]:
+        """Load a model that is not loaded; see `core.servers.ModelLoader.ensure`."""
+        wanted, at = (model, window_tokens), root_url(url)
+        if not model or not self._is_on() or self._last.get(at) == wanted:
+            return
+        slots = self._connection.provider_at(url, self._servers.key_for(url)).slots
+        async with slots.take(id(self), priority):  # a model that still answers is not unloaded
+            found = await look_at(url, self._servers.key_for(url), LOOK_LIMIT_S)
+            self._last[at] = wanted
+            name = self._lacking(found, model, window_tokens) if found is not None and found.can_load else ""
+            if not name:
+                return
+            asked_tokens = 0 if found is not None and found.kind == ServerKind.LLAMA_CPP else window_tokens
+            async with aclosing(self._servers.load(url, name, asked_tokens)) as steps:
+                async for step in self._in_time(steps, model):
+                    if step.name:
+                        self._connection.asked_as[at, model] = step.name
+                    yield step
+
+    def _is_on(self) -> bool:
+        return any(each.model or each.context_length for each in parse_roles(self._config().roles).values())
+
+    def _lacking(self, found: ServerFound, model: str, window_tokens: int) -> str:
+        """Return the name under which a server lists a model that is to be loaded, empty where nothing is to be done."""
+        known = {each.name: each for each in found.models}
+        copy = known.get(self._connection.asked_as.get((root_url(found.url), model), ""))
+        if copy is not None and copy.is_loaded:
+            return ""
+        served = known.get(model) or known.get(f"{model}:latest")
+        if served is None or served.is_loaded is None or served.is_loading:
+            return ""
+        can_have_more = found.kind != ServerKind.LLAMA_CPP and 0 < served.window_tokens < window_tokens
+        return served.name if can_have_more or not served.is_loaded else ""
+
+    async def _in_time(self, steps: AsyncGenerator[LoadProgress, None], model: str) -> AsyncGenerator[LoadProgress, None]:
+        clock, limit_s = asyncio.get_running_loop().time, self._config().stall_timeout_s
+        end = clock() + limit_s
+        async for step in steps:
+            yield step
+            if limit_s > 0 and clock() >= end:
+                raise ProviderError(
+                    Fault.TIMEOUT,
+                    f"{model} was not loaded within {limit_s:g} s",
+                    "LLM_TIMEOUT sets this limit.",
+                )
 
 
 def is_one_model(config: Config) -> bool:

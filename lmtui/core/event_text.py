@@ -11,7 +11,7 @@ from lmtui.core.events import Event
 from lmtui.core.hooks import HookRan, hook_words
 from lmtui.core.instruction_values import GuidanceRead, guidance_words
 from lmtui.core.messages import ToolCallFormat
-from lmtui.core.model_events import CallFormChanged, Compacted, Compacting, LoopSuspected, Reminder, ToolSetChanged
+from lmtui.core.model_events import CallFormChanged, Compacted, Compacting, LoopSuspected, ModelLoaded, Reminder, ToolSetChanged
 from lmtui.core.plan_mode import plan_event_words
 from lmtui.core.project_checks import CheckRan, GoalChanged, ReviewWritten, verification_words
 from lmtui.core.sanitize import sanitize, sanitize_line
@@ -95,6 +95,9 @@ def model_words(event: Event) -> str:
         case ToolSetChanged(tools=tools, why=why, edits=edits):
             without = " without edit" if edits == "whole" else ""
             return f"tools: {sanitize_line(tools)}{without}" + (f", {sanitize_line(why)}" if why else "")
+        case ModelLoaded(model=model, unloaded=unloaded, ok=True, elapsed_s=elapsed_s):
+            instead = f"; unloaded {sanitize_line(', '.join(unloaded))}" if unloaded else ""
+            return f"loaded {sanitize_line(model)} in {elapsed_s:.0f} s{instead}"
         case PlanProposed() | PlanDecided() | Reminder(topic="plan"):
             return plan_event_words(event)
         case Reminder(text=text):

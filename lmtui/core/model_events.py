@@ -36,6 +36,29 @@ class VisionChanged(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelLoading(Event):
+    """A server loads a model before a request goes to it; `text` and `ratio` say how far it is.  Shown, not stored."""
+
+    kind: ClassVar[str] = "model_loading"
+    durable: ClassVar[bool] = False
+    model: str
+    text: str
+    ratio: float = -1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelLoaded(Event):
+    """A model was loaded for a role's request, or could not be."""
+
+    kind: ClassVar[str] = "model_loaded"
+    model: str
+    role: str = ""
+    ok: bool = True
+    unloaded: tuple[str, ...] = ()
+    elapsed_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reminder(Event):
     """lmtui itself said something to the model: what it did wrong, or the state of things.  The user did not write it.
 

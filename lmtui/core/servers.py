@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from lmtui.core.errors import two_sentences
-from lmtui.core.messages import ToolCallFormat
+from lmtui.core.messages import Priority, ToolCallFormat
 
 LEARNED, EXAM, BY_HAND = "learned", "exam", "hand"
 
@@ -214,10 +214,29 @@ class ServerFound:
 
 @dataclass(frozen=True, slots=True)
 class LoadProgress:
-    """How far a server is with loading a model: `ratio` is 0 to 1, -1 where it does not tell; `text` says it in words."""
+    """How far a server is with loading a model: `ratio` is 0 to 1, -1 where it does not tell; `text` says it in words.
+
+    `unloads` is the model that is unloaded in this step; `name` the one under which the model is asked from now on, if not its
+    own.
+    """
 
     text: str
     ratio: float = -1.0
+    unloads: str = ""
+    name: str = ""
+
+
+class ModelLoader(Protocol):
+    """Loads a model before a request goes to it."""
+
+    def ensure(self, url: str, model: str, window_tokens: int, priority: Priority) -> AsyncGenerator[LoadProgress, None]:
+        """Load a model that its server is known not to have in memory, and tell how far it is; nothing where it is there.
+
+        It is loaded again if its window is smaller than `window_tokens` (0: any will do).  `priority` is that of the request.
+
+        Raises:
+            ProviderError: it could not be loaded in time; the request may still have the server load it.
+        """
 
 
 class ModelServers(Protocol):

@@ -27,6 +27,7 @@ from lmtui.core.ports import Checkpoints, FeatureServices, Images, Limits, Provi
 from lmtui.core.project_checks import VerificationTracker
 from lmtui.core.roles import ModelRole, Roles
 from lmtui.core.sanitize import Redactor
+from lmtui.core.servers import ModelLoader
 from lmtui.core.sessions import Subscriber
 from lmtui.core.subagents import Children, Report
 from lmtui.engine.approvals import Approvals
@@ -308,6 +309,7 @@ class ModelAccess:
     missing_roles: set[ModelRole] = field(default_factory=set)
     vision: bool | None = None
     override: ModelOverride | None = None
+    loader: ModelLoader | None = None
 
     def for_subagent(self) -> ModelAccess:
         """Return the same model for another agent."""

@@ -25,7 +25,7 @@ from lmtui.engine.context_budget import WHOLE
 from lmtui.engine.entries import Entries, Entry
 from lmtui.engine.hook_calls import before_room
 from lmtui.engine.inbox import UserInput
-from lmtui.engine.model_roles import for_role, take_role
+from lmtui.engine.model_roles import ensure_loaded, for_role, take_role
 from lmtui.engine.transcript_summary import Shares, TranscriptSummary, digest
 from lmtui.engine.usage import announce, show_usage, usage_beside
 
@@ -334,10 +334,13 @@ async def in_own_words(
     request = replace(request, max_tokens=min(most_tokens, left_tokens))
     agent.model.window.summaries += 1
     agent.emit(Compacting(agent=agent.id))
+    await ensure_loaded(agent, ModelRole.SUMMARISER, request.model, agent.priority)
     words = ""
     with contextlib.suppress(ProviderError, TimeoutError):
         async with asyncio.timeout(PATIENCE_S):
             words = await _words(agent, request)
+    if request.model != agent.state.model.settings.model:
+        await take_role(agent)  # the summariser may have taken its place in memory
     if len(words) < _LEAST_CHARS:
         return event
     talk, own = agent.conversation, words[:limit_chars]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import aclosing
 from dataclasses import replace
 
+from lmtui.core.errors import ProviderError
 from lmtui.core.events import Event, Level, ModelChanged, Notice
-from lmtui.core.messages import Message, ModelRequest, Role
-from lmtui.core.model_events import CallFormChanged, VisionChanged
+from lmtui.core.messages import Message, ModelRequest, Priority, Role
+from lmtui.core.model_events import CallFormChanged, ModelLoaded, ModelLoading, VisionChanged
 from lmtui.core.permissions.decide import Mode
 from lmtui.core.roles import ModelRole, RoleModel, Roles
-from lmtui.core.servers import ServedModel
+from lmtui.core.servers import ServedModel, window_fix
 from lmtui.engine.agent import Agent
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.tool_call_policy import ModelOverride
@@ -29,9 +31,16 @@ def for_role(roles: Roles, role: ModelRole, main: ModelSettings) -> ModelSetting
     return replace(main, model=model or main.model, **given)
 
 
-def role_request(agent: Agent, role: ModelRole, system: str, text: str, most_tokens: int) -> ModelRequest:
-    """Return a question outside the conversation for the model of a role; `most_tokens` where the settings do not say."""
+async def role_request(
+    agent: Agent, role: ModelRole, system: str, text: str, *, most_tokens: int, priority: Priority | None = None
+) -> ModelRequest:
+    """Return a question outside the conversation for the model of a role, which is loaded then.
+
+    `most_tokens` may be answered where the settings do not say.
+    """
     settings = for_role(agent.model.roles, role, agent.state.model.main)
+    priority = agent.priority if priority is None else priority
+    await ensure_loaded(agent, role, settings.model, priority)
     return ModelRequest(
         (Message(Role.SYSTEM, system), Message(Role.USER, text)),
         (),
@@ -41,9 +50,57 @@ def role_request(agent: Agent, role: ModelRole, system: str, text: str, most_tok
         max_tokens=agent.model.roles.get(role, RoleModel()).max_completion or most_tokens,
         top_p=settings.top_p,
         repeat_penalty=settings.repeat_penalty,
-        urgency=agent.priority,
+        urgency=priority,
         is_attended=False,
     )
+
+
+async def ensure_loaded(agent: Agent, role: ModelRole, model: str, priority: Priority) -> bool:
+    """Have a model loaded before a request of a role goes to it; tell whether it had to be.
+
+    Where that fails the user is told, and the request goes out all the same: the server may load the model for it.
+    """
+    if agent.model.loader is None:
+        return False
+    started, unloaded, url = agent.services.monotonic(), [], agent.services.provider.url
+    is_begun, problem = False, None
+    wanted_tokens = _window_of(agent, role, model)
+    try:
+        async with aclosing(agent.model.loader.ensure(url, model, wanted_tokens, priority)) as steps:
+            async for step in steps:
+                is_begun = True
+                unloaded += [step.unloads] if step.unloads else []
+                agent.emit(ModelLoading(agent=agent.id, model=model, text=step.text, ratio=step.ratio))
+    except ProviderError as error:
+        problem = error
+        agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=_not_loaded(role, model, error)))
+    if is_begun or problem is not None:
+        elapsed_s = round(agent.services.monotonic() - started, 1)
+        ended = ModelLoaded(
+            agent=agent.id, model=model, role=role, ok=problem is None, unloaded=tuple(unloaded), elapsed_s=elapsed_s
+        )
+        agent.emit(ended)
+    if not is_begun or problem is not None:
+        return False
+    served = await agent.services.provider.served(model)
+    if served is not None and 0 < served.window_tokens < wanted_tokens:
+        text = (
+            f"{url} loaded {model} with a window of {served.window_tokens:,}, not {wanted_tokens:,}, as the role {role} wants."
+        )
+        agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=f"{text} {window_fix(served.server)}"))
+    return True
+
+
+def _window_of(agent: Agent, role: ModelRole, model: str) -> int:
+    """Return the window that the settings want for a role's model, 0 where they do not say."""
+    own = agent.model.roles.get(role, RoleModel()).context_length
+    main = agent.model.roles.get(ModelRole.CODER, RoleModel()).context_length if model == agent.state.model.main.model else 0
+    return own or main or 0
+
+
+def _not_loaded(role: ModelRole, model: str, error: ProviderError) -> str:
+    instead = f"If the request fails too, load {model} in the server, or name another model for the role {role}."
+    return f"{error.full_text()} The server is asked all the same and may load it then. {instead}"
 
 
 async def take_role(agent: Agent) -> None:
@@ -54,7 +111,10 @@ async def take_role(agent: Agent) -> None:
     while True:
         role = _role_of_work(agent)
         wanted = for_role(agent.model.roles, role, agent.state.model.main)
+        has_loaded = await ensure_loaded(agent, role, wanted.model, agent.priority)
         if wanted.model == agent.state.model.settings.model:
+            if has_loaded:
+                take_up(agent, await agent.services.provider.served(wanted.model), agent.emit)
             break
         served = await agent.services.provider.served(wanted.model)
         is_told = (

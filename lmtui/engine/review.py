@@ -15,7 +15,7 @@ from lmtui.core.project_checks import CheckRunner, Finding, Gate, ReviewUse, Rev
 from lmtui.core.roles import ModelRole, RoleModel
 from lmtui.core.workspace import FileChange
 from lmtui.engine.agent import Agent
-from lmtui.engine.model_roles import role_request
+from lmtui.engine.model_roles import ensure_loaded, role_request
 from lmtui.engine.usage import answer_outside
 
 MOST_ROUNDS = 2
@@ -68,7 +68,7 @@ async def _review(agent: Agent) -> list[Finding]:
     agent.turn.checking.reviews += 1
     is_gate = policy.review is ReviewUse.GATE and policy.gate is not Gate.OFF
     text = f"The task:\n{agent.conversation.last_task}\n\nThe difference:\n{diff}"
-    request = role_request(agent, ModelRole.REVIEWER, _SYSTEM, text, _MAX_TOKENS)
+    request = await role_request(agent, ModelRole.REVIEWER, _SYSTEM, text, most_tokens=_MAX_TOKENS)
     critics = [
         replace(request, model=name or request.model, temperature=_CRITIC_TEMPERATURE, seed=None) for name in policy.critics
     ]
@@ -105,6 +105,7 @@ async def _diff(agent: Agent) -> str:
 
 async def _ask(agent: Agent, request: ModelRequest) -> ReviewWritten:
     """Return a review; one that cannot be read is asked for again, three times in all."""
+    await ensure_loaded(agent, ModelRole.REVIEWER, request.model, agent.priority)  # a critic's may be another
     for _ in range(_MOST_ATTEMPTS):
         answer = await answer_outside(agent, "review", request)
         if answer is None:

@@ -27,7 +27,7 @@ from lmtui.core.ports import (
 )
 from lmtui.core.roles import Roles
 from lmtui.core.sanitize import Redactor
-from lmtui.core.servers import BY_HAND, LEARNED, Profiles
+from lmtui.core.servers import BY_HAND, LEARNED, ModelLoader, Profiles
 from lmtui.core.sessions import AgentRunner, Answer, CallsInUse, Changes, Subscriber, Waiting
 from lmtui.core.window import WindowItem, WindowPart, bytes_by_four
 from lmtui.core.workspace import BackgroundCommands
@@ -224,6 +224,7 @@ class ModelOptions:
         vision: whether the model sees pictures, None to ask its server.
         compact_at: the size, in tokens, from which a conversation is compacted; 0 for a share of the window.
         asks_for_title: tells whether a model names a session, given whether one is set for that.
+        loader: loads a role's model before a request goes to it; None leaves that to the server.
     """
 
     main: ModelSettings = field(default_factory=ModelSettings)
@@ -236,13 +237,19 @@ class ModelOptions:
     compact_at: int = 0
     asks_for_summaries: bool = False
     asks_for_title: Callable[[bool], bool] = bool
+    loader: ModelLoader | None = None
 
     def access(self) -> ModelAccess:
         """Return how the root agent reaches its model."""
         budget = Budget(self.count_tokens, self.call_form or ToolCallFormat.NATIVE)
         window = ContextBudget(budget, self.tools, self.compact_at, asks_for_summaries=self.asks_for_summaries)
         return ModelAccess(
-            KnownModel(self.profiles, self.call_form), window, self.roles, self.asks_for_title, vision=self.vision
+            KnownModel(self.profiles, self.call_form),
+            window,
+            self.roles,
+            self.asks_for_title,
+            vision=self.vision,
+            loader=self.loader,
         )
 
 

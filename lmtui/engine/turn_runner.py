@@ -10,7 +10,6 @@ import contextlib
 import json
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import replace
 
 from lmtui.core import events
 from lmtui.core.agent_events import BackgroundChanged
@@ -224,10 +223,9 @@ async def make_title(
     ]
     words = "\n\n".join(f"{event.role}: {event.text}" for event in said if event.text.strip())[:_MOST_WORDS_CHARS]
     most_tokens = min(_MAX_TOKENS + _THINKING_TOKENS, agent.state.model.main.max_tokens or _ANY.stop)
-    request = role_request(agent, ModelRole.TITLE, _ASK, words, most_tokens)
-    request = replace(request, urgency=Priority.BACKGROUND)
     size_chars = 0  # only the answer counts: a model may think first, and one that continues after it is stopped
-    with contextlib.suppress(ProviderError):
+    with contextlib.suppress(ProviderError, SessionFileError):
+        request = await role_request(agent, ModelRole.TITLE, _ASK, words, most_tokens=most_tokens, priority=Priority.BACKGROUND)
         async with contextlib.aclosing(agent.services.provider.stream(request)) as pieces:
             async for piece in pieces:
                 size_chars += len(piece.text) if isinstance(piece, TextChunk) else 0

@@ -15,6 +15,7 @@ from typing import Protocol, runtime_checkable
 
 from lmtui.core import events
 from lmtui.core.events import Envelope, Event, TurnStarted
+from lmtui.core.model_events import ModelLoading
 from lmtui.core.sessions import Session
 from lmtui.tui.session_state import SessionState
 
@@ -175,7 +176,7 @@ def _joined(last: Event, event: Event) -> Event | None:
             last.call_id == event.call_id and len(last.text) < MAX_PIECE_CHARS
         ):
             return replace(event, text=last.text + event.text)
-        case events.PrefillProgress(), events.PrefillProgress():
+        case (events.PrefillProgress(), events.PrefillProgress()) | (ModelLoading(), ModelLoading()):
             return event
         case events.CallProgress(), events.CallProgress() if last.index == event.index:
             return replace(event, text=last.text + event.text)

@@ -13,7 +13,7 @@ from lmtui.core.budgets import ReportWritten
 from lmtui.core.events import ROOT, Envelope, FilesChanged, FilesRestored, TurnReason, step_id
 from lmtui.core.jobs import JobsChanged, WaitingJob
 from lmtui.core.messages import Role
-from lmtui.core.model_events import VisionChanged
+from lmtui.core.model_events import ModelLoaded, ModelLoading, VisionChanged
 from lmtui.core.plan import Plan
 from lmtui.core.plan_mode import PlanMode, after
 from lmtui.core.project_checks import CheckRan, CheckStarted, GoalChanged, GoalState
@@ -206,6 +206,7 @@ class ActivityKind(StrEnum):
     WRITING_CALL = "writing_call"
     RUNNING_TOOL = "running_tool"
     RETRYING = "retrying"
+    LOADING = "loading"
 
 
 @dataclass(slots=True)
@@ -311,6 +312,11 @@ class TurnProgress:
                 self._resume(time)
             case events.ToolCallFinished():
                 self._running_tools.pop(event.call_id, None)
+                self._resume(time)
+            case ModelLoading() if self.is_running:
+                done = f" · {event.ratio:.0%}" if 0 <= event.ratio < 1 else ""
+                self.activity = Activity(ActivityKind.LOADING, sanitize_line(event.text) + done, time)
+            case ModelLoaded() if self.is_running:
                 self._resume(time)
             case events.RetryScheduled():
                 self.activity = Activity(ActivityKind.RETRYING, sanitize_line(event.reason), time, wait_s=event.wait_s)

@@ -116,7 +116,7 @@ def activity_text(state: SessionState, now: datetime) -> str:
     if activity.doing is ActivityKind.RETRYING:
         left_s = ceil(activity.wait_s - elapsed_s)
         parts.insert(0, f"trying again in {left_s} s" if left_s > 0 else "trying again")
-    elif elapsed_s >= 1:
+    elif elapsed_s >= 1 and activity.doing is not ActivityKind.LOADING:  # that says its time itself
         parts.append(duration_text(elapsed_s))
     return " · ".join(parts)
 
@@ -129,7 +129,7 @@ def _doing_text(activity: Activity) -> str:
             return f"writing {activity.detail} call"
         case ActivityKind.RUNNING_TOOL:
             return activity.detail
-        case ActivityKind.RETRYING:
+        case ActivityKind.RETRYING | ActivityKind.LOADING:
             return shorten_end(activity.detail, REASON_CHARS)
         case ActivityKind.WAITING_FOR_MODEL:
             return "waiting for the model"

@@ -6,7 +6,7 @@ from lmtui.core.errors import UsageError
 from lmtui.core.event_text import calls_words, model_words, set_calls
 from lmtui.core.events import Event, TurnStarted
 from lmtui.core.messages import ToolCallFormat
-from lmtui.core.model_events import CallFormChanged, Compacted, LoopSuspected, Reminder, ToolSetChanged
+from lmtui.core.model_events import CallFormChanged, Compacted, LoopSuspected, ModelLoaded, Reminder, ToolSetChanged
 from lmtui.core.sessions import CallsInUse
 
 
@@ -17,6 +17,8 @@ from lmtui.core.sessions import CallsInUse
             CallFormChanged(form="text", why="it writes its calls as text"),
             "from here on the model calls tools as a block in its text: it writes its calls as text",
         ),
+        (ModelLoaded(model="big", unloaded=("small",), elapsed_s=12.4), "loaded big in 12 s; unloaded small"),
+        (ModelLoaded(model="big", ok=False), ""),
         (CallFormChanged(form="\x1b[31mnew"), "from here on the model calls tools new"),
         (ToolSetChanged(tools="lean", why="small window"), "tools: lean, small window"),
         (Reminder(text="Answer with one call.\nLike this:"), "lmtui told the model: Answer with one call."),
@@ -32,7 +34,19 @@ from lmtui.core.sessions import CallsInUse
         ),
         (TurnStarted(turn_id="t"), ""),
     ],
-    ids=["form", "unknown form", "tools", "reminder", "long reminder", "long sentence", "no sentence", "compacted", "other"],
+    ids=[
+        "form",
+        "loaded",
+        "not loaded",
+        "unknown form",
+        "tools",
+        "reminder",
+        "long reminder",
+        "long sentence",
+        "no sentence",
+        "compacted",
+        "other",
+    ],
 )
 def test_a_change_is_told_in_one_line(event: Event, words: str) -> None:
     assert model_words(event) == words

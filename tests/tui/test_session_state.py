@@ -7,6 +7,7 @@ import pytest
 from lmtui.core import events
 from lmtui.core.events import Envelope, Event, TurnReason
 from lmtui.core.messages import Role, Usage
+from lmtui.core.model_events import ModelLoaded, ModelLoading
 from lmtui.core.project_checks import CheckOutcome, CheckRan, CheckStarted, Rung
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.session_state import SessionState
@@ -44,6 +45,10 @@ CALL = events.ToolCallStarted(call_id="c", tool="shell", arguments={}, title="py
         ((TURN, events.TextDelta(text="x")), 0.5, "writing"),
         ((TURN, events.CallProgress(tool="edit", size_chars=9)), 3, "writing edit call · 3 s"),
         ((TURN, CALL), 4, "shell: pytest -q · 4 s"),
+        ((TURN, ModelLoading(model="big", text="loading big, 12 s")), 2, "loading big, 12 s"),
+        ((TURN, ModelLoading(model="big", text="loading big", ratio=0.4)), 0, "loading big · 40%"),
+        ((TURN, ModelLoading(model="big", text="loading"), ModelLoaded(model="big")), 0, "waiting for the model"),
+        ((ModelLoading(model="big", text="loading"),), 0, "idle"),
         ((TURN, events.RetryScheduled(attempt=1, attempts=3, wait_s=2, reason="busy")), 0, "trying again in 2 s · busy"),
         ((TURN, events.RetryScheduled(attempt=1, attempts=3, wait_s=2, reason="busy")), 1, "trying again in 1 s · busy"),
         ((TURN, events.RetryScheduled(attempt=1, attempts=3, wait_s=2, reason="busy")), 3, "trying again · busy"),

@@ -123,7 +123,7 @@ async def _make_room(
 ) -> AsyncGenerator[LoadProgress, None]:
     before = gate.available() if going else 0
     for model in going:
-        yield LoadProgress(f"unloading {model.name}")
+        yield LoadProgress(f"unloading {model.name}", unloads=model.name)
         await unload(client, server, model)
     if going and is_local(server.url):
         async with aclosing(gate.wait(before, sum(model.size_bytes for model in going))) as steps:

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import warnings
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -221,9 +222,9 @@ def loaded(window_tokens: int, asked_tokens: int = 0, name: str = "") -> LoadPro
     """Return the last word on a load: what window is served, and whether that is what was asked for."""
     as_name = f" as {name}" if name else ""
     if not window_tokens:
-        return LoadProgress(f"loaded{as_name}", 1.0)
+        return LoadProgress(f"loaded{as_name}", 1.0, name=name)
     instead = f", not {asked_tokens:,}" if asked_tokens and window_tokens != asked_tokens else ""
-    return LoadProgress(f"loaded{as_name}, window {window_tokens:,}{instead}", 1.0)
+    return LoadProgress(f"loaded{as_name}, window {window_tokens:,}{instead}", 1.0, name=name)
 
 
 _GIB = 1024**3
@@ -235,18 +236,28 @@ def available_bytes() -> int:
     return int(psutil.virtual_memory().available)
 
 
+def swapped_bytes() -> int:
+    """Return how much memory is swapped out, 0 where that is not told."""
+    with warnings.catch_warnings(), contextlib.suppress(OSError):
+        warnings.simplefilter("ignore")
+        return int(psutil.swap_memory().used)
+    return 0
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryGate:
     """The limits of the wait: at most `limit_s`, and no longer than `steady_s` without anything coming back.
 
     What was on a graphics card never comes back here: then the second limit ends the wait.  `share` is how much of the
-    model's size has to come back.
+    model's size has to come back.  It also ends when the swap has grown by more than `swap_bytes` (0: whatever it does).
     """
 
     available: Callable[[], int] = available_bytes
-    limit_s: float = 20.0
-    steady_s: float = 3.0
-    share: float = 0.6
+    swapped: Callable[[], int] = swapped_bytes
+    limit_s: float = 60.0
+    steady_s: float = 10.0
+    share: float = 0.75
+    swap_bytes: int = 512 * 1024**2
     tick_s: float = 0.25
 
     async def wait(self, before_bytes: int, freed_bytes: int) -> AsyncGenerator[LoadProgress, None]:
@@ -254,9 +265,13 @@ class MemoryGate:
         clock = asyncio.get_running_loop().time
         wanted = before_bytes + int(freed_bytes * self.share)
         started = changed = clock()
-        most = self.available()
-        while freed_bytes and (most < wanted):
+        most, swapped = self.available(), self.swapped()
+        while freed_bytes and self.share and most < wanted:
             if clock() - started >= self.limit_s or clock() - changed >= self.steady_s:
+                return
+            grown = self.swapped() - swapped if self.swap_bytes else 0
+            if grown > self.swap_bytes:
+                yield LoadProgress(f"the swap grew by {grown / _GIB:.1f} GiB: memory is waited for no longer")
                 return
             yield LoadProgress(f"waiting for memory: {most / _GIB:.1f} of {wanted / _GIB:.1f} GiB are free")
             await asyncio.sleep(self.tick_s)

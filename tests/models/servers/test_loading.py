@@ -157,15 +157,24 @@ async def test_a_load_waits_until_the_memory_of_what_went_is_back(serve: Serve) 
     server = await serve({"/api/v1/models": LM_STUDIO, LOAD: loaded_with, UNLOAD: unloaded})
     steps = [step.text for step in await told(server, QWEN, one_model=True, gate=gate)]
     waits = [step for step in steps if step.startswith("waiting for memory")]
-    assert waits[0] == "waiting for memory: 4.0 of 14.1 GiB are free"
-    assert "12.0 of 14.1" in waits[-1]
+    assert waits[0] == "waiting for memory: 4.0 of 16.6 GiB are free"
+    assert "12.0 of 16.6" in waits[-1]
     assert steps.index(waits[-1]) < next(at for at, step in enumerate(steps) if step.startswith("loading"))
 
 
 @pytest.mark.parametrize("limits", [{"limit_s": 0.0}, {"steady_s": 0.0}])
-async def test_the_wait_for_memory_has_an_end(limits: dict[str, float]) -> None:
+async def test_the_wait_for_memory_has_an_end(limits: dict[str, Any]) -> None:
     gate = MemoryGate(available=lambda: GIB, tick_s=0.0, **limits)
     assert [step async for step in gate.wait(GIB, 8 * GIB)] == []
+
+
+async def test_the_wait_ends_where_memory_is_swapped_out() -> None:
+    swapped = measured(*(mib * 1024**2 for mib in (100, 300, 600, 613)))
+    gate = MemoryGate(available=lambda: GIB, swapped=lambda: next(swapped), tick_s=0.0)
+    steps = [step.text async for step in gate.wait(GIB, 8 * GIB)]
+    assert [step.partition(":")[0] for step in steps] == [*["waiting for memory"] * 2, "the swap grew by 0.5 GiB"]
+    ignored = MemoryGate(available=lambda: GIB, swapped=lambda: next(swapped), swap_bytes=0, tick_s=0.0, steady_s=0.0)
+    assert [step async for step in ignored.wait(GIB, 8 * GIB)] == []
 
 
 async def test_nothing_is_waited_for_where_nothing_went() -> None:
