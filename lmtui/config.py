@@ -12,6 +12,7 @@ import io
 import json
 import logging
 import math
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -36,6 +37,7 @@ NETWORKS = ("off", "proxy", "on")
 NOTIFY_WAYS = ("auto", "osc9", "osc777", "bell", "off")
 _MAX_TOML_BYTES = 1_048_576
 _MAX_DOTENV_BYTES = 65_536
+_PROFILE = re.compile(r"([\w.-]+)(?:\s+(build|lint|test))?\s*:\s*(\S.*)")
 _REFERENCES = ("file:", "keyring:")  # where a key is, not the key itself
 
 
@@ -188,9 +190,12 @@ class Config:
         choices=("auto", "on", "off"), label="Session titles",
     )  # fmt: skip
     verify: str = _setting(
-        "auto", "check changes: auto finds the project's own commands, off runs none; else the command that decides",
-        "LMTUI_VERIFY", feature="checks", label="Verify changes",
+        "auto", "check changes: auto finds the project's own commands, off runs none; else the command that decides, or "
+        "profile:NAME", "LMTUI_VERIFY", feature="checks", label="Verify changes",
     )  # fmt: skip
+    check_profiles: tuple[str, ...] = _setting(
+        (), "named checks, such as full: make test, full build: make, full lint: ruff check {files}", feature="checks"
+    )
     goal: str = _setting("", "goal of a new session: a command that has to exit with 0 before a turn may end", feature="checks")
     lint_command: str = _setting(
         "", "the linter of changed files ({files}); empty: as the project is set up", feature="checks", label="Lint command"
@@ -473,6 +478,8 @@ def convert(name: str, value: Any, source: str) -> Any:
         converted = _KINDS[kind][1](value)
         if name == "roles":
             _check_words(parse_roles, converted, source)
+        elif name == "check_profiles":
+            _check_words(parse_profiles, converted, source)
         elif name == "budget" and converted:
             from lmtui.core.budgets import whole_budget  # noqa: PLC0415  (few set one, and every start is timed)
 
@@ -493,6 +500,22 @@ def _check_words(parse: Callable[[Any], object], value: object, source: str) -> 
         _ = parse(value)
     except (ConfigError, UsageError) as error:
         raise ConfigError(f"{error} ({source})", error.hint) from error
+
+
+def parse_profiles(texts: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Read the setting `check_profiles`: the commands of each profile by what they are for (build, lint or test).
+
+    Raises:
+        ConfigError: an entry cannot be read; the text names it.
+    """
+    profiles: dict[str, dict[str, str]] = {}
+    for text in texts:
+        found = _PROFILE.fullmatch(text.strip())
+        if found is None or found[1] in ("auto", "off"):
+            hint = 'Write it as "NAME: COMMAND" (the test), "NAME build: COMMAND" or "NAME lint: COMMAND".'
+            raise ConfigError(f"check_profiles: {text!r} is not a profile", hint)
+        profiles.setdefault(found[1], {})[found[2] or "test"] = found[3]
+    return profiles
 
 
 def _key(value: str) -> str:

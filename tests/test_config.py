@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.config import SETTINGS, Config, Loaded, convert, load_config, shown
+from lmtui.config import SETTINGS, Config, Loaded, convert, load_config, parse_profiles, shown
 from lmtui.core.errors import ConfigError
 
 KEY = "sk-canary-123"
@@ -417,3 +417,28 @@ def test_a_budget_that_cannot_be_is_an_error_of_the_settings(home: Path, workspa
         load(workspace)
     assert str(home) in str(refused.value)
     assert "3h 200 steps" in refused.value.hint
+
+
+def test_profiles_have_commands_by_what_they_are_for_and_grow_from_source_to_source(home: Path, workspace: Path) -> None:
+    home.write_text('check_profiles = ["quick: make lint", "full build: make -j2"]\n')
+    found = load_config(workspace, {}, {"check_profiles": ("full lint: ruff check {files}", "full: make test: all")})
+    assert parse_profiles(found.config.check_profiles) == {
+        "quick": {"test": "make lint"},
+        "full": {"build": "make -j2", "lint": "ruff check {files}", "test": "make test: all"},
+    }
+
+
+@pytest.mark.parametrize("entry", ["make test", "quick deploy: make", "quick:", ": make", "auto: make", "two words here: make"])
+def test_a_profile_that_cannot_be_read_names_itself(workspace: Path, entry: str) -> None:
+    with pytest.raises(ConfigError, match="is not a profile") as caught:
+        load_config(workspace, {}, {"check_profiles": (entry,)})
+    assert "NAME lint: COMMAND" in caught.value.hint
+
+
+@pytest.mark.parametrize("line", ['check_profiles = ["a: rm -rf x"]', 'gate = "off"', 'review = "off"', "critics = 5"])
+def test_what_decides_on_changes_waits_for_the_trust_of_the_user(workspace: Path, line: str) -> None:
+    (workspace / ".lmagent" / "config.toml").write_text(line + "\n")
+    loaded = load_config(workspace, {}, {})
+    name = line.partition(" ")[0]
+    assert [item.text.partition(" ")[0] for item in loaded.waiting] == [name]
+    assert getattr(loaded.config, name) == getattr(Config(), name)

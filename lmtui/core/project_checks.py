@@ -400,6 +400,16 @@ class Goals(Protocol):
 class WorkspaceChecks(Protocol):
     """The checks of a workspace, for who runs them without an agent."""
 
+    def choose(self, profile: str) -> None:
+        """Use a profile of commands in this workspace until lmtui ends; `auto`: as the settings have it.
+
+        Raises:
+            UsageError: no such profile.
+        """
+
+    def rules(self) -> Sequence[tuple[str, str]]:
+        """Return what else says how changes are checked: the profile, the gate, the reviewer, each with its words."""
+
     async def listed(self) -> Sequence[ProjectCheck]:
         """Return the commands that would run, with where each comes from."""
 
@@ -409,6 +419,14 @@ class WorkspaceChecks(Protocol):
 
 class NoWorkspaceChecks:
     """Checks nothing."""
+
+    def choose(self, profile: str) -> None:
+        """Do nothing."""
+        del profile
+
+    def rules(self) -> Sequence[tuple[str, str]]:
+        """Return nothing."""
+        return ()
 
     async def listed(self) -> Sequence[ProjectCheck]:
         """Return nothing."""

@@ -83,7 +83,7 @@ async def test_check_tells_the_user_of_their_own_edits(project: Program) -> None
     clean = await project.run("check", "--sandbox", "bubblewrap")
     assert (clean.code, clean.out[0]) == (1, "✗")
     listed = await project.run("check", "--list", "--sandbox", "bubblewrap")
-    assert "suite  python3 -m unittest discover -q" in listed.out
+    assert "suite   python3 -m unittest discover -q" in listed.out
     (project.workspace / "test_calc.py").unlink()
     nothing = await project.run("check", "--sandbox", "bubblewrap")
     assert nothing.code == 2

@@ -35,7 +35,7 @@ SETTINGS = {
     "hooks": ("hooks",),
     "mcp": ("mcp",),
     "jobs": ("scheduler_interval_s", "inbox"),
-    "checks": ("verify", "goal", "lint_command", "check_timeout_s"),
+    "checks": ("verify", "check_profiles", "goal", "lint_command", "gate", "review", "critics", "check_timeout_s"),
 }
 SLASH = {
     "instructions": ("instructions", "soul", "init"),
@@ -43,7 +43,7 @@ SLASH = {
     "slash_commands": ("commands",),
     "mcp": ("mcp",),
     "jobs": ("jobs", "submit"),
-    "checks": ("goal", "fix", "check", "checks"),
+    "checks": ("goal", "fix", "check", "checks", "gates"),
 }
 COMMANDS = {
     "instructions": ("guidance.show", "guidance.persona", "guidance.draft"),

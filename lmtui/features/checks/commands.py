@@ -31,9 +31,10 @@ def check_lines(checks: Iterable[CheckRan]) -> list[str]:
     return lines
 
 
-def command_lines(checks: Iterable[ProjectCheck]) -> list[str]:
-    """Return the commands that would run, in columns."""
-    return [f"{check.rung:<6} {sanitize_line(check.command)}  ({sanitize_line(check.source)})" for check in checks]
+def command_lines(checks: Iterable[ProjectCheck], rules: Iterable[tuple[str, str]] = ()) -> list[str]:
+    """Return the commands that would run, and the rules behind them, in columns."""
+    rows = [(str(check.rung), f"{sanitize_line(check.command)}  ({sanitize_line(check.source)})") for check in checks]
+    return [f"{name:<7} {words}" for name, words in (*rows, *rules)]
 
 
 async def run_checks(context: CommandContext, _: str) -> Output:
@@ -42,10 +43,13 @@ async def run_checks(context: CommandContext, _: str) -> Output:
     return Output(tuple(lines) or (_NOTHING,), title="Checks" if lines else "")
 
 
-async def list_checks(context: CommandContext, _: str) -> Output:
-    """List the commands that decide, before they have run."""
-    lines = command_lines(await context.host.extensions.checks.listed())
-    return Output(tuple(lines) or (_NOTHING,), title="Checks" if lines else "")
+async def list_checks(context: CommandContext, words: str) -> Output:
+    """List the commands that decide, before they have run; a word is the profile to use from now on."""
+    checks = context.host.extensions.checks
+    if words.strip():
+        checks.choose(words.strip())
+    listed = await checks.listed()
+    return Output((*(() if listed else (_NOTHING,)), *command_lines(listed, checks.rules())), title="Checks")
 
 
 async def goal(context: CommandContext, words: str) -> Result:
@@ -79,8 +83,8 @@ async def goal(context: CommandContext, words: str) -> Result:
 COMMANDS: tuple[Command, ...] = (
     Command("checks.run", Scope.WORKBENCH, "Check", "Lint and test what is changed in this folder.", ("alt+c",),
         slash=("check",), handler=run_checks),
-    Command("checks.show", Scope.WORKBENCH, "Checks", "List the commands that decide whether a change is right.",
-        slash=("checks",), handler=list_checks),
+    Command("checks.show", Scope.WORKBENCH, "Checks", "List what decides whether a change is right, or use a profile.",
+        slash=("checks", "gates"), argument="[profile]", handler=list_checks),
     Command("checks.goal", Scope.WORKBENCH, "Goal", "Work until a command exits with 0; pause, resume or clear it.",
         slash=("goal", "fix"), argument="[command, pause, resume or clear]", handler=goal),
 )  # fmt: skip

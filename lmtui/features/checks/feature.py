@@ -9,8 +9,8 @@ FEATURE = Feature(
     flags={
         "--verify": {
             "dest": "verify",
-            "metavar": "auto|off|COMMAND",
-            "help": "check changes: auto (default) finds the project's own commands, off runs none",
+            "metavar": "auto|off|PROFILE|COMMAND",
+            "help": "check changes: auto (default) finds the project's own commands, off runs none; or one of check_profiles",
         },
         "--goal": {"dest": "goal", "metavar": "COMMAND", "help": "work until this command exits with 0, within the budget"},
     },

@@ -275,6 +275,7 @@ class Ladder:
         is_on: False: nothing is run.
         command: the check of everything that the user set, in place of the inferred one.
         lint: the same for the linter; `{files}` in it is replaced by the changed files.
+        source: where those come from.
         limit_s: the time of one check.
         policy: what findings do to a turn.
 
@@ -285,6 +286,7 @@ class Ladder:
     is_on: bool = True
     command: str = ""
     lint: str = ""
+    source: str = "settings"
     limit_s: int = 180
     policy: CheckPolicy = field(default_factory=CheckPolicy)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -351,12 +353,12 @@ class Ladder:
 
     def suite(self, project: Project) -> ProjectCheck | None:
         """Return the command that decides."""
-        return ProjectCheck(Rung.SUITE, self.command, "settings") if self.command else project.suite()
+        return ProjectCheck(Rung.SUITE, self.command, self.source) if self.command else project.suite()
 
     def _linters(self, project: Project, changed: Sequence[str]) -> list[ProjectCheck]:
         if self.lint:
             names = " ".join(shlex.quote(path) for path in changed)
-            return [ProjectCheck(Rung.LINT, self.lint.replace("{files}", names), "settings")]
+            return [ProjectCheck(Rung.LINT, self.lint.replace("{files}", names), self.source)]
         return project.linters(changed)
 
     async def _lint(self, runner: CheckRunner, project: Project, changed: Sequence[str]) -> bool:

@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lmtui.core.errors import SandboxError
-from lmtui.core.events import TurnStarted
+from lmtui.config import parse_profiles
+from lmtui.core.errors import SandboxError, UsageError
+from lmtui.core.events import Level, Notice, TurnStarted
 from lmtui.core.project_checks import (
     CheckOutcome,
     CheckPolicy,
@@ -20,13 +21,19 @@ from lmtui.core.project_checks import (
     bounded,
     wants_to_write,
 )
-from lmtui.core.sanitize import pluralize
+from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.engine.session import EngineSession
 from lmtui.engine.verification import WorkspaceReader
 from lmtui.features.checks.fixing import FixingLadder
 from lmtui.features.checks.validators import validate
 from lmtui.features.service import FeatureHost, SessionServices, WorkspaceExtensions, WorkspaceFeature
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+
+_GATES = {
+    "off": "no finding holds a turn up",
+    "standard": "critical and major findings hold a turn up",
+    "strict": "every finding holds a turn up",
+}
 
 
 class WorkspaceCheckRunner(WorkspaceReader):
@@ -73,7 +80,8 @@ class WorkspaceCheckRunner(WorkspaceReader):
             return []
         if names.exit_code != 0:
             return []
-        return [entry[3:] for entry in names.output.split("\0") if len(entry) > 3]  # two letters and a blank
+        entries = names.output.replace("␀", "\0").split("\0")  # as output is made fit to be shown
+        return [entry[3:] for entry in entries if len(entry) > 3]  # two letters and a blank
 
     def tell(self, check: CheckRan) -> None:
         """Keep what came of a check."""
@@ -87,11 +95,14 @@ class ChecksService(WorkspaceFeature):
         super().__init__(host, extensions)
         extensions.checks = self
         self._seconds: dict[str, float] = {}
+        self._chosen = ""
+        self._given: list[FixingLadder] = []
 
     def equip(self, session: SessionServices, sandbox: WorkspaceSandbox) -> None:
         """Give a session its checks."""
         del sandbox
-        session.features = replace(session.features, checks=self.ladder())
+        self._given.append(self.ladder())
+        session.features = replace(session.features, checks=self._given[-1])
 
     def follow(self, session: EngineSession, *, is_ours: bool) -> None:
         """Set the goal of a new session."""
@@ -99,15 +110,21 @@ class ChecksService(WorkspaceFeature):
         is_new = not any(isinstance(each.event, TurnStarted) for each in session.history())
         if goal and is_ours and is_new and not session.goals.listed():
             session.goals.set(goal)
+        name, commands = self._profile()
+        if name and not commands:
+            text = f"{self._missing(name)}: the project's own commands are used."
+            session.emit(Notice(level=Level.WARNING, text=text))
 
     def ladder(self) -> FixingLadder:
         """Return the checks as the settings have them now; how long commands took is known to all sessions."""
         config = self.host.config
-        command = "" if config.verify in ("auto", "off") else config.verify
+        name, commands = self._profile()
+        command = "" if name or config.verify in ("auto", "off") else config.verify
         return FixingLadder(
-            is_on=config.verify != "off",
-            command=command,
-            lint=config.lint_command,
+            is_on=bool(self._chosen) or config.verify != "off",
+            command=" && ".join(commands[each] for each in ("build", "test") if each in commands) or command,
+            lint=commands.get("lint", config.lint_command),
+            source=f"profile {name}" if commands else "settings",
             limit_s=config.check_timeout_s,
             policy=self.policy(),
             seconds=self._seconds,
@@ -118,6 +135,37 @@ class ChecksService(WorkspaceFeature):
         config = self.host.config
         critics = itertools.islice(itertools.cycle(config.critic_models or ("",)), config.critics)
         return CheckPolicy(Gate(config.gate), ReviewUse(config.review), tuple(critics))
+
+    def _profile(self) -> tuple[str, Mapping[str, str]]:
+        """Return the name of the profile in use and its commands; none where it is not there."""
+        verify, profiles = self._chosen or self.host.config.verify, parse_profiles(self.host.config.check_profiles)
+        name = verify.removeprefix("profile:").strip()
+        return (name, profiles.get(name, {})) if name in profiles or name != verify else ("", {})
+
+    def _missing(self, name: str) -> str:
+        known = ", ".join(parse_profiles(self.host.config.check_profiles)) or "none"
+        return f"No check profile is called {sanitize_line(name)!r} (there are: {known})"
+
+    def choose(self, profile: str) -> None:
+        """Use a profile in the sessions that are open too."""
+        if profile != "auto" and profile not in parse_profiles(self.host.config.check_profiles):
+            raise UsageError(self._missing(profile), 'Name one in the settings, such as check_profiles = ["quick: make lint"].')
+        self._chosen = "" if profile == "auto" else profile
+        now = self.ladder()
+        for each in self._given:
+            each.is_on, each.command, each.lint, each.source = now.is_on, now.command, now.lint, now.source
+
+    def rules(self) -> Sequence[tuple[str, str]]:
+        """Return the profile, the gate and the reviewer."""
+        config, (name, commands) = self.host.config, self._profile()
+        others = [each for each in parse_profiles(config.check_profiles) if each != name]
+        rows = [("gate", f"{config.gate} ({_GATES[config.gate]})"), ("review", config.review)]
+        if name or others:
+            used = (name if commands else self._missing(name)) if name else "none"
+            rows.insert(0, ("profile", used + (f"  (/checks NAME uses another: {', '.join(others)})" if others else "")))
+        if self.policy().critics and config.review == "gate":
+            rows.append(("critics", ", ".join(each or "the reviewer's model" for each in self.policy().critics)))
+        return rows
 
     async def listed(self) -> Sequence[ProjectCheck]:
         """Return the commands that would run."""
@@ -133,5 +181,5 @@ class ChecksService(WorkspaceFeature):
         if found := await validate(runner, changed):
             outcome = CheckOutcome.FAILED if any(map(ladder.policy.gate.blocks, found)) else CheckOutcome.PASSED
             lines = bounded([pluralize(len(found), "finding"), *map(str, found)])
-            runner.tell(CheckRan(rung=Rung.LINT, outcome=outcome, source="lmtui", text=lines))
+            runner.tell(CheckRan(rung=Rung.LINT, outcome=outcome, command="validators", source="lmtui", text=lines))
         return runner.told

@@ -31,7 +31,11 @@ async def check(call: CommandCall) -> int:
         checks = ChecksService(host, WorkspaceExtensions())
         if call.arguments.list:
             listed = await checks.listed()
-            print(json.dumps([asdict(each) for each in listed]) if call.arguments.json else "\n".join(command_lines(listed)))
+            print(
+                json.dumps([asdict(each) for each in listed])
+                if call.arguments.json
+                else "\n".join(command_lines(listed, checks.rules()))
+            )
             return 0 if listed else _NOTHING
         ran = await checks.run()
     if call.arguments.json:

@@ -157,6 +157,7 @@ async def test_node_tests_are_found_by_what_they_import(runner: Runner, tmp_path
         ({"package.json": '{"scripts": {"test": "echo \\"Error: no test specified\\" && exit 1"}}'}, None),
         ({"go.mod": "module x\n"}, "go build ./... && go vet ./... && go test ./..."),
         ({"Cargo.toml": "[package]\n"}, "cargo test --quiet"),
+        ({"Package.swift": "// swift-tools-version:5.9\n"}, "swift build && swift test"),
         ({"test_a.py": "def test_a(): pass\n"}, "python3 -m pytest -q -p no:cacheprovider"),
         ({"pyproject.toml": "not [ toml", "package.json": "[1"}, None),
         ({"readme.txt": "x"}, None),

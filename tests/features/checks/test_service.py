@@ -1,0 +1,128 @@
+"""What decides in a workspace by its settings: profiles, the gate, and what is told of them."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from lmtui.app.extensions import IdleWorkspace
+from lmtui.config import Config
+from lmtui.core.errors import UsageError
+from lmtui.core.ports import FeatureServices
+from lmtui.core.project_checks import CheckOutcome, Gate, ReviewUse
+from lmtui.features.checks.commands import check_lines, command_lines
+from lmtui.features.checks.service import ChecksService, WorkspaceCheckRunner
+from lmtui.features.service import FeatureHost, SessionServices, WorkspaceExtensions
+
+PROFILES = ("quick: make lint", "full build: make", "full: make test", "full lint: ruff {files}")
+Make = Callable[..., ChecksService]
+
+
+@pytest.fixture
+async def make(tmp_path: Path) -> AsyncIterator[Make]:
+    opened: list[IdleWorkspace] = []
+
+    def open_checks(**settings: Any) -> ChecksService:
+        opened.append(IdleWorkspace(tmp_path, replace(Config(), sandbox="bubblewrap", **settings)))
+        return ChecksService(cast("FeatureHost", opened[-1]), WorkspaceExtensions())
+
+    yield open_checks
+    for each in opened:
+        await each.aclose()
+
+
+async def listed(checks: ChecksService) -> list[tuple[str, str, str]]:
+    return [(check.rung, check.command, check.source) for check in await checks.listed()]
+
+
+@pytest.mark.parametrize("verify", ["full", "profile:full", "profile: full"])
+async def test_a_profile_is_chosen_by_its_name(make: Make, verify: str) -> None:
+    checks = make(verify=verify, check_profiles=PROFILES)
+    assert await listed(checks) == [
+        ("lint", "ruff FILES.py FILES.js", "profile full"),
+        ("suite", "make && make test", "profile full"),
+    ]
+    assert checks.rules()[0] == ("profile", "full  (/checks NAME uses another: quick)")
+
+
+async def test_a_command_that_is_no_profile_is_a_command(make: Make) -> None:
+    checks = make(verify="make check", check_profiles=PROFILES)
+    assert await listed(checks) == [("suite", "make check", "settings")]
+    assert checks.rules()[0] == ("profile", "none  (/checks NAME uses another: quick, full)")
+
+
+async def test_a_profile_that_is_not_there_is_said_and_the_own_commands_decide(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("test:\n\ttrue\n")
+    checks = make(verify="profile:other", check_profiles=PROFILES)
+    assert await listed(checks) == [("suite", "make test", "Makefile")]
+    assert "No check profile is called 'other' (there are: quick, full)" in checks.rules()[0][1]
+
+
+async def test_a_profile_that_is_chosen_holds_in_open_sessions_until_the_settings_do_again(make: Make) -> None:
+    checks = make(verify="off", lint_command="own {files}", check_profiles=PROFILES)
+    session = SessionServices("s", cast("Any", None), cast("Any", None), FeatureServices())
+    checks.equip(session, cast("Any", None))
+    ladder = cast("Any", session.features.checks)
+    assert not ladder.is_on
+    checks.choose("full")
+    assert (ladder.is_on, ladder.command, ladder.lint) == (True, "make && make test", "ruff {files}")
+    checks.choose("quick")
+    assert (ladder.command, ladder.lint) == ("make lint", "own {files}")
+    with pytest.raises(UsageError, match="'other'"):
+        checks.choose("other")
+    checks.choose("auto")
+    assert (ladder.is_on, ladder.command) == (False, "")
+
+
+async def test_the_rules_say_what_the_gate_does_and_who_votes(make: Make) -> None:
+    checks = make(gate="strict", review="gate", critics=3, critic_models=("a", "b"))
+    assert (checks.policy().gate, checks.policy().review) == (Gate.STRICT, ReviewUse.GATE)
+    assert command_lines((), checks.rules()) == [
+        "gate    strict (every finding holds a turn up)",
+        "review  gate",
+        "critics a, b, a",
+    ]
+    assert [name for name, _ in make(critics=3).rules()] == ["gate", "review"]
+
+
+async def test_the_changed_files_are_those_that_git_names(make: Make, tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    for name in ("a.py", "b c.py"):
+        (tmp_path / name).write_text("x = 1\n")
+    runner = WorkspaceCheckRunner(await make().host.sandbox())
+    assert {"a.py", "b c.py"} <= {*await runner.changed()}
+
+
+@pytest.mark.parametrize(("gate", "outcome"), [("standard", CheckOutcome.FAILED), ("off", CheckOutcome.PASSED)])
+async def test_the_users_own_edits_are_looked_at_too(make: Make, tmp_path: Path, gate: str, outcome: CheckOutcome) -> None:
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@b")
+    (tmp_path / "a.py").write_text("def f():\n    return 1\n")
+    for words in (("init", "-q"), ("add", "."), ("commit", "-qm", "x")):
+        subprocess.run([*git, *words], cwd=tmp_path, check=True)
+    (tmp_path / "a.py").write_text("def f():\n    raise NotImplementedError\n")
+    checks = make(gate=gate)
+    (ran,) = await checks.run()
+    assert ran.outcome is outcome
+    assert "major: a.py:2: this is not implemented" in check_lines([ran])[-1]
+
+
+async def test_a_session_looks_at_what_was_added_only_where_checks_and_gate_are_on(make: Make) -> None:
+    class Runner:
+        async def before(self, paths: object) -> dict[str, None]:
+            return {"a.py": None}
+
+        async def read(self, path: str) -> bytes:
+            return b"def f():\n    raise NotImplementedError\n"
+
+        async def search(self, pattern: str, glob: str) -> tuple[str, ...]:
+            return ()
+
+    async def count(**settings: Any) -> int:
+        return len(await make(**settings).ladder().findings(cast("Any", Runner()), ["a.py"], "write f"))
+
+    assert [await count(), await count(gate="off"), await count(verify="off")] == [1, 0, 0]
