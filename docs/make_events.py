@@ -40,11 +40,12 @@ ENVELOPE = {
 }
 
 # What `--output json` prints: fields of `turn_ended`, and these of its own.
-RESULT = ("session", *STABLE["turn_ended"][1:], "verified", "checks", "model", "commands", "refused", "plan")
+RESULT = ("session", *STABLE["turn_ended"][1:], "verified", "checks", "model", "swaps", "commands", "refused", "plan")
 _OWN_OF_RESULT = {
     "session": ("text", "id of the session, for `--resume`"),
     "status": (", ".join(f"`{each}`" for each in TurnReason), "how the task ended"),
     "model": ("text", "name of the model; empty: the server's default"),
+    "swaps": ("object", "`model_changes`, and the `loads` and `unloads` that lmtui asked the server for"),
     "commands": ("list of objects", "shell commands, each with `command` and `ok`"),
     "refused": ("list of objects", "denied actions, each with the `rule` that would allow it, or with `why` if no rule can"),
     "plan": ("object", "only if a plan waits for your approval: `id` and the fields of a [Proposal](#objects)"),

@@ -9,6 +9,7 @@ from lmtui.commands.command import Ask, Choose, Command, CommandContext, OpenSes
 from lmtui.core.errors import UsageError
 from lmtui.core.events import MessageAdded, SessionRenamed
 from lmtui.core.messages import Role
+from lmtui.core.model_events import swaps_of
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.sessions import Session
@@ -90,6 +91,7 @@ async def show_status(context: CommandContext, _: str) -> OpenView:
             f"folder {sanitize_line(str(context.host.workspace))}",
             f"mode {session.mode.value}",
             f"next request about {pluralize(tokens, 'token')}",
+            *([f"so far {swaps}"] if (swaps := str(swaps_of(session.history()))) else []),
         )
 
     return OpenView("session.status", text=lines)

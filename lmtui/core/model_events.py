@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lmtui.core.events import Event
+from lmtui.core.events import ROOT, Envelope, Event, ModelChanged
+from lmtui.core.sanitize import pluralize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,3 +145,32 @@ class ToolSetChanged(Event):
     tools: str
     why: str = ""
     edits: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Swaps:
+    """How often another model was asked, and how often models were loaded and unloaded for that."""
+
+    model_changes: int = 0
+    loads: int = 0
+    unloads: int = 0
+
+    def __str__(self) -> str:
+        """Return the counts in words, empty where nothing was swapped."""
+        counts = ((self.model_changes, "model change"), (self.loads, "load"), (self.unloads, "unload"))
+        return ", ".join(pluralize(count, word) for count, word in counts if count)
+
+
+def swaps_of(history: Sequence[Envelope], after_seq: int = 0) -> Swaps:
+    """Count the swaps of a session behind a place in its log."""
+    models: dict[str, str] = {}
+    changes = loads = unloads = 0
+    for envelope in history:
+        is_new, event = envelope.seq > after_seq, envelope.event
+        if isinstance(event, ModelChanged):
+            before = models.get(event.agent, models.get(ROOT, event.model))
+            changes += is_new and before != event.model
+            models[event.agent] = event.model
+        elif isinstance(event, ModelLoaded) and is_new:
+            loads, unloads = loads + event.ok, unloads + len(event.unloaded)
+    return Swaps(changes, loads, unloads)

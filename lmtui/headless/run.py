@@ -28,6 +28,7 @@ from lmtui.core.agent_events import PlanProposed, WaitSet
 from lmtui.core.errors import ConfigError, LmtuiError, SessionFileError, UsageError
 from lmtui.core.event_text import model_words
 from lmtui.core.messages import Image
+from lmtui.core.model_events import Swaps, swaps_of
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan_mode import grant_lines, proposal_lines
 from lmtui.core.prompt_text import AS_WORDS, slash_call
@@ -155,6 +156,7 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
         await runtime.require_sandbox()
         session = await (runtime.open_session(task.session_id) if task.session_id else runtime.new_session())
         reporter = Reporter(task.output, out, err)
+        reporter.since_seq = session.history()[-1].seq if session.history() else 0
         with _stopping(session):
             await _turns(session, task, begin, reporter, err)
             if task.schema is not None:
@@ -286,6 +288,7 @@ class Reporter:
         self.allowing: Sequence[str] = ()
         self.answer = ""
         self.lacks = ""
+        self.since_seq = 0  # where the task begins in the log
 
     def take(self, envelope: events.Envelope) -> None:
         """Take one event."""
@@ -343,7 +346,8 @@ class Reporter:
         unfinished = {"status": "unfinished", "exit_code": EXIT_UNFINISHED, "error": lacks} if lacks else {}
         told = {"session": session.id, **{name: fields[name] for name in names}, **checked, "text": self.answer, **unfinished}
         refused = [*({"rule": rule} for rule in self.allowing), *({"why": why} for why in self.refused)]
-        return {**told, "model": self.model, "commands": list(self._commands.values()), "refused": refused}
+        swaps = asdict(swaps_of(session.history(), self.since_seq))
+        return {**told, "model": self.model, "swaps": swaps, "commands": list(self._commands.values()), "refused": refused}
 
     def finish(self, session: Session, lacks: str = "") -> int:
         """Print what comes at the end and return the exit code; a turn that is done may lack what was asked for."""
@@ -359,7 +363,7 @@ class Reporter:
                 print(sanitize(self.answer), file=self._out)
             if end.error:
                 print(f"lmtui: {sanitize(end.error)}", file=self._err)
-            self._err.write(_summary(session, end))
+            self._err.write(_summary(session, end, self.since_seq))
         if lacks:
             print(f"lmtui: {lacks}", file=self._err)
         return EXIT_UNFINISHED if lacks else end.exit_code
@@ -398,12 +402,13 @@ def _call_line(event: events.ToolCallFinished, title: str) -> str:
     return f"{line}\n    {sanitize_line(why)[:200]}" if why else line
 
 
-def _summary(session: Session, end: events.TurnEnded) -> str:
+def _summary(session: Session, end: events.TurnEnded, since_seq: int) -> str:
     files = f", {pluralize(len(end.files_changed), 'file')} changed" if end.files_changed else ""
     where = f", sandbox {end.sandbox}" if end.sandbox else ""
     steps = pluralize(end.iterations, "step")
     checked = f", {end.doubt}" if end.doubt else ""
-    return f"[{end.reason.words}{checked} in {end.elapsed_s:.1f} s, {steps}{files}{where}; session {session.id}]\n"
+    swaps = f", {found}" if (found := str(swaps_of(session.history(), since_seq))) else ""
+    return f"[{end.reason.words}{checked} in {end.elapsed_s:.1f} s, {steps}{files}{where}{swaps}; session {session.id}]\n"
 
 
 def _failure(session: Session | None, error: LmtuiError | None, output: str) -> dict[str, object]:
@@ -424,7 +429,7 @@ def _failure(session: Session | None, error: LmtuiError | None, output: str) -> 
     }
     if output == "stream-json":
         return {"kind": "turn_ended", "reason": "error", **failed}
-    return {**failed, "model": "", "commands": [], "refused": []}
+    return {**failed, "model": "", "swaps": asdict(Swaps()), "commands": [], "refused": []}
 
 
 EXIT_BLOCKED = 3

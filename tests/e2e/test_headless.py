@@ -36,7 +36,7 @@ async def test_json_holds_the_promised_fields(program: Program, serve: Serve) ->
     told = result.json
     assert set(told) == {
         "session", "status", "exit_code", "text", "files_changed", "usage", "iterations", "elapsed_s", "sandbox", "error",
-        "model", "commands", "refused", "verified", "checks",
+        "model", "commands", "refused", "verified", "checks", "swaps",
     }  # fmt: skip
     assert told["status"] == "done"
     assert told["files_changed"] == ["a.txt"]

@@ -297,6 +297,14 @@ async def test_a_flag_names_the_model_of_a_role_and_leaves_its_other_settings(pr
     assert server.requests[-1].body["model"] == "egret-3b"
 
 
+async def test_a_run_says_how_often_it_changed_its_model(program: Program, serve: Serve) -> None:
+    server = await serve(Scenario((DONE, DONE), models=("heron-7b", "egret-3b")))
+    words = (*base(server), "--model", "egret-3b", "--planner-model", "heron-7b", "--mode", "plan")
+    found = await program.run("run", *words, "count")
+    assert "1 model change; session" in found.err
+    assert (await program.run("run", *words, "--json", "count")).json["swaps"] == {"model_changes": 1, "loads": 0, "unloads": 0}
+
+
 async def test_each_role_that_a_flag_names_is_checked(program: Program, serve: Serve) -> None:
     server = await serve(Scenario((DONE,), models=("heron-7b",)))
     words = [f"--{role}-model={role}-9b" for role in ModelRole if role is not ModelRole.CODER]
