@@ -51,6 +51,29 @@ async def test_a_run_that_stays_red_is_unfinished_with_exit_code_2(project: Prog
     assert "red" in shown.out
 
 
+SUB = "def sub(a, b):\n    raise NotImplementedError\n"
+
+
+async def test_a_run_that_leaves_a_stub_is_told_where_and_ends_once_it_is_written(project: Program, serve: Serve) -> None:
+    written = edit("    raise NotImplementedError\n", "    return a - b\n")
+    server = await serve(edit("a + b\n", f"a + b\n\n\n{SUB}"), ScriptedTurn("Done."), written, ScriptedTurn("Now it is."))
+    result = await project.run("run", "--url", server.url, *FLAGS, "add sub")
+    found = json.loads(result.out)
+    assert (result.code, found["status"], found["verified"]) == (0, "done", "green"), result.err
+    assert "calc.py:6: this is not implemented" in json.dumps(server.requests[2].body)
+
+
+@pytest.mark.parametrize(("gate", "code", "status"), [("standard", 2, "unfinished"), ("off", 0, "done")])
+async def test_a_stub_that_stays_is_unfinished_work_unless_the_gate_is_off(
+    project: Program, serve: Serve, gate: str, code: int, status: str
+) -> None:
+    server = await serve(edit("a + b\n", f"a + b\n\n\n{SUB}"), ScriptedTurn("Done."), ScriptedTurn("It is done."))
+    result = await project.run("run", "--url", server.url, "-c", f"gate={gate}", *FLAGS, "add sub")
+    found = json.loads(result.out)
+    assert (result.code, found["status"], found["verified"]) == (code, status, "green"), result.err
+    assert ("calc.py:6" in found.get("error", "")) is (gate == "standard")
+
+
 async def test_checks_that_are_off_say_nothing_and_the_work_is_unverified(project: Program, serve: Serve) -> None:
     server = await serve(edit("a + b", "a - b"), ScriptedTurn("All is done."))
     result = await project.run("run", "--url", server.url, "--verify", "off", *FLAGS, "swap the arguments")

@@ -131,6 +131,22 @@ CASES = [
         is_repository=True),
     plain("Change app.py, look at the difference, and tell me.", "It prints sorted arguments.",
         edit("app.py", "sys.argv)", "sorted(sys.argv))"), ScriptedCall("git_diff", {}), is_repository=True),
+    green("Rename add to plus, everywhere.", "It is plus now.",
+        shell("sed -i 's/\\badd(/plus(/; s/import add/import plus/' *.py")),
+    green("Move add to sums.py; calc.py still has to offer it.", "add is in sums.py.", write("sums.py", CODE),
+        write("calc.py", "from sums import add\n")),
+    green("Leave a stub of mul in calc.py, I will write it.", "The stub is there.",
+        edit("calc.py", "a + b\n", "a + b\n\n\ndef mul(a, b):\n    raise NotImplementedError\n")),
+    green("Write shapes.py with a base class and a square.", "Both are there.", write("shapes.py",
+        "class Shape:\n    def area(self):\n        raise NotImplementedError\n\n\n"
+        "class Square(Shape):\n    def area(self):\n        return 1\n")),
+    plain("Put what is open in plan.md.", "plan.md has it.",
+        write("plan.md", "TODO: the rest of the code, a placeholder for now\n")),
+    plain("Make a form with a field for the name.", "form.html is there.", write("form.html", '<input placeholder="Name">\n')),
+    plain("Write todo.py, which prints what I have to do.", "todo.py is there.",
+        write("todo.py", "TODO = ['tea']  # TODO list of the user\nprint(TODO)\n")),
+    Case("Print the number of arguments too.", ((edit("app.py", "print(x)", "print(len(x))\nprint(x)"),), ), "It does.",
+        {"app.py": "import sys\nx = sys.argv  # TODO: parse them\nprint(x)  # for now\n"}, Verified.UNVERIFIED),
 ]  # fmt: skip
 
 

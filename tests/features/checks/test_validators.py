@@ -83,6 +83,8 @@ async def test_text_that_stands_for_work_is_a_finding_that_holds_a_turn_up(path:
         ("README.md", "for now, a placeholder\n"),
         ("tests/test_a.py", "def test_f():\n    pass  # TODO\n"),
         ("tests/data/a.py", "# TODO: x\n"),
+        ("src/test_a.py", "# TODO: x\n"),
+        ("src/a.test.js", "// TODO: x\n"),
         ("examples/a.py", "# TODO: x\n"),
         ("a.json", '{"note": "# TODO: x"}\n'),
         ("a.py", "text = '# TODO: x'\nnote = 'placeholder'\n"),
@@ -218,7 +220,7 @@ SCHEMA = '{"type": "object", "properties": {"port": {"type": "integer"}}, "addit
     ],
 )
 async def test_a_file_that_names_a_schema_of_the_workspace_has_to_fit_it(path: str, text: str, count: int) -> None:
-    old = {"conf/s.json": SCHEMA}
+    old = {"conf/s.json": SCHEMA, "../s.json": SCHEMA}  # the second one is not in the workspace
     found = await found_in(old, {**old, path: text})
     assert len(found) == count
     assert all(GATE.blocks(each) and each.issue_class == "schema" for each in found)
