@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -13,9 +14,10 @@ import pytest
 from lmtui.app.extensions import IdleWorkspace
 from lmtui.config import Config
 from lmtui.core.errors import UsageError
+from lmtui.core.events import Notice
 from lmtui.core.ports import FeatureServices
 from lmtui.core.project_checks import CheckOutcome, Gate, ReviewUse
-from lmtui.features.checks.commands import check_lines, command_lines
+from lmtui.features.checks.commands import COMMANDS, check_lines, command_lines, list_checks
 from lmtui.features.checks.service import ChecksService, WorkspaceCheckRunner
 from lmtui.features.service import FeatureHost, SessionServices, WorkspaceExtensions
 
@@ -77,6 +79,35 @@ async def test_a_profile_that_is_chosen_holds_in_open_sessions_until_the_setting
         checks.choose("other")
     checks.choose("auto")
     assert (ladder.is_on, ladder.command) == (False, "")
+
+
+async def test_a_session_is_told_of_a_profile_that_is_not_there_and_of_no_other(make: Make) -> None:
+    class Session:
+        def __init__(self) -> None:
+            self.told: list[str] = []
+
+        def history(self) -> tuple[()]:
+            return ()
+
+        def emit(self, event: Notice) -> None:
+            self.told.append(event.text)
+
+    session = Session()
+    for verify in ("profile:quick", "quick", "auto", "make test"):
+        make(verify=verify, check_profiles=PROFILES).follow(cast("Any", session), is_ours=True)
+    assert session.told == []
+    make(verify="profile:x").follow(cast("Any", session), is_ours=True)
+    assert session.told == ["No check profile is called 'x' (there are: none): the project's own commands are used."]
+
+
+async def test_the_command_lists_what_decides_and_a_word_uses_a_profile(make: Make) -> None:
+    checks = make(check_profiles=PROFILES)
+    context = cast("Any", SimpleNamespace(host=SimpleNamespace(extensions=SimpleNamespace(checks=checks))))
+    assert any("no test command was found" in line for line in (await list_checks(context, "")).lines)
+    lines = (await list_checks(context, " quick ")).lines
+    assert lines[:2] == ("suite   make lint  (profile quick)", "profile quick  (/checks NAME uses another: full)")
+    (command,) = [each for each in COMMANDS if "gates" in each.slash]
+    assert command.handler is list_checks
 
 
 async def test_the_rules_say_what_the_gate_does_and_who_votes(make: Make) -> None:
