@@ -215,6 +215,10 @@ class Config:
     critic_models: tuple[str, ...] = _setting(
         (), "models of the critics, in turn; empty: the reviewer's", feature="checks", label="Models of the critics"
     )
+    language_servers: str = _setting(
+        "on", "tell the model the new errors that an installed language server finds in its changes", choices=("on", "off"),
+        feature="checks", label="Language servers",
+    )  # fmt: skip
     check_timeout_s: int = _setting(
         180, "seconds that one check may take; longer ones are not run again", at_least=1, feature="checks",
         label="Check time limit",

@@ -261,7 +261,7 @@ class AgentActions:
     `children` sends sub-agents (None: this agent may not), `report` takes what a sub-agent says at its end (None: this agent
     is not one).  `propose` shows the user a plan and returns what the model is told about that.  `wait` ends the turn after
     this call and resumes the session at a time (UTC), with a reason; it raises `UsageError` where that is too far.
-    `use_skill` says that a skill is in use from now on.
+    `use_skill` says that a skill is in use from now on.  `on_writing` tells whether a path might be changed without asking.
     """
 
     children: Children | None = None
@@ -269,6 +269,7 @@ class AgentActions:
     propose: Callable[[Proposal], str] = no_proposal
     wait: Callable[[datetime, str], None] = no_wait
     use_skill: Callable[[SkillUse], None] = lambda _: None
+    on_writing: Callable[[str], Verdict] = lambda _: Verdict.ALLOW
 
 
 @dataclass(frozen=True, slots=True)

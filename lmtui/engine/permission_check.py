@@ -209,6 +209,9 @@ def context_of(agent: Agent, call: ToolCall) -> ToolContext:
     def on_reading(path: str) -> Verdict:
         return decide_all("read", Access.READ, (path,), agent.state.mode, agent.all_rules()).verdict
 
+    def on_writing(path: str) -> Verdict:
+        return decide_all("edit", Access.WRITE, (path,), agent.state.mode, agent.all_rules()).verdict
+
     def report(given: Report) -> None:
         agent.turn.report = given
 
@@ -233,6 +236,7 @@ def context_of(agent: Agent, call: ToolCall) -> ToolContext:
             propose=lambda proposal: propose_plan(agent, proposal, agent.turn.id),
             wait=wait if agent.id == ROOT else no_wait,
             use_skill=lambda used: agent.emit(used_event(used, agent.id)),
+            on_writing=on_writing,
         ),
         features=agent.services.features,
     )

@@ -63,7 +63,7 @@ def test_the_tools_of_the_contract_are_there_in_their_order() -> None:
         "todo_add", "todo_complete", "todo_update", "todo_list", "propose_plan", "plan_complete_step",
         "task_state_update", "task_reconcile", "task_state_get", "task_todo_set", "manage_tasks",
         "delegate", "explore", "decompose", "python", "data_view", "skill", "promote_skill", "fetch", "get_time", "wait",
-        "look",
+        "references", "rename_symbol", "look",
     )  # fmt: skip
 
 
@@ -72,10 +72,20 @@ def test_of_tools_that_do_the_same_one_is_told_and_all_are_taken() -> None:
     untold = [name for name in REGISTRY.names() if name not in told]
     assert untold == [
         "mkdir", "background", "todo_complete", "todo_list", "task_reconcile", "task_state_get", "task_todo_set",
-        "manage_tasks", "python", "data_view", "skill", "promote_skill", "fetch",
+        "manage_tasks", "python", "data_view", "skill", "promote_skill", "fetch", "references", "rename_symbol",
     ]  # fmt: skip
     assert told == [name for name in REGISTRY.names() if name not in untold]
-    given = {"id": 1, "path": "a", "url": "https://example.com", "items": [], "action": "list", "function_name": "f"}
+    given = {
+        "id": 1,
+        "path": "a",
+        "url": "https://example.com",
+        "items": [],
+        "action": "list",
+        "function_name": "f",
+        "line": 1,
+        "name": "f",
+        "new_name": "g",
+    }
     taken = {tool.name: given.keys() & tool.arguments.model_fields for tool in ALL_TOOLS}
     assert all(REGISTRY.prepare(name, json.dumps({key: given[key] for key in taken[name]})).tool == name for name in untold)
 
@@ -201,7 +211,7 @@ def test_the_tools_that_read_are_found() -> None:
     found = [tool.name for tool in ALL_TOOLS if reads(tool)]
     assert found == [
         "read", "glob", "grep", "ls", "git_status", "git_diff", "git_branch", "task_state_update", "task_reconcile",
-        "data_view", "look",
+        "data_view", "references", "look",
     ]  # fmt: skip
 
 

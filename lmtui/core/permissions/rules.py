@@ -106,6 +106,8 @@ TOOL_TRAITS = {
     "git_diff": _SEARCHES,
     "write": _CHANGES,
     "edit": _CHANGES,
+    "rename_symbol": _CHANGES,
+    "references": _SEARCHES,
     "mkdir": _CHANGES,
     "ls": ToolTraits(FileEffect.LISTS, is_about_paths=True),
     "glob": _LISTS,

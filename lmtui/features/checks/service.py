@@ -25,6 +25,7 @@ from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.engine.session import EngineSession
 from lmtui.engine.verification import WorkspaceReader
 from lmtui.features.checks.fixing import FixingLadder
+from lmtui.features.checks.language_servers import LanguageServers
 from lmtui.features.checks.validators import validate
 from lmtui.features.service import FeatureHost, SessionServices, WorkspaceExtensions, WorkspaceFeature
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
@@ -125,6 +126,7 @@ class ChecksService(WorkspaceFeature):
             command=" && ".join(commands[each] for each in ("build", "test") if each in commands) or command,
             lint=commands.get("lint", config.lint_command),
             source=f"profile {name}" if commands else "settings",
+            servers=LanguageServers() if config.language_servers == "on" else None,
             limit_s=config.check_timeout_s,
             policy=self.policy(),
             seconds=self._seconds,

@@ -1,0 +1,239 @@
+"""Language servers: the errors that a change brings, the places where a name is used, and renames.
+
+A server is started for one question, inside the sandbox and where nothing can be changed; what a rename changes is written as
+any edit.  Which servers are installed is only known there.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import posixpath
+import shlex
+import zlib
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import Any
+
+from lmtui.core.errors import SandboxError, ToolError
+from lmtui.core.permissions.decide import Access, Verdict
+from lmtui.core.ports import Preview, ToolContext, ToolResult
+from lmtui.core.project_checks import CheckOutcome, CheckRan, CheckRunner, Rung, bounded
+from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.workspace import FileChange
+from lmtui.tools.text import decode, describe_change
+from lmtui.tools.tool import Arguments, Told, Tool, WorkspacePath, always, argument, path_argument
+
+_LIMIT_S = 30
+_MOST_FILES, _MOST_BYTES = 30, 60_000
+_MAX_FILE_BYTES = 2_000_000
+_PYTHON = (
+    ("basedpyright-langserver", "--stdio"),
+    ("pyright-langserver", "--stdio"),
+    ("ty", "server"),
+)
+_SCRIPT = (("typescript-language-server", "--stdio"),)
+_SERVERS: dict[str, tuple[tuple[str, ...], ...]] = {
+    ".py": _PYTHON,
+    ".pyi": _PYTHON,
+    ".go": (("gopls",),),
+    ".rs": (("rust-analyzer",),),
+    **dict.fromkeys((".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts"), _SCRIPT),
+}
+
+
+def question(ending: str, limit_s: int, asked: Mapping[str, object]) -> str:
+    """Return the command that asks the language server of files with an ending; its last line is the one that is shown."""
+    source = resources.files("lmtui.features.checks").joinpath("language_client.py").read_text(encoding="utf-8")
+    words = {"servers": _SERVERS[ending], "limit_s": limit_s, **asked}
+    code, given = (base64.b64encode(zlib.compress(each.encode())).decode() for each in (source, json.dumps(words)))
+    start = "import base64,sys,zlib;exec(zlib.decompress(base64.b64decode(sys.argv.pop(1))))"
+    lines = f"language_server() {{ python3 -I -X utf8 -c {shlex.quote(start)} {code} {given}; }}"
+    return f"{lines}\nlanguage_server"
+
+
+def read_answer(output: str) -> dict[str, Any]:
+    """Return what the server said; without one, or a Python to ask it with, an empty object."""
+    for line in reversed(output.strip().splitlines()):
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue
+        return found if isinstance(found, dict) and found.get("server") else {}
+    return {}
+
+
+class LanguageServers:
+    """The errors that a session's changes bring: each state is asked about once, and a server that fails once in all."""
+
+    def __init__(self) -> None:
+        self._silent: set[tuple[tuple[str, ...], ...]] = set()
+        self._last = ""
+
+    async def check(self, runner: CheckRunner, changed: Sequence[str], limit_s: int) -> bool:
+        """Tell the errors that the files have and did not have before; False where there are some."""
+        is_clean = True
+        wanted = {servers: ending for ending, servers in _SERVERS.items() if servers not in self._silent}
+        for servers, ending in wanted.items():
+            files = [path for path in changed if _SERVERS.get(posixpath.splitext(path)[1]) == servers][:_MOST_FILES]
+            old = await self._before(runner, files)
+            if not old:
+                continue
+            command = question(ending, min(limit_s, _LIMIT_S), {"what": "errors", "old": old})
+            ended = await runner.run(command, limit_s=min(limit_s, _LIMIT_S) + 5, may_write=False)
+            said = {} if ended.why_not else read_answer(ended.output)
+            errors = said.get("errors")
+            if not isinstance(errors, list):
+                self._silent.add(servers)
+                if said:
+                    runner.tell(_check(str(said["server"]), CheckOutcome.NOT_RUN, [str(said.get("problem", ""))]))
+                continue
+            outcome = CheckOutcome.FAILED if errors else CheckOutcome.PASSED
+            runner.tell(_check(str(said["server"]), outcome, list(map(str, errors)), ended.elapsed_s))
+            is_clean = is_clean and not errors
+        return is_clean
+
+    async def _before(self, runner: CheckRunner, files: Sequence[str]) -> dict[str, str | None]:
+        """Return the old texts of the files that are there; nothing where they are not known, or all of it was asked before."""
+        now = {path: data for path in files if (data := await runner.read(path)) is not None}
+        state = hashlib.sha256(repr(sorted(now.items())).encode()).hexdigest()
+        before = await runner.before(list(now)) if now and state != self._last else None
+        if before is None:
+            return {}
+        old = {path: data.decode("utf-8", "replace") if data is not None else None for path, data in before.items()}
+        if len(zlib.compress(json.dumps(old).encode())) > _MOST_BYTES:
+            return {}
+        self._last = state
+        return old
+
+
+def _check(server: str, outcome: CheckOutcome, lines: Sequence[str], elapsed_s: float = 0.0) -> CheckRan:
+    return CheckRan(
+        rung=Rung.LINT,
+        outcome=outcome,
+        command=sanitize_line(server)[:80],
+        source="language server",
+        exit_code={CheckOutcome.PASSED: 0, CheckOutcome.FAILED: 1}.get(outcome, -1),
+        text=bounded(lines),
+        elapsed_s=round(elapsed_s, 2),
+    )
+
+
+class ReferencesArguments(Arguments):
+    """A name, and a line in which it stands."""
+
+    path: WorkspacePath = path_argument()
+    line: int = argument(also=("line_number", "row"), doc="from 1", ge=1)
+    name: str = argument(also=("symbol", "identifier", "old_name"))
+
+
+class RenameArguments(ReferencesArguments):
+    """The same, and what to call it."""
+
+    new_name: str = argument(also=("newName", "to", "new"))
+
+
+async def _ask(context: ToolContext, path: str, **asked: object) -> dict[str, Any]:
+    """Return what the language server says.
+
+    Raises:
+        ToolError: there is none, or it cannot say.
+    """
+    ending = posixpath.splitext(path)[1]
+    if ending not in _SERVERS:
+        raise ToolError(f"there is no language server for {path}", "Use grep, and edit.")
+    command = question(ending, _LIMIT_S, {"path": path, **asked})
+    ended = await context.sandbox.read_only().run_command(command, timeout_s=_LIMIT_S + 5)
+    said = read_answer(ended.output)
+    if not said:
+        names = ", ".join(server[0] for server in _SERVERS[ending])
+        raise ToolError(f"no language server for {ending} works in the sandbox ({names})", "Use grep, and edit.")
+    if problem := said.get("problem"):
+        raise ToolError(f"{said['server']}: {sanitize_line(str(problem))}")
+    return said
+
+
+async def _references(arguments: ReferencesArguments, context: ToolContext) -> ToolResult:
+    asked = arguments.model_dump(include={"line", "name"})
+    said = await _ask(context, arguments.path, what="references", **asked)
+    places = [(str(path), line, str(text)) for path, line, text in said["places"]]
+    shown = [each for each in places if context.on_reading(each[0]) is Verdict.ALLOW]
+    lines = [f"{sanitize_line(path)}:{line}: {sanitize_line(text)}" for path, line, text in shown]
+    return ToolResult("\n".join(lines) or "no references found", pluralize(len(shown), "place"))
+
+
+async def _renamed(arguments: RenameArguments, context: ToolContext) -> dict[str, tuple[str, str, bytes, str]]:
+    """Return the files that a rename changes: old text, new text, new bytes and the hash of the old ones.
+
+    Raises:
+        ToolError: it cannot be done, or may not.
+    """
+    asked = arguments.model_dump(include={"line", "name", "new_name"})
+    said = await _ask(context, arguments.path, what="rename", **asked)
+    files: Mapping[str, Any] = said["files"]
+    found: dict[str, tuple[str, str, bytes, str]] = {}
+    for path, change in files.items():
+        if path.startswith(("/", "../")):
+            raise ToolError(f"{path} is outside the workspace; nothing was renamed")
+        content = await context.sandbox.read_file(path, _MAX_FILE_BYTES)
+        file = decode(content.data) if content.sha256 == change["sha256"] else None
+        if file is None or file.bom or file.encoding != "utf-8":
+            raise ToolError(f"{path} changed meanwhile, or is not UTF-8; nothing was renamed")
+        text = file.text
+        for first, last, new in sorted(change["edits"], reverse=True):
+            text = f"{text[:first]}{new}{text[last:]}"
+        found[path] = (file.text, text, file.encode(text), content.sha256)
+    if not found:
+        raise ToolError(f"{arguments.name!r} cannot be renamed there")
+    return found
+
+
+async def _preview(arguments: RenameArguments, context: ToolContext) -> Preview:
+    found = await _renamed(arguments, context)
+    context.seen.update({path: sha256 for path, (*_, sha256) in found.items()})
+    changes = [describe_change(path, old, new, is_whole=True) for path, (old, new, *_) in found.items()]
+    diff = "\n".join(change.diff for change in changes)
+    head = f"rename {arguments.name} to {arguments.new_name} in {', '.join(found)}"
+    return Preview(f"{head}\n\n{diff}", diff, arguments.path)
+
+
+async def _rename(arguments: RenameArguments, context: ToolContext) -> ToolResult:
+    found = await _renamed(arguments, context)
+    for path in found:
+        verdict = context.agent.on_writing(path)
+        if verdict is Verdict.DENY or (verdict is Verdict.ASK and path not in context.seen):
+            raise ToolError(f"{path} may not be changed without an approval; nothing was renamed", "Edit it with edit.")
+    changes: list[FileChange] = []
+    for path, (old, new, data, sha256) in found.items():
+        try:
+            await context.sandbox.write_file(path, data, expect_sha256=context.seen.get(path, sha256))
+        except SandboxError as error:
+            done = ", ".join(change.path for change in changes) or "no file"
+            raise ToolError(f"{error.full_text()}; {done} was changed") from error
+        changes.append(describe_change(path, old, new))
+    return ToolResult(f"renamed in {', '.join(found)}", pluralize(len(found), "file"), changes=tuple(changes))
+
+
+REFERENCES = Tool(
+    name="references",
+    description="Find where a name is used, by the language server.",
+    arguments=ReferencesArguments,
+    run=_references,
+    access=always(Access.READ),
+    subject=lambda arguments: arguments.path,
+    title=lambda arguments: f"{sanitize_line(arguments.name)} in {arguments.path}",
+    aliases=("find_references", "find_usages"),
+    told=Told.SELDOM,
+)
+RENAME = Tool(
+    name="rename_symbol",
+    description="Rename a function, class or variable everywhere, by the language server.",
+    arguments=RenameArguments,
+    run=_rename,
+    access=always(Access.WRITE),
+    subject=lambda arguments: arguments.path,
+    title=lambda arguments: sanitize_line(f"{arguments.name} to {arguments.new_name}"),
+    preview=_preview,
+    told=Told.SELDOM,
+)
