@@ -349,7 +349,7 @@ def load_config(workspace: Path, environ: Mapping[str, str], flags: Mapping[str,
     Raises:
         ConfigError: a value cannot be; the text names the setting, the source and what is possible.
     """
-    user = {str(config_dir() / "config.toml"): _from_toml(config_dir() / "config.toml")}
+    user = {str(config_dir() / "config.toml"): read_settings(config_dir() / "config.toml")}
     outer = {
         "environment": _from_environ(environ, "the environment"),
         "flag": {name: convert(name, value, "a flag") for name, value in flags.items() if value is not None},
@@ -407,7 +407,7 @@ def _own_files(workspace: Path, ignored: list[str]) -> Iterator[tuple[str, dict[
     A broken config.toml is an error, for it may forbid something; `.env` is also other programs', so what cannot be in it is
     named in `ignored` and stops nothing.
     """
-    yield ".lmagent/config.toml", _from_toml(workspace_dir(workspace) / "config.toml")
+    yield ".lmagent/config.toml", read_settings(workspace_dir(workspace) / "config.toml")
     if "inbox" in SETTINGS and (workspace_dir(workspace) / "inbox").is_dir():
         yield ".lmagent/inbox", {"inbox": "on"}  # a folder that has one wants its tasks run: that waits for the user's word
     pairs = _dotenv(workspace)
@@ -431,7 +431,12 @@ def _tightens(name: str, value: Any, values: Mapping[str, Any]) -> bool:
     return stricter is not None and stricter(value, values.get(name, SETTINGS[name].default))
 
 
-def _from_toml(path: Path) -> dict[str, Any]:
+def read_settings(path: Path) -> dict[str, Any]:
+    """Return the settings of a TOML file, nothing where there is none.
+
+    Raises:
+        ConfigError: it cannot be read, or says what cannot be.
+    """
     try:
         if path.exists() and (not path.is_file() or path.stat().st_size > _MAX_TOML_BYTES):
             raise ConfigError(f"{path} cannot be read: it is not a regular file, or too large", "Fix it or delete it.")

@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lmtui.config import SETTINGS, Config, Loaded, convert, shown
+from lmtui.config import SETTINGS, Config, Loaded, convert, read_settings, shown
 from lmtui.core.errors import ConfigError
+from lmtui.core.roles import ModelRole, Roles, parse_roles, with_role
 from lmtui.core.sessions import SettingRow
 from lmtui.paths import config_dir, theme_files
 
@@ -60,6 +61,19 @@ class UserSettings:
         value = None if text is None else convert(name, _typed(name, text), "the settings")
         if name == "theme" and value and value not in (known := theme_files()):
             raise ConfigError(f"theme cannot be {value!r} (the settings)", f"It is one of {', '.join(sorted(known))}.")
+        return self._write(name, value)
+
+    def roles(self) -> Roles:
+        """Return the models of roles."""
+        return parse_roles(self._loaded.config.roles)
+
+    def set_role(self, role: ModelRole, model: str) -> None:
+        """Name a model for a role; entries of other sources stay where they are."""
+        own = read_settings(config_dir() / "config.toml").get("roles", ())
+        value = convert("roles", with_role(own, role, model), "the settings")
+        self._write("roles", value or None)
+
+    def _write(self, name: str, value: Any) -> SettingRow:
         file = config_dir() / "config.toml"
         before = file.read_bytes() if file.exists() else None
         write_setting(file, name, value)

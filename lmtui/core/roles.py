@@ -65,6 +65,19 @@ def parse_roles(texts: Iterable[str]) -> Roles:
     return found
 
 
+def with_role(texts: Iterable[str], role: ModelRole, model: str) -> tuple[str, ...]:
+    """Return the entries with another model for a role, an empty one for none; its other settings stay."""
+    others, words = [], []
+    for text in texts:
+        name, _, rest = text.partition(":")
+        if name.strip().lower() == role:
+            words += [word for word in rest.split() if "=" in word and (model or not word.startswith("context_length="))]
+        else:
+            others.append(text)
+    words = [model, *words] if model else words
+    return (*others, *([f"{role}: {' '.join(words)}"] if words else ()))
+
+
 def unasked_roles(roles: Roles) -> str:
     """Return a line about the roles that nothing asks yet, empty where the settings name none of them."""
     named = " and ".join(role for role in _UNASKED if role in roles)

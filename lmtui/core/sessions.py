@@ -18,6 +18,7 @@ from lmtui.core.permissions.decide import GrantScope, Mode, Rule
 from lmtui.core.plan_mode import PlanApprovals
 from lmtui.core.project_checks import Goals, WorkspaceChecks
 from lmtui.core.prompt_text import PromptFiles, PromptsInUse
+from lmtui.core.roles import ModelRole, Roles
 from lmtui.core.servers import ModelServers
 from lmtui.core.skills import Skills, SkillsInUse
 from lmtui.core.trust import Trust
@@ -95,6 +96,12 @@ class SettingsControls(Protocol):
         Raises:
             ConfigError: it cannot be that, or it cannot be written; nothing is changed then.
         """
+
+    def roles(self) -> Roles:
+        """Return which models the settings name for roles."""
+
+    def set_role(self, role: ModelRole, model: str) -> None:
+        """Name a model for a role in the user's own file, an empty one for none; see `change`."""
 
 
 Subscriber = Callable[[Envelope], None]

@@ -309,6 +309,8 @@ MODELS: tuple[Command, ...] = (
         "load"),
     Command("models.unload", Scope.MODELS, "Unload", "Unload the selected model, or cancel its loading or exam.", ("u",),
         "unload"),
+    Command("models.role", Scope.MODELS, "Role", "Let the selected model plan, review, explore or do other work.",
+        ("o",), "role"),
     Command("models.exam", Scope.MODELS, "Test",
         "Measure in about a minute how well and how fast the selected model calls tools.", ("t",), "test"),
     Command("models.add", Scope.MODELS, "Add a server", "Add a server by its address; it is checked first.", ("a",),

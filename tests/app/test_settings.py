@@ -10,6 +10,7 @@ from lmtui import paths
 from lmtui.app.settings import UserSettings
 from lmtui.config import SETTINGS, Config, Loaded, load_config
 from lmtui.core.errors import ConfigError
+from lmtui.core.roles import ModelRole
 
 
 class Book:
@@ -144,3 +145,18 @@ def test_a_theme_is_one_that_is_there_the_users_own_too(tmp_path: Path) -> None:
     assert "dusk" in caught.value.hint
     assert not file().exists()
     assert book.settings.change("theme", "mine").value == "mine"
+
+
+def test_a_role_is_written_among_the_users_own_entries_only(tmp_path: Path) -> None:
+    write('# mine\nroles = ["planner: a temperature=0.2"]\n')
+    book = Book(tmp_path, roles=("title: t",))
+    book.settings.set_role(ModelRole.PLANNER, "big")
+    assert file().read_text() == '# mine\nroles = ["planner: big temperature=0.2"]\n'
+    assert {role: own.model for role, own in book.settings.roles().items()} == {ModelRole.PLANNER: "big", ModelRole.TITLE: "t"}
+    assert book.used[-1].roles == ("planner: big temperature=0.2", "title: t")
+    with pytest.raises(ConfigError, match="names two models"):
+        book.settings.set_role(ModelRole.TITLE, "a b")
+    book.settings.change("roles", None)
+    book.settings.set_role(ModelRole.PILOT, "p")
+    book.settings.set_role(ModelRole.PILOT, "")
+    assert "roles" not in file().read_text()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import ConfigError
-from lmtui.core.roles import ModelRole, RoleModel, parse_roles, unasked_roles
+from lmtui.core.roles import ModelRole, RoleModel, parse_roles, unasked_roles, with_role
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,14 @@ def test_an_entry_names_a_role_a_model_and_settings_of_its_own(text: str, role: 
 def test_a_later_entry_changes_of_a_role_only_what_it_says() -> None:
     found = parse_roles(["planner: a temperature=0.2 context_length=8192", "planner: b seed=3"])
     assert found == {ModelRole.PLANNER: RoleModel("b", 0.2, seed=3, context_length=8192)}
+
+
+def test_another_model_for_a_role_leaves_the_rest_of_the_entries() -> None:
+    texts = ("planner: a temperature=0.2", "title: b", "Planner : context_length=8192")
+    assert with_role(texts, ModelRole.PLANNER, "c") == ("title: b", "planner: c temperature=0.2 context_length=8192")
+    assert with_role(texts, ModelRole.PLANNER, "") == ("title: b", "planner: temperature=0.2")
+    assert with_role(texts, ModelRole.TITLE, "") == (texts[0], texts[2])
+    assert with_role((), ModelRole.VISION, "v") == ("vision: v",)
 
 
 def test_roles_that_nothing_asks_yet_are_named() -> None:

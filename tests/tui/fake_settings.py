@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from lmtui.core.errors import ConfigError
 from lmtui.core.messages import ToolCallFormat
+from lmtui.core.roles import ModelRole, Roles, parse_roles, with_role
 from lmtui.core.sessions import CallsInUse, SettingRow
 from lmtui.core.window import WindowItem, WindowPart
 
@@ -31,6 +32,7 @@ class FakeSettings:
     def __init__(self) -> None:
         self.values = {row.name: row for row in ROWS}
         self.changes: list[tuple[str, str | None]] = []
+        self.role_texts: tuple[str, ...] = ()
 
     def rows(self) -> Sequence[SettingRow]:
         return tuple(self.values.values())
@@ -44,6 +46,12 @@ class FakeSettings:
             row = replace(row, value=text or "–", text=text or "", source="default" if text is None else "config.toml")
         self.values[name] = row
         return row
+
+    def roles(self) -> Roles:
+        return parse_roles(self.role_texts)
+
+    def set_role(self, role: ModelRole, model: str) -> None:
+        self.role_texts = with_role(self.role_texts, role, model)
 
 
 class FakeCalls:

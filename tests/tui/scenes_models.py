@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lmtui.core.roles import ModelRole
 from lmtui.core.servers import LoadState, ServedModel, ServerFound
 from tests.tui.driving import Driver
 from tests.tui.fakes import play_work
@@ -86,10 +87,28 @@ async def model_examined(driver: Driver) -> None:
     await driver.press("down", "up")
 
 
+async def model_role(driver: Driver) -> None:
+    """One is to have a role; another has two."""
+    for role in (ModelRole.PLANNER, ModelRole.REVIEWER):
+        driver.host.settings.set_role(role, QWEN.name)
+    await models(driver)
+    await driver.press("down", "o")
+    await driver.until_screen("Picker")
+
+
+async def model_roles(driver: Driver) -> None:
+    """Two have roles."""
+    await model_role(driver)
+    await driver.press(*"ana", "enter")
+    await driver.until_shown("new sessions use it")
+
+
 MODEL_SCENES = (
     ("models", models),
     ("model_loading", model_loading),
     ("models_found", models_found),
+    ("model_role", model_role),
+    ("model_roles", model_roles),
     ("model_exam", model_exam),
     ("model_examined", model_examined),
 )

@@ -5,6 +5,7 @@ Servers are groups of rows, a model in each: whether it is loaded, its window, s
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
@@ -17,6 +18,7 @@ from textual.worker import Worker
 
 from lmtui.core.errors import LmtuiError
 from lmtui.core.hosts import is_same_server
+from lmtui.core.roles import ModelRole, Roles
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import (
     ExamState,
@@ -34,7 +36,8 @@ from lmtui.core.servers import (
 from lmtui.tui.commands import Command, Scope, bindings, of_scope
 from lmtui.tui.lines.styled_text import Line, fit, pad
 from lmtui.tui.modals.list_dialog import ListDialog
-from lmtui.tui.modals.picker import AskText
+from lmtui.tui.modals.picker import AskText, Picker
+from lmtui.tui.modals.results import Choice
 from lmtui.tui.path_index import FuzzyPaths
 from lmtui.tui.wording import window_text
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
@@ -55,6 +58,7 @@ class ModelRow:
     server: ServerFound
     model: ServedModel | None = None
     is_in_use: bool = False
+    roles: tuple[str, ...] = ()
 
     @property
     def id(self) -> tuple[str, str]:
@@ -126,7 +130,7 @@ def model_row(row: ModelRow, width: int, progress: LoadProgress | None = None) -
         *head,
         (pad(fit(window, _WINDOW_CELLS - 1), _WINDOW_CELLS), window_role),
         (quant + size, "muted"),
-        *_able(model, rest),
+        *_able(row, model, rest),
     )
 
 
@@ -152,12 +156,12 @@ def _window(model: ServedModel) -> tuple[str, str]:
     return (f"to {window_text(model.max_window_tokens)}", "muted") if model.max_window_tokens else ("unknown", "muted")
 
 
-def _able(model: ServedModel, room: int) -> list[tuple[str, str]]:
+def _able(row: ModelRow, model: ServedModel, room: int) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
-    for word in abilities(model):
+    for word in dict.fromkeys((*row.roles, *abilities(model))):
         if len(word) > room:
             break
-        found.append((f"{word} ", "warn" if word in _BAD else "muted"))
+        found.append((f"{word} ", "accent" if word in row.roles else "warn" if word in _BAD else "muted"))
         room -= len(word) + 1
     return found
 
@@ -243,6 +247,17 @@ class ModelLoads:
             self.changed()
 
 
+ROLE_NOTES = {
+    ModelRole.PLANNER: "plans, in plan mode",
+    ModelRole.CODER: "does the work of new sessions",
+    ModelRole.REVIEWER: "reviews what a turn changed",
+    ModelRole.PILOT: "not asked yet",
+    ModelRole.ANALYST: "explores, in sub-agents that only read",
+    ModelRole.SUMMARISER: "sums up, to make room",
+    ModelRole.TITLE: "names sessions",
+    ModelRole.VISION: "looks at pictures",
+    ModelRole.EMBEDDER: "not asked yet",
+}
 LEAST_WINDOW = 512
 NOTHING = "No model server answers. Start one and refresh, or add one by its address."
 _WINDOW = re.compile(r"([0-9][0-9.,_ ]{0,20}?)\s*(k?)", re.IGNORECASE)
@@ -312,7 +327,15 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
         rows: list[ModelRow] = []
         for server in servers:
             rows.append(ModelRow(server))
-            rows += [ModelRow(server, each, self._actions.is_in_use(server.url, each.name)) for each in server.models]
+            rows += [
+                ModelRow(
+                    server,
+                    each,
+                    self._actions.is_in_use(server.url, each.name),
+                    self._actions.roles_of(server.url, each.name),
+                )
+                for each in server.models
+            ]
         self.table.empty_text = "No model has these characters" if rows else NOTHING
         in_use = next((row.id for row in rows if row.is_in_use), None)
         self.show(rows, in_use if self.current is None else None)
@@ -359,7 +382,7 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
         """Ask for a window and load the marked model."""
         current = self.current
         if current is not None and not current.server.can_load:
-            self._say_cannot(current.server)
+            self.say(cannot_text(current.server), "$warning")
         elif current is not None:
             self.run_worker(self._ask_and_load(current), group="models-ask", exclusive=True)
 
@@ -388,7 +411,13 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
         elif current.server.can_load:
             self._actions.unload(current.id)
         else:
-            self._say_cannot(current.server)
+            self.say(cannot_text(current.server), "$warning")
+
+    def action_models_role(self) -> None:
+        """Ask which kind of work the marked model is to do."""
+        current = self.current
+        if current is not None and current.model is not None:
+            self.run_worker(self._actions.ask_role(*current.id), group="models-ask", exclusive=True)
 
     def action_models_exam(self) -> None:
         """Examine the marked model, which continues when the list is left."""
@@ -398,8 +427,10 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
         elif current is not None:
             self._actions.examine(current.id)
 
-    def _say_cannot(self, server: ServerFound) -> None:
-        self.say(f"{server.kind} serves what it was started with; it loads and unloads nothing for others", "$warning")
+
+def cannot_text(server: ServerFound) -> str:
+    """Return what is said of a server that loads nothing."""
+    return f"{server.kind} serves what it was started with; it loads and unloads nothing for others"
 
 
 def read_window(typed: str) -> int | None:
@@ -470,6 +501,49 @@ class ModelController:
             return False
         used = active.state.model
         return model == (used.name or used.default_name) and is_same_server(used.url, url)
+
+    async def ask_role(self, url: str, model: str) -> None:
+        """Ask which kind of work a model is to do; the role that it has already is taken away."""
+        if not self._is_server_in_use(url):
+            self._tell("Roles name models of the server in use: choose a model of this server first", is_error=True)
+            return
+        now = {role: own.model for role, own in self._roles().items() if own.model}
+        notes = {role: f"now {now[role]}" if role in now else ROLE_NOTES[role] for role in ModelRole}
+        notes |= {role: "this one; choose it to take the role away" for role in ModelRole if now.get(role) == model}
+        picker = Picker(
+            f"Role for {sanitize_line(model)}", [Choice(each, each, notes[each]) for each in ModelRole], noun="role"
+        )
+        chosen = await self._workbench.app.push_screen_wait(picker)
+        if chosen is None:
+            return
+        role = ModelRole(chosen)
+        has_it = now.get(role) == model
+        problem = await self._set_role(role, "" if has_it else model)
+        done = f"{role}: the model of the session" if has_it else f"{role}: {model}"
+        self._tell(problem or f"{done}; new sessions use it", is_error=bool(problem))
+
+    def _is_server_in_use(self, url: str) -> bool:
+        active = self._workbench.active
+        return active is not None and is_same_server(active.state.model.url, url)
+
+    def _roles(self) -> Roles:
+        host = self._workbench.sessions.host
+        return host.settings.roles() if host is not None else {}
+
+    def roles_of(self, url: str, model: str) -> tuple[str, ...]:
+        """Return the roles of a model; only those of the server in use have some."""
+        found = [str(role) for role, own in self._roles().items() if own.model in (model, model.removesuffix(":latest"))]
+        return tuple(found) if self._is_server_in_use(url) else ()
+
+    async def _set_role(self, role: ModelRole, model: str) -> str:
+        """Write a role into the user's settings; return what is wrong with that, empty for nothing."""
+        host = self._workbench.sessions.host
+        assert host is not None
+        try:
+            await asyncio.to_thread(host.settings.set_role, role, model)
+        except LmtuiError as error:
+            return error.full_text()
+        return ""
 
     def load(self, model: ModelId, window_tokens: int) -> None:
         """Begin to load a model."""

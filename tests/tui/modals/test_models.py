@@ -157,6 +157,33 @@ async def test_the_window_of_the_session_is_asked_for_again_after_its_model_was_
         await driver.until(lambda: len(session.history()) > before)
 
 
+async def choose_role(driver: Driver, typed: str) -> None:
+    await driver.press("o")
+    await driver.until_screen("Picker")
+    await driver.press(*typed, "enter")
+    await driver.until_screen("Models")
+
+
+async def test_a_model_takes_a_role_and_shows_it_and_lets_it_go() -> None:
+    async with running(rich_host()) as driver:
+        await open_models(driver)
+        await choose_role(driver, "plann")
+        await driver.until(lambda: driver.host.settings.role_texts == (f"planner: {QWEN.name}",))
+        await driver.until(lambda: f"planner: {QWEN.name}; new sessions use it" in driver.text("#models-state"))
+        await driver.until(lambda: "planner tools" in driver.text("#models-box"))
+        await choose_role(driver, "plann")
+        await driver.until(lambda: driver.host.settings.role_texts == ())
+        await driver.until(lambda: "planner: the model of the session" in driver.text("#models-state"))
+
+
+async def test_a_model_of_another_server_takes_no_role() -> None:
+    async with running(rich_host()) as driver:
+        await open_models(driver)
+        await driver.press("home", "o")
+        await driver.until(lambda: "Roles name models of the server in use" in driver.text("#models-state"))
+        assert driver.host.settings.role_texts == ()
+
+
 async def test_a_model_is_unloaded() -> None:
     async with running(rich_host()) as driver:
         await open_models(driver)
