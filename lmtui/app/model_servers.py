@@ -409,16 +409,21 @@ class OnDemandLoader:
         slots = self._connection.provider_at(url, self._servers.key_for(url)).slots
         async with slots.take(id(self), priority):  # a model that still answers is not unloaded
             found = await look_at(url, self._servers.key_for(url), LOOK_LIMIT_S)
-            self._last[at] = wanted
             name = self._lacking(found, model, window_tokens) if found is not None and found.can_load else ""
             if not name:
+                self._last[at] = wanted
                 return
             asked_tokens = 0 if found is not None and found.kind == ServerKind.LLAMA_CPP else window_tokens
-            async with aclosing(self._servers.load(url, name, asked_tokens)) as steps:
-                async for step in self._in_time(steps, model):
-                    if step.name:
-                        self._connection.asked_as[at, model] = step.name
-                    yield step
+            try:
+                async with aclosing(self._servers.load(url, name, asked_tokens)) as steps:
+                    async for step in self._in_time(steps, model):
+                        if step.name:
+                            self._connection.asked_as[at, model] = step.name
+                        yield step
+            except ProviderError:
+                self._last[at] = wanted  # it is not tried again before each request; one that the user stopped is
+                raise
+            self._last[at] = wanted
 
     def _is_on(self) -> bool:
         return any(each.model or each.context_length for each in parse_roles(self._config().roles).values())

@@ -25,7 +25,7 @@ from lmtui.engine.context_budget import WHOLE
 from lmtui.engine.entries import Entries, Entry
 from lmtui.engine.hook_calls import before_room
 from lmtui.engine.inbox import UserInput
-from lmtui.engine.model_roles import ensure_loaded, for_role, take_role
+from lmtui.engine.model_roles import ensure_loaded, for_role, has_model, take_role
 from lmtui.engine.transcript_summary import Shares, TranscriptSummary, digest
 from lmtui.engine.usage import announce, show_usage, usage_beside
 
@@ -325,6 +325,8 @@ async def in_own_words(
     """
     limit_chars = room.shares.facts // 2
     request = _request(agent, limit_chars, focus)
+    if not await has_model(agent, ModelRole.SUMMARISER):
+        request = replace(request, model=agent.state.model.settings.model)
     left_tokens = _left_tokens(agent, request, room)
     words_tokens = int(limit_chars / _CHARS_PER_TOKEN)
     if not (is_asked or _pays(agent, event, limit_chars)) or left_tokens <= words_tokens:

@@ -40,6 +40,8 @@ async def role_request(
     """
     settings = for_role(agent.model.roles, role, agent.state.model.main)
     priority = agent.priority if priority is None else priority
+    if not await has_model(agent, role):
+        settings = replace(settings, model=agent.state.model.main.model)
     await ensure_loaded(agent, role, settings.model, priority)
     return ModelRequest(
         (Message(Role.SYSTEM, system), Message(Role.USER, text)),
@@ -53,6 +55,19 @@ async def role_request(
         urgency=priority,
         is_attended=False,
     )
+
+
+async def has_model(agent: Agent, role: ModelRole) -> bool:
+    """Tell whether the server has the model that the settings name for a role; where it does not, say so once."""
+    model = agent.model.roles.get(role, RoleModel()).model
+    if role in agent.model.missing_roles:
+        return False
+    is_sure = not model or model == agent.state.model.main.model or agent.model.known.served is None
+    if is_sure or await agent.services.provider.served(model) is not None:
+        return True
+    agent.model.missing_roles.add(role)
+    agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=_missing(agent, role, model)))
+    return False
 
 
 async def ensure_loaded(agent: Agent, role: ModelRole, model: str, priority: Priority) -> bool:

@@ -188,6 +188,23 @@ async def test_a_load_that_does_not_end_is_given_up(open_one: Open, start: Start
     assert posts(server)[-1] == ("completions", "big")
 
 
+async def test_a_load_that_the_user_stops_is_begun_again(open_one: Open, start: Start) -> None:
+    machine = Machine()
+    server = await start(machine.lm_studio() | {"/api/v1/models/load": None})
+    session = await open_one(server.url, model="small", roles=ROLES, memory_gate_ratio=0.0, titles="off").new_session()
+    session.set_mode(Mode.PLAN)
+    session.submit("do it")
+    async with asyncio.timeout(10):
+        while ("load", "big") not in posts(server):
+            await asyncio.sleep(0.01)
+    session.interrupt()
+    await session.wait_idle()
+    server.answers |= machine.lm_studio()
+    session.submit("do it")
+    await session.wait_idle()
+    assert posts(server) == [("load", "big"), ("load", "big"), ("completions", "big")]
+
+
 async def test_in_ollama_a_window_is_had_by_a_copy_which_is_asked_then(open_one: Open, start: Start) -> None:
     machine = Machine({"small": 4096})
     server = await start(machine.ollama())

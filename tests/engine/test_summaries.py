@@ -11,6 +11,7 @@ from lmtui.core.events import ModelChanged, Notice, TurnEnded, UsageUpdated
 from lmtui.core.messages import Completion, FinishReason, Message, ModelRequest, Role, StreamChunk, ToolCall, Usage
 from lmtui.core.model_events import Compacted
 from lmtui.core.roles import ModelRole, RoleModel, Roles
+from lmtui.core.servers import ServedModel
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
 OWN = "The user wants every part read. Parts 1 to 9 hold the number 7, nothing failed, part 10 comes next."
@@ -101,6 +102,23 @@ async def test_summariser_is_asked_where_one_is_named() -> None:
     assert {request.model for request in provider.requests} == {"model"}
     misses = {each.miss for each in rig.of("usage_updated") if isinstance(each, UsageUpdated)}
     assert "model changed" not in misses, "what another model reads says nothing of this one's cache"
+
+
+class Listing(Reader):
+    """Tells of the session's own model, and of no other."""
+
+    async def served(self, model: str) -> ServedModel | None:
+        return ServedModel("model", 4096) if model in ("", "model") else None
+
+
+async def test_a_summariser_that_is_not_there_is_said_and_the_sessions_own_model_is_asked() -> None:
+    provider = Listing(150)
+    rig = rig_for(provider, roles={ModelRole.SUMMARISER: RoleModel("small")})
+    rig.session.prepare(is_eager=False)
+    await rig.run()
+    assert {request.model for request in provider.asked} == {"model"}
+    told = [each.text for each in rig.events if isinstance(each, Notice) and "the role summariser" in each.text]
+    assert len(told) == 1
 
 
 async def test_user_sums_up_with_what_matters_to_them() -> None:

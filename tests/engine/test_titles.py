@@ -7,9 +7,10 @@ import pytest
 
 from lmtui.core.budgets import SessionBudget
 from lmtui.core.errors import Fault, ProviderError
-from lmtui.core.events import SessionRenamed
+from lmtui.core.events import Notice, SessionRenamed
 from lmtui.core.messages import Priority, StreamChunk, TextChunk
 from lmtui.core.roles import ModelRole, RoleModel, Roles
+from lmtui.core.servers import ServedModel
 from tests.fakes import FakeProvider, Rig, answer
 
 NAMED: Roles = {ModelRole.TITLE: RoleModel("small", repeat_penalty=1.1)}
@@ -123,3 +124,20 @@ async def test_a_model_that_goes_on_behind_a_title_is_stopped() -> None:
     await later(rig, 2)
     assert rig.provider.open_streams == 0
     assert titles(rig) == ["mend it"]
+
+
+class Listing(FakeProvider):
+    """Tells of the session's own model, and of no other."""
+
+    async def served(self, model: str) -> ServedModel | None:
+        return ServedModel("model", 24_000) if model in ("", "model") else None
+
+
+async def test_a_model_for_titles_that_is_not_there_is_said_and_the_sessions_own_is_asked() -> None:
+    rig = Rig(Listing(answer("done"), answer("Mend the lexer")), roles=NAMED)
+    rig.session.prepare(is_eager=False)
+    await rig.run("mend it")
+    await later(rig, 2)
+    assert rig.provider.requests[1].model == "model"
+    told = [each.text for each in rig.events if isinstance(each, Notice)]
+    assert told == ["http://fake/v1 does not offer small, the model for the role title; model is asked in its place."]
