@@ -149,6 +149,19 @@ async def test_tests_that_are_gutted_reach_no_goal(project: Program, serve: Serv
     assert found["verified"] in ("red", "none")  # a file that is only an ellipsis is not written at all
 
 
+async def test_tests_that_are_gutted_reach_no_goal_where_the_model_runs_its_command_itself(
+    project: Program, serve: Serve
+) -> None:
+    (project.workspace / "calc.py").write_text(CODE.replace("+", "-"))
+    gut = edit_of("test_calc.py", "self.assertEqual(add(1, 2), 3)", "pass")
+    goal = "python3 -m unittest -q"
+    run = ScriptedTurn("Running.", calls=(ScriptedCall("shell", {"command": goal}),))
+    server = await serve(gut, run, *[ScriptedTurn("The tests pass now.")] * 8)
+    result = await project.run("run", "--url", server.url, "--goal", goal, *FLAGS, "The tests fail. Fix the bug.")
+    found = json.loads(result.out)
+    assert (result.code, found["status"], found["verified"]) == (2, "unfinished", "red"), result.err
+
+
 async def test_a_task_about_tests_may_change_them(project: Program, serve: Serve) -> None:
     (project.workspace / "calc.py").write_text(CODE.replace("+", "-"))
     change = edit_of("test_calc.py", "3)", "-1)")

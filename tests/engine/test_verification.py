@@ -47,6 +47,7 @@ class Scripted(NoChecks):
     def __init__(self, *ends: CheckRan | None, steps: Sequence[CheckRan] = (), goals: Sequence[CheckRan] = ()) -> None:
         self.ends, self.steps, self.goals = list(ends), list(steps), list(goals)
         self.seen: list[tuple[str, ...]] = []
+        self.met: list[str] = []
 
     async def after_step(self, runner: CheckRunner, changed: Sequence[str]) -> None:
         self.seen.append(tuple(changed))
@@ -62,6 +63,7 @@ class Scripted(NoChecks):
     is_on = True
 
     async def meets(self, runner: CheckRunner, goal: str, *, may_write: bool = True) -> CheckRan:
+        self.met.append(goal)
         return self.goals.pop(0) if len(self.goals) > 1 else self.goals[0]
 
 
@@ -201,6 +203,16 @@ async def test_a_goal_that_makes_no_progress_pauses_and_says_so() -> None:
     assert "no progress" in ending(made).error
     assert made.session.goals.listed() == (("make", GoalState.PAUSED),)
     assert len(made.provider.requests) <= 4
+
+
+async def test_a_goal_runs_again_only_where_something_may_have_changed() -> None:
+    checks = Scripted(goals=[goal(FAILED, "error")])
+    looks, runs = answer("", ("ls", "{}")), answer("", ("shell", call(command="true")))
+    made = rig(FakeProvider(answer("Done."), looks, answer("Done."), runs, *[answer("Done.")] * 3), checks)
+    made.session.goals.set("make")
+    await made.run("work")
+    assert checks.met == ["make"] * 2  # before the first answer, and after the command
+    assert ending(made).reason is TurnReason.UNFINISHED
 
 
 async def test_goals_wait_in_a_row_survive_a_restart_and_are_paused_resumed_and_dropped() -> None:
