@@ -176,9 +176,12 @@ class ChecksService(WorkspaceFeature):
     async def run(self) -> Sequence[CheckRan]:
         """Check what git calls changed: lint and tests of those files, then everything."""
         runner = WorkspaceCheckRunner(await self.host.sandbox())
-        ladder = replace(self.ladder(), is_on=True)
+        ladder = self.ladder()
+        servers, ladder = ladder.servers, replace(ladder, is_on=True, servers=None)  # what they find skips nothing here
         changed = await runner.changed()
         await ladder.after_step(runner, changed)
+        if servers is not None:
+            _ = await servers.check(runner, changed, ladder.limit_s)
         _ = await ladder.at_end(runner, changed, frozenset(check.command for check in runner.told if check.outcome.is_green))
         if found := await validate(runner, changed):
             outcome = CheckOutcome.FAILED if any(map(ladder.policy.gate.blocks, found)) else CheckOutcome.PASSED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -160,6 +161,34 @@ async def test_a_turn_is_told_of_a_new_error_once_and_repairs_it(place: Path) ->
     assert checks == [CheckOutcome.FAILED, CheckOutcome.PASSED]
     (end,) = [event for event in events if isinstance(event, TurnEnded)]
     assert (end.reason, end.verified) == ("done", "unverified")
+
+
+async def test_an_error_that_the_model_leaves_holds_nothing_up_where_the_tests_pass(place: Path) -> None:
+    (place / "a.py").write_text("x = 1\n")
+    (place / "test_a.py").write_text("import unittest\n\nclass T(unittest.TestCase):\n    def test(self): ...\n")
+    change = call("edit", path="a.py", search="1", replace="'ERROR'")
+    events = await play(place, change, ScriptedTurn("Done."), ScriptedTurn("The server is wrong."))
+    assert len([event for event in events if isinstance(event, Reminder)]) == 1
+    (end,) = [event for event in events if isinstance(event, TurnEnded)]
+    assert (end.reason, end.verified) == ("done", "green")
+
+
+async def test_the_users_own_check_shows_what_servers_find_and_runs_the_tests_all_the_same(place: Path) -> None:
+    (place / "a.py").write_text("x = 1\n")
+    (place / "test_a.py").write_text("import unittest\n\nclass T(unittest.TestCase):\n    def test(self): ...\n")
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@b")
+    for words in (("init", "-q"), ("add", "a.py", "test_a.py"), ("commit", "-qm", "x")):
+        subprocess.run([*git, *words], cwd=place, check=True)
+    (place / "a.py").write_text("x = 'ERROR'\n")
+    runtime = Runtime(place, Config(sandbox="bubblewrap"), is_attended=False)
+    try:
+        ran = await runtime.extensions.checks.run()
+    finally:
+        await runtime.close()
+    assert [(check.rung, check.outcome) for check in ran] == [
+        (Rung.LINT, CheckOutcome.FAILED),
+        (Rung.SUITE, CheckOutcome.PASSED),
+    ]
 
 
 async def test_with_the_setting_off_no_server_is_asked(place: Path) -> None:
