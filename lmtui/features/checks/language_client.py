@@ -26,7 +26,8 @@ from collections.abc import Iterable
 from typing import Any
 
 _QUIET_S = 1.0
-_MOST_PLACES = 200
+_MOST_ERRORS, _MOST_PLACES, _MOST_CHARS = 20, 200, 300
+_MOST_BYTES = 60_000  # more output would not arrive whole
 _OF_ENVIRONMENT = ("reportMissingImports", "reportMissingModuleSource", "unresolved-import", 2307, 7016)
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)?")
 _CAPABILITIES = {
@@ -71,7 +72,7 @@ class Server:
     def _read(self) -> None:
         stream = self._process.stdout
         assert stream is not None
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, RecursionError):
             while head := stream.readline():
                 size = 0
                 while head.strip():
@@ -105,7 +106,10 @@ class Server:
                 raise Failed("it took too long") from None
             raise TimeoutError from None
         if message is None:
-            raise Failed(f"it ended with {self._process.wait()}")
+            try:
+                raise Failed(f"it ended with exit code {self._process.wait(_QUIET_S)}")
+            except subprocess.TimeoutExpired:
+                raise Failed("what it said cannot be read") from None
         if "method" in message and "id" in message:
             items = (message.get("params") or {}).get("items", ())
             self._send({"id": message["id"], "result": [None] * len(items) if "configuration" in message["method"] else None})
@@ -164,7 +168,7 @@ class Server:
                     _ = self._take(_QUIET_S if is_told else self.ends_at)
             found = {uri: self._published.get(uri, []) for uri in found}
         return [
-            (self.path(uri), each["range"]["start"]["line"] + 1, " ".join(str(each["message"]).split()))
+            (self.path(uri), each["range"]["start"]["line"] + 1, " ".join(str(each["message"]).split())[:_MOST_CHARS])
             for uri, said in found.items()
             for each in said or ()
             if each.get("severity") == 1 and each.get("code") not in _OF_ENVIRONMENT
@@ -222,7 +226,7 @@ def new_errors(server: Server, old: dict[str, str | None]) -> list[str]:
             before[path, message] -= 1
         else:
             found.append(f"{path}:{line}: {message}")
-    return found
+    return found[:_MOST_ERRORS]
 
 
 def position(path: str, line: int, name: str) -> dict[str, int]:
@@ -245,7 +249,9 @@ def references(server: Server, path: str, where: dict[str, int]) -> list[list[An
     shown: list[list[Any]] = []
     for name, line in places[:_MOST_PLACES]:
         with contextlib.suppress(OSError, UnicodeError, IndexError):
-            shown.append([name, line + 1, _LINE.findall(text_of(name))[line].strip()[:200]])
+            shown.append([name, line + 1, _LINE.findall(text_of(name))[line].strip()[:_MOST_CHARS]])
+    while len(json.dumps(shown)) > _MOST_BYTES:
+        del shown[-(len(shown) // 4 or 1) :]
     return shown
 
 
@@ -267,6 +273,8 @@ def renamed(server: Server, path: str, where: dict[str, int], name: str) -> dict
         lines = _LINE.findall(data.decode("utf-8"))
         told = [[*offsets(lines, each["range"]), each["newText"]] for each in edits]
         found[file] = {"sha256": hashlib.sha256(data).hexdigest(), "edits": told}
+    if len(json.dumps(found)) > _MOST_BYTES:
+        raise Failed("the rename changes too many places to be shown")
     return found
 
 
@@ -296,7 +304,7 @@ def main(asked: dict[str, Any]) -> dict[str, Any]:
         if asked["what"] == "references":
             return told | {"places": references(server, path, where)}
         return told | {"files": renamed(server, path, where, asked["new_name"])}
-    except (Failed, OSError, UnicodeError, LookupError, TypeError, ValueError) as error:
+    except (Failed, OSError, UnicodeError, AttributeError, LookupError, TypeError, ValueError) as error:
         return told | {"problem": str(error) or type(error).__name__}
     finally:
         if server is not None:

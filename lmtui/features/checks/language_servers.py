@@ -28,6 +28,7 @@ from lmtui.tools.tool import Arguments, Told, Tool, WorkspacePath, always, argum
 _LIMIT_S = 30
 _MOST_FILES, _MOST_BYTES = 30, 60_000
 _MAX_FILE_BYTES = 2_000_000
+_WHOLE = ""  # the key of the whole rename among the files that an approval showed: a server may answer differently each time
 _PYTHON = (
     ("basedpyright-langserver", "--stdio"),
     ("pyright-langserver", "--stdio"),
@@ -69,7 +70,7 @@ class LanguageServers:
 
     def __init__(self) -> None:
         self._silent: set[tuple[tuple[str, ...], ...]] = set()
-        self._last = ""
+        self._last: dict[str, str] = {}
 
     async def check(self, runner: CheckRunner, changed: Sequence[str], limit_s: int) -> bool:
         """Tell the errors that the files have and did not have before; False where there are some."""
@@ -77,7 +78,7 @@ class LanguageServers:
         wanted = {servers: ending for ending, servers in _SERVERS.items() if servers not in self._silent}
         for servers, ending in wanted.items():
             files = [path for path in changed if _SERVERS.get(posixpath.splitext(path)[1]) == servers][:_MOST_FILES]
-            old = await self._before(runner, files)
+            old = await self._before(runner, ending, files)
             if not old:
                 continue
             command = question(ending, min(limit_s, _LIMIT_S), {"what": "errors", "old": old})
@@ -94,17 +95,17 @@ class LanguageServers:
             is_clean = is_clean and not errors
         return is_clean
 
-    async def _before(self, runner: CheckRunner, files: Sequence[str]) -> dict[str, str | None]:
+    async def _before(self, runner: CheckRunner, ending: str, files: Sequence[str]) -> dict[str, str | None]:
         """Return the old texts of the files that are there; nothing where they are not known, or all of it was asked before."""
         now = {path: data for path in files if (data := await runner.read(path)) is not None}
         state = hashlib.sha256(repr(sorted(now.items())).encode()).hexdigest()
-        before = await runner.before(list(now)) if now and state != self._last else None
+        before = await runner.before(list(now)) if now and state != self._last.get(ending) else None
         if before is None:
             return {}
         old = {path: data.decode("utf-8", "replace") if data is not None else None for path, data in before.items()}
         if len(zlib.compress(json.dumps(old).encode())) > _MOST_BYTES:
             return {}
-        self._last = state
+        self._last[ending] = state
         return old
 
 
@@ -191,15 +192,23 @@ async def _renamed(arguments: RenameArguments, context: ToolContext) -> dict[str
 
 async def _preview(arguments: RenameArguments, context: ToolContext) -> Preview:
     found = await _renamed(arguments, context)
-    context.seen.update({path: sha256 for path, (*_, sha256) in found.items()})
+    context.seen.update({path: sha256 for path, (*_, sha256) in found.items()} | {_WHOLE: _digest(found)})
     changes = [describe_change(path, old, new, is_whole=True) for path, (old, new, *_) in found.items()]
     diff = "\n".join(change.diff for change in changes)
     head = f"rename {arguments.name} to {arguments.new_name} in {', '.join(found)}"
     return Preview(f"{head}\n\n{diff}", diff, arguments.path)
 
 
+def _digest(found: object) -> str:
+    return hashlib.sha256(repr(found).encode()).hexdigest()
+
+
 async def _rename(arguments: RenameArguments, context: ToolContext) -> ToolResult:
     found = await _renamed(arguments, context)
+    if context.seen.get(_WHOLE, digest := _digest(found)) != digest:
+        raise ToolError(
+            "the language server now proposes other changes than the approved ones; nothing was renamed", "Try again."
+        )
     for path in found:
         verdict = context.agent.on_writing(path)
         if verdict is Verdict.DENY or (verdict is Verdict.ASK and path not in context.seen):

@@ -99,6 +99,17 @@ async def test_where_no_server_is_installed_nothing_is_said_and_nobody_asks_agai
     assert len(runner.ran) == (shutil.which("gopls") is None) or len(runner.told) == 2
 
 
+@pytest.mark.parametrize("answer", ["[]", "{", "[" * 9000], ids=["list", "cut", "deep"])
+async def test_a_server_that_does_not_speak_the_protocol_is_told(runner: Runner, folder: Path, answer: str) -> None:
+    install(folder, f"#!/bin/sh\nprintf 'Content-Length: {len(answer)}\\r\\n\\r\\n{answer}'\nexec cat >/dev/null\n")
+    (folder / "a.py").write_text("x = 1\n")
+    runner.old = {"a.py": b""}
+    assert await LanguageServers().check(runner, ["a.py"], 5)
+    (check,) = runner.told
+    assert check.outcome is CheckOutcome.NOT_RUN
+    assert "too long" not in check.text
+
+
 async def test_it_is_asked_where_nothing_can_be_changed(runner: Runner, folder: Path) -> None:
     install(folder, "#!/bin/sh\ntouch written || exit 7\n")
     (folder / "a.py").write_text("x = 1\n")
@@ -259,3 +270,45 @@ async def test_a_real_server_tells_new_errors_of_python(runner: Runner, folder: 
     assert len(check.text.splitlines()) == 1, check.text
     assert check.text.startswith("a.py:6: ")
     assert words in check.text
+
+
+async def test_in_two_languages_too_each_state_is_asked_about_once(runner: Runner, folder: Path) -> None:
+    install(folder)
+    (folder / "node_modules/.bin").mkdir(parents=True)
+    shutil.copy(folder / ".venv/bin/basedpyright-langserver", folder / "node_modules/.bin/typescript-language-server")
+    runner.old = {}
+    for name in ("a.py", "a.ts"):
+        (folder / name).write_text("x = 'ERROR'\n")
+        runner.old[name] = b""
+    servers = LanguageServers()
+    assert not await servers.check(runner, ["a.py", "a.ts"], 30)
+    assert await servers.check(runner, ["a.py", "a.ts"], 30)
+    assert len(runner.ran) == 2
+
+
+async def test_of_very_many_errors_the_first_are_told(runner: Runner, folder: Path) -> None:
+    install(folder)
+    (folder / "a.py").write_text("x = 'ERROR'\n" * 20_000)
+    runner.old = {"a.py": b""}
+    assert not await LanguageServers().check(runner, ["a.py"], 30)
+    assert runner.told[0].text.startswith("a.py:1: there is an ERROR")
+
+
+async def test_of_very_many_references_the_first_are_shown(place: Path) -> None:
+    (place / "a.py").write_text(f"add = 1  # {'é' * 300}\n" * 300)
+    events = await play(place, call("references", path="a.py", line=1, name="add"), ScriptedTurn("Many."))
+    (end,) = [event for event in events if isinstance(event, ToolCallFinished)]
+    assert end.ok, end.result
+    assert end.result.startswith("a.py:1: add = 1  # é")
+
+
+async def test_a_rename_that_differs_from_what_was_approved_changes_nothing(place: Path) -> None:
+    server = place / ".venv/bin/basedpyright-langserver"
+    server.write_text(server.read_text().replace('params["newName"]', 'f"plus_{time.monotonic_ns()}"'))
+    (place / "a.py").write_text(CODE)
+    rename = call("rename_symbol", path="a.py", line=1, name="add", new_name="plus")
+    events = await play(place, rename, ScriptedTurn("No."), settings=Config(mode="normal"))
+    (end,) = [event for event in events if isinstance(event, ToolCallFinished)]
+    assert not end.ok
+    assert "nothing was renamed" in end.result
+    assert (place / "a.py").read_text() == CODE
