@@ -76,6 +76,16 @@ def _parser(path: str) -> Callable[[bytes], str] | None:
     return None if _WITH_COMMENTS.search(path) else _PARSERS.get(ending) or _grammar(ending)
 
 
+def python_tree(text: str) -> ast.Module | None:
+    """Return a Python module as a tree, None where this Python cannot parse it."""
+    try:
+        with _WARNINGS, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # as in `_python`
+        return None
+
+
 def parse_check(found: Mapping[str, str]) -> CheckRan:
     """Return the check of files of which those that were `found` do not parse."""
     lines = [f"{path} does not parse: {why}" for path, why in found.items()]

@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequenc
 from dataclasses import dataclass, field
 
 from lmtui.core.project_checks import Ask, CheckRunner, DefinitionEdit, Finding, Gate
+from lmtui.engine.syntax import python_tree
 from lmtui.features.checks.ladder import Ladder, failures, first_failure, is_test, trial_command
 from lmtui.features.checks.validators import validate
 
@@ -70,10 +71,11 @@ class Code:
     def put(self, path: str, text: str) -> None:
         """Take a file, or its next version."""
         self.texts[path] = text
-        try:
-            self.trees[path] = ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError):
+        tree = python_tree(text)
+        if tree is None:
             self.trees.pop(path, None)
+        else:
+            self.trees[path] = tree
 
     def definitions(self, *, of_tests: bool = False) -> Iterator[Candidate]:
         """Yield the functions and methods of the files that are, or are not, tests."""
@@ -154,11 +156,7 @@ def draft_of(answer: str, candidate: Candidate) -> str:
     blocks = [match[1] for match in _FENCE.finditer(answer)] or [answer]
     for block in blocks:
         text = textwrap.dedent(block.expandtabs(4))
-        try:
-            tree = ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError):
-            continue
-        for node in ast.walk(tree):
+        for node in ast.walk(python_tree(text) or ast.Module([], [])):
             if isinstance(node, Definition) and node.name == candidate.name:
                 if ast.dump(node) == ast.dump(candidate.node):
                     return ""

@@ -89,6 +89,14 @@ class WorkspaceCheckRunner(WorkspaceReader):
         self.told.append(check)
 
 
+def _joined(commands: Mapping[str, str]) -> str:
+    """Return the build and the test of a profile as one command, which fails if one of them fails."""
+    build, test = commands.get("build", ""), commands.get("test", "")
+    if build and test:
+        return f"{build} && ({test})" if "||" in test or ";" in test else f"{build} && {test}"
+    return build or test
+
+
 class ChecksService(WorkspaceFeature):
     """Implements `core.project_checks.WorkspaceChecks`, and gives each session the ladder as the settings have it."""
 
@@ -123,7 +131,7 @@ class ChecksService(WorkspaceFeature):
         command = "" if name or config.verify in ("auto", "off") else config.verify
         return FixingLadder(
             is_on=bool(self._chosen) or config.verify != "off",
-            command=" && ".join(commands[each] for each in ("build", "test") if each in commands) or command,
+            command=_joined(commands) or command,
             lint=commands.get("lint", config.lint_command),
             source=f"profile {name}" if commands else "settings",
             servers=LanguageServers() if config.language_servers == "on" else None,

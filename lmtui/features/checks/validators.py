@@ -16,10 +16,11 @@ import tokenize
 from collections.abc import Iterator, Mapping, Sequence, Set
 
 from lmtui.core.project_checks import CheckRunner, Finding, Severity
+from lmtui.engine.syntax import python_tree
 from lmtui.features.checks.ladder import is_test
 from lmtui.tools.text import elided_line
 
-_MOST_FILES, _MOST_FINDINGS = 50, 20
+_MOST_FILES, _MOST_FINDINGS, _MOST_VALUES = 50, 20, 200_000
 # Words such as TODO matter where they are dense, both in the files and in what was added.  These are constants: whoever wants
 # them allowed names them in the task, or sets `gate`.
 _MOST_PER_1000_LINES, _MOST_RATIO = 3.0, 0.02
@@ -169,14 +170,14 @@ def _stub_lines(text: str) -> Iterator[tuple[int, float]]:
 
 def _bases(text: str) -> Iterator[str]:
     """Yield the names of the classes that others derive from."""
-    for node in ast.walk(_parsed(text) or ast.Module([], [])):
+    for node in ast.walk(python_tree(text) or ast.Module([], [])):
         if isinstance(node, ast.ClassDef):
             yield from (ast.unparse(base).rpartition(".")[2].partition("[")[0] for base in node.bases)
 
 
 def _unwritten(text: str, bases: Set[str]) -> Iterator[tuple[int, float]]:
     """Yield the lines of functions that only raise NotImplementedError; a class that others derive from may do so."""
-    tree = _parsed(text)
+    tree = python_tree(text)
     for owner in ast.walk(tree) if tree else ():
         for node in getattr(owner, "body", ()) if isinstance(owner, ast.Module | ast.ClassDef) else ():
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or not isinstance(node.body[-1], ast.Raise):
@@ -193,16 +194,9 @@ def _unwritten(text: str, bases: Set[str]) -> Iterator[tuple[int, float]]:
                 yield node.body[-1].lineno, 0.8 if isinstance(owner, ast.Module) else 0.7
 
 
-def _parsed(text: str) -> ast.Module | None:
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return None
-
-
 def _names(text: str) -> set[str] | None:
     """Return the names that a Python module has, None where they cannot be known."""
-    tree = _parsed(text)
+    tree = python_tree(text)
     if tree is None or "globals()" in text:
         return None
     names: set[str] = set()
@@ -228,14 +222,18 @@ async def _lost_imports(runner: CheckRunner, old: _Texts, new: _Texts) -> list[F
         is_gone = new[path] is None
         if not path.endswith(".py") or text is None or (is_gone and path in await runner.glob(path)):
             continue
-        before, after = _names(text), _names(new[path] or "")
+        before, after = [await asyncio.to_thread(_names, each) for each in (text, new[path] or "")]
         lost = before - after if before is not None and after is not None else set()
         stem = path.removesuffix(".py").removesuffix("/__init__")
         name = re.escape(posixpath.basename(stem))
         pattern = rf"\b(?:from|import)\b.*\b{name}\b" + (r"|\bfrom +\.+ +import\b" if path.endswith("__init__.py") else "")
         for importer in await runner.search(pattern, "**/*.py") if lost or is_gone else ():
-            tree = _parsed(_text(await runner.read(importer)) or "")
-            for line, imported in _imports_from(tree, importer, stem, is_gone=is_gone) if tree else ():
+            tree = await asyncio.to_thread(python_tree, _text(await runner.read(importer)) or "")
+            lines = list(_imports_from(tree, importer, stem, is_gone=is_gone)) if tree else []
+            near = {posixpath.join(posixpath.dirname(importer), each) for each in (stem, stem.removeprefix("src/"))} - {stem}
+            if lines and any([await _is_module(runner, each) for each in near]):
+                continue  # Python may mean that one: the folder of a script comes first
+            for line, imported in lines:
                 is_module = await _is_module(runner, f"{stem}/{imported}") if imported in lost else True
                 if (imported in lost and not is_module) or (is_gone and not imported):
                     what = f"{imported} is imported from {path}, which no longer has it" if imported else f"{path} is gone"
@@ -275,18 +273,20 @@ def _stems(importer: str, module: str, level: int) -> set[str]:
 
 
 async def _schema_errors(runner: CheckRunner, old: _Texts, new: _Texts) -> list[Finding]:
-    """Return where a JSON or YAML file does not fit the schema in this workspace that it names, and did so before."""
+    """Return where a JSON or YAML file no longer fits the schema in this workspace that it names."""
     found: list[Finding] = []
     for path, text in new.items():
-        if not text or not path.endswith((".json", ".yaml", ".yml")) or not (value := _value(path, text)):
+        if not text or "$schema" not in text or not path.endswith((".json", ".yaml", ".yml")):
             continue
+        value = await asyncio.to_thread(_value, path, text)
         said = _YAML_SCHEMA.search(text)
         name = str(value.get("$schema") or (said[1] if said else "")).partition("#")[0]
         where = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
         if not name or "://" in name or where.startswith(("/", "..")):
             continue
-        schema = _value(where, _text(await runner.read(where)) or "")
-        before = await asyncio.to_thread(_problems, schema, _value(path, old.get(path) or ""))
+        schema = await asyncio.to_thread(_value, where, _text(await runner.read(where)) or "")
+        was = await asyncio.to_thread(_value, path, old.get(path) or "")
+        before = await asyncio.to_thread(_problems, schema, was)
         for problem in await asyncio.to_thread(_problems, schema, value):
             key = problem.partition(":")[0].rpartition(".")[2]
             line = next((at for at, each in enumerate(text.splitlines(), 1) if re.search(rf"\b{re.escape(key)}\b", each)), 0)
@@ -296,13 +296,21 @@ async def _schema_errors(runner: CheckRunner, old: _Texts, new: _Texts) -> list[
 
 
 def _value(path: str, text: str) -> dict[str, object]:
-    """Return the object that a JSON or YAML file holds, an empty one where it holds another thing."""
+    """Return the object in a JSON or YAML file; an empty one if it is anything else, or too large with its aliases expanded."""
     yaml = importlib.import_module("yaml")  # as in `engine.syntax`: every start is timed
     try:
         value = json.loads(text) if path.endswith(".json") else yaml.safe_load(text)
     except (ValueError, RecursionError, yaml.YAMLError):
         return {}
-    return value if isinstance(value, dict) else {}
+    rest, count = [value], 0
+    while rest and count <= _MOST_VALUES:
+        match rest.pop():
+            case dict() as each:
+                rest += each.values()
+            case list() as each:
+                rest += each
+        count += 1
+    return value if isinstance(value, dict) and not rest else {}
 
 
 def _problems(schema: Mapping[str, object], value: Mapping[str, object]) -> tuple[str, ...]:

@@ -52,6 +52,11 @@ async def test_a_profile_is_chosen_by_its_name(make: Make, verify: str) -> None:
     assert checks.rules()[0] == ("profile", "full  (/checks NAME uses another: quick)")
 
 
+async def test_a_profile_whose_build_fails_is_red_whatever_its_test_does(make: Make) -> None:
+    checks = make(verify="a", check_profiles=("a build: false", "a: false || true"))
+    assert (await checks.listed())[-1].command == "false && (false || true)"
+
+
 async def test_a_command_that_is_no_profile_is_a_command(make: Make) -> None:
     checks = make(verify="make check", check_profiles=PROFILES)
     assert await listed(checks) == [("suite", "make check", "settings")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -232,3 +233,35 @@ async def test_the_code_of_this_project_would_hold_nothing_up() -> None:
     for path in sorted((root / "lmtui" / "engine").glob("*.py")):
         found = await found_in({}, {str(path.relative_to(root)): path.read_text("utf-8")})
         assert not [str(each) for each in found if GATE.blocks(each)], path
+
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in itertools.pairwise("abcdefghi")
+)
+
+
+async def test_a_yaml_file_whose_aliases_explode_is_not_checked_against_its_schema() -> None:
+    schema = '{"properties": {"i": {"type": "string"}, "b": {"type": "string"}}}'
+    text = f"# yaml-language-server: $schema=s.json\n{BOMB}"
+    assert await found_in({"s.json": schema}, {"s.json": schema, "a.yaml": text}) == ()
+
+
+async def test_a_file_that_names_no_schema_is_not_parsed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("yaml.safe_load", pytest.fail)
+    assert await found_in({}, {"a.yaml": "a: 1\n"}) == ()
+
+
+async def test_python_nested_too_deep_for_the_parser_says_nothing() -> None:
+    assert await found_in({"a.py": "x = 1\n"}, {"a.py": "-" * 100_000 + "1\n"}) == ()
+
+
+async def test_an_import_that_may_mean_a_nearer_module_of_that_name_says_nothing() -> None:
+    old = {
+        "utils.py": "def a(): ...\ndef b(): ...\n",
+        "tools/utils.py": "def b(): ...\n",
+        "tools/main.py": "from utils import b\n",
+    }
+    new = {**old, "utils.py": "def a(): ...\n"}
+    assert await found_in(old, new) == ()
+    del old["tools/utils.py"], new["tools/utils.py"]
+    assert len(await found_in(old, new)) == 1
