@@ -12,13 +12,14 @@ WORKSPACE_FOLDER = ".lmagent"
 PROTECTED_NAMES = (".git", WORKSPACE_FOLDER)
 MOUNT_POINT = "/workspace"  # another name of the workspace in every instance of the sandbox with mounts
 STORE_INSIDE = "/checkpoints"
+OVERLAY_INSIDE = "/overlay"
 PROXY_INSIDE = "/run/lmtui"
 SCRATCH = ("/tmp", "/dev/shm")  # noqa: S108  (private file systems of an instance, not the host's)
 HOME_INSIDE = f"{SCRATCH[0]}/home"
 # Where an instance has something of its own: a workspace there is mounted at `MOUNT_POINT` instead.
 _RESERVED = tuple(map(Path, (
     "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/etc", "/proc", "/sys", "/dev", "/nix/store", "/opt/lmtui",
-    MOUNT_POINT, STORE_INSIDE, PROXY_INSIDE, HOME_INSIDE,
+    MOUNT_POINT, STORE_INSIDE, OVERLAY_INSIDE, PROXY_INSIDE, HOME_INSIDE,
 )))  # fmt: skip
 _FREE = tuple(map(Path, ("/usr/local/src", "/usr/src", SCRATCH[1])))
 
@@ -51,6 +52,11 @@ def inbox_dir(workspace: Path) -> Path:
 def checkpoints_dir(workspace: Path) -> Path:
     """Return the folder of a workspace's checkpoints, at user level."""
     return state_dir() / "checkpoints" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]
+
+
+def overlays_dir(workspace: Path) -> Path:
+    """Return the folder of what commands wrote in overlays over a workspace, at user level."""
+    return state_dir() / "overlays" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]
 
 
 def packages_dir(workspace: Path) -> Path:

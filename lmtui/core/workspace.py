@@ -129,6 +129,34 @@ class GrepMatch:
 
 
 @dataclass(frozen=True, slots=True)
+class Effect:
+    """What commands did in an overlay: `before` and `after` name the states of the touched paths alone.
+
+    `special` are files that cannot be kept (at most 50 of `special_total`), `made` are new folders with nothing in them,
+    `caches` counts the folders in which only caches changed; those are dropped.
+    """
+
+    before: str
+    after: str
+    changes: tuple[FileChange, ...] = ()
+    special: tuple[str, ...] = ()
+    special_total: int = 0
+    made: tuple[str, ...] = ()
+    caches: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether nothing would be different."""
+        return not (self.changes or self.special_total or self.made)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Return the paths that can be kept, what is deleted first."""
+        deleted_first = sorted(self.changes, key=lambda each: (each.kind is not FileChangeKind.DELETED, each.path))
+        return tuple(each.path for each in deleted_first)
+
+
+@dataclass(frozen=True, slots=True)
 class SandboxStatus:
     """What runs the tools and what it isolates; `facts` is one line each for the user.
 

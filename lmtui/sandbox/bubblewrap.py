@@ -29,7 +29,7 @@ from lmtui.sandbox.backend import (
     supervisor_command,
     this_python,
 )
-from lmtui.sandbox.guest import forward
+from lmtui.sandbox.guest import effects, forward
 from lmtui.sandbox.host_paths import scratch_parents, store_folder
 from lmtui.sandbox.mount_layout import SandboxLayout, mounts
 from lmtui.sandbox.project_tools import NO_TOOLS, Shown
@@ -107,6 +107,8 @@ class BubblewrapBackend:
             SandboxUnavailable: no bubblewrap, or it cannot be started.
         """
         program = await find_program()
+        if layout.overlay and not await _can_copy(program):
+            raise SandboxUnavailable("this kernel, or this bubblewrap, makes no overlays", "Install bubblewrap 0.11 or later.")
         has_proxy = self._proxy is not None and kind.runs_programs
         shared = await self._proxy.start(self._workspace.stat()) if self._proxy is not None and has_proxy else None
         python, bound = _python_inside()
@@ -152,14 +154,14 @@ class BubblewrapBackend:
             "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", *_masked(), "--dev", "/dev",
             *_scratch(SCRATCH[0], self._limits.tmp_mb << 20), "--dir", HOME_INSIDE, *_scratch(SCRATCH[1], _SHM_BYTES),
             *_read_only(GUEST, f"{FOLDER_INSIDE}/guest"), *_tools(python),
-            *self._at_own_paths(kind, bound, copies=copies), *link, *self._mounts(kind, layout), *self._store(kind),
+            *self._at_own_paths(kind, layout, bound, copies=copies), *link, *self._mounts(kind, layout), *self._store(kind),
         ]  # fmt: skip
 
-    def _at_own_paths(self, kind: InstanceKind, bound: Path | None, *, copies: bool) -> list[str]:
+    def _at_own_paths(self, kind: InstanceKind, layout: SandboxLayout, bound: Path | None, *, copies: bool) -> list[str]:
         """Mount the workspace and what is shown next to it, outer folders first; no command can change their parents."""
         shown = {str(folder): folder for folder in (*self._toolchains, *([bound] if bound else []))}
         mounted = {
-            self._root: ["--ro-bind" if kind.is_read_only else "--bind", str(self._workspace), self._root],
+            self._root: self._workspace_mount(kind, layout),
             **{each.target: _shown(each, kind, copies=copies) for each in self.tools.shown if each.is_shown_in(kind)},
             **{target: _read_only(source, target) for target, source in shown.items()},
         }
@@ -169,6 +171,16 @@ class BubblewrapBackend:
             *(part for target in sorted(mounted, key=lambda target: target.count("/")) for part in mounted[target]),
             *(part for parent in parents for part in ("--remount-ro", parent)),
         ]
+
+    def _workspace_mount(self, kind: InstanceKind, layout: SandboxLayout) -> list[str]:
+        workspace = str(self._workspace)
+        if not layout.overlay:
+            return ["--ro-bind" if kind.is_read_only else "--bind", workspace, self._root]
+        upper = f"{layout.overlay}/upper"
+        if kind is InstanceKind.CHECKPOINT:  # it only looks, while what runs there may go on writing
+            sides = [*_read_only(Path(upper), effects.UPPER), *_read_only(self._workspace, effects.LOWER)]
+            return ["--overlay-src", workspace, "--overlay-src", upper, "--ro-overlay", self._root, *sides]
+        return ["--overlay-src", workspace, "--overlay", upper, f"{layout.overlay}/work", self._root]
 
     def _store(self, kind: InstanceKind) -> list[str]:
         return ["--bind", str(store_folder(self._workspace)), STORE_INSIDE] if kind is InstanceKind.CHECKPOINT else []

@@ -32,7 +32,7 @@ from lmtui.sandbox.backend import (
     supervisor_command,
 )
 from lmtui.sandbox.docker_engine import connect, find_socket, labels, reap_dead
-from lmtui.sandbox.guest import forward
+from lmtui.sandbox.guest import effects, forward
 from lmtui.sandbox.host_paths import LINK_INSIDE, scratch_parents, store_folder
 from lmtui.sandbox.images import DEFAULT_IMAGE, built_from, image_name
 from lmtui.sandbox.mount_layout import SandboxLayout, link_folder, mounts
@@ -423,11 +423,36 @@ class DockerBackend:
         """Return what the SDK does not know of."""
         return {}
 
+    def _workspace_mounts(self, kind: InstanceKind, overlay: str) -> list[Any]:  # Any: the SDK's Mount, a dict
+        """Return the mount of the workspace, or of an overlay over it; what only looks at one sees both of its sides.
+
+        The engine makes an overlay as a volume without a name, which goes with its container.
+
+        Raises:
+            SandboxUnavailable: a path cannot be written down as the kernel wants it.
+        """
+        from docker.types import DriverConfig, Mount  # noqa: PLC0415  (heavy SDK, see `connect`)
+
+        workspace = str(self._workspace)
+        if not overlay:
+            return [Mount(self._root, workspace, type="bind", read_only=kind.is_read_only)]
+        if set(",:\\") & set(f"{workspace}{overlay}"):
+            raise SandboxUnavailable("the engine makes no overlay over a folder with , : or \\ in its path", "Rename it.")
+        is_looking = kind is InstanceKind.CHECKPOINT
+        sides = f"lowerdir={overlay}/upper:{workspace}" if is_looking else f"lowerdir={workspace}"
+        writes = "" if is_looking else f",upperdir={overlay}/upper,workdir={overlay}/work"
+        driver = DriverConfig("local", {"type": "overlay", "device": "overlay", "o": f"{sides}{writes}"})
+        found = [Mount(self._root, None, type="volume", driver_config=driver, no_copy=True)]
+        if is_looking:
+            shown = ((effects.UPPER, f"{overlay}/upper"), (effects.LOWER, workspace))
+            found += [Mount(target, source, type="bind", read_only=True) for target, source in shown]
+        return found
+
     def _mounts(self, kind: InstanceKind, layout: SandboxLayout) -> list[Any]:  # Any: the SDK's Mount, a dict
         from docker.types import Mount  # noqa: PLC0415  (heavy SDK, see `connect`)
 
         found = [
-            Mount(self._root, str(self._workspace), type="bind", read_only=kind.is_read_only),
+            *self._workspace_mounts(kind, layout.overlay),
             Mount(f"{FOLDER_INSIDE}/guest", str(GUEST), type="bind", read_only=True),
         ]
         if kind is InstanceKind.CHECKPOINT:

@@ -38,7 +38,8 @@ class SandboxLayout:
     replaces another needs its own mask); those that a rule denies are in `denied` too.  `hides_objects`: git's objects
     are masked as well, because they hold a masked file.  `is_cut`: not everything was seen, or there is more than can be
     masked.  `stamp` changes when git's own files do.  Paths in writable added folders are whole paths; an instance that does
-    not show these folders has no `has_added`.
+    not show these folders has no `has_added`.  `overlay` is the folder of an overlay over the
+    workspace, with `upper` and `work` in it.
     """
 
     read_only: tuple[tuple[str, int, int], ...] = ()
@@ -50,6 +51,7 @@ class SandboxLayout:
     is_cut: bool = False
     stamp: str = ""
     has_added: bool = True
+    overlay: str = ""
 
     def without(self, revealed: frozenset[str]) -> SandboxLayout:
         """Return the layout with some secret files shown; what a rule denies stays masked."""

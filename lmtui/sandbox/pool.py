@@ -363,6 +363,31 @@ class SandboxPool:
                 findings.append(await to_the_end(self.workspace_guard.end(main, began, keeps_copies=False)))
 
     @contextlib.asynccontextmanager
+    async def overlay_client(self, kind: InstanceKind, overlay: Path) -> AsyncIterator[Client]:
+        """Yield its own supervisor for the workspace with an overlay over it; nothing that it does is real.
+
+        Raises:
+            SandboxUnavailable: overlays cannot be made here.
+        """
+        async with self._locks.starting:
+            await self._start_first()
+            if not self._backend.has_mounts:
+                raise SandboxUnavailable(f"{self._backend.name} makes no overlays", "Use bubblewrap or Docker.")
+            if kind.is_masked:
+                await self._mask_added()
+            layout = replace(await self._layout(kind), overlay=str(overlay))
+        if kind.is_masked and self._masks.is_cut:
+            raise SandboxUnavailable(_NOT_ALL_HIDDEN, _FEWER)
+        client = Client(await self._backend.open(kind, layout))
+        try:
+            with self.serving(client, layout):
+                await client.start()
+                await check_mounts(client, kind, layout)
+                yield client
+        finally:
+            await client.close()
+
+    @contextlib.asynccontextmanager
     async def git_client(self, findings: list[Findings]) -> AsyncIterator[Client]:
         """Yield the instance that may change `.git`; what of it git should not have changed is put back afterwards."""
         client = await self.client(InstanceKind.GIT)

@@ -124,6 +124,17 @@ class SnapshotReply(Reply):
     left_out_total: _Count
 
 
+class EffectReply(Reply):
+    """What commands did in an overlay: the states of the touched paths, and what no state can hold."""
+
+    before: _Tree
+    after: _Tree
+    special: _Names
+    special_total: _Count
+    made: _Names
+    caches: _Count
+
+
 class LeftOutReply(Reply):
     """What no state holds."""
 

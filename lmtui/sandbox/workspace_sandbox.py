@@ -32,6 +32,7 @@ from lmtui.sandbox.backend import FULL, Backend
 from lmtui.sandbox.background import LiveOutput, SandboxBackground, whole_output
 from lmtui.sandbox.guest.protocol import MAX_UPLOAD_BYTES, ProtocolError
 from lmtui.sandbox.host_paths import locate, make_for_owner, relative_path
+from lmtui.sandbox.overlays import WorkspaceOverlay
 from lmtui.sandbox.package_indexes import WORKSPACE_FILES, PackageIndexes, find_package_indexes, with_file_hosts
 from lmtui.sandbox.pool import ChosenBackend, SandboxPool
 from lmtui.sandbox.project_tools import about_missing, can_show, fetching, find_missing
@@ -98,6 +99,7 @@ class WorkspaceSandbox:
         revealed: frozenset[str] = frozenset(),
         connect: Connect | None = None,
     ) -> None:
+        self._overlay: Path | None = None
         self._pool = pool
         self._connect = connect
         self._indexes: list[PackageIndexes] = []
@@ -136,6 +138,20 @@ class WorkspaceSandbox:
         revealed = frozenset(path for folder, path in located if not folder)  # in added folders they stay masked
         return self._view(self._instance_kind, revealed)
 
+    def over(self, overlay: Path) -> WorkspaceSandbox:
+        """Return the workspace with an overlay over it, in which nothing that a command changes is real."""
+        view = self._view(InstanceKind.MAIN, self._revealed)
+        view._overlay = overlay
+        return view
+
+    def overlay(self) -> WorkspaceOverlay:
+        """Return a new overlay over the workspace; the caller closes it.
+
+        Raises:
+            SandboxUnavailable: its folder cannot be made.
+        """
+        return WorkspaceOverlay(self._pool, self)
+
     def mask(self, owner: int, expressions: MaskExpressions | None) -> None:
         """Set the files that no program may see while a session is open; None when it has closed."""
         self._pool.mask(owner, expressions)
@@ -163,6 +179,11 @@ class WorkspaceSandbox:
         if self._instance_kind is InstanceKind.READ:
             async with self._pool.read_client() as client:
                 result = await self._run(client, "run", timeout_s, on_output, **fields)
+            return self._with_masks(await self._with_ways(result, chosen, gate))
+        if self._overlay is not None:
+            async with self._pool.overlay_client(InstanceKind.MAIN, self._overlay) as client:
+                with self._pool.network_approvals.open(gate):
+                    result = await self._run(client, "run", timeout_s, on_output, **fields)
             return self._with_masks(await self._with_ways(result, chosen, gate))
         if with_packages and chosen.status.network == "none":
             return await self._run_with_packages(timeout_s, on_output, gate, fields)

@@ -167,7 +167,7 @@ class Store:
         tree = "" if changed or gone else self._last_tree()
         if not tree:
             tree = self.git("write-tree").decode().strip()
-            self._remember(tree)
+            self.remember(tree)
         names = sorted(os.fsencode(path).decode("utf-8", "replace") for path in left_out)
         return {"tree": tree, "left_out": names[:MAX_NAMED], "left_out_total": len(names)}
 
@@ -310,15 +310,16 @@ class Store:
             return {}
         return {str(path): int(mode) for path, mode in found.items()} if isinstance(found, dict) else {}
 
-    def git(self, *arguments: str, data: bytes = b"") -> bytes:
-        """Run git on the store and return its output.
+    def git(self, *arguments: str, data: bytes = b"", more: dict[str, str] | None = None) -> bytes:
+        """Run git on the store and return its output; `more` are variables of its own.
 
         Raises:
             Refused: it failed; the text is its own.
         """
+        environment = self._environment | (more or {})
         try:
             done = subprocess.run(
-                [self._git, *arguments], input=data, capture_output=True, env=self._environment, cwd=self.root.path,
+                [self._git, *arguments], input=data, capture_output=True, env=environment, cwd=environment["GIT_WORK_TREE"],
                 timeout=_GIT_S, check=False, close_fds=False,  # none is inheritable; it starts quicker so
             )  # fmt: skip
         except subprocess.TimeoutExpired as error:
@@ -399,7 +400,8 @@ class Store:
             return ""
         return last.partition(" ")[2]
 
-    def _remember(self, tree: str) -> None:
+    def remember(self, tree: str) -> None:
+        """Note a state, so that it is kept for its time."""
         with (self.folder / "lmtui.snapshots").open("a", encoding="ascii") as file:
             file.write(f"{time.time():.0f} {tree}\n")
 

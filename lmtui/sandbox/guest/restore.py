@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import beneath
+from . import beneath, effects
 from .beneath import Refused
 from .checkpoints import MAX_NAMED, Store, TreeEntry
 from .protocol import Message
@@ -287,6 +287,8 @@ def run(store: Store, message: Message) -> Message:
         match message["action"]:
             case "snapshot":
                 return store.snapshot()
+            case "effect":
+                return effects.effect(store)
             case "ignored":
                 return store.ignored()
             case "prune":

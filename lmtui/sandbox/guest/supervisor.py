@@ -392,7 +392,7 @@ def _import_the_rest() -> None:
     """Import what is otherwise imported late: the user that root turns into may not be able to read this Python."""
     for name in ("hashlib", "shutil", "tempfile", "gzip", "encodings.ascii"):
         import_module(name)
-    for name in ("checkpoints", "guard", "listing", "packing", "restore"):
+    for name in ("checkpoints", "effects", "guard", "listing", "packing", "restore"):
         _module(name)
 
 

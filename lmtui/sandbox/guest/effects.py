@@ -1,0 +1,155 @@
+"""What commands did in an overlay over the workspace: two states of just the paths that they touched, before and after.
+
+An overlay keeps what was written in an upper folder (Linux: Documentation/filesystems/overlayfs.rst).  What was deleted is what
+the lower folder has and the merged one does not, so that no extended attribute has to be read.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+
+from .beneath import Refused, Root, is_protected
+from .checkpoints import MAX_NAMED, Store
+from .protocol import Message
+
+UPPER, LOWER = "/overlay/upper", "/overlay/lower"
+_CACHES = frozenset(("__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"))
+_MOST_PATHS = 20_000
+_INDEX = "lmtui.effect.index"
+
+
+def effect(store: Store) -> Message:
+    """Return the states of the touched paths `before` and `after`, and what no state can hold; the caller holds the lock.
+
+    `special` are files that cannot be kept (too large, unreadable, pipes, sockets, devices, repositories), `made` the folders
+    that are new and empty, `caches` counts what only caches got.
+
+    Raises:
+        Refused: too many files were touched to follow.
+    """
+    found = _Touched(store)
+    found.walk("")
+    before = _tree_of(store, found.paths, LOWER)
+    after = _tree_of(store, found.paths, store.root.path)
+    special = sorted(found.special)
+    return {
+        "before": before,
+        "after": after,
+        "special": [os.fsencode(path).decode("utf-8", "replace") for path in special[:MAX_NAMED]],
+        "special_total": len(special),
+        "made": found.made[:MAX_NAMED],
+        "caches": found.caches,
+    }
+
+
+class _Touched:
+    """The paths that an upper folder speaks of."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._merged, self._lower, self._upper = store.root, Root(LOWER), Root(UPPER)
+        self.paths: list[str] = []
+        self.special: set[str] = set()
+        self.made: list[str] = []
+        self.caches = 0
+
+    def walk(self, folder: str) -> None:
+        """Take up what is in a folder of the upper side, which is one in the merged view too."""
+        upper, merged, lower = (_entries(root, folder) for root in (self._upper, self._merged, self._lower))
+        if not merged and not lower and folder:
+            self.made.append(folder)
+        for name in sorted(lower.keys() - merged.keys()):
+            self._gone(_join(folder, name), lower[name])
+        for name in sorted(upper.keys() & merged.keys()):
+            path = _join(folder, name)
+            if is_protected(path):
+                self.special.add(f"{path}/" if stat.S_ISDIR(merged[name]) else path)  # a repository of its own
+            elif name in _CACHES:
+                self.caches += 1
+            elif stat.S_ISDIR(merged[name]):
+                if name in lower and not stat.S_ISDIR(lower[name]):
+                    self._add(path)
+                self.walk(path)
+            else:
+                if name in lower and stat.S_ISDIR(lower[name]):
+                    self._gone(path, lower[name])
+                if self._store.can_hold(path):
+                    self._add(path)
+                else:
+                    self.special.add(path)
+
+    def _gone(self, path: str, mode: int) -> None:
+        if is_protected(path) or path.rpartition("/")[2] in _CACHES:
+            return
+        if not stat.S_ISDIR(mode):
+            self._add(path)
+            return
+        for name, inner in _entries(self._lower, path).items():
+            self._gone(_join(path, name), inner)
+
+    def _add(self, path: str) -> None:
+        self.paths.append(path)
+        if len(self.paths) > _MOST_PATHS:
+            raise Refused(f"more than {_MOST_PATHS:,} files were touched; their effect cannot be shown")
+
+
+def _entries(root: Root, folder: str) -> dict[str, int]:
+    """Return the names in a folder with their modes; nothing where it is none.  Whiteouts of an upper folder are left out."""
+    found: dict[str, int] = {}
+    with suppress(OSError, Refused), root.opened(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW) as (fd, _):
+        for name in os.listdir(fd):
+            with suppress(OSError):
+                info = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                if not (stat.S_ISCHR(info.st_mode) and info.st_rdev == 0):
+                    found[name] = info.st_mode
+    return found
+
+
+def _join(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name
+
+
+def _tree_of(store: Store, paths: list[str], work_tree: str) -> str:
+    """Return a state of these paths alone as a folder has them; those that it lacks are not in it."""
+    index = store.folder / _INDEX
+    index.unlink(missing_ok=True)
+    environment = {"GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": work_tree}
+    held = list(_held(paths, work_tree))
+    listed = "".join(f"{path}\0" for path in held).encode("utf-8", "surrogateescape")
+    try:
+        if held:
+            packing = ("-c", "core.bigFileThreshold=1") if len(held) > 200 else ()
+            store.git(
+                *packing, "update-index", "-z", "--add", "--remove", "--replace", "--stdin", data=listed, more=environment
+            )
+        tree = store.git("write-tree", more=environment).decode().strip()
+    finally:
+        index.unlink(missing_ok=True)
+    store.remember(tree)
+    return tree
+
+
+def _held(paths: list[str], work_tree: str) -> Iterator[str]:
+    """Yield the paths at which a folder has a file or a link; one that cannot be read is as good as none."""
+    root = Root(work_tree)
+    for path in paths:
+        parent, _, name = path.rpartition("/")
+        with suppress(OSError, Refused), root.opened(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW) as (fd, real):
+            info = os.stat(name, dir_fd=fd, follow_symlinks=False)
+            if real == parent and (stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode)):
+                yield path
+
+
+def discard(folder: str) -> None:
+    """Remove an overlay's folder, whatever commands made of the modes in it."""
+    for inner, folders, _, fd in os.fwalk(folder, onerror=None):
+        with suppress(OSError):
+            os.fchmod(fd, 0o700)
+        for name in folders:
+            with suppress(OSError):
+                os.chmod(os.path.join(inner, name), 0o700, follow_symlinks=False)
+    shutil.rmtree(folder, ignore_errors=True)

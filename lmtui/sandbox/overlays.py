@@ -1,0 +1,100 @@
+"""Commands over a workspace that stays as it is: what they did is looked at first, then kept or dropped."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lmtui.core.sanitize import sanitize_path
+from lmtui.core.workspace import Effect
+from lmtui.paths import overlays_dir
+from lmtui.sandbox import replies
+from lmtui.sandbox.guest.effects import discard
+from lmtui.sandbox.host_paths import make_for_owner
+from lmtui.sandbox.pool import SandboxPool
+from lmtui.sandbox.supervisor_client import InstanceKind, to_the_end
+
+if TYPE_CHECKING:
+    from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+
+_EFFECT_S = 190.0
+
+
+class WorkspaceOverlay:
+    """One overlay over a workspace; implements `core.ports.Overlay`.
+
+    Args:
+        pool: the supervisors of the workspace.
+        sandbox: the workspace as it is, in which kept files are made.
+        view: makes the view in which nothing is real.
+    """
+
+    def __init__(self, pool: SandboxPool, sandbox: WorkspaceSandbox) -> None:
+        self._pool = pool
+        self._real = sandbox
+        self._folder = _new_folder(pool.workspace)
+        self.sandbox = sandbox.over(self._folder)
+
+    async def effect(self) -> Effect:
+        """Return what would be different; commands that still run may go on.
+
+        Raises:
+            SandboxError: it cannot be seen, or more files were touched than can be followed.
+        """
+        async with self._pool.overlay_client(InstanceKind.CHECKPOINT, self._folder) as client:
+            facts, _ = await client.call("checkpoint", {"action": "effect"}, limit_s=_EFFECT_S)
+            reply = replies.parse(facts, replies.EffectReply)
+        changes = await self._real.checkpoints.changes(reply.before, reply.after)
+        return Effect(
+            before=reply.before,
+            after=reply.after,
+            changes=changes,
+            special=tuple(map(sanitize_path, reply.special)),
+            special_total=reply.special_total,
+            made=tuple(reply.made),
+            caches=reply.caches,
+        )
+
+    async def keep(self, effect: Effect, paths: Sequence[str]) -> tuple[str, ...]:
+        """Make these paths of an effect real, and its new folders; return notes on what had to be set aside.
+
+        Raises:
+            SandboxError: some were changed meanwhile (the text names them); nothing was changed then.
+        """
+        client = partial(self._pool.client, InstanceKind.MAIN, is_for_one_file=True)
+        began = await self._pool.workspace_guard.begin(await client(), keeps_copies=False)
+        try:
+            if paths:
+                await to_the_end(self._real.checkpoints.restore(effect.after, paths, expected=effect.before))
+            for folder in effect.made:
+                await self._real.make_directory(folder)
+        finally:
+            findings = await to_the_end(self._pool.workspace_guard.end(client, began, keeps_copies=False))
+        return findings.notes
+
+    async def close(self) -> None:
+        """Drop what was not kept; idempotent."""
+        await to_the_end(asyncio.to_thread(discard, str(self._folder)))
+
+
+def _new_folder(workspace: Path) -> Path:
+    """Make and return the folder of an overlay; those of processes that are gone are removed.
+
+    Raises:
+        SandboxUnavailable: it cannot be made.
+    """
+    base = make_for_owner(overlays_dir(workspace), workspace)
+    for old in base.iterdir():
+        if not Path("/proc", old.name.partition("-")[0]).exists():
+            discard(str(old))
+    folder = make_for_owner(base / f"{os.getpid()}-{secrets.token_hex(4)}", workspace)
+    for name in ("upper", "work"):
+        make_for_owner(folder / name, workspace)
+    mode = workspace.stat().st_mode & 0o777
+    (folder / "upper").chmod(mode)  # the merged folder has the upper one's bits
+    return folder

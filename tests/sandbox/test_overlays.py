@@ -1,0 +1,171 @@
+"""Overlays: commands change nothing real, what they did is told exactly, and what is kept is made exactly."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.errors import SandboxError
+from lmtui.core.workspace import Effect, FileChangeKind
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+
+pytestmark = pytest.mark.parametrize("sandbox", ["bubblewrap", "docker"], indirect=True)
+
+
+def tree(folder: Path) -> dict[str, object]:
+    """Return what is in a folder: content and executable bit of files, targets of links, None for folders."""
+    found: dict[str, object] = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if name.split("/")[0] in (".lmagent", ".git") or "__pycache__" in name:
+            continue
+        if path.is_symlink():
+            found[name] = path.readlink()
+        elif path.is_file():
+            found[name] = (path.read_bytes(), bool(path.stat().st_mode & 0o100))
+        else:
+            found[name] = None
+    return found
+
+
+def kinds(effect: Effect) -> dict[str, str]:
+    return {change.path: str(change.kind) for change in effect.changes}
+
+
+async def test_nothing_is_real_until_it_is_kept(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("one\ntwo\n")
+    (workspace / "old").mkdir()
+    (workspace / "old" / "b.txt").write_text("b\n")
+    (workspace / "c.sh").write_text("echo\n")
+    before = tree(workspace)
+    overlay = sandbox.overlay()
+    try:
+        script = (
+            "echo three >> a.txt; rm -r old; mkdir -p new/empty; echo n > new/n; chmod +x c.sh; ln -s a.txt link; cat a.txt"
+        )
+        ended = await overlay.sandbox.run_command(script)
+        assert (ended.exit_code, ended.output) == (0, "one\ntwo\nthree\n")
+        assert tree(workspace) == before
+        effect = await overlay.effect()
+        assert kinds(effect) == {
+            "a.txt": "modified",
+            "c.sh": "modified",
+            "link": "added",
+            "new/n": "added",
+            "old/b.txt": "deleted",
+        }
+        assert effect.paths[0] == "old/b.txt"
+        assert "+three" in next(each.diff for each in effect.changes if each.path == "a.txt")
+        assert await overlay.keep(effect, effect.paths) == ()
+    finally:
+        await overlay.close()
+    after = tree(workspace)
+    assert after["a.txt"] == (b"one\ntwo\nthree\n", False)
+    assert after["c.sh"] == (b"echo\n", True)
+    assert after["new/empty"] is None
+    assert after["link"] == Path("a.txt")
+    assert "old" not in after
+    assert not overlay._folder.exists()
+
+
+async def test_what_only_touches_or_fills_caches_has_no_effect(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    (workspace / "a.py").write_text("x = 1\n")
+    overlay = sandbox.overlay()
+    await overlay.sandbox.run_command("touch a.py; python3 -c 'import a'; cp a.py b.py; rm b.py")
+    effect = await overlay.effect()
+    assert effect.is_empty
+    assert effect.caches <= 1
+    await overlay.close()
+
+
+async def test_ignored_files_are_part_of_it(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    (workspace / ".gitignore").write_text("build/\n")
+    (workspace / "build").mkdir()
+    (workspace / "build" / "old.o").write_text("1")
+    overlay = sandbox.overlay()
+    await overlay.sandbox.run_command("echo 2 > build/new.o; rm build/old.o")
+    effect = await overlay.effect()
+    assert kinds(effect) == {"build/new.o": "added", "build/old.o": "deleted"}
+    await overlay.keep(effect, ["build/new.o"])
+    await overlay.close()
+    assert sorted(path.name for path in (workspace / "build").iterdir()) == ["new.o", "old.o"]
+
+
+async def test_a_folder_that_was_made_anew_loses_what_was_in_it(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    (workspace / "d" / "e").mkdir(parents=True)
+    (workspace / "d" / "e" / "deep").write_text("1")
+    (workspace / "d" / "f").write_text("1")
+    (workspace / "f").write_text("1")
+    (workspace / "g").mkdir()
+    (workspace / "g" / "h").write_text("1")
+    overlay = sandbox.overlay()
+    await overlay.sandbox.run_command("rm -r d; mkdir d; echo 2 > d/f; rm f; mkdir f; echo 3 > f/x; rm -r g; echo 4 > g")
+    effect = await overlay.effect()
+    assert kinds(effect) == {
+        "d/e/deep": "deleted", "d/f": "modified", "f": "deleted", "f/x": "added", "g": "added", "g/h": "deleted",
+    }  # fmt: skip
+    await overlay.keep(effect, effect.paths)
+    await overlay.close()
+    after = tree(workspace)
+    assert (after["d/f"], after["f/x"], after["g"]) == ((b"2\n", False), (b"3\n", False), (b"4\n", False))
+    assert "d/e" not in after
+
+
+async def test_a_change_of_the_users_own_is_never_overwritten(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    (workspace / "a").write_text("1\n")
+    overlay = sandbox.overlay()
+    await overlay.sandbox.run_command("echo 2 > a; echo new > b")
+    effect = await overlay.effect()
+    (workspace / "a").write_text("mine\n")
+    with pytest.raises(SandboxError, match="changed since by another hand: a"):
+        await overlay.keep(effect, effect.paths)
+    assert ((workspace / "a").read_text(), (workspace / "b").exists()) == ("mine\n", False)
+    await overlay.keep(effect, ["b"])
+    await overlay.close()
+    assert (workspace / "b").read_text() == "new\n"
+
+
+async def test_what_no_state_holds_is_named_and_not_kept(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    overlay = sandbox.overlay()
+    await overlay.sandbox.run_command("mkfifo pipe; mkdir sub; git init -q sub; truncate -s 200M sparse; printf x > 'a\nb'")
+    effect = await overlay.effect()
+    assert set(effect.special) == {"pipe", "sub/.git/", "sparse"}
+    assert [change.kind for change in effect.changes] == [FileChangeKind.ADDED]
+    await overlay.keep(effect, effect.paths)
+    await overlay.close()
+    assert (workspace / "a\nb").read_text() == "x"
+
+
+async def test_git_and_lmtuis_own_folder_cannot_be_changed_there_either(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    overlay = sandbox.overlay()
+    ended = await overlay.sandbox.run_command(
+        "mkdir -p .git/hooks && echo x > .git/hooks/pre-commit; echo x > .lmagent/x; ls -a"
+    )
+    effect = await overlay.effect()
+    assert not effect.changes, ended.output
+    await overlay.close()
+    assert not (workspace / ".lmagent" / "x").exists()
+
+
+async def test_secrets_are_masked_in_it(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    (workspace / ".env").write_text("KEY=secret\n")
+    overlay = sandbox.overlay()
+    ended = await overlay.sandbox.run_command("cat .env; cat .env > copy")
+    assert "KEY" not in ended.output
+    await overlay.close()
+
+
+async def test_the_effect_of_a_running_command_can_be_seen(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    overlay = sandbox.overlay()
+    running = asyncio.create_task(overlay.sandbox.run_command("echo 1 > a; sleep 3; echo 2 > b"))
+    for _ in range(40):
+        await asyncio.sleep(0.1)
+        if kinds(await overlay.effect()) == {"a": "added"}:
+            break
+    else:
+        pytest.fail("it was never seen")
+    await running
+    assert kinds(await overlay.effect()) == {"a": "added", "b": "added"}
+    await overlay.close()
