@@ -28,7 +28,7 @@ from lmtui.core.messages import (
 )
 from lmtui.core.permissions.decide import Mode, Rule
 from lmtui.core.permissions.rules import MaskExpressions
-from lmtui.core.ports import Checkpoints, FeatureServices, Images, Limits, OutputSink, Policy, Sandbox, Snapshot
+from lmtui.core.ports import Checkpoints, FeatureServices, Images, Limits, OutputSink, Overlay, Policy, Sandbox, Snapshot
 from lmtui.core.project_checks import Checks, NoChecks
 from lmtui.core.roles import Roles
 from lmtui.core.sanitize import Redactor
@@ -38,6 +38,7 @@ from lmtui.core.workspace import (
     BackgroundCommand,
     CommandLimits,
     DirEntry,
+    Effect,
     ExecResult,
     FileChange,
     FileChangeKind,
@@ -136,6 +137,27 @@ class FakeBackground:
         return BackgroundCommand(identity, self.started[int(identity[1:]) - 1], 3.0, 137 if is_over else None, "stopped")
 
 
+class FakeOverlay:
+    """An overlay whose effect is the one that the sandbox was given; what is kept is written down there."""
+
+    def __init__(self, real: FakeSandbox) -> None:
+        self.real = real
+        self.sandbox: Sandbox = replace(real, is_read_only=False)
+
+    async def effect(self) -> Effect:
+        assert self.real.effect is not None
+        return self.real.effect
+
+    async def keep(self, effect: Effect, paths: Sequence[str]) -> Sequence[str]:
+        self.real.kept += paths
+        for path in paths:
+            self.real.files[path] = b"kept\n"
+        return ()
+
+    async def close(self) -> None:
+        self.real.kept.append("closed")
+
+
 @dataclass
 class FakeSandbox:
     """A workspace in memory.  `commands` maps a command to its result or to seconds that it would run."""
@@ -156,6 +178,8 @@ class FakeSandbox:
     limits: CommandLimits = CommandLimits()
     background: FakeBackground = field(default_factory=FakeBackground)
     warnings: tuple[str, ...] = ()
+    effect: Effect | None = None
+    kept: list[str] = field(default_factory=list)
 
     async def status(self) -> SandboxStatus:
         return SandboxStatus(
@@ -166,9 +190,13 @@ class FakeSandbox:
             asks_each_command=self.asks_each_command,
             is_read_only=self.is_read_only and self.can_be_read_only,
             has_read_only=self.can_be_read_only,
+            has_overlays=self.effect is not None,
             folder="/workspace",
             warnings=self.warnings,
         )
+
+    def overlay(self) -> Overlay:
+        return FakeOverlay(self)
 
     def read_only(self) -> Sandbox:
         return replace(self, is_read_only=True)

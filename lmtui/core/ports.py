@@ -29,6 +29,7 @@ from lmtui.core.workspace import (
     BackgroundCommands,
     CommandLimits,
     DirEntry,
+    Effect,
     ExecResult,
     FileChange,
     FileContent,
@@ -137,6 +138,31 @@ class Checkpoints(Protocol):
         """
 
 
+class Overlay(Protocol):
+    """The workspace with an overlay over it: what commands change there is not real until it is kept."""
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """Return the workspace for commands that run in the overlay."""
+
+    async def effect(self) -> Effect:
+        """Return what would be different.
+
+        Raises:
+            SandboxError: it cannot be seen, or too many files were touched.
+        """
+
+    async def keep(self, effect: Effect, paths: Sequence[str]) -> Sequence[str]:
+        """Make these paths of an effect real, and its new folders; return notes on what had to be set aside.
+
+        Raises:
+            SandboxError: some were changed meanwhile; nothing was changed then.
+        """
+
+    async def close(self) -> None:
+        """Drop what was not kept; idempotent."""
+
+
 class Sandbox(Protocol):
     """The only way to the workspace: commands, files and git, all confined below its root.
 
@@ -221,6 +247,13 @@ class Sandbox(Protocol):
 
     def revealing(self, paths: Sequence[str]) -> Sandbox:
         """Return the workspace with these secret files shown, as the user allowed; what a rule denies stays masked."""
+
+    def overlay(self) -> Overlay:
+        """Return a new overlay over the workspace; the caller closes it.
+
+        Raises:
+            SandboxUnavailable: there are none here.
+        """
 
     def read_only(self) -> Sandbox:
         """Return the workspace as nothing can change it; its status tells whether commands can run there too."""

@@ -128,6 +128,9 @@ class GrepMatch:
     is_context: bool = False
 
 
+EFFECT_TOOL = "effect"  # the name that a question about what a command did has
+
+
 @dataclass(frozen=True, slots=True)
 class Effect:
     """What commands did in an overlay: `before` and `after` name the states of the touched paths alone.
@@ -176,6 +179,7 @@ class SandboxStatus:
     asks_each_command: bool = False
     is_read_only: bool = False
     has_read_only: bool = False
+    has_overlays: bool = False
     masks_git: bool = False
     folder: str = ""
     warnings: tuple[str, ...] = ()

@@ -86,6 +86,7 @@ class SandboxInUse:
     asks_each_command: bool = False
     is_read_only: bool = False
     has_read_only: bool | None = None
+    has_overlays: bool = False
     masks_git: bool = False
 
 

@@ -277,6 +277,7 @@ async def learn_sandbox(agent: Agent) -> None:
             asks_each_command=status.asks_each_command,
             folder=status.folder,
             has_read_only=status.has_read_only,
+            has_overlays=status.has_overlays,
             masks_git=status.masks_git,
         )
     if agent.state.only_reads:

@@ -45,6 +45,7 @@ from lmtui.engine.permission_check import (
     sandbox_for,
 )
 from lmtui.engine.syntax import MOST_FILES, parse_check, unparsed, with_syntax_errors
+from lmtui.engine.trial import KeptEffect, asking, dropped, is_covered, is_tried
 
 _NUMBERED = re.compile(r"^ *(\d{1,9})  ")
 _REST = {
@@ -241,6 +242,9 @@ async def _decide_and_run(
     tool_context = replace(tool_context, sandbox=sandbox_for(agent, decision))
     if decision.verdict is Verdict.ASK and is_typed and is_answered_by_typing(agent, prepared):
         ending.decision, ending.rule, ending.why = str(Outcome.ONCE), "", "you typed it"
+    elif asked is None and is_tried(agent, prepared, decision):
+        await _try(agent, call, prepared, tool_context, ending)
+        return
     elif decision.verdict is Verdict.ASK:
         asked = asked or await ask(agent, call, prepared, tool_context=tool_context, decision=decision, behind=behind)
         answer = await _answered(asked, ending, is_attended=agent.services.approvals.is_attended)
@@ -250,6 +254,27 @@ async def _decide_and_run(
     await _run(agent, call, prepared, tool_context, ending, is_reading=decision.is_read_only)
     if decision.is_read_only and not ending.result.ok and _WRITE_REFUSED in ending.result.text:
         await _run_writing(agent, call, prepared, tool_context, ending)
+
+
+async def _try(agent: Agent, call: ToolCall, prepared: PreparedCall, tool_context: ToolContext, ending: _Ending) -> None:
+    """Run a command where nothing is real, then keep what it did if rules allow it or the user says so."""
+    overlay = agent.services.sandbox.overlay()
+    try:
+        await _run(agent, call, prepared, replace(tool_context, sandbox=overlay.sandbox), ending, is_reading=True)
+        effect = await overlay.effect()
+        ending.decision, ending.rule, ending.why = "mode", "", "it changed nothing"
+        if effect.is_empty:
+            return
+        kept, first = KeptEffect(prepared, overlay, effect, ending.result), ending.result
+        ending.decision, ending.why = "rule", "rules allow what it changed"
+        if not is_covered(agent, effect):
+            asked = await ask(agent, call, kept, tool_context=tool_context, decision=asking(effect))
+            if await _answered(asked, ending, is_attended=agent.services.approvals.is_attended) is None:
+                ending.result = dropped(first, effect, ending.result.text.rstrip("."))
+                return
+        await _run(agent, call, kept, tool_context, ending)
+    finally:
+        await overlay.close()
 
 
 async def _run_writing(
@@ -439,10 +464,12 @@ async def batch_approvals(agent: Agent, calls: Sequence[ToolCall], turn_id: str,
     except SandboxError:
         return
     decided = [(item, await decide_in_time(agent, item[1], item[2])) for item in placed]
-    asking = [item for item, decision in decided if decision.verdict is Verdict.ASK]
-    if len(asking) < _FEWEST:
+    open_ones = [
+        item for item, decision in decided if decision.verdict is Verdict.ASK and not is_tried(agent, item[1], decision)
+    ]
+    if len(open_ones) < _FEWEST:
         return
-    for call, prepared, behind in asking:
+    for call, prepared, behind in open_ones:
         begin(agent, call, prepared, turn_id)
         asked[call.id] = PendingCall(prepared, problem="stopped before it was asked about")
         try:

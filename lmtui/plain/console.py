@@ -28,6 +28,7 @@ from lmtui.core.plan_mode import grant_lines, proposal_lines
 from lmtui.core.proposals import Proposal, from_text, to_text
 from lmtui.core.sanitize import escape_invisible, escape_invisible_line, pluralize, sanitize_line
 from lmtui.core.sessions import Answer, SessionHost
+from lmtui.core.workspace import EFFECT_TOOL
 from lmtui.headless.trust_report import KEY, choose_reach, offer
 from lmtui.paths import state_dir
 from lmtui.plain.commands import LeaveCommand, PlainCommands
@@ -311,6 +312,8 @@ def _action_text(request: ApprovalRequested) -> str:
         return "a command needs this folder of tools, read-only"
     if request.tool == SHELL:
         return f"{who} asks to run a command"
+    if request.tool == EFFECT_TOOL:
+        return f"{who} ran a command where nothing is real, and asks to keep what it changed"
     verb = "read" if traits_of(request.tool).file_effect is FileEffect.SHOWS else "change"
     action = f"{verb} {escape_invisible_line(request.path)}" if request.path else f"use {sanitize_line(request.tool)}"
     return f"{who} asks to {action}"

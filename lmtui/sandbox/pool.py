@@ -163,6 +163,7 @@ class SandboxPool:
     ) -> None:
         self.workspace = workspace
         self.users = 0
+        self.overlay_problem = ""
         self.network_approvals = network_approvals or NetworkApprovals()
         self.masked: dict[str, bool] = {}  # what is masked now, and whether a rule denies it
         self._outside = outside or OutsideFolders()
@@ -203,7 +204,9 @@ class SandboxPool:
         if chosen.backend.has_mounts:
             async with self._locks.starting:
                 layout = await self._layout(InstanceKind.READ)
-            status = replace(status, has_read_only=status.has_shell and not layout.is_cut, masks_git=layout.hides_objects)
+            has_read_only = status.has_shell and not layout.is_cut
+            has_overlays = has_read_only and chosen.backend.network == "none" and not self.overlay_problem
+            status = replace(status, has_read_only=has_read_only, has_overlays=has_overlays, masks_git=layout.hides_objects)
         return replace(status, facts=(*status.facts, self._notice)) if self._notice else status
 
     async def read_status(self) -> SandboxStatus:
@@ -378,10 +381,14 @@ class SandboxPool:
             layout = replace(await self._layout(kind), overlay=str(overlay))
         if kind.is_masked and self._masks.is_cut:
             raise SandboxUnavailable(_NOT_ALL_HIDDEN, _FEWER)
-        client = Client(await self._backend.open(kind, layout))
+        try:
+            client = Client(await self._backend.open(kind, layout))
+            await client.start()
+        except SandboxUnavailable as error:
+            self.overlay_problem = str(error)
+            raise
         try:
             with self.serving(client, layout):
-                await client.start()
                 await check_mounts(client, kind, layout)
                 yield client
         finally:

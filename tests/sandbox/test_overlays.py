@@ -19,7 +19,7 @@ def tree(folder: Path) -> dict[str, object]:
     found: dict[str, object] = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
-        if name.split("/")[0] in (".lmagent", ".git") or "__pycache__" in name:
+        if name.split("/", maxsplit=1)[0] in (".lmagent", ".git") or "__pycache__" in name:
             continue
         if path.is_symlink():
             found[name] = path.readlink()

@@ -17,6 +17,7 @@ from lmtui.core.permissions.rules import FileEffect, GrantScope, traits_of
 from lmtui.core.permissions.shell_grammar import outline, word_set
 from lmtui.core.permissions.suggested_rules import grants
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize, sanitize_line, show_controls
+from lmtui.core.workspace import EFFECT_TOOL
 from lmtui.tui.commands import Scope, command, first_key
 from lmtui.tui.lines.code import highlight, lexer_by_name
 from lmtui.tui.lines.page_view import whole_line, whole_text
@@ -56,6 +57,8 @@ def _question(request: ApprovalRequested) -> str:
         return "Show this folder of tools to commands, read-only?"
     if request.tool == SHELL:
         return "Run this command?"
+    if request.tool == EFFECT_TOOL:
+        return "Keep what this command changed?"
     is_read = traits_of(request.tool).file_effect is FileEffect.SHOWS
     verb = "Read" if is_read else _VERBS.get(request.tool, "Edit")
     return f"{verb} {escape_invisible_line(request.path)}?" if request.path else f"Use {escape_invisible_line(request.tool)}?"

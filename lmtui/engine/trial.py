@@ -1,0 +1,117 @@
+"""Commands that would be asked about run in an overlay first; the question is then about what they did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from lmtui.core.permissions.dangerous_commands import dangers
+from lmtui.core.permissions.decide import Access, Decision, Mode, Verdict, decide_all
+from lmtui.core.ports import Overlay, PreparedCall, Preview, ToolContext, ToolResult
+from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.workspace import EFFECT_TOOL, Effect, FileChangeKind
+from lmtui.engine.agent import Agent
+from lmtui.engine.permission_check import is_answered_by_typing, wants_network
+
+_MOST_NAMED = 12
+_VERBS = {FileChangeKind.DELETED: "deletes", FileChangeKind.ADDED: "creates", FileChangeKind.MODIFIED: "changes"}
+
+
+def is_tried(agent: Agent, prepared: PreparedCall, decision: Decision) -> bool:
+    """Tell whether a command is run in an overlay before anything is asked.
+
+    That is so where only the normal mode asks about it.  What a rule asks about, what is dangerous or names secrets, what stays
+    or reaches the network is asked about first.
+    """
+    return (
+        prepared.tool == "shell"
+        and decision.verdict is Verdict.ASK
+        and agent.state.mode is Mode.NORMAL
+        and agent.state.sandbox.has_overlays
+        and not (agent.state.only_reads or agent.state.sandbox.asks_each_command or decision.reveals)
+        and not (prepared.arguments.get("background") is True or wants_network(prepared))
+        and is_answered_by_typing(agent, prepared)
+        and not dangers(prepared.subjects[0], agent.state.sandbox.folder or "/workspace")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class KeptEffect:
+    """Keeping what a command did in an overlay, as a call that can be asked about; implements `core.ports.PreparedCall`."""
+
+    command: PreparedCall
+    overlay: Overlay
+    effect: Effect
+    result: ToolResult
+
+    @property
+    def tool(self) -> str:
+        """Return the name that the question has."""
+        return EFFECT_TOOL
+
+    @property
+    def arguments(self) -> Mapping[str, object]:
+        """Return the arguments of the command's call."""
+        return self.command.arguments
+
+    @property
+    def title(self) -> str:
+        """Return the command in a few words."""
+        return self.command.title
+
+    @property
+    def access(self) -> Access:
+        """Return that files are written."""
+        return Access.WRITE
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """Return the paths that would be different."""
+        return (*self.effect.paths, *self.effect.made)
+
+    async def preview(self, context: ToolContext) -> Preview:
+        """Return the command, what it did, and the change of each file."""
+        del context
+        ordered = sorted(self.effect.changes, key=lambda each: self.effect.paths.index(each.path))
+        text = "\n".join((self.command.subjects[0], "", *effect_lines(self.effect)))
+        return Preview(text, "".join(each.diff for each in ordered))
+
+    async def run(self, context: ToolContext) -> ToolResult:
+        """Keep it, and return what the command said."""
+        del context
+        notes = await self.overlay.keep(self.effect, self.effect.paths)
+        return replace(self.result, text="\n".join((self.result.text, *notes)))
+
+
+def effect_lines(effect: Effect) -> list[str]:
+    """Return what would be different, what is deleted first."""
+    kinds = {each.path: each for each in effect.changes}
+    lines = []
+    for path in effect.paths[:_MOST_NAMED]:
+        change = kinds[path]
+        counts = f"  +{change.added_lines} −{change.removed_lines}" if change.added_lines or change.removed_lines else ""
+        lines.append(f"{_VERBS[change.kind]} {sanitize_line(path)}{counts}")
+    lines += [f"and {pluralize(left, 'more file')}"] if (left := len(effect.paths) - _MOST_NAMED) > 0 else []
+    lines += [f"creates {sanitize_line(path)}/" for path in effect.made[:_MOST_NAMED]]
+    lines += [f"cannot be kept: {sanitize_line(path)}" for path in effect.special[:_MOST_NAMED]]
+    return lines
+
+
+def is_covered(agent: Agent, effect: Effect) -> bool:
+    """Tell whether rules allow each change of an effect."""
+    paths = (*effect.paths, *effect.made)
+    return decide_all("write", Access.WRITE, paths, agent.state.mode, agent.all_rules()).verdict is Verdict.ALLOW
+
+
+def asking(effect: Effect) -> Decision:
+    """Return the decision that an effect is asked about."""
+    deleted = sum(each.kind is FileChangeKind.DELETED for each in effect.changes)
+    changed = pluralize(len(effect.paths) + len(effect.made), "file")
+    why = f"it ran where nothing is real; it would change {changed}{f', {deleted} of them deleted' if deleted else ''}"
+    return Decision(Verdict.ASK, why, takes_no_rule=True)
+
+
+def dropped(result: ToolResult, effect: Effect, why: str) -> ToolResult:
+    """Return the result of a command whose effect was not kept."""
+    named = "; ".join(effect_lines(effect))
+    return replace(result, text=f"{result.text}\n[{why}, so nothing of this was kept: {named}]", ok=False, summary="not kept")

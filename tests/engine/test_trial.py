@@ -1,0 +1,125 @@
+"""A command that only the normal mode asks about runs in an overlay; the question is about what it did."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from lmtui.core.events import ApprovalRequested, Outcome, ToolCallFinished
+from lmtui.core.permissions.decide import Effect as RuleEffect
+from lmtui.core.permissions.decide import Mode, Rule
+from lmtui.core.sessions import Answer
+from lmtui.core.workspace import EFFECT_TOOL, Effect, ExecResult, FileChange, FileChangeKind
+from tests.fakes import FakeProvider, Rig, answer
+
+BUILD = "make all"
+NONE = Effect("a" * 40, "a" * 40)
+SOME = Effect(
+    "a" * 40,
+    "b" * 40,
+    (
+        FileChange("new.txt", FileChangeKind.ADDED, 1, 0, "--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1 @@\n+new\n"),
+        FileChange("old.txt", FileChangeKind.DELETED, 0, 1, "--- a/old.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-old\n"),
+    ),
+)
+
+
+def trial(
+    effect: Effect | None,
+    *,
+    command: str = BUILD,
+    mode: Mode = Mode.NORMAL,
+    rules: tuple[Rule, ...] = (),
+    attended: bool = True,
+) -> Rig:
+    asks = answer("", ("shell", json.dumps({"command": command})))
+    rig = Rig(FakeProvider(asks, answer("ready")), mode=mode, rules=rules, is_attended=attended)
+    rig.sandbox.commands[command] = ExecResult(0, "built\n", 0, 1)
+    rig.sandbox.effect = effect
+    return rig
+
+
+def questions(rig: Rig) -> list[ApprovalRequested]:
+    return [each for each in rig.events if isinstance(each, ApprovalRequested)]
+
+
+def result(rig: Rig) -> ToolCallFinished:
+    return next(each for each in rig.events if isinstance(each, ToolCallFinished))
+
+
+async def answered(rig: Rig, outcome: Outcome, feedback: str = "") -> None:
+    running = asyncio.create_task(rig.run("build it"))
+    request = await rig.until(lambda event: isinstance(event, ApprovalRequested))
+    assert isinstance(request, ApprovalRequested)
+    rig.session.answer(request.approval_id, Answer(outcome, feedback))
+    await running
+
+
+async def test_a_command_that_changed_nothing_is_not_asked_about() -> None:
+    rig = trial(NONE)
+    await rig.run("build it")
+    assert not questions(rig)
+    assert (result(rig).ok, result(rig).result.startswith("built"), result(rig).why) == (True, True, "it changed nothing")
+    assert rig.sandbox.kept == ["closed"]
+
+
+async def test_the_question_shows_what_it_did_and_a_yes_keeps_it() -> None:
+    rig = trial(SOME)
+    await answered(rig, Outcome.ONCE)
+    (request,) = questions(rig)
+    assert request.tool == EFFECT_TOOL
+    assert request.text == "make all\n\ndeletes old.txt  +0 −1\ncreates new.txt  +1 −0"
+    assert request.why == "it ran where nothing is real; it would change 2 files, 1 of them deleted"
+    assert request.diff.index("old.txt") < request.diff.index("new.txt")
+    assert rig.sandbox.kept == ["old.txt", "new.txt", "closed"]
+    assert result(rig).ok
+
+
+async def test_a_no_drops_it_and_tells_the_model_what_was_dropped() -> None:
+    rig = trial(SOME)
+    await answered(rig, Outcome.NO, "keep old.txt")
+    assert rig.sandbox.kept == ["closed"]
+    assert "nothing of this was kept: deletes old.txt" in result(rig).result
+    assert "keep old.txt" in result(rig).result
+    assert result(rig).result.startswith("built")
+
+
+async def test_rules_for_files_keep_an_effect_without_a_question() -> None:
+    rig = trial(SOME, rules=(Rule(RuleEffect.ALLOW, "write", "*.txt"),))
+    await rig.run("build it")
+    assert not questions(rig)
+    assert rig.sandbox.kept == ["old.txt", "new.txt", "closed"]
+
+
+async def test_where_nobody_is_there_an_effect_is_dropped() -> None:
+    rig = trial(SOME, attended=False)
+    await rig.run("build it")
+    assert rig.sandbox.kept == ["closed"]
+    assert "nobody is there to approve it" in result(rig).result
+
+
+@pytest.mark.parametrize(
+    ("effect", "command", "mode", "rules"),
+    [
+        (None, BUILD, Mode.NORMAL, ()),
+        (SOME, BUILD, Mode.MANUAL, ()),
+        (SOME, BUILD, Mode.NORMAL, (Rule(RuleEffect.ASK, "shell", "make *"),)),
+        (SOME, "rm -rf /", Mode.NORMAL, ()),
+    ],
+)
+async def test_some_are_asked_about_before_they_run(
+    effect: Effect | None, command: str, mode: Mode, rules: tuple[Rule, ...]
+) -> None:
+    rig = trial(effect, command=command, mode=mode, rules=rules)
+    await answered(rig, Outcome.NO)
+    assert questions(rig)[0].tool == "shell"
+    assert not rig.sandbox.ran
+
+
+@pytest.mark.parametrize(("mode", "rules"), [(Mode.AUTO, ()), (Mode.NORMAL, (Rule(RuleEffect.ALLOW, "shell", "make *"),))])
+async def test_what_is_allowed_runs_as_it_did(mode: Mode, rules: tuple[Rule, ...]) -> None:
+    rig = trial(SOME, mode=mode, rules=rules)
+    await rig.run("build it")
+    assert (questions(rig), rig.sandbox.ran, rig.sandbox.kept) == ([], [BUILD], [])
