@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-FEATURES = ("instructions", "skills", "slash_commands", "hooks", "mcp", "web_tools", "jobs", "checks")
+FEATURES = ("instructions", "skills", "slash_commands", "hooks", "mcp", "web_tools", "jobs", "checks", "effects")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,14 @@ class Subcommand:
 class Feature:
     """What a feature brings.
 
-    `service` is the class of its `features.service.WorkspaceFeature`.  `flags` are those of the command line for its settings,
+    `service` is the class of its `features.service.WorkspaceFeature`, if it has one.
+    `flags` are those of the command line for its settings,
     as argparse takes them; the settings themselves are in `lmtui/config.py`, with the feature's name.  `events` are the
     modules of the types that are in a log because of it, `tools` what it adds for the model, `commands` its slash
     commands and keys, and `controller` (a `tui.workbench_api.FeatureController`) what opens its screens.
     """
 
-    service: str
+    service: str = ""
     flags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     events: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()

@@ -68,7 +68,9 @@ class WorkspaceFeatures:
 
     def __init__(self, host: FeatureHost | Workspace) -> None:
         self.extensions = WorkspaceExtensions()
-        self._all: list[WorkspaceFeature] = [load(feature.service)(host, self.extensions) for feature in features()]
+        self._all: list[WorkspaceFeature] = [
+            load(feature.service)(host, self.extensions) for feature in features() if feature.service
+        ]
         self._workspace = host.workspace
         self.trust = CompositeTrust(*(trust for each in reversed(self._all) for trust in each.trust))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from lmtui.core.permissions.rules import Rule
+from lmtui.core.sanitize import pluralize, sanitize_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,37 +129,6 @@ class GrepMatch:
     is_context: bool = False
 
 
-EFFECT_TOOL = "effect"  # the name that a question about what a command did has
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """What commands did in an overlay: `before` and `after` name the states of the touched paths alone.
-
-    `special` are files that cannot be kept (at most 50 of `special_total`), `made` are new folders with nothing in them,
-    `caches` counts the folders in which only caches changed; those are dropped.
-    """
-
-    before: str
-    after: str
-    changes: tuple[FileChange, ...] = ()
-    special: tuple[str, ...] = ()
-    special_total: int = 0
-    made: tuple[str, ...] = ()
-    caches: int = 0
-
-    @property
-    def is_empty(self) -> bool:
-        """Tell whether nothing would be different."""
-        return not (self.changes or self.special_total or self.made)
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """Return the paths that can be kept, what is deleted first."""
-        deleted_first = sorted(self.changes, key=lambda each: (each.kind is not FileChangeKind.DELETED, each.path))
-        return tuple(each.path for each in deleted_first)
-
-
 @dataclass(frozen=True, slots=True)
 class SandboxStatus:
     """What runs the tools and what it isolates; `facts` is one line each for the user.
@@ -276,3 +246,52 @@ class Files(Protocol):
 
     def watch(self, folders: Iterable[str]) -> None:
         """Watch just these folders (not what is below them) from now on, and git's state."""
+
+
+_MOST_LINES = 12
+_VERBS = {FileChangeKind.DELETED: "deletes", FileChangeKind.ADDED: "creates", FileChangeKind.MODIFIED: "changes"}
+EFFECT_TOOL = "effect"  # the name that a question about what a command did has
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What commands did in an overlay: `before` and `after` name the states of the touched paths alone.
+
+    `special` are files that cannot be kept (at most 50 of `special_total`), `made` are new folders with nothing in them,
+    `caches` counts the folders in which only caches changed; those are dropped.
+    """
+
+    before: str
+    after: str
+    changes: tuple[FileChange, ...] = ()
+    special: tuple[str, ...] = ()
+    special_total: int = 0
+    made: tuple[str, ...] = ()
+    caches: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether nothing would be different."""
+        return not (self.changes or self.special_total or self.made)
+
+    @property
+    def ordered(self) -> list[FileChange]:
+        """Return the changes, what is deleted first."""
+        return sorted(self.changes, key=lambda each: (each.kind is not FileChangeKind.DELETED, each.path))
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Return the paths that can be kept, what is deleted first."""
+        return tuple(each.path for each in self.ordered)
+
+    def lines(self) -> list[str]:
+        """Return what would be different in words, at most 12 of a kind, what is deleted first."""
+        lines = []
+        for change in self.ordered[:_MOST_LINES]:
+            is_counted = change.added_lines or change.removed_lines
+            counts = f"  +{change.added_lines} −{change.removed_lines}" if is_counted else ""
+            lines.append(f"{_VERBS[change.kind]} {sanitize_line(change.path)}{counts}")
+        left = len(self.changes) - _MOST_LINES
+        lines += [f"and {pluralize(left, 'more file')}"] if left > 0 else []
+        lines += [f"creates {sanitize_line(path)}/" for path in self.made[:_MOST_LINES]]
+        return [*lines, *(f"cannot be kept: {sanitize_line(path)}" for path in self.special[:_MOST_LINES])]

@@ -8,13 +8,10 @@ from dataclasses import dataclass, replace
 from lmtui.core.permissions.dangerous_commands import dangers
 from lmtui.core.permissions.decide import Access, Decision, Mode, Verdict, decide_all
 from lmtui.core.ports import Overlay, PreparedCall, Preview, ToolContext, ToolResult
-from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.sanitize import pluralize
 from lmtui.core.workspace import EFFECT_TOOL, Effect, FileChangeKind
 from lmtui.engine.agent import Agent
 from lmtui.engine.permission_check import is_answered_by_typing, wants_network
-
-_MOST_NAMED = 12
-_VERBS = {FileChangeKind.DELETED: "deletes", FileChangeKind.ADDED: "creates", FileChangeKind.MODIFIED: "changes"}
 
 
 def is_tried(agent: Agent, prepared: PreparedCall, decision: Decision) -> bool:
@@ -72,29 +69,14 @@ class KeptEffect:
     async def preview(self, context: ToolContext) -> Preview:
         """Return the command, what it did, and the change of each file."""
         del context
-        ordered = sorted(self.effect.changes, key=lambda each: self.effect.paths.index(each.path))
-        text = "\n".join((self.command.subjects[0], "", *effect_lines(self.effect)))
-        return Preview(text, "".join(each.diff for each in ordered))
+        text = "\n".join((self.command.subjects[0], "", *self.effect.lines()))
+        return Preview(text, "".join(each.diff for each in self.effect.ordered))
 
     async def run(self, context: ToolContext) -> ToolResult:
         """Keep it, and return what the command said."""
         del context
         notes = await self.overlay.keep(self.effect, self.effect.paths)
         return replace(self.result, text="\n".join((self.result.text, *notes)))
-
-
-def effect_lines(effect: Effect) -> list[str]:
-    """Return what would be different, what is deleted first."""
-    kinds = {each.path: each for each in effect.changes}
-    lines = []
-    for path in effect.paths[:_MOST_NAMED]:
-        change = kinds[path]
-        counts = f"  +{change.added_lines} −{change.removed_lines}" if change.added_lines or change.removed_lines else ""
-        lines.append(f"{_VERBS[change.kind]} {sanitize_line(path)}{counts}")
-    lines += [f"and {pluralize(left, 'more file')}"] if (left := len(effect.paths) - _MOST_NAMED) > 0 else []
-    lines += [f"creates {sanitize_line(path)}/" for path in effect.made[:_MOST_NAMED]]
-    lines += [f"cannot be kept: {sanitize_line(path)}" for path in effect.special[:_MOST_NAMED]]
-    return lines
 
 
 def is_covered(agent: Agent, effect: Effect) -> bool:
@@ -113,5 +95,5 @@ def asking(effect: Effect) -> Decision:
 
 def dropped(result: ToolResult, effect: Effect, why: str) -> ToolResult:
     """Return the result of a command whose effect was not kept."""
-    named = "; ".join(effect_lines(effect))
+    named = "; ".join(effect.lines())
     return replace(result, text=f"{result.text}\n[{why}, so nothing of this was kept: {named}]", ok=False, summary="not kept")

@@ -1,0 +1,1 @@
+"""Commands that run where nothing is real, and what they did."""

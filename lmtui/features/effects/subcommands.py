@@ -1,0 +1,93 @@
+"""`lmtui try`: run a command of the user's own where nothing is real, and say what it would change."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+
+from lmtui.command_line import Parser, add_common, make_parser
+from lmtui.core.errors import UsageError
+from lmtui.core.sanitize import escape_invisible
+from lmtui.core.workspace import Effect
+from lmtui.features.service import CommandCall
+
+_MOST_S = 3600
+
+
+def try_run_parser() -> Parser:
+    """Return the parser of `lmtui try`."""
+    doc = "Run a command in an overlay over the folder, without network: nothing that it changes is real.\n"
+    doc += "What it changed is shown, and kept if you say so. Exit code: the command's own."
+    parser = make_parser("try", doc, "lmtui try --keep -- make format")
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--keep", action="store_true", help="keep all that it changed")
+    choice.add_argument("--drop", action="store_true", help="keep nothing, and do not ask")
+    parser.add_argument("--diff", action="store_true", help="show the change of each file")
+    parser.add_argument("--json", action="store_true", help="one JSON value instead of text")
+    parser.add_argument("--timeout", type=int, default=300, metavar="SECONDS", help="the command's time limit (300)")
+    add_common(parser)
+    parser.add_argument("command", nargs="*", metavar="COMMAND", help="the command, behind --")
+    return parser
+
+
+async def try_run(call: CommandCall) -> int:
+    """Run it, show what it did, and keep that where it is wanted."""
+    given = call.arguments
+    command = " ".join(given.command[1:] if given.command[:1] == ["--"] else given.command).strip()
+    if not command:
+        raise UsageError("no command was given", "Write it behind two dashes: lmtui try -- make format")
+    async with call.open_host() as host:
+        sandbox = await host.sandbox()
+        overlay = sandbox.overlay()
+        try:
+            show = None if given.json else lambda text: print(escape_invisible(text), end="", flush=True)
+            ended = await overlay.sandbox.run_command(command, timeout_s=min(given.timeout, _MOST_S), on_output=show)
+            effect = await overlay.effect()
+            is_kept = False if effect.is_empty or given.drop else given.keep or await _asked(effect, given)
+            notes: tuple[str, ...] = ()
+            if is_kept:
+                await sandbox.checkpoints.snapshot()
+                notes = await overlay.keep(effect, effect.paths)
+        finally:
+            await overlay.close()
+    if given.json:
+        print(json.dumps(_as_json(ended.exit_code, ended.output, effect, is_kept=is_kept), ensure_ascii=False))
+    else:
+        lines = effect_text(effect, with_diff=given.diff) if given.keep or given.drop or effect.is_empty else []
+        print("\n".join([*lines, *notes, "" if effect.is_empty else "Kept." if is_kept else "Nothing was kept."]).rstrip())
+    return ended.exit_code
+
+
+async def _asked(effect: Effect, given: argparse.Namespace) -> bool:
+    """Show what it did and ask; without a terminal nothing is kept."""
+    if given.json:
+        return False
+    print("\n".join(effect_text(effect, with_diff=given.diff)))
+    if not sys.stdin.isatty():
+        return False
+    said = await asyncio.to_thread(input, "Keep this? [y/N] ")
+    return said.strip().lower() in ("y", "yes")
+
+
+def effect_text(effect: Effect, *, with_diff: bool) -> list[str]:
+    """Return what it did in lines, with the changes line by line if they are wanted."""
+    if effect.is_empty:
+        return ["It changed nothing."]
+    diffs = [escape_invisible(each.diff.rstrip("\n")) for each in effect.ordered if each.diff] if with_diff else []
+    return [*effect.lines(), *diffs]
+
+
+def _as_json(exit_code: int, output: str, effect: Effect, *, is_kept: bool) -> dict[str, object]:
+    return {
+        "exit_code": exit_code,
+        "output": output,
+        "kept": is_kept,
+        "changes": [
+            {"path": each.path, "kind": str(each.kind), "added": each.added_lines, "removed": each.removed_lines}
+            for each in effect.ordered
+        ],
+        "folders": list(effect.made),
+        "cannot_be_kept": list(effect.special),
+    }

@@ -1,0 +1,52 @@
+"""Effects of real commands: `lmtui try`, and a run in the normal mode that asks about what a command did."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
+from tests.e2e.conftest import Program, Serve
+
+
+@pytest.mark.parametrize("sandbox", ["bubblewrap", "docker"])
+async def test_try_shows_what_a_command_would_change_and_keeps_it_if_asked(program: Program, sandbox: str) -> None:
+    (program.workspace / "a.txt").write_text("one\n")
+    command = ("--sandbox", sandbox, "--", "echo two >> a.txt; echo said; exit 3")
+    shown = await program.run("try", "--diff", *command)
+    assert (shown.code, shown.out.split("\n")[:2]) == (3, ["said", "changes a.txt  +1 −0"]), shown.err
+    assert "+two" in shown.out
+    assert shown.out.endswith("Nothing was kept.\n")
+    assert (program.workspace / "a.txt").read_text() == "one\n"
+    kept = await program.run("try", "--keep", "--json", *command)
+    assert json.loads(kept.out)["changes"] == [{"path": "a.txt", "kind": "modified", "added": 1, "removed": 0}]
+    assert (program.workspace / "a.txt").read_text() == "one\ntwo\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("try",), "no command was given. Write it behind two dashes"),
+        (("try", "--keep", "--drop", "--", "ls"), "not allowed with argument"),
+        (("try", "--sandbox", "landlock", "--", "ls"), "makes no overlays. Use bubblewrap or Docker."),
+    ],
+)
+async def test_try_says_what_is_wrong(program: Program, arguments: tuple[str, ...], words: str) -> None:
+    result = await program.run(*arguments)
+    assert result.code != 0
+    assert words in result.err
+
+
+async def test_a_run_without_anybody_runs_what_changes_nothing_and_drops_the_rest(program: Program, serve: Serve) -> None:
+    quiet = ScriptedTurn("", calls=(ScriptedCall("shell", {"command": "sort a.txt | awk '{n++} END {print n \" lines\"}'"}),))
+    loud = ScriptedTurn("", calls=(ScriptedCall("shell", {"command": "sort -o a.txt a.txt && echo sorted"}),))
+    (program.workspace / "a.txt").write_text("two\none\n")
+    server = await serve(quiet, loud, ScriptedTurn("Nothing more."))
+    result = await program.run("run", "--url", server.url, "--sandbox", "bubblewrap", "--output", "json", "sort it")
+    said = json.dumps(server.requests[-1].body)
+    assert "2 lines" in said
+    assert "sorted" in said
+    assert "nothing of this was kept: changes a.txt" in said
+    assert (program.workspace / "a.txt").read_text() == "two\none\n"
+    assert json.loads(result.out)["status"] == "blocked"
