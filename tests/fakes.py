@@ -28,7 +28,7 @@ from lmtui.core.messages import (
 )
 from lmtui.core.permissions.decide import Mode, Rule
 from lmtui.core.permissions.rules import MaskExpressions
-from lmtui.core.ports import Checkpoints, FeatureServices, Images, Limits, OutputSink, Overlay, Policy, Sandbox, Snapshot
+from lmtui.core.ports import Checkpoints, CommandOverlay, FeatureServices, Images, Limits, OutputSink, Policy, Sandbox, Snapshot
 from lmtui.core.project_checks import Checks, NoChecks
 from lmtui.core.roles import Roles
 from lmtui.core.sanitize import Redactor
@@ -36,9 +36,9 @@ from lmtui.core.servers import Profiles, ServedModel
 from lmtui.core.skills import NoSkills, SkillReader
 from lmtui.core.workspace import (
     BackgroundCommand,
+    CommandEffect,
     CommandLimits,
     DirEntry,
-    Effect,
     ExecResult,
     FileChange,
     FileChangeKind,
@@ -144,11 +144,11 @@ class FakeOverlay:
         self.real = real
         self.sandbox: Sandbox = replace(real, is_read_only=False)
 
-    async def effect(self) -> Effect:
+    async def effect(self) -> CommandEffect:
         assert self.real.effect is not None
         return self.real.effect
 
-    async def keep(self, effect: Effect, paths: Sequence[str]) -> Sequence[str]:
+    async def keep(self, effect: CommandEffect, paths: Sequence[str]) -> Sequence[str]:
         self.real.kept += paths
         for path in paths:
             self.real.files[path] = b"kept\n"
@@ -178,7 +178,7 @@ class FakeSandbox:
     limits: CommandLimits = CommandLimits()
     background: FakeBackground = field(default_factory=FakeBackground)
     warnings: tuple[str, ...] = ()
-    effect: Effect | None = None
+    effect: CommandEffect | None = None
     kept: list[str] = field(default_factory=list)
 
     async def status(self) -> SandboxStatus:
@@ -195,7 +195,7 @@ class FakeSandbox:
             warnings=self.warnings,
         )
 
-    def overlay(self) -> Overlay:
+    def overlay(self) -> CommandOverlay:
         return FakeOverlay(self)
 
     def read_only(self) -> Sandbox:

@@ -27,9 +27,9 @@ from lmtui.core.skills import NoSkills, SkillReader, SkillUse
 from lmtui.core.subagents import Children, Report
 from lmtui.core.workspace import (
     BackgroundCommands,
+    CommandEffect,
     CommandLimits,
     DirEntry,
-    Effect,
     ExecResult,
     FileChange,
     FileContent,
@@ -138,21 +138,21 @@ class Checkpoints(Protocol):
         """
 
 
-class Overlay(Protocol):
+class CommandOverlay(Protocol):
     """The workspace with an overlay over it: what commands change there is not real until it is kept."""
 
     @property
     def sandbox(self) -> Sandbox:
         """Return the workspace for commands that run in the overlay."""
 
-    async def effect(self) -> Effect:
+    async def effect(self) -> CommandEffect:
         """Return what would be different.
 
         Raises:
             SandboxError: it cannot be seen, or too many files were touched.
         """
 
-    async def keep(self, effect: Effect, paths: Sequence[str]) -> Sequence[str]:
+    async def keep(self, effect: CommandEffect, paths: Sequence[str]) -> Sequence[str]:
         """Make these paths of an effect real, and its new folders; return notes on what had to be set aside.
 
         Raises:
@@ -248,7 +248,7 @@ class Sandbox(Protocol):
     def revealing(self, paths: Sequence[str]) -> Sandbox:
         """Return the workspace with these secret files shown, as the user allowed; what a rule denies stays masked."""
 
-    def overlay(self) -> Overlay:
+    def overlay(self) -> CommandOverlay:
         """Return a new overlay over the workspace; the caller closes it.
 
         Raises:

@@ -254,7 +254,7 @@ EFFECT_TOOL = "effect"  # the name that a question about what a command did has
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class CommandEffect:
     """What commands did in an overlay: `before` and `after` name the states of the touched paths alone.
 
     `special` are files that cannot be kept (at most 50 of `special_total`), `made` are new folders with nothing in them,

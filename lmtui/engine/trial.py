@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from lmtui.core.permissions.dangerous_commands import dangers
 from lmtui.core.permissions.decide import Access, Decision, Mode, Verdict, decide_all
-from lmtui.core.ports import Overlay, PreparedCall, Preview, ToolContext, ToolResult
+from lmtui.core.ports import CommandOverlay, PreparedCall, Preview, ToolContext, ToolResult
 from lmtui.core.sanitize import pluralize
-from lmtui.core.workspace import EFFECT_TOOL, Effect, FileChangeKind
+from lmtui.core.workspace import EFFECT_TOOL, CommandEffect, FileChangeKind
 from lmtui.engine.agent import Agent
 from lmtui.engine.permission_check import is_answered_by_typing, wants_network
 
@@ -37,8 +37,8 @@ class KeptEffect:
     """Keeping what a command did in an overlay, as a call that can be asked about; implements `core.ports.PreparedCall`."""
 
     command: PreparedCall
-    overlay: Overlay
-    effect: Effect
+    overlay: CommandOverlay
+    effect: CommandEffect
     result: ToolResult
 
     @property
@@ -79,13 +79,13 @@ class KeptEffect:
         return replace(self.result, text="\n".join((self.result.text, *notes)))
 
 
-def is_covered(agent: Agent, effect: Effect) -> bool:
+def is_covered(agent: Agent, effect: CommandEffect) -> bool:
     """Tell whether rules allow each change of an effect."""
     paths = (*effect.paths, *effect.made)
     return decide_all("write", Access.WRITE, paths, agent.state.mode, agent.all_rules()).verdict is Verdict.ALLOW
 
 
-def asking(effect: Effect) -> Decision:
+def asking(effect: CommandEffect) -> Decision:
     """Return the decision that an effect is asked about."""
     deleted = sum(each.kind is FileChangeKind.DELETED for each in effect.changes)
     changed = pluralize(len(effect.paths) + len(effect.made), "file")
@@ -93,7 +93,7 @@ def asking(effect: Effect) -> Decision:
     return Decision(Verdict.ASK, why, takes_no_rule=True)
 
 
-def dropped(result: ToolResult, effect: Effect, why: str) -> ToolResult:
+def dropped(result: ToolResult, effect: CommandEffect, why: str) -> ToolResult:
     """Return the result of a command whose effect was not kept."""
     named = "; ".join(effect.lines())
     return replace(result, text=f"{result.text}\n[{why}, so nothing of this was kept: {named}]", ok=False, summary="not kept")

@@ -13,7 +13,7 @@ import os
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from lmtui.core.errors import SandboxUnavailable
@@ -423,7 +423,9 @@ class DockerBackend:
         """Return what the SDK does not know of."""
         return {}
 
-    def _workspace_mounts(self, kind: InstanceKind, overlay: str) -> list[Any]:  # Any: the SDK's Mount, a dict
+    def _workspace_mounts(
+        self, types: ModuleType, kind: InstanceKind, overlay: str
+    ) -> list[Any]:  # Any: the SDK's Mount, a dict
         """Return the mount of the workspace, or of an overlay over it; what only looks at one sees both of its sides.
 
         The engine makes an overlay as a volume without a name, which goes with its container.
@@ -431,40 +433,40 @@ class DockerBackend:
         Raises:
             SandboxUnavailable: a path cannot be written down as the kernel wants it.
         """
-        from docker.types import DriverConfig, Mount  # noqa: PLC0415  (heavy SDK, see `connect`)
-
         workspace = str(self._workspace)
         if not overlay:
-            return [Mount(self._root, workspace, type="bind", read_only=kind.is_read_only)]
+            return [types.Mount(self._root, workspace, type="bind", read_only=kind.is_read_only)]
         if set(",:\\") & set(f"{workspace}{overlay}"):
             raise SandboxUnavailable("the engine makes no overlay over a folder with , : or \\ in its path", "Rename it.")
         is_looking = kind is InstanceKind.CHECKPOINT
         sides = f"lowerdir={overlay}/upper:{workspace}" if is_looking else f"lowerdir={workspace}"
         writes = "" if is_looking else f",upperdir={overlay}/upper,workdir={overlay}/work"
-        driver = DriverConfig("local", {"type": "overlay", "device": "overlay", "o": f"{sides}{writes}"})
-        found = [Mount(self._root, None, type="volume", driver_config=driver, no_copy=True)]
+        driver = types.DriverConfig("local", {"type": "overlay", "device": "overlay", "o": f"{sides}{writes}"})
+        found = [types.Mount(self._root, None, type="volume", driver_config=driver, no_copy=True)]
         if is_looking:
             shown = ((effects.UPPER, f"{overlay}/upper"), (effects.LOWER, workspace))
-            found += [Mount(target, source, type="bind", read_only=True) for target, source in shown]
+            found += [types.Mount(target, source, type="bind", read_only=True) for target, source in shown]
         return found
 
     def _mounts(self, kind: InstanceKind, layout: SandboxLayout) -> list[Any]:  # Any: the SDK's Mount, a dict
-        from docker.types import Mount  # noqa: PLC0415  (heavy SDK, see `connect`)
+        from docker import types  # noqa: PLC0415  (heavy SDK, see `connect`)
 
         found = [
-            *self._workspace_mounts(kind, layout.overlay),
-            Mount(f"{FOLDER_INSIDE}/guest", str(GUEST), type="bind", read_only=True),
+            *self._workspace_mounts(types, kind, layout.overlay),
+            types.Mount(f"{FOLDER_INSIDE}/guest", str(GUEST), type="bind", read_only=True),
         ]
         if kind is InstanceKind.CHECKPOINT:
-            found.append(Mount(STORE_INSIDE, str(store_folder(self._workspace)), type="bind"))
+            found.append(types.Mount(STORE_INSIDE, str(store_folder(self._workspace)), type="bind"))
         shown = [(LINK_INSIDE, link_folder(self._root))] if self._root != MOUNT_POINT else []
         shown += [(str(Path(self._root, path)), source) for source, path in mounts(self._workspace, kind, layout)]
         shown += [(str(folder), folder) for folder in self._toolchains]
         tools = [each for each in self.tools.shown if each.is_shown_in(kind) and not each.is_system]
         tools = [each for each in tools if each.source not in self._toolchains]
-        found += [Mount(each.target, str(each.source), type="bind", read_only=not each.is_writable_in(kind)) for each in tools]
+        found += [
+            types.Mount(each.target, str(each.source), type="bind", read_only=not each.is_writable_in(kind)) for each in tools
+        ]
         shown += [(PROXY_INSIDE, self._proxy_folder)] if self._proxy_folder is not None and kind.runs_programs else []
-        return found + [Mount(target, str(source), type="bind", read_only=True) for target, source in shown]
+        return found + [types.Mount(target, str(source), type="bind", read_only=True) for target, source in shown]
 
     def _user(self, engine: DockerClient) -> str:
         """Return whose ids commands get, as the engine counts: where it is rootless, its root is the user."""

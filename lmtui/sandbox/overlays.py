@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from lmtui.core.ports import Checkpoints, Sandbox
 from lmtui.core.sanitize import sanitize_path
-from lmtui.core.workspace import Effect
+from lmtui.core.workspace import CommandEffect
 from lmtui.paths import overlays_dir
 from lmtui.sandbox import replies
 from lmtui.sandbox.guest.effects import discard
@@ -19,28 +19,27 @@ from lmtui.sandbox.host_paths import make_for_owner
 from lmtui.sandbox.pool import SandboxPool
 from lmtui.sandbox.supervisor_client import InstanceKind, to_the_end
 
-if TYPE_CHECKING:
-    from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
-
 _EFFECT_S = 190.0
 
 
 class WorkspaceOverlay:
-    """One overlay over a workspace; implements `core.ports.Overlay`.
+    """One overlay over a workspace; implements `core.ports.CommandOverlay`.
 
     Args:
         pool: the supervisors of the workspace.
-        sandbox: the workspace as it is, in which kept files are made.
-        view: makes the view in which nothing is real.
+        real: the workspace as it is, in which kept files are made.
+        checkpoints: its states.
+        view: returns the workspace with the overlay in a folder over it.
     """
 
-    def __init__(self, pool: SandboxPool, sandbox: WorkspaceSandbox) -> None:
+    def __init__(self, pool: SandboxPool, real: Sandbox, checkpoints: Checkpoints, view: Callable[[Path], Sandbox]) -> None:
         self._pool = pool
-        self._real = sandbox
+        self._real = real
+        self._checkpoints = checkpoints
         self._folder = _new_folder(pool.workspace)
-        self.sandbox = sandbox.over(self._folder)
+        self.sandbox = view(self._folder)
 
-    async def effect(self) -> Effect:
+    async def effect(self) -> CommandEffect:
         """Return what would be different; commands that still run may go on.
 
         Raises:
@@ -49,8 +48,8 @@ class WorkspaceOverlay:
         async with self._pool.overlay_client(InstanceKind.CHECKPOINT, self._folder) as client:
             facts, _ = await client.call("checkpoint", {"action": "effect"}, limit_s=_EFFECT_S)
             reply = replies.parse(facts, replies.EffectReply)
-        changes = await self._real.checkpoints.changes(reply.before, reply.after)
-        return Effect(
+        changes = await self._checkpoints.changes(reply.before, reply.after)
+        return CommandEffect(
             before=reply.before,
             after=reply.after,
             changes=changes,
@@ -60,7 +59,7 @@ class WorkspaceOverlay:
             caches=reply.caches,
         )
 
-    async def keep(self, effect: Effect, paths: Sequence[str]) -> tuple[str, ...]:
+    async def keep(self, effect: CommandEffect, paths: Sequence[str]) -> tuple[str, ...]:
         """Make these paths of an effect real, and its new folders; return notes on what had to be set aside.
 
         Raises:
@@ -70,7 +69,7 @@ class WorkspaceOverlay:
         began = await self._pool.workspace_guard.begin(await client(), keeps_copies=False)
         try:
             if paths:
-                await to_the_end(self._real.checkpoints.restore(effect.after, paths, expected=effect.before))
+                await to_the_end(self._checkpoints.restore(effect.after, paths, expected=effect.before))
             for folder in effect.made:
                 await self._real.make_directory(folder)
         finally:

@@ -68,6 +68,7 @@ class InstanceTable:
         self.running: dict[_Key, _Instance] = {}
         self.retired: set[Client] = set()
         self.is_closed = False
+        self.overlay_problem = ""
         self._in_use: Counter[Client] = Counter()
         self._released = asyncio.Event()
         self._closing: dict[_Key, asyncio.TimerHandle] = {}
@@ -163,7 +164,6 @@ class SandboxPool:
     ) -> None:
         self.workspace = workspace
         self.users = 0
-        self.overlay_problem = ""
         self.network_approvals = network_approvals or NetworkApprovals()
         self.masked: dict[str, bool] = {}  # what is masked now, and whether a rule denies it
         self._outside = outside or OutsideFolders()
@@ -205,7 +205,7 @@ class SandboxPool:
             async with self._locks.starting:
                 layout = await self._layout(InstanceKind.READ)
             has_read_only = status.has_shell and not layout.is_cut
-            has_overlays = has_read_only and chosen.backend.network == "none" and not self.overlay_problem
+            has_overlays = has_read_only and chosen.backend.network == "none" and not self._instances.overlay_problem
             status = replace(status, has_read_only=has_read_only, has_overlays=has_overlays, masks_git=layout.hides_objects)
         return replace(status, facts=(*status.facts, self._notice)) if self._notice else status
 
@@ -385,7 +385,7 @@ class SandboxPool:
             client = Client(await self._backend.open(kind, layout))
             await client.start()
         except SandboxUnavailable as error:
-            self.overlay_problem = str(error)
+            self._instances.overlay_problem = str(error)
             raise
         try:
             with self.serving(client, layout):

@@ -138,8 +138,7 @@ class WorkspaceSandbox:
         revealed = frozenset(path for folder, path in located if not folder)  # in added folders they stay masked
         return self._view(self._instance_kind, revealed)
 
-    def over(self, overlay: Path) -> WorkspaceSandbox:
-        """Return the workspace with an overlay over it, in which nothing that a command changes is real."""
+    def _over(self, overlay: Path) -> WorkspaceSandbox:
         view = self._view(InstanceKind.MAIN, self._revealed)
         view._overlay = overlay
         return view
@@ -150,7 +149,7 @@ class WorkspaceSandbox:
         Raises:
             SandboxUnavailable: its folder cannot be made.
         """
-        return WorkspaceOverlay(self._pool, self)
+        return WorkspaceOverlay(self._pool, self, self.checkpoints, self._over)
 
     def mask(self, owner: int, expressions: MaskExpressions | None) -> None:
         """Set the files that no program may see while a session is open; None when it has closed."""

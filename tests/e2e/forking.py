@@ -104,7 +104,8 @@ def _serve() -> bool:
     for module in _PRELOADED:
         __import__(module)
     for feature in features():
-        load(feature.service)
+        if feature.service:
+            load(feature.service)
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

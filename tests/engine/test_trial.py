@@ -8,15 +8,14 @@ import json
 import pytest
 
 from lmtui.core.events import ApprovalRequested, Outcome, ToolCallFinished
-from lmtui.core.permissions.decide import Effect as RuleEffect
-from lmtui.core.permissions.decide import Mode, Rule
+from lmtui.core.permissions.decide import Effect, Mode, Rule
 from lmtui.core.sessions import Answer
-from lmtui.core.workspace import EFFECT_TOOL, Effect, ExecResult, FileChange, FileChangeKind
+from lmtui.core.workspace import EFFECT_TOOL, CommandEffect, ExecResult, FileChange, FileChangeKind
 from tests.fakes import FakeProvider, Rig, answer
 
 BUILD = "make all"
-NONE = Effect("a" * 40, "a" * 40)
-SOME = Effect(
+NONE = CommandEffect("a" * 40, "a" * 40)
+SOME = CommandEffect(
     "a" * 40,
     "b" * 40,
     (
@@ -27,7 +26,7 @@ SOME = Effect(
 
 
 def trial(
-    effect: Effect | None,
+    effect: CommandEffect | None,
     *,
     command: str = BUILD,
     mode: Mode = Mode.NORMAL,
@@ -87,7 +86,7 @@ async def test_a_no_drops_it_and_tells_the_model_what_was_dropped() -> None:
 
 
 async def test_rules_for_files_keep_an_effect_without_a_question() -> None:
-    rig = trial(SOME, rules=(Rule(RuleEffect.ALLOW, "write", "*.txt"),))
+    rig = trial(SOME, rules=(Rule(Effect.ALLOW, "write", "*.txt"),))
     await rig.run("build it")
     assert not questions(rig)
     assert rig.sandbox.kept == ["old.txt", "new.txt", "closed"]
@@ -105,12 +104,12 @@ async def test_where_nobody_is_there_an_effect_is_dropped() -> None:
     [
         (None, BUILD, Mode.NORMAL, ()),
         (SOME, BUILD, Mode.MANUAL, ()),
-        (SOME, BUILD, Mode.NORMAL, (Rule(RuleEffect.ASK, "shell", "make *"),)),
+        (SOME, BUILD, Mode.NORMAL, (Rule(Effect.ASK, "shell", "make *"),)),
         (SOME, "rm -rf /", Mode.NORMAL, ()),
     ],
 )
 async def test_some_are_asked_about_before_they_run(
-    effect: Effect | None, command: str, mode: Mode, rules: tuple[Rule, ...]
+    effect: CommandEffect | None, command: str, mode: Mode, rules: tuple[Rule, ...]
 ) -> None:
     rig = trial(effect, command=command, mode=mode, rules=rules)
     await answered(rig, Outcome.NO)
@@ -118,7 +117,7 @@ async def test_some_are_asked_about_before_they_run(
     assert not rig.sandbox.ran
 
 
-@pytest.mark.parametrize(("mode", "rules"), [(Mode.AUTO, ()), (Mode.NORMAL, (Rule(RuleEffect.ALLOW, "shell", "make *"),))])
+@pytest.mark.parametrize(("mode", "rules"), [(Mode.AUTO, ()), (Mode.NORMAL, (Rule(Effect.ALLOW, "shell", "make *"),))])
 async def test_what_is_allowed_runs_as_it_did(mode: Mode, rules: tuple[Rule, ...]) -> None:
     rig = trial(SOME, mode=mode, rules=rules)
     await rig.run("build it")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.workspace import Effect, FileChangeKind
+from lmtui.core.workspace import CommandEffect, FileChangeKind
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
 pytestmark = pytest.mark.parametrize("sandbox", ["bubblewrap", "docker"], indirect=True)
@@ -30,7 +30,7 @@ def tree(folder: Path) -> dict[str, object]:
     return found
 
 
-def kinds(effect: Effect) -> dict[str, str]:
+def kinds(effect: CommandEffect) -> dict[str, str]:
     return {change.path: str(change.kind) for change in effect.changes}
 
 

@@ -10,7 +10,7 @@ import sys
 from lmtui.command_line import Parser, add_common, make_parser
 from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import escape_invisible
-from lmtui.core.workspace import Effect
+from lmtui.core.workspace import CommandEffect
 from lmtui.features.service import CommandCall
 
 _MOST_S = 3600
@@ -60,7 +60,7 @@ async def try_run(call: CommandCall) -> int:
     return ended.exit_code
 
 
-async def _asked(effect: Effect, given: argparse.Namespace) -> bool:
+async def _asked(effect: CommandEffect, given: argparse.Namespace) -> bool:
     """Show what it did and ask; without a terminal nothing is kept."""
     if given.json:
         return False
@@ -71,7 +71,7 @@ async def _asked(effect: Effect, given: argparse.Namespace) -> bool:
     return said.strip().lower() in ("y", "yes")
 
 
-def effect_text(effect: Effect, *, with_diff: bool) -> list[str]:
+def effect_text(effect: CommandEffect, *, with_diff: bool) -> list[str]:
     """Return what it did in lines, with the changes line by line if they are wanted."""
     if effect.is_empty:
         return ["It changed nothing."]
@@ -79,7 +79,7 @@ def effect_text(effect: Effect, *, with_diff: bool) -> list[str]:
     return [*effect.lines(), *diffs]
 
 
-def _as_json(exit_code: int, output: str, effect: Effect, *, is_kept: bool) -> dict[str, object]:
+def _as_json(exit_code: int, output: str, effect: CommandEffect, *, is_kept: bool) -> dict[str, object]:
     return {
         "exit_code": exit_code,
         "output": output,
