@@ -257,8 +257,8 @@ EFFECT_TOOL = "effect"  # the name that a question about what a command did has
 class CommandEffect:
     """What commands did in an overlay: `before` and `after` name the states of the touched paths alone.
 
-    `special` are files that cannot be kept (at most 50 of `special_total`), `made` are new folders with nothing in them,
-    `caches` counts the folders in which only caches changed; those are dropped.
+    `special` are files that cannot be kept (at most 50 of `special_total`).  Of folders without files, `made` are new,
+    `emptied` had some, and `removed` are gone.  `caches` counts the folders in which only caches changed; those are dropped.
     """
 
     before: str
@@ -267,12 +267,14 @@ class CommandEffect:
     special: tuple[str, ...] = ()
     special_total: int = 0
     made: tuple[str, ...] = ()
+    emptied: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
     caches: int = 0
 
     @property
     def is_empty(self) -> bool:
         """Tell whether nothing would be different."""
-        return not (self.changes or self.special_total or self.made)
+        return not (self.changes or self.special_total or self.made or self.removed)
 
     @property
     def ordered(self) -> list[FileChange]:
@@ -293,5 +295,6 @@ class CommandEffect:
             lines.append(f"{_VERBS[change.kind]} {sanitize_line(change.path)}{counts}")
         left = len(self.changes) - _MOST_LINES
         lines += [f"and {pluralize(left, 'more file')}"] if left > 0 else []
+        lines += [f"deletes {sanitize_line(path)}/" for path in self.removed[:_MOST_LINES]]
         lines += [f"creates {sanitize_line(path)}/" for path in self.made[:_MOST_LINES]]
         return [*lines, *(f"cannot be kept: {sanitize_line(path)}" for path in self.special[:_MOST_LINES])]

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from lmtui.core.ports import Checkpoints, Sandbox
 from lmtui.core.sanitize import sanitize_path
@@ -22,6 +23,13 @@ from lmtui.sandbox.supervisor_client import InstanceKind, to_the_end
 _EFFECT_S = 190.0
 
 
+class _States(Checkpoints, Protocol):
+    """What an overlay needs of the checkpoint store."""
+
+    async def remove_folders(self, folders: Sequence[str]) -> None:
+        """Remove folders that have nothing in them any more, inner ones first."""
+
+
 class WorkspaceOverlay:
     """One overlay over a workspace; implements `core.ports.CommandOverlay`.
 
@@ -32,7 +40,7 @@ class WorkspaceOverlay:
         view: returns the workspace with the overlay in a folder over it.
     """
 
-    def __init__(self, pool: SandboxPool, real: Sandbox, checkpoints: Checkpoints, view: Callable[[Path], Sandbox]) -> None:
+    def __init__(self, pool: SandboxPool, real: Sandbox, checkpoints: _States, view: Callable[[Path], Sandbox]) -> None:
         self._pool = pool
         self._real = real
         self._checkpoints = checkpoints
@@ -56,6 +64,8 @@ class WorkspaceOverlay:
             special=tuple(map(sanitize_path, reply.special)),
             special_total=reply.special_total,
             made=tuple(reply.made),
+            emptied=tuple(reply.emptied),
+            removed=tuple(reply.removed),
             caches=reply.caches,
         )
 
@@ -70,7 +80,9 @@ class WorkspaceOverlay:
         try:
             if paths:
                 await to_the_end(self._checkpoints.restore(effect.after, paths, expected=effect.before))
-            for folder in effect.made:
+            if effect.removed:
+                await to_the_end(self._checkpoints.remove_folders(effect.removed))
+            for folder in (*effect.made, *effect.emptied):
                 await self._real.make_directory(folder)
         finally:
             findings = await to_the_end(self._pool.workspace_guard.end(client, began, keeps_copies=False))

@@ -116,6 +116,9 @@ _Change = Annotated[tuple[_Path, Literal["A", "M", "D", "T", "U"], _Lines, _Line
 _Names = Annotated[list[_Path], Field(max_length=50)]
 
 
+_Folders = Annotated[list[_Path], Field(max_length=1_000)]
+
+
 class SnapshotReply(Reply):
     """A state that was kept, and what it does not hold."""
 
@@ -131,7 +134,9 @@ class EffectReply(Reply):
     after: _Tree
     special: _Names
     special_total: _Count
-    made: _Names
+    made: _Folders
+    emptied: _Folders
+    removed: _Folders
     caches: _Count
 
 

@@ -523,6 +523,10 @@ class SandboxCheckpoints:
             names = ", ".join(map(sanitize_path, reply.conflicts))
             raise SandboxError(f"changed since by another hand: {names}; nothing was put back")
 
+    async def remove_folders(self, folders: Sequence[str]) -> None:
+        """Remove folders that have nothing in them any more, inner ones first."""
+        await self._call("remove_folders", replies.RestoredReply, paths=list(folders))
+
     async def _call(self, action: str, shape: type[replies.R], **fields: object) -> tuple[replies.R, bytes]:
         client = await self._pool.client(InstanceKind.CHECKPOINT)
         try:

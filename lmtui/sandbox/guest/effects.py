@@ -18,15 +18,15 @@ from .protocol import Message
 
 UPPER, LOWER = "/overlay/upper", "/overlay/lower"
 _CACHES = frozenset(("__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"))
-_MOST_PATHS = 20_000
+_MOST_PATHS, _MOST_FOLDERS = 20_000, 1_000
 _INDEX = "lmtui.effect.index"
 
 
 def effect(store: Store) -> Message:
     """Return the states of the touched paths `before` and `after`, and what no state can hold; the caller holds the lock.
 
-    `special` are files that cannot be kept (too large, unreadable, pipes, sockets, devices, repositories), `made` the folders
-    that are new and empty, `caches` counts what only caches got.
+    `special` are files that cannot be kept (too large, unreadable, pipes, sockets, devices, repositories).  Of folders without
+    files, `made` are new, `emptied` had some, and `removed` are gone, inner ones first.  `caches` counts what only caches got.
 
     Raises:
         Refused: too many files were touched to follow.
@@ -41,7 +41,9 @@ def effect(store: Store) -> Message:
         "after": after,
         "special": [os.fsencode(path).decode("utf-8", "replace") for path in special[:MAX_NAMED]],
         "special_total": len(special),
-        "made": found.made[:MAX_NAMED],
+        "made": found.made[:_MOST_FOLDERS],
+        "emptied": found.emptied[:_MOST_FOLDERS],
+        "removed": sorted(found.removed, key=len, reverse=True)[:_MOST_FOLDERS],
         "caches": found.caches,
     }
 
@@ -55,13 +57,15 @@ class _Touched:
         self.paths: list[str] = []
         self.special: set[str] = set()
         self.made: list[str] = []
+        self.emptied: list[str] = []
+        self.removed: list[str] = []
         self.caches = 0
 
     def walk(self, folder: str) -> None:
         """Take up what is in a folder of the upper side, which is one in the merged view too."""
         upper, merged, lower = (_entries(root, folder) for root in (self._upper, self._merged, self._lower))
-        if not merged and not lower and folder:
-            self.made.append(folder)
+        if not merged and folder and (lower or not self._is_folder_below(folder)):
+            (self.emptied if lower else self.made).append(folder)
         for name in sorted(lower.keys() - merged.keys()):
             self._gone(_join(folder, name), lower[name])
         for name in sorted(upper.keys() & merged.keys()):
@@ -88,13 +92,29 @@ class _Touched:
         if not stat.S_ISDIR(mode):
             self._add(path)
             return
+        self.removed.append(path)
         for name, inner in _entries(self._lower, path).items():
             self._gone(_join(path, name), inner)
+
+    def _is_folder_below(self, path: str) -> bool:
+        """Tell whether the lower side has a folder there."""
+        with suppress(OSError, Refused), self._lower.opened(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW):
+            return True
+        return False
 
     def _add(self, path: str) -> None:
         self.paths.append(path)
         if len(self.paths) > _MOST_PATHS:
             raise Refused(f"more than {_MOST_PATHS:,} files were touched; their effect cannot be shown")
+
+
+def remove_folders(root: Root, folders: list[str]) -> None:
+    """Remove folders that have nothing in them any more."""
+    for folder in folders:
+        parent, _, name = folder.rpartition("/")
+        with suppress(OSError, Refused), root.opened(parent, os.O_RDONLY | os.O_DIRECTORY) as (fd, real):
+            if real == parent:
+                os.rmdir(name, dir_fd=fd)
 
 
 def _entries(root: Root, folder: str) -> dict[str, int]:

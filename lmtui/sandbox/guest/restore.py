@@ -299,6 +299,9 @@ def run(store: Store, message: Message) -> Message:
             case "restore":
                 over = [str(path) for path in message.get("over", ())]
                 return restore(store, _tree(message["source"]), _tree(message["expected"]), paths, over)
+            case "remove_folders":
+                effects.remove_folders(store.root, paths)
+                return {"conflicts": []}
     raise Refused("the checkpoint store cannot do that")
 
 
