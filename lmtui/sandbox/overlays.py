@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Checkpoints, Sandbox
 from lmtui.core.sanitize import sanitize_path
 from lmtui.core.workspace import CommandEffect
@@ -21,9 +23,10 @@ from lmtui.sandbox.pool import SandboxPool
 from lmtui.sandbox.supervisor_client import InstanceKind, to_the_end
 
 _EFFECT_S = 190.0
+_NOTE = "keep.json"
 
 
-class _States(Checkpoints, Protocol):
+class States(Checkpoints, Protocol):
     """What an overlay needs of the checkpoint store."""
 
     async def remove_folders(self, folders: Sequence[str]) -> None:
@@ -40,7 +43,7 @@ class WorkspaceOverlay:
         view: returns the workspace with the overlay in a folder over it.
     """
 
-    def __init__(self, pool: SandboxPool, real: Sandbox, checkpoints: _States, view: Callable[[Path], Sandbox]) -> None:
+    def __init__(self, pool: SandboxPool, real: Sandbox, checkpoints: States, view: Callable[[Path], Sandbox]) -> None:
         self._pool = pool
         self._real = real
         self._checkpoints = checkpoints
@@ -75,15 +78,17 @@ class WorkspaceOverlay:
         Raises:
             SandboxError: some were changed meanwhile (the text names them); nothing was changed then.
         """
+        note = {"paths": [*paths], "before": effect.before, "after": effect.after, "removed": [*effect.removed]}
+        note["made"] = [*effect.made, *effect.emptied]
+        await asyncio.to_thread(_write_note, self._folder / _NOTE, note)  # a process that is killed meanwhile is made up for
         client = partial(self._pool.client, InstanceKind.MAIN, is_for_one_file=True)
         began = await self._pool.workspace_guard.begin(await client(), keeps_copies=False)
         try:
-            if paths:
-                await to_the_end(self._checkpoints.restore(effect.after, paths, expected=effect.before))
-            if effect.removed:
-                await to_the_end(self._checkpoints.remove_folders(effect.removed))
-            for folder in (*effect.made, *effect.emptied):
-                await self._real.make_directory(folder)
+            await to_the_end(_keep(self._real, self._checkpoints, note))
+            (self._folder / _NOTE).unlink()
+        except SandboxError:  # the user is told
+            (self._folder / _NOTE).unlink(missing_ok=True)
+            raise
         finally:
             findings = await to_the_end(self._pool.workspace_guard.end(client, began, keeps_copies=False))
         return findings.notes
@@ -93,16 +98,51 @@ class WorkspaceOverlay:
         await to_the_end(asyncio.to_thread(discard, str(self._folder)))
 
 
+def _write_note(path: Path, note: Mapping[str, object]) -> None:
+    draft = path.with_suffix(".new")
+    draft.write_text(json.dumps(note), encoding="utf-8")
+    draft.replace(path)
+
+
+async def _keep(real: Sandbox, states: States, note: Mapping[str, Any]) -> None:  # Any: JSON
+    """Make an effect real; what is so already stays, so that it can be done again."""
+    if note["paths"]:
+        await states.restore(note["after"], note["paths"], expected=note["before"])
+    if note["removed"]:
+        await states.remove_folders(note["removed"])
+    for folder in note["made"]:
+        await real.make_directory(folder)
+
+
+async def finish_interrupted(workspace: Path, real: Sandbox, states: States) -> str:
+    """Finish keeping what processes that were killed had begun to keep, and drop their overlays; return what happened."""
+    told: list[str] = []
+    for old in await asyncio.to_thread(_abandoned, workspace):
+        try:
+            await _keep(real, states, json.loads((old / _NOTE).read_text(encoding="utf-8")))
+            told.append("a command's changes were half kept when lmtui was killed; the rest is kept now")
+        except FileNotFoundError:
+            pass
+        except (SandboxError, ValueError, KeyError, OSError) as error:
+            told.append(f"a command's changes were half kept when lmtui was killed, and the rest cannot be kept: {error}")
+        await asyncio.to_thread(discard, str(old))
+    return "; ".join(told)
+
+
+def _abandoned(workspace: Path) -> list[Path]:
+    """Return the overlays of processes that are gone."""
+    base = overlays_dir(workspace)
+    found = list(base.iterdir()) if base.is_dir() else []
+    return [old for old in found if not Path("/proc", old.name.partition("-")[0]).exists()]
+
+
 def _new_folder(workspace: Path) -> Path:
-    """Make and return the folder of an overlay; those of processes that are gone are removed.
+    """Make and return the folder of an overlay.
 
     Raises:
         SandboxUnavailable: it cannot be made.
     """
     base = make_for_owner(overlays_dir(workspace), workspace)
-    for old in base.iterdir():
-        if not Path("/proc", old.name.partition("-")[0]).exists():
-            discard(str(old))
     folder = make_for_owner(base / f"{os.getpid()}-{secrets.token_hex(4)}", workspace)
     for name in ("upper", "work"):
         make_for_owner(folder / name, workspace)

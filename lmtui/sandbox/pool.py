@@ -69,6 +69,7 @@ class InstanceTable:
         self.retired: set[Client] = set()
         self.is_closed = False
         self.overlay_problem = ""
+        self.was_asked = False
         self._in_use: Counter[Client] = Counter()
         self._released = asyncio.Event()
         self._closing: dict[_Key, asyncio.TimerHandle] = {}
@@ -431,6 +432,15 @@ class SandboxPool:
     def added(self) -> list[str]:
         """Return the added folders."""
         return [str(folder.path) for folder in self._outside.added]
+
+    def tell(self, notice: str) -> None:
+        """Set what the user and the model should know, if there is something."""
+        self._notice = notice or self._notice
+
+    def is_first_status(self) -> bool:
+        """Tell whether this was not asked before."""
+        is_first, self._instances.was_asked = not self._instances.was_asked, True
+        return is_first
 
     def take_notice(self) -> str:
         """Return once what the user and the model should know about a restart."""

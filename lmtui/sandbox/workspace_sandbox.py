@@ -32,7 +32,7 @@ from lmtui.sandbox.backend import FULL, Backend
 from lmtui.sandbox.background import LiveOutput, SandboxBackground, whole_output
 from lmtui.sandbox.guest.protocol import MAX_UPLOAD_BYTES, ProtocolError
 from lmtui.sandbox.host_paths import locate, make_for_owner, relative_path
-from lmtui.sandbox.overlays import WorkspaceOverlay
+from lmtui.sandbox.overlays import WorkspaceOverlay, finish_interrupted
 from lmtui.sandbox.package_indexes import WORKSPACE_FILES, PackageIndexes, find_package_indexes, with_file_hosts
 from lmtui.sandbox.pool import ChosenBackend, SandboxPool
 from lmtui.sandbox.project_tools import about_missing, can_show, fetching, find_missing
@@ -116,7 +116,10 @@ class WorkspaceSandbox:
 
     async def status(self) -> SandboxStatus:
         """Start the sandbox if it is not running (self-test included) and tell what it is."""
-        return await (self._pool.read_status() if self._instance_kind is InstanceKind.READ else self._pool.status())
+        status = await (self._pool.read_status() if self._instance_kind is InstanceKind.READ else self._pool.status())
+        if status.has_overlays and self._pool.is_first_status():
+            self._pool.tell(await finish_interrupted(self._pool.workspace, self, self.checkpoints))
+        return status
 
     def for_session(self) -> WorkspaceSandbox:
         """Return the same workspace with background own commands."""

@@ -9,6 +9,7 @@ import pytest
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.workspace import CommandEffect, FileChangeKind
+from lmtui.sandbox import overlays
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
 pytestmark = pytest.mark.parametrize("sandbox", ["bubblewrap", "docker"], indirect=True)
@@ -169,3 +170,27 @@ async def test_the_effect_of_a_running_command_can_be_seen(sandbox: WorkspaceSan
     await running
     assert kinds(await overlay.effect()) == {"a": "added", "b": "added"}
     await overlay.close()
+
+
+async def test_what_was_half_kept_when_lmtui_was_killed_is_kept_at_the_next_start(
+    sandbox: WorkspaceSandbox, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workspace / "old").write_text("1\n")
+    overlay = sandbox.overlay()
+    await overlay.sandbox.run_command("echo 2 > a; echo 3 > b; rm old; mkdir e")
+    effect = await overlay.effect()
+
+    async def killed(*_: object) -> None:
+        (workspace / "a").write_text("2\n")  # as far as it came
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="killed"):
+        patch.setattr(overlays, "_keep", killed)
+        await overlay.keep(effect, effect.paths)
+    gone = overlay._folder.with_name(f"{2**30}-dead")  # no process has this number
+    overlay._folder.rename(gone)
+    told = await overlays.finish_interrupted(workspace, sandbox, sandbox.checkpoints)
+    assert "the rest is kept now" in told
+    assert (tree(workspace)["a"], tree(workspace)["b"], tree(workspace)["e"]) == ((b"2\n", False), (b"3\n", False), None)
+    assert not (workspace / "old").exists()
+    assert not gone.exists()
