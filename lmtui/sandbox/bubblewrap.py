@@ -152,7 +152,7 @@ class BubblewrapBackend:
             "--clearenv", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL", "--hostname", "sandbox",
             *_system(), *_etc(with_network=bool(share)),
             "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", *_masked(), "--dev", "/dev",
-            *_scratch(SCRATCH[0], self._limits.tmp_mb << 20), "--dir", HOME_INSIDE, *_scratch(SCRATCH[1], _SHM_BYTES),
+            *self._temporary(layout), "--dir", HOME_INSIDE, *_scratch(SCRATCH[1], _SHM_BYTES),
             *_read_only(GUEST, f"{FOLDER_INSIDE}/guest"), *_tools(python),
             *self._at_own_paths(kind, layout, bound, copies=copies), *link, *self._mounts(kind, layout), *self._store(kind),
         ]  # fmt: skip
@@ -171,6 +171,10 @@ class BubblewrapBackend:
             *(part for target in sorted(mounted, key=lambda target: target.count("/")) for part in mounted[target]),
             *(part for parent in parents for part in ("--remount-ro", parent)),
         ]
+
+    def _temporary(self, layout: SandboxLayout) -> list[str]:
+        own = _scratch(SCRATCH[0], self._limits.tmp_mb << 20)
+        return ["--bind", layout.scratch, SCRATCH[0]] if layout.scratch else own
 
     def _workspace_mount(self, kind: InstanceKind, layout: SandboxLayout) -> list[str]:
         workspace = str(self._workspace)

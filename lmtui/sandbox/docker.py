@@ -380,7 +380,7 @@ class DockerBackend:
             "cpu_quota": limits.cores * _CPU_PERIOD_US or None,
             "cpu_shares": _CPU_SHARES,
             "network_mode": self._network_mode(kind),
-            "tmpfs": self._scratch(),
+            "tmpfs": self._scratch(has_own=not layout.scratch),
             "shm_size": "64m",
             "ulimits": [
                 Ulimit(name="core", soft=0, hard=0),
@@ -395,13 +395,12 @@ class DockerBackend:
             "mounts": self._mounts(kind, layout),
         }
 
-    def _scratch(self) -> dict[str, str]:
+    def _scratch(self, *, has_own: bool) -> dict[str, str]:
         """Return the private file systems; no command can change the parents of what is mounted below them."""
         targets = [self._root, *map(str, self._toolchains), *(each.target for each in self.tools.shown)]
         parents = [parent for parent in scratch_parents(targets) if parent not in targets]
-        return {SCRATCH[0]: f"rw,exec,nosuid,nodev,size={self._limits.tmp_mb}m,mode=1777"} | dict.fromkeys(
-            parents, "ro,nosuid,nodev,size=1m,mode=755"
-        )
+        own = {SCRATCH[0]: f"rw,exec,nosuid,nodev,size={self._limits.tmp_mb}m,mode=1777"} if has_own else {}
+        return own | dict.fromkeys(parents, "ro,nosuid,nodev,size=1m,mode=755")
 
     def _network_mode(self, kind: InstanceKind) -> str:
         return "bridge" if self.network != "none" and kind.runs_programs else "none"
@@ -453,6 +452,7 @@ class DockerBackend:
 
         found = [
             *self._workspace_mounts(types, kind, layout.overlay),
+            *([types.Mount(SCRATCH[0], layout.scratch, type="bind")] if layout.scratch else []),
             types.Mount(f"{FOLDER_INSIDE}/guest", str(GUEST), type="bind", read_only=True),
         ]
         if kind is InstanceKind.CHECKPOINT:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,9 +18,12 @@ from pathlib import Path
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.core.workspace import SandboxStatus
+from lmtui.paths import overlays_dir
 from lmtui.sandbox import replies, selftest
 from lmtui.sandbox.backend import Backend
 from lmtui.sandbox.guard_calls import OutsideFolders, check_mounts, find_tools, has_git, look, open_guard
+from lmtui.sandbox.guest.effects import discard
+from lmtui.sandbox.host_paths import make_for_owner
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.project_tools import ProjectTools, with_added
 from lmtui.sandbox.proxy import NetworkApprovals, Proxy
@@ -70,10 +75,23 @@ class InstanceTable:
         self.is_closed = False
         self.overlay_problem = ""
         self.was_asked = False
+        self._scratch: Path | None = None
         self._in_use: Counter[Client] = Counter()
         self._released = asyncio.Event()
         self._closing: dict[_Key, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+
+    def scratch_of(self, workspace: Path) -> Path:
+        """Return the folder that the overlays of a workspace share as `/tmp`; it goes when all ends.
+
+        Raises:
+            SandboxUnavailable: it cannot be made.
+        """
+        if self._scratch is None:
+            base = make_for_owner(overlays_dir(workspace), workspace)
+            self._scratch = make_for_owner(base / f"{os.getpid()}-{secrets.token_hex(4)}", workspace)
+            self._scratch.chmod(0o1777)
+        return self._scratch
 
     def retire(self, client: Client) -> None:
         """End an instance once nothing runs in it."""
@@ -125,6 +143,8 @@ class InstanceTable:
         for client in (*(each.client for each in self.running.values()), *self.retired):
             await client.close()
         self.running.clear()
+        if self._scratch is not None:
+            await asyncio.to_thread(discard, str(self._scratch))
 
     async def wait_ended(self) -> None:
         """Wait until those that were retired have ended."""
@@ -380,6 +400,8 @@ class SandboxPool:
             if kind.is_masked:
                 await self._mask_added()
             layout = replace(await self._layout(kind), overlay=str(overlay))
+            if kind is InstanceKind.MAIN:
+                layout = replace(layout, scratch=str(self._instances.scratch_of(self.workspace)))
         if kind.is_masked and self._masks.is_cut:
             raise SandboxUnavailable(_NOT_ALL_HIDDEN, _FEWER)
         try:

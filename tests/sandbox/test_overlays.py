@@ -9,6 +9,7 @@ import pytest
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.workspace import CommandEffect, FileChangeKind
+from lmtui.paths import overlays_dir
 from lmtui.sandbox import overlays
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
@@ -184,9 +185,10 @@ async def test_what_was_half_kept_when_lmtui_was_killed_is_kept_at_the_next_star
         (workspace / "a").write_text("2\n")  # as far as it came
         raise RuntimeError("killed")
 
-    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="killed"):
+    with monkeypatch.context() as patch:
         patch.setattr(overlays, "_keep", killed)
-        await overlay.keep(effect, effect.paths)
+        with pytest.raises(RuntimeError, match="killed"):
+            await overlay.keep(effect, effect.paths)
     gone = overlay._folder.with_name(f"{2**30}-dead")  # no process has this number
     overlay._folder.rename(gone)
     told = await overlays.finish_interrupted(workspace, sandbox, sandbox.checkpoints)
@@ -194,3 +196,15 @@ async def test_what_was_half_kept_when_lmtui_was_killed_is_kept_at_the_next_star
     assert (tree(workspace)["a"], tree(workspace)["b"], tree(workspace)["e"]) == ((b"2\n", False), (b"3\n", False), None)
     assert not (workspace / "old").exists()
     assert not gone.exists()
+
+
+async def test_commands_in_overlays_share_tmp_until_the_sandbox_is_closed(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    first, second = sandbox.overlay(), sandbox.overlay()
+    await first.sandbox.run_command("echo 1 > /tmp/x; echo 1 > /dev/shm/x")
+    ended = await second.sandbox.run_command("cat /tmp/x; ls /dev/shm; ls ..")
+    assert ended.output.startswith("1\n"), ended.output
+    assert (await first.effect()).is_empty
+    await first.close()
+    await second.close()
+    await sandbox.close()
+    assert not list(overlays_dir(workspace).iterdir())
