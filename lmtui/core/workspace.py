@@ -291,7 +291,7 @@ class CommandEffect:
         lines = []
         for change in self.ordered[:_MOST_LINES]:
             is_counted = change.added_lines or change.removed_lines
-            counts = f"  +{change.added_lines} −{change.removed_lines}" if is_counted else ""
+            counts = f"  +{change.added_lines} -{change.removed_lines}" if is_counted else ""
             lines.append(f"{_VERBS[change.kind]} {sanitize_line(change.path)}{counts}")
         left = len(self.changes) - _MOST_LINES
         lines += [f"and {pluralize(left, 'more file')}"] if left > 0 else []

@@ -257,7 +257,7 @@ async def _decide_and_run(
 
 
 async def _try(agent: Agent, call: ToolCall, prepared: PreparedCall, tool_context: ToolContext, ending: _Ending) -> None:
-    """Run a command where nothing is real, then keep what it did if rules allow it or the user says so."""
+    """Run a command in an overlay, then keep what it did if rules allow it or the user says so."""
     overlay = agent.services.sandbox.overlay()
     try:
         await _run(agent, call, prepared, replace(tool_context, sandbox=overlay.sandbox), ending, is_reading=True)

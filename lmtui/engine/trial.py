@@ -89,7 +89,7 @@ def asking(effect: CommandEffect) -> Decision:
     """Return the decision that an effect is asked about."""
     deleted = sum(each.kind is FileChangeKind.DELETED for each in effect.changes)
     changed = pluralize(len(effect.paths) + len(effect.made), "file")
-    why = f"it ran where nothing is real; it would change {changed}{f', {deleted} of them deleted' if deleted else ''}"
+    why = f"it ran in an overlay; keeping it would change {changed}{f', {deleted} of them deleted' if deleted else ''}"
     return Decision(Verdict.ASK, why, takes_no_rule=True)
 
 

@@ -313,7 +313,7 @@ def _action_text(request: ApprovalRequested) -> str:
     if request.tool == SHELL:
         return f"{who} asks to run a command"
     if request.tool == EFFECT_TOOL:
-        return f"{who} ran a command where nothing is real, and asks to keep what it changed"
+        return f"{who} ran a command in an overlay, and asks to keep what it changed"
     verb = "read" if traits_of(request.tool).file_effect is FileEffect.SHOWS else "change"
     action = f"{verb} {escape_invisible_line(request.path)}" if request.path else f"use {sanitize_line(request.tool)}"
     return f"{who} asks to {action}"

@@ -15,7 +15,7 @@ async def test_try_shows_what_a_command_would_change_and_keeps_it_if_asked(progr
     (program.workspace / "a.txt").write_text("one\n")
     command = ("--sandbox", sandbox, "--", "echo two >> a.txt; echo said; exit 3")
     shown = await program.run("try", "--diff", *command)
-    assert (shown.code, shown.out.split("\n")[:2]) == (3, ["said", "changes a.txt  +1 −0"]), shown.err
+    assert (shown.code, shown.out.split("\n")[:2]) == (3, ["said", "changes a.txt  +1 -0"]), shown.err
     assert "+two" in shown.out
     assert shown.out.endswith("Nothing was kept.\n")
     assert (program.workspace / "a.txt").read_text() == "one\n"

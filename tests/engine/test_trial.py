@@ -69,8 +69,8 @@ async def test_the_question_shows_what_it_did_and_a_yes_keeps_it() -> None:
     await answered(rig, Outcome.ONCE)
     (request,) = questions(rig)
     assert request.tool == EFFECT_TOOL
-    assert request.text == "make all\n\ndeletes old.txt  +0 −1\ncreates new.txt  +1 −0"
-    assert request.why == "it ran where nothing is real; it would change 2 files, 1 of them deleted"
+    assert request.text == "make all\n\ndeletes old.txt  +0 -1\ncreates new.txt  +1 -0"
+    assert request.why == "it ran in an overlay; keeping it would change 2 files, 1 of them deleted"
     assert request.diff.index("old.txt") < request.diff.index("new.txt")
     assert rig.sandbox.kept == ["old.txt", "new.txt", "closed"]
     assert result(rig).ok

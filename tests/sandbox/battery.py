@@ -144,6 +144,10 @@ async def _play_command(case: Case, setting: Stage, sandbox: Sandbox) -> _Played
     return _Played(result.output, result.exit_code, result.elapsed_ms / 1000)
 
 
+# How a question looks needs one: in the normal mode a command runs in an overlay, and is asked about if it changed something.
+_MODES = {"approval-bypass": Mode.NORMAL, "prompt-spoofing": Mode.MANUAL}
+
+
 async def _play_tool(case: Case, setting: Stage, sandbox: Sandbox) -> _Played:
     """Let a scripted model make the call in a real session; who is asked says no where the case is about the question."""
     shown = {name: value for name, value in setting.names.items() if name not in ("TOKEN", "CANARY")}
@@ -152,7 +156,7 @@ async def _play_tool(case: Case, setting: Stage, sandbox: Sandbox) -> _Played:
     parts = SessionParts(
         id="20260101_120000_abcdef", log=MemoryLog(), provider=FakeProvider(answer("", (case.tool, json.dumps(arguments)))),
         toolbox=ToolRegistry(str(setting.workspace)), sandbox=sandbox, model=ModelOptions(ModelSettings("model")),
-        policy=Policy(Mode.NORMAL if case.is_asked else Mode.AUTO, rules, is_attended=True), limits=Limits(),
+        policy=Policy(_MODES.get(case.category, Mode.AUTO), rules, is_attended=True), limits=Limits(),
         now=Ticking().now, monotonic=time.monotonic,
     )  # fmt: skip
     session = EngineSession(parts)
@@ -173,7 +177,8 @@ async def _play_tool(case: Case, setting: Stage, sandbox: Sandbox) -> _Played:
     asked = next((event for event in seen if isinstance(event, ApprovalRequested)), None)
     result = next(event for event in seen if isinstance(event, ToolCallFinished))
     prompt = f"{asked.text}\n{asked.diff}\n{asked.path}\n{notes(asked).plain}" if asked else ""
-    is_read_only = result.decision == "mode" and result.why == "it only reads"  # it ran where it can change nothing
+    # it ran where it can change nothing, or in an overlay where it did
+    is_read_only = result.decision == "mode" and result.why in ("it only reads", "it changed nothing")
     return _Played(result.result, int(not result.ok), time.monotonic() - began, asked is not None, prompt, is_read_only)
 
 

@@ -22,6 +22,7 @@ QUICK = frozenset((
     "v-names-with-controls", "v-notable-told", "v-io-uring", "v-af-alg", "v-setuid-tmpfile", "v-kmsg", "v-memory-tree",
     "v-traps", "v-link-swap", "v-write-envrc-link",
 ))  # fmt: skip
+TOLD_WHEN_KEPT = ("v-notable-told",)
 _CASES = battery.cases()
 _CONTROLS = [case for case in _CASES if case.category == "must-work"]
 _ATTACKS = [
@@ -50,3 +51,20 @@ async def test_what_must_work_works(case: battery.Case, backend: str, tmp_path: 
 @pytest.mark.parametrize("backend", ISOLATED)
 async def test_attack_gets_nothing_out(case: battery.Case, backend: str, tmp_path: Path, open_sandbox: OpenSandbox) -> None:
     await _play(case, backend, tmp_path, open_sandbox)
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in _ATTACKS if case.command and case.id not in TOLD_WHEN_KEPT], ids=lambda case: case.id
+)
+@pytest.mark.parametrize("backend", ["bubblewrap", "docker"])
+async def test_attack_gets_nothing_out_of_an_overlay(
+    case: battery.Case, backend: str, tmp_path: Path, open_sandbox: OpenSandbox
+) -> None:
+    async with battery.stage(tmp_path, case.setup, 1000 if backend == "docker" and os.getuid() == 0 else None) as setting:
+        sandbox = await open_sandbox(backend, setting.workspace, limits=LIMITS)
+        overlay = sandbox.overlay()
+        try:
+            holds, output = await battery.contains(case, setting, overlay.sandbox)
+        finally:
+            await overlay.close()
+        assert holds, output

@@ -208,3 +208,12 @@ async def test_commands_in_overlays_share_tmp_until_the_sandbox_is_closed(sandbo
     await second.close()
     await sandbox.close()
     assert not list(overlays_dir(workspace).iterdir())
+
+
+async def test_an_overlay_goes_whatever_was_made_in_it(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    (workspace / "mine").write_text("1\n")
+    overlay = sandbox.overlay()
+    await overlay.sandbox.run_command("mkdir -p a/b; echo 1 > a/b/c; ln -s ../../mine a/link; ln -s / root; chmod 000 a/b a")
+    await overlay.close()
+    assert not overlay._folder.exists()
+    assert (workspace / "mine").read_text() == "1\n"

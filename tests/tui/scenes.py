@@ -10,7 +10,7 @@ from typing import Any
 from lmtui.core.permissions.decide import SOURCES, Effect, GrantScope, Rule
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.trust import TrustItem
-from lmtui.core.workspace import FileChange, FileChangeKind
+from lmtui.core.workspace import EFFECT_TOOL, FileChange, FileChangeKind
 from lmtui.tui.modals.consent import ConsentDialog
 from tests.tui import scenes_around, scenes_calls, scenes_chat, scenes_window
 from tests.tui.driving import Driver
@@ -127,6 +127,23 @@ async def edit_approval(driver: Driver) -> None:
     await live_approval(driver)
 
 
+EFFECT = "make format\n\ndeletes old_lexer.py  +0 -2\nchanges parser/lexer.py  +4 -2\ncreates parser/strings.py  +2 -0"
+EFFECT_DIFF = (
+    "--- a/old_lexer.py\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-import re\n-TOKEN = re.compile(r'x')\n"
+    f"{DIFF}--- /dev/null\n+++ b/parser/strings.py\n@@ -0,0 +1,2 @@\n+QUOTE = '\"'\n+ESCAPE = '\\\\'\n"
+)
+
+
+async def effect_approval(driver: Driver) -> None:
+    """What a command did in an overlay waits for its answer."""
+    await at_work(driver)
+    why = "it ran in an overlay; keeping it would change 3 files, 1 of them deleted"
+    fields = {"tool": EFFECT_TOOL, "diff": EFFECT_DIFF, "why": why, "suggested_rule": "", "sandbox": SANDBOX}
+    driver.host.session.ask("a1", EFFECT, **fields)
+    await driver.until_screen("Approval")
+    await driver.wake()
+
+
 async def long_approval(driver: Driver) -> None:
     """A command longer than the screen waits, its end not seen."""
     await at_work(driver)
@@ -218,7 +235,7 @@ async def with_steps(driver: Driver) -> FakeChanges:
     session.begin_turn("Make the tokenizer accept nested comments and add tests.")
     for call_id, tool, title, changed in STEPS:
         session.start_call(call_id, tool, title)
-        session.finish_call(call_id, tool, summary="+4 −2", decision="once")
+        session.finish_call(call_id, tool, summary="+4 -2", decision="once")
         changes.add(call_id, tool, title, *changed)
         driver.host.clock.forward(70)
     session.say("All of it is in.")
@@ -327,6 +344,7 @@ SCENES = (
     Scene("workbench", at_work),
     Scene("approval_command", command_approval),
     Scene("approval_edit", edit_approval),
+    Scene("approval_effect", effect_approval),
     Scene("switcher", switcher),
     Scene("first_run", first_run, setup_note="No model server is chosen yet."),
     Scene("help", help_screen),

@@ -1,1 +1,1 @@
-"""Commands that run where nothing is real, and what they did."""
+"""Commands that run in overlays, and what they did."""

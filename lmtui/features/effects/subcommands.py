@@ -1,4 +1,4 @@
-"""`lmtui try`: run a command of the user's own where nothing is real, and say what it would change."""
+"""`lmtui try`: run a command of the user's own in an overlay, and say what it would change."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ UPPER, LOWER = "/overlay/upper", "/overlay/lower"
 _CACHES = frozenset(("__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"))
 _MOST_PATHS, _MOST_FOLDERS = 20_000, 1_000
 _INDEX = "lmtui.effect.index"
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 def effect(store: Store) -> Message:
@@ -165,11 +166,13 @@ def _held(paths: list[str], work_tree: str) -> Iterator[str]:
 
 
 def discard(folder: str) -> None:
-    """Remove an overlay's folder, whatever commands made of the modes in it."""
-    for inner, folders, _, fd in os.fwalk(folder, onerror=None):
-        with suppress(OSError):
-            os.fchmod(fd, 0o700)
+    """Remove an overlay's folder, whatever commands made of the modes in it; no link in it is followed."""
+    for _, folders, _, fd in os.fwalk(folder):
         for name in folders:
             with suppress(OSError):
-                os.chmod(os.path.join(inner, name), 0o700, follow_symlinks=False)
+                inner = os.open(name, _FOLDER, dir_fd=fd)
+                try:
+                    os.chmod(f"/proc/self/fd/{inner}", 0o700)
+                finally:
+                    os.close(inner)
     shutil.rmtree(folder, ignore_errors=True)

@@ -20,6 +20,7 @@ from lmtui.core.events import ApprovalRequested, Outcome
 from lmtui.core.permissions.suggested_rules import SCOPE_TEXTS, Grant, grants
 from lmtui.core.sanitize import escape_invisible_line
 from lmtui.core.sessions import Answer
+from lmtui.core.workspace import EFFECT_TOOL
 from lmtui.tui.commands import Command, Scope, bindings, closing, command, first_key, of_scope
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.line_view import VirtualLineView
@@ -268,9 +269,14 @@ class Approval(RequestQuestion):
         """Return what can be answered to this request."""
         left_out = self.left_out()
         return [
-            *(worded(each, self._diff) for each in of_scope(self.scope) if each.id not in left_out),
+            *(self._named(worded(each, self._diff)) for each in of_scope(self.scope) if each.id not in left_out),
             closing(f"{first_key(closing())} stop"),
         ]
+
+    def _named(self, each: Command) -> Command:
+        """Return an answer in the words of what it does to a command that has run already."""
+        names = texts.EFFECT_ANSWERS if self.request.tool == EFFECT_TOOL else {}
+        return replace(each, hint=names[each.id]) if each.id in names else each
 
     def left_out(self) -> set[str]:
         """Return the ids of the answers that mean nothing here; those of the dialog that asks hunk by hunk too."""

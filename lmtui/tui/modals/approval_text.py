@@ -29,6 +29,9 @@ from lmtui.tui.wording import folder_text, shorten_middle
 
 SHELL = "shell"
 MOST_PARTS, PART_CELLS, SHORT_PART = 4, 48, 40
+COMMAND_CELLS, _MOST_EFFECTS = 100, 6
+CROSS, DOT = "✗", "·"
+EFFECT_ANSWERS = {"approve.once": "Keep it", "approve.no": "Drop it", "approve.because": "Drop it and say why…"}
 _PLAIN = word_set("echo printf cd true false test [ cat head tail ls grep wc sort uniq cut tr :")
 SCOPE_MEANINGS = {
     GrantScope.WORKSPACE: "in this folder, in this session and in all later ones",
@@ -76,7 +79,8 @@ def sandbox_words(request: ApprovalRequested, state: SessionState) -> str:
 
 def counts(request: ApprovalRequested) -> Content:
     """Return how many lines a change adds and removes."""
-    patches = parse_patch(request.diff, request.path) if request.diff and request.path else ()
+    is_named = bool(request.path) or request.tool == EFFECT_TOOL
+    patches = parse_patch(request.diff, request.path) if request.diff and is_named else ()
     if not patches:
         return Content("")
     added, removed = sum(each.added for each in patches), sum(each.removed for each in patches)
@@ -96,7 +100,7 @@ def conditions(request: ApprovalRequested, state: SessionState) -> list[tuple[st
 
 def notes(request: ApprovalRequested) -> Content:
     """Return what is shown under the text: what is dangerous, what may be something else, and why it asks."""
-    lines: list[Content] = []
+    lines = effect_lines(request)
     for each in dangers_of(request):
         subject = (sanitize_line(escape_invisible_line(each.subject)), "bold $text")
         lines.append(Content.assemble(("✗  ", "$error"), (f"{each.reason}{': ' if each.subject else ''}", "$text"), subject))
@@ -116,6 +120,20 @@ def notes(request: ApprovalRequested) -> Content:
     elif request.why and not lines and request.tool != SHELL and not has_difference(request):
         lines.append(Content.styled(why_text(request), "$text-muted"))
     return Content("\n").join(lines)
+
+
+def effect_lines(request: ApprovalRequested) -> list[Content]:
+    """Return the command that ran in an overlay, and what it did, deletions marked."""
+    if request.tool != EFFECT_TOOL:
+        return []
+    command, _, listed = request.text.partition("\n\n")
+    found = [Content.styled(shorten_middle(escape_invisible_line(command), COMMAND_CELLS), "$text-secondary")]
+    did = listed.split("\n")
+    for line in did[:_MOST_EFFECTS]:
+        sign, style = (CROSS, "$error") if line.startswith(("deletes ", "cannot be kept: ")) else (DOT, "$text-muted")
+        found.append(Content.styled(f"{sign}  {sanitize_line(line)}", style))
+    left = len(did) - _MOST_EFFECTS
+    return [*found, *([Content.styled(f"{DOT}  and {left} more", "$text-muted")] if left > 0 else [])]
 
 
 _NEEDS_NETWORK = re.compile(r"\b(?:curl|wget|git +(?:push|pull|clone|fetch)|pip3? +install|npm +(?:i|install|publish)|apt)\b")
