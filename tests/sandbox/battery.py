@@ -201,7 +201,9 @@ def _checked(case: Case, setting: Stage, played: _Played) -> bool:
         "ASKED": str(int(played.is_asked)), "LMTUI_HOME": str(home),
         "AGENT_CMD": f"timeout 15 {sys.executable} -P -m lmtui run --sandbox files hello",
     }  # fmt: skip
-    checked = subprocess.run(["bash", "-c", case.check], env=names, capture_output=True, timeout=_CHECK_S, check=False)
+    bash = ["bash", "-c", case.check]  # a folder that it enters may not be there
+    place = setting.workspace
+    checked = subprocess.run(bash, cwd=place, env=names, capture_output=True, timeout=_CHECK_S, check=False)
     return checked.returncode == 0
 
 

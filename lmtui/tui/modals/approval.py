@@ -269,14 +269,9 @@ class Approval(RequestQuestion):
         """Return what can be answered to this request."""
         left_out = self.left_out()
         return [
-            *(self._named(worded(each, self._diff)) for each in of_scope(self.scope) if each.id not in left_out),
+            *(worded(each, self._diff, self.request) for each in of_scope(self.scope) if each.id not in left_out),
             closing(f"{first_key(closing())} stop"),
         ]
-
-    def _named(self, each: Command) -> Command:
-        """Return an answer in the words of what it does to a command that has run already."""
-        names = texts.EFFECT_ANSWERS if self.request.tool == EFFECT_TOOL else {}
-        return replace(each, hint=names[each.id]) if each.id in names else each
 
     def left_out(self) -> set[str]:
         """Return the ids of the answers that mean nothing here; those of the dialog that asks hunk by hunk too."""
@@ -386,8 +381,10 @@ class Approval(RequestQuestion):
             _ = self.dialog.dismiss(answer)
 
 
-def worded(each: Command, diff: DiffView | None) -> Command:
-    """Return a choice with the word for what it would do now."""
+def worded(each: Command, diff: DiffView | None, request: ApprovalRequested) -> Command:
+    """Return a choice with the word for what it would do now, to a command that has run already where it is one."""
+    if request.tool == EFFECT_TOOL and each.id in texts.EFFECT_ANSWERS:
+        return replace(each, hint=texts.EFFECT_ANSWERS[each.id])
     is_split = diff is not None and diff.source.is_split
     return replace(each, hint="one column" if is_split else "two columns") if each.id.endswith(".split") else each
 
@@ -472,7 +469,7 @@ class HunkApproval(RequestQuestion):
         """Return what can be answered now, with how many hunks would be applied."""
         left_out = self._whole.left_out() | (set() if self._accepted else {"hunks.done"})
         applied = f"apply {len(self._accepted)} of {self.request.hunks}"
-        found = [worded(each, self._diff) for each in of_scope(self.scope) if each.id not in left_out]
+        found = [worded(each, self._diff, self.request) for each in of_scope(self.scope) if each.id not in left_out]
         return [
             *(replace(each, hint=applied) if each.id == "hunks.done" else each for each in found),
             closing(f"{first_key(closing())} stop"),
