@@ -11,12 +11,12 @@ from lmtui.core.agent_events import Wait, WaitSet, read_wait
 from lmtui.core.budgets import ReportWritten
 from lmtui.core.errors import UsageError
 from lmtui.core.events import ROOT, Level, Notice, TurnReason
-from lmtui.core.messages import Completion, FinishReason, Role, Usage
+from lmtui.core.messages import EXAMPLE_FILES, Completion, FinishReason, Role, Usage
 from lmtui.core.model_events import LoopSuspected, Reminder
 from lmtui.core.permissions.decide import Mode
 from lmtui.core.permissions.rules import traits_of
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.task_state import files_in, missing, new_files, open_words, renamed_files, shown
+from lmtui.core.task_state import files_in, missing, new_files, open_words, renamed_files, shown, without_files
 from lmtui.core.times import LocalZone
 from lmtui.engine.agent import Agent
 from lmtui.engine.inbox import UserInput
@@ -28,7 +28,7 @@ from lmtui.engine.turn_outcome import reason_of
 
 _MOST_NAMED = 5
 _FAILED_CHARS, _RECENT = 120, 8
-_ECHO_RUNS, _ECHO_SHARE = 6, 0.6  # runs of three words
+_ECHO_RUNS, _ECHO_SHARE, _REPEAT_SHARE = 6, 0.6, 0.8  # runs of three words
 
 
 _WAY = "If it cannot be done, say why in a line that begins with BLOCKED:"
@@ -73,7 +73,7 @@ async def open_work(watch: OpenWorkTracker, agent: Agent, text: str = "") -> Ope
     if absent := await _not_made(agent):
         parts.append(f"named in the task, but not there: {shown(list(map(sanitize_line, absent)))}")
     if kept := await _still_there(agent):
-        parts.append(f"to be renamed, but still there: {shown(list(map(sanitize_line, kept)))}")
+        parts.append(f"to be renamed, but still there under the old name: {shown(list(map(sanitize_line, kept)))}")
     has_echo = is_echo(agent, text)
     if has_echo:
         parts.append("the answer only repeats what it was told")
@@ -87,19 +87,36 @@ async def open_work(watch: OpenWorkTracker, agent: Agent, text: str = "") -> Ope
 
 
 async def _unsupported(agent: Agent, text: str) -> str:
-    """Return what nothing of the turn bears out in a small model's answer to a question about files, empty where all is.
+    """Return what nothing of the turn bears out in a small model's answer, empty where all is.
 
-    That is a file that is not there, a number that no tool showed where something was to be counted or computed, or a change.
+    That is an answer about our worked example, or in the words of the task; a change that was asked for and not made, or made
+    where a question was asked; a file that is not there; a number that no tool showed where one was to be computed.
     """
     task = agent.conversation.last_task
-    if not is_about_files(task) or not _QUESTION.search(task):
-        return ""
+    if any(name in text and name not in task for name in EXAMPLE_FILES):
+        return "the answer is about the example, not about the task"
+    if _repeats(text, task):
+        return "the answer only repeats the task"
+    if not _QUESTION.search(task):
+        is_due = files_in(task) and _ASKS_CHANGE.search(without_files(task)) and not _IF.search(task) and not agent.turn.files
+        return "the task asks for a change, and nothing was changed" if is_due else ""
+    return await _unanswered(agent, task, text) if is_about_files(task) else ""
+
+
+def _repeats(text: str, task: str) -> bool:
+    said = _runs_of_words(text)
+    return len(said) >= _ECHO_RUNS and len(said & _runs_of_words(task)) > _REPEAT_SHARE * len(said)
+
+
+async def _unanswered(agent: Agent, task: str, text: str) -> str:
+    """Return why an answer to a question about files is none, empty where it may be one."""
     if agent.turn.files and not _ASKS_WORK.search(task):
         return f"the task is a question, and {shown(list(map(sanitize_line, agent.turn.files)))} was changed; answer it"
-    if _WHICH.search(task) and (names := [name for name in files_in(text) if name not in task]):
-        gone = await missing(agent.services.sandbox, names)
-        if len(gone) == len(names):
-            return f"the answer names {shown(list(map(sanitize_line, gone)))}, which is not there"
+    names = [name for name in files_in(text) if name not in task]
+    if _WHICH.search(task) and names and len(gone := await missing(agent.services.sandbox, names)) == len(names):
+        return f"the answer names {shown(list(map(sanitize_line, gone)))}, which is not there"
+    if _WHICH_FILE.match(task) and not names and not _NONE.search(text):
+        return "the task asks for a file, and the answer names none"
     if asks_to_count(task) or asks_to_compute(task):
         said = _NONE.sub("0", text.replace(",", ""))
         numbers = set(_NUMBER.findall(said))
@@ -132,7 +149,7 @@ def asks_to_count(task: str) -> bool:
 
 def asks_to_compute(task: str) -> bool:
     """Tell whether a task asks for a number that has to be computed from others."""
-    return bool(_SUM.search(task))
+    return bool(_SUM.search(task)) and bool(_QUESTION.search(task))
 
 
 def is_echo(agent: Agent, text: str) -> bool:
@@ -261,6 +278,13 @@ _GENERAL = re.compile(
     r"|why|explain|when (?:do|does|should|is))\b",
     re.IGNORECASE,
 )
+_ASKS_CHANGE = re.compile(
+    r"(?:\A|[.,;:]\s+|\b(?:and|then|please)\s+)(?:please\s+)?(?:creat|updat|chang|fix|add|writ|delet|remov|renam|replac|edit|append"
+    r"|refactor|implement|set|put|insert|correct|repair)\w{0,3}\b",
+    re.IGNORECASE,
+)
+_IF = re.compile(r"\b(?:if|unless|whether|where needed|as needed)\b", re.IGNORECASE)
+_WHICH_FILE = re.compile(r"\s*(?:which|what) files?\b", re.IGNORECASE)
 _QUESTION = re.compile(r"\?(?:\s|\Z)")
 _WHICH = re.compile(r"\b(?:which|what) files?\b|\bwhere\b", re.IGNORECASE)
 _COUNT = re.compile(r"\bhow many\b|\b(?:number|count) of\b", re.IGNORECASE)

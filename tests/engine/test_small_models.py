@@ -113,7 +113,7 @@ async def test_an_edit_that_would_break_a_file_is_not_made() -> None:
 async def test_a_copy_is_no_rename() -> None:
     rig = small(call("write", path="b.md", content="one\n"), *[answer("renamed")] * 4, files={"a.md": b"one\n"})
     await rig.run("Rename a.md to b.md.")
-    assert "to be renamed, but still there: a.md" in end_of(rig).error
+    assert "still there under the old name: a.md" in end_of(rig).error
 
 
 @pytest.mark.parametrize(("tool", "reason"), [("shell", TurnReason.DONE), ("read", TurnReason.UNFINISHED)])
@@ -124,6 +124,40 @@ async def test_a_sum_counts_only_where_a_command_computed_it(tool: str, reason: 
     await rig.run("What is the sum of the column amount in a.csv?")
     assert end_of(rig).reason is reason
     assert "with the tool shell" in attached(rig)
+
+
+@pytest.mark.parametrize(
+    ("task", "said", "words"),
+    [
+        ("In a.json, set port to 2.", "a.json is now set to 2.", "asks for a change, and nothing was changed"),
+        ("Append the line x to the end of a.json.", "zq_tool.sh is executable now.", "about the example"),
+        (
+            "The function larger in a.json should return more. Fix it.",
+            "The function larger in a.json should return more.",
+            "repeats",
+        ),
+        ("Which file mentions port? Name only that file.", "1 line (1)", "the answer names none"),
+    ],
+)
+async def test_an_answer_without_the_work_ends_unfinished(task: str, said: str, words: str) -> None:
+    rig = small(call("read", path="a.json"), *[answer(said)] * 4, files={"a.json": b'{"port": 1}\n'})
+    await rig.run(task)
+    assert end_of(rig).reason is TurnReason.UNFINISHED
+    assert words in end_of(rig).error
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        ("Read a.json and fix it if the port is not 1.", "The port is 1, so nothing had to change."),
+        ("Which file mentions fjord?", "No file mentions it."),
+        ("Explain what a.json sets.", "It sets the port to 1."),
+    ],
+)
+async def test_an_answer_that_needs_no_work_is_done(task: str, said: str) -> None:
+    rig = small(call("read", path="a.json"), *[answer(said)] * 4, files={"a.json": b'{"port": 1}\n'})
+    await rig.run(task)
+    assert end_of(rig).reason is TurnReason.DONE
 
 
 async def test_none_is_a_number_too() -> None:
