@@ -61,6 +61,7 @@ class Outcome(StrEnum):
     ONCE = "once"
     SESSION = "session"
     ALWAYS = "always"
+    TRY = "try"
     NO = "no"
 
 
@@ -325,7 +326,7 @@ class ApprovalRequested(Event):
     may be granted instead, the narrowest first.  `cwd`, `sandbox` and `limits` say in words under which conditions it runs;
     `uncovered` are the parts of a command that no rule covers, `commands` how many it has (0 where that is not
     known), `digest` is the SHA-256 (hex) of what was shown.  `hunks` is how many hunks of the diff can be answered one by one,
-    0 where it is all or nothing.
+    0 where it is all or nothing.  `can_try`: the command can run in an overlay first, and what it did is asked about then.
     """
 
     kind: ClassVar[str] = "approval_requested"
@@ -345,6 +346,7 @@ class ApprovalRequested(Event):
     commands: int = 0
     digest: str = ""
     hunks: int = 0
+    can_try: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -193,6 +193,7 @@ async def build_approval_request(
         uncovered=tuple(map(escape_invisible, decision.uncovered)),
         commands=decision.commands,
         hunks=preview.hunks,
+        can_try=may_try(agent, prepared),
         digest=hashlib.sha256(preview.text.encode("utf-8", "surrogatepass")).hexdigest(),
     )
 
@@ -328,6 +329,12 @@ def decide(agent: Agent, prepared: PreparedCall, behind: tuple[str, ...] = ()) -
         return Decision(Verdict.ASK, "it reaches the package indexes", reveals=decision.reveals, takes_no_rule=True)
     takes_no_rule = decision.takes_no_rule or lacks_hosts  # a rule for the command alone does not open the network
     return replace(decision, takes_no_rule=takes_no_rule)
+
+
+def may_try(agent: Agent, prepared: PreparedCall) -> bool:
+    """Tell whether a call is a command that can run in an overlay: one that ends, and reaches no network."""
+    stays = prepared.arguments.get("background") is True or wants_network(prepared)
+    return prepared.tool == "shell" and agent.state.sandbox.has_overlays and not (agent.state.only_reads or stays)
 
 
 def is_answered_by_typing(agent: Agent, prepared: PreparedCall) -> bool:

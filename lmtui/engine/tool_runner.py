@@ -248,6 +248,9 @@ async def _decide_and_run(
     elif decision.verdict is Verdict.ASK:
         asked = asked or await ask(agent, call, prepared, tool_context=tool_context, decision=decision, behind=behind)
         answer = await _answered(asked, ending, is_attended=agent.services.approvals.is_attended)
+        if answer is not None and answer.outcome is Outcome.TRY:
+            await _try(agent, call, prepared, tool_context, ending)
+            return
         if answer is None or (allowed := await _as_answered(agent, call, asked, answer, ending)) is None:
             return
         prepared, tool_context = allowed, _allowed_context(agent, allowed, behind, tool_context, answer)

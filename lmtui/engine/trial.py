@@ -11,7 +11,7 @@ from lmtui.core.ports import CommandOverlay, PreparedCall, Preview, ToolContext,
 from lmtui.core.sanitize import pluralize
 from lmtui.core.workspace import EFFECT_TOOL, CommandEffect, FileChangeKind
 from lmtui.engine.agent import Agent
-from lmtui.engine.permission_check import is_answered_by_typing, wants_network
+from lmtui.engine.permission_check import is_answered_by_typing, may_try
 
 
 def is_tried(agent: Agent, prepared: PreparedCall, decision: Decision) -> bool:
@@ -21,12 +21,10 @@ def is_tried(agent: Agent, prepared: PreparedCall, decision: Decision) -> bool:
     or reaches the network is asked about first.
     """
     return (
-        prepared.tool == "shell"
+        may_try(agent, prepared)
         and decision.verdict is Verdict.ASK
         and agent.state.mode is Mode.NORMAL
-        and agent.state.sandbox.has_overlays
-        and not (agent.state.only_reads or agent.state.sandbox.asks_each_command or decision.reveals)
-        and not (prepared.arguments.get("background") is True or wants_network(prepared))
+        and not (agent.state.sandbox.asks_each_command or decision.reveals)
         and is_answered_by_typing(agent, prepared)
         and not dangers(prepared.subjects[0], agent.state.sandbox.folder or "/workspace")
     )

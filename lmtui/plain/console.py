@@ -267,6 +267,8 @@ def choices_of(request: ApprovalRequested) -> list[RuleKept]:
             RuleKept("s", "session", f"and allow {escape_invisible_line(request.suggested_rule)} until this session ends")
         )
         found.append(RuleKept("a", "always", "and keep a rule that you choose next"))
+    if request.can_try:
+        found.append(RuleKept("t", "try", "run it in an overlay, where it changes nothing, and ask about what it did"))
     found.append(RuleKept("n", "no", "refuse"))
     found.append(RuleKept("f", "because", "refuse and tell the model why; words may follow at once"))
     if request.tool == SHELL:
@@ -295,6 +297,8 @@ def direct_answer(request: ApprovalRequested, letter: str, words: str) -> Answer
             return Answer(Outcome.ONCE)
         case "s":
             return Answer(Outcome.SESSION, rule=request.suggested_rule)
+        case "t":
+            return Answer(Outcome.TRY)
         case "n":
             return Answer(Outcome.NO)
         case "f" if words:

@@ -37,6 +37,7 @@ _OPENINGS = 3
 _RESTARTED = (
     "the sandbox ended unexpectedly and was started again: background processes and files outside the workspace are gone"
 )
+_NO_OVERLAYS, _WHY_NONE = "overlays: none, so commands are asked about before they run: ", "see docs/effects.md"
 _HAS_DESCRIPTION = "image: this project describes one; to build it and use it with Docker, run lmtui sandbox image --project"
 _FEWER = "Deny whole folders instead, for example Read(secrets/**)."
 _NOT_ALL_HIDDEN = "there are more secret files than can be hidden (300), or the workspace is too large to find them all"
@@ -228,6 +229,8 @@ class SandboxPool:
             has_read_only = status.has_shell and not layout.is_cut
             has_overlays = has_read_only and chosen.backend.network == "none" and not self._instances.overlay_problem
             status = replace(status, has_read_only=has_read_only, has_overlays=has_overlays, masks_git=layout.hides_objects)
+        if status.has_shell and not status.has_overlays:
+            status = replace(status, facts=(*status.facts, f"{_NO_OVERLAYS}{self._instances.overlay_problem or _WHY_NONE}"))
         return replace(status, facts=(*status.facts, self._notice)) if self._notice else status
 
     async def read_status(self) -> SandboxStatus:

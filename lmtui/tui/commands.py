@@ -210,6 +210,8 @@ DIALOGS: tuple[Command, ...] = (
         ("s",), "allow for session"),
     Command("approve.always", Scope.APPROVAL, "Always", "Allow it and add a rule; asks which rule and where it applies.",
         ("a",), "always…"),
+    Command("approve.try", Scope.APPROVAL, "Try first",
+        "Run the command in an overlay, where it changes nothing; what it did is asked about then.", ("t",), "try first"),
     Command("approve.no", Scope.APPROVAL, "Deny", "Deny it.", ("n",), "deny"),
     Command("approve.because", Scope.APPROVAL, "Deny with reason", "Deny it and tell the model why.", ("f",),
         "deny with reason…"),

@@ -122,3 +122,25 @@ async def test_what_is_allowed_runs_as_it_did(mode: Mode, rules: tuple[Rule, ...
     rig = trial(SOME, mode=mode, rules=rules)
     await rig.run("build it")
     assert (questions(rig), rig.sandbox.ran, rig.sandbox.kept) == ([], [BUILD], [])
+
+
+async def test_a_command_that_is_asked_about_first_can_be_tried_first() -> None:
+    rig = trial(SOME, mode=Mode.MANUAL)
+    running = asyncio.create_task(rig.run("build it"))
+    request = await rig.until(lambda event: isinstance(event, ApprovalRequested))
+    assert isinstance(request, ApprovalRequested)
+    assert request.can_try
+    rig.session.answer(request.approval_id, Answer(Outcome.TRY))
+    effect = await rig.until(lambda event: isinstance(event, ApprovalRequested) and event.tool == EFFECT_TOOL)
+    assert isinstance(effect, ApprovalRequested)
+    rig.session.answer(effect.approval_id, Answer(Outcome.ONCE))
+    await running
+    assert rig.sandbox.kept == ["old.txt", "new.txt", "closed"]
+
+
+@pytest.mark.parametrize("arguments", [{"command": BUILD, "network": True}, {"command": BUILD, "background": True}])
+async def test_what_stays_or_reaches_the_network_cannot_be_tried(arguments: dict[str, object]) -> None:
+    rig = Rig(FakeProvider(answer("", ("shell", json.dumps(arguments))), answer("ready")), mode=Mode.NORMAL)
+    rig.sandbox.effect = SOME
+    await answered(rig, Outcome.NO)
+    assert [(each.tool, each.can_try) for each in questions(rig)] == [("shell", False)]

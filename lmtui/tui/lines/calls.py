@@ -80,6 +80,7 @@ _RUNNERS = frozenset({"shell", "python", "background"})
 _DECISIONS = {
     "rule": "allowed by rule",
     "once": "allowed once",
+    "try": "tried first",
     "session": "allowed for session",
     "always": "always allowed",
 }

@@ -229,10 +229,10 @@ class Approval(RequestQuestion):
 
     scope: ClassVar[Scope] = Scope.APPROVAL
     guarded: ClassVar[tuple[str, ...]] = (
-        "approve.once", "approve.session", "approve.always", "approve.edit", "approve.anyway",
+        "approve.once", "approve.session", "approve.always", "approve.try", "approve.edit", "approve.anyway",
     )  # fmt: skip
     decisions: ClassVar[tuple[str, ...]] = (
-        "approve.once", "approve.session", "approve.always", "approve.no", "approve.because", "approve.anyway",
+        "approve.once", "approve.session", "approve.always", "approve.try", "approve.no", "approve.because", "approve.anyway",
     )  # fmt: skip
 
     def __init__(
@@ -278,6 +278,8 @@ class Approval(RequestQuestion):
         found = {"approve.mode", "hunks.mode"}  # a key that people know, and no answer
         if self.request.tool != texts.SHELL:
             found.add("approve.edit")
+        if not self.request.can_try:
+            found.add("approve.try")
         if self.is_danger:
             found.add("approve.once")
         else:
@@ -297,6 +299,7 @@ class Approval(RequestQuestion):
             "approve.anyway": lambda: self._allow(is_sure=True),
             "approve.session": self._allow_in_session,
             "approve.always": self._choose_rule,
+            "approve.try": lambda: self._answer(Answer(Outcome.TRY)),
             "approve.no": lambda: self.dialog.dismiss(Answer(Outcome.NO)),
             "approve.because": self._refuse_with_reason,
             "approve.edit": self._edit,

@@ -189,6 +189,8 @@ def explanation(request: ApprovalRequested, state: SessionState, scope: Scope = 
         found.append(f"{key_of('always')}  adds a rule that you choose next, for this folder or everywhere: {offered}")
     if request.tool == SHELL:
         found.append(f"{key_of('edit')}  edits the command first; only the edited command runs, once.")
+    if request.can_try:
+        found.append(f"{key_of('try')}  runs it in an overlay, where it changes nothing, and asks about what it did.")
     found.append(f"{key_of('no')}  denies it. {key_of('because')}  denies it and tells the model why.")
     if request.digest:
         found.append(f"Exactly what is shown is what happens; its SHA-256 is {sanitize_line(request.digest)}.")
