@@ -31,6 +31,7 @@ _SYSTEM = (
     f'{{"verdict": "APPROVED" or "REJECTED", "findings": [{{"severity": {_SEVERITIES}, "file": "…", '
     '"line": 1, "class": "…", "confidence": 0.0 to 1.0, "message": "…"}], "summary": "…"}'
 )
+_CUT = "[The difference is longer than this. What is not shown may well be there.]"
 _AGAIN = "That was not the JSON asked for. Answer again, with the JSON alone."
 _TOLD = "{who} found this in your change:\n{findings}\nRepair what is right in it, then say what you did."
 
@@ -86,7 +87,8 @@ def majority(votes: Sequence[ReviewWritten]) -> ReviewWritten:
         return votes[0]
     against = sum(vote.is_rejected for vote in usable)
     findings = tuple(dict.fromkeys(finding for vote in usable for finding in vote.findings))[:_MOST_FINDINGS]
-    summary = f"{against} of {len(usable)} reject it"
+    lost = len(votes) - len(usable)
+    summary = f"{against} of {len(usable)} reject it" + (f", {lost} gave no usable answer" if lost else "")
     return ReviewWritten(findings=findings, is_rejected=against * 2 >= len(usable), summary=summary)
 
 
@@ -100,7 +102,8 @@ async def _diff(agent: Agent) -> str:
         changes: Sequence[FileChange] = await checkpoints.changes(base, now.id, is_now=True)
     except SandboxError:
         return ""
-    return "\n".join(change.diff or f"{change.kind} {change.path}" for change in changes)[:_MOST_DIFF_CHARS]
+    text = "\n".join(change.diff or f"{change.kind} {change.path}" for change in changes)
+    return text if len(text) <= _MOST_DIFF_CHARS else f"{text[:_MOST_DIFF_CHARS]}\n{_CUT}"
 
 
 async def _ask(agent: Agent, request: ModelRequest) -> ReviewWritten:

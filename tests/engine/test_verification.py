@@ -418,6 +418,16 @@ async def test_a_reviewer_that_writes_prose_is_asked_three_times_and_then_it_is_
     assert (told(made), ending(made).reason) == ([], TurnReason.DONE)
 
 
+@pytest.mark.parametrize(("lines", "is_cut"), [(10, False), (30_000, True)])
+async def test_a_reviewer_is_told_where_the_difference_is_cut(lines: int, is_cut: bool) -> None:
+    made = diffed(
+        Reviewed(), answer("", write(content="one\n" * lines)), answer("Done."), answer(REJECTED), answer("It is so.")
+    )
+    await made.run("write a.txt")
+    (asked,) = [request.messages[-1].text for request in made.provider.requests if request.model == "large"]
+    assert asked.endswith("What is not shown may well be there.]") is is_cut
+
+
 def test_a_review_says_how_sure_it_is_and_of_what_kind_a_finding_is() -> None:
     found = read_review(
         '{"verdict": "REJECTED", "findings": [{"severity": "major", "message": "x", "confidence": 7, "class": "lost data"},'
@@ -467,7 +477,11 @@ APPROVED = '{"verdict": "APPROVED", "findings": [], "summary": "fine"}'
         ((REJECTED, APPROVED), True, "1 of 2 reject it"),  # a tie rejects
         ((REJECTED, APPROVED, APPROVED, REJECTED), True, "2 of 4 reject it"),
         ((APPROVED, APPROVED, REJECTED, APPROVED), False, "1 of 4 reject it"),
-        ((REJECTED, *["no JSON"] * 3, APPROVED, APPROVED), False, "1 of 3 reject it"),  # the second critic cannot vote
+        (
+            (REJECTED, *["no JSON"] * 3, APPROVED, APPROVED),
+            False,
+            "1 of 3 reject it, 1 gave no usable answer",
+        ),  # the second critic cannot vote
     ],
 )
 async def test_critics_vote_beside_the_reviewer_and_a_tie_rejects(votes: Sequence[str], is_held: bool, summary: str) -> None:
