@@ -73,7 +73,7 @@ def add_common(parser: Parser) -> None:
     add("--url", help="the model server: a root, a /v1 or a full /v1/chat/completions address")
     add("--model", metavar="NAME")
     roles = parser.add_argument_group(
-        "models of roles", "for this run, over the setting `roles`; docs/models.md says who does what"
+        "models of roles", "for this run only, instead of the setting `roles`; see docs/models.md"
     )
     for role in ModelRole:
         roles.add_argument(f"--{role}-model", metavar="KEY")

@@ -104,14 +104,14 @@ class Config:
     )  # fmt: skip
     memory_gate_ratio: float = _setting(
         0.75, "share of an unloaded model's size that must be free again before the next one is loaded; 0: do not wait",
-        at_least=0, at_most=1, label="Memory to wait for",
+        at_least=0, at_most=1, label="Memory to free",
     )  # fmt: skip
     memory_gate_timeout_s: float = _setting(
-        60.0, "longest wait for this memory in seconds; 10 s in which nothing becomes free end it too", at_least=0,
-        label="Longest wait for memory",
+        60.0, "maximum wait for this memory in seconds; it also ends after 10 s without progress", at_least=0,
+        label="Memory wait limit",
     )  # fmt: skip
     memory_gate_swap_mb: int = _setting(
-        512, "growth of the swap in MB that ends this wait; 0: ignore the swap", at_least=0, label="Swap that ends the wait",
+        512, "end this wait if swap use grows by more than this many MB; 0: ignore swap", at_least=0, label="Swap growth limit",
     )  # fmt: skip
     context_tokens: int = _setting(
         0, "the model's context window in tokens, used if the server does not report one; 0: assume 8,192", at_least=0,
@@ -194,33 +194,36 @@ class Config:
         "profile:NAME", "LMTUI_VERIFY", feature="checks", label="Verify changes",
     )  # fmt: skip
     check_profiles: tuple[str, ...] = _setting(
-        (), "named checks, such as full: make test, full build: make, full lint: ruff check {files}", feature="checks"
+        (), "named sets of commands, such as full: make test, full build: make, full lint: ruff check {files}", feature="checks"
     )
     goal: str = _setting("", "goal of a new session: a command that has to exit with 0 before a turn may end", feature="checks")
     lint_command: str = _setting(
-        "", "the linter of changed files ({files}); empty: as the project is set up", feature="checks", label="Lint command"
+        "",
+        "lint command for changed files ({files}); empty: as the project is configured",
+        feature="checks",
+        label="Lint command",
     )
     gate: str = _setting(
-        "standard", "findings that a turn may not end with; standard: critical and major ones, strict: every one",
+        "standard", "findings that block the end of a turn; standard: critical and major ones, strict: all",
         choices=("off", "standard", "strict"), feature="checks", label="Gate",
     )  # fmt: skip
     review: str = _setting(
-        "notes", "what the model of the role reviewer finds in a change: notes for you, or findings for the gate",
+        "notes", "what to do with the reviewer's findings: show them as notes, or let the gate decide",
         choices=("off", "notes", "gate"), feature="checks", label="Reviews",
     )  # fmt: skip
     critics: int = _setting(
-        0, "critics that vote beside the reviewer where review is gate: 1, 3 or 5; the majority decides, a tie rejects",
+        0, "number of critics that vote with the reviewer if review is gate; the majority decides, a tie rejects",
         at_least=0, at_most=5, feature="checks",
     )  # fmt: skip
     critic_models: tuple[str, ...] = _setting(
-        (), "models of the critics, in turn; empty: the reviewer's", feature="checks", label="Models of the critics"
+        (), "models of the critics, used in turn; empty: the reviewer's model", feature="checks", label="Critic models"
     )
     language_servers: str = _setting(
-        "on", "tell the model the new errors that an installed language server finds in its changes", choices=("on", "off"),
+        "on", "tell the model about new errors that an installed language server finds", choices=("on", "off"),
         feature="checks", label="Language servers",
     )  # fmt: skip
     check_timeout_s: int = _setting(
-        180, "seconds that one check may take; longer ones are not run again", at_least=1, feature="checks",
+        180, "maximum seconds for one check; a slower one is not repeated", at_least=1, feature="checks",
         label="Check time limit",
     )  # fmt: skip
     budget: str = _setting("", "budget of a new session, such as 3h 200 steps 1.5M tokens; empty: no limit")

@@ -449,7 +449,7 @@ class OnDemandLoader:
                 raise ProviderError(
                     Fault.TIMEOUT,
                     f"{model} was not loaded within {limit_s:g} s",
-                    "LLM_TIMEOUT sets this limit.",
+                    "Raise LLM_TIMEOUT to wait longer.",
                 )
 
 

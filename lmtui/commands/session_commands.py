@@ -91,7 +91,7 @@ async def show_status(context: CommandContext, _: str) -> OpenView:
             f"folder {sanitize_line(str(context.host.workspace))}",
             f"mode {session.mode.value}",
             f"next request about {pluralize(tokens, 'token')}",
-            *([f"so far {swaps}"] if (swaps := str(swaps_of(session.history()))) else []),
+            *([f"{swaps} so far"] if (swaps := str(swaps_of(session.history()))) else []),
         )
 
     return OpenView("session.status", text=lines)

@@ -39,7 +39,7 @@ class VisionChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelLoading(Event):
-    """A server loads a model before a request goes to it; `text` and `ratio` say how far it is.  Shown, not stored."""
+    """A server is loading a model for a request; `text` and `ratio` tell the progress.  Shown, not stored."""
 
     kind: ClassVar[str] = "model_loading"
     durable: ClassVar[bool] = False
@@ -50,7 +50,7 @@ class ModelLoading(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelLoaded(Event):
-    """A model was loaded for a role's request, or could not be."""
+    """A model was loaded for a request of a role, or loading it failed."""
 
     kind: ClassVar[str] = "model_loaded"
     model: str
@@ -149,7 +149,7 @@ class ToolSetChanged(Event):
 
 @dataclass(frozen=True, slots=True)
 class Swaps:
-    """How often another model was asked, and how often models were loaded and unloaded for that."""
+    """How often the model changed, and how often models were loaded and unloaded for that."""
 
     model_changes: int = 0
     loads: int = 0
@@ -162,7 +162,7 @@ class Swaps:
 
 
 def swaps_of(history: Sequence[Envelope], after_seq: int = 0) -> Swaps:
-    """Count the swaps of a session behind a place in its log."""
+    """Count the swaps of a session after `after_seq`, a position in its log."""
     models: dict[str, str] = {}
     changes = loads = unloads = 0
     for envelope in history:

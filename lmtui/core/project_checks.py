@@ -108,7 +108,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong: `line` is from 1, 0 where none is named; `confidence` is from 0 to 1, `issue_class` says of what kind."""
+    """A problem in a change: `line` counts from 1 (0: unknown), `confidence` is from 0 to 1, `issue_class` names its kind."""
 
     severity: Severity
     file: str
@@ -124,20 +124,20 @@ class Finding:
 
 
 class Gate(StrEnum):
-    """Which findings hold a turn up: none, those that are critical or major and likely, or every one."""
+    """Which findings block the end of a turn: none, critical and major ones that are likely, or all."""
 
     OFF = "off"
     STANDARD = "standard"
     STRICT = "strict"
 
     def blocks(self, finding: Finding) -> bool:
-        """Tell whether a turn may not end with a finding."""
+        """Tell whether a finding blocks the end of a turn."""
         is_serious = finding.severity is not Severity.MINOR and finding.confidence >= _LEAST_CONFIDENCE
         return self is Gate.STRICT or (self is Gate.STANDARD and is_serious)
 
 
 class ReviewUse(StrEnum):
-    """What the findings of a reviewer are for: it is not asked, they are notes for the user, or they count at the gate."""
+    """What the findings of a reviewer do: nothing (it is not asked), inform the user, or block a turn as the gate says."""
 
     OFF = "off"
     NOTES = "notes"
@@ -146,7 +146,7 @@ class ReviewUse(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckPolicy:
-    """What findings do to a turn.  `critics` are the models that vote beside a reviewer at the gate; empty: its own model."""
+    """What findings do to a turn.  `critics` are the models that vote with the reviewer; an empty name is its own model."""
 
     gate: Gate = Gate.OFF
     review: ReviewUse = ReviewUse.NOTES
@@ -155,9 +155,9 @@ class CheckPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewWritten(Event):
-    """What was found in what the turn changed, by the model of the role `reviewer` or by lmtui's own validators (`by`).
+    """Findings in the changes of a turn: from the model of the role `reviewer`, or from lmtui's own validators.
 
-    `is_rejected`: something of it matters.  `is_usable`: the model gave an answer that could be read.
+    `is_rejected`: a finding blocks the change.  `is_usable`: the answer of the model could be parsed.
     """
 
     kind: ClassVar[str] = "review_written"
@@ -353,7 +353,7 @@ class Checks(Protocol):
         """Return what findings do to a turn."""
 
     async def findings(self, runner: CheckRunner, changed: Sequence[str], task: str) -> Sequence[Finding]:
-        """Return what is wrong with what was added to the files, as far as that takes no command and no model."""
+        """Return the problems in added text that can be found without a command or a model."""
 
     async def after_step(self, runner: CheckRunner, changed: Sequence[str]) -> None:
         """Lint what a step changed, and run the tests that name it.  What fails is told to the runner."""
@@ -401,14 +401,14 @@ class WorkspaceChecks(Protocol):
     """The checks of a workspace, for who runs them without an agent."""
 
     def choose(self, profile: str) -> None:
-        """Use a profile of commands in this workspace until lmtui ends; `auto`: as the settings have it.
+        """Use a profile of commands in this workspace until lmtui exits; `auto` returns to the settings.
 
         Raises:
             UsageError: no such profile.
         """
 
     def rules(self) -> Sequence[tuple[str, str]]:
-        """Return what else says how changes are checked: the profile, the gate, the reviewer, each with its words."""
+        """Return the other rules that decide, as name and text: the profile, the gate, the reviewer and its critics."""
 
     async def listed(self) -> Sequence[ProjectCheck]:
         """Return the commands that would run, with where each comes from."""

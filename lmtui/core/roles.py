@@ -81,7 +81,7 @@ def with_role(texts: Iterable[str], role: ModelRole, model: str) -> tuple[str, .
 def unasked_roles(roles: Roles) -> str:
     """Return a line about the roles that nothing asks yet, empty where the settings name none of them."""
     named = " and ".join(role for role in _UNASKED if role in roles)
-    return f"roles: nothing asks {named} yet; the setting is checked and kept" if named else ""
+    return f"roles: nothing uses {named} yet; the setting is checked, but has no effect" if named else ""
 
 
 def _entry(text: str) -> tuple[ModelRole, dict[str, Any]]:
@@ -102,7 +102,9 @@ def _entry(text: str) -> tuple[ModelRole, dict[str, Any]]:
 def _value(word: str, text: str) -> tuple[str, float | int]:
     name, _, given = word.partition("=")
     if name not in (*_LIMITS, *_WHOLE):
-        raise ConfigError(f"roles: {text!r} sets {name!r}, which is none", f"There are {', '.join((*_LIMITS, *_WHOLE))}.")
+        raise ConfigError(
+            f"roles: {text!r} sets {name!r}, which does not exist", f"Use one of {', '.join((*_LIMITS, *_WHOLE))}."
+        )
     least, most = _WHOLE[name] if name in _WHOLE else _LIMITS[name]
     try:
         number = int(given) if name in _WHOLE else float(given)
@@ -110,5 +112,5 @@ def _value(word: str, text: str) -> tuple[str, float | int]:
         number = math.nan
     if not least <= number <= most:
         limits = f"a whole number from {least}" if name in _WHOLE else f"a number from {least:g} to {most:g}"
-        raise ConfigError(f"roles: in {text!r} {name} cannot be {given!r}", f"It is {limits}.")
+        raise ConfigError(f"roles: in {text!r} {name} cannot be {given!r}", f"Use {limits}.")
     return name, number

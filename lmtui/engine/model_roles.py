@@ -100,7 +100,7 @@ async def ensure_loaded(agent: Agent, role: ModelRole, model: str, priority: Pri
     served = await agent.services.provider.served(model)
     if served is not None and 0 < served.window_tokens < wanted_tokens:
         text = (
-            f"{url} loaded {model} with a window of {served.window_tokens:,}, not {wanted_tokens:,}, as the role {role} wants."
+            f"{url} loaded {model} with a window of {served.window_tokens:,} tokens; the role {role} needs {wanted_tokens:,}."
         )
         agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=f"{text} {window_fix(served.server)}"))
     return True
@@ -114,8 +114,8 @@ def _window_of(agent: Agent, role: ModelRole, model: str) -> int:
 
 
 def _not_loaded(role: ModelRole, model: str, error: ProviderError) -> str:
-    instead = f"If the request fails too, load {model} in the server, or name another model for the role {role}."
-    return f"{error.full_text()} The server is asked all the same and may load it then. {instead}"
+    instead = f"If the request fails, load {model} in the server or name another model for the role {role}."
+    return f"{error.full_text()} The request is sent anyway, and the server may load it. {instead}"
 
 
 async def take_role(agent: Agent) -> None:

@@ -1,6 +1,6 @@
 """Findings in a turn's changes: by the validators, which need no model, then by the model of the role `reviewer`.
 
-Which of them hold the turn up is the gate's word.
+The gate decides which of them block the end of the turn.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _MAX_TOKENS = 4_000
 _CRITIC_TEMPERATURE = 0.7  # a model that is asked twice in the same way says the same twice
 _SEVERITIES = " or ".join(f'"{each}"' for each in Severity)
 _SYSTEM = (
-    "You review a change of code. You see the task and the difference, and nothing else. Report only what is wrong: bugs, "
-    "missing cases, things the task asks for that are not there, lost data, security. Do not report style. Answer with JSON: "
+    "You review a code change. You see only the task and the diff. Report only problems: bugs, missing cases, requirements of "
+    "the task that are not met, data loss, security. Do not report style. Answer with JSON: "
     f'{{"verdict": "APPROVED" or "REJECTED", "findings": [{{"severity": {_SEVERITIES}, "file": "…", '
     '"line": 1, "class": "…", "confidence": 0.0 to 1.0, "message": "…"}], "summary": "…"}'
 )
-_CUT = "[The difference is longer than this. What is not shown may well be there.]"
-_AGAIN = "That was not the JSON asked for. Answer again, with the JSON alone."
-_TOLD = "{who} found this in your change:\n{findings}\nRepair what is right in it, then say what you did."
+_CUT = "[The diff is cut here. The rest exists, but is not shown.]"
+_AGAIN = "That was not the requested JSON. Answer again with the JSON only."
+_TOLD = "{who} found this in your change:\n{findings}\nFix what is valid, then say what you did."
 
 
 async def held_by_findings(agent: Agent, runner: CheckRunner) -> tuple[str, str]:
-    """Look for what is wrong in the turn's changes; return what the model is told, else what the user is told.
+    """Look for problems in the turn's changes; return what the model is told, else what the user is told.
 
-    A model is asked only where the validators hold nothing up.  What they find and the model leaves so is unfinished work.
+    The reviewer is asked only if the validators block nothing.  What they find and the model does not fix is unfinished work.
     """
     checks, tracker, turn = agent.services.features.checks, agent.state.verification, agent.turn.checking
     if turn.reviewed == tracker.version or not tracker.touched:
@@ -59,7 +59,7 @@ async def held_by_findings(agent: Agent, runner: CheckRunner) -> tuple[str, str]
 
 
 async def _review(agent: Agent) -> list[Finding]:
-    """Have the turn's changes reviewed, twice at most; return the findings that hold it up."""
+    """Have the turn's changes reviewed, twice at most; return the findings that block it."""
     policy, named = agent.services.features.checks.policy, agent.model.roles.get(ModelRole.REVIEWER, RoleModel()).model
     if not named or policy.review is ReviewUse.OFF or agent.turn.checking.reviews >= MOST_ROUNDS:
         return []
@@ -68,7 +68,7 @@ async def _review(agent: Agent) -> list[Finding]:
         return []
     agent.turn.checking.reviews += 1
     is_gate = policy.review is ReviewUse.GATE and policy.gate is not Gate.OFF
-    text = f"The task:\n{agent.conversation.last_task}\n\nThe difference:\n{diff}"
+    text = f"The task:\n{agent.conversation.last_task}\n\nThe diff:\n{diff}"
     request = await role_request(agent, ModelRole.REVIEWER, _SYSTEM, text, most_tokens=_MAX_TOKENS)
     critics = [
         replace(request, model=name or request.model, temperature=_CRITIC_TEMPERATURE, seed=None) for name in policy.critics
@@ -81,7 +81,7 @@ async def _review(agent: Agent) -> list[Finding]:
 
 
 def majority(votes: Sequence[ReviewWritten]) -> ReviewWritten:
-    """Return one review for those of a reviewer and its critics: most decide, a tie rejects, unusable ones have no vote."""
+    """Return the joint review of a reviewer and its critics: the majority decides, a tie rejects, unusable ones do not vote."""
     usable = [vote for vote in votes if vote.is_usable]
     if len(votes) == 1 or not usable:
         return votes[0]
@@ -107,7 +107,7 @@ async def _diff(agent: Agent) -> str:
 
 
 async def _ask(agent: Agent, request: ModelRequest) -> ReviewWritten:
-    """Return a review; one that cannot be read is asked for again, three times in all."""
+    """Return a review; if the answer cannot be parsed, ask again, three times in all."""
     await ensure_loaded(agent, ModelRole.REVIEWER, request.model, agent.priority)  # a critic's may be another
     for _ in range(_MOST_ATTEMPTS):
         answer = await answer_outside(agent, "review", request)
@@ -123,7 +123,7 @@ async def _ask(agent: Agent, request: ModelRequest) -> ReviewWritten:
 def read_review(answer: str) -> ReviewWritten | None:
     """Read an answer: JSON as it is, in a fence or inside prose; None where there is none.
 
-    REJECTED without a finding that is critical or major counts as approved: there is nothing to repair.
+    REJECTED without a critical or major finding counts as approved: there is nothing to fix.
     """
     text = answer.rpartition("</think>")[2].partition("<think>")[0]
     found = next((each for each in objects_in(text, "verdict") if isinstance(each, Mapping) and "verdict" in each), None)

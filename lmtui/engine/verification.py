@@ -133,7 +133,7 @@ class AgentCheckRunner(WorkspaceReader):
         except (SandboxError, ToolError) as error:
             return CommandEnded(why_not=error.full_text())
         if not may_write:
-            return CommandEnded(why_not="it needs a sandbox in which nothing can be changed")
+            return CommandEnded(why_not="it needs a read-only sandbox")
         return await self._run_writing(call)
 
     async def _run_writing(self, call: ToolCall) -> CommandEnded:

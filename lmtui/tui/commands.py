@@ -311,7 +311,7 @@ MODELS: tuple[Command, ...] = (
         "load"),
     Command("models.unload", Scope.MODELS, "Unload", "Unload the selected model, or cancel its loading or exam.", ("u",),
         "unload"),
-    Command("models.role", Scope.MODELS, "Role", "Let the selected model plan, review, explore or do other work.",
+    Command("models.role", Scope.MODELS, "Role", "Give the selected model a role, such as planner or reviewer.",
         ("o",), "role"),
     Command("models.exam", Scope.MODELS, "Test",
         "Measure in about a minute how well and how fast the selected model calls tools.", ("t",), "test"),

@@ -47,7 +47,7 @@ async def test_what_nothing_asks_yet_is_said_once(open_one: Open, serve: Serve) 
         session = await runtime.new_session()
         await run(session)
         told += [each.event.text for each in session.history() if isinstance(each.event, Notice)]
-    assert [text for text in told if text.startswith("roles: nothing asks embedder yet")] == told[:1]
+    assert [text for text in told if text.startswith("roles: nothing uses embedder yet")] == told[:1]
 
 
 async def test_a_model_that_is_chosen_comes_before_the_coders(open_one: Open, serve: Serve) -> None:

@@ -425,7 +425,7 @@ async def test_a_reviewer_is_told_where_the_difference_is_cut(lines: int, is_cut
     )
     await made.run("write a.txt")
     (asked,) = [request.messages[-1].text for request in made.provider.requests if request.model == "large"]
-    assert asked.endswith("What is not shown may well be there.]") is is_cut
+    assert asked.endswith("The rest exists, but is not shown.]") is is_cut
 
 
 def test_a_review_says_how_sure_it_is_and_of_what_kind_a_finding_is() -> None:
@@ -504,7 +504,7 @@ async def test_critics_are_not_asked_where_a_review_is_a_note() -> None:
     assert len(made.provider.requests) == 3
 
 
-STUB = Finding(Severity.MAJOR, "a.py", 3, "this is not implemented: pass", 0.8, "stub")
+STUB = Finding(Severity.MAJOR, "a.py", 3, "not implemented: pass", 0.8, "stub")
 
 
 class Found(Scripted):
@@ -527,7 +527,7 @@ async def test_what_the_validators_find_goes_to_the_model_and_is_done_once_it_is
     await made.run("write a.txt")
     assert ending(made).reason is TurnReason.DONE
     (nudge,) = told(made)
-    assert "major: a.py:3: this is not implemented: pass" in nudge
+    assert "major: a.py:3: not implemented: pass" in nudge
     assert len(nudge.splitlines()) <= 12
     (written,) = [event for event in made.events if isinstance(event, ReviewWritten)]
     assert verification_words(written).splitlines()[0] == "validators: 1 finding"

@@ -114,7 +114,7 @@ async def test_sub_agents_are_named_with_what_is_wrong_with_them(workspace: Path
 
 async def test_roles_that_nothing_asks_are_named(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, found = await rows(workspace, capsys, Loaded(Config(roles=("pilot: a",)), {}))
-    assert found["roles"]["text"] == "nothing asks pilot yet; the setting is checked and kept"
+    assert found["roles"]["text"] == "nothing uses pilot yet; the setting is checked, but has no effect"
 
 
 async def test_a_role_whose_model_is_not_there_is_a_warning(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:

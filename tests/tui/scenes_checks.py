@@ -60,7 +60,7 @@ async def checks_findings(driver: Driver) -> None:
     session = driver.host.session
     play_work(session)
     _ran(session, Rung.SUITE, CheckOutcome.PASSED, _PYTEST, seconds=1.2)
-    stub = Finding(Severity.MAJOR, "parser/lexer.py", 51, "this is not implemented: pass  # TODO", 0.8, "stub")
+    stub = Finding(Severity.MAJOR, "parser/lexer.py", 51, "not implemented: pass  # TODO", 0.8, "stub")
     lost = Finding(Severity.CRITICAL, "parser/tree.py", 3, "peek is imported from parser/lexer.py, which no longer has it")
     session.emit(ReviewWritten(findings=(lost, stub), is_rejected=True, by="validators"))
     minor = Finding(Severity.MINOR, "parser/lexer.py", 44, "depth is not reset at the end of the file", 0.7, "bug")

@@ -10,7 +10,7 @@ FEATURE = Feature(
         "--verify": {
             "dest": "verify",
             "metavar": "auto|off|PROFILE|COMMAND",
-            "help": "check changes: auto (default) finds the project's own commands, off runs none; or one of check_profiles",
+            "help": "how to check changes: auto (default) finds the project's commands, off runs none; or a profile or command",
         },
         "--goal": {"dest": "goal", "metavar": "COMMAND", "help": "work until this command exits with 0, within the budget"},
     },

@@ -44,7 +44,7 @@ _CAPABILITIES = {
 
 
 class Failed(Exception):
-    """The server cannot say it; the text says why."""
+    """The server did not answer; the text says why."""
 
 
 class Server:
@@ -109,7 +109,7 @@ class Server:
             try:
                 raise Failed(f"it ended with exit code {self._process.wait(_QUIET_S)}")
             except subprocess.TimeoutExpired:
-                raise Failed("what it said cannot be read") from None
+                raise Failed("its output could not be parsed") from None
         if "method" in message and "id" in message:
             items = (message.get("params") or {}).get("items", ())
             self._send({"id": message["id"], "result": [None] * len(items) if "configuration" in message["method"] else None})
@@ -133,7 +133,7 @@ class Server:
                     return message.get("result")
 
     def show(self, texts: dict[str, str | None]) -> None:
-        """Have the server see files with these texts; None closes one, so that what is on the disk counts."""
+        """Show files with these texts to the server; None closes a file, so that the server reads it from disk."""
         self._published.clear()
         for path, text in texts.items():
             uri = self.uri(path)
@@ -153,7 +153,7 @@ class Server:
                 self._send({"method": "textDocument/didOpen", "params": {"textDocument": document}})
 
     def settle(self) -> None:
-        """Wait until the server says nothing more: some load the files of the workspace after they were asked to begin."""
+        """Wait until the server is quiet for a second: some load the workspace only after `initialized`."""
         with contextlib.suppress(TimeoutError):
             while True:
                 _ = self._take(_QUIET_S)
@@ -163,7 +163,7 @@ class Server:
         found = {uri: self._pulled(uri) if "diagnosticProvider" in self._can else None for uri in list(self._versions)}
         if None in found.values():
             with contextlib.suppress(TimeoutError):
-                while True:  # until nothing more comes, once each file was told of
+                while True:  # until nothing more comes after every file was reported
                     is_told = self._published.keys() >= self._versions.keys()
                     _ = self._take(_QUIET_S if is_told else self.ends_at)
             found = {uri: self._published.get(uri, []) for uri in found}
@@ -189,7 +189,7 @@ class Server:
         return os.path.relpath(path, self.root) if path.startswith(f"{self.root}/") else path
 
     def close(self) -> None:
-        """End it."""
+        """Shut the server down, and kill it if it does not exit within a second."""
         with contextlib.suppress(Failed, OSError):
             self.ends_at = min(self.ends_at, time.monotonic() + _QUIET_S)
             _ = self.ask("shutdown", None)
@@ -264,7 +264,7 @@ def renamed(server: Server, path: str, where: dict[str, int], name: str) -> dict
     changes: dict[str, list[Any]] = dict(result.get("changes") or {})
     for each in result.get("documentChanges") or ():
         if "textDocument" not in each:
-            raise Failed("the rename would move files")
+            raise Failed("the rename would move files, which is not supported")
         changes.setdefault(each["textDocument"]["uri"], []).extend(each["edits"])
     found: dict[str, Any] = {}
     for uri, edits in changes.items():
@@ -287,7 +287,7 @@ def offsets(lines: list[str], span: dict[str, dict[str, int]]) -> Iterable[int]:
 
 
 def main(asked: dict[str, Any]) -> dict[str, Any]:
-    """Do what is asked with the first server that is installed and return what came of it."""
+    """Answer a question with the first installed server: its name and a result or `problem`; an empty name if there is none."""
     places = os.pathsep.join((".venv/bin", "node_modules/.bin", os.environ.get("PATH", "")))
     found = ((command, shutil.which(command[0], path=places)) for command in asked["servers"])
     command, program = next(((command, program) for command, program in found if program), ([""], ""))

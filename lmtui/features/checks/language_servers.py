@@ -1,7 +1,7 @@
 """Language servers: the errors that a change brings, the places where a name is used, and renames.
 
-A server is started for one question, inside the sandbox and where nothing can be changed; what a rename changes is written as
-any edit.  Which servers are installed is only known there.
+A server is started for one question, in the read-only sandbox; which ones are installed is only known there.  A rename is
+written like any edit.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SERVERS: dict[str, tuple[tuple[str, ...], ...]] = {
 
 
 def question(ending: str, limit_s: int, asked: Mapping[str, object]) -> str:
-    """Return the command that asks the language server of files with an ending; its last line is the one that is shown."""
+    """Return the command that asks the language server for a file ending; only its last line is shown to the user."""
     source = resources.files("lmtui.features.checks").joinpath("language_client.py").read_text(encoding="utf-8")
     words = {"servers": _SERVERS[ending], "limit_s": limit_s, **asked}
     code, given = (base64.b64encode(zlib.compress(each.encode())).decode() for each in (source, json.dumps(words)))
@@ -55,7 +55,7 @@ def question(ending: str, limit_s: int, asked: Mapping[str, object]) -> str:
 
 
 def read_answer(output: str) -> dict[str, Any]:
-    """Return what the server said; without one, or a Python to ask it with, an empty object."""
+    """Return the server's answer; an empty object if there is no server, or no Python to run the client."""
     for line in reversed(output.strip().splitlines()):
         try:
             found = json.loads(line)
@@ -66,14 +66,14 @@ def read_answer(output: str) -> dict[str, Any]:
 
 
 class LanguageServers:
-    """The errors that a session's changes bring: each state is asked about once, and a server that fails once in all."""
+    """The new errors in a session's changes.  A server is asked once for each state; one that fails is not asked again."""
 
     def __init__(self) -> None:
         self._silent: set[tuple[tuple[str, ...], ...]] = set()
         self._last: dict[str, str] = {}
 
     async def check(self, runner: CheckRunner, changed: Sequence[str], limit_s: int) -> bool:
-        """Tell the errors that the files have and did not have before; False where there are some."""
+        """Report the errors that the files did not have before; return False if there are any."""
         is_clean = True
         wanted = {servers: ending for ending, servers in _SERVERS.items() if servers not in self._silent}
         for servers, ending in wanted.items():
@@ -96,7 +96,7 @@ class LanguageServers:
         return is_clean
 
     async def _before(self, runner: CheckRunner, ending: str, files: Sequence[str]) -> dict[str, str | None]:
-        """Return the old texts of the files that are there; nothing where they are not known, or all of it was asked before."""
+        """Return the earlier texts of the files; nothing if they are unknown, or if this state was checked already."""
         now = {path: data for path in files if (data := await runner.read(path)) is not None}
         state = hashlib.sha256(repr(sorted(now.items())).encode()).hexdigest()
         before = await runner.before(list(now)) if now and state != self._last.get(ending) else None
@@ -122,7 +122,7 @@ def _check(server: str, outcome: CheckOutcome, lines: Sequence[str], elapsed_s: 
 
 
 class ReferencesArguments(Arguments):
-    """A name, and a line in which it stands."""
+    """A name, and a line that contains it."""
 
     path: WorkspacePath = path_argument()
     line: int = argument(also=("line_number", "row"), doc="from 1", ge=1)
@@ -130,26 +130,26 @@ class ReferencesArguments(Arguments):
 
 
 class RenameArguments(ReferencesArguments):
-    """The same, and what to call it."""
+    """A name, a line that contains it, and the new name."""
 
     new_name: str = argument(also=("newName", "to", "new"))
 
 
 async def _ask(context: ToolContext, path: str, **asked: object) -> dict[str, Any]:
-    """Return what the language server says.
+    """Return the answer of the language server.
 
     Raises:
-        ToolError: there is none, or it cannot say.
+        ToolError: there is none, or it did not answer.
     """
     ending = posixpath.splitext(path)[1]
     if ending not in _SERVERS:
-        raise ToolError(f"there is no language server for {path}", "Use grep, and edit.")
+        raise ToolError(f"no language server is known for {path}", "Use grep and edit instead.")
     command = question(ending, _LIMIT_S, {"path": path, **asked})
     ended = await context.sandbox.read_only().run_command(command, timeout_s=_LIMIT_S + 5)
     said = read_answer(ended.output)
     if not said:
         names = ", ".join(server[0] for server in _SERVERS[ending])
-        raise ToolError(f"no language server for {ending} works in the sandbox ({names})", "Use grep, and edit.")
+        raise ToolError(f"no language server for {ending} runs in the sandbox (known: {names})", "Use grep and edit instead.")
     if problem := said.get("problem"):
         raise ToolError(f"{said['server']}: {sanitize_line(str(problem))}")
     return said
@@ -180,13 +180,13 @@ async def _renamed(arguments: RenameArguments, context: ToolContext) -> dict[str
         content = await context.sandbox.read_file(path, _MAX_FILE_BYTES)
         file = decode(content.data) if content.sha256 == change["sha256"] else None
         if file is None or file.bom or file.encoding != "utf-8":
-            raise ToolError(f"{path} changed meanwhile, or is not UTF-8; nothing was renamed")
+            raise ToolError(f"{path} has changed, or is not UTF-8; nothing was renamed")
         text = file.text
         for first, last, new in sorted(change["edits"], reverse=True):
             text = f"{text[:first]}{new}{text[last:]}"
         found[path] = (file.text, text, file.encode(text), content.sha256)
     if not found:
-        raise ToolError(f"{arguments.name!r} cannot be renamed there")
+        raise ToolError(f"{arguments.name!r} cannot be renamed there", "Give a line that uses it, or use edit.")
     return found
 
 
@@ -226,7 +226,7 @@ async def _rename(arguments: RenameArguments, context: ToolContext) -> ToolResul
 
 REFERENCES = Tool(
     name="references",
-    description="Find where a name is used, by the language server.",
+    description="Find where a name is used (language server).",
     arguments=ReferencesArguments,
     run=_references,
     access=always(Access.READ),
@@ -237,7 +237,7 @@ REFERENCES = Tool(
 )
 RENAME = Tool(
     name="rename_symbol",
-    description="Rename a function, class or variable everywhere, by the language server.",
+    description="Rename a function, class or variable everywhere (language server).",
     arguments=RenameArguments,
     run=_rename,
     access=always(Access.WRITE),

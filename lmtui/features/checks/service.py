@@ -31,9 +31,9 @@ from lmtui.features.service import FeatureHost, SessionServices, WorkspaceExtens
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
 _GATES = {
-    "off": "no finding holds a turn up",
-    "standard": "critical and major findings hold a turn up",
-    "strict": "every finding holds a turn up",
+    "off": "no finding blocks a turn",
+    "standard": "critical and major findings block a turn",
+    "strict": "every finding blocks a turn",
 }
 
 
@@ -50,7 +50,7 @@ class WorkspaceCheckRunner(WorkspaceReader):
         try:
             has_read_only = (await self._sandbox.status()).has_read_only
             if not may_write and not has_read_only:
-                return CommandEnded(why_not="it needs a sandbox in which nothing can be changed")
+                return CommandEnded(why_not="it needs a read-only sandbox")
             sandbox = self._sandbox.read_only() if has_read_only else self._sandbox
             ended = await sandbox.run_command(command, timeout_s=limit_s)
             if may_write and has_read_only and ended.exit_code != 0 and wants_to_write(ended.output):
@@ -121,7 +121,7 @@ class ChecksService(WorkspaceFeature):
             session.goals.set(goal)
         name, commands = self._profile()
         if name and not commands:
-            text = f"{self._missing(name)}: the project's own commands are used."
+            text = f"{self._missing(name)}. The project's own commands are used instead."
             session.emit(Notice(level=Level.WARNING, text=text))
 
     def ladder(self) -> FixingLadder:
@@ -154,12 +154,14 @@ class ChecksService(WorkspaceFeature):
 
     def _missing(self, name: str) -> str:
         known = ", ".join(parse_profiles(self.host.config.check_profiles)) or "none"
-        return f"No check profile is called {sanitize_line(name)!r} (there are: {known})"
+        return f"There is no check profile {sanitize_line(name)!r} (known: {known})"
 
     def choose(self, profile: str) -> None:
         """Use a profile in the sessions that are open too."""
         if profile != "auto" and profile not in parse_profiles(self.host.config.check_profiles):
-            raise UsageError(self._missing(profile), 'Name one in the settings, such as check_profiles = ["quick: make lint"].')
+            raise UsageError(
+                self._missing(profile), 'Add it to the settings, for example check_profiles = ["quick: make lint"].'
+            )
         self._chosen = "" if profile == "auto" else profile
         now = self.ladder()
         for each in self._given:
@@ -172,7 +174,7 @@ class ChecksService(WorkspaceFeature):
         rows = [("gate", f"{config.gate} ({_GATES[config.gate]})"), ("review", config.review)]
         if name or others:
             used = (name if commands else self._missing(name)) if name else "none"
-            rows.insert(0, ("profile", used + (f"  (/checks NAME uses another: {', '.join(others)})" if others else "")))
+            rows.insert(0, ("profile", used + (f"  (switch with /checks NAME: {', '.join(others)})" if others else "")))
         if self.policy().critics and config.review == "gate":
             rows.append(("critics", ", ".join(each or "the reviewer's model" for each in self.policy().critics)))
         return rows

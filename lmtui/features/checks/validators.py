@@ -1,4 +1,4 @@
-"""Findings in what a turn added, without a model: text that stands for work, imports of what is gone, broken JSON schemas.
+"""Findings in the text that a turn added, without a model: placeholders, imports of removed names, broken JSON schemas.
 
 Only what is new counts. A line that one of the changed files had before, in whatever place, is not new.
 """
@@ -69,7 +69,7 @@ _Texts = Mapping[str, str | None]
 
 
 async def validate(runner: CheckRunner, changed: Sequence[str], task: str = "") -> tuple[Finding, ...]:
-    """Return what is wrong with what was added to the files, the worst first; nothing where the state before is not known.
+    """Return the problems in added text, the worst first; nothing if the earlier state is unknown.
 
     Args:
         runner: reads the files as they are and as they were.
@@ -97,7 +97,7 @@ def _lines(texts: _Texts) -> frozenset[str]:
 
 
 def _sources(texts: _Texts) -> dict[str, str]:
-    """Return the files that are a part of the product: no tests, no examples, no documentation."""
+    """Return the source files without tests, examples and documentation."""
     kept = {path: text for path, text in texts.items() if text and _SOURCE.fullmatch(path)}
     return {path: text for path, text in kept.items() if not is_test(path) and not _NO_PRODUCT.search(path)}
 
@@ -119,17 +119,17 @@ def _comments(path: str, text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _elided(old: _Texts, new: _Texts) -> Iterator[Finding]:
-    """Yield comments that stand for code which was there, such as “... rest of the code unchanged”."""
+    """Yield comments that replace code, such as “... rest of the code unchanged”."""
     known = _lines(old)
     for path, text in _sources(new).items():
         lines = text.splitlines()
         comments = list(_comments(path, text))
-        commented = {number for number, code, _ in comments if not code}  # prose of more than one line stands for nothing
+        commented = {number for number, code, _ in comments if not code}  # prose of more than one line replaces nothing
         for number, code, words in comments:
             is_alone = not code and number - 1 not in commented and number + 1 not in commented
             is_elided = is_alone and _ELIDED.search(words) and elided_line(f"# {words}", "")
             if is_elided and lines[number - 1].strip() not in known:
-                message = f"this comment stands for code: {words[:80]}"
+                message = f"this comment replaces code: {words[:80]}"
                 yield Finding(Severity.CRITICAL, path, number, message, 0.9, "elided code")
 
 
@@ -155,11 +155,11 @@ def _placeholders(old: _Texts, new: _Texts) -> Iterator[Finding]:
     is_dense = len(words) * 1000 > _MOST_PER_1000_LINES * total and len(words) > _MOST_RATIO * added
     severity = Severity.MAJOR if is_dense else Severity.MINOR
     for path, number, said, confidence in words:
-        yield Finding(severity, path, number, f"work that is left open: {said[:80]}", confidence, "placeholder")
+        yield Finding(severity, path, number, f"unfinished work: {said[:80]}", confidence, "placeholder")
 
 
 def _stub(path: str, number: int, line: str, confidence: float) -> Finding:
-    return Finding(Severity.MAJOR, path, number, f"this is not implemented: {line.strip()[:80]}", confidence, "stub")
+    return Finding(Severity.MAJOR, path, number, f"not implemented: {line.strip()[:80]}", confidence, "stub")
 
 
 def _stub_lines(text: str) -> Iterator[tuple[int, float]]:
@@ -236,7 +236,7 @@ async def _lost_imports(runner: CheckRunner, old: _Texts, new: _Texts) -> list[F
             for line, imported in lines:
                 is_module = await _is_module(runner, f"{stem}/{imported}") if imported in lost else True
                 if (imported in lost and not is_module) or (is_gone and not imported):
-                    what = f"{imported} is imported from {path}, which no longer has it" if imported else f"{path} is gone"
+                    what = f"{imported} is imported from {path}, which no longer has it" if imported else f"{path} was removed"
                     found.append(Finding(Severity.CRITICAL, importer, line, what, 0.9, "import"))
     return list(dict.fromkeys(found))
 
@@ -291,7 +291,9 @@ async def _schema_errors(runner: CheckRunner, old: _Texts, new: _Texts) -> list[
             key = problem.partition(":")[0].rpartition(".")[2]
             line = next((at for at, each in enumerate(text.splitlines(), 1) if re.search(rf"\b{re.escape(key)}\b", each)), 0)
             if problem not in before:
-                found.append(Finding(Severity.MAJOR, path, line, f"does not fit {where}: {problem}", 0.9, "schema"))
+                found.append(
+                    Finding(Severity.MAJOR, path, line, f"does not match the schema {where}: {problem}", 0.9, "schema")
+                )
     return found
 
 

@@ -271,7 +271,7 @@ class MemoryGate:
                 return
             grown = self.swapped() - swapped if self.swap_bytes else 0
             if grown > self.swap_bytes:
-                yield LoadProgress(f"the swap grew by {grown / _GIB:.1f} GiB: memory is waited for no longer")
+                yield LoadProgress(f"swap use grew by {grown / _GIB:.1f} GiB: no longer waiting for memory")
                 return
             yield LoadProgress(f"waiting for memory: {most / _GIB:.1f} of {wanted / _GIB:.1f} GiB are free")
             await asyncio.sleep(self.tick_s)

@@ -248,15 +248,15 @@ class ModelLoads:
 
 
 ROLE_NOTES = {
-    ModelRole.PLANNER: "plans, in plan mode",
-    ModelRole.CODER: "does the work of new sessions",
-    ModelRole.REVIEWER: "reviews what a turn changed",
-    ModelRole.PILOT: "not asked yet",
-    ModelRole.ANALYST: "explores, in sub-agents that only read",
-    ModelRole.SUMMARISER: "sums up, to make room",
+    ModelRole.PLANNER: "plans in plan mode",
+    ModelRole.CODER: "main model of new sessions",
+    ModelRole.REVIEWER: "reviews changes",
+    ModelRole.PILOT: "not used yet",
+    ModelRole.ANALYST: "explores in read-only sub-agents",
+    ModelRole.SUMMARISER: "summarizes during compaction",
     ModelRole.TITLE: "names sessions",
     ModelRole.VISION: "looks at pictures",
-    ModelRole.EMBEDDER: "not asked yet",
+    ModelRole.EMBEDDER: "not used yet",
 }
 LEAST_WINDOW = 512
 NOTHING = "No model server answers. Start one and refresh, or add one by its address."
@@ -505,11 +505,11 @@ class ModelController:
     async def ask_role(self, url: str, model: str) -> None:
         """Ask which kind of work a model is to do; the role that it has already is taken away."""
         if not self._is_server_in_use(url):
-            self._tell("Roles name models of the server in use: choose a model of this server first", is_error=True)
+            self._tell("Roles apply to the server in use: use a model of this server first", is_error=True)
             return
         now = {role: own.model for role, own in self._roles().items() if own.model}
-        notes = {role: f"now {now[role]}" if role in now else ROLE_NOTES[role] for role in ModelRole}
-        notes |= {role: "this one; choose it to take the role away" for role in ModelRole if now.get(role) == model}
+        notes = {role: f"currently {now[role]}" if role in now else ROLE_NOTES[role] for role in ModelRole}
+        notes |= {role: "this model; choose it to remove the role" for role in ModelRole if now.get(role) == model}
         picker = Picker(
             f"Role for {sanitize_line(model)}", [Choice(each, each, notes[each]) for each in ModelRole], noun="role"
         )

@@ -49,7 +49,7 @@ async def test_a_profile_is_chosen_by_its_name(make: Make, verify: str) -> None:
         ("lint", "ruff FILES.py FILES.js", "profile full"),
         ("suite", "make && make test", "profile full"),
     ]
-    assert checks.rules()[0] == ("profile", "full  (/checks NAME uses another: quick)")
+    assert checks.rules()[0] == ("profile", "full  (switch with /checks NAME: quick)")
 
 
 async def test_a_profile_whose_build_fails_is_red_whatever_its_test_does(make: Make) -> None:
@@ -60,14 +60,14 @@ async def test_a_profile_whose_build_fails_is_red_whatever_its_test_does(make: M
 async def test_a_command_that_is_no_profile_is_a_command(make: Make) -> None:
     checks = make(verify="make check", check_profiles=PROFILES)
     assert await listed(checks) == [("suite", "make check", "settings")]
-    assert checks.rules()[0] == ("profile", "none  (/checks NAME uses another: quick, full)")
+    assert checks.rules()[0] == ("profile", "none  (switch with /checks NAME: quick, full)")
 
 
 async def test_a_profile_that_is_not_there_is_said_and_the_own_commands_decide(make: Make, tmp_path: Path) -> None:
     (tmp_path / "Makefile").write_text("test:\n\ttrue\n")
     checks = make(verify="profile:other", check_profiles=PROFILES)
     assert await listed(checks) == [("suite", "make test", "Makefile")]
-    assert "No check profile is called 'other' (there are: quick, full)" in checks.rules()[0][1]
+    assert "There is no check profile 'other' (known: quick, full)" in checks.rules()[0][1]
 
 
 async def test_a_profile_that_is_chosen_holds_in_open_sessions_until_the_settings_do_again(make: Make) -> None:
@@ -102,7 +102,7 @@ async def test_a_session_is_told_of_a_profile_that_is_not_there_and_of_no_other(
         make(verify=verify, check_profiles=PROFILES).follow(cast("Any", session), is_ours=True)
     assert session.told == []
     make(verify="profile:x").follow(cast("Any", session), is_ours=True)
-    assert session.told == ["No check profile is called 'x' (there are: none): the project's own commands are used."]
+    assert session.told == ["There is no check profile 'x' (known: none). The project's own commands are used instead."]
 
 
 async def test_the_command_lists_what_decides_and_a_word_uses_a_profile(make: Make) -> None:
@@ -110,7 +110,7 @@ async def test_the_command_lists_what_decides_and_a_word_uses_a_profile(make: Ma
     context = cast("Any", SimpleNamespace(host=SimpleNamespace(extensions=SimpleNamespace(checks=checks))))
     assert any("no test command was found" in line for line in (await list_checks(context, "")).lines)
     lines = (await list_checks(context, " quick ")).lines
-    assert lines[:2] == ("suite   make lint  (profile quick)", "profile quick  (/checks NAME uses another: full)")
+    assert lines[:2] == ("suite   make lint  (profile quick)", "profile quick  (switch with /checks NAME: full)")
     (command,) = [each for each in COMMANDS if "gates" in each.slash]
     assert command.handler is list_checks
 
@@ -119,7 +119,7 @@ async def test_the_rules_say_what_the_gate_does_and_who_votes(make: Make) -> Non
     checks = make(gate="strict", review="gate", critics=3, critic_models=("a", "b"))
     assert (checks.policy().gate, checks.policy().review) == (Gate.STRICT, ReviewUse.GATE)
     assert command_lines((), checks.rules()) == [
-        "gate    strict (every finding holds a turn up)",
+        "gate    strict (every finding blocks a turn)",
         "review  gate",
         "critics a, b, a",
     ]
@@ -144,7 +144,7 @@ async def test_the_users_own_edits_are_looked_at_too(make: Make, tmp_path: Path,
     checks = make(gate=gate)
     (ran,) = await checks.run()
     assert ran.outcome is outcome
-    assert "major: a.py:2: this is not implemented" in check_lines([ran])[-1]
+    assert "major: a.py:2: not implemented" in check_lines([ran])[-1]
 
 
 async def test_a_session_looks_at_what_was_added_only_where_checks_and_gate_are_on(make: Make) -> None:

@@ -172,7 +172,7 @@ async def test_the_wait_ends_where_memory_is_swapped_out() -> None:
     swapped = measured(*(mib * 1024**2 for mib in (100, 300, 600, 613)))
     gate = MemoryGate(available=lambda: GIB, swapped=lambda: next(swapped), tick_s=0.0)
     steps = [step.text async for step in gate.wait(GIB, 8 * GIB)]
-    assert [step.partition(":")[0] for step in steps] == [*["waiting for memory"] * 2, "the swap grew by 0.5 GiB"]
+    assert [step.partition(":")[0] for step in steps] == [*["waiting for memory"] * 2, "swap use grew by 0.5 GiB"]
     ignored = MemoryGate(available=lambda: GIB, swapped=lambda: next(swapped), swap_bytes=0, tick_s=0.0, steady_s=0.0)
     assert [step async for step in ignored.wait(GIB, 8 * GIB)] == []
 

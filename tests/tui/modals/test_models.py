@@ -180,7 +180,7 @@ async def test_a_model_of_another_server_takes_no_role() -> None:
     async with running(rich_host()) as driver:
         await open_models(driver)
         await driver.press("home", "o")
-        await driver.until(lambda: "Roles name models of the server in use" in driver.text("#models-state"))
+        await driver.until(lambda: "Roles apply to the server in use" in driver.text("#models-state"))
         assert driver.host.settings.role_texts == ()
 
 
