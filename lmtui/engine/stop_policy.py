@@ -95,7 +95,7 @@ async def _unsupported(agent: Agent, text: str) -> str:
     task = agent.conversation.last_task
     if any(name in text and name not in task for name in EXAMPLE_FILES):
         return "the answer is about the example, not about the task"
-    if _repeats(text, task):
+    if not agent.turn.files and _repeats(text, task):
         return "the answer only repeats the task"
     if not _QUESTION.search(task):
         is_due = files_in(task) and _ASKS_CHANGE.search(without_files(task)) and not _IF.search(task) and not agent.turn.files
@@ -290,7 +290,7 @@ _WHICH = re.compile(r"\b(?:which|what) files?\b|\bwhere\b", re.IGNORECASE)
 _COUNT = re.compile(r"\bhow many\b|\b(?:number|count) of\b", re.IGNORECASE)
 _SUM = re.compile(r"\b(?:sum|total|average|mean|median|maximum|minimum) of\b", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_NONE = re.compile(r"\b(?:no|none|zero|not)\b", re.IGNORECASE)
+_NONE = re.compile(r"\b(?:no|none|zero)\b", re.IGNORECASE)
 _LINE_NUMBER = re.compile(r"^ +\d+[ :]", re.MULTILINE)
 _COUNTED = re.compile(r"\d lines?\b")
 _FAILURE = re.compile(r"does not exist|nothing was (?:changed|written)|is empty\. Give")

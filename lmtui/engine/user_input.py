@@ -113,7 +113,8 @@ async def _attach_named(agent: Agent, task: str, attached: _Attached) -> None:
                 await _attach_file(agent, name, Mention(name), attached)
                 given.append(name)
     if given and asks_to_compute(task):
-        attached.parts.append("[Compute the answer with the tool shell (awk, wc, sort); never in your head.]")
+        awk = "awk -F," if given[0].endswith(".csv") else "awk"
+        attached.parts.append(f"[Compute the answer with the tool shell ({awk}, wc, sort); never in your head.]")
     if is_about_files(task) and (asks_to_count(task) if given else not names):
         with contextlib.suppress(SandboxError):
             attached.parts += await _places_of_words(agent, task, given)

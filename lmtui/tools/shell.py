@@ -191,6 +191,9 @@ class ShellArguments(Arguments):
         return self._subject
 
 
+_SEARCHES = re.compile(r"(?:\A|[|;&]\s*)(?:[efz]?grep|rg)\s[^|;&\n]*\Z")
+
+
 async def _shell(arguments: ShellArguments, context: ToolContext) -> ToolResult:
     limits = context.sandbox.limits
     if arguments.background:
@@ -206,8 +209,15 @@ async def _shell(arguments: ShellArguments, context: ToolContext) -> ToolResult:
         with_packages=arguments.network,
     )
     changes = tuple(FileChange(path, FileChangeKind.MODIFIED) for path in result.changed)
-    is_ok = result.exit_code == 0
-    return ToolResult(command_text(result, limits), _summary(result), ok=is_ok, changes=changes)
+    if _found_nothing(arguments.command, result):
+        text = f"{result.output.rstrip()}\n(nothing matched)".lstrip("\n")
+        return ToolResult(text, "no match", changes=changes)
+    return ToolResult(command_text(result, limits), _summary(result), ok=result.exit_code == 0, changes=changes)
+
+
+def _found_nothing(command: str, result: ExecResult) -> bool:
+    """Tell whether a search ended without a match, which grep and ripgrep tell by the exit code 1 and nothing but a count."""
+    return result.exit_code == 1 and result.output.strip() in ("", "0") and _SEARCHES.search(command) is not None
 
 
 async def _start(command: str, context: ToolContext) -> ToolResult:

@@ -123,3 +123,20 @@ async def test_a_background_command_says_how_to_go_on_with_it() -> None:
 def test_only_input_for_a_background_command_asks(action: str, access: Access) -> None:
     call = REGISTRY.prepare("background", json.dumps({"id": "b1", "action": action, "input": "rm -r x"}))
     assert call.access is access
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "text", "is_ok"),
+    [
+        ("grep -c x a.txt", "0\n", "0\n(nothing matched)", True),
+        ("cat a.txt | rg x", "", "(nothing matched)", True),
+        ("grep x a.txt && make", "", "(exit code 1)", False),
+        ("grep x a.txt", "grep: a.txt: bad\n", "grep: a.txt: bad\n(exit code 1)", False),
+        ("pytest", "", "(exit code 1)", False),
+    ],
+)
+async def test_a_search_without_a_match_did_not_fail(command: str, output: str, text: str, *, is_ok: bool) -> None:
+    bench = Bench()
+    bench.sandbox.commands[command] = ExecResult(1, output, len(output), 1)
+    result = await REGISTRY.prepare("shell", json.dumps({"command": command})).run(bench.context())
+    assert (result.text, result.ok) == (text, is_ok)
