@@ -242,7 +242,7 @@ async def _decide_and_run(
     tool_context = replace(tool_context, sandbox=sandbox_for(agent, decision))
     if decision.verdict is Verdict.ASK and is_typed and is_answered_by_typing(agent, prepared):
         ending.decision, ending.rule, ending.why = str(Outcome.ONCE), "", "you typed it"
-    elif asked is None and is_tried(agent, prepared, decision):
+    elif asked is None and ending.decision != _HOOK and is_tried(agent, prepared, decision):
         await _try(agent, call, prepared, tool_context, ending)
         return
     elif decision.verdict is Verdict.ASK:

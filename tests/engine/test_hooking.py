@@ -27,6 +27,7 @@ from lmtui.core.permissions.decide import Effect, Mode, Rule, Verdict
 from lmtui.core.ports import Limits
 from lmtui.core.prompt_text import PromptFile, fill
 from lmtui.core.sessions import Answer
+from lmtui.core.workspace import CommandEffect
 from lmtui.engine.subagent_runs import TeamParts
 from lmtui.tools.registry import child_tools
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
@@ -132,9 +133,11 @@ async def test_allow_never_overrules_a_deny_or_skips_what_others_ask(
 
 async def test_where_the_mode_asks_and_a_hook_too_no_rule_is_offered() -> None:
     rig = Rig(FakeProvider(TOUCH, DONE), mode=Mode.NORMAL, hooks=PaperHooks({PRE: verdict(Verdict.ASK, "sure?")}))
+    rig.sandbox.effect = CommandEffect("a" * 40, "a" * 40)  # overlays do not go around a hook
     rig.session.submit("do it")
     asked = await rig.until(lambda event: isinstance(event, ApprovalRequested))
     assert isinstance(asked, ApprovalRequested)
+    assert (asked.tool, rig.sandbox.ran) == ("shell", [])
     assert asked.why.endswith("; hooks ask too: sure?")
     assert asked.offered_rules == ()
     rig.session.answer(asked.approval_id, Answer(Outcome.NO))
