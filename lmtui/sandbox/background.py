@@ -112,10 +112,12 @@ class SandboxBackground:
     Args:
         instances: the supervisors of the workspace.
         limits: the memory that each may use.
+        why_not: why none can be started, empty where they can.
     """
 
-    def __init__(self, pool: SandboxPool, limits: CommandLimits) -> None:
+    def __init__(self, pool: SandboxPool, limits: CommandLimits, *, why_not: str = "") -> None:
         self._pool = pool
+        self._why_not = why_not
         self._limits = limits
         self._entries: dict[str, _Entry] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -136,6 +138,8 @@ class SandboxBackground:
         Raises:
             SandboxError: it cannot be started, or too many run.
         """
+        if self._why_not:
+            raise SandboxError(self._why_not)
         if sum(entry.exit_code is None for entry in self._entries.values()) >= _MOST_RUNNING:
             raise SandboxError(_FULL, "Stop one.")
         entry = _Entry(f"b{len(self._entries) + 1}", command, time.monotonic())

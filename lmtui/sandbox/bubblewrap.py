@@ -181,9 +181,10 @@ class BubblewrapBackend:
         if not layout.overlay:
             return ["--ro-bind" if kind.is_read_only else "--bind", workspace, self._root]
         upper = f"{layout.overlay}/upper"
-        if kind is InstanceKind.CHECKPOINT:  # it only looks, while what runs there may go on writing
+        if kind is not InstanceKind.MAIN:  # it only looks, while what runs there may go on writing
             sides = [*_read_only(Path(upper), effects.UPPER), *_read_only(self._workspace, effects.LOWER)]
-            return ["--overlay-src", workspace, "--overlay-src", upper, "--ro-overlay", self._root, *sides]
+            shown = sides if kind is InstanceKind.CHECKPOINT else []
+            return ["--overlay-src", workspace, "--overlay-src", upper, "--ro-overlay", self._root, *shown]
         return ["--overlay-src", workspace, "--overlay", upper, f"{layout.overlay}/work", self._root]
 
     def _store(self, kind: InstanceKind) -> list[str]:

@@ -437,12 +437,12 @@ class DockerBackend:
             return [types.Mount(self._root, workspace, type="bind", read_only=kind.is_read_only)]
         if set(",:\\") & set(f"{workspace}{overlay}"):
             raise SandboxUnavailable("the engine makes no overlay over a folder with , : or \\ in its path", "Rename it.")
-        is_looking = kind is InstanceKind.CHECKPOINT
+        is_looking = kind is not InstanceKind.MAIN
         sides = f"lowerdir={overlay}/upper:{workspace}" if is_looking else f"lowerdir={workspace}"
         writes = "" if is_looking else f",upperdir={overlay}/upper,workdir={overlay}/work"
         driver = types.DriverConfig("local", {"type": "overlay", "device": "overlay", "o": f"{sides}{writes}"})
         found = [types.Mount(self._root, None, type="volume", driver_config=driver, no_copy=True)]
-        if is_looking:
+        if kind is InstanceKind.CHECKPOINT:
             shown = ((effects.UPPER, f"{overlay}/upper"), (effects.LOWER, workspace))
             found += [types.Mount(target, source, type="bind", read_only=True) for target, source in shown]
         return found

@@ -6,22 +6,24 @@ import asyncio
 import json
 import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.ports import Checkpoints, Sandbox
+from lmtui.core.ports import Checkpoints, Sandbox, Snapshot
 from lmtui.core.sanitize import sanitize_path
-from lmtui.core.workspace import CommandEffect
+from lmtui.core.workspace import CommandEffect, FileChange
 from lmtui.paths import overlays_dir
 from lmtui.sandbox import replies
 from lmtui.sandbox.guest.effects import discard
 from lmtui.sandbox.host_paths import make_for_owner
 from lmtui.sandbox.pool import SandboxPool
-from lmtui.sandbox.supervisor_client import InstanceKind, to_the_end
+from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
 
+V = TypeVar("V", bound=Sandbox)
 _EFFECT_S = 190.0
 _NOTE = "keep.json"
 
@@ -33,22 +35,108 @@ class States(Checkpoints, Protocol):
         """Remove folders that have nothing in them any more, inner ones first."""
 
 
-class WorkspaceOverlay:
+class OverlayInstances:
+    """The supervisors of one overlay, each opened for one use: those that look see the overlay as it is at that moment.
+
+    Args:
+        pool: the supervisors of the workspace.
+        folder: the overlay's.
+        stays: commands and file tools share one that stays, with a `/tmp` of its own; else all overlays have the same `/tmp`.
+    """
+
+    def __init__(self, pool: SandboxPool, folder: Path, *, stays: bool) -> None:
+        self._pool = pool
+        self._stays = stays
+        self.folder = folder
+        self._opening = asyncio.Lock()
+        self._stack = AsyncExitStack()
+        self._main: Client | None = None
+
+    @asynccontextmanager
+    async def client(self, kind: InstanceKind) -> AsyncIterator[Client]:
+        """Yield a supervisor of the workspace with the overlay over it.
+
+        Raises:
+            SandboxUnavailable: overlays cannot be made here.
+        """
+        if kind is not InstanceKind.MAIN or not self._stays:
+            async with self._pool.overlay_client(kind, self.folder) as client:
+                yield client
+            return
+        async with self._opening:
+            if self._main is None or not self._main.is_alive:
+                await self._stack.aclose()
+                self._main = await self._stack.enter_async_context(
+                    self._pool.overlay_client(kind, self.folder, shares_scratch=False)
+                )
+        yield self._main
+
+    async def close(self) -> None:
+        """End the supervisor that stays."""
+        async with self._opening:
+            await self._stack.aclose()
+
+
+class OverlayCheckpoints:
+    """States of a workspace as an overlay shows it; implements `core.ports.Checkpoints`.
+
+    A state is that of the real workspace when the first was kept, with what the overlay touched in it.
+    """
+
+    def __init__(self, instances: OverlayInstances, real: Checkpoints) -> None:
+        self._instances = instances
+        self._real = real
+        self._base = ""
+        self.ignored, self.read = real.ignored, real.read
+
+    async def snapshot(self) -> Snapshot:
+        """Keep the state of now."""
+        self._base = self._base or (await self._real.snapshot()).id
+        reply = await _looked(self._instances, self._base)
+        return Snapshot(reply.after, tuple(map(sanitize_path, reply.special)), reply.special_total)
+
+    async def changes(
+        self, before: str, after: str, paths: Sequence[str] = (), *, is_now: bool = False
+    ) -> tuple[FileChange, ...]:
+        """Return the difference between two states."""
+        del is_now
+        return await self._real.changes(before, after, paths)
+
+    async def restore(self, source: str, paths: Sequence[str], *, expected: str, over: Sequence[str] = ()) -> None:
+        """Refuse: an overlay is kept or dropped.
+
+        Raises:
+            SandboxError: always.
+        """
+        raise SandboxError("steps in an overlay are not undone one by one; drop all of it instead")
+
+
+async def _looked(instances: OverlayInstances, base: str = "") -> replies.EffectReply:
+    async with instances.client(InstanceKind.CHECKPOINT) as client:
+        facts, _ = await client.call("checkpoint", {"action": "effect", "base": base}, limit_s=_EFFECT_S)
+        return replies.parse(facts, replies.EffectReply)
+
+
+class WorkspaceOverlay(Generic[V]):
     """One overlay over a workspace; implements `core.ports.CommandOverlay`.
 
     Args:
         pool: the supervisors of the workspace.
         real: the workspace as it is, in which kept files are made.
         checkpoints: its states.
-        view: returns the workspace with the overlay in a folder over it.
+        view: returns the workspace as the supervisors of an overlay show it.
+        stays: the supervisor of its commands and file tools does, until it is closed.
     """
 
-    def __init__(self, pool: SandboxPool, real: Sandbox, checkpoints: States, view: Callable[[Path], Sandbox]) -> None:
+    def __init__(
+        self, pool: SandboxPool, real: Sandbox, checkpoints: States, view: Callable[[OverlayInstances], V], *, stays: bool
+    ) -> None:
         self._pool = pool
         self._real = real
         self._checkpoints = checkpoints
         self._folder = _new_folder(pool.workspace)
-        self.sandbox = view(self._folder)
+        self._instances = OverlayInstances(pool, self._folder, stays=stays)
+        self.sandbox = view(self._instances)
 
     async def effect(self) -> CommandEffect:
         """Return what would be different; commands that still run may go on.
@@ -56,9 +144,7 @@ class WorkspaceOverlay:
         Raises:
             SandboxError: it cannot be seen, or more files were touched than can be followed.
         """
-        async with self._pool.overlay_client(InstanceKind.CHECKPOINT, self._folder) as client:
-            facts, _ = await client.call("checkpoint", {"action": "effect"}, limit_s=_EFFECT_S)
-            reply = replies.parse(facts, replies.EffectReply)
+        reply = await _looked(self._instances)
         changes = await self._checkpoints.changes(reply.before, reply.after)
         return CommandEffect(
             before=reply.before,
@@ -94,7 +180,8 @@ class WorkspaceOverlay:
         return findings.notes
 
     async def close(self) -> None:
-        """Drop what was not kept; idempotent."""
+        """End what runs there and drop what was not kept; idempotent."""
+        await to_the_end(self._instances.close())
         await to_the_end(asyncio.to_thread(discard, str(self._folder)))
 
 

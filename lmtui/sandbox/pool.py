@@ -390,7 +390,7 @@ class SandboxPool:
                 findings.append(await to_the_end(self.workspace_guard.end(main, began, keeps_copies=False)))
 
     @contextlib.asynccontextmanager
-    async def overlay_client(self, kind: InstanceKind, overlay: Path) -> AsyncIterator[Client]:
+    async def overlay_client(self, kind: InstanceKind, overlay: Path, *, shares_scratch: bool = True) -> AsyncIterator[Client]:
         """Yield its own supervisor for the workspace with an overlay over it; nothing that it does is real.
 
         Raises:
@@ -403,7 +403,7 @@ class SandboxPool:
             if kind.is_masked:
                 await self._mask_added()
             layout = replace(await self._layout(kind), overlay=str(overlay))
-            if kind is InstanceKind.MAIN:
+            if kind is InstanceKind.MAIN and shares_scratch:
                 layout = replace(layout, scratch=str(self._instances.scratch_of(self.workspace)))
         if kind.is_masked and self._masks.is_cut:
             raise SandboxUnavailable(_NOT_ALL_HIDDEN, _FEWER)

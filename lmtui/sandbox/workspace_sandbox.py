@@ -13,7 +13,7 @@ from pathlib import Path
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.hosts import HostApproval, ToolGate
 from lmtui.core.permissions.rules import MaskExpressions
-from lmtui.core.ports import OutputSink, Snapshot
+from lmtui.core.ports import Checkpoints, OutputSink, Snapshot
 from lmtui.core.programs import GuardedLauncher
 from lmtui.core.sanitize import sanitize, sanitize_line, sanitize_path
 from lmtui.core.workspace import (
@@ -32,7 +32,7 @@ from lmtui.sandbox.backend import FULL, Backend
 from lmtui.sandbox.background import LiveOutput, SandboxBackground, whole_output
 from lmtui.sandbox.guest.protocol import MAX_UPLOAD_BYTES, ProtocolError
 from lmtui.sandbox.host_paths import locate, make_for_owner, relative_path
-from lmtui.sandbox.overlays import WorkspaceOverlay, finish_interrupted
+from lmtui.sandbox.overlays import OverlayCheckpoints, OverlayInstances, WorkspaceOverlay, finish_interrupted
 from lmtui.sandbox.package_indexes import WORKSPACE_FILES, PackageIndexes, find_package_indexes, with_file_hosts
 from lmtui.sandbox.pool import ChosenBackend, SandboxPool
 from lmtui.sandbox.project_tools import about_missing, can_show, fetching, find_missing
@@ -47,6 +47,7 @@ _GIT_MEMORY_MB = 1024
 _SWEEPING = ("grep",)  # tools that show the contents of files that nobody named
 _READ_ONLY_GIT = re.compile(r"\.git(?:/|\b).{0,200}(?:Read-only file system|read-only)|index\.lock", re.IGNORECASE | re.DOTALL)
 _GIT_HINT = "[.git is read-only for commands: use the git tools (git_add, git_commit, git_branch …) instead]"
+_NOT_REAL = "not in an overlay: git commands that write, background commands and packages need the real folder"
 _MOST_NAMED = 5
 _TAIL_CHARS = 4096
 _NOT_STARTED = (126, 127)  # a shell's exit codes for a program that cannot be run, or is not there
@@ -99,7 +100,7 @@ class WorkspaceSandbox:
         revealed: frozenset[str] = frozenset(),
         connect: Connect | None = None,
     ) -> None:
-        self._overlay: Path | None = None
+        self._overlay: OverlayInstances | None = None
         self._pool = pool
         self._connect = connect
         self._indexes: list[PackageIndexes] = []
@@ -111,7 +112,7 @@ class WorkspaceSandbox:
         self._is_closed = False
         self._warned: set[str] = set()
         self._revealed = revealed
-        self.checkpoints = SandboxCheckpoints(pool)
+        self.checkpoints: Checkpoints = SandboxCheckpoints(pool)
         self.listing = SandboxListing(pool)
 
     async def status(self) -> SandboxStatus:
@@ -123,6 +124,8 @@ class WorkspaceSandbox:
 
     def for_session(self) -> WorkspaceSandbox:
         """Return the same workspace with background own commands."""
+        if self._overlay is not None:
+            return self
         return WorkspaceSandbox(
             self._pool, _nothing_to_release, self._instance_kind, self.launcher, limits=self.limits, connect=self._connect
         )
@@ -141,18 +144,20 @@ class WorkspaceSandbox:
         revealed = frozenset(path for folder, path in located if not folder)  # in added folders they stay masked
         return self._view(self._instance_kind, revealed)
 
-    def _over(self, overlay: Path) -> WorkspaceSandbox:
+    def _over(self, overlay: OverlayInstances) -> WorkspaceSandbox:
         view = self._view(InstanceKind.MAIN, self._revealed)
         view._overlay = overlay
+        view.background = SandboxBackground(self._pool, self.limits, why_not=_NOT_REAL)
+        view.checkpoints = OverlayCheckpoints(overlay, self.checkpoints)
         return view
 
-    def overlay(self) -> WorkspaceOverlay:
-        """Return a new overlay over the workspace; the caller closes it.
+    def overlay(self, *, stays: bool = False) -> WorkspaceOverlay[WorkspaceSandbox]:
+        """Return a new overlay over the workspace, for a command or (if it `stays`) a whole session; the caller closes it.
 
         Raises:
             SandboxUnavailable: its folder cannot be made.
         """
-        return WorkspaceOverlay(self._pool, self, self.checkpoints, self._over)
+        return WorkspaceOverlay(self._pool, self, self.checkpoints, self._over, stays=stays)
 
     def mask(self, owner: int, expressions: MaskExpressions | None) -> None:
         """Set the files that no program may see while a session is open; None when it has closed."""
@@ -179,11 +184,14 @@ class WorkspaceSandbox:
         findings: list[Findings] = []
         fields = {"command": command, "timeout_s": timeout_s, "memory_mb": memory_mb or self.limits.memory_mb}
         if self._instance_kind is InstanceKind.READ:
-            async with self._pool.read_client() as client:
+            opened = self._pool.read_client() if self._overlay is None else self._overlay.client(InstanceKind.READ)
+            async with opened as client:
                 result = await self._run(client, "run", timeout_s, on_output, **fields)
             return self._with_masks(await self._with_ways(result, chosen, gate))
         if self._overlay is not None:
-            async with self._pool.overlay_client(InstanceKind.MAIN, self._overlay) as client:
+            if with_packages:
+                raise SandboxUnavailable(_NOT_REAL)
+            async with self._overlay.client(InstanceKind.MAIN) as client:
                 with self._pool.network_approvals.open(gate):
                     result = await self._run(client, "run", timeout_s, on_output, **fields)
             return self._with_masks(await self._with_ways(result, chosen, gate))
@@ -287,6 +295,11 @@ class WorkspaceSandbox:
         fields = {"arguments": list(arguments), "timeout_s": timeout_s, "memory_mb": _GIT_MEMORY_MB}
         if writes and self._instance_kind is not InstanceKind.MAIN:
             raise SandboxError("the workspace is read-only here")
+        if self._overlay is not None:
+            if writes:
+                raise SandboxError(_NOT_REAL)
+            async with self._overlay.client(InstanceKind.VIEW) as client:
+                return await self._run(client, "git", timeout_s, None, **fields)
         if not writes:
             return await self._run(await self._pool.client(InstanceKind.VIEW), "git", timeout_s, None, **fields)
         async with self._pool.git_client(findings) as client:
@@ -374,6 +387,10 @@ class WorkspaceSandbox:
         """Do an operation, on the file or folder `at` a path if it is about one."""
         if at is not None:
             fields["folder"], fields["path"] = self._locate(at)
+        if self._overlay is not None:
+            async with self._overlay.client(self._instance_kind) as client:
+                facts, answer = await client.call(op, fields, data, limit_s=_FILE_CALL_S)
+            return replies.parse(facts, shape), answer
         client = await self._pool.client(self._instance_kind, self._revealed, is_for_one_file=op not in _SWEEPING)
         facts, answer = await client.call(op, fields, data, limit_s=_FILE_CALL_S)
         return replies.parse(facts, shape), answer
@@ -421,6 +438,7 @@ class WorkspaceSandbox:
             self._pool, _nothing_to_release, kind, limits=self.limits, revealed=revealed, connect=self._connect
         )
         view.background, view._indexes, view._warned = self.background, self._indexes, self._warned
+        view._overlay, view.checkpoints = self._overlay, self.checkpoints
         return view
 
     def _path(self, path: str) -> str:

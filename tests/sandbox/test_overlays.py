@@ -217,3 +217,62 @@ async def test_an_overlay_goes_whatever_was_made_in_it(sandbox: WorkspaceSandbox
     await overlay.close()
     assert not overlay._folder.exists()
     assert (workspace / "mine").read_text() == "1\n"
+
+
+async def test_a_whole_session_happens_in_it(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("one\n")
+    await sandbox.run_command("true")
+    overlay = sandbox.overlay(stays=True)
+    inside = overlay.sandbox.for_session()
+    await inside.write_file("new/b.txt", b"needle\n")
+    await inside.run_command("echo two >> a.txt; echo kept > /tmp/note")
+    assert (await inside.read_file("a.txt")).data == b"one\ntwo\n"
+    assert (await inside.run_command("cat /tmp/note new/b.txt")).output == "kept\nneedle\n"
+    assert [match.path for match in await inside.grep("needle")] == ["new/b.txt"]
+    assert list(await inside.glob("**/b.txt")) == ["new/b.txt"]
+    assert "new" in [entry.path for entry in await inside.list_directory()]
+    looked = await inside.read_only().run_command("cat a.txt; echo x > c.txt")
+    assert looked.output.startswith("one\ntwo\n")
+    assert looked.exit_code != 0
+    assert (await inside.revealing([".env"]).read_file("a.txt")).data == b"one\ntwo\n"
+    assert (await inside.unmasked().read_file("new/b.txt")).data == b"needle\n"
+    assert kinds(await overlay.effect()) == {"a.txt": "modified", "new/b.txt": "added"}
+    await overlay.close()
+    assert ((workspace / "a.txt").read_text(), (workspace / "new").exists()) == ("one\n", False)
+
+
+async def test_git_reads_what_is_in_it_and_writes_nothing(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    for arguments in (["init", "-q"], ["add", "README.md"], ["commit", "-q", "-m", "first"]):
+        assert (await sandbox.run_git(arguments, writes=True)).exit_code == 0
+    overlay = sandbox.overlay(stays=True)
+    await overlay.sandbox.run_command("echo more >> README.md")
+    assert " M README.md" in (await overlay.sandbox.run_git(["status", "--porcelain"])).output
+    assert " M README.md" not in (await sandbox.run_git(["status", "--porcelain"])).output
+    with pytest.raises(SandboxError, match="not in an overlay"):
+        await overlay.sandbox.run_git(["add", "README.md"], writes=True)
+    with pytest.raises(SandboxError, match="not in an overlay"):
+        await overlay.sandbox.background.start("sleep 9")
+    with pytest.raises(SandboxError, match="not in an overlay"):
+        await overlay.sandbox.run_command("true", with_packages=True)
+    await overlay.close()
+
+
+async def test_its_states_tell_what_each_step_changed(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("one\n")
+    (workspace / "b.txt").write_text("b\n")
+    overlay = sandbox.overlay(stays=True)
+    states = overlay.sandbox.checkpoints
+    first = await states.snapshot()
+    await overlay.sandbox.run_command("echo two >> a.txt")
+    second = await states.snapshot()
+    await overlay.sandbox.run_command("rm b.txt; echo c > c.txt")
+    third = await states.snapshot()
+    assert [(each.path, each.added_lines) for each in await states.changes(first.id, second.id, is_now=True)] == [("a.txt", 1)]
+    assert {each.path: str(each.kind) for each in await states.changes(second.id, third.id)} == {
+        "b.txt": "deleted",
+        "c.txt": "added",
+    }
+    assert await states.read(second.id, "b.txt") == b"b\n"
+    with pytest.raises(SandboxError, match="drop all of it"):
+        await states.restore(first.id, ["a.txt"], expected=third.id)
+    await overlay.close()

@@ -23,19 +23,20 @@ _INDEX = "lmtui.effect.index"
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
-def effect(store: Store) -> Message:
+def effect(store: Store, base: str = "") -> Message:
     """Return the states of the touched paths `before` and `after`, and what no state can hold; the caller holds the lock.
 
     `special` are files that cannot be kept (too large, unreadable, pipes, sockets, devices, repositories).  Of folders without
     files, `made` are new, `emptied` had some, and `removed` are gone, inner ones first.  `caches` counts what only caches got.
+    With a `base`, a state of the whole workspace, that is `before`, and `after` is it with what the overlay touched in it.
 
     Raises:
         Refused: too many files were touched to follow.
     """
     found = _Touched(store)
     found.walk("")
-    before = _tree_of(store, found.paths, LOWER)
-    after = _tree_of(store, found.paths, store.root.path)
+    before = base or _tree_of(store, found.paths, LOWER)
+    after = _tree_of(store, found.paths, store.root.path, base)
     special = sorted(found.special)
     return {
         "before": before,
@@ -134,14 +135,16 @@ def _join(folder: str, name: str) -> str:
     return f"{folder}/{name}" if folder else name
 
 
-def _tree_of(store: Store, paths: list[str], work_tree: str) -> str:
-    """Return a state of these paths alone as a folder has them; those that it lacks are not in it."""
+def _tree_of(store: Store, paths: list[str], work_tree: str, base: str = "") -> str:
+    """Return a state of these paths as a folder has them, of nothing else without a `base`; what it lacks is not in it."""
     index = store.folder / _INDEX
     index.unlink(missing_ok=True)
     environment = {"GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": work_tree}
-    held = list(_held(paths, work_tree))
+    held = paths if base else list(_held(paths, work_tree))
     listed = "".join(f"{path}\0" for path in held).encode("utf-8", "surrogateescape")
     try:
+        if base:
+            store.git("read-tree", base, more=environment)
         if held:
             packing = ("-c", "core.bigFileThreshold=1") if len(held) > 200 else ()
             store.git(

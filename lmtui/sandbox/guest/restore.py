@@ -288,7 +288,7 @@ def run(store: Store, message: Message) -> Message:
             case "snapshot":
                 return store.snapshot()
             case "effect":
-                return effects.effect(store)
+                return effects.effect(store, _tree(message["base"]) if message.get("base") else "")
             case "ignored":
                 return store.ignored()
             case "prune":
