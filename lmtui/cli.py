@@ -278,6 +278,7 @@ def passed_on(arguments: argparse.Namespace) -> list[str]:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    _check_attempts(arguments)
     text, piped = _task_and_input(arguments.task, getattr(arguments, "goal", None) or "")
     session_id = ""
     if arguments.goes_on or arguments.resume:
@@ -285,6 +286,20 @@ def _run(arguments: argparse.Namespace) -> int:
 
         session_id = which_session(_reader(arguments)[0], arguments.resume or "", "")[0]
     return _headless(arguments, text, session_id, piped)
+
+
+def _check_attempts(arguments: argparse.Namespace) -> None:
+    """Refuse what does not go with several attempts."""
+    count = arguments.attempts
+    if count is None and arguments.keep:
+        raise UsageError("--keep keeps the best of several attempts", "Name how many: --attempts 4 --keep.")
+    if count is None:
+        return
+    others = ("goes_on", "resume", "output_schema", "output_last_message", "ephemeral")
+    if not 2 <= count <= 16:
+        raise UsageError("--attempts takes a number from 2 to 16")
+    if arguments.output == "stream-json" or any(getattr(arguments, name) for name in others):
+        raise UsageError("--attempts is for a new session, with text or --output json", "Leave the other options out.")
 
 
 def _task_and_input(task: str | None, goal: str) -> tuple[str, str]:
@@ -336,6 +351,8 @@ def _headless(arguments: argparse.Namespace, text: str, session_id: str = "", pi
         schema=_schema(schema_file),
         answer_file=Path(answer_file) if answer_file else None,
         is_ephemeral=getattr(arguments, "ephemeral", False),
+        attempts=getattr(arguments, "attempts", None) or 0,
+        keeps=bool(getattr(arguments, "attempts", None)) and arguments.keep,
         **told,
     )
     plans_first = getattr(arguments, "plans_first", False)

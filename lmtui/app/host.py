@@ -24,7 +24,7 @@ from lmtui.app.folder_rules import kept_problems, known_rules, rules_in_force
 from lmtui.app.key_protection import key_redactor
 from lmtui.app.model_servers import Servers
 from lmtui.app.process import protect_process
-from lmtui.app.sandboxes import CurrentSandbox, interpreter_of, limits_of, team_of, tools_of
+from lmtui.app.sandboxes import CurrentSandbox, SessionVariant, interpreter_of, limits_of, team_of, tools_of
 from lmtui.app.settings import UserSettings
 from lmtui.app.settings_trust import FolderTrust
 from lmtui.app.workspace_files import WorkspaceFiles
@@ -36,7 +36,7 @@ from lmtui.core.instruction_values import InstructionSource
 from lmtui.core.jobs import Jobs
 from lmtui.core.messages import ToolCallFormat
 from lmtui.core.permissions.decide import Effect, GrantScope, Mode
-from lmtui.core.ports import Policy, SessionLog
+from lmtui.core.ports import FeatureServices, Policy, SessionLog
 from lmtui.core.roles import parse_roles
 from lmtui.core.sanitize import Redactor
 from lmtui.core.sessions import Archive, Extensions, SettingsControls
@@ -298,14 +298,20 @@ class Runtime:
         if self.config.sandbox != "auto":
             _ = await (await self.sandbox()).status()
 
-    async def new_session(self, policy: Policy | None = None) -> EngineSession:
+    async def slot_count(self) -> int:
+        """Ask the server in use how many requests it works on at once."""
+        await self._connection.provider().served(self._connection.model)
+        return self._connection.slot_count()
+
+    async def new_session(self, policy: Policy | None = None, *, variant: SessionVariant | None = None) -> EngineSession:
         """Open a fresh session; with a policy its rules join those of the settings.  It says whether a user is there."""
         session_id = new_session_id(datetime.now(UTC))
         await self._prepare()
         asked = self._models.in_use()
-        session = EngineSession(self._parts(session_id, asked, await self.sandbox(), self._store.create, policy))
+        own = variant or SessionVariant(await self.sandbox(), self.config)
+        session = EngineSession(self._parts(session_id, asked, own, self._store.create, policy, is_apart=variant is not None))
         session.emit(events.SessionOpened(workspace=str(self._workspace), version=__version__))
-        for event in (*self._first_events(), *self._plan_mode()):
+        for event in (*self._first_events(own.config), *self._plan_mode()):
             session.emit(event)
         return self._keep(session, asked)
 
@@ -313,10 +319,11 @@ class Runtime:
         for each in self._features:
             await each.prepare()
 
-    def _first_events(self) -> tuple[events.Event, ...]:
+    def _first_events(self, config: Config | None = None) -> tuple[events.Event, ...]:
+        config = config or self.config
         model = events.ModelChanged(model=self._connection.model, url=self._connection.provider().url)
-        budget = (BudgetSet(budget=whole_budget(self.config.budget)),) if self.config.budget else ()
-        return (model, events.ModeChanged(mode=self.config.mode), *budget)
+        budget = (BudgetSet(budget=whole_budget(config.budget)),) if config.budget else ()
+        return (model, events.ModeChanged(mode=config.mode), *budget)
 
     def _plan_mode(self) -> tuple[events.Event, ...]:
         plans_first, self.plans_first = self.plans_first, False
@@ -343,7 +350,7 @@ class Runtime:
             return self._given(path.stem, policy)
         if not loaded.events:
             raise SessionFileError(f"session {path.stem} is empty", "Start a new one.")
-        parts = self._parts(path.stem, asked, sandbox, self._store.open, policy)
+        parts = self._parts(path.stem, asked, SessionVariant(sandbox, self.config), self._store.open, policy)
         session = EngineSession(parts, loaded.events, is_ours=is_ours)
         for problem in (*loaded.problems, *([asked.note] if asked.note else [])):
             session.emit(events.Notice(level=events.Level.WARNING, text=problem))
@@ -434,17 +441,23 @@ class Runtime:
         self,
         session_id: str,
         asked: AskedModel,
-        sandbox: WorkspaceSandbox,
+        own: SessionVariant,
         open_log: Callable[[str], SessionLog],
         policy: Policy | None,
+        *,
+        is_apart: bool = False,
     ) -> SessionParts:
-        config = self.config
+        """Return what a session works with; one that `is_apart` gets nothing that acts outside its sandbox."""
+        config, sandbox = own.config, own.sandbox
         policy = policy or Policy(is_attended=self.is_attended)
         given = self._features.equip(session_id, tools_of(config, self._workspace), sandbox)
+        features = replace(given.features, interpreter=interpreter_of(config, sandbox))
+        if is_apart:
+            features = FeatureServices(instructions=features.instructions, checks=features.checks)
         return SessionParts(
             id=session_id,
             provider=asked.provider,
-            toolbox=given.toolbox,
+            toolbox=tools_of(config, self._workspace) if is_apart else given.toolbox,
             team=team_of(
                 config,
                 self._workspace,
@@ -456,7 +469,7 @@ class Runtime:
             sandbox=sandbox.for_session(),
             checkpoints=sandbox.checkpoints,
             images=self._store.images(session_id),
-            features=replace(given.features, interpreter=interpreter_of(config, sandbox)),
+            features=features,
             redactor=self._connection.redactor.also(value for each in self._features for value in each.secrets()),
             policy=replace(
                 policy, mode=Mode(config.mode), rules=(*rules_in_force(config, self._workspace), *known_rules(policy.rules))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lmtui.app.connection import ModelConnection
@@ -95,6 +95,14 @@ def team_of(
         definitions=definitions,
         papers=AgentPapers(workspace, session_id, is_kept=config.keep_agents == "on"),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class SessionVariant:
+    """How a session differs from what the settings and the workspace say: where it works, and with which settings."""
+
+    sandbox: WorkspaceSandbox
+    config: Config
 
 
 _NETWORK = {"off": "none"}

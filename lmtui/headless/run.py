@@ -9,12 +9,13 @@ import json
 import shlex
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
+from lmtui.app.attempts import Attempt, Attempts
 from lmtui.app.connection import last_model
 from lmtui.app.demo import fresh_folder
 from lmtui.app.host import Runtime, encode_event, open_runtime
@@ -25,7 +26,7 @@ from lmtui.commands.table import command_table, run_typed
 from lmtui.config import MODEL_SETTINGS, Config, Loaded
 from lmtui.core import events
 from lmtui.core.agent_events import PlanProposed, WaitSet
-from lmtui.core.errors import ConfigError, LmtuiError, SessionFileError, UsageError
+from lmtui.core.errors import ConfigError, LmtuiError, SandboxError, SessionFileError, UsageError
 from lmtui.core.event_text import model_words
 from lmtui.core.messages import Image
 from lmtui.core.model_events import Swaps, swaps_of
@@ -37,7 +38,7 @@ from lmtui.core.sessions import AnswerForm, Session, SessionHost
 from lmtui.core.times import LocalZone, moment_text
 from lmtui.headless.inputs import joined
 
-EXIT_NEEDS_APPROVAL = 3
+EXIT_NEEDS_APPROVAL, EXIT_INTERRUPTED = 3, 130
 NO_PLAN = "no plan came: the model only answered in words, and nothing was changed; ask again, or try another model"
 
 
@@ -88,7 +89,7 @@ class HeadlessTask:
     Without a text an earlier session continues, or shows the plan that waits in it.  `approves`: a plan is approved unseen, and
     `allows_named`: what it names may then be used without asking.  `is_words`: no part of the text is a command.  `piped` is
     what came on standard input next to the text.  The answer matches `schema`, and goes into `answer_file` too.  Of a task that
-    `is_ephemeral` no session stays.
+    `is_ephemeral` no session stays.  With `attempts` it is tried so often, and the best is made real if it `keeps` that.
     """
 
     text: str
@@ -102,6 +103,8 @@ class HeadlessTask:
     schema: AnswerForm | None = None
     answer_file: Path | None = None
     is_ephemeral: bool = False
+    attempts: int = 0
+    keeps: bool = False
 
     @property
     def words(self) -> str:
@@ -134,30 +137,34 @@ async def read_task(host: SessionHost, text: str, images: tuple[Image, ...]) -> 
     raise UsageError(f"/{name} needs a screen", f"Use {instead or SCREEN}. {AS_WORDS}")
 
 
+async def _read(runtime: Runtime, task: HeadlessTask) -> Begin | Output:
+    if not (task.is_words or not task.text or task.words != task.text):
+        return await read_task(runtime, task.text, task.images)
+    if not task.is_words and (call := slash_call(task.text)) is not None:
+        raise UsageError(f"/{call[0]} takes no standard input and no schema", f"Say in words what to do. {AS_WORDS}")
+    return _begin(task)
+
+
 async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: TextIO) -> int:
     """Run one task to its end and return the exit code.  The runtime stays open; the caller closes it."""
     session: Session | None = None
     wants_plan = runtime.plans_first and not task.session_id
-    if task.is_words or not task.text or task.words != task.text:
-        if not task.is_words and (call := slash_call(task.text)) is not None:
-            raise UsageError(f"/{call[0]} takes no standard input and no schema", f"Say in words what to do. {AS_WORDS}")
-        begin = _begin(task)
-    else:
-        begun = await read_task(runtime, task.text, task.images)
-        if isinstance(begun, Output):
-            print(*map(sanitize, begun.lines), sep="\n", file=out)
-            return 0
-        begin = begun
+    begin = await _read(runtime, task)
+    if isinstance(begin, Output):
+        print(*map(sanitize, begin.lines), sep="\n", file=out)
+        return 0
     try:
         if task.session_id:
             runtime.take_server_of(task.session_id)
         if note := await runtime.choose_server():
             print(note, file=err)
         await runtime.require_sandbox()
+        if task.attempts:
+            return await _attempts(runtime, task, begin, out, err)
         session = await (runtime.open_session(task.session_id) if task.session_id else runtime.new_session())
         reporter = Reporter(task.output, out, err)
         reporter.since_seq = session.history()[-1].seq if session.history() else 0
-        with _stopping(session):
+        with _stopping(session.interrupt):
             await _turns(session, task, begin, reporter, err)
             if task.schema is not None:
                 await _match(session, task.schema, reporter)
@@ -175,6 +182,64 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
     code = _told(session, task, reporter, out, err, wants_plan=wants_plan)
     if task.is_ephemeral:
         await runtime.archive.delete(session.id)
+    return code
+
+
+async def _attempts(runtime: Runtime, task: HeadlessTask, begin: Begin, out: TextIO, err: TextIO) -> int:
+    """Run a task several times and return the exit code: 0 only if the chosen attempt is right as far as checks tell."""
+    attempts = Attempts(runtime, task.attempts, task.text, begin.start, lambda each: print(each, file=err, flush=True))
+    try:
+        running = asyncio.create_task(attempts.run())
+        with _stopping(running.cancel):
+            await asyncio.wait({running})
+        if running.cancelled():
+            print("lmtui: interrupted; nothing was kept", file=err)
+            return EXIT_INTERRUPTED
+        chosen = running.result()
+        problem, is_kept = "", False
+        try:
+            is_kept = task.keeps and chosen.is_good
+            notes: Sequence[str] = await attempts.keep(chosen) if is_kept else ()
+        except SandboxError as error:
+            problem, is_kept, notes = f"nothing was kept: {error.full_text()}", False, ()
+        if not is_kept and chosen.effect is not None and not chosen.effect.is_empty:
+            file, left_out = await attempts.save_draft(chosen)
+            notes = (
+                f"Nothing was kept. To apply it: git apply {shlex.quote(str(file))}",
+                *(f"not in it: {each}" for each in left_out),
+            )
+        return _told_attempts(attempts.ended, chosen, task, (out, err), is_kept=is_kept, notes=notes, problem=problem)
+    finally:
+        await attempts.close()
+
+
+def _told_attempts(
+    ended: Sequence[Attempt],
+    chosen: Attempt,
+    task: HeadlessTask,
+    streams: tuple[TextIO, TextIO],
+    *,
+    is_kept: bool,
+    notes: Sequence[str],
+    problem: str,
+) -> int:
+    """Print what came of the attempts and return the exit code."""
+    out, err = streams
+    reporter = Reporter("json", out, err)
+    for envelope in chosen.session.history():
+        reporter.take(envelope)
+    used = last_model(chosen.session.history())
+    reporter.model = used.model if used is not None else ""
+    lacks = problem or ("" if chosen.is_good or chosen.end.exit_code else f"no attempt is green: {chosen.end.doubt}")
+    code = EXIT_UNFINISHED if lacks else chosen.end.exit_code
+    if task.output == "json":
+        listed = [each.as_object(is_chosen=each is chosen, is_kept=is_kept and each is chosen) for each in ended]
+        print(json.dumps({**reporter.as_object(chosen.session, lacks), "attempts": listed}), file=out)
+    elif reporter.answer.strip():
+        print(sanitize(reporter.answer), file=out)
+    doubt, kept = "" if chosen.is_green else ", and it is not green", "; it was kept" if is_kept else ""
+    head = f"attempt {chosen.number} is chosen{doubt}{kept}"
+    print(*map(sanitize_line, (head, *notes, *([f"lmtui: {lacks}"] if lacks else []))), sep="\n", file=err)
     return code
 
 
@@ -258,14 +323,14 @@ def _begin(task: HeadlessTask) -> Begin:
 
 
 @contextlib.contextmanager
-def _stopping(session: Session) -> Iterator[None]:
-    """Let Ctrl+C, SIGTERM and SIGHUP interrupt the turn, so that everything is saved and the exit code is 130."""
+def _stopping(interrupt: Callable[[], object]) -> Iterator[None]:
+    """Let Ctrl+C, SIGTERM and SIGHUP interrupt what runs, so that everything is saved and the exit code is 130."""
     loop = asyncio.get_running_loop()
     numbers = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` sets it
         numbers.append(signal.SIGHUP)
     for number in numbers:
-        loop.add_signal_handler(number, session.interrupt)
+        loop.add_signal_handler(number, interrupt)
     try:
         yield
     finally:

@@ -76,6 +76,8 @@ class ScriptedTurn:
 class Scenario:
     """A conversation: turn N answers the request with N assistant messages.  `match` is part of the first user message.
 
+    With a `seed` it is that of requests with this seed alone.
+
     With `goes_by_words` it is the turn behind the last one whose text is anywhere in the request: so the script continues
     where it was though the beginning of the conversation was summed up.
     """
@@ -87,6 +89,7 @@ class Scenario:
     models: tuple[str, ...] = field(default=("scripted",))
     window_tokens: int = 32_768
     goes_by_words: bool = False
+    seed: int | None = None
 
 
 DEMO_MODEL = "scripted-demo"

@@ -131,7 +131,8 @@ class ScriptedServer:
     def _turn(self, body: dict[str, Any]) -> tuple[Scenario, int, ScriptedTurn]:
         messages = body.get("messages") or []
         first = next((_text(message) for message in messages if message.get("role") == "user"), "")
-        scenario = next((each for each in self._scenarios if each.match in first), self._scenarios[0])
+        seeded = [each for each in self._scenarios if each.seed in (None, body.get("seed"))]
+        scenario = next((each for each in seeded if each.match in first), self._scenarios[0])
         index = _place(scenario, messages)
         if index >= len(scenario.turns):
             return scenario, index, ScriptedTurn(scenario.ending)

@@ -26,6 +26,7 @@ from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
 V = TypeVar("V", bound=Sandbox)
 _EFFECT_S = 190.0
 _NOTE = "keep.json"
+_NOT_UNDONE = "steps in an overlay are not undone one by one; drop all of it instead"
 
 
 class States(Checkpoints, Protocol):
@@ -108,7 +109,17 @@ class OverlayCheckpoints:
         Raises:
             SandboxError: always.
         """
-        raise SandboxError("steps in an overlay are not undone one by one; drop all of it instead")
+        del source, paths, expected, over
+        raise SandboxError(_NOT_UNDONE)
+
+    async def remove_folders(self, folders: Sequence[str]) -> None:
+        """Refuse, as `restore` does.
+
+        Raises:
+            SandboxError: always.
+        """
+        del folders
+        raise SandboxError(_NOT_UNDONE)
 
 
 async def _looked(instances: OverlayInstances, base: str = "") -> replies.EffectReply:

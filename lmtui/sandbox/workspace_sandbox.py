@@ -13,7 +13,7 @@ from pathlib import Path
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.hosts import HostApproval, ToolGate
 from lmtui.core.permissions.rules import MaskExpressions
-from lmtui.core.ports import Checkpoints, OutputSink, Snapshot
+from lmtui.core.ports import OutputSink, Snapshot
 from lmtui.core.programs import GuardedLauncher
 from lmtui.core.sanitize import sanitize, sanitize_line, sanitize_path
 from lmtui.core.workspace import (
@@ -32,7 +32,7 @@ from lmtui.sandbox.backend import FULL, Backend
 from lmtui.sandbox.background import LiveOutput, SandboxBackground, whole_output
 from lmtui.sandbox.guest.protocol import MAX_UPLOAD_BYTES, ProtocolError
 from lmtui.sandbox.host_paths import locate, make_for_owner, relative_path
-from lmtui.sandbox.overlays import OverlayCheckpoints, OverlayInstances, WorkspaceOverlay, finish_interrupted
+from lmtui.sandbox.overlays import OverlayCheckpoints, OverlayInstances, States, WorkspaceOverlay, finish_interrupted
 from lmtui.sandbox.package_indexes import WORKSPACE_FILES, PackageIndexes, find_package_indexes, with_file_hosts
 from lmtui.sandbox.pool import ChosenBackend, SandboxPool
 from lmtui.sandbox.project_tools import about_missing, can_show, fetching, find_missing
@@ -112,13 +112,13 @@ class WorkspaceSandbox:
         self._is_closed = False
         self._warned: set[str] = set()
         self._revealed = revealed
-        self.checkpoints: Checkpoints = SandboxCheckpoints(pool)
+        self.checkpoints: States = SandboxCheckpoints(pool)
         self.listing = SandboxListing(pool)
 
     async def status(self) -> SandboxStatus:
         """Start the sandbox if it is not running (self-test included) and tell what it is."""
         status = await (self._pool.read_status() if self._instance_kind is InstanceKind.READ else self._pool.status())
-        if status.has_overlays and self._pool.is_first_status():
+        if status.has_overlays and self._overlay is None and self._pool.is_first_status():
             self._pool.tell(await finish_interrupted(self._pool.workspace, self, self.checkpoints))
         return status
 
@@ -155,8 +155,10 @@ class WorkspaceSandbox:
         """Return a new overlay over the workspace, for a command or (if it `stays`) a whole session; the caller closes it.
 
         Raises:
-            SandboxUnavailable: its folder cannot be made.
+            SandboxUnavailable: its folder cannot be made, or this is one already.
         """
+        if self._overlay is not None:
+            raise SandboxUnavailable("there is no overlay over an overlay")
         return WorkspaceOverlay(self._pool, self, self.checkpoints, self._over, stays=stays)
 
     def mask(self, owner: int, expressions: MaskExpressions | None) -> None:

@@ -1,0 +1,155 @@
+"""`lmtui run --attempts`: attempts in overlays, the choice among them, and what becomes real."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
+from lmtui.models.scripted_server import ScriptedServer
+from tests.e2e.conftest import Program, Serve
+
+TEST = """import unittest
+from calc import add, sub
+
+
+class TestCalc(unittest.TestCase):
+    def test_add(self):
+        self.assertEqual(add(2, 1), 3)
+
+    def test_sub(self):
+        self.assertEqual(sub(2, 1), 1)
+
+
+unittest.main()
+"""
+BROKEN = "def add(a, b):\n    return a * b\n\n\ndef sub(a, b):\n    return a * b\n"
+GOOD = "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return a - b\n"
+HALF = "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return a * b\n"
+LONG = GOOD + "\n\n# Both are right now.\n"
+OPTIONS = ("--attempts", "4", "--sandbox", "bubblewrap", "--goal", "python3 test_calc.py", "--output", "json")
+
+
+def scenario(content: str, seed: int | None, rate: float = 0.0) -> Scenario:
+    """Return an attempt that writes a file through the shell and says that it is done, or gives up."""
+    write = f"cat > calc.py <<'EOF'\n{content}EOF"
+    calls = (ScriptedCall("shell", {"command": write}),)
+    turns = (ScriptedTurn("I write it.", calls=calls, rate=rate), *[ScriptedTurn("It is done.", rate=rate)] * 6)
+    return Scenario(turns, seed=seed, name=str(seed))
+
+
+@pytest.fixture
+def project(program: Program) -> Program:
+    (program.workspace / "calc.py").write_text(BROKEN)
+    (program.workspace / "test_calc.py").write_text(TEST)
+    return program
+
+
+def overlays(program: Program) -> list[Path]:
+    return list(program.home.rglob("upper"))
+
+
+async def attempted(project: Program, server: ScriptedServer, *more: str) -> tuple[int, dict[str, Any], str]:
+    result = await project.run("run", "--url", server.url, *OPTIONS, *more, "Repair calc.py.")
+    assert result.out, result.err
+    return result.code, result.json, result.err
+
+
+async def test_one_slot_tries_until_one_is_green_and_keeps_that(project: Program, serve: Serve) -> None:
+    server = await serve(scenario(GOOD, 2), scenario(BROKEN, 3), scenario(HALF, None))
+    code, told, err = await attempted(project, server, "--keep")
+    listed = told["attempts"]
+    assert [(each["verified"], each["failing"], each["chosen"], each["kept"]) for each in listed] == [
+        ("red", 1, False, False),
+        ("green", 0, True, True),
+    ], err
+    assert (code, told["session"], told["verified"]) == (0, listed[1]["session"], "green")
+    assert (listed[1]["added"], listed[1]["removed"]) == (2, 2)
+    assert (project.workspace / "calc.py").read_text() == GOOD
+    assert not overlays(project)
+    shown = await project.run("sessions")
+    assert "attempt 2 of 4: Repair calc.py." in shown.out
+
+
+async def test_without_keep_nothing_is_real_and_the_patch_applies(project: Program, serve: Serve) -> None:
+    server = await serve(scenario(GOOD, None))
+    code, told, err = await attempted(project, server)
+    assert (code, len(told["attempts"])) == (0, 1)
+    assert (project.workspace / "calc.py").read_text() == BROKEN
+    (patch,) = (project.workspace / ".lmagent" / "attempts").iterdir()
+    assert patch.name == f"{told['session']}.patch"
+    assert f"git apply {patch}" in err
+    subprocess.run(["git", "apply", str(patch)], cwd=project.workspace, check=True)
+    assert (project.workspace / "calc.py").read_text() == GOOD
+
+
+async def test_where_none_is_green_the_one_with_the_fewest_failing_tests_is_a_draft(project: Program, serve: Serve) -> None:
+    server = await serve(scenario(HALF, 3), scenario(BROKEN + "# not yet\n", None))
+    code, told, err = await attempted(project, server, "--keep")
+    listed = told["attempts"]
+    assert [each["failing"] for each in listed] == [2, 2, 1, 2]
+    assert [each["chosen"] for each in listed].index(True) == 2
+    assert (code, any(each["kept"] for each in listed)) == (2, False)
+    assert "not green" in err
+    assert (project.workspace / "calc.py").read_text() == BROKEN
+
+
+async def test_as_many_run_at_once_as_there_are_slots_on_one_prefix_and_the_smallest_green_change_wins(
+    project: Program, serve: Serve
+) -> None:
+    server = await serve(scenario(GOOD, 3, rate=40), scenario(LONG, None, rate=40))
+    peak, is_over = 0, asyncio.Event()
+
+    async def watch() -> None:
+        nonlocal peak
+        while not is_over.is_set():
+            peak = max(peak, server.open_streams)
+            await asyncio.sleep(0.005)
+
+    watching = asyncio.create_task(watch())
+    code, told, err = await attempted(project, server, "-c", "slots=4", "--keep")
+    is_over.set()
+    await watching
+    listed = told["attempts"]
+    assert (code, len(listed), peak) == (0, 4, 4), err
+    assert (project.workspace / "calc.py").read_text() == GOOD
+    first = [each.body for each in server.requests if len(each.body["messages"]) == len(server.requests[0].body["messages"])]
+    drawn = {(body.pop("temperature"), body.pop("seed", None)) for body in first}
+    assert drawn == {(0.65, None), (0.7, 2), (0.7, 3), (0.7, 4)}
+    assert all(body == first[0] for body in first)
+
+
+async def test_a_stop_leaves_nothing_behind(project: Program, serve: Serve) -> None:
+    server = await serve(scenario(GOOD, None, rate=0.5))
+    process = await project.start("run", "--url", server.url, *OPTIONS, "Repair calc.py.")
+    while not server.open_streams:
+        await asyncio.sleep(0.05)
+    assert overlays(project)
+    process.send_signal(signal.SIGTERM)
+    _, err = await process.communicate()
+    assert (process.returncode, b"nothing was kept" in err) == (130, True), err
+    assert not overlays(project)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--attempts", "1"), "a number from 2 to 16"),
+        (("--keep",), "Name how many: --attempts 4 --keep."),
+        (("--attempts", "3", "--continue"), "is for a new session"),
+        (("--attempts", "3", "--output", "stream-json"), "is for a new session"),
+        (("--attempts", "3", "--sandbox", "landlock"), "attempts need overlays"),
+        (("--attempts", "3", "--sandbox", "bubblewrap", "--mode", "plan"), "the plan mode changes none"),
+    ],
+)
+async def test_what_cannot_be_is_said(project: Program, serve: Serve, arguments: tuple[str, ...], words: str) -> None:
+    server = await serve(scenario(GOOD, None))
+    result = await project.run("run", "--url", server.url, *arguments, "Repair calc.py.")
+    assert result.code == 64
+    assert words in result.err
+    assert not server.requests
