@@ -180,6 +180,15 @@ async def test_a_write_that_would_leave_nothing_of_a_file_is_refused() -> None:
     assert '"mode": "append"' in next(each.result for each in rig.events if isinstance(each, ToolCallFinished))
 
 
+@pytest.mark.parametrize(
+    ("old", "added", "new"), [("a\n", "\n b\n", "a\nb\n"), (" a\n", "\n b\n", " a\n b\n"), ("a", "\nb", "a\nb")]
+)
+async def test_what_is_appended_is_a_line_as_the_others(old: str, added: str, new: str) -> None:
+    rig = small(call("write", path="a.log", content=added, mode="append"), answer("done"), files={"a.log": old.encode()})
+    await rig.run("Append the line b to a.log.")
+    assert rig.sandbox.files["a.log"].decode() == new
+
+
 async def test_a_quoted_call_that_puts_a_failed_one_right_is_made() -> None:
     again = ToolCall("q", "write", json.dumps({"path": "a.log", "content": "three\n", "mode": "append"}))
     says = [replace(each, quoted=again) if isinstance(each, Completion) else each for each in answer("You can use write.")]
