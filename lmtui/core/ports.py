@@ -295,6 +295,7 @@ class AgentActions:
     is not one).  `propose` shows the user a plan and returns what the model is told about that.  `wait` ends the turn after
     this call and resumes the session at a time (UTC), with a reason; it raises `UsageError` where that is too far.
     `use_skill` says that a skill is in use from now on.  `on_writing` tells whether a path might be changed without asking.
+    `is_forbidden` tells whether a rule denies a command.
     """
 
     children: Children | None = None
@@ -303,6 +304,7 @@ class AgentActions:
     wait: Callable[[datetime, str], None] = no_wait
     use_skill: Callable[[SkillUse], None] = lambda _: None
     on_writing: Callable[[str], Verdict] = lambda _: Verdict.ALLOW
+    is_forbidden: Callable[[str], bool] = lambda _: False
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,6 +213,10 @@ def context_of(agent: Agent, call: ToolCall) -> ToolContext:
     def on_writing(path: str) -> Verdict:
         return decide_all("edit", Access.WRITE, (path,), agent.state.mode, agent.all_rules()).verdict
 
+    def is_forbidden(command: str) -> bool:
+        decision = decide_all("shell", Access.EXECUTE, (command,), agent.state.mode, agent.all_rules())
+        return decision.verdict is Verdict.DENY and bool(decision.rule)
+
     def report(given: Report) -> None:
         agent.turn.report = given
 
@@ -238,6 +242,7 @@ def context_of(agent: Agent, call: ToolCall) -> ToolContext:
             wait=wait if agent.id == ROOT else no_wait,
             use_skill=lambda used: agent.emit(used_event(used, agent.id)),
             on_writing=on_writing,
+            is_forbidden=is_forbidden,
         ),
         features=agent.services.features,
     )

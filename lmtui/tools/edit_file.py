@@ -441,7 +441,7 @@ async def _edited(arguments: EditArguments, context: ToolContext) -> tuple[FileC
             raise
         text = "the text is not there just once; nothing was changed"  # more would be a way to read the file
         raise ToolError(text, "Read the file first.") from error
-    _check_parses(arguments.path, file, edited.text, context)
+    await asyncio.to_thread(_check_parses, arguments.path, file, edited.text, context)
     return content, file, edited
 
 

@@ -145,6 +145,8 @@ async def _ask(context: ToolContext, path: str, **asked: object) -> dict[str, An
     if ending not in _SERVERS:
         raise ToolError(f"no language server is known for {path}", "Use grep and edit instead.")
     command = question(ending, _LIMIT_S, {"path": path, **asked})
+    if context.agent.is_forbidden(command):
+        raise ToolError("a rule denies the command that asks the language server", "Use grep and edit instead.")
     ended = await context.sandbox.read_only().run_command(command, timeout_s=_LIMIT_S + 5)
     said = read_answer(ended.output)
     if not said:

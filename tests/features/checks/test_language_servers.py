@@ -221,6 +221,15 @@ async def test_references_are_shown_by_file_and_line(place: Path) -> None:
     ]
 
 
+async def test_where_a_rule_denies_commands_no_server_is_asked(place: Path) -> None:
+    (place / "a.py").write_text(CODE)
+    asks = call("references", path="a.py", line=5, name="add")
+    events = await play(place, asks, ScriptedTurn("I may not."), settings=Config(mode="auto", deny=("shell",)))
+    (end,) = [event for event in events if isinstance(event, ToolCallFinished)]
+    assert not end.ok
+    assert "a rule denies" in end.result
+
+
 @pytest.mark.parametrize("mode", ["auto", "normal"])
 async def test_a_rename_changes_all_files_in_one_step_is_shown_before_and_undo_takes_it_back(place: Path, mode: str) -> None:
     old = CODE.replace("\n", "\r\n").encode()
