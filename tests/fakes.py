@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from lmtui.core.errors import SandboxError, SessionFileError
+from lmtui.core.errors import SandboxError, SandboxUnavailable, SessionFileError
 from lmtui.core.events import Envelope, Event
 from lmtui.core.hooks import Hooks, NoHooks
 from lmtui.core.hosts import HostApproval
@@ -137,18 +137,23 @@ class FakeBackground:
         return BackgroundCommand(identity, self.started[int(identity[1:]) - 1], 3.0, 137 if is_over else None, "stopped")
 
 
+_NO_OVERLAY = "no overlay"
+
+
 class FakeOverlay:
     """An overlay whose effect is the one that the sandbox was given; what is kept is written down there."""
 
     def __init__(self, real: FakeSandbox) -> None:
         self.real = real
-        self.sandbox: Sandbox = replace(real, is_read_only=False)
+        self.sandbox: Sandbox = replace(real, is_read_only=False, is_overlay=True)
 
     async def effect(self) -> CommandEffect:
         assert self.real.effect is not None
         return self.real.effect
 
     async def keep(self, effect: CommandEffect, paths: Sequence[str]) -> Sequence[str]:
+        if self.real.keep_problem:
+            raise SandboxError(self.real.keep_problem)
         self.real.kept += paths
         for path in paths:
             self.real.files[path] = b"kept\n"
@@ -180,6 +185,9 @@ class FakeSandbox:
     warnings: tuple[str, ...] = ()
     effect: CommandEffect | None = None
     kept: list[str] = field(default_factory=list)
+    overlay_problem: str = ""
+    keep_problem: str = ""
+    is_overlay: bool = False
 
     async def status(self) -> SandboxStatus:
         return SandboxStatus(
@@ -190,7 +198,7 @@ class FakeSandbox:
             asks_each_command=self.asks_each_command,
             is_read_only=self.is_read_only and self.can_be_read_only,
             has_read_only=self.can_be_read_only,
-            has_overlays=self.effect is not None,
+            has_overlays=self.effect is not None and _NO_OVERLAY not in self.kept,
             folder="/workspace",
             warnings=self.warnings,
         )
@@ -224,6 +232,9 @@ class FakeSandbox:
         gate: HostApproval | None = None,
         with_packages: bool = False,
     ) -> ExecResult:
+        if self.is_overlay and self.overlay_problem:
+            self.kept.append(_NO_OVERLAY)
+            raise SandboxUnavailable(self.overlay_problem)
         self.gate = gate
         self.with_packages = with_packages
         for host in [word.removeprefix("https://") for word in command.split() if word.startswith("https://")]:

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from lmtui.core.errors import SandboxError, SessionFileError, ToolError
-from lmtui.core.events import Outcome, ToolCallFinished, ToolCallStarted
+from lmtui.core.errors import SandboxError, SandboxUnavailable, SessionFileError, ToolError
+from lmtui.core.events import Level, Notice, Outcome, ToolCallFinished, ToolCallStarted
 from lmtui.core.hooks import HookEvent
 from lmtui.core.messages import ImageRef, ToolCall, ToolCallFormat
 from lmtui.core.permissions.decide import Access, Decision, Verdict
@@ -45,7 +45,7 @@ from lmtui.engine.permission_check import (
     sandbox_for,
 )
 from lmtui.engine.syntax import MOST_FILES, parse_check, unparsed, with_syntax_errors
-from lmtui.engine.trial import KeptEffect, asking, dropped, is_covered, is_tried
+from lmtui.engine.trial import NO_OVERLAYS, KeptEffect, asking, dropped, is_covered, is_tried
 
 _NUMBERED = re.compile(r"^ *(\d{1,9})  ")
 _REST = {
@@ -242,14 +242,19 @@ async def _decide_and_run(
     tool_context = replace(tool_context, sandbox=sandbox_for(agent, decision))
     if decision.verdict is Verdict.ASK and is_typed and is_answered_by_typing(agent, prepared):
         ending.decision, ending.rule, ending.why = str(Outcome.ONCE), "", "you typed it"
-    elif asked is None and ending.decision != _HOOK and is_tried(agent, prepared, decision):
-        await _try(agent, call, prepared, tool_context, ending)
+    elif (
+        asked is None
+        and ending.decision != _HOOK
+        and is_tried(agent, prepared, decision)
+        and await _try(agent, call, prepared, tool_context, ending)
+    ):
         return
     elif decision.verdict is Verdict.ASK:
         asked = asked or await ask(agent, call, prepared, tool_context=tool_context, decision=decision, behind=behind)
         answer = await _answered(asked, ending, is_attended=agent.services.approvals.is_attended)
         if answer is not None and answer.outcome is Outcome.TRY:
-            await _try(agent, call, prepared, tool_context, ending)
+            if not await _try(agent, call, prepared, tool_context, ending):
+                ending.result = ToolResult("Not run: no overlay can be made here.", "not run", ok=False)
             return
         if answer is None or (allowed := await _as_answered(agent, call, asked, answer, ending)) is None:
             return
@@ -259,23 +264,29 @@ async def _decide_and_run(
         await _run_writing(agent, call, prepared, tool_context, ending)
 
 
-async def _try(agent: Agent, call: ToolCall, prepared: PreparedCall, tool_context: ToolContext, ending: _Ending) -> None:
-    """Run a command in an overlay, then keep what it did if rules allow it or the user says so."""
+async def _try(agent: Agent, call: ToolCall, prepared: PreparedCall, tool_context: ToolContext, ending: _Ending) -> bool:
+    """Run a command in an overlay, then keep what it did if rules allow it or the user says so; False without overlays."""
     overlay = agent.services.sandbox.overlay()
     try:
-        await _run(agent, call, prepared, replace(tool_context, sandbox=overlay.sandbox), ending, is_reading=True)
-        effect = await overlay.effect()
+        try:
+            await _run(agent, call, prepared, replace(tool_context, sandbox=overlay.sandbox), ending, is_reading=True)
+            effect = await overlay.effect()
+        except SandboxUnavailable as error:
+            agent.update_sandbox(has_overlays=False)
+            agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=NO_OVERLAYS.format(why=error.full_text())))
+            return False
         ending.decision, ending.rule, ending.why = "mode", "", "it changed nothing"
         if effect.is_empty:
-            return
+            return True
         kept, first = KeptEffect(prepared, overlay, effect, ending.result), ending.result
         ending.decision, ending.why = "rule", "rules allow what it changed"
         if not is_covered(agent, effect):
             asked = await ask(agent, call, kept, tool_context=tool_context, decision=asking(effect))
             if await _answered(asked, ending, is_attended=agent.services.approvals.is_attended) is None:
                 ending.result = dropped(first, effect, ending.result.text.rstrip("."))
-                return
+                return True
         await _run(agent, call, kept, tool_context, ending)
+        return True
     finally:
         await overlay.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from lmtui.core.errors import SandboxError
 from lmtui.core.permissions.dangerous_commands import dangers
 from lmtui.core.permissions.decide import Access, Decision, Mode, Verdict, decide_all
 from lmtui.core.ports import CommandOverlay, PreparedCall, Preview, ToolContext, ToolResult
@@ -12,6 +13,8 @@ from lmtui.core.sanitize import pluralize
 from lmtui.core.workspace import EFFECT_TOOL, CommandEffect, FileChangeKind
 from lmtui.engine.agent import Agent
 from lmtui.engine.permission_check import is_answered_by_typing, may_try
+
+NO_OVERLAYS = "Commands are asked about before they run, as no overlay can be made here: {why}"
 
 
 def is_tried(agent: Agent, prepared: PreparedCall, decision: Decision) -> bool:
@@ -73,7 +76,10 @@ class KeptEffect:
     async def run(self, context: ToolContext) -> ToolResult:
         """Keep it, and return what the command said."""
         del context
-        notes = await self.overlay.keep(self.effect, self.effect.paths)
+        try:
+            notes = await self.overlay.keep(self.effect, self.effect.paths)
+        except SandboxError as error:
+            return dropped(self.result, self.effect, error.full_text())
         return replace(self.result, text="\n".join((self.result.text, *notes)))
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 
 import pytest
 
-from lmtui.core.events import ApprovalRequested, Outcome, ToolCallFinished
+from lmtui.core.events import ApprovalRequested, Event, Notice, Outcome, ToolCallFinished
 from lmtui.core.permissions.decide import Effect, Mode, Rule
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import EFFECT_TOOL, CommandEffect, ExecResult, FileChange, FileChangeKind
@@ -144,3 +145,35 @@ async def test_what_stays_or_reaches_the_network_cannot_be_tried(arguments: dict
     rig.sandbox.effect = SOME
     await answered(rig, Outcome.NO)
     assert [(each.tool, each.can_try) for each in questions(rig)] == [("shell", False)]
+
+
+def is_question(number: int, event: Event) -> bool:
+    return isinstance(event, ApprovalRequested) and event.approval_id.endswith(f"_{number}")
+
+
+async def test_where_no_overlay_can_be_made_it_is_said_once_and_commands_are_asked_about() -> None:
+    asks = answer("", ("shell", json.dumps({"command": BUILD})))
+    rig = Rig(
+        FakeProvider(asks, answer("", ("shell", json.dumps({"command": "make again"}))), answer("ready")), mode=Mode.NORMAL
+    )
+    rig.sandbox.effect = SOME
+    rig.sandbox.overlay_problem = "this kernel makes no overlays"
+    running = asyncio.create_task(rig.run("build it"))
+    for number in (1, 2):
+        request = await rig.until(partial(is_question, number))
+        assert isinstance(request, ApprovalRequested)
+        assert request.tool == "shell"
+        rig.session.answer(request.approval_id, Answer(Outcome.ONCE))
+    await running
+    said = [each.text for each in rig.events if isinstance(each, Notice)]
+    assert said == ["Commands are asked about before they run, as no overlay can be made here: this kernel makes no overlays"]
+    assert rig.sandbox.ran == [BUILD, "make again"]
+
+
+async def test_what_cannot_be_kept_because_of_another_hand_is_told_with_the_output() -> None:
+    rig = trial(SOME)
+    rig.sandbox.keep_problem = "changed since by another hand: old.txt; nothing was put back"
+    await answered(rig, Outcome.ONCE)
+    assert result(rig).result.startswith("built")
+    assert "another hand: old.txt" in result(rig).result
+    assert not result(rig).ok
