@@ -12,7 +12,7 @@ from lmtui.core.errors import Fault, ProviderError, UsageError
 from lmtui.core.hosts import base_url, is_same_server, root_url
 from lmtui.core.messages import ModelRequest, StreamChunk
 from lmtui.core.ports import Provider
-from lmtui.core.roles import ModelRole, RoleModel, Roles, parse_roles, unasked_roles
+from lmtui.core.roles import ModelRole, RoleModel, parse_roles, unasked_roles
 from lmtui.core.sanitize import Redactor, sanitize_line
 from lmtui.core.servers import ServedModel, ServerFound, ServerKind
 from lmtui.models.discovery import ServerChoice, find_servers, keep_choice, look_at, read_choices
@@ -178,11 +178,12 @@ class ModelConnection:
             raise UsageError("the server has several models and none is named", f"Name one with --model: {names}{more}")
 
     async def _require_roles(self) -> None:
-        roles = parse_roles(self._config.roles)
-        found = await look_at(self._choice.url, self._key) if any(each.model for each in roles.values()) else None
-        if found is not None and (lacks := lacking_roles(roles, found)):
+        found = await look_at(self._choice.url, self._key) if _named_models(self._config) else None
+        if found is not None and (lacks := lacking_models(self._config, found)):
             there = ", ".join(sanitize_line(name) for name in sorted(model.name for model in found.models)[:_MOST_NAMED])
-            raise UsageError(f"the server has no such model: {lacks}", f"It has {there}. Change the setting roles.")
+            raise UsageError(
+                f"the server has no such model: {lacks}", f"It has {there}. Change the setting roles or critic_models."
+            )
 
     async def close(self) -> None:
         """Close all connections."""
@@ -193,12 +194,17 @@ class ModelConnection:
             await provider.close()
 
 
-def lacking_roles(roles: Roles, server: ServerFound) -> str:
-    """Return the roles whose models a server does not have, as the settings write them; nothing of one that lists none."""
+def lacking_models(config: Config, server: ServerFound) -> str:
+    """Return the roles and critics whose models a server does not have; nothing if it lists none."""
     names = {model.name for model in server.models}
-    wanted = {role: each.model for role, each in roles.items() if each.model}
-    lacks = [f"{role}: {name}" for role, name in wanted.items() if not {name, f"{name}:latest"} & names]
+    lacks = [f"{who}: {name}" for who, name in _named_models(config) if not {name, f"{name}:latest"} & names]
     return sanitize_line(", ".join(lacks)) if names else ""
+
+
+def _named_models(config: Config) -> list[tuple[str, str]]:
+    """Return who works with which model, as far as the settings name one: roles, and the critics if they vote."""
+    roles = [(str(role), each.model) for role, each in parse_roles(config.roles).items() if each.model]
+    return roles + [("critic", name) for name in config.critic_models[: config.critics] if config.review == "gate"]
 
 
 def _named_model(config: Config) -> str:

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from lmtui.app.checks import FULL, BackendReport, backend_reports, tokenizer_name, workspace_problem
-from lmtui.app.connection import lacking_roles
+from lmtui.app.connection import lacking_models
 from lmtui.app.extensions import IdleWorkspace, WorkspaceFeatures
 from lmtui.app.folder_rules import kept_problems, rules_in_force, unmatched
 from lmtui.app.reports import find_models
@@ -84,9 +84,11 @@ def _workspace_rows(workspace: Path, loaded: Loaded) -> Iterable[CheckRow]:
 
 
 def _role_rows(loaded: Loaded, servers: Sequence[ServerFound]) -> Iterable[CheckRow]:
-    """Tell which models that roles name the first server, which is the one in use, does not have."""
-    if lacks := lacking_roles(parse_roles(loaded.config.roles), servers[0]):
-        yield CheckRow("roles", WARNING, f"{servers[0].url} has no such model: {lacks}", "Change the setting roles.")
+    """Tell which models that roles and critics name the first server, which is the one in use, does not have."""
+    if lacks := lacking_models(loaded.config, servers[0]):
+        yield CheckRow(
+            "roles", WARNING, f"{servers[0].url} has no such model: {lacks}", "Change the setting roles or critic_models."
+        )
 
 
 def _rule_rows(workspace: Path, loaded: Loaded) -> Iterable[CheckRow]:

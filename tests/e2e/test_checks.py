@@ -60,7 +60,7 @@ async def test_a_run_that_leaves_a_stub_is_told_where_and_ends_once_it_is_writte
     result = await project.run("run", "--url", server.url, *FLAGS, "add sub")
     found = json.loads(result.out)
     assert (result.code, found["status"], found["verified"]) == (0, "done", "green"), result.err
-    assert "calc.py:6: this is not implemented" in json.dumps(server.requests[2].body)
+    assert "calc.py:6: not implemented" in json.dumps(server.requests[2].body)
 
 
 @pytest.mark.parametrize(("gate", "code", "status"), [("standard", 2, "unfinished"), ("off", 0, "done")])

@@ -280,6 +280,8 @@ async def test_a_role_whose_model_the_server_lacks_does_not_start(program: Progr
     found = await program.run("run", *base(server), *roles, "count")
     assert (found.code, found.out) == (64, "")
     assert "the server has no such model: reviewer: stork-9b. It has egret-3b, heron-7b." in found.err
+    critics = ("--model", "egret-3b", "-c", "critics=1", "-c", 'review="gate"', "-c", 'critic_models=["stork-9b", "unused"]')
+    assert "the server has no such model: critic: stork-9b." in (await program.run("run", *base(server), *critics, "count")).err
     assert not [request for request in server.requests if "messages" in request.body]
 
 
@@ -288,7 +290,7 @@ async def test_a_flag_names_the_model_of_a_role_and_leaves_its_other_settings(pr
     settings = 'roles=["planner: egret-3b temperature=0.3 max_completion=321", "pilot: heron-7b"]'
     words = ("--coder-model", "egret-3b", "--planner-model", "heron-7b", "-c", settings)
     found = await program.run("run", *base(server), *words, "--mode", "plan", "count")
-    assert "nothing asks pilot yet" in found.err
+    assert "nothing uses pilot yet" in found.err
     sent = [request.body for request in server.requests if "messages" in request.body]
     assert [(body["model"], body["temperature"], body["max_tokens"]) for body in sent] == [("heron-7b", 0.3, 321)] * len(sent)
     assert sent
