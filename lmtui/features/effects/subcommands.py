@@ -40,6 +40,7 @@ async def try_run(call: CommandCall) -> int:
         raise UsageError("no command was given", "Write it behind two dashes: lmtui try -- make format")
     async with call.open_host() as host:
         sandbox = await host.sandbox()
+        await sandbox.status()  # first what a killed process left is finished
         overlay = sandbox.overlay()
         try:
             show = None if given.json else lambda text: print(escape_invisible(text), end="", flush=True)
