@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from benchmarks import (
+    attempts,
     checkpoints,
     diffs,
     engine,
@@ -33,6 +34,7 @@ from benchmarks.report import Figure, put_into_page, table
 
 _MEASURED = {
     "engine": engine.figures,
+    "attempts": attempts.figures,
     "fullscreen": fullscreen.figures,
     "files": files.figures,
     "diffs": diffs.figures,

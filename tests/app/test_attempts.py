@@ -10,13 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lmtui.app.attempts import Attempt, choose, config_of, patch_of
+from lmtui.app.attempts import Attempt, Attempts, choose, config_of, patch_of
 from lmtui.config import Config
+from lmtui.core.errors import SandboxError
 from lmtui.core.events import CheckSummary, TurnEnded, TurnReason
 from lmtui.core.sessions import Session
 from lmtui.core.workspace import CommandEffect, FileChange, FileChangeKind
 from lmtui.sandbox.overlays import WorkspaceOverlay
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from tests.app.conftest import DONE, WRITE, Open, Serve
 
 
 def attempt(
@@ -88,3 +90,26 @@ def test_a_patch_applied_gives_the_file(tmp_path: Path, before: bytes | None, af
 
 def test_what_is_not_text_is_in_no_patch() -> None:
     assert patch_of("a.bin", b"\0", b"1") == b""
+
+
+async def test_a_kept_attempt_can_be_undone_and_a_change_of_the_users_is_not_overwritten(
+    workspace: Path, open_one: Open, serve: Serve
+) -> None:
+    (workspace / "a.txt").write_text("zero\n")
+    server = await serve(WRITE, DONE)
+    runtime = open_one(server.url, sandbox="bubblewrap", verify="off")
+    attempts = Attempts(runtime, 2, "write it", lambda session: session.submit("write it"), lambda _: None)
+    chosen = await attempts.run()
+    assert (len(attempts.ended), (workspace / "a.txt").read_text()) == (2, "zero\n")
+    (workspace / "a.txt").write_text("mine\n")
+    with pytest.raises(SandboxError, match=r"a\.txt"):
+        await attempts.keep(chosen)
+    assert (workspace / "a.txt").read_text() == "mine\n"
+    (workspace / "a.txt").write_text("zero\n")
+    await attempts.keep(chosen)
+    await attempts.close()
+    assert (workspace / "a.txt").read_text() == "one\n"
+    session = await runtime.open_session(chosen.session.id)
+    assert session.changes is not None
+    await session.changes.apply(await session.changes.plan_undo())
+    assert (workspace / "a.txt").read_text() == "zero\n"

@@ -32,7 +32,7 @@ BROKEN = "def add(a, b):\n    return a * b\n\n\ndef sub(a, b):\n    return a * b
 GOOD = "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return a - b\n"
 HALF = "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return a * b\n"
 LONG = GOOD + "\n\n# Both are right now.\n"
-OPTIONS = ("--attempts", "4", "--sandbox", "bubblewrap", "--goal", "python3 test_calc.py", "--output", "json")
+OPTIONS = ("--attempts", "4", "--goal", "python3 test_calc.py", "--output", "json")
 
 
 def scenario(content: str, seed: int | None, rate: float = 0.0) -> Scenario:
@@ -54,15 +54,18 @@ def overlays(program: Program) -> list[Path]:
     return list(program.home.rglob("upper"))
 
 
-async def attempted(project: Program, server: ScriptedServer, *more: str) -> tuple[int, dict[str, Any], str]:
-    result = await project.run("run", "--url", server.url, *OPTIONS, *more, "Repair calc.py.")
+async def attempted(
+    project: Program, server: ScriptedServer, *more: str, sandbox: str = "bubblewrap"
+) -> tuple[int, dict[str, Any], str]:
+    result = await project.run("run", "--url", server.url, "--sandbox", sandbox, *OPTIONS, *more, "Repair calc.py.")
     assert result.out, result.err
     return result.code, result.json, result.err
 
 
-async def test_one_slot_tries_until_one_is_green_and_keeps_that(project: Program, serve: Serve) -> None:
+@pytest.mark.parametrize("sandbox", ["bubblewrap", "docker"])
+async def test_one_slot_tries_until_one_is_green_and_keeps_that(project: Program, serve: Serve, sandbox: str) -> None:
     server = await serve(scenario(GOOD, 2), scenario(BROKEN, 3), scenario(HALF, None))
-    code, told, err = await attempted(project, server, "--keep")
+    code, told, err = await attempted(project, server, "--keep", sandbox=sandbox)
     listed = told["attempts"]
     assert [(each["verified"], each["failing"], each["chosen"], each["kept"]) for each in listed] == [
         ("red", 1, False, False),
@@ -124,16 +127,28 @@ async def test_as_many_run_at_once_as_there_are_slots_on_one_prefix_and_the_smal
     assert all(body == first[0] for body in first)
 
 
-async def test_a_stop_leaves_nothing_behind(project: Program, serve: Serve) -> None:
-    server = await serve(scenario(GOOD, None, rate=0.5))
-    process = await project.start("run", "--url", server.url, *OPTIONS, "Repair calc.py.")
+async def stopped(project: Program, server: ScriptedServer, number: signal.Signals) -> tuple[int | None, bytes]:
+    process = await project.start("run", "--url", server.url, "--sandbox", "bubblewrap", *OPTIONS, "Repair calc.py.")
     while not server.open_streams:
         await asyncio.sleep(0.05)
     assert overlays(project)
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(number)
     _, err = await process.communicate()
-    assert (process.returncode, b"nothing was kept" in err) == (130, True), err
+    return process.returncode, err
+
+
+async def test_a_stop_leaves_nothing_behind(project: Program, serve: Serve) -> None:
+    code, err = await stopped(project, await serve(scenario(GOOD, None, rate=0.5)), signal.SIGTERM)
+    assert (code, b"nothing was kept" in err) == (130, True), err
     assert not overlays(project)
+
+
+async def test_what_a_kill_leaves_goes_at_the_next_start(project: Program, serve: Serve) -> None:
+    await stopped(project, await serve(scenario(GOOD, None, rate=0.5)), signal.SIGKILL)
+    assert overlays(project)
+    assert (await project.run("try", "--sandbox", "bubblewrap", "--drop", "--", "true")).code == 0
+    assert not overlays(project)
+    assert (project.workspace / "calc.py").read_text() == BROKEN
 
 
 @pytest.mark.parametrize(
