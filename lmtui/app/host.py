@@ -31,7 +31,8 @@ from lmtui.app.workspace_files import WorkspaceFiles
 from lmtui.config import SETTINGS, Config, Loaded
 from lmtui.core import events
 from lmtui.core.budgets import BudgetSet, whole_budget
-from lmtui.core.errors import ConfigError, SessionFileError
+from lmtui.core.errors import ConfigError, SessionFileError, UsageError
+from lmtui.core.hooks import HookEvent
 from lmtui.core.instruction_values import InstructionSource
 from lmtui.core.jobs import Jobs
 from lmtui.core.messages import ToolCallFormat
@@ -453,7 +454,7 @@ class Runtime:
         given = self._features.equip(session_id, tools_of(config, self._workspace), sandbox)
         features = replace(given.features, interpreter=interpreter_of(config, sandbox))
         if is_apart:
-            features = FeatureServices(instructions=features.instructions, checks=features.checks)
+            features = _apart(features)
         return SessionParts(
             id=session_id,
             provider=asked.provider,
@@ -528,6 +529,17 @@ class Runtime:
         self._sessions.clear()
         for session in sessions:
             await session.close()
+
+
+def _apart(features: FeatureServices) -> FeatureServices:
+    """Return those that act in the session's sandbox alone.
+
+    Raises:
+        UsageError: hooks would not run, and they may be there to forbid something.
+    """
+    if any(map(features.hooks.wants, HookEvent)):
+        raise UsageError("attempts run no hooks, and there are some", "Leave them out with --no-hooks.")
+    return FeatureServices(instructions=features.instructions, checks=features.checks)
 
 
 def _model_settings(config: Config, model: str) -> ModelSettings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import subprocess
 from pathlib import Path
@@ -160,11 +161,24 @@ async def test_what_a_kill_leaves_goes_at_the_next_start(project: Program, serve
         (("--attempts", "3", "--output", "stream-json"), "is for a new session"),
         (("--attempts", "3", "--sandbox", "landlock"), "attempts need overlays"),
         (("--attempts", "3", "--sandbox", "bubblewrap", "--mode", "plan"), "the plan mode changes none"),
+        (("--attempts", "3", "--sandbox", "bubblewrap", "--add-dir", "../other:rw"), "Add them without :rw."),
     ],
 )
 async def test_what_cannot_be_is_said(project: Program, serve: Serve, arguments: tuple[str, ...], words: str) -> None:
+    (project.workspace.parent / "other").mkdir()
     server = await serve(scenario(GOOD, None))
     result = await project.run("run", "--url", server.url, *arguments, "Repair calc.py.")
     assert result.code == 64
     assert words in result.err
     assert not server.requests
+
+
+async def test_hooks_are_left_out_only_by_name(project: Program, serve: Serve) -> None:
+    (project.home / "config").mkdir(parents=True)
+    entry = {"matcher": "", "hooks": [{"type": "command", "command": "touch ran"}]}
+    (project.home / "config" / "hooks.json").write_text(json.dumps({"hooks": {"PreToolUse": [entry]}}))
+    server = await serve(scenario(GOOD, None))
+    refused = await project.run("run", "--url", server.url, "--sandbox", "bubblewrap", *OPTIONS, "Repair calc.py.")
+    assert (refused.code, "--no-hooks" in refused.err, server.requests, overlays(project)) == (64, True, [], [])
+    assert (await attempted(project, server, "--no-hooks"))[0] == 0
+    assert not (project.workspace / "ran").exists()
