@@ -276,7 +276,7 @@ class DockerBackend:
         if self._engine is not None:
             # Gone already, or the engine is removing it: both are what is wanted.
             with contextlib.suppress(APIError, OSError):
-                self._engine.api.remove_container(container_id, force=True)
+                self._engine.api.remove_container(container_id, force=True, v=True)  # an overlay is a volume
 
     def _create(self, socket_path: str, kind: InstanceKind, layout: SandboxLayout) -> str:
         from docker.errors import APIError, ImageNotFound  # noqa: PLC0415  (heavy SDK, see `connect`)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from lmtui.core.errors import SandboxError
 from lmtui.core.workspace import CommandEffect, FileChangeKind
 from lmtui.paths import overlays_dir
 from lmtui.sandbox import overlays
+from lmtui.sandbox.host_paths import store_folder
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
 pytestmark = pytest.mark.parametrize("sandbox", ["bubblewrap", "docker"], indirect=True)
@@ -276,3 +279,25 @@ async def test_its_states_tell_what_each_step_changed(sandbox: WorkspaceSandbox,
     with pytest.raises(SandboxError, match="drop all of it"):
         await states.restore(first.id, ["a.txt"], expected=third.id)
     await overlay.close()
+
+
+async def test_a_lock_that_a_killed_git_left_holds_nothing_up(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    await sandbox.checkpoints.snapshot()
+    (store_folder(workspace) / "lmtui.effect.index.lock").touch()
+    overlay = sandbox.overlay()
+    await overlay.sandbox.run_command("echo 1 > a")
+    assert kinds(await overlay.effect()) == {"a": "added"}
+    await overlay.close()
+
+
+async def test_no_volume_is_left_in_the_engine(sandbox: WorkspaceSandbox) -> None:
+    overlay = sandbox.overlay()
+    folder = str(overlay._folder)
+    await overlay.sandbox.run_command("echo 1 > a")
+    await overlay.effect()
+    await overlay.close()
+    await sandbox.close()
+    if shutil.which("docker"):
+        names = subprocess.run(["docker", "volume", "ls", "-q"], capture_output=True, text=True, check=True).stdout.split()
+        shown = subprocess.run(["docker", "volume", "inspect", *names], capture_output=True, text=True, check=False).stdout
+        assert folder not in shown

@@ -138,7 +138,8 @@ def _join(folder: str, name: str) -> str:
 def _tree_of(store: Store, paths: list[str], work_tree: str, base: str = "") -> str:
     """Return a state of these paths as a folder has them, of nothing else without a `base`; what it lacks is not in it."""
     index = store.folder / _INDEX
-    index.unlink(missing_ok=True)
+    for left in (index, index.with_name(f"{_INDEX}.lock")):  # of a git that was killed: the store is locked, so they are ours
+        left.unlink(missing_ok=True)
     environment = {"GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": work_tree}
     held = paths if base else list(_held(paths, work_tree))
     listed = "".join(f"{path}\0" for path in held).encode("utf-8", "surrogateescape")
