@@ -181,14 +181,15 @@ class Attempts:
             self._tell(attempt)
 
     async def keep(self, attempt: Attempt) -> Sequence[str]:
-        """Make what an attempt did real, with a checkpoint before; return notes on what had to be set aside.
+        """Make what an attempt did real, with a checkpoint before; return notes on what was set aside or cannot be kept.
 
         Raises:
             SandboxError: files were changed meanwhile; nothing was kept.
         """
         assert attempt.effect is not None
         await (await self._runtime.sandbox()).checkpoints.snapshot()
-        return await attempt.overlay.keep(attempt.effect, attempt.effect.paths)
+        notes = await attempt.overlay.keep(attempt.effect, attempt.effect.paths)
+        return [*notes, *(f"cannot be kept: {path}" for path in attempt.effect.special)]
 
     async def save_draft(self, attempt: Attempt) -> tuple[Path, Sequence[str]]:
         """Write what an attempt did as a patch; return its file, and the paths that a patch cannot hold."""

@@ -312,7 +312,7 @@ class Runtime:
         own = variant or SessionVariant(await self.sandbox(), self.config)
         session = EngineSession(self._parts(session_id, asked, own, self._store.create, policy, is_apart=variant is not None))
         session.emit(events.SessionOpened(workspace=str(self._workspace), version=__version__))
-        for event in (*self._first_events(own.config), *self._plan_mode()):
+        for event in (*self._first_events(has_mode=variant is None), *self._plan_mode()):
             session.emit(event)
         return self._keep(session, asked)
 
@@ -320,11 +320,11 @@ class Runtime:
         for each in self._features:
             await each.prepare()
 
-    def _first_events(self, config: Config | None = None) -> tuple[events.Event, ...]:
-        config = config or self.config
+    def _first_events(self, *, has_mode: bool = True) -> tuple[events.Event, ...]:
+        """Return what a log begins with; one without a mode has that of its variant, and when it is resumed the configured."""
         model = events.ModelChanged(model=self._connection.model, url=self._connection.provider().url)
-        budget = (BudgetSet(budget=whole_budget(config.budget)),) if config.budget else ()
-        return (model, events.ModeChanged(mode=config.mode), *budget)
+        budget = (BudgetSet(budget=whole_budget(self.config.budget)),) if self.config.budget else ()
+        return (model, *([events.ModeChanged(mode=self.config.mode)] if has_mode else []), *budget)
 
     def _plan_mode(self) -> tuple[events.Event, ...]:
         plans_first, self.plans_first = self.plans_first, False

@@ -230,7 +230,9 @@ def _told_attempts(
         reporter.take(envelope)
     used = last_model(chosen.session.history())
     reporter.model = used.model if used is not None else ""
-    lacks = problem or ("" if chosen.is_good or chosen.end.exit_code else f"no attempt is green: {chosen.end.doubt}")
+    lacks = problem or (
+        "" if chosen.is_good or chosen.end.exit_code else f"no attempt is green: {chosen.end.doubt or chosen.problem}"
+    )
     code = EXIT_UNFINISHED if lacks else chosen.end.exit_code
     if task.output == "json":
         listed = [each.as_object(is_chosen=each is chosen, is_kept=is_kept and each is chosen) for each in ended]

@@ -14,6 +14,7 @@ from lmtui.app.attempts import Attempt, Attempts, choose, config_of, patch_of
 from lmtui.config import Config
 from lmtui.core.errors import SandboxError
 from lmtui.core.events import CheckSummary, TurnEnded, TurnReason
+from lmtui.core.permissions.decide import Mode
 from lmtui.core.sessions import Session
 from lmtui.core.workspace import CommandEffect, FileChange, FileChangeKind
 from lmtui.sandbox.overlays import WorkspaceOverlay
@@ -110,6 +111,7 @@ async def test_a_kept_attempt_can_be_undone_and_a_change_of_the_users_is_not_ove
     await attempts.close()
     assert (workspace / "a.txt").read_text() == "one\n"
     session = await runtime.open_session(chosen.session.id)
+    assert session.mode is Mode.NORMAL
     assert session.changes is not None
     await session.changes.apply(await session.changes.plan_undo())
     assert (workspace / "a.txt").read_text() == "zero\n"
