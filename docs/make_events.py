@@ -40,7 +40,7 @@ ENVELOPE = {
 }
 
 # What `--output json` prints: fields of `turn_ended`, and these of its own.
-RESULT = ("session", *STABLE["turn_ended"][1:], "verified", "checks", "model", "swaps", "commands", "refused", "plan")
+RESULT = ("session", *STABLE["turn_ended"][1:], "verified", "checks", "model", "swaps", "commands", "refused", "plan", "attempts")
 _OWN_OF_RESULT = {
     "session": ("text", "id of the session, for `--resume`"),
     "status": (", ".join(f"`{each}`" for each in TurnReason), "how the task ended"),
@@ -48,6 +48,7 @@ _OWN_OF_RESULT = {
     "swaps": ("object", "counts: `model_changes`, and the `loads` and `unloads` that lmtui requested"),
     "commands": ("list of objects", "shell commands, each with `command` and `ok`"),
     "refused": ("list of objects", "denied actions, each with the `rule` that would allow it, or with `why` if no rule can"),
+    "attempts": ("list of objects", "only with `--attempts`: one for each [attempt](attempts.md)"),
     "plan": ("object", "only if a plan waits for your approval: `id` and the fields of a [Proposal](#objects)"),
 }
 
@@ -223,7 +224,7 @@ EVENTS = """
 Each line has these fields, then those of its kind:
 
 {fields}
-- The last line is `turn_ended`. `model`, `commands`, `refused` and `plan` are only in the result of `--output json`.
+- The last line is `turn_ended`. `model`, `commands`, `refused`, `plan` and `attempts` are only in the result of `--output json`.
 - A run can have several turns: after `--approve`, and if an answer does not match `--output-schema`.
 - With `--resume` and `--continue` the earlier events of the session come first, with their own `time`.
 - A run that cannot begin prints one `turn_ended` without `seq`, `time` and `turn_id`; `error` says why.
