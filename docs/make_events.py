@@ -40,7 +40,8 @@ ENVELOPE = {
 }
 
 # What `--output json` prints: fields of `turn_ended`, and these of its own.
-RESULT = ("session", *STABLE["turn_ended"][1:], "verified", "checks", "model", "swaps", "commands", "refused", "plan", "attempts")
+_ONLY_IN_RESULT = ("model", "swaps", "commands", "refused", "plan", "attempts")
+RESULT = ("session", *STABLE["turn_ended"][1:], "verified", "checks", *_ONLY_IN_RESULT)
 _OWN_OF_RESULT = {
     "session": ("text", "id of the session, for `--resume`"),
     "status": (", ".join(f"`{each}`" for each in TurnReason), "how the task ended"),
@@ -224,7 +225,7 @@ EVENTS = """
 Each line has these fields, then those of its kind:
 
 {fields}
-- The last line is `turn_ended`. `model`, `commands`, `refused`, `plan` and `attempts` are only in the result of `--output json`.
+- The last line is `turn_ended`. Only `--output json` has `model`, `commands`, `refused`, `plan` and `attempts`.
 - A run can have several turns: after `--approve`, and if an answer does not match `--output-schema`.
 - With `--resume` and `--continue` the earlier events of the session come first, with their own `time`.
 - A run that cannot begin prints one `turn_ended` without `seq`, `time` and `turn_id`; `error` says why.
