@@ -3,9 +3,11 @@ from __future__ import annotations
 import re
 
 import pytest
+from textual import events
 
 from lmtui.core.events import PlanChanged
 from lmtui.core.plan import Plan, Todo
+from lmtui.tui.commands import COMMANDS, Scope
 from tests.tui.driving import SMALL, WIDE, running
 
 
@@ -23,7 +25,6 @@ async def test_a_slash_command_opens_its_screen_and_escape_closes_it(typed: str,
 
 
 async def test_help_lists_every_slash_command() -> None:
-    from lmtui.tui.commands import COMMANDS
     from lmtui.tui.controllers.command_controller import help_rows
 
     text = "\n".join(row.words for row in help_rows(()))
@@ -194,3 +195,22 @@ async def test_any_number_of_steps_may_be_typed() -> None:
     async with running() as driver:
         await driver.type(f"/undo {'9' * 5000}")
         assert "undo is not available" in driver.text("#say")
+
+
+async def test_alt_c_at_the_prompt_checks_and_writes_nothing() -> None:
+    async with running() as driver:
+        await driver.type_fast("half a task")
+        driver.app.post_message(events.Key("alt+c", "c"))  # what comes of the bytes ESC c
+        await driver.until_shown("Nothing to check")
+        assert driver.app.workbench.prompt.text == "half a task"
+
+
+def test_alt_with_a_letter_wins_over_the_prompt_wherever_it_is_a_command_of_the_workbench() -> None:
+    held = [
+        each.id
+        for each in COMMANDS
+        if each.scope == Scope.WORKBENCH and not each.is_first
+        for key in each.keys
+        if "alt+" in key
+    ]
+    assert held == []
