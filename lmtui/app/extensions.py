@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from lmtui.app.folder_rules import rules_in_force
 from lmtui.app.sandboxes import CurrentSandbox
 from lmtui.config import Config
+from lmtui.core.permissions.rules import Rule
 from lmtui.core.ports import FeatureServices, TokenCounter, Toolbox
 from lmtui.core.subagents import ChildKind
 from lmtui.core.trust import Trust, TrustItem, check_shown
@@ -128,6 +130,10 @@ class IdleWorkspace:
         self.count_tokens: TokenCounter = count_tokens
         current = CurrentSandbox(lambda: (self.workspace, self.config))
         self.sandbox, self.aclose = current.get, current.close
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Return the permission rules of the settings and the stored ones."""
+        return rules_in_force(self.config, self.workspace)
 
 
 def idle_features(workspace: Path) -> WorkspaceFeatures:

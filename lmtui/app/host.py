@@ -36,7 +36,7 @@ from lmtui.core.hooks import HookEvent
 from lmtui.core.instruction_values import InstructionSource
 from lmtui.core.jobs import Jobs
 from lmtui.core.messages import ToolCallFormat
-from lmtui.core.permissions.decide import Effect, GrantScope, Mode
+from lmtui.core.permissions.decide import Effect, GrantScope, Mode, Rule
 from lmtui.core.ports import FeatureServices, Policy, SessionLog
 from lmtui.core.roles import parse_roles
 from lmtui.core.sanitize import Redactor
@@ -289,6 +289,10 @@ class Runtime:
     async def sandbox(self) -> WorkspaceSandbox:
         """Return the workspace's sandbox, of the folder and the settings as they are; it starts when it is first used."""
         return await self._sandbox.get()
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Return the permission rules of the settings and the stored ones."""
+        return rules_in_force(self.config, self._workspace)
 
     async def require_sandbox(self) -> None:
         """Start the sandbox that the settings name, so that nothing begins without it; `auto` waits for the first use.

@@ -297,13 +297,17 @@ def _after(goals: tuple[tuple[str, GoalState], ...], event: GoalChanged) -> tupl
 
 @dataclass(frozen=True, slots=True)
 class CommandEnded:
-    """How the command of a check ended.  `why_not` says why it did not run; the rest is empty then."""
+    """How the command of a check ended.  `why_not` says why it did not run; the rest is empty then.
+
+    `note` says what else there is to know of the run.
+    """
 
     exit_code: int = 0
     output: str = ""
     elapsed_s: float = 0.0
     is_timed_out: bool = False
     why_not: str = ""
+    note: str = ""
 
 
 class CheckRunner(Protocol):
@@ -496,7 +500,7 @@ def check_words(check: CheckRan) -> str:
     what = f"{check.rung}: {sanitize_line(check.command)}" if check.command else str(check.rung)
     first = check.text.partition("\n")[0]
     said = {
-        CheckOutcome.PASSED: "passed",
+        CheckOutcome.PASSED: f"passed: {first}" if first else "passed",
         CheckOutcome.FLAKY: "failed, and passed when it ran again",
         CheckOutcome.KNOWN: "fails as it did before the change",
         CheckOutcome.NOT_RUN: f"not run: {first}",

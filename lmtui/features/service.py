@@ -14,6 +14,7 @@ from lmtui.config import Config
 from lmtui.core.instruction_values import InstructionSource, NoInstructions
 from lmtui.core.jobs import Jobs, NoJobs
 from lmtui.core.mcp import McpServers, NoMcpServers
+from lmtui.core.permissions.rules import Rule
 from lmtui.core.ports import FeatureServices, Policy, TokenCounter, Toolbox
 from lmtui.core.project_checks import NoWorkspaceChecks, WorkspaceChecks
 from lmtui.core.prompt_text import NoPromptFiles, PromptFiles
@@ -44,6 +45,9 @@ class Workspace(Protocol):
 
     async def sandbox(self) -> WorkspaceSandbox:
         """Return the sandbox; it starts when it is first used."""
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Return the permission rules of the settings and the stored ones."""
 
 
 class ModelAnswers(Protocol):

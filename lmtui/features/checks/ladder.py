@@ -393,6 +393,8 @@ class Ladder:
             new = await self._new_failures(runner, check, ended, changed)
             outcome = outcome if new is None or new else CheckOutcome.KNOWN
             text = first_failure(ended.output, new or ())
+        if ended.note:
+            text = "\n".join([*text.splitlines()[: MOST_LINES - 1], ended.note])
         runner.tell(replace(_check_of(check, ended, outcome, decides=decides), text=text))
         return outcome
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lmtui.config import parse_profiles
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.events import Level, Notice, TurnStarted
+from lmtui.core.permissions.decide import Access, Mode, Rule, Verdict, decide, exact_rule
+from lmtui.core.permissions.rules import SETTINGS
 from lmtui.core.project_checks import (
     CheckOutcome,
     CheckPolicy,
@@ -22,6 +25,7 @@ from lmtui.core.project_checks import (
     wants_to_write,
 )
 from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.workspace import ExecResult
 from lmtui.engine.session import EngineSession
 from lmtui.engine.verification import WorkspaceReader
 from lmtui.features.checks.fixing import FixingLadder
@@ -35,29 +39,63 @@ _GATES = {
     "standard": "critical and major findings block a turn",
     "strict": "every finding blocks a turn",
 }
+_NO_OVERLAY = (
+    "it may write files, and this sandbox has no overlays to drop them. "
+    "Use --sandbox bubblewrap or docker, or let it write with --allow {rule}"
+)
 
 
 class WorkspaceCheckRunner(WorkspaceReader):
-    """Implements `core.project_checks.CheckRunner` without an agent: the user asked for the checks, so they may write."""
+    """Implements `core.project_checks.CheckRunner` without an agent: nothing that a command writes is kept.
 
-    def __init__(self, sandbox: WorkspaceSandbox) -> None:
+    Args:
+        sandbox: of the workspace.
+        rules: the permission rules; a deny rule holds, and an allow rule lets a command write where there are no overlays.
+    """
+
+    def __init__(self, sandbox: WorkspaceSandbox, rules: tuple[Rule, ...] = ()) -> None:
         super().__init__(sandbox)
-        self._sandbox = sandbox
+        self._sandbox, self._rules = sandbox, rules
         self.told: list[CheckRan] = []
 
     async def run(self, command: str, *, limit_s: int, may_write: bool = True) -> CommandEnded:
-        """Run a command in the instance that can change nothing; where it has to write, in the other."""
+        """Run a command in the read-only instance; if it has to write, run it in an overlay and drop what it wrote."""
+        decision = decide("shell", Access.EXECUTE, command, Mode.NORMAL, self._rules)
+        if decision.verdict is Verdict.DENY:
+            return CommandEnded(why_not=decision.why)
         try:
-            has_read_only = (await self._sandbox.status()).has_read_only
-            if not may_write and not has_read_only:
+            status = await self._sandbox.status()
+            if status.has_read_only:
+                ended = await self._sandbox.read_only().run_command(command, timeout_s=limit_s)
+                if not may_write or ended.exit_code == 0 or not wants_to_write(ended.output):
+                    return _ended(ended)
+            elif not may_write:
                 return CommandEnded(why_not="it needs a read-only sandbox")
-            sandbox = self._sandbox.read_only() if has_read_only else self._sandbox
-            ended = await sandbox.run_command(command, timeout_s=limit_s)
-            if may_write and has_read_only and ended.exit_code != 0 and wants_to_write(ended.output):
-                ended = await self._sandbox.run_command(command, timeout_s=limit_s)
+            if status.has_overlays:
+                return await self._run_in_overlay(command, limit_s)
+            if decision.verdict is Verdict.ALLOW and decision.rule:
+                return _ended(await self._sandbox.run_command(command, timeout_s=limit_s))
         except SandboxError as error:
             return CommandEnded(why_not=error.full_text())
-        return CommandEnded(ended.exit_code, ended.output, ended.elapsed_ms / 1000, ended.is_timed_out)
+        return CommandEnded(why_not=_NO_OVERLAY.format(rule=shlex.quote(str(exact_rule("shell", command, SETTINGS)))))
+
+    async def _run_in_overlay(self, command: str, limit_s: int) -> CommandEnded:
+        overlay = self._sandbox.overlay()
+        try:
+            ended = await overlay.sandbox.run_command(command, timeout_s=limit_s)
+            try:
+                effect = await overlay.effect()
+            except SandboxError:  # it touched more files than can be followed
+                return _ended(ended, "it wrote files in an overlay; they were dropped")
+        finally:
+            await overlay.close()
+        count = len(effect.changes) + effect.special_total
+        return _ended(
+            ended,
+            f"it wrote {pluralize(count, 'file')} in an overlay; {'they were' if count > 1 else 'it was'} dropped"
+            if count
+            else "",
+        )
 
     async def before(self, paths: Sequence[str]) -> Mapping[str, bytes | None] | None:
         """Return files as the last commit has them; None without one, and where nothing differs from it."""
@@ -87,6 +125,10 @@ class WorkspaceCheckRunner(WorkspaceReader):
     def tell(self, check: CheckRan) -> None:
         """Keep what came of a check."""
         self.told.append(check)
+
+
+def _ended(result: ExecResult, note: str = "") -> CommandEnded:
+    return CommandEnded(result.exit_code, result.output, result.elapsed_ms / 1000, result.is_timed_out, note=note)
 
 
 def _joined(commands: Mapping[str, str]) -> str:
@@ -181,11 +223,11 @@ class ChecksService(WorkspaceFeature):
 
     async def listed(self) -> Sequence[ProjectCheck]:
         """Return the commands that would run."""
-        return await self.ladder().commands(WorkspaceCheckRunner(await self.host.sandbox()))
+        return await self.ladder().commands(WorkspaceCheckRunner(await self.host.sandbox(), self.host.rules()))
 
     async def run(self) -> Sequence[CheckRan]:
         """Check what git calls changed: lint and tests of those files, then everything."""
-        runner = WorkspaceCheckRunner(await self.host.sandbox())
+        runner = WorkspaceCheckRunner(await self.host.sandbox(), self.host.rules())
         ladder = self.ladder()
         servers, ladder = ladder.servers, replace(ladder, is_on=True, servers=None)  # what they find skips nothing here
         changed = await runner.changed()

@@ -15,8 +15,10 @@ from lmtui.app.extensions import IdleWorkspace
 from lmtui.config import Config
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Notice
+from lmtui.core.permissions.rules import Effect, parse_rule
 from lmtui.core.ports import FeatureServices
 from lmtui.core.project_checks import CheckOutcome, Gate, ReviewUse
+from lmtui.core.workspace import ExecResult
 from lmtui.features.checks.commands import COMMANDS, check_lines, command_lines, list_checks
 from lmtui.features.checks.service import ChecksService, WorkspaceCheckRunner
 from lmtui.features.service import FeatureHost, SessionServices, WorkspaceExtensions
@@ -29,8 +31,8 @@ Make = Callable[..., ChecksService]
 async def make(tmp_path: Path) -> AsyncIterator[Make]:
     opened: list[IdleWorkspace] = []
 
-    def open_checks(**settings: Any) -> ChecksService:
-        opened.append(IdleWorkspace(tmp_path, replace(Config(), sandbox="bubblewrap", **settings)))
+    def open_checks(folder: Path = tmp_path, **settings: Any) -> ChecksService:
+        opened.append(IdleWorkspace(folder, replace(Config(), sandbox="bubblewrap", **settings)))
         return ChecksService(cast("FeatureHost", opened[-1]), WorkspaceExtensions())
 
     yield open_checks
@@ -162,3 +164,51 @@ async def test_a_session_looks_at_what_was_added_only_where_checks_and_gate_are_
         return len(await make(**settings).ladder().findings(cast("Any", Runner()), ["a.py"], "write f"))
 
     assert [await count(), await count(gate="off"), await count(verify="off")] == [1, 0, 0]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"  # overlays are kept in the home, which is in the test's folder
+    folder.mkdir()
+    return folder
+
+
+async def test_what_a_check_writes_is_written_in_an_overlay_and_dropped(make: Make, project: Path) -> None:
+    (project / "README.md").write_text("mine\n")
+    (ran,) = await make(project, verify="echo hi > made.txt; rm README.md").run()
+    assert ran.outcome is CheckOutcome.PASSED
+    assert check_lines([ran])[0].endswith("passed: it wrote 2 files in an overlay; they were dropped")
+    assert ((project / "README.md").exists(), (project / "made.txt").exists()) == (True, False)
+
+
+async def test_a_check_that_fails_says_both_why_and_what_was_dropped(make: Make, project: Path) -> None:
+    (ran,) = await make(project, verify="echo hi > made.txt && echo 'ValueError: no' && exit 3").run()
+    assert ran.outcome is CheckOutcome.FAILED
+    assert ran.text.splitlines() == ["ValueError: no", "it wrote 1 file in an overlay; it was dropped"]
+    assert not (project / "made.txt").exists()
+
+
+class WithoutOverlays(SimpleNamespace):
+    """A sandbox that has neither a read-only instance nor overlays."""
+
+    async def status(self) -> SimpleNamespace:
+        return SimpleNamespace(has_read_only=False, has_overlays=False)
+
+    async def run_command(self, command: str, *, timeout_s: int) -> ExecResult:
+        return ExecResult(exit_code=0, output=command, total_bytes=0, elapsed_ms=1, is_timed_out=False)
+
+
+async def test_without_overlays_a_check_runs_only_where_a_rule_allows_it() -> None:
+    sandbox = cast("Any", WithoutOverlays())
+    ended = await WorkspaceCheckRunner(sandbox).run("make test", limit_s=5)
+    assert "no overlays" in ended.why_not
+    assert "--allow 'Shell(make test)'" in ended.why_not
+    allowed = (parse_rule("Shell(make *)", Effect.ALLOW, "settings"),)
+    assert (await WorkspaceCheckRunner(sandbox, allowed).run("make test", limit_s=5)).output == "make test"
+
+
+async def test_a_rule_that_denies_a_command_holds_for_a_check(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text("import unittest\n")
+    (ran,) = await make(deny=("Shell(python3 *)",)).run()
+    assert ran.outcome is CheckOutcome.NOT_RUN
+    assert "your rule Shell(python3 *) forbids it" in ran.text
