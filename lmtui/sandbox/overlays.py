@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import secrets
+import shutil
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -26,6 +27,8 @@ from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
 V = TypeVar("V", bound=Sandbox)
 _EFFECT_S = 190.0
 _NOTE = "keep.json"
+_LEAST_FREE_BYTES, _LOOK_S = 1 << 30, 0.5
+_FULL = "it was stopped: less than 1 GB is left on the disk of the overlay; nothing was kept"
 _NOT_UNDONE = "steps in an overlay are not undone one by one; drop all of it instead"
 
 
@@ -34,6 +37,38 @@ class States(Checkpoints, Protocol):
 
     async def remove_folders(self, folders: Sequence[str]) -> None:
         """Remove folders that have nothing in them any more, inner ones first."""
+
+
+def free_bytes(folder: Path) -> int:
+    """Return how much room there is on the disk of a folder."""
+    return shutil.disk_usage(folder).free
+
+
+@asynccontextmanager
+async def _watched(client: Client, folder: Path) -> AsyncIterator[None]:
+    """End what runs in an overlay before it fills the disk: nobody was asked about it.
+
+    Raises:
+        SandboxError: that happened.
+    """
+    is_full = asyncio.Event()
+    watching = asyncio.create_task(_end_when_full(client, folder, is_full))
+    try:
+        yield
+    except SandboxError as error:
+        if is_full.is_set():
+            raise SandboxError(_FULL) from error
+        raise
+    finally:
+        watching.cancel()
+
+
+async def _end_when_full(client: Client, folder: Path, is_full: asyncio.Event) -> None:
+    while not is_full.is_set():
+        if await asyncio.to_thread(free_bytes, folder) <= _LEAST_FREE_BYTES:
+            is_full.set()
+            await client.close()
+        await asyncio.sleep(_LOOK_S)
 
 
 class OverlayInstances:
@@ -61,7 +96,7 @@ class OverlayInstances:
             SandboxUnavailable: overlays cannot be made here.
         """
         if kind is not InstanceKind.MAIN or not self._stays:
-            async with self._pool.overlay_client(kind, self.folder) as client:
+            async with self._pool.overlay_client(kind, self.folder) as client, _watched(client, self.folder):
                 yield client
             return
         async with self._opening:
@@ -70,6 +105,7 @@ class OverlayInstances:
                 self._main = await self._stack.enter_async_context(
                     self._pool.overlay_client(kind, self.folder, shares_scratch=False)
                 )
+                await self._stack.enter_async_context(_watched(self._main, self.folder))
         yield self._main
 
     async def close(self) -> None:

@@ -301,3 +301,12 @@ async def test_no_volume_is_left_in_the_engine(sandbox: WorkspaceSandbox) -> Non
         names = subprocess.run(["docker", "volume", "ls", "-q"], capture_output=True, text=True, check=True).stdout.split()
         shown = subprocess.run(["docker", "volume", "inspect", *names], capture_output=True, text=True, check=False).stdout
         assert folder not in shown
+
+
+async def test_a_command_that_fills_the_disk_is_stopped(sandbox: WorkspaceSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = iter((1 << 40, 1 << 40))
+    monkeypatch.setattr(overlays, "free_bytes", lambda _: next(left, 0))
+    overlay = sandbox.overlay()
+    with pytest.raises(SandboxError, match="less than 1 GB is left on the disk"):
+        await overlay.sandbox.run_command("sleep 20")
+    await overlay.close()
