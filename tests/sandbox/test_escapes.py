@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox import battery
 from tests.sandbox.conftest import ISOLATED, LIMITS, OpenSandbox
 
@@ -57,12 +58,14 @@ async def test_attack_gets_nothing_out(case: battery.Case, backend: str, tmp_pat
     "case", [case for case in _ATTACKS if case.command and case.id not in TOLD_WHEN_KEPT], ids=lambda case: case.id
 )
 @pytest.mark.parametrize("backend", ["bubblewrap", "docker"])
+@pytest.mark.parametrize("stays", [False, True], ids=["command", "session"])
 async def test_attack_gets_nothing_out_of_an_overlay(
-    case: battery.Case, backend: str, tmp_path: Path, open_sandbox: OpenSandbox
+    case: battery.Case, backend: str, tmp_path: Path, open_sandbox: OpenSandbox, *, stays: bool
 ) -> None:
     async with battery.stage(tmp_path, case.setup, 1000 if backend == "docker" and os.getuid() == 0 else None) as setting:
         sandbox = await open_sandbox(backend, setting.workspace, limits=LIMITS)
-        overlay = sandbox.overlay()
+        assert isinstance(sandbox, WorkspaceSandbox)
+        overlay = sandbox.overlay(stays=stays)
         try:
             holds, output = await battery.contains(case, setting, overlay.sandbox)
         finally:
