@@ -279,7 +279,12 @@ def passed_on(arguments: argparse.Namespace) -> list[str]:
 
 def _run(arguments: argparse.Namespace) -> int:
     _check_attempts(arguments)
-    text, piped = _task_and_input(arguments.task, getattr(arguments, "goal", None) or "")
+    goal = getattr(arguments, "goal", None) or ""
+    if goal:
+        from lmtui.core.project_checks import check_goal
+
+        check_goal(goal)
+    text, piped = _task_and_input(arguments.task, goal)
     session_id = ""
     if arguments.goes_on or arguments.resume:
         from lmtui.headless.run import which_session
@@ -353,6 +358,7 @@ def _headless(arguments: argparse.Namespace, text: str, session_id: str = "", pi
         is_ephemeral=getattr(arguments, "ephemeral", False),
         attempts=getattr(arguments, "attempts", None) or 0,
         keeps=bool(getattr(arguments, "attempts", None)) and arguments.keep,
+        goal=getattr(arguments, "goal", None) or "",
         **told,
     )
     plans_first = getattr(arguments, "plans_first", False)

@@ -5,11 +5,13 @@ A command decides, a model only proposes.  Nothing here does I/O; the feature th
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar, Protocol
 
+from lmtui.core.errors import UsageError
 from lmtui.core.events import (
     ROOT,
     CheckSummary,
@@ -509,13 +511,31 @@ def check_words(check: CheckRan) -> str:
     return f"{what} {said}" + (f"  {check.elapsed_s:.1f} s" if check.elapsed_s >= 1 else "")
 
 
+def check_goal(command: str) -> None:
+    """Refuse a command that no shell takes.
+
+    Raises:
+        UsageError: a quote is open in it.
+    """
+    try:
+        shlex.split(command, comments=True)
+    except ValueError as error:
+        raise UsageError(f"the goal is not a complete command: {error}", "Close the quote.") from error
+
+
+def goal_words(command: str, state: GoalState) -> str:
+    """Return the text for the user about a goal."""
+    how = " (/goal resume works at it again)" if state is GoalState.PAUSED else ""
+    return f"goal {state}: {sanitize_line(command)}{how}"
+
+
 def verification_words(event: CheckRan | GoalChanged | ReviewWritten) -> str:
     """Return the text for the user about an event of checks; a review has a line for each finding."""
     match event:
         case CheckRan():
             return f"check {check_words(event)}"
         case GoalChanged(command=command, state=state):
-            return f"goal {state}: {sanitize_line(command)}" if command else "all goals are dropped"
+            return goal_words(command, state) if command else "all goals are dropped"
         case ReviewWritten(findings=findings, is_rejected=is_rejected, summary=summary, is_usable=is_usable):
             verdict = ("rejected" if is_rejected else "approved") if is_usable else "no usable answer"
             verdict = verdict if event.by == "review" else pluralize(len(findings), "finding")

@@ -342,6 +342,7 @@ class CheckProgress:
     last, `red_state` the change and the failure of the last end that was held up, after `red_rounds` attempts; `stuck` of them
     in a row said the same, `same_name` failed at the same place.  `reviews` is how often a model reviewed the turn, `reviewed`
     the last change that was looked at; findings held it up `held_rounds` times, and `left` says what is still to be repaired.
+    `goal_told` is the goal that the model was told of at the beginning; `is_told_off`: and that it is paused or dropped by now.
     """
 
     checked: int = 0
@@ -355,6 +356,8 @@ class CheckProgress:
     reviewed: int = -1
     held_rounds: int = 0
     left: str = ""
+    goal_told: str = ""
+    is_told_off: bool = False
 
 
 @dataclass(slots=True)

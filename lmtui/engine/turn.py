@@ -30,7 +30,7 @@ from lmtui.engine.stop_policy import (
 from lmtui.engine.tool_runner import run_calls
 from lmtui.engine.turn_outcome import EXIT_CODES, reason_of, without_token
 from lmtui.engine.user_input import PromptHeld, add_user_message, held_words, take_steering
-from lmtui.engine.verification import begin_goal, check_step, may_end, may_report, pause_goal
+from lmtui.engine.verification import begin_goal, check_step, may_end, may_report, pause_goal, tell_goal
 
 FAILED_INSIDE = "lmtui failed inside; lmtui.log, in the state folder that `lmtui doctor` names, says where"
 
@@ -65,17 +65,22 @@ async def run_turn(agent: Agent, user_input: UserInput, turn_id: str) -> None:
             agent.emit(_ended(agent, turn_id, result, agent.services.monotonic() - started))
 
 
-async def _begin(agent: Agent, user_input: UserInput, turn_id: str) -> None:
+async def _begin(agent: Agent, user_input: UserInput, turn_id: str) -> str:
     agent.emit(TurnStarted(agent=agent.id, turn_id=turn_id))
     await agent.hooks.begun()
     await add_user_message(agent, user_input, turn_id)
-    await begin_goal(agent)
+    return await begin_goal(agent)
 
 
-async def work(agent: Agent, result: TurnResult, begin: Callable[[], Awaitable[None]]) -> None:
-    """Do what `begin` does, then ask the model and run what it calls; `tally` tells how that ended.  A cancel passes on."""
+async def work(agent: Agent, result: TurnResult, begin: Callable[[], Awaitable[str | None]]) -> None:
+    """Do what `begin` does, then ask the model and run what it calls; `result` tells how that ended.  A cancel passes on.
+
+    What `begin` returns is why the model is not asked at all.
+    """
     try:
-        await begin()
+        if lacks := await begin():
+            result.end(TurnReason.UNFINISHED, lacks)
+            return
         async with asyncio.timeout(agent.services.limits.timeout_s or None):
             await _steps(agent, agent.turn.id, result)
     except asyncio.CancelledError:
@@ -106,6 +111,7 @@ async def _steps(agent: Agent, turn_id: str, result: TurnResult) -> None:
             result.end(TurnReason.LIMIT, limit)
             return
         tell_what_is_left(agent)
+        tell_goal(agent)
         await take_steering(agent, turn_id)
         tell_plan_mode(agent, turn_id)
         completion = await request_completion(agent, turn_id)

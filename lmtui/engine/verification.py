@@ -64,6 +64,8 @@ _UNRUN = (
     "Run it if you can; else say what you did and what is not checked."
 )
 _FIXER = "You repair Python code. You answer with one corrected definition in a code block."
+_NO_COMMAND = re.compile(r"\bnot found\b")
+_NEVER = "the goal `{goal}` cannot be checked: {why}. Set one that runs here, or install the program and use /goal resume."
 _DRAW_TEMPERATURE, _DRAW_TOKENS = 0.7, 1_200
 _GOAL = "The goal is not reached: `{command}` has to exit with 0.\n{text}\nGo on with the code; leave tests as they are."
 
@@ -205,15 +207,18 @@ class SessionGoals:
         self._emit(GoalChanged(command=""))
 
 
-async def begin_goal(agent: Agent) -> None:
+async def begin_goal(agent: Agent) -> str:
     """Run the command of the goal before the first answer, so that the model sees what fails.
 
     A model that is weak is asked for one definition at a time first; see `core.project_checks.Checks.fixes`.
+
+    Returns:
+        Why the turn should end before it begins: no such command can ever decide.  Else empty.
     """
     is_set = bool(agent.state.verification.goal)
     goal = agent.state.verification.goal or _named(agent)
     if not goal or agent.state.depth or agent.state.only_reads:
-        return
+        return ""
     runner, checks = AgentCheckRunner(agent), agent.services.features.checks
     check = await checks.meets(runner, goal, may_write=is_set)
     runner.tell(check)
@@ -224,9 +229,28 @@ async def begin_goal(agent: Agent) -> None:
     if check.outcome is CheckOutcome.NOT_RUN:
         if is_set:
             agent.emit(GoalChanged(agent=agent.id, command=goal, state=GoalState.PAUSED))
-        return
+        is_hopeless = is_set and "/" not in goal.split()[0] and _NO_COMMAND.search(check.text)
+        return _NEVER.format(goal=sanitize_line(goal), why=check.text) if is_hopeless else ""
     says = "exits with 0 now" if check.outcome is CheckOutcome.PASSED else f"says now:\n{check.text}"
     agent.remind(f"The work is done when `{goal}` exits with 0; lmtui runs it when you end. It {says}", "checks")
+    agent.turn.checking.goal_told = goal if is_set else ""
+    return ""
+
+
+def tell_goal(agent: Agent) -> None:
+    """Tell the model that the goal which it was told of is paused or dropped by now."""
+    if (goal := _goal_off(agent)) and not agent.turn.checking.is_told_off:
+        agent.turn.checking.is_told_off = True
+        what = "paused" if agent.state.verification.goals else "dropped"
+        agent.remind(
+            f"The user {what} the goal: lmtui does not run `{goal}` when you end, and it need not exit with 0.", "checks"
+        )
+
+
+def _goal_off(agent: Agent) -> str:
+    """Return the goal that the model was told of, if the user has paused or dropped it since."""
+    told, goals = agent.turn.checking.goal_told, dict(agent.state.verification.goals)
+    return told if not goals or goals.get(told) is GoalState.PAUSED else ""
 
 
 def _named(agent: Agent) -> str:
@@ -348,7 +372,9 @@ async def _check_all(agent: Agent, named: str) -> tuple[str, str]:
     if tracker.verified is Verified.GREEN or (tracker.red is None and not tracker.touched):
         _tell_changed_tests(agent, tracker)
         return "", ""
-    if (red := tracker.red) is not None:
+    if (red := tracker.red) is not None and red.command == _goal_off(agent):
+        return "", ""
+    if red is not None:
         return _told_red(agent, tracker, red)
     if decides is None or runner.was_refused or agent.turn.checking.is_told_unchecked:
         return "", ""

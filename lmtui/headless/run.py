@@ -32,6 +32,7 @@ from lmtui.core.messages import Image
 from lmtui.core.model_events import Swaps, swaps_of
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan_mode import grant_lines, proposal_lines
+from lmtui.core.project_checks import GoalChanged, GoalState
 from lmtui.core.prompt_text import AS_WORDS, slash_call
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line, sanitize_path
 from lmtui.core.sessions import AnswerForm, Session, SessionHost
@@ -90,6 +91,7 @@ class HeadlessTask:
     `allows_named`: what it names may then be used without asking.  `is_words`: no part of the text is a command.  `piped` is
     what came on standard input next to the text.  The answer matches `schema`, and goes into `answer_file` too.  Of a task that
     `is_ephemeral` no session stays.  With `attempts` it is tried so often, and the best is made real if it `keeps` that.
+    `goal` is a command that an earlier session has to work at until it exits with 0.
     """
 
     text: str
@@ -105,6 +107,7 @@ class HeadlessTask:
     is_ephemeral: bool = False
     attempts: int = 0
     keeps: bool = False
+    goal: str = ""
 
     @property
     def words(self) -> str:
@@ -113,8 +116,8 @@ class HeadlessTask:
         return self.schema.instruct(text) if self.schema is not None else text
 
 
-async def read_task(host: SessionHost, text: str, images: tuple[Image, ...]) -> Begin | Output:
-    """Return what gives a session its task, or what a command says without one.
+async def read_task(host: SessionHost, text: str, images: tuple[Image, ...], session: Session | None = None) -> Begin | Output:
+    """Return what gives a session its task, or what a command says without one; it works on an earlier session where one is.
 
     Raises:
         UsageError: it is a slash command that is not there, or one that needs a screen.
@@ -128,7 +131,7 @@ async def read_task(host: SessionHost, text: str, images: tuple[Image, ...]) -> 
     result, instead = None, call.command.instead if call.command is not None else ""
     if not instead:
         try:
-            result = await run_typed(CommandContext(host, None, command_table()), text)
+            result = await run_typed(CommandContext(host, session, command_table()), text)
         except LmtuiError as error:
             raise UsageError(str(error), error.hint) from error
     if isinstance(result, Begin | Output):
@@ -139,10 +142,19 @@ async def read_task(host: SessionHost, text: str, images: tuple[Image, ...]) -> 
 
 async def _read(runtime: Runtime, task: HeadlessTask) -> Begin | Output:
     if not (task.is_words or not task.text or task.words != task.text):
-        return await read_task(runtime, task.text, task.images)
+        found = command_table().parse(task.text) if task.session_id and task.text.startswith("/") else None
+        is_ours = found is not None and found.command is not None and not found.command.instead
+        session = await _reopen(runtime, task.session_id) if is_ours else None
+        return await read_task(runtime, task.text, task.images, session)
     if not task.is_words and (call := slash_call(task.text)) is not None:
         raise UsageError(f"/{call[0]} takes no standard input and no schema", f"Say in words what to do. {AS_WORDS}")
     return _begin(task)
+
+
+async def _reopen(runtime: Runtime, session_id: str) -> Session:
+    """Open an earlier session with the server that it used last."""
+    runtime.take_server_of(session_id)
+    return await runtime.open_session(session_id)
 
 
 async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: TextIO) -> int:
@@ -164,6 +176,8 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
         session = await (runtime.open_session(task.session_id) if task.session_id else runtime.new_session())
         reporter = Reporter(task.output, out, err)
         reporter.since_seq = session.history()[-1].seq if session.history() else 0
+        if task.session_id:
+            _take_up_goal(session, task.goal, err)
         with _stopping(session.interrupt):
             await _turns(session, task, begin, reporter, err)
             if task.schema is not None:
@@ -211,6 +225,20 @@ async def _attempts(runtime: Runtime, task: HeadlessTask, begin: Begin, out: Tex
         return _told_attempts(attempts.ended, chosen, task, (out, err), is_kept=is_kept, notes=notes, problem=problem)
     finally:
         await attempts.close()
+
+
+def _take_up_goal(session: Session, goal: str, err: TextIO) -> None:
+    """Set the goal that an earlier session is to have, or say that the one it has is paused."""
+    since = [each.event for each in session.history()]
+    reached = [place for place, event in enumerate(since) if event == GoalChanged(command=goal, state=GoalState.REACHED)]
+    ended = [event.reason for event in since[reached[-1] :] if isinstance(event, events.TurnEnded)] if reached else []
+    is_cut_off = bool(reached) and not {*ended} - {events.TurnReason.INTERRUPTED}  # killed right behind it
+    if goal and not is_cut_off and dict(session.goals.listed()).get(goal) is not GoalState.ACTIVE:
+        session.goals.set(goal)
+    paused = [command for command, state in session.goals.listed() if state is GoalState.PAUSED]
+    if paused:
+        how = f'To work at it again: lmtui run --resume {session.id} "/goal resume"'
+        print(f"The goal is paused, and this run does not check it: {sanitize_line(paused[0])}. {how}", file=err)
 
 
 def _told_attempts(

@@ -16,7 +16,7 @@ from lmtui.core.messages import Role
 from lmtui.core.model_events import ModelLoaded, ModelLoading, VisionChanged
 from lmtui.core.plan import Plan
 from lmtui.core.plan_mode import PlanMode, after
-from lmtui.core.project_checks import CheckRan, CheckStarted, GoalChanged, GoalState
+from lmtui.core.project_checks import CheckRan, CheckStarted, GoalChanged, GoalState, goal_words
 from lmtui.core.sanitize import last_words, sanitize_line, sanitize_path
 from lmtui.core.times import as_utc
 from lmtui.core.workspace import BackgroundCommand, FileChange, FileChangeKind
@@ -343,7 +343,7 @@ class TurnProgress:
                 self.wakes = as_utc(event.until)
             case GoalChanged(command=command, state=state):
                 is_open = state in (GoalState.PAUSED, GoalState.WAITING, GoalState.ACTIVE) and bool(command)
-                self.goal = f"goal {state}: {sanitize_line(command)}" if is_open else ""
+                self.goal = goal_words(command, state) if is_open else ""
             case CheckStarted(command=command) if self.is_running:
                 self.activity = Activity(ActivityKind.RUNNING_TOOL, f"check: {sanitize_line(command)}", time)
             case CheckRan() if self.is_running:

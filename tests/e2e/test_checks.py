@@ -93,6 +93,34 @@ async def test_a_goal_needs_no_task_and_is_worked_at_until_its_command_exits_wit
     assert "test_add" in first
 
 
+async def test_a_paused_goal_is_said_resumed_replaced_and_dropped_without_a_screen(project: Program, serve: Serve) -> None:
+    server = await serve(*[ScriptedTurn("It is done.")] * 20)
+    go_on = ("run", "--url", server.url, *FLAGS, "--continue")
+    first = await project.run("run", "--url", server.url, *FLAGS, "--goal", "false", "try it")
+    assert first.code == 2, first.err
+    asked = len(server.requests)
+    worked = await project.run(*go_on, "go on")
+    assert (worked.code, "The goal is paused" in worked.err, '"/goal resume"' in worked.err) == (0, True, True), worked.err
+    resumed = await project.run(*go_on, "/goal resume")
+    assert (resumed.code, json.loads(resumed.out)["checks"][-1]["command"]) == (2, "false"), resumed.err
+    assert "exits with 0" in json.dumps(server.requests[asked + 1].body)
+    listed = await project.run(*go_on[:-1], "--resume", json.loads(first.out)["session"], "/goal")
+    assert "paused: false" in listed.out
+    other = await project.run(*go_on, "--goal", "true")
+    assert (other.code, json.loads(other.out)["checks"][-1]["command"]) == (0, "true"), other.err
+    assert "goal" in (await project.run(*go_on, "/goal clear")).out
+    assert "The goal is paused" not in (await project.run(*go_on, "go on")).err
+
+
+async def test_a_goal_that_cannot_run_stops_before_the_model_is_asked(project: Program, serve: Serve) -> None:
+    server = await serve(ScriptedTurn("It is done."))
+    result = await project.run("run", "--url", server.url, *FLAGS, "--goal", "nosuchcmd", "work")
+    assert (result.code, [each for each in server.requests if "messages" in json.dumps(each.body)]) == (2, [])
+    assert "nosuchcmd: command not found" in json.loads(result.out)["error"]
+    broken = await project.run("run", "--url", server.url, *FLAGS, "--goal", "echo 'x", "work")
+    assert (broken.code, "Close the quote" in broken.err) == (64, True)
+
+
 async def test_check_tells_the_user_of_their_own_edits(project: Program) -> None:
     good = await project.run("check", "--sandbox", "bubblewrap")
     assert (good.code, good.out) == (0, "✓ suite: python3 -m unittest discover -q passed\n"), good.err

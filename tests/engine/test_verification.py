@@ -591,7 +591,30 @@ async def test_a_goal_whose_command_is_not_there_pauses_and_the_model_is_not_set
     made.session.goals.set("mkae")
     await made.run("hello")
     assert made.session.goals.listed() == (("mkae", GoalState.PAUSED),)
+    assert (made.provider.requests, ending(made).reason) == ([], TurnReason.UNFINISHED)
+    assert "mkae: command not found" in ending(made).error
+    await made.run("hello")  # the goal is paused by now
     assert (told(made), ending(made).reason) == ([], TurnReason.DONE)
+
+
+async def test_a_program_of_the_workspace_may_be_a_goal_before_it_is_written() -> None:
+    made = rig(FakeProvider(answer("Hello.")), Scripted(goals=[goal(NOT_RUN, "./build: not found")]))
+    made.session.goals.set("./build")
+    await made.run("write it")
+    assert ending(made).reason is TurnReason.DONE
+
+
+@pytest.mark.parametrize("change", ["pause", "clear"])
+async def test_a_goal_that_ends_while_a_turn_runs_is_told_to_the_model(change: str) -> None:
+    made = rig(FakeProvider(answer("", write()), answer("Done.")), Scripted(goals=[goal(FAILED, "error")]))
+    made.session.goals.set("make")
+    made.session.subscribe(
+        lambda envelope: getattr(made.session.goals, change)() if isinstance(envelope.event, FilesChanged) else None
+    )
+    await made.run("work")
+    assert "lmtui does not run `make` when you end" in told(made)[-1]
+    assert ending(made).reason is TurnReason.DONE
+    assert [each.state for each in made.events if isinstance(each, GoalChanged)].count(GoalState.REACHED) == 0
 
 
 async def test_a_turn_that_the_user_stops_pauses_its_goal() -> None:

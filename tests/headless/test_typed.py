@@ -54,6 +54,8 @@ async def test_a_skill_is_borrowed_with_the_words_behind_its_name() -> None:
         ("/skill nothing", "no skill 'nothing'. There are others."),
         ("/reveiw x", "no command /reveiw. Did you mean /review?"),
         ("/nosuchthing", "no command /nosuchthing. To send it as text, put a space before it"),
+        ("/goal Stop", "/goal Stop is not a command. /goal lists the goals, /goal pause"),
+        ("/goal echo 'unbalanced", "the goal is not a complete command: No closing quotation"),
         ("/empty", "/empty cannot be used: .lmagent/commands/empty.md: it says nothing"),
     ],
 )

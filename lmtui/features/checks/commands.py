@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable
 
 from lmtui.commands.command import Begin, Command, CommandContext, Output, Result, Scope
 from lmtui.core.errors import UsageError
-from lmtui.core.project_checks import CheckOutcome, CheckRan, GoalState, ProjectCheck, check_words
+from lmtui.core.project_checks import CheckOutcome, CheckRan, GoalState, ProjectCheck, check_goal, check_words
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Session
 
 _SIGNS = {CheckOutcome.PASSED: "✓", CheckOutcome.FAILED: "✗"}
 _NOTHING = "Nothing to check: no test command was found. Set one with /settings verify, or --verify COMMAND."
+_NO_COMMANDS = frozenset({"stop", "end", "done", "off", "cancel", "list", "status", "show", "drop", "continue"})
 _HOW = "/goal COMMAND works until it exits with 0; /goal pause, resume, clear"
 
 
@@ -20,6 +22,21 @@ def unquoted_command(words: str) -> str:
     first = words[0]
     is_quoted = len(words) > 2 and first in "\"'`" and words[-1] == first and first not in words[1:-1]
     return words[1:-1].strip() if is_quoted else words
+
+
+def checked_goal(command: str) -> str:
+    """Return the command of a goal.
+
+    Raises:
+        UsageError: it is a word about goals that no program has as its name, or a quote is open.
+    """
+    if command.lower() in _NO_COMMANDS and shutil.which(command) is None:
+        raise UsageError(
+            f"/goal {command} is not a command",
+            "/goal lists the goals, /goal pause keeps one for later, /goal clear drops all.",
+        )
+    check_goal(command)
+    return command
 
 
 def check_lines(checks: Iterable[CheckRan]) -> list[str]:
@@ -69,7 +86,7 @@ async def goal(context: CommandContext, words: str) -> Result:
             return Begin(lambda session: session.submit("Go on."))
         return Output(tuple(f"{state}: {sanitize_line(command)}" for command, state in goals.listed()) or ("No goal.",))
 
-    command = unquoted_command(words)
+    command = checked_goal(unquoted_command(words))
 
     def start(session: Session) -> None:
         is_first = GoalState.ACTIVE not in dict(session.goals.listed()).values()
