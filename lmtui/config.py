@@ -490,6 +490,10 @@ def convert(name: str, value: Any, source: str) -> Any:
         converted = _KINDS[kind][1](value)
         if name == "roles":
             _check_words(parse_roles, converted, source)
+        elif name == "url" and converted.strip():
+            from lmtui.core.hosts import base_url  # noqa: PLC0415  (few set one, and every start is timed)
+
+            _check_words(base_url, converted, source)
         elif name == "check_profiles":
             _check_words(parse_profiles, converted, source)
         elif name == "budget" and converted:

@@ -442,3 +442,15 @@ def test_what_decides_on_changes_waits_for_the_trust_of_the_user(workspace: Path
     name = line.partition(" ")[0]
     assert [item.text.partition(" ")[0] for item in loaded.waiting] == [name]
     assert getattr(loaded.config, name) == getattr(Config(), name)
+
+
+@pytest.mark.parametrize("url", ["full make", "ftp://host", "http://", "http://host:99999"])
+def test_what_is_no_server_address_is_an_error_of_the_settings(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"not a server address: .* \(--url\)") as caught:
+        convert("url", url, "--url")
+    assert "http://127.0.0.1:1234" in caught.value.hint
+
+
+@pytest.mark.parametrize("url", ["", "localhost:8080", "https://models.example.org/v1"])
+def test_a_server_address_is_kept_as_it_was_written(url: str) -> None:
+    assert convert("url", url, "--url") == url

@@ -23,7 +23,12 @@ def base_url(address: str) -> str:
         text = f"http://{text}"
     try:
         parts = urlsplit(text)
-        has_host = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        has_host = (
+            not re.search(r"\s", text)
+            and parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and (parts.port is None or parts.port > 0)
+        )
     except ValueError as error:
         raise _not_an_address(address) from error
     if not has_host:
