@@ -9,7 +9,7 @@ import argparse
 import difflib
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -66,8 +66,8 @@ def feature_flags() -> dict[str, Mapping[str, Any]]:
     return {flag: options for feature in features() for flag, options in feature.flags.items()}
 
 
-def add_common(parser: Parser) -> None:
-    """Add the flags of settings."""
+def add_common(parser: Parser, without: Container[str] = ()) -> None:
+    """Add the flags of settings, `without` those of features that mean nothing here."""
     add = parser.add_argument
     add("--workspace", metavar="DIR", help="the folder that the agent works in")
     add("--url", help="the model server: a root, a /v1 or a full /v1/chat/completions address")
@@ -90,7 +90,8 @@ def add_common(parser: Parser) -> None:
     add("--budget", metavar="WORDS", help="budget of a new session, for example '3h 200 steps 1.5M tokens'")
     add("--no-sub-agents", action="store_const", const="off", dest="sub_agents", help="disable sub-agents")
     for flag, options in feature_flags().items():
-        add(flag, **options)
+        if flag not in without:
+            add(flag, **options)
     add("--add-dir", action="append", metavar="DIR", help="another folder that the agent may read; DIR:rw allows changes")
     add("-c", "--config", action="append", metavar="KEY=VALUE", help="set any setting, for example -c command_timeout_s=300")
 

@@ -191,13 +191,17 @@ class Command:
 
 @dataclass(slots=True)
 class CommandContext:
-    """What a command works on.  `listed` are the ids of the sessions that were listed last, by which a number means one."""
+    """What a command works on.  `listed` are the ids of the sessions that were listed last, by which a number means one.
+
+    `say` shows a notice while a command still runs.
+    """
 
     host: SessionHost
     active: Session | None
     commands: CommandTable
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     listed: list[str] = field(default_factory=list)
+    say: Callable[[str], None] = lambda _: None
 
     @property
     def session(self) -> Session:

@@ -100,6 +100,9 @@ class CheckStarted(Event):
     command: str
 
 
+CheckEvent = CheckStarted | CheckRan
+
+
 class Severity(StrEnum):
     """How much a finding matters."""
 
@@ -416,11 +419,21 @@ class WorkspaceChecks(Protocol):
     def rules(self) -> Sequence[tuple[str, str]]:
         """Return the other rules that decide, as name and text: the profile, the gate, the reviewer and its critics."""
 
+    def why_nothing(self) -> str:
+        """Return why no command decides: there is none, or checks are off."""
+
     async def listed(self) -> Sequence[ProjectCheck]:
         """Return the commands that would run, with where each comes from."""
 
-    async def run(self) -> Sequence[CheckRan]:
-        """Check what is changed in the workspace and return what came of each; empty where there is nothing to check."""
+    async def run(self, on_event: Callable[[CheckEvent], None] | None = None) -> Sequence[CheckRan]:
+        """Check what is changed in the workspace and return what came of each; empty where there is nothing to check.
+
+        Args:
+            on_event: called before each command runs, and with what came of each check.
+        """
+
+    def cancel(self) -> bool:
+        """Stop the checks that run; return whether there were any."""
 
 
 class NoWorkspaceChecks:
@@ -434,13 +447,22 @@ class NoWorkspaceChecks:
         """Return nothing."""
         return ()
 
+    def why_nothing(self) -> str:
+        """Return nothing."""
+        return ""
+
     async def listed(self) -> Sequence[ProjectCheck]:
         """Return nothing."""
         return ()
 
-    async def run(self) -> Sequence[CheckRan]:
+    async def run(self, on_event: Callable[[CheckEvent], None] | None = None) -> Sequence[CheckRan]:
         """Return nothing."""
+        del on_event
         return ()
+
+    def cancel(self) -> bool:
+        """Do nothing."""
+        return False
 
 
 class NoChecks:

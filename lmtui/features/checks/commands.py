@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from lmtui.commands.command import Begin, Command, CommandContext, Output, Result, Scope
 from lmtui.core.errors import UsageError
-from lmtui.core.project_checks import CheckOutcome, CheckRan, GoalState, ProjectCheck, check_goal, check_words
+from lmtui.core.project_checks import (
+    CheckEvent,
+    CheckOutcome,
+    CheckRan,
+    CheckStarted,
+    GoalState,
+    ProjectCheck,
+    Rung,
+    check_goal,
+    check_words,
+)
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Session
 
 _SIGNS = {CheckOutcome.PASSED: "✓", CheckOutcome.FAILED: "✗"}
-_NOTHING = "Nothing to check: no test command was found. Set one with /settings verify, or --verify COMMAND."
 _NO_COMMANDS = frozenset({"stop", "end", "done", "off", "cancel", "list", "status", "show", "drop", "continue"})
 _HOW = "/goal COMMAND works until it exits with 0; /goal pause, resume, clear"
 
@@ -54,10 +63,32 @@ def command_lines(checks: Iterable[ProjectCheck], rules: Iterable[tuple[str, str
     return [f"{name:<7} {words}" for name, words in (*rows, *rules)]
 
 
+def lacks_suite(checks: Sequence[CheckRan | ProjectCheck]) -> bool:
+    """Tell whether no command among these decides."""
+    return not any(check.decides if isinstance(check, CheckRan) else check.rung is Rung.SUITE for check in checks)
+
+
+def started_line(event: CheckEvent, shown: set[str]) -> str:
+    """Return the line about a command that begins; empty for one that was `shown`, because a red one runs again."""
+    if not isinstance(event, CheckStarted) or event.command in shown:
+        return ""
+    shown.add(event.command)
+    return f"… {sanitize_line(event.command)}"
+
+
 async def run_checks(context: CommandContext, _: str) -> Output:
-    """Check what is changed in the workspace."""
-    lines = check_lines(await context.host.extensions.checks.run())
-    return Output(tuple(lines) or (_NOTHING,), title="Checks" if lines else "")
+    """Check what is changed in the workspace; stop that where it already runs."""
+    checks, shown = context.host.extensions.checks, set[str]()
+    if checks.cancel():
+        return Output(("The checks are stopped.",))
+
+    def tell(event: CheckEvent) -> None:
+        if line := started_line(event, shown):
+            context.say(f"{line}  (/check again stops it)")
+
+    ran = await checks.run(tell)
+    lines = [*check_lines(ran), *([checks.why_nothing()] if lacks_suite(ran) else [])]
+    return Output(tuple(lines), title="Checks" if ran else "")
 
 
 async def list_checks(context: CommandContext, words: str) -> Output:
@@ -66,7 +97,8 @@ async def list_checks(context: CommandContext, words: str) -> Output:
     if words.strip():
         checks.choose(words.strip())
     listed = await checks.listed()
-    return Output((*(() if listed else (_NOTHING,)), *command_lines(listed, checks.rules())), title="Checks")
+    nothing = (checks.why_nothing(),) if lacks_suite(listed) else ()
+    return Output((*nothing, *command_lines(listed, checks.rules())), title="Checks")
 
 
 async def goal(context: CommandContext, words: str) -> Result:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from lmtui.config import parse_profiles
+from lmtui.config import load_config, parse_profiles
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.events import Level, Notice, TurnStarted
 from lmtui.core.permissions.decide import Access, Mode, Rule, Verdict, decide, exact_rule
 from lmtui.core.permissions.rules import SETTINGS
 from lmtui.core.project_checks import (
+    CheckEvent,
     CheckOutcome,
     CheckPolicy,
     CheckRan,
+    CheckStarted,
     CommandEnded,
     Gate,
     ProjectCheck,
@@ -24,9 +27,11 @@ from lmtui.core.project_checks import (
     bounded,
     wants_to_write,
 )
+from lmtui.core.roles import ModelRole, RoleModel, parse_roles
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.workspace import ExecResult
 from lmtui.engine.session import EngineSession
+from lmtui.engine.syntax import parse_check, unparsed
 from lmtui.engine.verification import WorkspaceReader
 from lmtui.features.checks.fixing import FixingLadder
 from lmtui.features.checks.language_servers import LanguageServers
@@ -39,6 +44,7 @@ _GATES = {
     "standard": "critical and major findings block a turn",
     "strict": "every finding blocks a turn",
 }
+_ADD = 'Add it to the settings, for example check_profiles = ["quick: make lint"].'
 _NO_OVERLAY = (
     "it may write files, and this sandbox has no overlays to drop them. "
     "Use --sandbox bubblewrap or docker, or let it write with --allow {rule}"
@@ -51,11 +57,15 @@ class WorkspaceCheckRunner(WorkspaceReader):
     Args:
         sandbox: of the workspace.
         rules: the permission rules; a deny rule holds, and an allow rule lets a command write where there are no overlays.
+        on_event: called before a command runs, and with what came of each check.
     """
 
-    def __init__(self, sandbox: WorkspaceSandbox, rules: tuple[Rule, ...] = ()) -> None:
+    def __init__(
+        self, sandbox: WorkspaceSandbox, rules: tuple[Rule, ...] = (), on_event: Callable[[CheckEvent], None] | None = None
+    ) -> None:
         super().__init__(sandbox)
-        self._sandbox, self._rules = sandbox, rules
+        self.sandbox, self._rules = sandbox, rules
+        self._on_event = on_event or (lambda _: None)
         self.told: list[CheckRan] = []
 
     async def run(self, command: str, *, limit_s: int, may_write: bool = True) -> CommandEnded:
@@ -63,10 +73,11 @@ class WorkspaceCheckRunner(WorkspaceReader):
         decision = decide("shell", Access.EXECUTE, command, Mode.NORMAL, self._rules)
         if decision.verdict is Verdict.DENY:
             return CommandEnded(why_not=decision.why)
+        self._on_event(CheckStarted(command=command.rpartition("\n")[2]))
         try:
-            status = await self._sandbox.status()
+            status = await self.sandbox.status()
             if status.has_read_only:
-                ended = await self._sandbox.read_only().run_command(command, timeout_s=limit_s)
+                ended = await self.sandbox.read_only().run_command(command, timeout_s=limit_s)
                 if not may_write or ended.exit_code == 0 or not wants_to_write(ended.output):
                     return _ended(ended)
             elif not may_write:
@@ -74,13 +85,13 @@ class WorkspaceCheckRunner(WorkspaceReader):
             if status.has_overlays:
                 return await self._run_in_overlay(command, limit_s)
             if decision.verdict is Verdict.ALLOW and decision.rule:
-                return _ended(await self._sandbox.run_command(command, timeout_s=limit_s))
+                return _ended(await self.sandbox.run_command(command, timeout_s=limit_s))
         except SandboxError as error:
             return CommandEnded(why_not=error.full_text())
         return CommandEnded(why_not=_NO_OVERLAY.format(rule=shlex.quote(str(exact_rule("shell", command, SETTINGS)))))
 
     async def _run_in_overlay(self, command: str, limit_s: int) -> CommandEnded:
-        overlay = self._sandbox.overlay()
+        overlay = self.sandbox.overlay()
         try:
             ended = await overlay.sandbox.run_command(command, timeout_s=limit_s)
             try:
@@ -102,9 +113,9 @@ class WorkspaceCheckRunner(WorkspaceReader):
         if not paths:
             return None
         try:
-            if (await self._sandbox.run_git(["rev-parse", "--verify", "-q", "HEAD"])).exit_code != 0:
+            if (await self.sandbox.run_git(["rev-parse", "--verify", "-q", "HEAD"])).exit_code != 0:
                 return None
-            shown = {path: await self._sandbox.run_git(["show", f"HEAD:./{path}"]) for path in paths}
+            shown = {path: await self.sandbox.run_git(["show", f"HEAD:./{path}"]) for path in paths}
         except SandboxError:
             return None
         if any(each.saved_path for each in shown.values()):
@@ -114,7 +125,7 @@ class WorkspaceCheckRunner(WorkspaceReader):
     async def changed(self) -> list[str]:
         """Return the files that differ from the last commit, the new ones among them; without git, nothing."""
         try:
-            names = await self._sandbox.run_git(["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all"])
+            names = await self.sandbox.run_git(["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all"])
         except SandboxError:
             return []
         if names.exit_code != 0:
@@ -125,6 +136,7 @@ class WorkspaceCheckRunner(WorkspaceReader):
     def tell(self, check: CheckRan) -> None:
         """Keep what came of a check."""
         self.told.append(check)
+        self._on_event(check)
 
 
 def _ended(result: ExecResult, note: str = "") -> CommandEnded:
@@ -147,6 +159,7 @@ class ChecksService(WorkspaceFeature):
         extensions.checks = self
         self._seconds: dict[str, float] = {}
         self._chosen = ""
+        self._running: asyncio.Task[None] | None = None
         self._given: list[FixingLadder] = []
 
     def equip(self, session: SessionServices, sandbox: WorkspaceSandbox) -> None:
@@ -201,9 +214,7 @@ class ChecksService(WorkspaceFeature):
     def choose(self, profile: str) -> None:
         """Use a profile in the sessions that are open too."""
         if profile != "auto" and profile not in parse_profiles(self.host.config.check_profiles):
-            raise UsageError(
-                self._missing(profile), 'Add it to the settings, for example check_profiles = ["quick: make lint"].'
-            )
+            raise UsageError(self._missing(profile), _ADD)
         self._chosen = "" if profile == "auto" else profile
         now = self.ladder()
         for each in self._given:
@@ -213,7 +224,9 @@ class ChecksService(WorkspaceFeature):
         """Return the profile, the gate and the reviewer."""
         config, (name, commands) = self.host.config, self._profile()
         others = [each for each in parse_profiles(config.check_profiles) if each != name]
-        rows = [("gate", f"{config.gate} ({_GATES[config.gate]})"), ("review", config.review)]
+        reviewer = sanitize_line(parse_roles(config.roles).get(ModelRole.REVIEWER, RoleModel()).model)
+        by = "" if config.review == "off" else f" (reviewer: {reviewer or 'none; name one with the setting roles'})"
+        rows = [("gate", f"{config.gate} ({_GATES[config.gate]})"), ("review", f"{config.review}{by}")]
         if name or others:
             used = (name if commands else self._missing(name)) if name else "none"
             rows.insert(0, ("profile", used + (f"  (switch with /checks NAME: {', '.join(others)})" if others else "")))
@@ -221,22 +234,63 @@ class ChecksService(WorkspaceFeature):
             rows.append(("critics", ", ".join(each or "the reviewer's model" for each in self.policy().critics)))
         return rows
 
+    def require_profile(self) -> None:
+        """Make sure that the profile that the settings name can be used.
+
+        Raises:
+            UsageError: there is none of this name, or only in the settings of a folder that is not trusted.
+        """
+        name, commands = self._profile()
+        wanted, folder = self.host.config.verify.removeprefix("profile:").strip(), self.host.workspace
+        own = load_config(folder, {}, {}, trusted=load_config(folder, {}, {}).digest).config
+        if not commands and wanted in parse_profiles(own.check_profiles):
+            why = f"The check profile {sanitize_line(wanted)!r} comes from this folder's settings, which are not trusted"
+            raise UsageError(why, "Look at them and trust them with `lmtui config trust`.")
+        if name and not commands:
+            raise UsageError(self._missing(name), _ADD)
+
+    def why_nothing(self) -> str:
+        """Return why no command decides."""
+        if not self.ladder().is_on:
+            return "Checks are off: verify is off. Turn them on with /settings verify, or --verify COMMAND."
+        return "Nothing to check: no test command was found. Set one with /settings verify, or --verify COMMAND."
+
     async def listed(self) -> Sequence[ProjectCheck]:
         """Return the commands that would run."""
-        return await self.ladder().commands(WorkspaceCheckRunner(await self.host.sandbox(), self.host.rules()))
-
-    async def run(self) -> Sequence[CheckRan]:
-        """Check what git calls changed: lint and tests of those files, then everything."""
-        runner = WorkspaceCheckRunner(await self.host.sandbox(), self.host.rules())
         ladder = self.ladder()
-        servers, ladder = ladder.servers, replace(ladder, is_on=True, servers=None)  # what they find skips nothing here
-        changed = await runner.changed()
-        await ladder.after_step(runner, changed)
-        if servers is not None:
-            _ = await servers.check(runner, changed, ladder.limit_s)
-        _ = await ladder.at_end(runner, changed, frozenset(check.command for check in runner.told if check.outcome.is_green))
-        if found := await validate(runner, changed):
-            outcome = CheckOutcome.FAILED if any(map(ladder.policy.gate.blocks, found)) else CheckOutcome.PASSED
-            lines = bounded([pluralize(len(found), "finding"), *map(str, found)])
-            runner.tell(CheckRan(rung=Rung.LINT, outcome=outcome, command="validators", source="lmtui", text=lines))
+        return await ladder.commands(WorkspaceCheckRunner(await self.host.sandbox())) if ladder.is_on else ()
+
+    async def run(self, on_event: Callable[[CheckEvent], None] | None = None) -> Sequence[CheckRan]:
+        """Check what git calls changed: its syntax, lint and tests of those files, then everything."""
+        ladder = self.ladder()
+        if not ladder.is_on:
+            return ()
+        runner = WorkspaceCheckRunner(await self.host.sandbox(), self.host.rules(), on_event)
+        self._running = asyncio.create_task(_check_changes(ladder, runner))
+        try:
+            _ = await asyncio.wait({self._running})
+            if not self._running.cancelled():
+                self._running.result()
+        finally:
+            _ = self._running.cancel()
+            self._running = None
         return runner.told
+
+    def cancel(self) -> bool:
+        """Stop the checks that run; return whether there were any."""
+        return self._running is not None and self._running.cancel()
+
+
+async def _check_changes(ladder: FixingLadder, runner: WorkspaceCheckRunner) -> None:
+    servers, ladder = ladder.servers, replace(ladder, servers=None)  # what they find skips nothing here
+    changed = await runner.changed()
+    if unparsable := await unparsed(runner.sandbox, changed):
+        runner.tell(parse_check(unparsable))
+    await ladder.after_step(runner, changed)
+    if servers is not None:
+        _ = await servers.check(runner, changed, ladder.limit_s)
+    _ = await ladder.at_end(runner, changed, frozenset(check.command for check in runner.told if check.outcome.is_green))
+    if found := await validate(runner, changed):
+        outcome = CheckOutcome.FAILED if any(map(ladder.policy.gate.blocks, found)) else CheckOutcome.PASSED
+        lines = bounded([pluralize(len(found), "finding"), *map(str, found)])
+        runner.tell(CheckRan(rung=Rung.LINT, outcome=outcome, command="validators", source="lmtui", text=lines))

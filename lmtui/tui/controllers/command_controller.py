@@ -78,7 +78,8 @@ class CommandController:
         if host is None:
             self._workbench.say("no session yet")
             return
-        context = CommandContext(host, active.session if active is not None else None, TABLE, self._workbench.now)
+        session = active.session if active is not None else None
+        context = CommandContext(host, session, TABLE, self._workbench.now, say=self._workbench.say)
 
         async def finish() -> None:
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -17,9 +18,9 @@ from lmtui.core.errors import UsageError
 from lmtui.core.events import Notice
 from lmtui.core.permissions.rules import Effect, parse_rule
 from lmtui.core.ports import FeatureServices
-from lmtui.core.project_checks import CheckOutcome, Gate, ReviewUse
+from lmtui.core.project_checks import CheckOutcome, Gate, ReviewUse, Rung
 from lmtui.core.workspace import ExecResult
-from lmtui.features.checks.commands import COMMANDS, check_lines, command_lines, list_checks
+from lmtui.features.checks.commands import COMMANDS, check_lines, command_lines, list_checks, run_checks
 from lmtui.features.checks.service import ChecksService, WorkspaceCheckRunner
 from lmtui.features.service import FeatureHost, SessionServices, WorkspaceExtensions
 
@@ -122,10 +123,11 @@ async def test_the_rules_say_what_the_gate_does_and_who_votes(make: Make) -> Non
     assert (checks.policy().gate, checks.policy().review) == (Gate.STRICT, ReviewUse.GATE)
     assert command_lines((), checks.rules()) == [
         "gate    strict (every finding blocks a turn)",
-        "review  gate",
+        "review  gate (reviewer: none; name one with the setting roles)",
         "critics a, b, a",
     ]
     assert [name for name, _ in make(critics=3).rules()] == ["gate", "review"]
+    assert ("review", "notes (reviewer: qwen)") in make(roles=("reviewer: qwen",)).rules()
 
 
 async def test_the_changed_files_are_those_that_git_names(make: Make, tmp_path: Path) -> None:
@@ -212,3 +214,51 @@ async def test_a_rule_that_denies_a_command_holds_for_a_check(make: Make, tmp_pa
     (ran,) = await make(deny=("Shell(python3 *)",)).run()
     assert ran.outcome is CheckOutcome.NOT_RUN
     assert "your rule Shell(python3 *) forbids it" in ran.text
+
+
+def context_of(checks: ChecksService, said: list[str]) -> Any:
+    extensions = SimpleNamespace(checks=checks)
+    return cast("Any", SimpleNamespace(host=SimpleNamespace(extensions=extensions), say=said.append))
+
+
+async def test_changed_files_that_do_not_parse_are_red_where_no_test_reads_them(make: Make, tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    (tmp_path / "b.json").write_text('{"a": }')
+    (ran,) = await make().run()
+    assert (ran.rung, ran.outcome) == (Rung.PARSE, CheckOutcome.FAILED)
+    assert "b.json does not parse: line 1" in ran.text
+    said: list[str] = []
+    lines = (await run_checks(context_of(make(), said), "")).lines
+    assert "b.json" in lines[0]
+    assert "no test command was found" in lines[-1]
+
+
+async def test_checks_that_are_off_neither_run_nor_are_listed(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("test:\n\tfalse\n")
+    checks = make(verify="off")
+    assert (await checks.run(), await checks.listed()) == ((), ())
+    assert "verify is off" in (await run_checks(context_of(checks, []), "")).lines[0]
+    assert "verify is off" in (await list_checks(context_of(checks, []), "")).lines[0]
+
+
+async def test_the_user_sees_what_runs_and_the_command_again_stops_it(make: Make) -> None:
+    said: list[str] = []
+    context = context_of(make(verify="sleep 60"), said)
+    running = asyncio.create_task(run_checks(context, ""))
+    while not said:
+        await asyncio.sleep(0.01)
+    assert said[0].startswith("… sleep 60")
+    assert (await run_checks(context, "")).lines == ("The checks are stopped.",)
+    async with asyncio.timeout(20):
+        assert (await running).title == ""
+
+
+async def test_a_profile_of_an_untrusted_folder_is_said_to_be_one(make: Make, tmp_path: Path) -> None:
+    (tmp_path / ".lmagent").mkdir()
+    (tmp_path / ".lmagent" / "config.toml").write_text('check_profiles = ["full: make test"]\n')
+    with pytest.raises(UsageError, match="not trusted"):
+        make(verify="full").require_profile()
+    with pytest.raises(UsageError, match="known: quick, full"):
+        make(verify="profile:other", check_profiles=PROFILES).require_profile()
+    make(verify="make test").require_profile()
+    make(verify="full", check_profiles=PROFILES).require_profile()
