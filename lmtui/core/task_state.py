@@ -362,9 +362,12 @@ _MAKES = re.compile(
     r"\b(?:creat|writ|add|generat|sav|produc|mak|put|copy|copi|renam|mov|extract|convert|split|output|store)\w*\b",
     re.IGNORECASE,
 )
+_KINDS = (
+    r"an?|the|new|empty|text|plain|python|json|ya?ml|csv|toml|xml|markdown|html|css|shell|bash|javascript|typescript|config"
+    r"|files?|script|module"
+)
 _INTO = re.compile(
-    r"\b(?:(?:creat|writ|mak|generat|sav|produc|add)\w*(?:\s+(?:an?|the|new|empty|text|files?|script|module)\b)*"
-    r"|to|into|as|in|named|called|and|,)\W*\Z",
+    rf"\b(?:(?:creat|writ|mak|generat|sav|produc|add)\w*(?:\s+(?:{_KINDS})\b)*|to|into|as|in|named|called|and|,)\W*\Z",
     re.IGNORECASE,
 )
 _SOURCE = re.compile(r"\b(?:from|of|like|reads?|imports?|uses?|using|than|by)\W*\Z", re.IGNORECASE)

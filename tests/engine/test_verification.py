@@ -275,6 +275,8 @@ def test_a_green_cheap_check_ends_its_own_failure_and_not_a_dearer_one() -> None
         ("Update a.txt; then copy it to b.txt", ["b.txt"]),
         ("Sort names.txt and save it as names.txt", []),
         ("Write a script make.py that creates out.txt", ["make.py"]),
+        ("Write a Python file dune.py with a function f(x)", ["dune.py"]),
+        ("Create an empty YAML config file a.yaml", ["a.yaml"]),
         ("Answer in words, and do not write plan.md", []),
         ("If there are tests, copy them to old.py", []),
         ("", []),
