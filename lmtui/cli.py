@@ -433,7 +433,7 @@ def _feature_command(subcommand: Subcommand, arguments: argparse.Namespace) -> i
 def _help(arguments: argparse.Namespace) -> int:
     from lmtui.command_line import show_page
 
-    show_page(arguments.topic)
+    show_page(arguments.topic, {name: make for name, (make, _) in _COMMANDS.items() if name})
     return 0
 
 

@@ -9,7 +9,7 @@ import argparse
 import difflib
 import shlex
 import sys
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -121,8 +121,8 @@ class CheckRow:
 _MOST_FOUND = 8
 
 
-def show_page(topic: str) -> None:
-    """Print a page, or which there are.
+def show_page(topic: str, commands: Mapping[str, Callable[[], Parser]]) -> None:
+    """Print the help of a command and the page about a topic, or which there are.
 
     Raises:
         UsageError: no such page, and none says anything about the topic.
@@ -133,6 +133,10 @@ def show_page(topic: str) -> None:
         for name, each in pages.items():
             print(f"  {name:<18} {_title(each)}")
         return
+    if topic in commands:
+        print(commands[topic]().format_help())
+        if topic not in pages:
+            return
     wanted = topic.lower().strip().replace(" ", "-")
     beginning = [page for name, page in pages.items() if name.startswith(wanted)]
     page = pages.get(wanted) or (beginning[0] if len(beginning) == 1 else None)
@@ -428,8 +432,10 @@ def sandbox_parser() -> Parser:
 
 def help_parser() -> Parser:
     """Return the parser of `lmtui help`."""
-    parser = make_parser("help", "Show a page of the docs, or list them.", "lmtui help sandbox")
-    parser.add_argument("topic", nargs="?", default="", metavar="TOPIC", help="a page, or a word to search for in all pages")
+    parser = make_parser("help", "Show the help of a command or a page of the docs, or list them.", "lmtui help sandbox")
+    parser.add_argument(
+        "topic", nargs="?", default="", metavar="TOPIC", help="a command, a page, or a word to search for in all pages"
+    )
     return parser
 
 

@@ -212,7 +212,7 @@ class Config:
         choices=("off", "notes", "gate"), feature="checks", label="Reviews",
     )  # fmt: skip
     critics: int = _setting(
-        0, "number of critics that vote with the reviewer if review is gate; the majority decides, a tie rejects",
+        0, "number of critics (1, 3 or 5) that vote with the reviewer if review is gate; the majority decides, a tie rejects",
         at_least=0, at_most=5, feature="checks",
     )  # fmt: skip
     critic_models: tuple[str, ...] = _setting(
@@ -500,6 +500,8 @@ def convert(name: str, value: Any, source: str) -> Any:
             from lmtui.core.budgets import whole_budget  # noqa: PLC0415  (few set one, and every start is timed)
 
             _check_words(whole_budget, converted, f"budget, {source}")
+        elif name == "critics" and converted and converted % 2 == 0:
+            raise ConfigError(f"critics cannot be {converted} ({source})", "Use 1, 3 or 5, so that they cannot tie, or 0.")
         if setting.metadata["is_secret"]:
             converted = _key(converted)
         elif kind in ("int", "float") and not setting.metadata["at_least"] <= converted <= setting.metadata["at_most"]:

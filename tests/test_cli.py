@@ -194,3 +194,12 @@ def test_an_unknown_option_names_the_nearest(words: list[str], said: str, capsys
         run(words)
     assert ended.value.code == 64
     assert said in capsys.readouterr().err
+
+
+def test_help_of_a_subcommand_is_that_of_its_parser(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["help", "run"]) == 0
+    assert "usage: lmtui run" in capsys.readouterr().out
+    assert run(["help", "sandbox"]) == 0
+    shown = capsys.readouterr().out
+    assert "usage: lmtui sandbox" in shown
+    assert "# " in shown

@@ -454,3 +454,11 @@ def test_what_is_no_server_address_is_an_error_of_the_settings(url: str) -> None
 @pytest.mark.parametrize("url", ["", "localhost:8080", "https://models.example.org/v1"])
 def test_a_server_address_is_kept_as_it_was_written(url: str) -> None:
     assert convert("url", url, "--url") == url
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_an_even_number_of_critics_is_refused(count: int) -> None:
+    with pytest.raises(ConfigError, match=f"critics cannot be {count}") as caught:
+        convert("critics", count, "a flag")
+    assert "1, 3 or 5" in caught.value.hint
+    assert [convert("critics", each, "a flag") for each in (0, 1, 3, 5)] == [0, 1, 3, 5]

@@ -48,7 +48,7 @@ class Verified(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckSummary:
-    """A check of a turn: its command, exit code (-1 where it could not be run) and seconds."""
+    """A check of a turn: its command, exit code (-1 if it could not be run, 124 after a timeout) and seconds."""
 
     command: str
     exit_code: int

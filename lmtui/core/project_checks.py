@@ -75,8 +75,9 @@ class ProjectCheck:
 class CheckRan(Event):
     """A check ran, or could not be.
 
-    `text` is the first failure in at most ten lines, or why it was not run.  `exit_code` is that of its command, -1 where
-    there is none.  One that `decides` is the dearest that the project has: where it is green, all changes are checked.
+    `text` is the first failure in at most ten lines, or why it was not run.  `exit_code` is that of its command (124 after a
+    timeout), -1 where there is none.  One that `decides` is the dearest that the project has: where it is green, all changes
+    are checked.
     """
 
     kind: ClassVar[str] = "check_ran"

@@ -147,8 +147,9 @@ class AgentCheckRunner(WorkspaceReader):
         if result.summary in ("refused", "not understood", "failed", "stopped"):
             return CommandEnded(why_not=result.text.partition("\n")[0])
         found = _EXIT.search(result.summary)
-        code = 0 if result.ok else int(found[1]) if found else 1
-        return CommandEnded(code, result.text, agent.services.monotonic() - began, "timed out" in result.summary)
+        is_timed_out = "timed out" in result.summary
+        code = 0 if result.ok else int(found[1]) if found else 124 if is_timed_out else 1
+        return CommandEnded(code, result.text, agent.services.monotonic() - began, is_timed_out)
 
     def next_id(self) -> str:
         """Return a fresh call id."""

@@ -254,6 +254,7 @@ _MOST_FOLDER_MB = 500
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _NO_TESTS = re.compile(r"^Ran 0 tests|no tests ran|^# tests 0$|no test files", re.MULTILINE)
 _NO_TESTS_EXIT = 5  # pytest's, and unittest's from Python 3.12 on
+_TIMED_OUT_EXIT = 124
 _FAILURES = (
     re.compile(r"^(?:FAILED|ERROR) ([^\s(]\S*)"),  # pytest
     re.compile(r"^(?:FAIL|ERROR): (\S+ \(\S+\))"),  # unittest
@@ -265,6 +266,7 @@ _FAILURES = (
 _FINDING = re.compile(r"^(?:\./)?([^\s:][^:]*):(\d+)(?::\d+)?:? (.+)$")
 _PLACE = re.compile(r"[\w./-]+\.\w+:\d+|^\s*File \"[^\"]+\", line \d+")
 _REASON = re.compile(r"^E  +|\b\w*(?:Error|Exception|Failure)\b|^\s*(?:error|panic|expected|actual|received)\b", re.IGNORECASE)
+_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b")
 _NO_PROGRAM = re.compile(r"(?:: |^)(?:command )?not found$|No module named (?:pytest|ruff)$", re.IGNORECASE | re.MULTILINE)
 
 
@@ -321,7 +323,8 @@ class Ladder:
             return suite
         if self.seconds.get(suite.command, 0) > self.limit_s:
             text = f"it takes longer than {self.limit_s} s; only the tests that name the changed files were run"
-            runner.tell(replace(_check_of(suite, CommandEnded(), CheckOutcome.NOT_RUN), text=text))
+            earlier = CommandEnded(_TIMED_OUT_EXIT, elapsed_s=self.limit_s, is_timed_out=True)
+            runner.tell(replace(_check_of(suite, earlier, CheckOutcome.NOT_RUN), text=text))
             related = project.tests_of(await related_tests(runner, changed), changed)
             suite = related or suite
             if related is None or related.command in passed:
@@ -456,7 +459,7 @@ def _check_of(check: ProjectCheck, ended: CommandEnded, outcome: CheckOutcome, *
         outcome=outcome,
         command=check.command,
         source=check.source,
-        exit_code=-1 if outcome is CheckOutcome.NOT_RUN else ended.exit_code,
+        exit_code=-1 if outcome is CheckOutcome.NOT_RUN and not ended.is_timed_out else ended.exit_code,
         text=bounded([text]) if outcome is CheckOutcome.NOT_RUN else text,
         elapsed_s=round(ended.elapsed_s, 2),
         decides=decides,
@@ -479,11 +482,22 @@ def first_failure(output: str, names: Sequence[str] = ()) -> str:
     known = names or failures(output)
     first = known[0].partition(": ")[2] or known[0] if known else ""
     named = [line for line in lines if first and first in line]
-    reasons = [line for line in lines if _REASON.search(line) or _PLACE.search(line)]
+    reasons = [line for line in lines if (_REASON.search(line) or _PLACE.search(line)) and "<frozen " not in line]
     head = named[-1:] if named else []
-    chosen = [line for line in dict.fromkeys(reasons) if line not in head]
+    raised = _raised(lines[lines.index(named[0]) :] if named else lines)
+    chosen = [line for line in dict.fromkeys([*raised, *reasons]) if line not in head]
     if not head and not chosen:
         return bounded(lines[-MOST_LINES:])
     more = f"({len(known) - 1} more fail)" if len(known) > 1 else ""
     kept = MOST_LINES - len(head) - bool(more)
     return bounded([*head, *chosen[:kept], *([more] if more else [])])
+
+
+def _raised(lines: Sequence[str]) -> list[str]:
+    """Return the exception that ends the first Python traceback and its place; empty if there is no traceback."""
+    start = next((at for at, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")), len(lines))
+    end = next((at for at, line in enumerate(lines) if at > start and line.startswith("====")), len(lines))
+    block = lines[start:end]
+    raised = [at for at, line in enumerate(block) if _EXCEPTION.match(line)]
+    places = [line for line in block[: raised[-1]] if line.lstrip().startswith('File "')] if raised else []
+    return [block[raised[-1]], *places[-1:]] if raised else []

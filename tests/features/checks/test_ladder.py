@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -94,10 +96,14 @@ async def test_a_change_that_breaks_a_test_is_red_though_another_was_red_before(
 
 
 async def test_a_test_that_passes_when_it_is_run_again_is_flaky(runner: Runner, tmp_path: Path) -> None:
-    mark = "once"
-    flaky = f"        import os\n        seen = os.path.exists({mark!r})\n        open({mark!r}, 'w').close()\n"
-    flaky += "        self.assertTrue(seen)\n"
-    project(tmp_path, flaky)
+    class SecondTime(Runner):
+        async def run(self, command: str, *, limit_s: int, may_write: bool = True) -> CommandEnded:
+            if self.ran:
+                (tmp_path / "once").touch()
+            return await super().run(command, limit_s=limit_s, may_write=may_write)
+
+    project(tmp_path, "        import os\n        self.assertTrue(os.path.exists('once'))\n")
+    runner = SecondTime(runner.sandbox)
     _ = await Ladder().at_end(runner, ["calc.py"], frozenset())
     assert outcomes(runner) == [(Rung.SUITE, CheckOutcome.FLAKY)]
 
@@ -110,6 +116,7 @@ async def test_a_check_that_hangs_is_ended_and_not_begun_again(runner: Runner, t
     assert outcomes(runner) == [(Rung.SUITE, CheckOutcome.NOT_RUN), (Rung.SUITE, CheckOutcome.NOT_RUN)]
     assert len(runner.ran) == 1
     assert "longer than 1 s" in runner.told[1].text
+    assert [(check.exit_code, check.elapsed_s >= 1) for check in runner.told[:2]] == [(124, True)] * 2
 
 
 async def test_a_check_that_floods_asks_or_kills_itself_says_something_short(runner: Runner, tmp_path: Path) -> None:
@@ -203,6 +210,17 @@ async def test_related_tests_are_those_that_name_the_file_or_its_package(runner:
 )
 def test_what_failed_is_read_from_what_the_runners_say(output: str, names: list[str]) -> None:
     assert failures(output) == names
+
+
+@pytest.mark.parametrize("how", [["test_b"], ["discover", "-q"]])
+def test_an_error_of_the_loader_is_told_with_its_last_exception_first(tmp_path: Path, how: list[str]) -> None:
+    (tmp_path / "b.py").write_text("def f(:\n")
+    (tmp_path / "test_b.py").write_text("import unittest\nimport b\n")
+    ran = subprocess.run([sys.executable, "-m", "unittest", *how], cwd=tmp_path, capture_output=True, text=True, check=False)
+    lines = [line for line in first_failure(ran.stderr).splitlines() if not line.startswith("ERROR: ")]
+    assert lines[0] == "SyntaxError: invalid syntax"
+    assert lines[1].endswith('b.py", line 1')
+    assert not any("<frozen " in line for line in lines)
 
 
 def test_without_any_known_form_the_last_lines_are_told() -> None:
