@@ -501,7 +501,8 @@ def _summary(session: Session, end: events.TurnEnded, since_seq: int) -> str:
     files = f", {pluralize(len(end.files_changed), 'file')} changed" if end.files_changed else ""
     where = f", sandbox {end.sandbox}" if end.sandbox else ""
     steps = pluralize(end.iterations, "step")
-    checked = f", {end.doubt}" if end.doubt else ""
+    doubt = end.doubt or ("not verified" if end.verified == events.Verified.UNVERIFIED else "")
+    checked = f", {doubt}" if doubt else ""
     swaps = f", {found}" if (found := str(swaps_of(session.history(), since_seq))) else ""
     return f"[{end.reason.words}{checked} in {end.elapsed_s:.1f} s, {steps}{files}{where}{swaps}; session {session.id}]\n"
 

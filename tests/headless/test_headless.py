@@ -20,6 +20,7 @@ from lmtui.core.events import (
     ToolCallStarted,
     TurnEnded,
     TurnReason,
+    Verified,
 )
 from lmtui.core.messages import Usage
 from lmtui.headless.run import Reporter
@@ -77,6 +78,12 @@ def test_text_puts_the_answer_alone_on_standard_output() -> None:
         assert words in told
     for words in ("half a thought", "secret result", "not worth a line"):
         assert words not in told
+
+
+def test_changes_that_nothing_checked_are_done_and_not_verified() -> None:
+    stage = Stage("text")
+    stage.play(ended(files_changed=("a",), verified=Verified.UNVERIFIED))
+    assert "[done, not verified in " in stage.err.getvalue()
 
 
 def test_nothing_foreign_steers_the_terminal() -> None:
