@@ -30,6 +30,7 @@ from lmtui.core.sanitize import pluralize, sanitize_line
 _LOOKS = tools_that(FileEffect.NOTHING, FileEffect.SHOWS, FileEffect.LISTS)  # after these a check would say the same
 MOST_LINES = 10
 _LINE_CHARS = 200
+LATE = "did not finish in"  # how the text of a check begins whose time ran out
 _LEAST_CONFIDENCE = 0.6
 
 
@@ -528,7 +529,7 @@ def check_words(check: CheckRan) -> str:
         CheckOutcome.PASSED: f"passed: {first}" if first else "passed",
         CheckOutcome.FLAKY: "failed, and passed when it ran again",
         CheckOutcome.KNOWN: "fails as it did before the change",
-        CheckOutcome.NOT_RUN: f"not run: {first}",
+        CheckOutcome.NOT_RUN: first if first.startswith(LATE) else f"not run: {first}",
         CheckOutcome.FAILED: f"failed: {first}",
     }[check.outcome]
     return f"{what} {said}" + (f"  {check.elapsed_s:.1f} s" if check.elapsed_s >= 1 else "")

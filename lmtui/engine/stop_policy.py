@@ -80,10 +80,17 @@ async def open_work(watch: OpenWorkTracker, agent: Agent, text: str = "") -> Ope
     unsupported = await _unsupported(agent, text) if agent.is_weak and not agent.state.depth else ""
     parts.append(unsupported)
     if watch.failed:
-        parts.append(f"the last change failed ({sanitize_line(watch.failed)[:_FAILED_CHARS]})")
+        parts.append(f"the last change failed ({_first_sentences(sanitize_line(watch.failed))})")
     amount = len(todos) + len(steps) + left + len(gone) + len(broken) + len(absent) + len(kept)
     amount += bool(watch.failed) + has_echo + bool(unsupported)
     return OpenWork(tuple(part for part in parts if part), amount, agent.is_weak)
+
+
+def _first_sentences(text: str) -> str:
+    """Return the sentences of a text that fit, or the beginning of its first one."""
+    head = text[:_FAILED_CHARS]
+    ends = [match.end() for match in re.finditer(r"[.!?](?=\s)", head)]
+    return text if head == text else head[: ends[-1]] if ends else f"{head.rstrip()}…"
 
 
 async def _unsupported(agent: Agent, text: str) -> str:

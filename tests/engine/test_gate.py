@@ -12,6 +12,7 @@ from lmtui.core.model_events import Reminder
 from lmtui.core.permissions.decide import Mode
 from lmtui.core.plan import Plan, PlanStep, TaskState, TodoStatus
 from lmtui.core.workspace import ExecResult
+from lmtui.engine.stop_policy import _first_sentences
 from lmtui.engine.turn_outcome import goes_on, reason_of, without_token
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
 
@@ -238,3 +239,10 @@ async def test_files_of_a_completed_step_are_there_or_were_taken_away_by_it(is_r
     await rig.run("carry it out")
     assert ending(rig).reason is reason
     assert ("old.py" in ending(rig).error) is not is_removed
+
+
+def test_a_failure_is_cut_at_the_end_of_a_sentence() -> None:
+    text = "old_string was not found in a.py. It begins like line 3. Use edit for a change, or " + "write " * 20
+    assert _first_sentences(text) == "old_string was not found in a.py. It begins like line 3."
+    assert _first_sentences("short one") == "short one"
+    assert _first_sentences("x" * 200) == "x" * 120 + "…"

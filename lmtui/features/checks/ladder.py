@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lmtui.core.project_checks import (
+    LATE,
     MOST_LINES,
     CheckOutcome,
     CheckPolicy,
@@ -267,6 +268,7 @@ _FINDING = re.compile(r"^(?:\./)?([^\s:][^:]*):(\d+)(?::\d+)?:? (.+)$")
 _PLACE = re.compile(r"[\w./-]+\.\w+:\d+|^\s*File \"[^\"]+\", line \d+")
 _REASON = re.compile(r"^E  +|\b\w*(?:Error|Exception|Failure)\b|^\s*(?:error|panic|expected|actual|received)\b", re.IGNORECASE)
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b")
+_NOT_STARTED = re.compile(r"not found|no such file|permission denied|cannot execute|is a directory|exec format", re.IGNORECASE)
 _NO_PROGRAM = re.compile(r"(?:: |^)(?:command )?not found$|No module named (?:pytest|ruff)$", re.IGNORECASE | re.MULTILINE)
 
 
@@ -439,21 +441,27 @@ def _outcome(ended: CommandEnded, limit_s: int) -> tuple[CheckOutcome, str]:
     if ended.why_not:
         return CheckOutcome.NOT_RUN, bounded([ended.why_not])
     if ended.is_timed_out:
-        return CheckOutcome.NOT_RUN, f"it ran longer than {limit_s} s"
+        return CheckOutcome.NOT_RUN, f"{LATE} {limit_s} s"
     if ended.exit_code in (0, _NO_TESTS_EXIT) and _NO_TESTS.search(ended.output[-2000:]):
         return CheckOutcome.NOT_RUN, "no test ran"
     if ended.exit_code == 0:
         return CheckOutcome.PASSED, ""
-    if ended.exit_code in (126, 127) or (ended.exit_code != 0 and _NO_PROGRAM.search(ended.output[-2000:])):
-        last = ended.output.strip().rpartition("\n")[2]
-        return CheckOutcome.NOT_RUN, bounded([last or "the program is not installed"])
-    return CheckOutcome.FAILED, first_failure(ended.output)
+    last = ended.output.strip().rpartition("\n")[2]
+    is_not_started = ended.exit_code in (126, 127) and _NOT_STARTED.search(last)
+    if is_not_started or _NO_PROGRAM.search(ended.output[-2000:]):
+        return CheckOutcome.NOT_RUN, bounded([last])
+    return CheckOutcome.FAILED, _failure(ended)
+
+
+def _failure(ended: CommandEnded) -> str:
+    """Return the first failure, or the exit code of a command that says nothing."""
+    return first_failure(ended.output) or f"exit code {ended.exit_code}"
 
 
 def _check_of(check: ProjectCheck, ended: CommandEnded, outcome: CheckOutcome, *, decides: bool = False) -> CheckRan:
     text = ended.why_not if outcome is CheckOutcome.NOT_RUN else ""
     if outcome is CheckOutcome.FAILED:
-        text = first_failure(ended.output)
+        text = _failure(ended)
     return CheckRan(
         rung=check.rung,
         outcome=outcome,

@@ -16,7 +16,7 @@ from typing import ClassVar
 from lmtui.core.errors import Fault
 from lmtui.core.events import Level, TurnEnded, TurnReason
 from lmtui.core.messages import ImageRef
-from lmtui.core.project_checks import CheckOutcome, CheckRan
+from lmtui.core.project_checks import LATE, CheckOutcome, CheckRan
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.tui.commands import command, first_key
 from lmtui.tui.lines.markdown import LONGEST_LINE, Piece, PieceSplitter, clean_lines, piece_lines
@@ -300,6 +300,7 @@ class CheckBlock(Block):
         """Return a row as tool calls have it, and the lines that matter."""
         check = self._check
         sign, role, words = _CHECK_WORDS[check.outcome]
+        words = "timed out" if check.text.startswith(LATE) else words
         left: Line = ((f"{sign} ", role), (f"{'Check':<8}", "muted"), (sanitize_line(check.command or check.rung), ""))
         took = f"  {seconds(check.elapsed_s)}" if check.elapsed_s >= 1 else ""
         lines = [row(left, ((words, role), (took, "muted")), width)]

@@ -13,7 +13,7 @@ import pytest
 
 from lmtui.app.extensions import IdleWorkspace
 from lmtui.config import Config
-from lmtui.core.project_checks import MOST_LINES, CheckOutcome, CheckRan, CommandEnded, Rung
+from lmtui.core.project_checks import MOST_LINES, CheckOutcome, CheckRan, CommandEnded, Rung, check_words
 from lmtui.features.checks.ladder import Ladder, failures, first_failure, read_project, related_tests
 from lmtui.features.checks.service import WorkspaceCheckRunner
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
@@ -226,3 +226,17 @@ def test_an_error_of_the_loader_is_told_with_its_last_exception_first(tmp_path: 
 def test_without_any_known_form_the_last_lines_are_told() -> None:
     assert first_failure("\n".join(f"line {number}" for number in range(50))).splitlines()[-1] == "line 49"
     assert isinstance(CheckRan(rung=Rung.LINT, outcome=CheckOutcome.PASSED), CheckRan)
+
+
+@pytest.mark.parametrize(
+    ("command", "outcome", "said"),
+    [
+        ("false", CheckOutcome.FAILED, "goal: false failed: exit code 1"),
+        ("exit 127", CheckOutcome.FAILED, "goal: exit 127 failed: exit code 127"),
+        ("nosuchcmd", CheckOutcome.NOT_RUN, "nosuchcmd: command not found"),
+        ("sleep 60", CheckOutcome.NOT_RUN, "goal: sleep 60 did not finish in 1 s"),
+    ],
+)
+async def test_a_goal_says_in_words_what_came_of_it(runner: Runner, command: str, outcome: CheckOutcome, said: str) -> None:
+    check = await Ladder(limit_s=1).meets(runner, command)
+    assert (check.outcome, said in check_words(check)) == (outcome, True), check_words(check)
