@@ -182,7 +182,8 @@ class ModelConnection:
         if found is not None and (lacks := lacking_models(self._config, found)):
             there = ", ".join(sanitize_line(name) for name in sorted(model.name for model in found.models)[:_MOST_NAMED])
             raise UsageError(
-                f"the server has no such model: {lacks}", f"It has {there}. Change the setting roles or critic_models."
+                f"the server has no such model: {lacks}",
+                f"It has {there}. Name one of them with --ROLE-model, or in the setting roles or critic_models.",
             )
 
     async def close(self) -> None:
