@@ -508,7 +508,7 @@ class ModelController:
             self._tell("Roles apply to the server in use: use a model of this server first", is_error=True)
             return
         now = {role: own.model for role, own in self._roles().items() if own.model}
-        notes = {role: f"currently {now[role]}" if role in now else ROLE_NOTES[role] for role in ModelRole}
+        notes = {role: ROLE_NOTES[role] + (f"; now {sanitize_line(now[role])}" if role in now else "") for role in ModelRole}
         notes |= {role: "this model; choose it to remove the role" for role in ModelRole if now.get(role) == model}
         picker = Picker(
             f"Role for {sanitize_line(model)}", [Choice(each, each, notes[each]) for each in ModelRole], noun="role"

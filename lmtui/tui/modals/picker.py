@@ -10,6 +10,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
+from textual.content import Content
 from textual.widgets import Input, Static
 
 from lmtui.core.sanitize import sanitize_line
@@ -54,9 +55,10 @@ class AskText(ClosableScreen[str]):
 
     BINDINGS = bindings(Scope.APP)
 
-    def __init__(self, title: str, *, value: str = "", placeholder: str = "") -> None:
+    def __init__(self, title: str, *, value: str = "", placeholder: str = "", problem: str = "") -> None:
         super().__init__()
         self._title = title
+        self._problem = problem
         self._line = Input(value, placeholder=placeholder, compact=True, select_on_focus=False)
         self._line.cursor_blink = False
 
@@ -65,6 +67,8 @@ class AskText(ClosableScreen[str]):
         with Vertical(classes="box small"):
             yield Static(self._title, classes="box-title", markup=False)
             yield self._line
+            if self._problem:
+                yield Static(Content.styled(self._problem, "$error"))
             yield Static("Enter confirm · Esc close", classes="hint", markup=False)
 
     @on(Input.Submitted)

@@ -489,24 +489,28 @@ class SettingsScreen(ListDialog[SettingRow, None]):
             choices = [Choice(each, each) for each in row.choices]
             text = await self.app.push_screen_wait(Picker(row.label or row.name, choices, chosen=row.text, note=row.doc))
         else:
-            hint = "with commas between" if row.is_list else row.doc
-            text = await self.app.push_screen_wait(
-                AskText(row.label or row.name, value=sanitize_line(row.text), placeholder=hint)
-            )
-        if text is not None:
-            await self._put(row.name, text)
+            text = await self._ask_text(row, row.text)
+        while text is not None and (problem := await self._put(row.name, text)) and not row.choices:
+            text = await self._ask_text(row, text, problem)
 
-    async def _put(self, name: str, text: str | None) -> None:
+    async def _ask_text(self, row: SettingRow, text: str, problem: str = "") -> str | None:
+        hint = "with commas between" if row.is_list else row.doc
+        asked = AskText(row.label or row.name, value=sanitize_line(text), placeholder=hint, problem=problem)
+        return await self.app.push_screen_wait(asked)
+
+    async def _put(self, name: str, text: str | None) -> str:
+        """Change a setting; return why it cannot have that value, which is said, or an empty text."""
         try:
             row = await asyncio.to_thread(self._settings.change, name, text)
         except LmtuiError as error:
             self.say(error.full_text(), "$error")
-            return
+            return error.full_text()
         self.show([row if each.name == name else each for each in self.all_rows], name)
         self._changed(row)
         is_overruled = any(each in row.source for each in HIGHER)
         saved = f"{name} = {sanitize_line(row.value)}  ·  saved in your config.toml"
         self.say(after_words(row) if is_overruled else saved, "$text")
+        return ""
 
 
 def after_words(row: SettingRow) -> str:

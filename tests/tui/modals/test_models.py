@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from lmtui.core.errors import Fault, ProviderError
+from lmtui.core.roles import ModelRole
 from lmtui.core.servers import ExamRow, Grade, LoadProgress, ServedModel, ServerFound
 from lmtui.tui.lines.styled_text import plain, width_of
-from lmtui.tui.modals.models import ModelRow, bar, model_row, read_window, server_row
+from lmtui.tui.modals.models import ROLE_NOTES, ModelRow, bar, model_row, read_window, server_row
 from tests.tui.driving import Driver, running
 from tests.tui.fake_servers import FakeServers
 from tests.tui.fakes import FakeHost
@@ -171,6 +172,10 @@ async def test_a_model_takes_a_role_and_shows_it_and_lets_it_go() -> None:
         await driver.until(lambda: driver.host.settings.role_texts == (f"planner: {QWEN.name}",))
         await driver.until(lambda: f"planner: {QWEN.name}; new sessions use it" in driver.text("#models-state"))
         await driver.until(lambda: "planner tools" in driver.text("#models-box"))
+        await driver.press("down", "o", *"plann")
+        await driver.until_shown(f"{ROLE_NOTES[ModelRole.PLANNER]}; now {QWEN.name}"[:60])
+        await driver.press("escape", "up")
+        await driver.until_screen("Models")
         await choose_role(driver, "plann")
         await driver.until(lambda: driver.host.settings.role_texts == ())
         await driver.until(lambda: "planner: the model of the session" in driver.text("#models-state"))
