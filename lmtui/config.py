@@ -490,16 +490,12 @@ def convert(name: str, value: Any, source: str) -> Any:
         converted = _KINDS[kind][1](value)
         if name == "roles":
             _check_words(parse_roles, converted, source)
-        elif name == "url" and converted.strip():
-            from lmtui.core.hosts import base_url  # noqa: PLC0415  (few set one, and every start is timed)
-
-            _check_words(base_url, converted, source)
         elif name == "check_profiles":
             _check_words(parse_profiles, converted, source)
-        elif name == "budget" and converted:
-            from lmtui.core.budgets import whole_budget  # noqa: PLC0415  (few set one, and every start is timed)
+        elif name in ("budget", "url") and converted:
+            from lmtui.core import budgets, hosts  # noqa: PLC0415  (few set one, and every start is timed)
 
-            _check_words(whole_budget, converted, f"budget, {source}")
+            _check_words(budgets.whole_budget if name == "budget" else hosts.base_url, converted, f"{name}, {source}")
         elif name == "critics" and converted and converted % 2 == 0:
             raise ConfigError(f"critics cannot be {converted} ({source})", "Use 1, 3 or 5, so that they cannot tie, or 0.")
         if setting.metadata["is_secret"]:

@@ -446,7 +446,7 @@ def test_what_decides_on_changes_waits_for_the_trust_of_the_user(workspace: Path
 
 @pytest.mark.parametrize("url", ["full make", "ftp://host", "http://", "http://host:99999"])
 def test_what_is_no_server_address_is_an_error_of_the_settings(url: str) -> None:
-    with pytest.raises(ConfigError, match=r"not a server address: .* \(--url\)") as caught:
+    with pytest.raises(ConfigError, match=r"not a server address: .* \(url, --url\)") as caught:
         convert("url", url, "--url")
     assert "http://127.0.0.1:1234" in caught.value.hint
 
