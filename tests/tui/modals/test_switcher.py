@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 
@@ -9,7 +10,8 @@ from lmtui.core.errors import SessionFileError
 from lmtui.core.events import SessionRenamed
 from lmtui.core.sessions import SessionSummary
 from lmtui.tui.lines.styled_text import plain, width_of
-from lmtui.tui.modals.switcher import head_row, session_row
+from lmtui.tui.modals.switcher import STATES, head_row, session_row
+from tests.structure import ROOT
 from tests.tui.driving import Driver, running
 from tests.tui.fake_archive import FakeArchive
 from tests.tui.fakes import START, FakeHost
@@ -166,3 +168,8 @@ async def test_in_a_low_terminal_the_verbs_take_one_row_and_the_help_has_the_res
         await driver.until_screen("Help")
         await driver.press(*"export")
         await driver.until(lambda: any({"Export", "x"} <= set(row.split()) for row in driver.text().splitlines()))
+
+
+def test_the_page_about_sessions_explains_each_sign() -> None:
+    row = next(line for line in (ROOT / "docs" / "sessions.md").read_text().splitlines() if line.startswith("| sign |"))
+    assert {sign for sign, _ in STATES.values()} == set(re.findall(r"`(.)`", row))
