@@ -450,8 +450,8 @@ class NoWorkspaceChecks:
         return ()
 
     def why_nothing(self) -> str:
-        """Return nothing."""
-        return ""
+        """Say that there are no checks."""
+        return "Nothing to check: checks are not part of this program."
 
     async def listed(self) -> Sequence[ProjectCheck]:
         """Return nothing."""
