@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 
 import pytest
 from textual import events
 
 from lmtui.core.events import PlanChanged
 from lmtui.core.plan import Plan, Todo
+from lmtui.core.project_checks import CheckEvent, CheckRan, NoWorkspaceChecks
 from lmtui.tui.commands import COMMANDS, Scope
 from tests.tui.driving import SMALL, WIDE, running
 
@@ -197,11 +199,24 @@ async def test_any_number_of_steps_may_be_typed() -> None:
         assert "undo is not available" in driver.text("#say")
 
 
+class CountedChecks(NoWorkspaceChecks):
+    """Takes note of each run."""
+
+    def __init__(self) -> None:
+        self.told: list[object] = []
+
+    async def run(self, on_event: Callable[[CheckEvent], None] | None = None) -> Sequence[CheckRan]:
+        self.told.append(on_event)
+        return ()
+
+
 async def test_alt_c_at_the_prompt_checks_and_writes_nothing() -> None:
+    checks = CountedChecks()
     async with running() as driver:
+        driver.host.extensions.checks = checks
         await driver.type_fast("half a task")
         driver.app.post_message(events.Key("alt+c", "c"))  # what comes of the bytes ESC c
-        await driver.until_shown("Nothing to check")
+        await driver.until(lambda: bool(checks.told))
         assert driver.app.workbench.prompt.text == "half a task"
 
 
