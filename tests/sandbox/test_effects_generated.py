@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from tests.sandbox.conftest import BUBBLEWRAP
 
 RUNS = int(os.environ.get("LMTUI_EFFECT_RUNS", "12"))
 NAMES = ("a", "b", "c.sh", "d e", "é", "-f", "x\ny")
@@ -66,7 +67,7 @@ def tree(folder: Path) -> dict[str, object]:
     return found
 
 
-@pytest.mark.parametrize("sandbox", ["bubblewrap"], indirect=True)
+@pytest.mark.parametrize("sandbox", [BUBBLEWRAP], indirect=True)
 async def test_the_listed_effect_is_the_real_one(sandbox: WorkspaceSandbox, workspace: Path, tmp_path: Path) -> None:
     for number in range(RUNS):
         seed = random.SystemRandom().randrange(1_000_000) if RUNS > 50 else number

@@ -57,7 +57,7 @@ async def test_attack_gets_nothing_out(case: battery.Case, backend: str, tmp_pat
 @pytest.mark.parametrize(
     "case", [case for case in _ATTACKS if case.command and case.id not in TOLD_WHEN_KEPT], ids=lambda case: case.id
 )
-@pytest.mark.parametrize("backend", ["bubblewrap", "docker"])
+@pytest.mark.parametrize("backend", ISOLATED)
 @pytest.mark.parametrize("stays", [False, True], ids=["command", "session"])
 async def test_attack_gets_nothing_out_of_an_overlay(
     case: battery.Case, backend: str, tmp_path: Path, open_sandbox: OpenSandbox, *, stays: bool

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -15,8 +14,9 @@ from lmtui.paths import overlays_dir
 from lmtui.sandbox import overlays
 from lmtui.sandbox.host_paths import store_folder
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from tests.sandbox.conftest import ISOLATED
 
-pytestmark = pytest.mark.parametrize("sandbox", ["bubblewrap", "docker"], indirect=True)
+pytestmark = pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
 
 
 def tree(folder: Path) -> dict[str, object]:
@@ -292,12 +292,12 @@ async def test_a_lock_that_a_killed_git_left_holds_nothing_up(sandbox: Workspace
 
 async def test_no_volume_is_left_in_the_engine(sandbox: WorkspaceSandbox) -> None:
     overlay = sandbox.overlay()
-    folder = str(overlay._folder)
+    folder, backend = str(overlay._folder), (await sandbox.status()).backend
     await overlay.sandbox.run_command("echo 1 > a")
     await overlay.effect()
     await overlay.close()
     await sandbox.close()
-    if shutil.which("docker"):
+    if backend == "docker":
         names = subprocess.run(["docker", "volume", "ls", "-q"], capture_output=True, text=True, check=True).stdout.split()
         shown = subprocess.run(["docker", "volume", "inspect", *names], capture_output=True, text=True, check=False).stdout
         assert folder not in shown
