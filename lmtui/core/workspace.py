@@ -277,6 +277,11 @@ class CommandEffect:
         return not (self.changes or self.special_total or self.made or self.removed)
 
     @property
+    def can_keep(self) -> bool:
+        """Tell whether anything of it can be kept."""
+        return bool(self.changes or self.made or self.removed)
+
+    @property
     def ordered(self) -> list[FileChange]:
         """Return the changes, what is deleted first."""
         return sorted(self.changes, key=lambda each: (each.kind is not FileChangeKind.DELETED, each.path))

@@ -276,7 +276,8 @@ async def _try(agent: Agent, call: ToolCall, prepared: PreparedCall, tool_contex
             agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=NO_OVERLAYS.format(why=error.full_text())))
             return False
         ending.decision, ending.rule, ending.why = "mode", "", "it changed nothing"
-        if effect.is_empty:
+        if not effect.can_keep:
+            ending.result = ending.result if effect.is_empty else dropped(ending.result, effect, "it cannot be kept")
             return True
         kept, first = KeptEffect(prepared, overlay, effect, ending.result), ending.result
         ending.decision, ending.why = "rule", "rules allow what it changed"

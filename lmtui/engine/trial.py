@@ -92,7 +92,8 @@ def is_covered(agent: Agent, effect: CommandEffect) -> bool:
 def asking(effect: CommandEffect) -> Decision:
     """Return the decision that an effect is asked about."""
     deleted = sum(each.kind is FileChangeKind.DELETED for each in effect.changes)
-    changed = pluralize(len(effect.paths) + len(effect.made), "file")
+    folders = [*effect.made, *effect.removed]
+    changed = pluralize(len(effect.paths), "file") if effect.paths or not folders else pluralize(len(folders), "folder")
     why = f"it ran in an overlay; keeping it would change {changed}{f', {deleted} of them deleted' if deleted else ''}"
     return Decision(Verdict.ASK, why, takes_no_rule=True)
 

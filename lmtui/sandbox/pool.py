@@ -227,7 +227,8 @@ class SandboxPool:
             async with self._locks.starting:
                 layout = await self._layout(InstanceKind.READ)
             has_read_only = status.has_shell and not layout.is_cut
-            has_overlays = has_read_only and chosen.backend.network == "none" and not self._instances.overlay_problem
+            is_offline = chosen.backend.network == "none" and self._proxy is None  # what nobody was asked about reaches no host
+            has_overlays = has_read_only and is_offline and not self._instances.overlay_problem
             status = replace(status, has_read_only=has_read_only, has_overlays=has_overlays, masks_git=layout.hides_objects)
         if status.has_shell and not status.has_overlays:
             status = replace(status, facts=(*status.facts, f"{_NO_OVERLAYS}{self._instances.overlay_problem or _WHY_NONE}"))

@@ -177,3 +177,17 @@ async def test_what_cannot_be_kept_because_of_another_hand_is_told_with_the_outp
     assert result(rig).result.startswith("built")
     assert "another hand: old.txt" in result(rig).result
     assert not result(rig).ok
+
+
+async def test_what_cannot_be_kept_is_told_and_not_asked_about() -> None:
+    rig = trial(CommandEffect("a" * 40, "a" * 40, special=("pipe",), special_total=1))
+    await rig.run("build it")
+    assert not questions(rig)
+    assert "it cannot be kept, so nothing of this was kept: cannot be kept: pipe" in result(rig).result
+
+
+async def test_a_removed_folder_is_asked_about_by_name() -> None:
+    rig = trial(CommandEffect("a" * 40, "a" * 40, removed=("old",)))
+    await answered(rig, Outcome.NO)
+    assert questions(rig)[0].text.endswith("deletes old/")
+    assert "keeping it would change 1 folder" in questions(rig)[0].why

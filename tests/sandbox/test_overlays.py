@@ -14,7 +14,7 @@ from lmtui.paths import overlays_dir
 from lmtui.sandbox import overlays
 from lmtui.sandbox.host_paths import store_folder
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
-from tests.sandbox.conftest import ISOLATED
+from tests.sandbox.conftest import ISOLATED, LIMITS, OpenSandbox
 
 pytestmark = pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
 
@@ -310,3 +310,11 @@ async def test_a_command_that_fills_the_disk_is_stopped(sandbox: WorkspaceSandbo
     with pytest.raises(SandboxError, match="less than 1 GB is left on the disk"):
         await overlay.sandbox.run_command("sleep 20")
     await overlay.close()
+
+
+async def test_commands_that_may_reach_hosts_are_not_tried_unasked(
+    open_sandbox: OpenSandbox, sandbox: WorkspaceSandbox
+) -> None:
+    assert (await sandbox.status()).has_overlays
+    reaching = await open_sandbox((await sandbox.status()).backend, network="proxy", hosts=("example.org",), limits=LIMITS)
+    assert not (await reaching.status()).has_overlays

@@ -18,7 +18,7 @@ _MOST_S = 3600
 
 def try_run_parser() -> Parser:
     """Return the parser of `lmtui try`."""
-    doc = "Run a command in an overlay over the folder, without network: nothing that it changes is real.\n"
+    doc = "Run a command in an overlay over the folder: nothing that it changes is real until you keep it.\n"
     doc += "What it changed is shown, and kept if you say so. Exit code: the command's own."
     parser = make_parser("try", doc, "lmtui try --keep -- make format")
     choice = parser.add_mutually_exclusive_group()
