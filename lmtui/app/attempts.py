@@ -1,4 +1,4 @@
-"""Several attempts at one task, each in an overlay of its own: the checks choose, and only what was chosen can become real."""
+"""Several attempts at one task, each in its own overlay: the checks choose, and only what was chosen can become real."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def choose(attempts: Sequence[Attempt]) -> Attempt:
 
 
 def config_of(config: Config, number: int) -> Config:
-    """Return the settings of an attempt: the first as configured, the others hotter, each with a seed of its own.
+    """Return the settings of an attempt: the first as configured, the others hotter, each with its own seed.
 
     Nothing that they do is real, so the mode is `auto`; sub-agents take slots that other attempts can use.
     """

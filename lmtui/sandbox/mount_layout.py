@@ -39,7 +39,7 @@ class SandboxLayout:
     are masked as well, because they hold a masked file.  `is_cut`: not everything was seen, or there is more than can be
     masked.  `stamp` changes when git's own files do.  Paths in writable added folders are whole paths; an instance that does
     not show these folders has no `has_added`.  `overlay` is the folder of an overlay over the
-    workspace, with `upper` and `work` in it; `scratch` is the one that it has as `/tmp`, empty for one of its own.
+    workspace, with `upper` and `work` in it; `scratch` is the folder mounted as `/tmp`, empty for a private one.
     """
 
     read_only: tuple[tuple[str, int, int], ...] = ()

@@ -77,7 +77,7 @@ class OverlayInstances:
     Args:
         pool: the supervisors of the workspace.
         folder: the overlay's.
-        stays: commands and file tools share one that stays, with a `/tmp` of its own; else all overlays have the same `/tmp`.
+        stays: commands and file tools share one that stays, with a private `/tmp`; else all overlays have the same `/tmp`.
     """
 
     def __init__(self, pool: SandboxPool, folder: Path, *, stays: bool) -> None:

@@ -157,7 +157,7 @@ def _new_text(
         text = f"could not append to {arguments.path}: not a text file, or larger than {MAX_READ_BYTES:,} bytes"
         raise ToolError(text, "Use shell: cat >> file.")
     added = arguments.content
-    if is_doubted and file.text.endswith("\n"):  # it means a line of its own, as those that are there
+    if is_doubted and file.text.endswith("\n"):  # it means a separate line, like those in the file
         added = added.removeprefix("\n")
         added = added if any(line[:1] in " \t" for line in lines_of(file.text)) else added.lstrip(" ")
     return file.text + added

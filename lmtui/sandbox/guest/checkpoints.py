@@ -311,7 +311,7 @@ class Store:
         return {str(path): int(mode) for path, mode in found.items()} if isinstance(found, dict) else {}
 
     def git(self, *arguments: str, data: bytes = b"", more: dict[str, str] | None = None) -> bytes:
-        """Run git on the store and return its output; `more` are variables of its own.
+        """Run git on the store and return its output; `more` are additional environment variables.
 
         Raises:
             Refused: it failed; the text is its own.

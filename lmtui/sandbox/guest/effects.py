@@ -73,7 +73,7 @@ class _Touched:
         for name in sorted(upper.keys() & merged.keys()):
             path = _join(folder, name)
             if is_protected(path):
-                self.special.add(f"{path}/" if stat.S_ISDIR(merged[name]) else path)  # a repository of its own
+                self.special.add(f"{path}/" if stat.S_ISDIR(merged[name]) else path)  # a nested repository
             elif name in _CACHES:
                 self.caches += 1
             elif stat.S_ISDIR(merged[name]):
