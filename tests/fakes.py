@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import hashlib
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -151,7 +151,8 @@ class FakeOverlay:
         assert self.real.effect is not None
         return self.real.effect
 
-    async def keep(self, effect: CommandEffect, paths: Sequence[str]) -> Sequence[str]:
+    async def keep(self, effect: CommandEffect, units: Collection[int] | None = None) -> Sequence[str]:
+        paths = effect.chosen(units).paths
         if self.real.keep_problem:
             raise SandboxError(self.real.keep_problem)
         self.real.kept += paths

@@ -188,7 +188,7 @@ class Attempts:
         """
         assert attempt.effect is not None
         await (await self._runtime.sandbox()).checkpoints.snapshot()
-        notes = await attempt.overlay.keep(attempt.effect, attempt.effect.paths)
+        notes = await attempt.overlay.keep(attempt.effect)
         return [*notes, *(f"cannot be kept: {path}" for path in attempt.effect.special)]
 
     async def save_draft(self, attempt: Attempt) -> tuple[Path, Sequence[str]]:

@@ -7,7 +7,8 @@ LmtuiError
 │   └── ContextOverflow   the request does not fit the window that the server serves
 ├── WindowFull            the conversation cannot be made to fit the model's window
 ├── SandboxError          the sandbox refused or broke
-│   └── SandboxUnavailable  no backend can run commands here
+│   ├── SandboxUnavailable  no backend can run commands here
+│   └── FilesChangedSince   files are not as they were when a change of them was planned
 ├── ToolError             a tool could not do it; its text goes to the model as the result
 ├── McpError              an MCP server cannot be started, reached or asked
 ├── JobsError             the jobs of a workspace cannot be read or changed
@@ -95,6 +96,14 @@ class SandboxError(LmtuiError):
 
 class SandboxUnavailable(SandboxError):
     """No backend can run commands on this machine, or none that was asked for."""
+
+
+class FilesChangedSince(SandboxError):
+    """Files, at most 50 of which are in `paths`, are not as they were when a change of them was planned; it was not made."""
+
+    def __init__(self, message: str, paths: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.paths = paths
 
 
 class ToolError(LmtuiError):

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from lmtui.core.messages import ImageRef, Role, ToolCall, Usage
 from lmtui.core.plan import Plan
-from lmtui.core.workspace import FileChange
+from lmtui.core.workspace import EffectPart, FileChange
 
 ROOT = "root"
 
@@ -327,6 +327,7 @@ class ApprovalRequested(Event):
     `uncovered` are the parts of a command that no rule covers, `commands` how many it has (0 where that is not
     known), `digest` is the SHA-256 (hex) of what was shown.  `hunks` is how many hunks of the diff can be answered one by one,
     0 where it is all or nothing.  `can_try`: the command can run in an overlay first, and what it did is asked about then.
+    `parts` are what it did then: their hunks are counted one part after another.
     """
 
     kind: ClassVar[str] = "approval_requested"
@@ -347,6 +348,7 @@ class ApprovalRequested(Event):
     digest: str = ""
     hunks: int = 0
     can_try: bool = False
+    parts: tuple[EffectPart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

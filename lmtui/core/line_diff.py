@@ -6,6 +6,7 @@ the texts; only small stretches between them go to difflib.  Nothing here does I
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from difflib import SequenceMatcher
@@ -14,6 +15,7 @@ from typing import NamedTuple
 CONTEXT = 3
 _SMALL_PRODUCT = 250_000
 _SMALL_SUM = 4_000
+_HEADER = re.compile(r"^@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@", re.MULTILINE)
 
 _EQUAL, _CHANGED = True, False
 _Range = tuple[int, int, int, int]
@@ -80,6 +82,36 @@ def with_hunks(old: Sequence[str], new: Sequence[str], spans: Sequence[Span], ch
         found += new[span.new_start : span.new_end] if number in chosen else old[span.old_start : span.old_end]
         at = span.old_end
     return "".join([*found, *old[at:]])
+
+
+def hunk_spans(diff: str) -> list[Span]:
+    """Return which lines each hunk of a unified diff of one file is about; nothing where they do not follow each other."""
+    found: list[Span] = []
+    for each in _HEADER.finditer(diff):
+        (old, old_size), (new, new_size) = ((int(each[at]), int(each[at + 1] or 1)) for at in (1, 3))
+        old, new = old - (old_size > 0), new - (new_size > 0)  # of an empty range the line before it is named
+        if old < (found[-1].old_end if found else 0) or new < (found[-1].new_end if found else 0):
+            return []
+        found.append(Span(_CHANGED, old, old + old_size, new, new + new_size))
+    return found
+
+
+def merge(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str]) -> str | None:
+    """Return `base` with the changes of both; None where they change the same lines, or neighbouring ones, in two ways."""
+    edits = {
+        (span.old_start, span.old_end, tuple(side[span.new_start : span.new_end]))
+        for side in (ours, theirs)
+        for span in compare(base, side)
+        if not span.is_equal
+    }
+    found: list[str] = []
+    at, is_first = 0, True
+    for start, end, lines in sorted(edits):
+        if start <= at and not is_first:
+            return None
+        found += [*base[at:start], *lines]
+        at, is_first = end, False
+    return "".join([*found, *base[at:]])
 
 
 def _first_lines(span: Span, count: int) -> Span:

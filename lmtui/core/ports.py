@@ -5,7 +5,7 @@ A protocol is here only where a second implementation or a fake exists.  Nothing
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -30,6 +30,7 @@ from lmtui.core.workspace import (
     CommandEffect,
     CommandLimits,
     DirEntry,
+    EffectPart,
     ExecResult,
     FileChange,
     FileContent,
@@ -134,7 +135,7 @@ class Checkpoints(Protocol):
         A file that is already as in `source` is fine too.  Files in `over` may now be something that no state can store.
 
         Raises:
-            SandboxError: some are not (the text names them); nothing was changed.
+            FilesChangedSince: some are not; nothing was changed.
         """
 
 
@@ -152,11 +153,13 @@ class CommandOverlay(Protocol):
             SandboxError: it cannot be seen, or too many files were touched.
         """
 
-    async def keep(self, effect: CommandEffect, paths: Sequence[str]) -> Sequence[str]:
-        """Make these paths of an effect real, and its new folders; return notes on what had to be set aside.
+    async def keep(self, effect: CommandEffect, units: Collection[int] | None = None) -> Sequence[str]:
+        """Make some units of an effect real (see `CommandEffect.chosen`), all of them with None.
+
+        What was changed meanwhile is merged where other lines were.  Returns notes on that, and on what had to be set aside.
 
         Raises:
-            SandboxError: some were changed meanwhile; nothing was changed then.
+            SandboxError: some were changed meanwhile in the same place; nothing was changed then.
         """
 
     async def close(self) -> None:
@@ -357,7 +360,8 @@ class ToolResult:
 class Preview:
     """What an approval shows before a call runs: the exact command or the change as a unified diff, and its limits in words.
 
-    `hunks` is how many hunks of the diff the tool can apply one by one, 0 where it is all or nothing.
+    `hunks` is how many hunks of the diff the tool can apply one by one, 0 where it is all or nothing; `parts` are what a
+    command did in an overlay.
     """
 
     text: str
@@ -365,6 +369,7 @@ class Preview:
     path: str = ""
     limits: str = ""
     hunks: int = 0
+    parts: tuple[EffectPart, ...] = ()
 
 
 class PreparedCall(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -23,7 +23,7 @@ from lmtui.core.servers import ModelServers
 from lmtui.core.skills import Skills, SkillsInUse
 from lmtui.core.trust import Trust
 from lmtui.core.window import WindowUse
-from lmtui.core.workspace import BackgroundCommands, FileChange, Files
+from lmtui.core.workspace import BackgroundCommands, EffectPart, FileChange, Files
 
 NOBODY = "headless"
 _NOBODY_THERE = "nobody was there to ask"
@@ -122,6 +122,19 @@ class Answer:
     scope: GrantScope = GrantScope.WORKSPACE
     edited: str = ""
     hunks: tuple[int, ...] | None = None
+
+
+class EffectReview(Protocol):
+    """What was done in an overlay, to be kept or dropped part by part.  All methods raise `SandboxError`."""
+
+    async def parts(self) -> Sequence[EffectPart]:
+        """Look, and return what would be different now: what is deleted first, then what is changed, renamed and created."""
+
+    async def keep(self, units: Collection[int] | None) -> Sequence[str]:
+        """Make some units real (the hunks of all parts that were seen last, counted from 0), all with None; return notes."""
+
+    async def drop(self) -> None:
+        """Drop all that is not kept."""
 
 
 @dataclass(frozen=True, slots=True)

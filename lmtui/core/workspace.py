@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from lmtui.core.line_diff import hunk_spans
 from lmtui.core.permissions.rules import Rule
 from lmtui.core.sanitize import pluralize, sanitize_line
 
@@ -253,12 +254,60 @@ _VERBS = {FileChangeKind.DELETED: "deletes", FileChangeKind.ADDED: "creates", Fi
 EFFECT_TOOL = "effect"  # the name that a question about what a command did has
 
 
+class EffectKind(StrEnum):
+    """What happened to a file or folder in an overlay."""
+
+    DELETED = "deleted"
+    CHANGED = "changed"
+    RENAMED = "renamed"
+    CREATED = "created"
+
+
+_EFFECT_KINDS = {
+    FileChangeKind.DELETED: EffectKind.DELETED,
+    FileChangeKind.MODIFIED: EffectKind.CHANGED,
+    FileChangeKind.ADDED: EffectKind.CREATED,
+}
+_LONGEST_DIFF = 65_536  # one as long as that is cut
+
+
+@dataclass(frozen=True, slots=True)
+class EffectPart:
+    """One file of an effect, or a folder (its path ends in `/`), as it is asked about.
+
+    `hunks` is how many hunks of the unified `diff` can be kept one by one, 1 where it is all or nothing: the diff may be empty
+    then.  `source` is the former path of what was renamed.  `size_bytes` is that of the new content, of the old one where it is
+    deleted.  Not `is_tracked`: git does not know what is deleted or changed.
+    """
+
+    path: str
+    kind: EffectKind
+    diff: str = ""
+    hunks: int = 1
+    added_lines: int = 0
+    removed_lines: int = 0
+    size_bytes: int = 0
+    source: str = ""
+    is_tracked: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class EffectChoice:
+    """What of an effect is kept: whole paths, some hunks (from 0) of the files in `hunks`, and folders."""
+
+    paths: tuple[str, ...]
+    hunks: Mapping[str, tuple[int, ...]]
+    made: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class CommandEffect:
     """What commands did in an overlay: `before` and `after` name the states of the touched paths alone.
 
     `special` are files that cannot be kept (at most 50 of `special_total`).  Of folders without files, `made` are new,
     `emptied` had some, and `removed` are gone.  `caches` counts the folders in which only caches changed; those are dropped.
+    `renamed` has the former paths of files that moved as they are, by their new ones; `sizes` are in bytes.
     """
 
     before: str
@@ -270,6 +319,8 @@ class CommandEffect:
     emptied: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     caches: int = 0
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -303,3 +354,53 @@ class CommandEffect:
         lines += [f"deletes {sanitize_line(path)}/" for path in self.removed[:_MOST_LINES]]
         lines += [f"creates {sanitize_line(path)}/" for path in self.made[:_MOST_LINES]]
         return [*lines, *(f"cannot be kept: {sanitize_line(path)}" for path in self.special[:_MOST_LINES])]
+
+    @property
+    def parts(self) -> tuple[EffectPart, ...]:
+        """Return what can be kept one by one: what is deleted first, then what is changed, renamed and created."""
+        found = [*self._file_parts(), *(EffectPart(f"{path}/", EffectKind.CREATED) for path in self.made)]
+        found += [EffectPart(f"{path}/", EffectKind.DELETED) for path in self._bare_removed()]
+        order = list(EffectKind)
+        return tuple(sorted(found, key=lambda part: (order.index(part.kind), part.path)))
+
+    def _file_parts(self) -> Iterator[EffectPart]:
+        sources = frozenset(self.renamed.values())
+        for each in self.changes:
+            kind = EffectKind.RENAMED if each.path in self.renamed else _EFFECT_KINDS[each.kind]
+            if each.path in sources:
+                continue
+            is_divisible = kind is EffectKind.CHANGED and len(each.diff) < _LONGEST_DIFF
+            hunks = max(1, len(hunk_spans(each.diff))) if is_divisible else 1
+            size, source = self.sizes.get(each.path, 0), self.renamed.get(each.path, "")
+            diff = "" if source else each.diff
+            yield EffectPart(each.path, kind, diff, hunks, each.added_lines, each.removed_lines, size, source)
+
+    def _bare_removed(self) -> Iterator[str]:
+        """Yield the folders that are gone and had no file: those of the others go with their files."""
+        deleted = [each.path for each in self.changes if each.kind is FileChangeKind.DELETED]
+        for folder in self.removed:
+            if not any(path.startswith(f"{folder}/") for path in deleted):
+                yield folder
+
+    def chosen(self, units: Collection[int] | None) -> EffectChoice:
+        """Return what is kept with some units, all with None: the hunks of all parts one after another, counted from 0."""
+        if units is None:
+            return EffectChoice(self.paths, {}, (*self.made, *self.emptied), self.removed)
+        paths: list[str] = []
+        some: dict[str, tuple[int, ...]] = {}
+        folders: list[str] = []
+        first = 0
+        for part in self.parts:
+            hunks = tuple(number for number in range(part.hunks) if first + number in units)
+            first += part.hunks
+            if not hunks:
+                continue
+            (folders if part.path.endswith("/") else paths).append(part.path)
+            paths += [part.source] if part.source else []
+            if len(hunks) < part.hunks:
+                some[part.path] = hunks
+        made = [path for path in self.made if f"{path}/" in folders]
+        is_going = [
+            path for path in self.removed if f"{path}/" in folders or any(each.startswith(f"{path}/") for each in paths)
+        ]
+        return EffectChoice(tuple(paths), some, (*made, *self.emptied), tuple(is_going))

@@ -193,6 +193,7 @@ async def build_approval_request(
         uncovered=tuple(map(escape_invisible, decision.uncovered)),
         commands=decision.commands,
         hunks=preview.hunks,
+        parts=preview.parts,
         can_try=may_try(agent, prepared),
         digest=hashlib.sha256(preview.text.encode("utf-8", "surrogatepass")).hexdigest(),
     )

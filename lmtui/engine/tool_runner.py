@@ -283,9 +283,11 @@ async def _try(agent: Agent, call: ToolCall, prepared: PreparedCall, tool_contex
         ending.decision, ending.why = "rule", "rules allow what it changed"
         if not is_covered(agent, effect):
             asked = await ask(agent, call, kept, tool_context=tool_context, decision=asking(effect))
-            if await _answered(asked, ending, is_attended=agent.services.approvals.is_attended) is None:
+            answer = await _answered(asked, ending, is_attended=agent.services.approvals.is_attended)
+            if answer is None:
                 ending.result = dropped(first, effect, ending.result.text.rstrip("."))
                 return True
+            tool_context = replace(tool_context, hunks=answer.hunks)
         await _run(agent, call, kept, tool_context, ending)
         return True
     finally:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.permissions.dangerous_commands import dangers
 from lmtui.core.permissions.decide import Access, Decision, Mode, Verdict, decide_all
-from lmtui.core.ports import CommandOverlay, PreparedCall, Preview, ToolContext, ToolResult
-from lmtui.core.sanitize import pluralize
-from lmtui.core.workspace import EFFECT_TOOL, CommandEffect, FileChangeKind
+from lmtui.core.ports import CommandOverlay, PreparedCall, Preview, Sandbox, ToolContext, ToolResult
+from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.workspace import EFFECT_TOOL, CommandEffect, EffectKind, EffectPart, FileChangeKind
 from lmtui.engine.agent import Agent
 from lmtui.engine.permission_check import is_answered_by_typing, may_try
 
+_MOST_LOOKED_UP, _MOST_NAMED = 500, 20
 NO_OVERLAYS = "Commands are asked about before they run, as no overlay can be made here: {why}"
 
 
@@ -69,18 +70,80 @@ class KeptEffect:
 
     async def preview(self, context: ToolContext) -> Preview:
         """Return the command, what it did, and the change of each file."""
-        del context
         text = "\n".join((self.command.subjects[0], "", *self.effect.lines()))
-        return Preview(text, "".join(each.diff for each in self.effect.ordered))
+        parts = await with_tracked(self.effect.parts, context.sandbox)
+        hunks = sum(part.hunks for part in parts)
+        return Preview(text, "".join(each.diff for each in self.effect.ordered), hunks=hunks, parts=parts)
 
     async def run(self, context: ToolContext) -> ToolResult:
-        """Keep it, and return what the command said."""
-        del context
+        """Keep it, or the chosen units of it, and return what the command said."""
         try:
-            notes = await self.overlay.keep(self.effect, self.effect.paths)
+            notes = await self.overlay.keep(self.effect, context.hunks)
         except SandboxError as error:
             return dropped(self.result, self.effect, error.full_text())
-        return replace(self.result, text="\n".join((self.result.text, *notes)))
+        left_out = [] if context.hunks is None else [kept_in_part(self.effect, context.hunks)]
+        return replace(self.result, text="\n".join((self.result.text, *notes, *left_out)))
+
+
+async def with_tracked(parts: Sequence[EffectPart], sandbox: Sandbox) -> tuple[EffectPart, ...]:
+    """Return the parts of an effect, those marked that change or delete what git does not know; none without a repository."""
+    old = [part.path for part in parts if part.kind in (EffectKind.DELETED, EffectKind.CHANGED)][:_MOST_LOOKED_UP]
+    if not old:
+        return tuple(parts)
+    try:
+        listed = await sandbox.run_git(["ls-files", "-z", "--", *(f":(literal){path}" for path in old)])
+    except SandboxError:
+        return tuple(parts)
+    known = frozenset(listed.output.split("\0"))
+    is_known = listed.exit_code != 0
+    return tuple(
+        replace(part, is_tracked=is_known or part.path in known or part.path.endswith("/")) if part.path in old else part
+        for part in parts
+    )
+
+
+def kept_in_part(effect: CommandEffect, units: Collection[int]) -> str:
+    """Return what the model is told of an effect that was kept in part."""
+    choice = effect.chosen(units)
+    gone = frozenset(f"{path}/" for path in (*choice.made, *choice.removed))
+    kept: list[str] = []
+    left: list[str] = []
+    for part in effect.parts:
+        name = f"{part.kind} {sanitize_line(part.path)}"
+        if part.path in choice.hunks:
+            kept.append(f"{name} ({len(choice.hunks[part.path])} of {part.hunks} hunks)")
+        else:
+            (kept if part.path in choice.paths or part.path in gone else left).append(name)
+    said = f"[the user kept: {_joined(kept)}"
+    return f"{said}; nothing of: {_joined(left)}]" if left else f"{said}]"
+
+
+def _joined(names: Sequence[str]) -> str:
+    left = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {left} more" if left > 0 else "")
+
+
+class OverlayReview:
+    """What commands did in an overlay that stays, part by part; implements `core.sessions.EffectReview`."""
+
+    def __init__(self, overlay: CommandOverlay, real: Sandbox) -> None:
+        self._overlay = overlay
+        self._real = real
+        self._seen: CommandEffect | None = None
+
+    async def parts(self) -> Sequence[EffectPart]:
+        """Look, and return what would be different now."""
+        self._seen = await self._overlay.effect()
+        return await with_tracked(self._seen.parts, self._real)
+
+    async def keep(self, units: Collection[int] | None) -> Sequence[str]:
+        """Make some units of what was seen last real, all with None; return notes."""
+        seen = self._seen or await self._overlay.effect()
+        return await self._overlay.keep(seen, units)
+
+    async def drop(self) -> None:
+        """Drop all that is not kept."""
+        await self._overlay.close()
 
 
 def is_covered(agent: Agent, effect: CommandEffect) -> bool:

@@ -7,16 +7,17 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from lmtui.core.errors import SandboxError
+from lmtui.core.errors import FilesChangedSince, SandboxError
+from lmtui.core.line_diff import hunk_spans, merge, split_lines, with_hunks
 from lmtui.core.ports import Checkpoints, Sandbox, Snapshot
 from lmtui.core.sanitize import sanitize_path
-from lmtui.core.workspace import CommandEffect, FileChange
+from lmtui.core.workspace import MAX_SHOWN_BYTES, CommandEffect, FileChange
 from lmtui.paths import overlays_dir
 from lmtui.sandbox import replies
 from lmtui.sandbox.guest.effects import discard
@@ -27,6 +28,8 @@ from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
 V = TypeVar("V", bound=Sandbox)
 _EFFECT_S = 190.0
 _NOTE = "keep.json"
+_MOST_MERGED = 200
+_MERGED = "[{path} was changed meanwhile; both changes are in it now]"
 _LEAST_FREE_BYTES, _LOOK_S = 1 << 30, 0.5
 _FULL = "it was stopped: less than 1 GB is left on the disk of the overlay; nothing was kept"
 _NOT_UNDONE = "steps in an overlay are not undone one by one; drop all of it instead"
@@ -37,6 +40,9 @@ class States(Checkpoints, Protocol):
 
     async def remove_folders(self, folders: Sequence[str]) -> None:
         """Remove folders that have nothing in them any more, inner ones first."""
+
+    async def with_content(self, state: str, path: str, content: bytes) -> str:
+        """Return a state that is as another, but for the content of one file."""
 
 
 def free_bytes(folder: Path) -> int:
@@ -120,7 +126,7 @@ class OverlayCheckpoints:
     A state is that of the real workspace when the first was kept, with what the overlay touched in it.
     """
 
-    def __init__(self, instances: OverlayInstances, real: Checkpoints) -> None:
+    def __init__(self, instances: OverlayInstances, real: States) -> None:
         self._instances = instances
         self._real = real
         self._base = ""
@@ -147,6 +153,10 @@ class OverlayCheckpoints:
         """
         del source, paths, expected, over
         raise SandboxError(_NOT_UNDONE)
+
+    async def with_content(self, state: str, path: str, content: bytes) -> str:
+        """Return a state that is as another, but for the content of one file."""
+        return await self._real.with_content(state, path, content)
 
     async def remove_folders(self, folders: Sequence[str]) -> None:
         """Refuse, as `restore` does.
@@ -203,33 +213,92 @@ class WorkspaceOverlay(Generic[V]):
             emptied=tuple(reply.emptied),
             removed=tuple(reply.removed),
             caches=reply.caches,
+            renamed=reply.renamed,
+            sizes=reply.sizes,
         )
 
-    async def keep(self, effect: CommandEffect, paths: Sequence[str]) -> tuple[str, ...]:
-        """Make these paths of an effect real, and its new folders; return notes on what had to be set aside.
+    async def keep(self, effect: CommandEffect, units: Collection[int] | None = None) -> tuple[str, ...]:
+        """Make some units of an effect real (see `CommandEffect.chosen`); return notes on what was merged or set aside.
 
         Raises:
-            SandboxError: some were changed meanwhile (the text names them); nothing was changed then.
+            SandboxError: some were changed meanwhile in the same place (the text names them); nothing was changed then.
         """
-        note = {"paths": [*paths], "before": effect.before, "after": effect.after, "removed": [*effect.removed]}
-        note["made"] = [*effect.made, *effect.emptied]
-        await asyncio.to_thread(_write_note, self._folder / _NOTE, note)  # a process that is killed meanwhile is made up for
+        choice = effect.chosen(units)
+        after = effect.after
+        for path, hunks in choice.hunks.items():
+            after = await self._with_hunks(effect, after, path, hunks)
+        note: dict[str, Any] = {"paths": [*choice.paths], "before": effect.before, "after": after}  # Any: JSON
+        note |= {"made": [*choice.made], "removed": [*choice.removed]}
         client = partial(self._pool.client, InstanceKind.MAIN, is_for_one_file=True)
         began = await self._pool.workspace_guard.begin(await client(), keeps_copies=False)
         try:
-            await to_the_end(_keep(self._real, self._checkpoints, note))
-            (self._folder / _NOTE).unlink()
-        except SandboxError:  # the user is told
-            (self._folder / _NOTE).unlink(missing_ok=True)
-            raise
+            merged = await to_the_end(self._keep_merged(note))
         finally:
             findings = await to_the_end(self._pool.workspace_guard.end(client, began, keeps_copies=False))
-        return findings.notes
+        return (*findings.notes, *(_MERGED.format(path=sanitize_path(path)) for path in merged))
+
+    async def _with_hunks(self, effect: CommandEffect, after: str, path: str, hunks: Collection[int]) -> str:
+        """Return a state that has only some hunks of the change of a file."""
+        sides = [await self._checkpoints.read(state, path) for state in (effect.before, effect.after)]
+        old, new = (split_lines(decoded(side)) for side in sides)
+        spans = hunk_spans(next(each.diff for each in effect.changes if each.path == path))
+        return await self._checkpoints.with_content(after, path, encoded(with_hunks(old, new, spans, hunks)))
+
+    async def _keep_merged(self, note: dict[str, Any]) -> list[str]:  # Any: JSON
+        """Make an effect real, merged with what was changed meanwhile; return the files that were merged.
+
+        What is to be done is written down first, so that the next start finishes what a killed process began.
+        """
+        merged: list[str] = []
+        file = self._folder / _NOTE
+        try:
+            while True:
+                await asyncio.to_thread(_write_note, file, note)
+                try:
+                    await _keep(self._real, self._checkpoints, note)
+                except FilesChangedSince as error:
+                    if len(merged) > _MOST_MERGED or not await self._merge(note, error.paths):
+                        raise
+                    merged += error.paths
+                else:
+                    file.unlink()
+                    return list(dict.fromkeys(merged))
+        except SandboxError:  # the user is told
+            file.unlink(missing_ok=True)
+            raise
+
+    async def _merge(self, note: dict[str, Any], paths: Sequence[str]) -> bool:  # Any: JSON
+        """Expect the files as they are now, and want the changes of both sides in them; False where that cannot be."""
+        for path in paths:
+            before, after = [await self._checkpoints.read(note[state], path) for state in ("before", "after")]
+            try:
+                now = (await self._real.read_file(path, MAX_SHOWN_BYTES)).data
+            except SandboxError:
+                return False
+            if before is None or after is None or any(b"\0" in side for side in (before, after, now)):
+                return False
+            sides = [split_lines(decoded(side)) for side in (before, after, now)]
+            text = await asyncio.to_thread(merge, *sides)
+            if text is None:
+                return False
+            note["before"] = await self._checkpoints.with_content(note["before"], path, now)
+            note["after"] = await self._checkpoints.with_content(note["after"], path, encoded(text))
+        return True
 
     async def close(self) -> None:
         """End what runs there and drop what was not kept; idempotent."""
         await to_the_end(self._instances.close())
         await to_the_end(asyncio.to_thread(discard, str(self._folder)))
+
+
+def decoded(data: bytes | None) -> str:
+    """Return the text of a file, such that `encoded` returns just its bytes."""
+    return (data or b"").decode("utf-8", "surrogateescape")
+
+
+def encoded(text: str) -> bytes:
+    """Return the bytes of a text that was `decoded`."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _write_note(path: Path, note: Mapping[str, object]) -> None:

@@ -138,6 +138,14 @@ class EffectReply(Reply):
     emptied: _Folders
     removed: _Folders
     caches: _Count
+    renamed: dict[str, str]
+    sizes: dict[str, _Count]
+
+
+class StateReply(Reply):
+    """The name of a state."""
+
+    tree: _Tree
 
 
 class LeftOutReply(Reply):

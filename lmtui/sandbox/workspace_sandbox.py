@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from lmtui.core.errors import SandboxError, SandboxUnavailable
+from lmtui.core.errors import FilesChangedSince, SandboxError, SandboxUnavailable
 from lmtui.core.hosts import HostApproval, ToolGate
 from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.core.ports import OutputSink, Snapshot
@@ -477,6 +477,7 @@ _MAX_DIFF_CHARS = 65_536
 _MAX_CHANGES = 20_000
 _MAX_STORE_BYTES = 2 << 30
 _MAX_AGE_S = 30 * 86_400.0
+_LONE_RETURN = re.compile(r"\r(?!\n)")  # what follows it must not look like the head of a hunk
 _KINDS = {"A": FileChangeKind.ADDED, "D": FileChangeKind.DELETED}
 
 
@@ -523,7 +524,7 @@ class SandboxCheckpoints:
                 kind=_KINDS.get(status, FileChangeKind.MODIFIED),
                 added_lines=max(0, added),
                 removed_lines=max(0, removed),
-                diff=sanitize(patch)[:_MAX_DIFF_CHARS] if patch else "",
+                diff=sanitize(_LONE_RETURN.sub("␍", patch))[:_MAX_DIFF_CHARS] if patch else "",
                 is_kept=status != "U",
             )
             for path, status, added, removed, patch in files
@@ -538,22 +539,34 @@ class SandboxCheckpoints:
         """Make files as `source` has them, if all of them are now as `expected` has them, or unkept and in `over`.
 
         Raises:
-            SandboxError: some are not, named in the text; nothing was changed then.
+            FilesChangedSince: some are not; nothing was changed then.
         """
         fields = {"source": source, "expected": expected, "paths": list(paths), "over": list(over)}
         reply, _ = await self._call("restore", replies.RestoredReply, **fields)
         if reply.conflicts:
             names = ", ".join(map(sanitize_path, reply.conflicts))
-            raise SandboxError(f"changed since by another hand: {names}; nothing was put back")
+            text = f"changed since by another hand: {names}; nothing was put back"
+            raise FilesChangedSince(text, tuple(reply.conflicts))
+
+    async def with_content(self, state: str, path: str, content: bytes) -> str:
+        """Return a state that is as another, but for the content of one file."""
+        fields = {"action": "with_content", "base": state, "path": path}
+        reply, _ = await self._send(replies.StateReply, fields, content)
+        return reply.tree
 
     async def remove_folders(self, folders: Sequence[str]) -> None:
         """Remove folders that have nothing in them any more, inner ones first."""
         await self._call("remove_folders", replies.RestoredReply, paths=list(folders))
 
     async def _call(self, action: str, shape: type[replies.R], **fields: object) -> tuple[replies.R, bytes]:
+        return await self._send(shape, {"action": action, **fields})
+
+    async def _send(
+        self, shape: type[replies.R], fields: Mapping[str, object], content: bytes = b""
+    ) -> tuple[replies.R, bytes]:
         client = await self._pool.client(InstanceKind.CHECKPOINT)
         try:
-            facts, data = await client.call("checkpoint", {"action": action, **fields}, limit_s=_CALL_S)
+            facts, data = await client.call("checkpoint", fields, content, limit_s=_CALL_S)
         except ProtocolError as error:  # the names of the files do not fit into one request
             raise SandboxError("these are too many files at once", "Take back fewer steps, or single files.") from error
         return replies.parse(facts, shape), data

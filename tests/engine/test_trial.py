@@ -191,3 +191,18 @@ async def test_a_removed_folder_is_asked_about_by_name() -> None:
     await answered(rig, Outcome.NO)
     assert questions(rig)[0].text.endswith("deletes old/")
     assert "keeping it would change 1 folder" in questions(rig)[0].why
+
+
+async def test_single_parts_are_kept_and_the_model_is_told_which() -> None:
+    rig = trial(SOME)
+    running = asyncio.create_task(rig.run("build it"))
+    request = await rig.until(lambda event: isinstance(event, ApprovalRequested))
+    assert isinstance(request, ApprovalRequested)
+    assert [(part.path, str(part.kind), part.hunks) for part in request.parts] == [
+        ("old.txt", "deleted", 1),
+        ("new.txt", "created", 1),
+    ]
+    rig.session.answer(request.approval_id, Answer(Outcome.ONCE, hunks=(1,)))
+    await running
+    assert rig.sandbox.kept == ["new.txt", "closed"]
+    assert result(rig).result.endswith("[the user kept: created new.txt; nothing of: deleted old.txt]")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import subprocess
 from pathlib import Path
 
@@ -39,6 +40,12 @@ def kinds(effect: CommandEffect) -> dict[str, str]:
     return {change.path: str(change.kind) for change in effect.changes}
 
 
+def units(effect: CommandEffect, *paths: str) -> list[int]:
+    """Return the units of whole parts."""
+    numbers = itertools.count()
+    return [number for part in effect.parts for number in (next(numbers) for _ in range(part.hunks)) if part.path in paths]
+
+
 async def test_nothing_is_real_until_it_is_kept(sandbox: WorkspaceSandbox, workspace: Path) -> None:
     (workspace / "a.txt").write_text("one\ntwo\n")
     (workspace / "old").mkdir()
@@ -63,7 +70,7 @@ async def test_nothing_is_real_until_it_is_kept(sandbox: WorkspaceSandbox, works
         }
         assert effect.paths[0] == "old/b.txt"
         assert "+three" in next(each.diff for each in effect.changes if each.path == "a.txt")
-        assert await overlay.keep(effect, effect.paths) == ()
+        assert await overlay.keep(effect) == ()
     finally:
         await overlay.close()
     after = tree(workspace)
@@ -93,7 +100,7 @@ async def test_ignored_files_are_part_of_it(sandbox: WorkspaceSandbox, workspace
     await overlay.sandbox.run_command("echo 2 > build/new.o; rm build/old.o")
     effect = await overlay.effect()
     assert kinds(effect) == {"build/new.o": "added", "build/old.o": "deleted"}
-    await overlay.keep(effect, ["build/new.o"])
+    await overlay.keep(effect, units(effect, "build/new.o"))
     await overlay.close()
     assert sorted(path.name for path in (workspace / "build").iterdir()) == ["new.o", "old.o"]
 
@@ -111,7 +118,7 @@ async def test_a_folder_that_was_made_anew_loses_what_was_in_it(sandbox: Workspa
     assert kinds(effect) == {
         "d/e/deep": "deleted", "d/f": "modified", "f": "deleted", "f/x": "added", "g": "added", "g/h": "deleted",
     }  # fmt: skip
-    await overlay.keep(effect, effect.paths)
+    await overlay.keep(effect)
     await overlay.close()
     after = tree(workspace)
     assert (after["d/f"], after["f/x"], after["g"]) == ((b"2\n", False), (b"3\n", False), (b"4\n", False))
@@ -125,11 +132,57 @@ async def test_a_change_of_the_users_own_is_never_overwritten(sandbox: Workspace
     effect = await overlay.effect()
     (workspace / "a").write_text("mine\n")
     with pytest.raises(SandboxError, match="changed since by another hand: a"):
-        await overlay.keep(effect, effect.paths)
+        await overlay.keep(effect)
     assert ((workspace / "a").read_text(), (workspace / "b").exists()) == ("mine\n", False)
-    await overlay.keep(effect, ["b"])
+    await overlay.keep(effect, units(effect, "b"))
     await overlay.close()
     assert (workspace / "b").read_text() == "new\n"
+
+
+def numbered(**others: str) -> str:
+    return "".join(f"{others.get(f'l{number}', f'line {number}')}\n" for number in range(1, 31))
+
+
+async def test_single_hunks_are_kept(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    (workspace / "a").write_text(numbered())
+    (workspace / "old").write_text("x\n" * 9)
+    overlay = sandbox.overlay()
+    await overlay.sandbox.run_command("sed -i 's/^line 2$/two/; s/^line 15$/fifteen/; s/^line 30$/thirty/' a; mv old moved")
+    effect = await overlay.effect()
+    assert [(part.path, str(part.kind), part.hunks, part.source) for part in effect.parts] == [
+        ("a", "changed", 3, ""),
+        ("moved", "renamed", 1, "old"),
+    ]
+    await overlay.keep(effect, [0, 2])
+    assert (workspace / "a").read_text() == numbered(l2="two", l30="thirty")
+    assert ((workspace / "old").exists(), (workspace / "moved").exists()) == (True, False)
+    left = await overlay.effect()
+    assert [(part.path, part.hunks) for part in left.parts] == [("a", 1), ("moved", 1)]
+    await overlay.keep(left, [1])
+    await overlay.close()
+    assert ((workspace / "old").exists(), (workspace / "moved").exists()) == (False, True)
+
+
+async def test_what_was_changed_elsewhere_in_a_file_is_merged(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    (workspace / "a").write_text(numbered())
+    overlay = sandbox.overlay()
+    await overlay.sandbox.run_command("sed -i 's/^line 2$/two/' a; echo new > b")
+    effect = await overlay.effect()
+    (workspace / "a").write_text(numbered(l20="mine"))
+    notes = await overlay.keep(effect)
+    await overlay.close()
+    assert notes == ("[a was changed meanwhile; both changes are in it now]",)
+    assert (workspace / "a").read_text() == numbered(l2="two", l20="mine")
+    assert (workspace / "b").read_text() == "new\n"
+
+
+async def test_what_looks_like_the_head_of_a_hunk_is_none(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    (workspace / "a").write_text(numbered())
+    overlay = sandbox.overlay()
+    await overlay.sandbox.run_command(r"sed -i 's/^line 2$/two\r@@ -9 +9 @@/' a")
+    effect = await overlay.effect()
+    assert [part.hunks for part in effect.parts] == [1]
+    await overlay.close()
 
 
 async def test_what_no_state_holds_is_named_and_not_kept(sandbox: WorkspaceSandbox, workspace: Path) -> None:
@@ -138,7 +191,7 @@ async def test_what_no_state_holds_is_named_and_not_kept(sandbox: WorkspaceSandb
     effect = await overlay.effect()
     assert set(effect.special) == {"pipe", "sub/.git/", "sparse"}
     assert [change.kind for change in effect.changes] == [FileChangeKind.ADDED]
-    await overlay.keep(effect, effect.paths)
+    await overlay.keep(effect)
     await overlay.close()
     assert (workspace / "a\nb").read_text() == "x"
 
@@ -191,7 +244,7 @@ async def test_what_was_half_kept_when_lmtui_was_killed_is_kept_at_the_next_star
     with monkeypatch.context() as patch:
         patch.setattr(overlays, "_keep", killed)
         with pytest.raises(RuntimeError, match="killed"):
-            await overlay.keep(effect, effect.paths)
+            await overlay.keep(effect)
     gone = overlay._folder.with_name(f"{2**30}-dead")  # no process has this number
     overlay._folder.rename(gone)
     told = await overlays.finish_interrupted(workspace, sandbox, sandbox.checkpoints)

@@ -50,7 +50,7 @@ async def try_run(call: CommandCall) -> int:
             notes: tuple[str, ...] = ()
             if is_kept:
                 await sandbox.checkpoints.snapshot()
-                notes = await overlay.keep(effect, effect.paths)
+                notes = await overlay.keep(effect)
         finally:
             await overlay.close()
     if given.json:

@@ -10,7 +10,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 from .beneath import Refused, Root, is_protected
 from .checkpoints import MAX_NAMED, Store
@@ -18,7 +18,7 @@ from .protocol import Message
 
 UPPER, LOWER = "/overlay/upper", "/overlay/lower"
 _CACHES = frozenset(("__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"))
-_MOST_PATHS, _MOST_FOLDERS = 20_000, 1_000
+_MOST_PATHS, _MOST_FOLDERS, _MOST_SIZES = 20_000, 1_000, 2_000
 _INDEX = "lmtui.effect.index"
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
 
@@ -28,6 +28,7 @@ def effect(store: Store, base: str = "") -> Message:
 
     `special` are files that cannot be kept (too large, unreadable, pipes, sockets, devices, repositories).  Of folders without
     files, `made` are new, `emptied` had some, and `removed` are gone, inner ones first.  `caches` counts what only caches got.
+    `renamed` has the former paths of files that moved as they are, by their new ones.
     With a `base`, a state of the whole workspace, that is `before`, and `after` is it with what the overlay touched in it.
 
     Raises:
@@ -47,7 +48,41 @@ def effect(store: Store, base: str = "") -> Message:
         "emptied": found.emptied[:_MOST_FOLDERS],
         "removed": sorted(found.removed, key=len, reverse=True)[:_MOST_FOLDERS],
         "caches": found.caches,
+        "renamed": {} if base else _renamed(store, before, after),
+        "sizes": found.sizes(),
     }
+
+
+def _renamed(store: Store, before: str, after: str) -> dict[str, str]:
+    """Return the former paths of the files that are as they were at another path (git-diff-tree: raw output format)."""
+    listed = store.git("diff-tree", "-r", "-z", "-M100%", "--diff-filter=R", before, after)
+    fields = listed.decode("utf-8", "replace").split("\0")
+    return dict(zip(fields[2::3], fields[1::3], strict=False))
+
+
+def with_content(store: Store, base: str, path: str, content: bytes) -> str:
+    """Return a state that is as another, but for the content of one file; its mode stays.  The caller holds the lock."""
+    environment = {"GIT_INDEX_FILE": str(store.folder / _INDEX)}
+    mode = store.git("ls-tree", "-z", base, "--", path).decode("utf-8", "replace").partition(" ")[0] or "100644"
+    oid = store.git("hash-object", "-w", "--stdin", data=content).decode().strip()
+    with _own_index(store):
+        store.git("read-tree", base, more=environment)
+        store.git("update-index", "-z", "--index-info", data=f"{mode} {oid}\t{path}\0".encode(), more=environment)
+        tree = store.git("write-tree", more=environment).decode().strip()
+    store.remember(tree)
+    return tree
+
+
+@contextmanager
+def _own_index(store: Store) -> Iterator[None]:
+    """Let git use an index that is not the store's; the store is locked, so what a killed git left there is ours."""
+    index = store.folder / _INDEX
+    for left in (index, index.with_name(f"{_INDEX}.lock")):
+        left.unlink(missing_ok=True)
+    try:
+        yield
+    finally:
+        index.unlink(missing_ok=True)
 
 
 class _Touched:
@@ -87,6 +122,15 @@ class _Touched:
                     self._add(path)
                 else:
                     self.special.add(path)
+
+    def sizes(self) -> dict[str, int]:
+        """Return how large files are now, or were before they were deleted, in bytes."""
+        found: dict[str, int] = {}
+        for path in self.paths[:_MOST_SIZES]:
+            for root in (self._lower, self._merged):
+                with suppress(OSError):
+                    found[path] = os.stat(path, dir_fd=root.fd, follow_symlinks=False).st_size
+        return found
 
     def _gone(self, path: str, mode: int) -> None:
         if is_protected(path) or path.rpartition("/")[2] in _CACHES:
@@ -137,13 +181,10 @@ def _join(folder: str, name: str) -> str:
 
 def _tree_of(store: Store, paths: list[str], work_tree: str, base: str = "") -> str:
     """Return a state of these paths as a folder has them, of nothing else without a `base`; what it lacks is not in it."""
-    index = store.folder / _INDEX
-    for left in (index, index.with_name(f"{_INDEX}.lock")):  # of a git that was killed: the store is locked, so they are ours
-        left.unlink(missing_ok=True)
-    environment = {"GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": work_tree}
+    environment = {"GIT_INDEX_FILE": str(store.folder / _INDEX), "GIT_WORK_TREE": work_tree}
     held = paths if base else list(_held(paths, work_tree))
     listed = "".join(f"{path}\0" for path in held).encode("utf-8", "surrogateescape")
-    try:
+    with _own_index(store):
         if base:
             store.git("read-tree", base, more=environment)
         if held:
@@ -152,8 +193,6 @@ def _tree_of(store: Store, paths: list[str], work_tree: str, base: str = "") -> 
                 *packing, "update-index", "-z", "--add", "--remove", "--replace", "--stdin", data=listed, more=environment
             )
         tree = store.git("write-tree", more=environment).decode().strip()
-    finally:
-        index.unlink(missing_ok=True)
     store.remember(tree)
     return tree
 

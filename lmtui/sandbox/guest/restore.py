@@ -280,8 +280,8 @@ def _remove_empty(store: Store, folder: str) -> None:
         folder = parent
 
 
-def run(store: Store, message: Message) -> Message:
-    """Do what a request asks of the store, but for reading one file.  Runs in a keeper."""
+def run(store: Store, message: Message, given: bytes = b"") -> Message:
+    """Do what a request asks of the store, but for reading one file; `given` is the data next to it.  Runs in a keeper."""
     paths = [str(path) for path in message.get("paths", ())]
     with store.locked():
         match message["action"]:
@@ -289,6 +289,8 @@ def run(store: Store, message: Message) -> Message:
                 return store.snapshot()
             case "effect":
                 return effects.effect(store, _tree(message["base"]) if message.get("base") else "")
+            case "with_content":
+                return {"tree": effects.with_content(store, _tree(message["base"]), str(message["path"]), given)}
             case "ignored":
                 return store.ignored()
             case "prune":

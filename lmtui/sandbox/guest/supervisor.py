@@ -286,7 +286,7 @@ class Supervisor:
         root = self._root_of(message)
         self._jobs.start(identity, lambda: search.grep(root, query), _SEARCH_S)
 
-    def _checkpoint(self, identity: int, message: Message, _data: bytes) -> None:
+    def _checkpoint(self, identity: int, message: Message, given: bytes) -> None:
         """Serve the checkpoint store.  What is quick is done in place: no command runs in this instance."""
         if not self._options.store:
             raise Refused("this instance keeps no checkpoints")
@@ -298,7 +298,7 @@ class Supervisor:
         elif message["action"] == "snapshot" and (state := store.unchanged()) is not None:
             self._answer(identity, state)
         else:
-            self._jobs.start(identity, lambda: _module("restore").run(store, message), checkpoints.LONGEST_S)
+            self._jobs.start(identity, lambda: _module("restore").run(store, message, given), checkpoints.LONGEST_S)
 
     def _survey(self, identity: int, message: Message, _data: bytes) -> None:
         folder, since_ns = str(message.get("folder", "")), int(message["since_ns"])
