@@ -147,11 +147,11 @@ with store.locked():
         ("_write", 0),
         ("_write", 1),
         ("_write", 250),
-        ("_put", 0),
-        ("_put", 1),
-        ("_rename", 1),
-        ("_rename", 200),
-        ("_rename", 399),
+        ("_moved", 0),
+        ("_moved", 1),
+        ("_moved", 2),
+        ("_exchange", 200),
+        ("_is_expected_aside", 399),
     ],
 )
 def test_a_restore_that_was_killed_is_done_again_and_leaves_nothing_behind(tmp_path: Path, place: str, count: int) -> None:

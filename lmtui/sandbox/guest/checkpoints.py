@@ -181,6 +181,10 @@ class Store:
         """Return the name of such a file."""
         return f"{self._draft_prefix}{number}.tmp"
 
+    def discard_drafts_in(self, parent: str) -> None:
+        """Remove the temporary files of now from one folder."""
+        self._remove_drafts(parent, self._draft_prefix)
+
     def discard_drafts(self) -> None:
         """Remove temporary files that were never moved into place."""
         note = self.folder / _DRAFTS

@@ -1,4 +1,4 @@
-"""The few system calls that Python does not have: prctl, openat2, seccomp.  Each does nothing else but call."""
+"""The few system calls that Python does not have: prctl, openat2, renameat2, seccomp.  Each does nothing else but call."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ _RESOLVE_NO_MAGICLINKS = 0x02
 _RESOLVE_BENEATH = 0x08
 _SYS_OPENAT2 = 437  # the same on every architecture
 _RACED_TRIES = 32
+RENAME_NOREPLACE, RENAME_EXCHANGE = 1, 2
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -74,6 +75,16 @@ def open_beneath(directory: int, path: str, flags: int) -> int:
         if ctypes.get_errno() != errno.EAGAIN:  # EAGAIN: something was renamed meanwhile
             break
     raise _os_error(path)
+
+
+def rename(folder: int, old: str, new: str, flags: int) -> None:
+    """Rename within a folder (renameat2(2)): to a name that is free, or the two for each other.
+
+    Raises:
+        OSError: EEXIST where the name is taken, EINVAL or ENOSYS where the file system or the kernel cannot do that.
+    """
+    if _libc.renameat2(folder, os.fsencode(old), folder, os.fsencode(new), ctypes.c_uint(flags)) != 0:
+        raise _os_error(new)
 
 
 def call(number: int, *arguments: bytes | int | None) -> int:

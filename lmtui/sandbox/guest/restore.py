@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -10,23 +11,34 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import beneath, effects
+from . import beneath, effects, linux
 from .beneath import Refused
 from .checkpoints import MAX_NAMED, Store, TreeEntry
 from .protocol import Message
 
 _ABSENT = "000000"
+_CANNOT = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 _LINK = "120000"
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
 
 
 @dataclass(frozen=True)
 class _Draft:
-    """A file written next to the place where it will be; `temporary` is empty for one that is to be deleted."""
+    """A file written next to the place where it will be, or the name to which one that goes is moved first.
+
+    `now` is what is expected in its place, None where it may be anything.
+    """
 
     parent: str
     name: str
-    temporary: str = ""
+    temporary: str
+    now: TreeEntry | None
+    is_going: bool
+
+    @property
+    def path(self) -> str:
+        """Return the path of the place."""
+        return f"{self.parent}/{self.name}" if self.parent else self.name
 
 
 def restore(store: Store, source: str, expected: str, paths: list[str], over: list[str]) -> Message:
@@ -49,19 +61,22 @@ def restore(store: Store, source: str, expected: str, paths: list[str], over: li
     if conflicts:
         return {"conflicts": sorted(conflicts)[:MAX_NAMED]}
     contents = _contents(store, wanted)
-    by_folder: dict[str, list[tuple[str, TreeEntry]]] = {}
-    for path, (_, entry) in wanted.items():
+    by_folder: dict[str, list[tuple[_Draft, TreeEntry]]] = {}
+    store.begin_drafts(list({path.rpartition("/")[0] for path in wanted}))
+    for number, (path, (now, entry)) in enumerate(wanted.items()):
         parent, _, name = path.rpartition("/")
-        by_folder.setdefault(parent, []).append((name, entry))
-    drafts: list[_Draft] = []
-    store.begin_drafts(list(by_folder))
+        draft = _Draft(parent, name, store.draft_name(number), None if path in unkept else now, entry.mode == _ABSENT)
+        by_folder.setdefault(parent, []).append((draft, entry))
     try:
         for parent, entries in by_folder.items():
-            _write_drafts(store, parent, entries, contents, drafts)
-        _put_in_place(store, drafts)
+            _write_drafts(store, parent, entries, contents)
+        drafts = [draft for entries in by_folder.values() for draft, _ in entries]
+        raced = _put_in_place(store, sorted(drafts, key=lambda draft: not draft.is_going))
     finally:
         store.discard_drafts()
-    return {"conflicts": []}
+    for parent in {draft.parent for draft in drafts if draft.is_going and not raced}:
+        _remove_empty(store, parent)
+    return {"conflicts": raced}
 
 
 def _open_up(store: Store, folder: str) -> None:
@@ -147,29 +162,23 @@ def _contents(store: Store, wanted: dict[str, tuple[TreeEntry, TreeEntry]]) -> d
     return found
 
 
-def _write_drafts(
-    store: Store, parent: str, entries: list[tuple[str, TreeEntry]], contents: dict[str, bytes], drafts: list[_Draft]
-) -> None:
+def _write_drafts(store: Store, parent: str, entries: list[tuple[_Draft, TreeEntry]], contents: dict[str, bytes]) -> None:
     """Write the files of one folder next to their places."""
-    if all(entry.mode == _ABSENT for _, entry in entries):
-        drafts += [_Draft(parent, name) for name, _ in entries]
+    if all(draft.is_going for draft, _ in entries):
         return
     _make_way(store, parent)
     with store.root.opened(parent, _FOLDER) as (folder, _):
-        for name, entry in entries:
-            if entry.mode == _ABSENT:
-                drafts.append(_Draft(parent, name))
+        for draft, entry in entries:
+            if draft.is_going:
                 continue
-            draft = _Draft(parent, name, store.draft_name(len(drafts)))
-            drafts.append(draft)
-            path = f"{parent}/{name}" if parent else name
             try:
                 if entry.mode == _LINK:
                     os.symlink(os.fsdecode(contents[entry.oid]), draft.temporary, dir_fd=folder)
                 else:
-                    _write(folder, draft.temporary, contents[entry.oid], _mode(store, folder, name, path, entry))
+                    mode = _mode(store, folder, draft.name, draft.path, entry)
+                    _write(folder, draft.temporary, contents[entry.oid], mode)
             except OSError as error:
-                raise Refused(beneath.explain(error, path)) from error
+                raise Refused(beneath.explain(error, draft.path)) from error
 
 
 def _make_way(store: Store, parent: str) -> None:
@@ -216,46 +225,98 @@ def _write(folder: int, name: str, content: bytes, mode: int) -> None:
         os.close(fd)
 
 
-def _put_in_place(store: Store, drafts: list[_Draft]) -> None:
-    """Delete what goes, then rename what comes, then remove folders that have become empty."""
-    going = [draft for draft in drafts if not draft.temporary]
-    failed = _put_all(store, going)
-    for parent in {draft.parent for draft in going}:
-        _remove_empty(store, parent)
-    failed += _put_all(store, [draft for draft in drafts if draft.temporary])
+def _put_in_place(store: Store, drafts: list[_Draft]) -> list[str]:
+    """Move what goes aside, and put what comes in its place; return what others changed in this moment.
+
+    Each is looked at once more when it has been moved: a change that came in between is found, and all is put back.
+    """
+    done: list[_Draft] = []
+    failed: list[str] = []
+    for draft in drafts:
+        try:
+            with store.root.opened(draft.parent, _FOLDER) as (folder, real):
+                if real != draft.parent:
+                    raise FileNotFoundError
+                is_done = _moved(store, folder, draft, done)
+        except (FileNotFoundError, IsADirectoryError, beneath.Missing):  # gone, or a folder was made for files that come back
+            is_done = True
+            failed += [] if draft.is_going else [draft.path]
+        except OSError:
+            failed.append(draft.path)
+            continue
+        if not is_done:
+            for each in reversed(done):
+                _move_back(store, each)
+            return [draft.path]
+        done.append(draft)
     if failed:
         raise Refused(f"could not be put back: {', '.join(failed[:MAX_NAMED])}")
+    return []
 
 
-def _put_all(store: Store, drafts: list[_Draft]) -> list[str]:
-    """Put drafts in place, folder by folder, and return those that could not be."""
-    folders: dict[str, list[_Draft]] = {}
-    for draft in drafts:
-        folders.setdefault(draft.parent, []).append(draft)
-    failed: list[str] = []
-    for parent, inside in folders.items():
-        names = [f"{parent}/{draft.name}".lstrip("/") for draft in inside]
-        try:
-            with store.root.opened(parent, _FOLDER) as (folder, real):
-                is_there = real == parent
-                done = [_put(folder, draft) if is_there else not draft.temporary for draft in inside]
-        except beneath.Missing:
-            done = [not draft.temporary for draft in inside]
-        failed += [name for name, is_done in zip(names, done, strict=True) if not is_done]
-    return failed
+def _moved(store: Store, folder: int, draft: _Draft, done: list[_Draft]) -> bool:
+    """Move one; False where something else is there than was expected, which is in its place again then."""
+    if draft.is_going:
+        if stat.S_ISDIR(os.stat(draft.name, dir_fd=folder, follow_symlinks=False).st_mode):
+            return True
+        os.rename(draft.name, draft.temporary, src_dir_fd=folder, dst_dir_fd=folder)
+    elif draft.now is None or draft.now.mode == _ABSENT:
+        return _come(store, folder, draft, done)
+    else:
+        _exchange(folder, draft.temporary, draft.name)
+    if draft.now is None or _is_expected_aside(store, folder, draft):
+        return True
+    _move_back(store, draft)
+    return False
 
 
-def _put(folder: int, draft: _Draft) -> bool:
+def _come(store: Store, folder: int, draft: _Draft, done: list[_Draft]) -> bool:
+    """Put a file where none is expected; a folder whose files are all gone by now makes way."""
     try:
-        if draft.temporary:
-            _rename(folder, draft.temporary, draft.name)
-        else:
-            os.unlink(draft.name, dir_fd=folder)
-    except (FileNotFoundError, IsADirectoryError):  # gone, or a folder was made for files that come back
-        return not draft.temporary
-    except OSError:
-        return False
+        if draft.now is not None:
+            linux.rename(folder, draft.temporary, draft.name, linux.RENAME_NOREPLACE)
+            return True
+    except FileExistsError:
+        if not stat.S_ISDIR(os.stat(draft.name, dir_fd=folder, follow_symlinks=False).st_mode):
+            return False
+    except OSError as error:
+        if error.errno not in _CANNOT:
+            raise
+    for parent in [each.parent for each in done if f"{each.parent}/".startswith(f"{draft.path}/")]:
+        store.discard_drafts_in(parent)
+        _remove_empty(store, parent)
+    _rename(folder, draft.temporary, draft.name)
     return True
+
+
+def _exchange(folder: int, temporary: str, name: str) -> None:
+    try:
+        linux.rename(folder, temporary, name, linux.RENAME_EXCHANGE)
+    except OSError as error:
+        if error.errno not in _CANNOT:
+            raise
+        _rename(folder, temporary, name)  # this file system cannot exchange: what was there is not looked at again
+
+
+def _is_expected_aside(store: Store, folder: int, draft: _Draft) -> bool:
+    """Tell whether what was moved aside is what was expected in its place."""
+    try:
+        info = os.stat(draft.temporary, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return True  # nothing was set aside
+    aside = f"{draft.parent}/{draft.temporary}" if draft.parent else draft.temporary
+    return draft.now is not None and _is_content(store, aside, info, draft.now)
+
+
+def _move_back(store: Store, draft: _Draft) -> None:
+    """Undo a move, as far as nobody has come in between."""
+    with suppress(OSError, Refused), store.root.opened(draft.parent, _FOLDER) as (folder, _):
+        if draft.is_going:
+            linux.rename(folder, draft.temporary, draft.name, linux.RENAME_NOREPLACE)
+        elif draft.now is not None and draft.now.mode != _ABSENT:
+            linux.rename(folder, draft.temporary, draft.name, linux.RENAME_EXCHANGE)
+        else:
+            os.rename(draft.name, draft.temporary, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def _rename(folder: int, temporary: str, name: str) -> None:
