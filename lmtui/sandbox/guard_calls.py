@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from lmtui.core.errors import SandboxUnavailable
+from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.core.sanitize import sanitize_line
 from lmtui.sandbox import replies
@@ -20,6 +21,7 @@ from lmtui.sandbox.toolchains import AddedFolder
 
 _GUARD_S = 30.0
 _READ_S = 10.0
+_FREEZING_S = 3.0
 _HISTORY_S = 3
 _GIT_MEMORY_MB = 512
 _TOO_MANY = "your rules deny more files than can be masked (300), or the workspace is too large to find them all"
@@ -120,3 +122,21 @@ async def has_git(view: Client, paths: Sequence[str], *, is_denied: bool) -> boo
     facts, data = await view.call("git", history, limit_s=_GUARD_S)
     ended = replies.parse(facts, replies.RunReply)
     return is_denied if ended.reason == "timeout" else ended.exit == 0 and bool(data)
+
+
+async def freeze(client: Client) -> None:
+    """Stop every process of an instance; end it if its supervisor cannot do that."""
+    try:
+        facts, _ = await client.call("freeze", {}, limit_s=_FREEZING_S)
+        is_frozen = replies.parse(facts, replies.FrozenReply).is_frozen
+    except SandboxError:
+        is_frozen = False
+    if not is_frozen:
+        await client.close()
+
+
+async def thaw(clients: Sequence[Client]) -> None:
+    """Let the processes of instances go on."""
+    for client in clients:
+        with contextlib.suppress(SandboxError):  # it has ended, with everything in it
+            await client.call("thaw", {}, limit_s=_FREEZING_S)

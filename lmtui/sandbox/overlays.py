@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import secrets
 import shutil
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -21,8 +20,8 @@ from lmtui.core.workspace import MAX_SHOWN_BYTES, CommandEffect, FileChange
 from lmtui.paths import overlays_dir
 from lmtui.sandbox import replies
 from lmtui.sandbox.guest.effects import discard
-from lmtui.sandbox.host_paths import make_for_owner
 from lmtui.sandbox.pool import SandboxPool
+from lmtui.sandbox.spare_overlay import new_overlay_folder
 from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
 
 V = TypeVar("V", bound=Sandbox)
@@ -191,7 +190,7 @@ class WorkspaceOverlay(Generic[V]):
         self._pool = pool
         self._real = real
         self._checkpoints = checkpoints
-        self._folder = _new_folder(pool.workspace)
+        self._folder = new_overlay_folder(pool.workspace) if stays else pool.instances.spare.take()
         self._instances = OverlayInstances(pool, self._folder, stays=stays)
         self.sandbox = view(self._instances)
 
@@ -201,6 +200,8 @@ class WorkspaceOverlay(Generic[V]):
         Raises:
             SandboxError: it cannot be seen, or more files were touched than can be followed.
         """
+        if await asyncio.to_thread(_is_untouched, self._folder / "upper"):
+            return CommandEffect("", "")
         reply = await _looked(self._instances)
         changes = await self._checkpoints.changes(reply.before, reply.after)
         return CommandEffect(
@@ -289,6 +290,16 @@ class WorkspaceOverlay(Generic[V]):
         """End what runs there and drop what was not kept; idempotent."""
         await to_the_end(self._instances.close())
         await to_the_end(asyncio.to_thread(discard, str(self._folder)))
+        await self._pool.instances.spare.give_back(self._folder)
+
+
+def _is_untouched(upper: Path) -> bool:
+    """Tell whether nothing was ever written to an overlay; False where that cannot be seen."""
+    try:
+        with os.scandir(upper) as entries:
+            return next(entries, None) is None
+    except OSError:
+        return False
 
 
 def decoded(data: bytes | None) -> str:
@@ -337,18 +348,3 @@ def _abandoned(workspace: Path) -> list[Path]:
     base = overlays_dir(workspace)
     found = list(base.iterdir()) if base.is_dir() else []
     return [old for old in found if not Path("/proc", old.name.partition("-")[0]).exists()]
-
-
-def _new_folder(workspace: Path) -> Path:
-    """Make and return the folder of an overlay.
-
-    Raises:
-        SandboxUnavailable: it cannot be made.
-    """
-    base = make_for_owner(overlays_dir(workspace), workspace)
-    folder = make_for_owner(base / f"{os.getpid()}-{secrets.token_hex(4)}", workspace)
-    for name in ("upper", "work"):
-        make_for_owner(folder / name, workspace)
-    mode = workspace.stat().st_mode & 0o777
-    (folder / "upper").chmod(mode)  # the merged folder has the upper one's bits
-    return folder

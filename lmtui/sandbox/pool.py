@@ -10,7 +10,7 @@ import contextlib
 import os
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,20 +19,20 @@ from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.core.workspace import SandboxStatus
 from lmtui.paths import overlays_dir
-from lmtui.sandbox import replies, selftest
+from lmtui.sandbox import selftest
 from lmtui.sandbox.backend import Backend
-from lmtui.sandbox.guard_calls import OutsideFolders, check_mounts, find_tools, has_git, look, open_guard
+from lmtui.sandbox.guard_calls import OutsideFolders, check_mounts, find_tools, freeze, has_git, look, open_guard, thaw
 from lmtui.sandbox.guest.effects import discard
 from lmtui.sandbox.host_paths import make_for_owner
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.project_tools import ProjectTools, with_added
 from lmtui.sandbox.proxy import NetworkApprovals, Proxy
+from lmtui.sandbox.spare_overlay import OpenedOverlay, SpareOverlay
 from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
 from lmtui.sandbox.workspace_guard import Findings, WorkspaceGuard
 
 _IDLE_S = {InstanceKind.GIT: 60.0, InstanceKind.CHECKPOINT: 600.0, InstanceKind.READ: 600.0, InstanceKind.VIEW: 600.0}
 _REVEALING_IDLE_S = 10.0
-_FREEZING_S = 3.0
 _OPENINGS = 3
 _RESTARTED = (
     "the sandbox ended unexpectedly and was started again: background processes and files outside the workspace are gone"
@@ -70,7 +70,8 @@ class _Instance:
 class InstanceTable:
     """The running supervisors by kind and by what is revealed in them; each is ended when it is retired or long idle."""
 
-    def __init__(self) -> None:
+    def __init__(self, spare: SpareOverlay) -> None:
+        self.spare = spare
         self.running: dict[_Key, _Instance] = {}
         self.retired: set[Client] = set()
         self.is_closed = False
@@ -193,7 +194,7 @@ class SandboxPool:
         self._choose = choose
         self._chosen: ChosenBackend | None = None
         self._guard: Client | None = None
-        self._instances = InstanceTable()
+        self.instances = InstanceTable(SpareOverlay(workspace, self._open_spare))
         self._serving: dict[object, tuple[Client, SandboxLayout]] = {}
         self._masks = _Masks()
         self._locks = _Locks()
@@ -228,10 +229,10 @@ class SandboxPool:
                 layout = await self._layout(InstanceKind.READ)
             has_read_only = status.has_shell and not layout.is_cut
             is_offline = chosen.backend.network == "none" and self._proxy is None  # what nobody was asked about reaches no host
-            has_overlays = has_read_only and is_offline and not self._instances.overlay_problem
+            has_overlays = has_read_only and is_offline and not self.instances.overlay_problem
             status = replace(status, has_read_only=has_read_only, has_overlays=has_overlays, masks_git=layout.hides_objects)
         if status.has_shell and not status.has_overlays:
-            status = replace(status, facts=(*status.facts, f"{_NO_OVERLAYS}{self._instances.overlay_problem or _WHY_NONE}"))
+            status = replace(status, facts=(*status.facts, f"{_NO_OVERLAYS}{self.instances.overlay_problem or _WHY_NONE}"))
         return replace(status, facts=(*status.facts, self._notice)) if self._notice else status
 
     async def read_status(self) -> SandboxStatus:
@@ -259,7 +260,7 @@ class SandboxPool:
         key = (kind, revealed)
         async with self._locks.starting:
             await self._start_first()
-            instance = self._instances.running.get(key)
+            instance = self.instances.running.get(key)
             if instance is not None and not instance.client.is_alive:
                 self._notice = _RESTARTED
                 await instance.client.close()
@@ -268,18 +269,18 @@ class SandboxPool:
             if is_old and kind.is_masked:
                 await self._mask_added()
             if instance is not None and kind.is_masked and instance.tools != self._backend.tools:
-                self._instances.retire(instance.client)
+                self.instances.retire(instance.client)
                 instance = None
             if instance is None or (kind.is_masked and (is_old or not is_for_one_file)):
                 layout = (await self._layout(kind)).without(revealed)
                 if instance is not None and not instance.layout.covers(layout, kind):
-                    self._instances.retire(instance.client)
+                    self.instances.retire(instance.client)
                     instance = None
                 if instance is None:
                     instance = await self._open(kind, revealed, layout)
-                self._instances.running[key] = replace(instance, masks=self._all_masks())
+                self.instances.running[key] = replace(instance, masks=self._all_masks())
         if revealed or kind in _IDLE_S:
-            self._instances.postpone_closing(key)
+            self.instances.postpone_closing(key)
         return instance.client
 
     async def guard(self) -> Client:
@@ -290,7 +291,7 @@ class SandboxPool:
         """
         async with self._locks.guarding:
             assert self._chosen is not None
-            if self._instances.is_closed:
+            if self.instances.is_closed:
                 raise SandboxError("the sandbox is closed")
             if self._guard is None or not self._guard.is_alive:
                 self._guard = await open_guard(self._chosen.backend)
@@ -323,22 +324,22 @@ class SandboxPool:
         if not backend.has_shell or (backend.is_isolated and not backend.has_mounts):
             raise SandboxUnavailable(f"{backend.name} has no background commands", "Use bubblewrap or Docker.")
         client = await self.client(InstanceKind.MAIN)
-        layout = self._instances.running[InstanceKind.MAIN, frozenset()].layout
-        with self._instances.using(client), self.serving(client, layout):
+        layout = self.instances.running[InstanceKind.MAIN, frozenset()].layout
+        with self.instances.using(client), self.serving(client, layout):
             yield client
 
     @contextlib.asynccontextmanager
     async def frozen(self) -> AsyncIterator[None]:
         """Stop every process of the workspace for a while; end an instance whose supervisor cannot stop its own."""
         async with self._locks.freezing:
-            running = [each.client for (kind, _), each in self._instances.running.items() if kind.has_shell]
+            running = [each.client for (kind, _), each in self.instances.running.items() if kind.has_shell]
             serving = [client for client, _ in self._serving.values()]
-            clients = [client for client in {*running, *self._instances.retired, *serving} if client.is_alive]
+            clients = [client for client in {*running, *self.instances.retired, *serving} if client.is_alive]
             try:
-                await asyncio.gather(*map(_freeze, clients))
+                await asyncio.gather(*map(freeze, clients))
                 yield
             finally:
-                await to_the_end(_thaw(clients))
+                await to_the_end(thaw(clients))
 
     @contextlib.asynccontextmanager
     async def command_client(self, findings: list[Findings], revealed: frozenset[str] = frozenset()) -> AsyncIterator[Client]:
@@ -349,7 +350,7 @@ class SandboxPool:
         backend = (await self.started()).backend
         async with self._turn(backend):
             client = await self.client(InstanceKind.MAIN, revealed)
-            with self._instances.using(client):
+            with self.instances.using(client):
                 keeps_copies = backend.is_isolated and not backend.has_mounts
                 began = await self.workspace_guard.begin(client, keeps_copies=keeps_copies) if backend.is_isolated else None
                 try:
@@ -367,7 +368,7 @@ class SandboxPool:
         client = await self.client(InstanceKind.READ)
         if self._masks.is_cut:
             raise SandboxUnavailable(_NOT_ALL_HIDDEN, _FEWER)
-        with self._instances.using(client):
+        with self.instances.using(client):
             yield client
 
     @contextlib.asynccontextmanager
@@ -397,6 +398,19 @@ class SandboxPool:
         Raises:
             SandboxUnavailable: overlays cannot be made here.
         """
+        wanted, tools = await self._overlay_layout(kind, overlay, shares_scratch=shares_scratch), self._backend.tools
+        opened = self.instances.spare.opened(kind, overlay)
+        if opened is not None and not (opened.layout.covers(wanted, kind) and opened.tools == tools):
+            await opened.client.close()
+            opened = None
+        opened = opened or await self._open_overlay(kind, wanted)
+        try:
+            with self.serving(opened.client, opened.layout):
+                yield opened.client
+        finally:
+            await opened.client.close()
+
+    async def _overlay_layout(self, kind: InstanceKind, overlay: Path, *, shares_scratch: bool) -> SandboxLayout:
         async with self._locks.starting:
             await self._start_first()
             if not self._backend.has_mounts:
@@ -405,21 +419,28 @@ class SandboxPool:
                 await self._mask_added()
             layout = replace(await self._layout(kind), overlay=str(overlay))
             if kind is InstanceKind.MAIN and shares_scratch:
-                layout = replace(layout, scratch=str(self._instances.scratch_of(self.workspace)))
+                layout = replace(layout, scratch=str(self.instances.scratch_of(self.workspace)))
         if kind.is_masked and self._masks.is_cut:
             raise SandboxUnavailable(_NOT_ALL_HIDDEN, _FEWER)
+        return layout
+
+    async def _open_overlay(self, kind: InstanceKind, layout: SandboxLayout) -> OpenedOverlay:
+        tools = self._backend.tools
         try:
             client = Client(await self._backend.open(kind, layout))
             await client.start()
         except SandboxUnavailable as error:
-            self._instances.overlay_problem = str(error)
+            self.instances.overlay_problem = str(error)
             raise
         try:
-            with self.serving(client, layout):
-                await check_mounts(client, kind, layout)
-                yield client
-        finally:
+            await check_mounts(client, kind, layout)
+        except BaseException:
             await client.close()
+            raise
+        return OpenedOverlay(client, layout, tools)
+
+    async def _open_spare(self, kind: InstanceKind, folder: Path) -> OpenedOverlay:
+        return await self._open_overlay(kind, await self._overlay_layout(kind, folder, shares_scratch=True))
 
     @contextlib.asynccontextmanager
     async def git_client(self, findings: list[Findings]) -> AsyncIterator[Client]:
@@ -445,8 +466,8 @@ class SandboxPool:
             if tools == backend.tools:
                 return False
             backend.tools = tools
-            for key in [key for key in self._instances.running if key[0].is_masked]:
-                self._instances.retire(self._instances.running.pop(key).client)
+            for key in [key for key in self.instances.running if key[0].is_masked]:
+                self.instances.retire(self.instances.running.pop(key).client)
             return True
 
     async def show_tools(self, folder: Path) -> None:
@@ -465,7 +486,7 @@ class SandboxPool:
 
     def is_first_status(self) -> bool:
         """Tell whether this was not asked before."""
-        is_first, self._instances.was_asked = not self._instances.was_asked, True
+        is_first, self.instances.was_asked = not self.instances.was_asked, True
         return is_first
 
     def take_notice(self) -> str:
@@ -475,26 +496,27 @@ class SandboxPool:
 
     async def close(self) -> None:
         """End every supervisor."""
+        await self.instances.spare.close()
         async with self._locks.starting, self._locks.guarding:
-            self._instances.is_closed = True
-            await self._instances.close()
+            self.instances.is_closed = True
+            await self.instances.close()
             if self._guard is not None:
                 await self._guard.close()
             if self._chosen is not None:
                 await self._chosen.backend.close()
             if self._proxy is not None:
                 await self._proxy.close()
-        await self._instances.wait_ended()
+        await self.instances.wait_ended()
 
     async def _start_first(self) -> ChosenBackend:
-        if self._instances.is_closed:
+        if self.instances.is_closed:
             raise SandboxError("the sandbox is closed")
         if self._chosen is None:
             masks = self._all_masks()
             self._chosen = chosen = await self._choose(masks)
             self._guard = chosen.guard
             tools = chosen.backend.tools
-            self._instances.running[InstanceKind.MAIN, frozenset()] = _Instance(chosen.client, chosen.layout, masks, tools)
+            self.instances.running[InstanceKind.MAIN, frozenset()] = _Instance(chosen.client, chosen.layout, masks, tools)
         return self._chosen
 
     @property
@@ -536,10 +558,10 @@ class SandboxPool:
         """Tell whether git has the contents of one of these paths, now or in its history as far as that is soon known."""
         key = (layout.stamp, paths)
         if key not in self._masks.tracked:
-            view = self._instances.running.get(_VIEW)
+            view = self.instances.running.get(_VIEW)
             if view is None or not view.client.is_alive:
-                view = self._instances.running[_VIEW] = await self._open(InstanceKind.VIEW, frozenset(), layout)
-            self._instances.postpone_closing(_VIEW)
+                view = self.instances.running[_VIEW] = await self._open(InstanceKind.VIEW, frozenset(), layout)
+            self.instances.postpone_closing(_VIEW)
             self._masks.tracked = {key: await has_git(view.client, sorted(paths), is_denied=bool(paths & layout.denied))}
         return self._masks.tracked[key]
 
@@ -574,19 +596,3 @@ class SandboxPool:
 
     async def _end_git(self) -> Findings:
         return await self.workspace_guard.end_git(await self.client(InstanceKind.MAIN, is_for_one_file=True))
-
-
-async def _freeze(client: Client) -> None:
-    try:
-        facts, _ = await client.call("freeze", {}, limit_s=_FREEZING_S)
-        is_frozen = replies.parse(facts, replies.FrozenReply).is_frozen
-    except SandboxError:
-        is_frozen = False
-    if not is_frozen:
-        await client.close()
-
-
-async def _thaw(clients: Sequence[Client]) -> None:
-    for client in clients:
-        with contextlib.suppress(SandboxError):  # it has ended, with everything in it
-            await client.call("thaw", {}, limit_s=_FREEZING_S)

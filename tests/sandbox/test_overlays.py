@@ -371,3 +371,39 @@ async def test_commands_that_may_reach_hosts_are_not_tried_unasked(
     assert (await sandbox.status()).has_overlays
     reaching = await open_sandbox((await sandbox.status()).backend, network="proxy", hosts=("example.org",), limits=LIMITS)
     assert not (await reaching.status()).has_overlays
+
+
+async def test_one_that_was_made_ahead_shows_the_workspace_of_now(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    (workspace / "d").mkdir()
+    for name in ("d/changed", "d/gone", "kept"):
+        (workspace / name).write_text("before\n")
+    first = sandbox.overlay()
+    await first.sandbox.run_command("cat kept")
+    await first.close()
+    async with asyncio.timeout(30):
+        while sandbox._pool.instances.spare._made is None:
+            await asyncio.sleep(0.05)
+    (workspace / "d/changed").write_text("after\n")
+    (workspace / "d/gone").unlink()
+    (workspace / "d/new").write_text("new\n")
+    (workspace / "e").mkdir()
+    (workspace / "e/x").write_text("x\n")
+    (workspace / ".env").write_text("TOKEN=1\n")
+    second = sandbox.overlay()
+    assert second._folder in sandbox._pool.instances.spare._taken
+    ran = await second.sandbox.run_command("cat d/changed d/new e/x; ls d; cat .env; echo 2 > d/changed; rm kept")
+    assert ran.output.startswith("after\nnew\nx\nchanged\nnew\n")
+    assert "TOKEN" not in ran.output
+    effect = await second.effect()
+    assert kinds(effect) == {"d/changed": "modified", "kept": "deleted"}
+    await second.keep(effect)
+    await second.close()
+    assert ((workspace / "d/changed").read_text(), (workspace / "kept").exists()) == ("2\n", False)
+
+
+async def test_a_command_that_wrote_nothing_needs_no_look(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    overlay = sandbox.overlay()
+    await overlay.sandbox.run_command("ls -la; echo x > /tmp/x")
+    assert overlays._is_untouched(overlay._folder / "upper")
+    assert (await overlay.effect()).is_empty
+    await overlay.close()
