@@ -143,6 +143,21 @@ def numbered(**others: str) -> str:
     return "".join(f"{others.get(f'l{number}', f'line {number}')}\n" for number in range(1, 31))
 
 
+async def test_an_effect_that_is_dropped_is_no_state_of_the_workspace(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("a\n")
+    (workspace / "b.txt").write_text("b\n")
+    first = await sandbox.checkpoints.snapshot()
+    overlay = sandbox.overlay()
+    try:
+        await overlay.sandbox.run_command("echo more >> a.txt")
+        effect = await overlay.effect()
+    finally:
+        await overlay.close()
+    second = await sandbox.checkpoints.snapshot()
+    assert (second.id, await sandbox.checkpoints.read(second.id, "b.txt")) == (first.id, b"b\n")
+    assert second.id not in (effect.before, effect.after)
+
+
 async def test_single_hunks_are_kept(sandbox: WorkspaceSandbox, workspace: Path) -> None:
     (workspace / "a").write_text(numbered())
     (workspace / "old").write_text("x\n" * 9)

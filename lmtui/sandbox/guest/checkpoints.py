@@ -30,6 +30,7 @@ _MAX_PATCH_BYTES = 524_288
 _MAX_NAMES_BYTES = 262_144  # as they travel
 _FACTS_BYTES = 40
 _DRAFTS = "lmtui.drafts"
+_APART = " apart"
 LONGEST_S = 180.0
 _LOCK_S = 20.0
 _GIT_S = 120.0
@@ -398,22 +399,23 @@ class Store:
             (self.folder / "lmtui.modes").write_text(json.dumps(after), encoding="utf-8")
 
     def _last_tree(self) -> str:
+        """Return the last state of the whole workspace, empty where there is none."""
         try:
-            last = (self.folder / "lmtui.snapshots").read_text(encoding="ascii").rstrip().rpartition("\n")[2]
+            lines = (self.folder / "lmtui.snapshots").read_text(encoding="ascii").splitlines()
         except (OSError, ValueError):
             return ""
-        return last.partition(" ")[2]
+        return next((line.partition(" ")[2] for line in reversed(lines) if not line.endswith(_APART)), "")
 
-    def remember(self, tree: str) -> None:
-        """Note a state, so that it is kept for its time."""
+    def remember(self, tree: str, *, is_apart: bool = False) -> None:
+        """Note a state, so that it is kept for its time; one that `is_apart` never was that of the whole workspace."""
         with (self.folder / "lmtui.snapshots").open("a", encoding="ascii") as file:
-            file.write(f"{time.time():.0f} {tree}\n")
+            file.write(f"{time.time():.0f} {tree}{_APART if is_apart else ''}\n")
 
     def _keep_only(self, lines: list[str]) -> None:
         draft = self.folder / "lmtui.snapshots.new"
         draft.write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
         draft.replace(self.folder / "lmtui.snapshots")
-        trees = sorted({line.partition(" ")[2] for line in lines})
+        trees = sorted({line.split(" ")[1] for line in lines})
         refs = self.folder / "packed-refs"
         refs.write_text("".join([_REFS_HEADER, *(f"{tree} refs/kept/{tree}\n" for tree in trees)]), encoding="ascii")
         self.git("repack", "-a", "-d", "-q")

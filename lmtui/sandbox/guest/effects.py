@@ -69,7 +69,7 @@ def with_content(store: Store, base: str, path: str, content: bytes) -> str:
         store.git("read-tree", base, more=environment)
         store.git("update-index", "-z", "--index-info", data=f"{mode} {oid}\t{path}\0".encode(), more=environment)
         tree = store.git("write-tree", more=environment).decode().strip()
-    store.remember(tree)
+    store.remember(tree, is_apart=True)
     return tree
 
 
@@ -193,7 +193,7 @@ def _tree_of(store: Store, paths: list[str], work_tree: str, base: str = "") -> 
                 *packing, "update-index", "-z", "--add", "--remove", "--replace", "--stdin", data=listed, more=environment
             )
         tree = store.git("write-tree", more=environment).decode().strip()
-    store.remember(tree)
+    store.remember(tree, is_apart=True)
     return tree
 
 
