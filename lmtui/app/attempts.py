@@ -3,182 +3,376 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import difflib
+import hashlib
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Any, Protocol
 
-from lmtui.app.host import Runtime
+from lmtui.app.model_servers import Servers, which_model
 from lmtui.app.sandboxes import SessionVariant
 from lmtui.config import Config
-from lmtui.core.errors import SandboxError, UsageError
-from lmtui.core.events import TurnEnded, Verified
+from lmtui.core import events
+from lmtui.core.attempt_values import MOST_ATTEMPTS, Attempt, AttemptState, ranked, reason
+from lmtui.core.errors import LmtuiError, SandboxError, UsageError
 from lmtui.core.permissions.rules import Mode
-from lmtui.core.ports import Checkpoints
+from lmtui.core.ports import Policy
 from lmtui.core.project_checks import CheckOutcome, CheckRan
-from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.roles import ModelRole, parse_roles
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Session
 from lmtui.core.workspace import CommandEffect
+from lmtui.engine.session import EngineSession
+from lmtui.features.service import FeatureHost
 from lmtui.paths import workspace_dir
 from lmtui.sandbox.host_paths import make_for_owner
 from lmtui.sandbox.overlays import WorkspaceOverlay
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from lmtui.store.attempt_history import AttemptResult, add_results
 
 _TEMPERATURE = 0.7
 _MORE = re.compile(r"^\((\d+) more fail\)$", re.MULTILINE)
 _MOST_SEED = 2**63 - 1
+_OTHER_MODELS = (ModelRole.PLANNER, ModelRole.REVIEWER)
+_EVERY = 4  # so many attempts have one by another model
+_MOST_DRAFTS = 64
 
 Start = Callable[[Session], None]
+Tell = Callable[[Attempt], None]
+
+
+class AttemptHost(FeatureHost, Protocol):
+    """What attempts ask of the host of a workspace."""
+
+    @property
+    def servers(self) -> Servers:
+        """Return the model servers."""
+
+    async def slot_count(self, url: str = "") -> int:
+        """Ask a server, or the one in use, how many requests it works on at once."""
+
+    async def new_session(self, policy: Policy | None = None, *, variant: SessionVariant | None = None) -> EngineSession:
+        """Open a fresh session that works elsewhere and with other settings."""
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """One attempt that is over.  `effect` is None where it could not be seen, which `problem` says; `failing` counts checks."""
+class AttemptPlan:
+    """How an attempt differs from the others: its settings, and its model and server where these are not those in use.
+
+    Only one that `runs_always` begins though another is green already.
+    """
 
     number: int
-    session: Session
-    overlay: WorkspaceOverlay[WorkspaceSandbox]
-    end: TurnEnded
-    failing: int
-    effect: CommandEffect | None
-    problem: str = ""
-
-    @property
-    def is_green(self) -> bool:
-        """Tell whether it is done and its checks say that it is right."""
-        return self.end.exit_code == 0 and self.end.verified == Verified.GREEN and self.effect is not None
-
-    @property
-    def is_good(self) -> bool:
-        """Tell whether it is done and no check speaks against it: it is green, or there are no checks."""
-        return self.end.exit_code == 0 and not self.end.doubt and self.effect is not None
-
-    @property
-    def lines(self) -> tuple[int, int]:
-        """Return how many lines it added and removed."""
-        changes = self.effect.changes if self.effect is not None else ()
-        return sum(each.added_lines for each in changes), sum(each.removed_lines for each in changes)
-
-    def as_object(self, *, is_chosen: bool, is_kept: bool) -> dict[str, object]:
-        """Return it as `--output json` has it."""
-        added, removed = self.lines
-        return {
-            "session": self.session.id,
-            "status": self.end.status,
-            "verified": self.end.verified,
-            "failing": self.failing,
-            "added": added,
-            "removed": removed,
-            "files": list(self.effect.paths) if self.effect is not None else [],
-            "chosen": is_chosen,
-            "kept": is_kept,
-        }
-
-    def __str__(self) -> str:
-        """Return it in a line for people."""
-        if self.effect is None:
-            what = f"unusable: {sanitize_line(self.problem)}"
-        else:
-            added, removed = self.lines
-            what = f"+{added} −{removed} in {pluralize(len(self.effect.paths), 'file')}"
-        state = "green" if self.is_green else f"{self.failing} failing" if self.failing else self.end.doubt or self.end.status
-        return f"attempt {self.number}: {state}, {what}, session {self.session.id}"
+    config: Config
+    model: str = ""
+    url: str = ""
+    runs_always: bool = False
 
 
-def choose(attempts: Sequence[Attempt]) -> Attempt:
-    """Return the best: green, else not checked, else with the fewest failing tests; of those, the smallest change.
-
-    One that changed nothing comes behind those that did.
-    """
-
-    def rank(attempt: Attempt) -> tuple[int, int, bool, int, int]:
-        tier = 0 if attempt.is_green else 1 if attempt.is_good else 2 if attempt.effect is not None else 3
-        is_empty = attempt.effect is None or attempt.effect.is_empty
-        return tier, attempt.failing, is_empty, sum(attempt.lines), attempt.number
-
-    return min(attempts, key=rank)
-
-
-def config_of(config: Config, number: int) -> Config:
+def config_of(config: Config, number: int, variation: int = 0) -> Config:
     """Return the settings of an attempt: the first as configured, the others hotter, each with its own seed.
 
-    Nothing that they do is real, so the mode is `auto`; sub-agents take slots that other attempts can use.
+    Nothing that they do is real, so the mode is `auto`; sub-agents take slots that other attempts can use.  `variation` counts
+    from 1 within a model, 0 is that of the number.
     """
-    config = replace(config, mode="auto", sub_agents="off")
-    if number == 1:
+    config, variation = replace(config, mode="auto", sub_agents="off"), variation or number
+    if variation == 1:
         return config
     seed = number if config.seed < 0 else (config.seed + number - 1) % _MOST_SEED
-    return replace(config, temperature=max(config.temperature, _TEMPERATURE), seed=seed)
+    coder = parse_roles(config.roles).get(ModelRole.CODER)
+    temperature = max(config.temperature if coder is None or coder.temperature is None else coder.temperature, _TEMPERATURE)
+    roles = (*config.roles, f"{ModelRole.CODER}: temperature={temperature} seed={seed}") if coder is not None else config.roles
+    return replace(config, temperature=temperature, seed=seed, roles=roles)
+
+
+def plans_of(config: Config, count: int) -> list[AttemptPlan]:
+    """Return how the attempts differ: by temperature and seed; each fourth is by another model that a role names."""
+    roles = parse_roles(config.roles)
+    others = [each for role in _OTHER_MODELS if role in roles and (each := roles[role].model) not in ("", config.model)]
+    plans = [AttemptPlan(number, config_of(config, number)) for number in range(1, count + 1)]
+    for at, plan in enumerate(plans[_EVERY - 1 :: _EVERY] if others else ()):
+        plans[plan.number - 1] = replace(plan, model=others[at % len(others)])
+    return plans
+
+
+@dataclass(slots=True)
+class _Work:
+    """What one attempt works with."""
+
+    plan: AttemptPlan
+    overlay: WorkspaceOverlay[WorkspaceSandbox] | None = None
+    session: EngineSession | None = None
+    is_stopped: bool = False
+    ran: dict[str, CheckRan] = field(default_factory=dict)
 
 
 class Attempts:
-    """The attempts at one task.
+    """The attempts at one task; implements `core.attempt_values.WorkspaceAttempts`.
 
     Args:
-        runtime: the workspace.
-        count: how many, at most.
-        task: what sessions are named after.
-        start: gives a session its task.
-        tell: is called with each attempt when it is over.
+        host: the workspace's.
     """
 
-    def __init__(self, runtime: Runtime, count: int, task: str, start: Start, tell: Callable[[Attempt], None]) -> None:
-        self._runtime, self._count, self._task, self._start, self._tell = runtime, count, task, start, tell
-        self._overlays: list[WorkspaceOverlay[WorkspaceSandbox]] = []
-        self.ended: list[Attempt] = []
+    def __init__(self, host: AttemptHost) -> None:
+        self._host = host
+        self.task = ""
+        self._start: Start = lambda _: None
+        self._rows: dict[int, Attempt] = {}
+        self._works: dict[int, _Work] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._listeners: list[Callable[[], None]] = []
+        self._session_id = ""
 
-    async def run(self) -> Attempt:
-        """Run them, as many at once as the server has slots, until one is green, and return the chosen one.
+    @property
+    def is_running(self) -> bool:
+        """Tell whether one still works or waits."""
+        return any(not each.is_over for each in self._rows.values())
+
+    @property
+    def ended(self) -> list[Attempt]:
+        """Return those that are over, by number."""
+        return [each for each in self._rows.values() if each.end is not None]
+
+    @property
+    def best(self) -> Attempt:
+        """Return the best of those that are over."""
+        return ranked(self.ended)[0]
+
+    def session_of(self, attempt: Attempt) -> Session:
+        """Return the session of an attempt that has begun; it is closed once the attempt is over."""
+        session = self._works[attempt.number].session
+        assert session is not None
+        return session
+
+    def listed(self) -> Sequence[Attempt]:
+        """Return the attempts: by number while one works, then the best first."""
+        return list(self._rows.values()) if self.is_running else ranked(list(self._rows.values()))
+
+    def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` whenever something of them is another."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    async def begin(self, task: str, count: int, session_id: str) -> None:
+        """Begin attempts at a task, and go on while they work."""
+        if not 1 < count <= MOST_ATTEMPTS:
+            raise UsageError(f"{count} attempts are not possible", f"Choose a number from 2 to {MOST_ATTEMPTS}.")
+        if self.is_running:
+            raise UsageError("other attempts still work", "Wait for them, or discard them: /attempts discard")
+        await self._require()
+        await self.close()
+        self._session_id = session_id
+        plans = self._prepare(task, plans_of(self._host.config, count), lambda session: session.submit(task))
+        self._spawn(self._in_background(plans))
+
+    async def run(self, task: str, count: int, models: Sequence[str], start: Start, tell: Tell = lambda _: None) -> Attempt:
+        """Run attempts to their end and return the chosen one; with `models`, so many by each (the arena).
+
+        As many run at once as the server has slots, and of one model until one is green.
 
         Raises:
-            UsageError: they cannot run here.
+            UsageError: they cannot run here, or no server has such a model.
         """
-        sandbox = await self._runtime.sandbox()
-        if not (await sandbox.status()).has_overlays:
-            raise UsageError("attempts need overlays, and none can be made here", "Use bubblewrap or Docker, without network.")
-        if self._runtime.config.mode == Mode.PLAN:
-            raise UsageError("attempts change files, and the plan mode changes none", "Choose another --mode.")
-        if any(each.endswith(":rw") for each in self._runtime.config.add_dirs):
-            raise UsageError("attempts would change the added folders for real", "Add them without :rw.")
-        free = asyncio.Semaphore(await self._runtime.slot_count())
-        running = [asyncio.create_task(self._run_one(sandbox, free, number)) for number in range(1, self._count + 1)]
-        try:
-            await asyncio.gather(*running)
-        finally:
-            for each in running:
-                each.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
-        return choose(self.ended)
+        await self._require()
+        plans = await self._arena(models, count) if models else plans_of(self._host.config, count)
+        await self._run(self._prepare(task, plans, start), tell)
+        return self.best
 
-    async def _run_one(self, sandbox: WorkspaceSandbox, free: asyncio.Semaphore, number: int) -> None:
+    async def _require(self) -> None:
+        """Raise `UsageError` where attempts cannot run."""
+        config = self._host.config
+        if not (await (await self._host.sandbox()).status()).has_overlays:
+            raise UsageError("attempts need overlays, and none can be made here", "Use bubblewrap or Docker, without network.")
+        if config.mode == Mode.PLAN:
+            raise UsageError("attempts change files, and the plan mode changes none", "Choose another --mode.")
+        if any(each.endswith(":rw") for each in config.add_dirs):
+            raise UsageError("attempts would change the added folders for real", "Add them without :rw.")
+
+    async def _arena(self, names: Sequence[str], count: int) -> list[AttemptPlan]:
+        """Return plans for models by their names, on the first server that has each, the one in use before others."""
+        servers = [each for each in await self._host.servers.find() if each.url.startswith("http")]
+        places = [which_model(servers, name) for name in dict.fromkeys(names)]
+        config, numbers = self._host.config, iter(range(1, MOST_ATTEMPTS + 1))
+        return [
+            AttemptPlan(number, config_of(config, number, variation), model, server.url, runs_always=True)
+            for server, model in places
+            for variation, number in zip(range(1, count + 1), numbers, strict=False)
+        ]
+
+    def _prepare(self, task: str, plans: list[AttemptPlan], start: Start) -> list[AttemptPlan]:
+        self.task, self._start = task, start
+        self._rows, self._works = {}, {}
+        for plan in plans:
+            self._add(plan)
+        self._changed()
+        return plans
+
+    def _add(self, plan: AttemptPlan) -> None:
+        self._works[plan.number] = _Work(plan)
+        self._rows[plan.number] = Attempt(plan.number, plan.model, plan.config.temperature)
+
+    async def _run(self, plans: Sequence[AttemptPlan], tell: Tell = lambda _: None) -> None:
+        """Run attempts to their end: at once on different servers, model after model on the same one."""
+        urls = dict.fromkeys(each.url for each in plans)
+        await _together(self._run_on(url, [each for each in plans if each.url == url], tell) for url in urls)
+        await asyncio.to_thread(add_results, self._results([each.number for each in plans]))
+
+    async def _run_on(self, url: str, plans: Sequence[AttemptPlan], tell: Tell) -> None:
+        for model in dict.fromkeys(each.model for each in plans):
+            free = asyncio.Semaphore(await self._host.slot_count(url))
+            await _together(self._run_one(free, each, tell) for each in plans if each.model == model)
+
+    async def _run_one(self, free: asyncio.Semaphore, plan: AttemptPlan, tell: Tell) -> None:
         async with free:
-            if any(each.is_green for each in self.ended):
+            work = self._works[plan.number]
+            is_needed = plan.runs_always or not any(each.is_green for each in self._rows.values())
+            if work.is_stopped or not is_needed:
+                self._change(plan.number, state=AttemptState.STOPPED)
                 return
-            overlay = sandbox.overlay(stays=True)
-            self._overlays.append(overlay)
-            variant = SessionVariant(overlay.sandbox, config_of(self._runtime.config, number))
-            session = await self._runtime.new_session(variant=variant)
+            overlay = work.overlay = (await self._host.sandbox()).overlay(stays=True)
+            variant = SessionVariant(overlay.sandbox, plan.config, plan.model, plan.url)
+            session = work.session = await self._host.new_session(Policy(is_attended=False), variant=variant)
+            unfollow = session.subscribe(lambda envelope: self._take(plan.number, envelope.event))
+            model = next((e.event.model for e in session.history() if isinstance(e.event, events.ModelChanged)), plan.model)
+            self._change(plan.number, session=session.id, model=model, state=AttemptState.RUNNING, started=datetime.now(UTC))
             try:
-                session.rename(f"attempt {number} of {self._count}: {sanitize_line(self._task)}")
+                session.rename(f"attempt {plan.number} of {len(self._works)}: {sanitize_line(self.task)}")
                 self._start(session)
                 await session.wait_idle()
             finally:
+                unfollow()
                 await session.close()
-            effect, problem = None, ""
-            try:
-                effect = await overlay.effect()
-            except SandboxError as error:
-                problem = error.full_text()
-            past = [each.event for each in session.history()]
-            end = next((each for each in reversed(past) if isinstance(each, TurnEnded)), None)
-            if end is None:
-                raise SandboxError("an attempt ended before its turn")
-            attempt = Attempt(
-                number, session, overlay, end, _failing([each for each in past if isinstance(each, CheckRan)]), effect, problem
-            )
-            self.ended.append(attempt)
-            self._tell(attempt)
+            await self._end(work, overlay)
+            tell(self._rows[plan.number])
+
+    def _take(self, number: int, event: events.Event) -> None:
+        """Take up what an event says of an attempt that works."""
+        row, work = self._rows[number], self._works[number]
+        match event:
+            case events.UsageUpdated(usage=usage):
+                self._change(number, tokens=row.tokens + usage.fresh_tokens)
+            case CheckRan():
+                work.ran[event.command] = event
+                self._change(
+                    number, checks={**row.checks, event.rung: event.outcome}, failing=_failing(list(work.ran.values()))
+                )
+            case events.TurnEnded():
+                self._change(number, end=event, elapsed_s=event.elapsed_s)
+            case _:
+                pass
+
+    async def _end(self, work: _Work, overlay: WorkspaceOverlay[WorkspaceSandbox]) -> None:
+        """Look at what an attempt did, and leave it as a draft."""
+        number, effect, problem, digest, patch = work.plan.number, None, "", "", ""
+        if self._rows[number].end is None:
+            raise SandboxError("an attempt ended before its turn")
+        try:
+            effect = await overlay.effect()
+            digest, patch = await self._draft(self._rows[number], effect)
+        except SandboxError as error:
+            problem = error.full_text()
+        state = AttemptState.STOPPED if work.is_stopped else AttemptState.OVER
+        self._change(number, state=state, effect=effect, problem=problem, digest=digest, patch=patch)
+
+    async def _draft(self, attempt: Attempt, effect: CommandEffect) -> tuple[str, str]:
+        """Write what an attempt did as a patch; return a digest of what its files became, and the file of the patch."""
+        checkpoints, parts, seen = (await self._host.sandbox()).checkpoints, list[bytes](), hashlib.sha256()
+        for path in effect.paths:
+            before, after = await checkpoints.read(effect.before, path), await checkpoints.read(effect.after, path)
+            parts.append(patch_of(path, before, after))
+            seen.update(b"%s\0%d\0%s\0" % (path.encode("utf-8", "surrogateescape"), after is None, _without_blanks(after)))
+        if not any(parts):
+            return seen.hexdigest() if effect.paths else "", ""
+        workspace = self._host.workspace
+        folder = await asyncio.to_thread(make_for_owner, workspace_dir(workspace) / "attempts", workspace)
+        file = folder / f"{attempt.session}.patch"
+        await asyncio.to_thread(_write_draft, file, b"".join(parts))
+        return seen.hexdigest(), str(file)
+
+    async def left_out(self, attempt: Attempt) -> Sequence[str]:
+        """Return the paths that the patch of an attempt does not have: files that are not text, and what cannot be kept."""
+        assert attempt.effect is not None
+        text = await asyncio.to_thread(Path(attempt.patch).read_bytes) if attempt.patch else b""
+        heads = {line for line in text.split(b"\n") if line.startswith(b"diff --git ")}
+        there = [path for path in attempt.effect.paths if _head_of(path) in heads]
+        return [*attempt.effect.special, *(path for path in attempt.effect.paths if path not in there)]
+
+    async def _in_background(self, plans: Sequence[AttemptPlan]) -> None:
+        """Run attempts, and tell the session that began them when they are over."""
+        level, text = events.Level.INFO, ""
+        try:
+            await self._run(plans)
+        except LmtuiError as error:
+            level, text = events.Level.ERROR, f"The attempts ended: {error.full_text()}"
+        for number, row in self._rows.items():
+            if not row.is_over and (level is events.Level.ERROR or number in {each.number for each in plans}):
+                self._change(number, state=AttemptState.STOPPED)
+        if not self.is_running:
+            ended = self.ended
+            text = text or f"The attempts are over: {self._summary()}" if ended else text or "No attempt was made."
+            self._notify(level, f"{text} /attempts shows them.")
+
+    def _summary(self) -> str:
+        best = self.best
+        return f"attempt {best.number} of {len(self._rows)} is best, {reason(self.ended, best)}."
+
+    def _notify(self, level: events.Level, text: str) -> None:
+        for session in self._host.sessions:
+            if session.id == self._session_id and not session.is_closed:
+                session.emit(events.Notice(level=level, text=text))
+
+    async def again(self, number: int) -> None:
+        """Run one more attempt, with the settings of another and its own seed."""
+        next_number = max(self._rows, default=0) + 1
+        if next_number > MOST_ATTEMPTS:
+            raise UsageError(f"there are {MOST_ATTEMPTS} attempts already")
+        config = replace(config_of(self._host.config, next_number), mode="auto")
+        plan = replace(self._works[self._known(number)].plan, number=next_number, config=config, runs_always=True)
+        self._add(plan)
+        self._changed()
+        self._spawn(self._in_background([plan]))
+
+    async def stop(self, number: int) -> None:
+        """Stop an attempt; what it did until then stays."""
+        work = self._works[self._known(number)]
+        if self._rows[number].is_over:
+            return
+        work.is_stopped = True
+        if work.session is not None:
+            work.session.interrupt()
+        else:
+            self._change(number, state=AttemptState.STOPPED)
+
+    async def use(self, number: int, session_id: str) -> Sequence[str]:
+        """Make what an attempt did real, as a step of an open session that can be undone."""
+        attempt = self._rows[self._known(number)]
+        session = next((each for each in self._host.sessions if each.id == session_id), None)
+        if session is None or session.is_running:
+            raise UsageError("a turn is running, and it may change the same files", "Stop it, or wait for its end.")
+        if not attempt.is_over:
+            raise UsageError(f"attempt {number} still works", "Wait for its end, or stop it.")
+        if attempt.effect is None or not attempt.effect.can_keep:
+            raise UsageError(f"attempt {number} has nothing to use")
+        checkpoints, call_id = (await self._host.sandbox()).checkpoints, f"attempt_{attempt.session}"
+        before = await checkpoints.snapshot()
+        notes = await self.keep(attempt)
+        after = await checkpoints.snapshot()
+        changes = await checkpoints.changes(before.id, after.id, attempt.effect.paths, is_now=True)
+        files, title = tuple(each.path for each in changes), f"/attempts use {number}"
+        told = "\n".join([f"These changes of attempt {number} at this task are kept now: {self.task}", *attempt.effect.lines()])
+        for event in (
+            events.ToolCallStarted(call_id=call_id, tool="attempts", arguments={"number": number}, title=title, by="user"),
+            events.CheckpointCreated(call_id=call_id, checkpoint=before.id, left_out=before.left_out),
+            events.FilesChanged(call_id=call_id, files=files, changes=changes, before=before.id, after=after.id),
+            events.ToolCallFinished(call_id=call_id, tool="attempts", ok=True, result=told, elapsed_ms=0, summary="kept"),
+        ):
+            session.emit(event)
+        return notes
 
     async def keep(self, attempt: Attempt) -> Sequence[str]:
         """Make what an attempt did real, with a checkpoint before; return notes on what was set aside or cannot be kept.
@@ -186,43 +380,112 @@ class Attempts:
         Raises:
             SandboxError: files were changed meanwhile; nothing was kept.
         """
+        overlay = self._works[attempt.number].overlay
         assert attempt.effect is not None
-        await (await self._runtime.sandbox()).checkpoints.snapshot()
-        notes = await attempt.overlay.keep(attempt.effect)
+        assert overlay is not None
+        await (await self._host.sandbox()).checkpoints.snapshot()
+        notes = await overlay.keep(attempt.effect)
+        self._change(attempt.number, state=AttemptState.USED)
         return [*notes, *(f"cannot be kept: {path}" for path in attempt.effect.special)]
 
-    async def save_draft(self, attempt: Attempt) -> tuple[Path, Sequence[str]]:
-        """Write what an attempt did as a patch; return its file, and the paths that a patch cannot hold."""
-        assert attempt.effect is not None
-        left_out: list[str] = list(attempt.effect.special)
-        checkpoints, parts = (await self._runtime.sandbox()).checkpoints, []
-        for path in attempt.effect.paths:
-            before, after = await _read(checkpoints, attempt.effect, path)
-            part = patch_of(path, before, after)
-            parts += [part] if part else []
-            left_out += [] if part else [path]
-        workspace = self._runtime.workspace
-        folder = await asyncio.to_thread(make_for_owner, workspace_dir(workspace) / "attempts", workspace)
-        file = folder / f"{attempt.session.id}.patch"
-        await asyncio.to_thread(file.write_bytes, b"".join(parts))
-        return file, left_out
+    async def discard(self) -> None:
+        """Stop all of them and drop what they did, their drafts too."""
+        drafts = [each.patch for each in self._rows.values() if each.patch]
+        await self.close()
+        for draft in drafts:
+            await asyncio.to_thread(Path(draft).unlink, missing_ok=True)
 
     async def close(self) -> None:
-        """Drop what was not kept."""
-        for overlay in self._overlays:
-            await overlay.close()
+        """Stop what works and drop what was not kept; the drafts stay."""
+        tasks = list(self._tasks)
+        for each in tasks:
+            each.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        works, self._works, self._rows, self.task = list(self._works.values()), {}, {}, ""
+        for work in works:
+            if work.overlay is not None:
+                await work.overlay.close()
+        self._changed()
+
+    def _known(self, number: int) -> int:
+        if number not in self._works:
+            raise UsageError(f"there is no attempt {number}", "/attempts lists them.")
+        return number
+
+    def _results(self, numbers: Sequence[int]) -> list[AttemptResult]:
+        """Return what came of attempts for the user's table; one that was stopped says nothing of its model."""
+        ended = [self._rows[number] for number in numbers if self._rows[number].state is AttemptState.OVER]
+        if not ended:
+            return []
+        best, now = ranked(ended)[0], datetime.now(UTC).isoformat(timespec="seconds")
+        task = hashlib.sha256(self.task.encode("utf-8", "replace")).hexdigest()[:12]
+        paths = [path for each in ended for path in (each.effect.paths if each.effect is not None else ())]
+        kinds = Counter(PurePosixPath(path).suffix.removeprefix(".") for path in paths)
+        kind = kinds.most_common(1)[0][0] if kinds else ""
+        return [
+            AttemptResult(
+                now,
+                ended[0].session,
+                task,
+                kind,
+                each.model,
+                each.is_green,
+                sum(each.lines),
+                round(each.elapsed_s, 1),
+                each is best and each.is_good,
+            )
+            for each in ended
+        ]
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _change(self, number: int, **changes: Any) -> None:  # Any: fields of an attempt
+        self._rows[number] = replace(self._rows[number], **changes)
+        self._changed()
+
+    def _changed(self) -> None:
+        for listener in list(self._listeners):
+            listener()
+
+
+async def _together(work: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Do all of it at once; where one fails, the others end too."""
+    running = [asyncio.create_task(each) for each in work]
+    try:
+        await asyncio.gather(*running)
+    finally:
+        for each in running:
+            each.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
 
 def _failing(ran: Sequence[CheckRan]) -> int:
     """Return how many tests fail by the last check that decided, or where that passed 0."""
-    last = {each.command: each for each in ran}
-    red = [each for each in last.values() if each.outcome is CheckOutcome.FAILED]
+    red = [each for each in ran if each.outcome is CheckOutcome.FAILED]
     deciding = [each for each in red if each.decides] or red
     return max((1 + int(more[1]) if (more := _MORE.search(each.text)) else 1 for each in deciding), default=0)
 
 
-async def _read(checkpoints: Checkpoints, effect: CommandEffect, path: str) -> tuple[bytes | None, bytes | None]:
-    return await checkpoints.read(effect.before, path), await checkpoints.read(effect.after, path)
+def _without_blanks(data: bytes | None) -> bytes:
+    """Return a text without blank lines and blanks at line ends; what is not text stays."""
+    if data is None or b"\0" in data:
+        return data or b""
+    return b"\n".join(line for each in data.splitlines() if (line := each.rstrip()))
+
+
+def _write_draft(file: Path, data: bytes) -> None:
+    """Write a patch; of many, the oldest go."""
+    file.write_bytes(data)
+    for old in sorted(file.parent.glob("*.patch"), key=lambda each: each.name)[:-_MOST_DRAFTS]:
+        with contextlib.suppress(OSError):
+            old.unlink()
+
+
+def _head_of(path: str) -> bytes:
+    return f"diff --git a/{path} b/{path}".encode("utf-8", "surrogateescape")
 
 
 def patch_of(path: str, before: bytes | None, after: bytes | None) -> bytes:

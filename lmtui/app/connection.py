@@ -275,6 +275,12 @@ class SessionModels:
         """Return the server and model in use."""
         return AskedModel(SessionProvider(self._connection.provider(), self._connection.asked_as), self._connection.model, note)
 
+    def at(self, url: str, model: str) -> AskedModel:
+        """Return a server and a model; where one is not named, it is that in use."""
+        connection = self._connection
+        provider = connection.provider_at(url, self._key_for(url)) if url else connection.provider()
+        return AskedModel(SessionProvider(provider, connection.asked_as), model or connection.model)
+
     async def last(self, past: Sequence[events.Envelope]) -> AskedModel:
         """Return the server and model that a session used last if they are still there, else those in use."""
         connection, used = self._connection, last_model(past)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from lmtui import __version__
 from lmtui.app.archive import SessionArchive
+from lmtui.app.attempts import Attempts
 from lmtui.app.connection import AskedModel, ModelConnection, SessionModels, last_model
 from lmtui.app.demo import Demo, fresh_folder, start_demo, start_repository
 from lmtui.app.extensions import CompositeTrust, IdleWorkspace, WorkspaceFeatures
@@ -303,20 +304,22 @@ class Runtime:
         if self.config.sandbox != "auto":
             _ = await (await self.sandbox()).status()
 
-    async def slot_count(self) -> int:
-        """Ask the server in use how many requests it works on at once."""
-        await self._connection.provider().served(self._connection.model)
-        return self._connection.slot_count()
+    async def slot_count(self, url: str = "") -> int:
+        """Ask a server, or the one in use, how many requests it works on at once."""
+        connection = self._connection
+        provider = connection.provider_at(url, self.servers.key_for(url)) if url else connection.provider()
+        await provider.served("" if url else connection.model)
+        return provider.slots.count
 
     async def new_session(self, policy: Policy | None = None, *, variant: SessionVariant | None = None) -> EngineSession:
         """Open a fresh session; with a policy its rules join those of the settings.  It says whether a user is there."""
         session_id = new_session_id(datetime.now(UTC))
         await self._prepare()
-        asked = self._models.in_use()
         own = variant or SessionVariant(await self.sandbox(), self.config)
+        asked = self._models.at(own.url, own.model)
         session = EngineSession(self._parts(session_id, asked, own, self._store.create, policy, is_apart=variant is not None))
         session.emit(events.SessionOpened(workspace=str(self._workspace), version=__version__))
-        for event in (*self._first_events(has_mode=variant is None), *self._plan_mode()):
+        for event in (*self._first_events(asked, has_mode=variant is None), *self._plan_mode()):
             session.emit(event)
         return self._keep(session, asked)
 
@@ -324,9 +327,10 @@ class Runtime:
         for each in self._features:
             await each.prepare()
 
-    def _first_events(self, *, has_mode: bool = True) -> tuple[events.Event, ...]:
+    def _first_events(self, asked: AskedModel | None = None, *, has_mode: bool = True) -> tuple[events.Event, ...]:
         """Return what a log begins with; one without a mode has that of its variant, and when it is resumed the configured."""
-        model = events.ModelChanged(model=self._connection.model, url=self._connection.provider().url)
+        asked = asked or self._models.in_use()
+        model = events.ModelChanged(model=asked.model, url=asked.provider.url)
         budget = (BudgetSet(budget=whole_budget(self.config.budget)),) if self.config.budget else ()
         return (model, *([events.ModeChanged(mode=self.config.mode)] if has_mode else []), *budget)
 
@@ -430,6 +434,7 @@ class Runtime:
     async def close(self) -> None:
         """Close every session, the sandbox, the connections and the demo."""
         self.files.close()
+        await self.attempts.close()
         for each in self._features:
             await each.stop()
         await self._close_sessions()
@@ -518,12 +523,14 @@ class Runtime:
         """Make what belongs to a folder alone; its own settings are asked about where `ask_trust` says so."""
         self._workspace, self._store = folder, SessionStore(folder)
         self.archive: Archive = SessionArchive(self._store, self._sessions, self._first_events, Path.cwd())
+        self.attempts = Attempts(self)
         self._grants = KeptGrants(folder, lambda: self.sessions)
         self._features = WorkspaceFeatures(self)
         self.trust = CompositeTrust(self._features.trust)
 
     async def _use_workspace(self, folder: Path) -> None:
         self._sandbox.retire()
+        await self.attempts.close()
         for each in self._features:
             await each.close()
         self._settle_in(folder)

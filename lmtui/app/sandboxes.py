@@ -99,10 +99,15 @@ def team_of(
 
 @dataclass(frozen=True, slots=True)
 class SessionVariant:
-    """How a session differs from what the settings and the workspace say: where it works, and with which settings."""
+    """How a session differs from what the settings and the workspace say: where it works, and with which settings.
+
+    Without a `model` or `url` it asks those in use.
+    """
 
     sandbox: WorkspaceSandbox
     config: Config
+    model: str = ""
+    url: str = ""
 
 
 _NETWORK = {"off": "none"}

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from lmtui.core.attempt_values import WorkspaceAttempts
 from lmtui.core.budgets import Budgets
 from lmtui.core.events import ApprovalResolved, Envelope, Outcome
 from lmtui.core.instruction_values import InstructionSource
@@ -461,6 +462,10 @@ class SessionHost(Protocol):
     @property
     def jobs(self) -> Jobs:
         """Return what runs by itself in the workspace."""
+
+    @property
+    def attempts(self) -> WorkspaceAttempts:
+        """Return the attempts at one task in overlays."""
 
     async def new_session(self) -> Session:
         """Open a fresh session."""

@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
-from lmtui.app.attempts import Attempt, Attempts
 from lmtui.app.connection import last_model
 from lmtui.app.demo import fresh_folder
 from lmtui.app.host import Runtime, encode_event, open_runtime
@@ -26,6 +25,7 @@ from lmtui.commands.table import command_table, run_typed
 from lmtui.config import MODEL_SETTINGS, Config, Loaded
 from lmtui.core import events
 from lmtui.core.agent_events import PlanProposed, WaitSet
+from lmtui.core.attempt_values import Attempt, reason
 from lmtui.core.errors import ConfigError, LmtuiError, SandboxError, SessionFileError, UsageError
 from lmtui.core.event_text import model_words
 from lmtui.core.messages import Image
@@ -90,7 +90,8 @@ class HeadlessTask:
     Without a text an earlier session continues, or shows the plan that waits in it.  `approves`: a plan is approved unseen, and
     `allows_named`: what it names may then be used without asking.  `is_words`: no part of the text is a command.  `piped` is
     what came on standard input next to the text.  The answer matches `schema`, and goes into `answer_file` too.  Of a task that
-    `is_ephemeral` no session stays.  With `attempts` it is tried so often, and the best is made real if it `keeps` that.
+    `is_ephemeral` no session stays.  With `attempts` it is tried so often, by each of the `models` if
+    some are named, and the best is made real if it `keeps` that.
     `goal` is a command that an earlier session has to work at until it exits with 0.
     """
 
@@ -106,6 +107,7 @@ class HeadlessTask:
     answer_file: Path | None = None
     is_ephemeral: bool = False
     attempts: int = 0
+    models: tuple[str, ...] = ()
     keeps: bool = False
     goal: str = ""
 
@@ -201,30 +203,30 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
 
 async def _attempts(runtime: Runtime, task: HeadlessTask, begin: Begin, out: TextIO, err: TextIO) -> int:
     """Run a task several times and return the exit code: 0 only if the chosen attempt is right as far as checks tell."""
-    attempts = Attempts(runtime, task.attempts, task.text, begin.start, lambda each: print(each, file=err, flush=True))
+    attempts = runtime.attempts
+    work = attempts.run(task.text, task.attempts, task.models, begin.start, lambda each: print(each, file=err, flush=True))
+    running = asyncio.create_task(work)
+    with _stopping(running.cancel):
+        await asyncio.wait({running})
+    if running.cancelled():
+        print("lmtui: interrupted; nothing was kept", file=err)
+        return EXIT_INTERRUPTED
+    chosen = running.result()
+    problem, is_kept, notes = "", task.keeps and chosen.is_good, list[str]()
     try:
-        running = asyncio.create_task(attempts.run())
-        with _stopping(running.cancel):
-            await asyncio.wait({running})
-        if running.cancelled():
-            print("lmtui: interrupted; nothing was kept", file=err)
-            return EXIT_INTERRUPTED
-        chosen = running.result()
-        problem, is_kept = "", False
-        try:
-            is_kept = task.keeps and chosen.is_good
-            notes: Sequence[str] = await attempts.keep(chosen) if is_kept else ()
-        except SandboxError as error:
-            problem, is_kept, notes = f"nothing was kept: {error.full_text()}", False, ()
-        if not is_kept and chosen.effect is not None and not chosen.effect.is_empty:
-            file, left_out = await attempts.save_draft(chosen)
-            notes = (
-                f"Nothing was kept. To apply it: git apply {shlex.quote(str(file))}",
-                *(f"not in it: {each}" for each in left_out),
-            )
-        return _told_attempts(attempts.ended, chosen, task, (out, err), is_kept=is_kept, notes=notes, problem=problem)
-    finally:
-        await attempts.close()
+        notes += await attempts.keep(chosen) if is_kept else ()
+    except SandboxError as error:
+        problem, is_kept = f"nothing was kept: {error.full_text()}", False
+    if not is_kept and chosen.effect is not None and not chosen.effect.is_empty:
+        apply = f" To apply it: git apply {shlex.quote(chosen.patch)}" if chosen.patch else ""
+        notes += [f"Nothing was kept.{apply}", *(f"not in it: {each}" for each in await attempts.left_out(chosen))]
+    notes += [
+        f"draft of attempt {each.number}: {each.patch}"
+        for each in attempts.ended
+        if each.patch and each.number != chosen.number
+    ]
+    session, listed = attempts.session_of(chosen), attempts.ended
+    return _told_attempts(listed, chosen, session, task, (out, err), is_kept=is_kept, notes=notes, problem=problem)
 
 
 def _take_up_goal(session: Session, goal: str, err: TextIO) -> None:
@@ -244,6 +246,7 @@ def _take_up_goal(session: Session, goal: str, err: TextIO) -> None:
 def _told_attempts(
     ended: Sequence[Attempt],
     chosen: Attempt,
+    session: Session,
     task: HeadlessTask,
     streams: tuple[TextIO, TextIO],
     *,
@@ -254,21 +257,21 @@ def _told_attempts(
     """Print what came of the attempts and return the exit code."""
     out, err = streams
     reporter = Reporter("json", out, err)
-    for envelope in chosen.session.history():
+    for envelope in session.history():
         reporter.take(envelope)
-    used = last_model(chosen.session.history())
+    used, end = last_model(session.history()), chosen.end
     reporter.model = used.model if used is not None else ""
-    lacks = problem or (
-        "" if chosen.is_good or chosen.end.exit_code else f"no attempt is green: {chosen.end.doubt or chosen.problem}"
-    )
-    code = EXIT_UNFINISHED if lacks else chosen.end.exit_code
+    assert end is not None
+    lacks = problem or ("" if chosen.is_good or end.exit_code else f"no attempt is green: {end.doubt or chosen.problem}")
+    code = EXIT_UNFINISHED if lacks else end.exit_code
     if task.output == "json":
-        listed = [each.as_object(is_chosen=each is chosen, is_kept=is_kept and each is chosen) for each in ended]
-        print(json.dumps({**reporter.as_object(chosen.session, lacks), "attempts": listed}), file=out)
+        best = chosen.number
+        listed = [each.as_object(is_chosen=each.number == best, is_kept=is_kept and each.number == best) for each in ended]
+        print(json.dumps({**reporter.as_object(session, lacks), "attempts": listed}), file=out)
     elif reporter.answer.strip():
         print(sanitize(reporter.answer), file=out)
     doubt, kept = "" if chosen.is_green else ", and it is not green", "; it was kept" if is_kept else ""
-    head = f"attempt {chosen.number} is chosen{doubt}{kept}"
+    head = f"attempt {chosen.number} is chosen{doubt}{kept}: {reason(ended, chosen)}"
     print(*map(sanitize_line, (head, *notes, *([f"lmtui: {lacks}"] if lacks else []))), sep="\n", file=err)
     return code
 

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
+from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lmtui.app.attempts import Attempt, Attempts, choose, config_of, patch_of
+from lmtui.app.attempts import config_of, patch_of, plans_of
+from lmtui.app.host import Runtime
 from lmtui.config import Config
-from lmtui.core.errors import SandboxError
-from lmtui.core.events import CheckSummary, TurnEnded, TurnReason
+from lmtui.core.attempt_values import Attempt, AttemptState, ranked, reason
+from lmtui.core.errors import SandboxError, UsageError
+from lmtui.core.events import CheckSummary, FilesChanged, Notice, TurnEnded, TurnReason
 from lmtui.core.permissions.decide import Mode
-from lmtui.core.sessions import Session
+from lmtui.core.roles import ModelRole, parse_roles
 from lmtui.core.workspace import CommandEffect, FileChange, FileChangeKind
-from lmtui.sandbox.overlays import WorkspaceOverlay
-from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from lmtui.engine.session import EngineSession
 from tests.app.conftest import DONE, WRITE, Open, Serve
 
 
 def attempt(
-    number: int, *, verified: str, failing: int = 0, lines: int | None = 1, code: int = 0, has_checks: bool = False
+    number: int,
+    *,
+    verified: str,
+    failing: int = 0,
+    lines: int | None = 1,
+    code: int = 0,
+    has_checks: bool = False,
+    digest: str = "",
 ) -> Attempt:
     check = CheckSummary("make test", -1, 0.0)
     end = TurnEnded(
@@ -31,8 +40,7 @@ def attempt(
     )
     changes = (FileChange("a", FileChangeKind.MODIFIED, lines, 0, ""),) if lines else ()
     effect = None if lines is None else CommandEffect("b", "a", changes)
-    session, overlay = cast("Session", None), cast("WorkspaceOverlay[WorkspaceSandbox]", None)
-    return Attempt(number, session, overlay, end, failing, effect)
+    return Attempt(number, state=AttemptState.OVER, end=end, failing=failing, effect=effect, digest=digest)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +63,7 @@ def attempt(
 def test_green_wins_then_the_fewest_failing_then_the_smallest(
     attempts: list[Attempt], best: int, *, is_green: bool, is_good: bool
 ) -> None:
-    chosen = choose(attempts)
+    chosen = ranked(attempts)[0]
     assert (chosen.number, chosen.is_green, chosen.is_good) == (best, is_green, is_good)
 
 
@@ -68,6 +76,44 @@ def test_the_first_is_as_configured_and_each_other_has_a_seed_of_its_own() -> No
     ]
     assert config_of(Config(temperature=0.9, seed=40), 3).seed == 42
     assert config_of(Config(temperature=0.9, seed=40), 3).temperature == 0.9
+
+
+def test_each_fourth_is_by_another_model_that_a_role_names_and_a_role_s_temperature_does_not_undo_the_heat() -> None:
+    config = Config(model="main", roles=("planner: big", "title: small", "coder: main temperature=0.1"))
+    plans = plans_of(config, 8)
+    assert [each.model for each in plans] == ["", "", "", "big", "", "", "", "big"]
+    coders = [parse_roles(each.config.roles)[ModelRole.CODER] for each in plans]
+    assert [(each.temperature, each.seed) for each in coders[:3]] == [(0.1, None), (0.7, 2), (0.7, 3)]
+    assert {each.model for each in plans_of(Config(model="main", roles=("planner: main",)), 8)} == {""}
+
+
+def test_where_no_check_says_anything_the_change_that_most_made_wins_then_the_smallest() -> None:
+    small, first, second = (
+        attempt(number, verified="unverified", lines=lines, digest=digest)
+        for number, lines, digest in ((1, 2, "x"), (2, 9, "y"), (3, 8, "y"))
+    )
+    assert [each.number for each in ranked([small, first, second])] == [3, 2, 1]
+    assert reason([small, first, second], second) == "no check says anything; 2 of 3 attempts made this change"
+    assert ranked([small, first])[0] is small, "two are too few to agree"
+    unknown = [replace(each, digest="") for each in (small, first, second)]
+    assert ranked(unknown)[0].number == 1, "what nobody has seen is no agreement"
+    green = attempt(4, verified="green", lines=90, digest="z")
+    assert ranked([small, first, second, green])[0] is green
+
+
+@pytest.mark.parametrize(
+    ("attempts", "words"),
+    [
+        ([attempt(1, verified="green"), attempt(2, verified="green", lines=9)], "all checks pass with the smallest change"),
+        ([attempt(1, verified="green")], "all checks pass"),
+        ([attempt(1, verified="red", failing=2, code=2)], "none is green; fewest failing tests (2)"),
+        ([attempt(1, verified="unverified")], "no check says anything; it is the smallest change"),
+        ([attempt(1, verified="unverified", lines=0)], "no attempt changed anything"),
+        ([attempt(1, verified="green", lines=None)], "no attempt can be used"),
+    ],
+)
+def test_the_reason_is_said(attempts: list[Attempt], words: str) -> None:
+    assert reason(attempts, ranked(attempts)[0]) == words
 
 
 CONTENT = st.none() | st.lists(st.sampled_from([b"a", b"b\n", b"\n", b"\r\n", b"\xff", "é".encode()])).map(b"".join)
@@ -99,8 +145,8 @@ async def test_a_kept_attempt_can_be_undone_and_a_change_of_the_users_is_not_ove
     (workspace / "a.txt").write_text("zero\n")
     server = await serve(WRITE, DONE)
     runtime = open_one(server.url, sandbox="bubblewrap", verify="off")
-    attempts = Attempts(runtime, 2, "write it", lambda session: session.submit("write it"), lambda _: None)
-    chosen = await attempts.run()
+    attempts = runtime.attempts
+    chosen = await attempts.run("write it", 2, (), lambda session: session.submit("write it"))
     assert (len(attempts.ended), (workspace / "a.txt").read_text()) == (2, "zero\n")
     (workspace / "a.txt").write_text("mine\n")
     with pytest.raises(SandboxError, match=r"a\.txt"):
@@ -110,8 +156,101 @@ async def test_a_kept_attempt_can_be_undone_and_a_change_of_the_users_is_not_ove
     await attempts.keep(chosen)
     await attempts.close()
     assert (workspace / "a.txt").read_text() == "one\n"
-    session = await runtime.open_session(chosen.session.id)
+    session = await runtime.open_session(chosen.session)
     assert session.mode is Mode.NORMAL
     assert session.changes is not None
     await session.changes.apply(await session.changes.plan_undo())
     assert (workspace / "a.txt").read_text() == "zero\n"
+
+
+async def begun(runtime: Runtime, count: int = 2) -> EngineSession:
+    """Open a session and try a task in the background of it until all attempts are over."""
+    session = await runtime.new_session()
+    await runtime.attempts.begin("write it", count, session.id)
+    while runtime.attempts.is_running or not notices(session):
+        await asyncio.sleep(0.02)
+    return session
+
+
+def notices(session: EngineSession) -> list[str]:
+    return [each.event.text for each in session.history() if isinstance(each.event, Notice) and "ttempt" in each.event.text]
+
+
+async def test_attempts_in_the_background_end_with_a_notice_and_the_used_one_is_a_step_that_undo_takes_back(
+    workspace: Path, open_one: Open, serve: Serve
+) -> None:
+    (workspace / "a.txt").write_text("zero\n")
+    server = await serve(WRITE, DONE)
+    runtime = open_one(server.url, sandbox="bubblewrap", verify="off")
+    session = await begun(runtime, 3)
+    assert notices(session) == [
+        "The attempts are over: attempt 1 of 3 is best, no check says anything; 3 of 3 attempts made this change."
+        " /attempts shows them."
+    ]
+    assert (workspace / "a.txt").read_text() == "zero\n"
+    assert await runtime.attempts.use(2, session.id) == []
+    assert (workspace / "a.txt").read_text() == "one\n"
+    assert runtime.attempts.listed()[1].state is AttemptState.USED
+    (changed,) = [each.event for each in session.history() if isinstance(each.event, FilesChanged)]
+    assert (changed.files, bool(changed.before), bool(changed.after)) == (("a.txt",), True, True)
+    assert session.changes is not None
+    plan = await session.changes.plan_undo()
+    await session.changes.apply(plan)
+    assert (workspace / "a.txt").read_text() == "zero\n"
+    session.submit("go on")
+    await session.wait_idle()
+    told = str(server.requests[-1].body["messages"])
+    assert "These changes of attempt 2 at this task are kept now: write it" in told
+
+
+async def test_one_more_attempt_has_a_seed_of_its_own_and_all_can_be_discarded(
+    workspace: Path, open_one: Open, serve: Serve
+) -> None:
+    server = await serve(WRITE, DONE)
+    runtime = open_one(server.url, sandbox="bubblewrap", verify="off")
+    session = await begun(runtime)
+    await runtime.attempts.again(1)
+    while runtime.attempts.is_running:
+        await asyncio.sleep(0.02)
+    listed = sorted(runtime.attempts.listed(), key=lambda each: each.number)
+    assert [(each.number, bool(each.patch), each.state) for each in listed] == [
+        (number, True, AttemptState.OVER) for number in (1, 2, 3)
+    ]
+    assert {each.body.get("seed") for each in server.requests} == {None, 2, 3}
+    with pytest.raises(UsageError, match="no attempt 7"):
+        await runtime.attempts.use(7, session.id)
+    drafts = workspace / ".lmagent" / "attempts"
+    assert len(list(drafts.iterdir())) == 3
+    await runtime.attempts.discard()
+    assert (list(drafts.iterdir()), runtime.attempts.listed(), (workspace / "a.txt").exists()) == ([], [], False)
+
+
+async def test_a_stopped_attempt_keeps_what_it_did_and_one_that_waits_is_not_begun(
+    workspace: Path, open_one: Open, serve: Serve
+) -> None:
+    server = await serve(WRITE, replace(DONE, text="word " * 200, rate=20.0))
+    runtime = open_one(server.url, sandbox="bubblewrap", verify="off")
+    session = await runtime.new_session()
+    await runtime.attempts.begin("write it", 2, session.id)
+    with pytest.raises(UsageError, match="still work"):
+        await runtime.attempts.begin("another", 2, session.id)
+    await runtime.attempts.stop(2)
+    while len(server.requests) < 2:
+        await asyncio.sleep(0.02)
+    await runtime.attempts.stop(1)
+    while runtime.attempts.is_running:
+        await asyncio.sleep(0.02)
+    first, second = runtime.attempts.listed()
+    assert (first.number, first.verdict, first.effect is not None and first.effect.paths) == (1, "stopped", ("a.txt",))
+    assert (second.verdict, second.session) == ("not run", "")
+
+
+async def test_the_end_of_the_program_ends_attempts_and_leaves_no_overlay(home: Path, open_one: Open, serve: Serve) -> None:
+    server = await serve(replace(WRITE, rate=1.0), DONE)
+    runtime = open_one(server.url, sandbox="bubblewrap", verify="off")
+    session = await runtime.new_session()
+    await runtime.attempts.begin("write it", 2, session.id)
+    while not server.open_streams:
+        await asyncio.sleep(0.02)
+    await runtime.close()
+    assert not list(home.rglob("upper"))

@@ -6,6 +6,7 @@ import asyncio
 import json
 import signal
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,59 @@ async def test_without_keep_nothing_is_real_and_the_patch_applies(project: Progr
     assert (project.workspace / "calc.py").read_text() == GOOD
 
 
+async def test_each_attempt_that_changed_something_leaves_a_draft_that_is_named(project: Program, serve: Serve) -> None:
+    server = await serve(scenario(BROKEN, 2), scenario(GOOD, 3), scenario(HALF, None))
+    code, told, err = await attempted(project, server, "--keep")
+    first, second, third = told["attempts"]
+    assert (code, second["patch"], third["kept"]) == (0, "", True), err
+    assert {Path(first["patch"]), Path(third["patch"])} == {*(project.workspace / ".lmagent" / "attempts").iterdir()}
+    assert f"draft of attempt 1: {first['patch']}" in err
+    subprocess.run(["git", "apply", "-R", third["patch"]], cwd=project.workspace, check=True)
+    subprocess.run(["git", "apply", first["patch"]], cwd=project.workspace, check=True)
+    assert (project.workspace / "calc.py").read_text() == HALF
+
+
+async def test_models_of_several_servers_try_the_same_task_and_the_table_remembers_who_won(
+    project: Program, serve: Serve
+) -> None:
+    here = await serve(replace(scenario(LONG, None), models=("small", "other")))
+    hello = Scenario((ScriptedTurn("Hello."),), match="Say hello.", models=("large",))
+    there = await serve(hello, replace(scenario(GOOD, None), models=("large",)))
+    assert (await project.run("run", "--url", there.url, "Say hello.")).code == 0  # now it is known
+    (project.home / "config").mkdir(parents=True, exist_ok=True)
+    (project.home / "config" / "config.toml").write_text(f'url = "{here.url}"\nmodel = "small"\n')
+    arguments = ("run", "--sandbox", "bubblewrap", "--goal", "python3 test_calc.py", "--output", "json", "--keep")
+    unknown = await project.run(*arguments, "--models", "small,nowhere", "Repair calc.py.")
+    assert (unknown.code, "nowhere" in unknown.err) == (64, True)
+    before = len(there.requests)
+    result = await project.run(*arguments, "--models", "small,other,large", "Repair calc.py.")
+    assert result.code == 0, result.err
+    listed = result.json["attempts"]
+    found = {each["model"]: (each["temperature"], each["verified"], each["kept"]) for each in listed}
+    assert found == {
+        "small": (0.65, "green", False),
+        "other": (0.65, "green", False),
+        "large": (0.65, "green", True),
+    }
+    assert {each.body["model"] for each in there.requests[before:]} == {"large"}
+    asked = [each.body["model"] for each in here.requests]
+    assert asked == sorted(asked, reverse=True), "model after model"
+    shown = await project.run("eval", "--history")
+    rows = [line.split() for line in shown.out.splitlines()]
+    assert rows[0] == ["model", "won", "green", "lines", "seconds"]
+    assert [row[:-1] for row in rows[1:]] == [
+        ["large", "1", "of", "1", "1", "of", "1", "4"],
+        ["other", "0", "of", "1", "1", "of", "1", "7"],
+        ["small", "0", "of", "1", "1", "of", "1", "7"],
+    ]
+    table = (await project.run("eval", "--history", "--json")).json
+    assert {(each["model"], each["kind"], each["won"]) for each in table["attempts"]} == {
+        ("small", "py", False),
+        ("other", "py", False),
+        ("large", "py", True),
+    }
+
+
 async def test_where_none_is_green_the_one_with_the_fewest_failing_tests_is_a_draft(project: Program, serve: Serve) -> None:
     server = await serve(scenario(HALF, 3), scenario(BROKEN + "# not yet\n", None))
     code, told, err = await attempted(project, server, "--keep")
@@ -157,6 +211,8 @@ async def test_what_a_kill_leaves_goes_at_the_next_start(project: Program, serve
     [
         (("--attempts", "1"), "a number from 2 to 16"),
         (("--keep",), "Name how many: --attempts 4 --keep."),
+        (("--models", "one"), "Name two or more"),
+        (("--models", "a,b,c", "--attempts", "6"), "18 attempts are too many"),
         (("--attempts", "3", "--continue"), "is for a new session"),
         (("--attempts", "3", "--output", "stream-json"), "is for a new session"),
         (("--attempts", "3", "--sandbox", "landlock"), "attempts need overlays"),

@@ -23,6 +23,7 @@ from lmtui.core.trust import TrustItem, check_shown
 from lmtui.core.workspace import FileChange, FileChangeKind
 from tests.fakes import FakeBackground
 from tests.tui.fake_archive import FakeArchive
+from tests.tui.fake_attempts import FakeAttempts
 from tests.tui.fake_files import FakeFiles
 from tests.tui.fake_jobs import FakeJobs
 from tests.tui.fake_mcp import FakeExtensions
@@ -391,6 +392,7 @@ class FakeHost:
         self.settings = FakeSettings()
         self.archive = FakeArchive(self)
         self.jobs = FakeJobs()
+        self.attempts = FakeAttempts()
         self.guide = FakeGuide()
         self._numbers = itertools.count(1)
 

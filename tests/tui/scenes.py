@@ -16,6 +16,7 @@ from tests.tui import scenes_around, scenes_calls, scenes_chat, scenes_window
 from tests.tui.driving import Driver
 from tests.tui.fake_changes import FakeChanges
 from tests.tui.fakes import DIFF, START, FakeHost, play_work
+from tests.tui.scenes_attempts import ATTEMPT_SCENES
 from tests.tui.scenes_checks import CHECK_SCENES
 from tests.tui.scenes_diffs import DIFF_SCENES
 from tests.tui.scenes_files import FILE_SCENES
@@ -389,4 +390,5 @@ SCENES = (
     Scene("chat_call", scenes_chat.chat_call),
     Scene("chat_below", scenes_chat.chat_below),
     *(Scene(name, steps) for name, steps in CHECK_SCENES),
+    *(Scene(name, steps) for name, steps in ATTEMPT_SCENES),
 )

@@ -97,6 +97,7 @@ PLACES: dict[str, tuple[str, Steps]] = {
     Scope.SWITCHER: ("switcher", nothing),
     Scope.MODELS: ("models", nothing),
     "jobs": ("jobs", nothing),
+    "attempts": ("attempts", nothing),
     "MCP servers": ("mcp_waiting", keys("n")),
     "skills": ("skills_remove", keys("n")),
     Scope.CONTEXT: ("window_use", nothing),

@@ -147,7 +147,7 @@ class CommandController:
 GROUPS = {
     "This turn": "undo. room. deep. plan. budget. background.",
     "Session": "session.",
-    "View": "pane. changes. side. viewer. files. chat. window. cache. perf. layout. lines.",
+    "View": "pane. changes. attempts. side. viewer. files. chat. window. cache. perf. layout. lines.",
     "Permissions": "mode. rules. trust.",
     "Model": "model. calls.",
     "Prompt": "prompt.",
@@ -156,6 +156,7 @@ GROUPS = {
 OTHER_WORDS = {
     "app.theme": "color colour dark light appearance",
     "changes.show": "diff review",
+    "attempts.show": "arena models best of several tries",
     "budget.show": "quota limit cost",
     "settings.show": "config preferences options",
     "room.make": "summarize context",

@@ -1,0 +1,218 @@
+"""Several attempts at one task: what is known of each, which is the best and why.  Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+
+from lmtui.core.events import TurnEnded, Verified
+from lmtui.core.project_checks import CheckOutcome, Rung
+from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.workspace import CommandEffect
+
+MOST_ATTEMPTS = 16
+_LEAST_TO_AGREE = 3
+
+
+class AttemptState(StrEnum):
+    """How far an attempt is.  One that is `used` was made real."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    OVER = "over"
+    STOPPED = "stopped"
+    USED = "used"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt at a task.
+
+    `checks` has the last outcome of each rung, `failing` counts checks or tests, `tokens` were computed so far.  `effect` is
+    None until it is over, and where it cannot be seen, which `problem` says.  `digest` names what its files became, blank lines
+    and blanks at line ends aside; it is empty where that is not known.  `patch` is the file of its draft.
+    """
+
+    number: int
+    model: str = ""
+    temperature: float = 0.0
+    session: str = ""
+    state: AttemptState = AttemptState.WAITING
+    checks: Mapping[Rung, CheckOutcome] = field(default_factory=dict)
+    failing: int = 0
+    tokens: int = 0
+    started: datetime | None = None
+    elapsed_s: float = 0.0
+    end: TurnEnded | None = None
+    effect: CommandEffect | None = None
+    problem: str = ""
+    digest: str = ""
+    patch: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether it does nothing any more."""
+        return self.state not in (AttemptState.WAITING, AttemptState.RUNNING)
+
+    @property
+    def is_green(self) -> bool:
+        """Tell whether it is done and its checks say that it is right."""
+        return self._is_done and self.end is not None and self.end.verified == Verified.GREEN
+
+    @property
+    def is_good(self) -> bool:
+        """Tell whether it is done and no check speaks against it: it is green, or there are no checks."""
+        return self._is_done and self.end is not None and not self.end.doubt
+
+    @property
+    def _is_done(self) -> bool:
+        return self.end is not None and self.end.exit_code == 0 and self.effect is not None
+
+    @property
+    def lines(self) -> tuple[int, int]:
+        """Return how many lines it added and removed."""
+        changes = self.effect.changes if self.effect is not None else ()
+        return sum(each.added_lines for each in changes), sum(each.removed_lines for each in changes)
+
+    @property
+    def verdict(self) -> str:
+        """Return what came of it in a few words."""
+        if self.state in (AttemptState.WAITING, AttemptState.RUNNING, AttemptState.USED):
+            return str(self.state)
+        if self.state is AttemptState.STOPPED or self.end is None:
+            return "stopped" if self.end is not None else "not run"
+        if self.effect is None:
+            return "unusable"
+        if self.is_green:
+            return "green"
+        return f"{self.failing} failing" if self.failing else self.end.doubt or self.end.status
+
+    def as_object(self, *, is_chosen: bool, is_kept: bool) -> dict[str, object]:
+        """Return it as `--output json` has it."""
+        added, removed = self.lines
+        return {
+            "session": self.session,
+            "model": self.model,
+            "temperature": self.temperature,
+            "status": self.end.status if self.end is not None else str(self.state),
+            "verified": self.end.verified if self.end is not None else "",
+            "failing": self.failing,
+            "added": added,
+            "removed": removed,
+            "files": list(self.effect.paths) if self.effect is not None else [],
+            "tokens": self.tokens,
+            "elapsed_s": round(self.elapsed_s, 1),
+            "patch": self.patch,
+            "chosen": is_chosen,
+            "kept": is_kept,
+        }
+
+    def __str__(self) -> str:
+        """Return it in a line for people."""
+        if self.effect is None:
+            what = f"unusable: {sanitize_line(self.problem)}" if self.problem else "no change"
+        else:
+            added, removed = self.lines
+            what = f"+{added} −{removed} in {pluralize(len(self.effect.paths), 'file')}"
+        parts = (f"attempt {self.number}: {self.verdict}", sanitize_line(self.model), what)
+        return ", ".join(each for each in (*parts, f"session {self.session}" if self.session else "") if each)
+
+
+def ranked(attempts: Sequence[Attempt]) -> list[Attempt]:
+    """Return those that are over, the best first: green, else not checked, else with the fewest failing tests.
+
+    Of several that no check speaks of, those that made the same change as most of the others come first; then the smallest
+    change counts.  One that changed nothing comes behind those that did.
+    """
+    agreeing = _agreeing(attempts)
+
+    def rank(attempt: Attempt) -> tuple[int, int, bool, int, int, int]:
+        tier = 0 if attempt.is_green else 1 if attempt.is_good else 2 if attempt.effect is not None else 3
+        is_empty = attempt.effect is None or attempt.effect.is_empty
+        return tier, attempt.failing, is_empty, -agreeing.get(attempt.number, 0), sum(attempt.lines), attempt.number
+
+    return sorted((each for each in attempts if each.is_over), key=rank)
+
+
+def _agreeing(attempts: Sequence[Attempt]) -> Mapping[int, int]:
+    """Return how many made the same change, itself included, of each that no check speaks of; nothing where few are done."""
+    unchecked = [each for each in attempts if each.is_over and each.is_good and not each.is_green]
+    if len(unchecked) < _LEAST_TO_AGREE or any(each.is_green for each in attempts):
+        return {}
+    counts = Counter(each.digest for each in unchecked if each.digest)
+    return {each.number: counts.get(each.digest, 1) for each in unchecked}
+
+
+def reason(attempts: Sequence[Attempt], best: Attempt) -> str:
+    """Return why an attempt is the best, in a few words without a full stop."""
+    over = [each for each in attempts if each.is_over]
+    if best.effect is None:
+        return "no attempt can be used"
+    if best.effect.is_empty:
+        return "no attempt changed anything"
+    if best.is_green:
+        greens = sum(each.is_green for each in over)
+        return "all checks pass with the smallest change" if greens > 1 else "all checks pass"
+    if best.is_good:
+        same = _agreeing(over).get(best.number, 1)
+        agree = f"{same} of {len(over)} attempts made this change" if same > 1 else "it is the smallest change"
+        return f"no check says anything; {agree}"
+    fails = f"fewest failing tests ({best.failing})" if best.failing else f"it ended as {best.verdict}"
+    return f"none is green; {fails}"
+
+
+class WorkspaceAttempts(Protocol):
+    """The attempts at one task in a workspace; those at the last one stay until others begin or they are discarded."""
+
+    @property
+    def task(self) -> str:
+        """Return the task, empty where there are no attempts."""
+
+    @property
+    def is_running(self) -> bool:
+        """Tell whether one still works or waits."""
+
+    def listed(self) -> Sequence[Attempt]:
+        """Return the attempts: by number while one works, then the best first."""
+
+    def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` whenever something of them is another; the returned function ends it."""
+
+    async def begin(self, task: str, count: int, session_id: str) -> None:
+        """Begin attempts at a task; an open session is told when they are over.
+
+        Raises:
+            UsageError: others still work, or they cannot run here.
+        """
+
+    async def again(self, number: int) -> None:
+        """Run one more attempt, with the settings of another and its own seed."""
+
+    async def stop(self, number: int) -> None:
+        """Stop an attempt; what it did until then stays."""
+
+    async def use(self, number: int, session_id: str) -> Sequence[str]:
+        """Make what an attempt did real, as a step of an open session; return what was set aside or cannot be kept.
+
+        Raises:
+            UsageError: it is not over, did nothing, or a turn of the session runs.
+            SandboxError: files were changed meanwhile; nothing was kept.
+        """
+
+    async def discard(self) -> None:
+        """Stop all of them and drop what they did, their drafts too."""
+
+
+def attempt_lines(attempts: WorkspaceAttempts) -> list[str]:
+    """Return the attempts in lines for people."""
+    listed = attempts.listed()
+    if not listed:
+        return ["No attempts yet. /attempts 3 TASK tries a task three times."]
+    lines = [str(each) for each in listed]
+    if not attempts.is_running:
+        lines.append(f"Best: attempt {listed[0].number}, {reason(listed, listed[0])}.")
+    return [*lines, "Your folder is unchanged until you use one: /attempts use 1"]

@@ -1,0 +1,81 @@
+"""Commands of attempts: begin some, list them, use one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from lmtui.commands.command import Command, CommandContext, OpenView, Output, Result, Scope
+from lmtui.core.attempt_values import attempt_lines
+from lmtui.core.errors import UsageError
+from lmtui.core.sanitize import escape_invisible
+
+SCOPE = "attempts"
+_USUAL = 3
+_ABOUT = re.compile(r"(use|again|stop|diff)\s+(\d{1,2})")
+_BEGINS = re.compile(r"(?:(\d{1,3})\s+)?(.+)", re.DOTALL)
+
+
+async def attempts(context: CommandContext, words: str) -> Result:
+    """Begin attempts at a task, do something with one, or show them."""
+    words, known = words.strip(), context.host.attempts
+    if about := _ABOUT.fullmatch(words):
+        return await _do(context, about[1], int(about[2]))
+    if words == "discard":
+        await known.discard()
+        return Output(("All attempts are discarded.",))
+    if begins := _BEGINS.fullmatch(words):
+        await known.begin(begins[2].strip(), int(begins[1] or _USUAL), context.session.id)
+
+    async def lines() -> Iterable[str]:
+        return attempt_lines(known)
+
+    return OpenView("attempts.show", text=lines)
+
+
+async def _do(context: CommandContext, verb: str, number: int) -> Output:
+    known = context.host.attempts
+    match verb:
+        case "use":
+            notes = await known.use(number, context.session.id)
+            return Output((f"Attempt {number} is in your folder now; /undo takes it back.", *notes))
+        case "again":
+            await known.again(number)
+            return Output(("One more attempt runs.",))
+        case "stop":
+            await known.stop(number)
+            return Output((f"Attempt {number} is stopped.",))
+        case _:
+            found = next((each for each in known.listed() if each.number == number), None)
+            if found is None or found.effect is None:
+                raise UsageError(f"attempt {number} has no changes yet", "/attempts lists them.")
+            diffs = (escape_invisible(each.diff.rstrip("\n")) for each in found.effect.ordered if each.diff)
+            return Output(
+                (*found.effect.lines(), *(line for diff in diffs for line in diff.split("\n"))), title=f"Attempt {number}"
+            )
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command("attempts.show", Scope.WORKBENCH, "Attempts", "Try a task several times in overlays and compare the results.",
+        slash=("attempts",), argument="[3 TASK, use 1, again 1, stop 1, diff 1 or discard]", handler=attempts,
+        instead='`lmtui run --attempts 3 "TASK"`'),
+    Command("attempts.use", SCOPE, "Use", "Make the selected attempt real in your folder; /undo takes it back.", ("y",), "use",
+        runs="attempts_do('use')"),
+    Command("attempts.mark", SCOPE, "Compare", "Mark up to two attempts and compare them side by side.", ("space",), "compare",
+        is_first=True),
+    Command("attempts.diff", SCOPE, "Diff with your folder", "Show all changes of the selected attempt.", ("d", "enter"),
+        "diff with your folder", is_first=True),
+    Command("attempts.next_file", SCOPE, "Next file", "Compare the next file.", ("right_square_bracket",), "next file",
+        runs="attempts_file(1)"),
+    Command("attempts.previous_file", SCOPE, "Previous file", "Compare the previous file.", ("left_square_bracket",),
+        runs="attempts_file(-1)"),
+    Command("attempts.pane", SCOPE, "Next pane", "Go from the list to the differences, or back.", ("tab",), "pane"),
+    Command("attempts.again", SCOPE, "Run again", "Run one more attempt like the selected one, with its own seed.", ("r",),
+        "run again", runs="attempts_do('again')"),
+    Command("attempts.stop", SCOPE, "Stop", "Stop the selected attempt.", ("x",), "stop",
+        runs="attempts_do('stop')"),
+    Command("attempts.log", SCOPE, "Its log", "Open the session of the selected attempt.", ("o",), "its log"),
+    Command("attempts.split", SCOPE, "Columns", "Switch between one column and two.", ("u",), "columns"),
+    Command("attempts.discard", SCOPE, "Discard all", "Drop all attempts and their drafts; asks first.", ("D",), "discard all",
+        runs="attempts_do('discard')"),
+)  # fmt: skip

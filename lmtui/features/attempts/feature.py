@@ -1,0 +1,11 @@
+"""Attempts: several tries at one task in overlays, compared on a screen; what came of them by model."""
+
+from __future__ import annotations
+
+from lmtui.registry import Feature, Subcommand
+
+FEATURE = Feature(
+    subcommands=(Subcommand("eval --history", "lmtui.features.attempts.subcommands:eval_history"),),
+    commands="lmtui.features.attempts.commands:COMMANDS",
+    controller="lmtui.features.attempts.screens:AttemptController",
+)

@@ -1,0 +1,462 @@
+"""The page of attempts: one row for each, two of them side by side below, and what can be done with them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import ClassVar
+
+from textual import on
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from lmtui.core.attempt_values import Attempt, AttemptState, WorkspaceAttempts, reason
+from lmtui.core.errors import LmtuiError
+from lmtui.core.project_checks import CheckOutcome, Rung
+from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
+from lmtui.features.attempts.commands import SCOPE
+from lmtui.tui.commands import Scope, bindings, command
+from lmtui.tui.lines.diff_view import DiffView
+from lmtui.tui.lines.patch import MINUS, patches_of
+from lmtui.tui.lines.styled_text import Line, Span, fit, fit_path, pad, width_of
+from lmtui.tui.lines.table import Table
+from lmtui.tui.modals.list_dialog import ColumnNames
+from lmtui.tui.modals.picker import Confirm
+from lmtui.tui.screens.beside import BesideChat
+from lmtui.tui.screens.output_screen import CallPage, OutputScreen
+from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Part, Spinner, Verbs
+from lmtui.tui.workbench_api import FeatureController, Handler
+
+EMPTY = """\
+No attempts yet. From the prompt:
+
+  /attempts 3 repair the date parser
+
+tries the task three times, each in an overlay over your folder."""
+TICK_S = 0.25
+SIDES_FROM = 100
+_ONE_COLUMN = 1_000_000
+_DECIDING = (Rung.GOAL, Rung.SUITE, Rung.TESTS)
+_SIGNS: dict[CheckOutcome, Span] = {
+    CheckOutcome.PASSED: ("✓", "good"),
+    CheckOutcome.FLAKY: ("✓", "warn"),
+    CheckOutcome.KNOWN: ("✓", "muted"),
+    CheckOutcome.FAILED: ("✗", "bad"),
+    CheckOutcome.NOT_RUN: ("–", "muted"),
+}
+_VERBS = ("use", "mark", "diff", "again", "stop", "discard")
+_KEYS = ("next_file", "pane", "log", "split")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the table: its cells, and the width from which on it is shown; numbers are aligned right."""
+
+    name: str
+    cells: int
+    draw: Callable[[Attempt], Line]
+    is_number: bool = False
+    from_width: int = 0
+
+    def line(self, attempt: Attempt) -> Line:
+        """Return its part of a row."""
+        found = self.draw(attempt)
+        rest = (" " * max(0, self.cells - width_of(found)), "")
+        return (rest, *found) if self.is_number else (*found, rest)
+
+    def head(self) -> str:
+        """Return its name, as wide as its cells."""
+        return self.name.rjust(self.cells) if self.is_number else pad(self.name, self.cells)
+
+
+class AttemptTable(Table[Attempt]):
+    """Lists attempts; `marked` are the numbers of those that are compared, `now` is the time."""
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        super().__init__(self._line, lambda attempt: attempt.number, id="attempts-list")
+        self.marked: list[int] = []
+        self.best = 0
+        self._now = now
+        self.empty_text = EMPTY
+
+    def names(self, width: int) -> Line:
+        """Return the names of the columns."""
+        columns = self._columns(width)
+        if not self.rows:
+            return ()
+        return (("  ".join(("     model".ljust(_model_cells(columns, width)), *(each.head() for each in columns))), ""),)
+
+    def _columns(self, width: int) -> list[Column]:
+        """Return the columns behind the model that have something to show and room for it."""
+        rungs = {rung for each in self.rows for rung in each.checks}
+        checks = [Column(str(rung), 5, partial(_check, rung=rung)) for rung in (Rung.PARSE, Rung.LINT) if rung in rungs]
+        tests = [Column("tests", 5, _tests)] if rungs & {*_DECIDING} else []
+        every = [
+            *(replace(each, from_width=88) for each in checks),
+            *tests,
+            Column("lines", 11, _lines, is_number=True),
+            Column("tokens", 6, _tokens, is_number=True, from_width=100),
+            Column("time", 5, self._time, is_number=True, from_width=72),
+            Column("result", 15, self._result),
+        ]
+        return [each for each in every if width >= each.from_width]
+
+    def _line(self, attempt: Attempt, width: int) -> Line:
+        columns = self._columns(width)
+        mark: Span = ("■", "accent") if attempt.number in self.marked else ("·", "muted")
+        cells = _model_cells(columns, width) - 5
+        heat = f" · {attempt.temperature:g}"
+        name = fit(sanitize_line(attempt.model) or "model in use", max(4, cells - len(heat)))
+        found: list[Span] = [(f"{attempt.number:>2} ", ""), mark, (" ", ""), (name, "strong" if self._is_best(attempt) else "")]
+        found.append((pad(fit(heat, max(0, cells - len(name))), max(0, cells - len(name))), "muted"))
+        for each in columns:
+            found += [("  ", ""), *each.line(attempt)]
+        return tuple(found)
+
+    def _is_best(self, attempt: Attempt) -> bool:
+        return attempt.number == self.best
+
+    def _time(self, attempt: Attempt) -> Line:
+        is_running = attempt.state is AttemptState.RUNNING and attempt.started is not None
+        seconds = (self._now() - attempt.started).total_seconds() if is_running and attempt.started else attempt.elapsed_s
+        return ((f"{int(seconds) // 60}:{int(seconds) % 60:02}", ""),) if attempt.started is not None else ()
+
+    def _result(self, attempt: Attempt) -> Line:
+        match attempt.state:
+            case AttemptState.WAITING:
+                return (("○ waiting", "muted"),)
+            case AttemptState.RUNNING:
+                return ((f"{Spinner.sign(self._now())} working", "accent"),)
+            case AttemptState.USED:
+                return (("✓ in your folder", "good"),)
+            case _ if self._is_best(attempt):
+                return (("best", "good strong"),) if attempt.is_good else (("best, not green", "warn"),)
+            case _ if attempt.is_green:
+                return (("passes", ""),)
+            case _:
+                return ((fit(sanitize_line(attempt.verdict), 15), "bad" if attempt.failing else "muted"),)
+
+
+def _model_cells(columns: Sequence[Column], width: int) -> int:
+    return max(12, min(48, width - sum(each.cells + 2 for each in columns)))
+
+
+def _check(attempt: Attempt, rung: Rung) -> Line:
+    outcome = attempt.checks.get(rung)
+    return (_SIGNS[outcome],) if outcome is not None else ()
+
+
+def _tests(attempt: Attempt) -> Line:
+    rung = next((each for each in _DECIDING if each in attempt.checks), None)
+    if rung is None:
+        return ()
+    sign, role = _SIGNS[attempt.checks[rung]]
+    is_red = attempt.checks[rung] is CheckOutcome.FAILED and attempt.failing
+    return ((f"{sign} {attempt.failing}" if is_red else sign, role),)
+
+
+def _lines(attempt: Attempt) -> Line:
+    added, removed = attempt.lines
+    return ((f"+{added}", "good"), (f"{MINUS}{removed}".rjust(5), "bad")) if attempt.effect is not None else ()
+
+
+def _tokens(attempt: Attempt) -> Line:
+    count = f"{attempt.tokens / 1000:.1f}k" if attempt.tokens >= 1000 else f"{attempt.tokens}"
+    return ((count, ""),) if attempt.tokens else ()
+
+
+class Side(Vertical):
+    """One attempt's change of the file that is compared."""
+
+    def __init__(self) -> None:
+        super().__init__(classes="attempts-side")
+        self.head, self.diff = Bar(id=f"attempts-head-{id(self)}"), DiffView(_ONE_COLUMN)
+
+    def compose(self) -> Iterable[Widget]:
+        """Lay out the name of the attempt and its change."""
+        yield self.head
+        yield self.diff
+
+    def show(self, attempt: Attempt, path: str, note: str) -> None:
+        """Show an attempt's change of a file."""
+        changes = [each for each in attempt.effect.changes if each.path == path] if attempt.effect is not None else []
+        name = Content.assemble(("■ ", "$accent"), (f"{attempt.number} {sanitize_line(attempt.model)}", "bold"))
+        self.head.show([Part(name), Part(fit_path(sanitize_path(path), 48), "$text-muted", 1)], [Part(note, "$text-muted", 2)])
+        self.diff.empty_text = "This attempt leaves the file as it is." if attempt.is_over else "It still works."
+        self.diff.show_patches(patches_of(changes))
+
+
+class AttemptComparison(Horizontal):
+    """The changes of two attempts side by side, file by file, or all changes of one."""
+
+    def __init__(self) -> None:
+        self._whole, self._sides = DiffView(id="attempts-whole"), (Side(), Side())
+        super().__init__(self._whole, *self._sides, id="attempts-sides")
+        self._found: Sequence[Attempt] = ()
+        self._file = 0
+        self._shown: object = None
+
+    @property
+    def panes(self) -> list[DiffView]:
+        """Return what can be scrolled."""
+        return [self._whole] if self._whole.display else [side.diff for side in self._sides]
+
+    def show(self, found: Sequence[Attempt]) -> None:
+        """Show one attempt or two."""
+        paths = sorted({path for each in found for path in (each.effect.paths if each.effect is not None else ())})
+        self._found, self._file = found, max(0, min(self._file, len(paths) - 1))
+        shown = ([(each.number, each.effect, each.is_over) for each in found], self._file)
+        if shown == self._shown:
+            return
+        self._shown = shown
+        is_split = len(found) > 1
+        self._whole.display = not is_split and bool(found)
+        for side in self._sides:
+            side.display = is_split
+        if is_split:
+            path = paths[self._file] if paths else ""
+            for side, each, note in zip(self._sides, found, ("", f"file {self._file + 1} of {len(paths)}"), strict=True):
+                side.show(each, path, note if paths else "")
+        elif found:
+            effect = found[0].effect
+            self._whole.empty_text = nothing_text(found[0])
+            self._whole.show_patches(patches_of(effect.ordered if effect is not None else ()))
+
+    def step_file(self, step: int) -> None:
+        """Go to the next file, or the one before."""
+        if self._whole.display:
+            self._whole.scroller.step_file(step)
+        else:
+            self._file += step
+            self.show(self._found)
+
+    def toggle_split(self) -> None:
+        """Show old and new side by side, or in one column."""
+        for each in (self._whole, *(side.diff for side in self._sides)):
+            each.toggle_split()
+
+
+class AttemptsScreen(BesideChat):
+    """Lists the attempts and compares two of them.
+
+    `use` makes one real, `open_log` opens its session; `confirm` asks before all are dropped.
+    """
+
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+    VERTICAL_BREAKPOINTS = HEIGHTS
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(SCOPE), *bindings(Scope.APP), *bindings(Scope.MOVING)]
+    SCOPE: ClassVar[str] = SCOPE
+    DEFAULT_CSS = """
+    AttemptsScreen ColumnNames { height: 1; padding: 0 0 0 1; background: $background; }
+    AttemptsScreen #attempts-list { height: auto; max-height: 40%; }
+    AttemptsScreen #attempts-note { height: auto; padding: 1 1 1 6; background: $background; }
+    AttemptsScreen.-short #attempts-note, AttemptsScreen.-low #attempts-note { padding: 0 1; }
+    AttemptsScreen.-flat #attempts-note { display: none; }
+    AttemptsScreen #attempts-sides { height: 1fr; background: $background; }
+    AttemptsScreen #attempts-whole { padding: 0 1; }
+    AttemptsScreen .attempts-side { width: 1fr; padding: 0 1 0 0; }
+    AttemptsScreen .attempts-side Bar { background: $panel; }
+    AttemptsScreen Verbs { padding: 0 1; background: $background; }
+    AttemptsScreen.-low Verbs, AttemptsScreen.-flat Verbs { display: none; }
+    """
+    tab = "Attempts"
+
+    def __init__(
+        self,
+        attempts: WorkspaceAttempts,
+        now: Callable[[], datetime],
+        use: Callable[[int], Awaitable[Sequence[str]]],
+        open_log: Callable[[str], object],
+        confirm: Callable[[str, str], Confirm] = Confirm,
+    ) -> None:
+        super().__init__()
+        self._attempts, self._use, self._open_log, self._confirm = attempts, use, open_log, confirm
+        self._table = AttemptTable(now)
+        self._names = ColumnNames(self._table, self._table.names)
+        self._note, self._verbs = Static("", id="attempts-note", markup=False), Verbs()
+        self._comparison = AttemptComparison()
+
+    def content(self) -> Iterable[Widget]:
+        """Return the list, what is said, the differences and what can be done."""
+        return self._names, self._table, self._note, self._comparison, self._verbs
+
+    def on_mount(self) -> None:
+        """Show the attempts, and what becomes of them."""
+        self.end = self._attempts.follow_changes(self._load)
+        self._ticker = self.set_interval(TICK_S, self._table.redraw, pause=not self._attempts.is_running)
+        self._load()
+        self._table.focus()
+
+    def placed(self) -> None:
+        """Say what the keys do, and compare where there is room."""
+        self.call_after_refresh(self._names.show)
+        self._compare()
+
+    def tab_parts(self) -> list[Part]:
+        """Return the title."""
+        return [Part("Attempts", "bold")]
+
+    # -- showing --------------------------------------------------------------------------------------------------------
+
+    def _load(self) -> None:
+        if not self.is_attached:
+            return
+        listed, is_running = list(self._attempts.listed()), self._attempts.is_running
+        (self._ticker.resume if is_running else self._ticker.pause)()
+        self._table.best = listed[0].number if listed and not is_running and listed[0].effect is not None else 0
+        self._table.marked = [each for each in self._table.marked if any(row.number == each for row in listed)]
+        self._table.show(listed)
+        self._table.styles.height = max(1, len(listed) or len(EMPTY.splitlines()))
+        self.call_after_refresh(self._names.show)
+        over = sum(each.is_over for each in listed)
+        counts = f"{over} done, {len(listed) - over} running" if is_running else f"{over} done"
+        task = Part(fit(sanitize_line(self._attempts.task), max(8, self.app.size.width // 2)), "$text-muted", 2)
+        self.draw_tabs([task, Part(counts, "$text", 1)] if listed else [])
+        self._tell(listed)
+        self._compare()
+
+    def _tell(self, listed: Sequence[Attempt]) -> None:
+        """Say which is best and why, and that nothing is real yet."""
+        used = next((each for each in listed if each.state is AttemptState.USED), None)
+        if used is not None:
+            self._say(f"Attempt {used.number} is in your folder; /undo takes it back.", "$success")
+        elif listed:
+            best = f"Best: {reason(listed, listed[0])}. " if not self._attempts.is_running else ""
+            self._say(f"{best}Your folder is unchanged until you use one.", "$text-muted")
+        else:
+            self._say("")
+
+    def _say(self, text: str, style: str = "$warning") -> None:
+        self._note.display = bool(text)
+        self._note.update(Content.styled(sanitize_line(text), style))
+
+    @property
+    def _compared(self) -> list[Attempt]:
+        """Return what is shown below: the two that are marked, the marked one and the current one, or that alone."""
+        by_number = {each.number: each for each in self._table.rows}
+        current = self._table.current
+        numbers = [*self._table.marked, *([current.number] if current is not None else [])]
+        found = [by_number[each] for each in dict.fromkeys(numbers)][:2]
+        return found if self.app.size.width >= SIDES_FROM else [current] if current is not None else []
+
+    @on(Table.Marked)
+    def _compare(self) -> None:
+        self._comparison.show(self._compared)
+        self._show_verbs()
+
+    def _show_verbs(self) -> None:
+        current = self._table.current
+        if current is None:
+            self._verbs.show([])
+            self.show_keys([])
+            return
+        verbs = [command(f"attempts.{each}") for each in _VERBS]
+        verbs[0] = replace(verbs[0], hint=f"use attempt {current.number}")
+        left_out = {"attempts.stop"} if current.is_over else {"attempts.use", "attempts.diff"}
+        self._verbs.show([each for each in verbs if each.id not in left_out])
+        self.show_keys(command(f"attempts.{each}") for each in _KEYS)
+
+    # -- what can be done -----------------------------------------------------------------------------------------------
+
+    def action_attempts_mark(self) -> None:
+        """Mark the current attempt, or not any more; of three the first goes."""
+        if (current := self._table.current) is not None:
+            marked = [each for each in self._table.marked if each != current.number]
+            self._table.marked = marked if current.number in self._table.marked else [*marked, current.number][-2:]
+            self._table.redraw()
+            self._compare()
+
+    def action_attempts_file(self, step: int) -> None:
+        """Compare the next file, or the one before."""
+        self._comparison.step_file(step)
+
+    def action_attempts_pane(self) -> None:
+        """Go from the list to the differences, or back."""
+        panes = [self._table, *self._comparison.panes]
+        at = panes.index(self.focused) if self.focused in panes else -1
+        panes[(at + 1) % len(panes)].focus()
+
+    def action_attempts_split(self) -> None:
+        """Show old and new side by side, or in one column."""
+        self._comparison.toggle_split()
+
+    def action_attempts_diff(self) -> None:
+        """Show all that the current attempt would change."""
+        current = self._table.current
+        if current is None or current.effect is None or not current.effect.changes:
+            self._say(nothing_text(current) if current is not None else "")
+            return
+        added, removed = current.lines
+        title = [Part(f"Attempt {current.number}", "bold"), Part(pluralize(len(current.effect.changes), "file"), "$text-muted")]
+        note = [Part(f"+{added} {MINUS}{removed}", "$text-muted", 1)]
+        page = CallPage(title, note, lambda _: [], current.effect.ordered)
+        _ = self.app.push_screen(OutputScreen(lambda _: page, tab="Attempt"))
+
+    def action_attempts_log(self) -> None:
+        """Open the session of the current attempt."""
+        current = self._table.current
+        if current is None or not current.session or not current.is_over:
+            self._say("The session of an attempt opens when it is over.")
+            return
+        _ = self.dismiss(None)
+        self._open_log(current.session)
+
+    def action_attempts_do(self, what: str) -> None:
+        """Use the current attempt, run one more like it, stop it, or drop all of them; what speaks against it is said."""
+        again, stop = self._attempts.again, self._attempts.stop
+        work = {"use": self._use_one, "again": again, "stop": stop, "discard": self._discard}[what]
+        if (current := self._table.current) is not None:
+            self.run_worker(self._do(work, current.number), group="attempts", exclusive=True)
+
+    async def _use_one(self, number: int) -> None:
+        if notes := await self._use(number):
+            self._say("; ".join(notes))
+
+    async def _discard(self, _: int) -> None:
+        text = "What they did and their drafts are gone then; their sessions stay."
+        if await self.app.push_screen_wait(self._confirm("Discard all attempts?", text)):
+            await self._attempts.discard()
+
+    async def _do(self, work: Callable[[int], Awaitable[None]], number: int) -> None:
+        try:
+            await work(number)
+        except LmtuiError as error:
+            self._say(error.full_text(), "$error")
+
+
+def nothing_text(attempt: Attempt) -> str:
+    """Return why there is nothing to see of an attempt."""
+    if not attempt.is_over:
+        return "It still works." if attempt.state is AttemptState.RUNNING else "It waits for a free slot."
+    return sanitize_line(attempt.problem) or ("It changed no files." if attempt.end is not None else "It was not run.")
+
+
+class AttemptController(FeatureController):
+    """Opens the page of attempts."""
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what answers the commands."""
+        return {"attempts.show": lambda _: self._show()}
+
+    def _show(self) -> None:
+        if not isinstance(self.workbench.app.screen, AttemptsScreen):
+            screen = AttemptsScreen(self.host.attempts, self.workbench.now, self._use, self._open)
+            _ = self.workbench.app.push_screen(screen)
+
+    async def _use(self, number: int) -> Sequence[str]:
+        active = self.workbench.active
+        return await self.host.attempts.use(number, active.session.id if active is not None else "")
+
+    def _open(self, session_id: str) -> None:
+        _ = self.workbench.app.run_worker(self._open_session(session_id), group="open")
+
+    async def _open_session(self, session_id: str) -> None:
+        try:
+            _ = await self.workbench.sessions.open(session_id)
+        except LmtuiError as error:
+            self.workbench.say(error.full_text(), "error")
