@@ -31,6 +31,7 @@ class Scope(StrEnum):
     QUESTION = "every question"
     APPROVAL = "approval"
     HUNKS = "approval of a change"
+    REVIEW = "review of effects"
     GRANT = "what always means"
     EDIT = "changing a command"
     BATCH = "several approvals"

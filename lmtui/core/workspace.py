@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Protocol
 
@@ -291,6 +292,12 @@ class EffectPart:
     is_tracked: bool = True
 
 
+def units_of(parts: Iterable[EffectPart]) -> tuple[range, ...]:
+    """Return the units of each part: the hunks of all parts one after another, counted from 0."""
+    ends = [0, *accumulate(part.hunks for part in parts)]
+    return tuple(range(start, end) for start, end in pairwise(ends))
+
+
 @dataclass(frozen=True, slots=True)
 class EffectChoice:
     """What of an effect is kept: whole paths, some hunks (from 0) of the files in `hunks`, and folders."""
@@ -383,16 +390,15 @@ class CommandEffect:
                 yield folder
 
     def chosen(self, units: Collection[int] | None) -> EffectChoice:
-        """Return what is kept with some units, all with None: the hunks of all parts one after another, counted from 0."""
+        """Return what is kept with some units (see `units_of`), all with None."""
         if units is None:
             return EffectChoice(self.paths, {}, (*self.made, *self.emptied), self.removed)
         paths: list[str] = []
         some: dict[str, tuple[int, ...]] = {}
         folders: list[str] = []
-        first = 0
-        for part in self.parts:
-            hunks = tuple(number for number in range(part.hunks) if first + number in units)
-            first += part.hunks
+        parts = self.parts
+        for part, own in zip(parts, units_of(parts), strict=True):
+            hunks = tuple(number for number, unit in enumerate(own) if unit in units)
             if not hunks:
                 continue
             (folders if part.path.endswith("/") else paths).append(part.path)

@@ -53,6 +53,38 @@ HUNKS: tuple[Command, ...] = (
 )  # fmt: skip
 
 
+def _of_effects(name: str, scope: Scope) -> tuple[Command, ...]:
+    """Return the keys of a page of effects."""
+
+    def one(step: str, title: str, text: str, key: str, hint: str = "") -> Command:
+        return Command(f"{name}.{step}", scope, title, text, (key,), hint, runs=f"{name}('{step}')")
+
+    return (
+        one("toggle", "Keep or drop", "Keep or drop the selected file, or the selected hunk in the diff.", "space",
+            "keep or drop"),
+        one("deletions", "Keep all deletions", "Keep everything that is deleted.", "D", "keep all deletions"),
+        one("everything", "Keep everything", "Keep everything, deletions too.", "A", "keep everything"),
+        one("next", "Next hunk", "Go into the diff, and to its next hunk.", "right_square_bracket", "hunk"),
+        one("previous", "Previous hunk", "Go to the previous hunk, and from the first back to the list.",
+            "left_square_bracket"),
+        one("split", "Columns", "Switch between one column and two.", "u", "two columns"),
+        one("zoom", "Full screen", "Show only the diff, or the list too.", "alt+z"),
+    )  # fmt: skip
+
+
+EFFECTS: tuple[Command, ...] = (
+    Command("review.keep", Scope.REVIEW, "Keep", "Make what is kept real; the rest stays in the overlay.", ("y",), "keep",
+        runs="review('keep')"),
+    Command("review.drop", Scope.REVIEW, "Drop all", "Drop everything that is not real yet; asks first.", ("n",),
+        "drop all", runs="review('drop')"),
+    Command("review.switch", Scope.REVIEW, "Other pane", "Go from the list to the diff, or back.", ("tab", "enter"), "diff",
+        runs="review('switch')"),
+    *_of_effects("review", Scope.REVIEW),
+    Command("review.refresh", Scope.REVIEW, "Refresh", "Look again at what would change.", ("r",), "refresh",
+        runs="review('refresh')"),
+)  # fmt: skip
+
+
 READING: tuple[Command, ...] = (
     Command("reading.close", Scope.READING, "Back", "Go back to the question.", ("question_mark", "enter"), "back",
         runs="close_or_stop"),
@@ -228,6 +260,7 @@ DIALOGS: tuple[Command, ...] = (
     Command("approve.mode", Scope.APPROVAL, "Mode", "Explain why the mode cannot change during an approval.", ("shift+tab",)),
     *QUESTIONS,
     *HUNKS,
+    *EFFECTS,
     Command("grant.choose", Scope.GRANT, "Allow", "Allow it and add the selected rule.", ("enter",), "allow always",
         runs="list_choose"),
     Command("edit.send", Scope.EDIT, "Run", "Run this text once.", ("enter",), "run once", is_first=True),

@@ -19,6 +19,7 @@ from tests.tui.fakes import DIFF, START, FakeHost, play_work
 from tests.tui.scenes_attempts import ATTEMPT_SCENES
 from tests.tui.scenes_checks import CHECK_SCENES
 from tests.tui.scenes_diffs import DIFF_SCENES
+from tests.tui.scenes_effects import EFFECT_SCENES
 from tests.tui.scenes_files import FILE_SCENES
 from tests.tui.scenes_hooks import HOOK_SCENES
 from tests.tui.scenes_jobs import JOB_SCENES
@@ -391,4 +392,5 @@ SCENES = (
     Scene("chat_below", scenes_chat.chat_below),
     *(Scene(name, steps) for name, steps in CHECK_SCENES),
     *(Scene(name, steps) for name, steps in ATTEMPT_SCENES),
+    *(Scene(name, steps) for name, steps in EFFECT_SCENES),
 )

@@ -87,6 +87,7 @@ PLACES: dict[str, tuple[str, Steps]] = {
     Scope.SIDE: ("log_whole", nothing),
     Scope.AGENT: ("agent_chat", nothing),
     Scope.CHANGES: ("changes", nothing),
+    Scope.REVIEW: ("effect_review", nothing),
     Scope.RESTORE: ("undo", nothing),
     Scope.TRUST: ("trust", nothing),
     Scope.TRUSTED: ("trusted", nothing),

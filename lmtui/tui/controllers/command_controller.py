@@ -174,7 +174,9 @@ def group_of(each: Command) -> str:
     return next((name for name, ids in GROUPS.items() if each.id.startswith(tuple(ids.split()))), "General")
 
 
-PALETTE_SCOPES = (Scope.WORKBENCH, Scope.CHANGES, Scope.VIEWER, Scope.SIDE, Scope.AGENT, Scope.RULES, Scope.FIRST_RUN)
+PALETTE_SCOPES = (
+    Scope.WORKBENCH, Scope.CHANGES, Scope.REVIEW, Scope.VIEWER, Scope.SIDE, Scope.AGENT, Scope.RULES, Scope.FIRST_RUN,
+)  # fmt: skip
 
 
 def _choice(each: Command, group: str) -> Choice:

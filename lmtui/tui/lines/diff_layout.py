@@ -148,7 +148,7 @@ class DiffLayout:
         opened: the unchanged lines before the hunks of these numbers (-1 - n: behind file n) are shown.
         text_width: how many cells a line's text may take before it is folded.
         width: the whole width, for titles.
-        heading: the words above a hunk, by its number; None for none.
+        heading: the words above a hunk, by its number; None or empty for none.
     """
 
     def __init__(
@@ -209,9 +209,9 @@ class DiffLayout:
         elif hunk.skipped:
             text = _equal_text(hunk.skipped) + (f"   {hunk.heading}" if hunk.heading else "")
             self._add(Stretch(DiffRow("fold", file.path, text, hunk=number, can_open=bool(hunk.before)), None, 1))
-        if self._heading is not None:
+        if self._heading is not None and (heading := self._heading(number)):
             self.hunk_tops[-1] = self.total
-            self._add(Stretch(DiffRow("hunk", file.path, self._heading(number), hunk=number), None, 1))
+            self._add(Stretch(DiffRow("hunk", file.path, heading, hunk=number), None, 1))
         for run in hunk.runs:
             self._add_run(file, run, number)
         self.hunk_ends.append(self.total)

@@ -44,8 +44,9 @@ class DiffLines(LineSource):
 
     @property
     def can_split(self) -> bool:
-        """Tell whether there are two sides: something was there before."""
-        return any(len(run.old) for file in self._files for hunk in file.hunks for run in hunk.runs)
+        """Tell whether there are two sides: something was there before, and something is there now."""
+        runs = [run for file in self._files for hunk in file.hunks for run in hunk.runs]
+        return any(len(run.old) for run in runs) and any(len(run.new) for run in runs)
 
     @property
     def counts(self) -> tuple[int, int]:

@@ -102,7 +102,7 @@ class DraftFollower:
         return True
 
 
-class BesideChat(Screen[None]):
+class BesideChat(Screen[bool | None]):
     """Shows something next to the conversation, below the tabs of all that is there and above the keys that count now.
 
     `panes` are those of the conversation, which know what the other tabs would show; without them it fills the screen.

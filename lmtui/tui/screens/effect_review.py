@@ -1,0 +1,143 @@
+"""The page on which what was done in an overlay is looked at and kept or dropped, part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import ClassVar
+
+from textual import work
+from textual.binding import BindingType
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from lmtui.core.errors import SandboxError
+from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.sessions import EffectReview
+from lmtui.tui.commands import Scope, bindings, of_scope
+from lmtui.tui.lines.diff_view import split_word
+from lmtui.tui.modals.picker import Confirm
+from lmtui.tui.screens.beside import BesideChat
+from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Part
+from lmtui.tui.widgets.effect_page import EffectPage
+
+NOTHING_KEPT = "Nothing is kept: Space keeps the selected file, D all deletions"
+LOOKING, UNCHANGED = "Looking at what would change …", "Nothing would change."
+
+
+class EffectReviewScreen(BesideChat):
+    """Lets parts of an effect be kept or dropped; what is left stays in the overlay.  The result: something was kept.
+
+    `title` and `about` are shown in the first row: what it is, and of what.
+    """
+
+    CSS_PATH = "../dialogs.tcss"
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+    VERTICAL_BREAKPOINTS = HEIGHTS
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.REVIEW), *bindings(Scope.APP), *bindings(Scope.MOVING)]
+    SCOPE: ClassVar[Scope] = Scope.REVIEW
+
+    def __init__(self, review: EffectReview, title: str, about: str = "") -> None:
+        super().__init__()
+        self.page = EffectPage()
+        self.page.changed = self._draw
+        self.page.list.empty_text = LOOKING
+        self._review, self._title = review, [Part(sanitize_line(title), "bold"), Part(sanitize_line(about), "$text-muted", 2)]
+        self._said = Static("", id="changes-note", markup=False)
+        self._was_kept = False
+
+    def content(self) -> Iterable[Widget]:
+        """Return the parts and what is said."""
+        return self.page, self._said
+
+    def on_mount(self) -> None:
+        """Look."""
+        self.page.list.focus()
+        self._look()
+
+    def placed(self) -> None:
+        """Say what the keys do."""
+        self._draw()
+
+    def tab_parts(self) -> list[Part]:
+        """Return what it is."""
+        return self._title
+
+    def action_close_or_stop(self) -> None:
+        """Go back to the list, or leave everything in the overlay."""
+        if not self.page.leave_diff():
+            _ = self.dismiss(self._was_kept)
+
+    def action_review(self, step: str) -> None:
+        """Do what a key means."""
+        own: dict[str, Callable[[], object]] = {
+            "keep": self._keep,
+            "drop": self._ask_to_drop,
+            "refresh": self._look,
+            "switch": lambda: self.page.leave_diff() or self.page.diff.focus(),
+        }
+        {**self.page.handlers(), **own}[step]()
+
+    @work(group="effects", exclusive=True)
+    async def _look(self) -> None:
+        try:
+            parts = await self._review.parts()
+        except SandboxError as error:
+            self._say(error.full_text(), "$error")
+            return
+        self.page.show(parts, empty_text=UNCHANGED)
+
+    @work(group="effects", exclusive=True)
+    async def _keep(self) -> None:
+        decisions = self.page.decisions
+        if not decisions.kept:
+            self._say(NOTHING_KEPT if decisions.parts else UNCHANGED)
+            return
+        try:
+            notes = await self._review.keep(None if decisions.is_all_kept else decisions.kept)
+        except SandboxError as error:
+            self._say(error.full_text(), "$error")
+            return
+        self._was_kept = True
+        said = " · ".join([f"Kept {decisions.counts()[0]} of {len(decisions.parts)}", *notes])
+        if decisions.is_all_kept:
+            self.app.notify(sanitize_line(said), markup=False)
+            _ = self.dismiss(result=True)
+        else:
+            self._say(said, "$text-muted")
+            self._look()
+
+    def _ask_to_drop(self) -> None:
+        parts = self.page.decisions.parts
+        if parts:
+            text = f"{pluralize(len(parts), 'change')} in the overlay will be lost. Your files stay as they are."
+            _ = self.app.push_screen(Confirm("Drop all?", text), self._drop_if)
+
+    def _drop_if(self, is_sure: bool | None) -> None:
+        if is_sure:
+            self._drop()
+
+    @work(group="effects", exclusive=True)
+    async def _drop(self) -> None:
+        try:
+            await self._review.drop()
+        except SandboxError as error:
+            self._say(error.full_text(), "$error")
+            return
+        _ = self.dismiss(self._was_kept)
+
+    def _draw(self) -> None:
+        """Say how much is kept and what the keys do."""
+        decisions, source = self.page.decisions, self.page.diff.source
+        self.draw_tabs([Part(decisions.said())] if decisions.parts else [])
+        words = {
+            "review.keep": f"keep {decisions.counts()[0]}" if decisions.kept else "keep",
+            "review.split": split_word(is_split=source.is_split) if source.can_split else "",
+            "review.switch": "list" if self.page.is_in_diff else "diff",
+        }
+        self.show_keys(replace(each, hint=words.get(each.id, each.hint)) for each in of_scope(Scope.REVIEW))
+
+    def _say(self, text: str, style: str = "$warning") -> None:
+        self._said.display = bool(text)
+        self._said.update(Content.styled(sanitize_line(text), style))

@@ -1,0 +1,355 @@
+"""What was done in an overlay, part by part: a list in which each is kept or dropped, and the change of the marked one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.widget import Widget
+
+from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
+from lmtui.core.workspace import EffectKind, EffectPart, units_of
+from lmtui.tui.lines.diff_view import DiffView
+from lmtui.tui.lines.patch import MINUS, FilePatch, parse_patch
+from lmtui.tui.lines.styled_text import Line, fit_path, row
+from lmtui.tui.lines.table import Table
+from lmtui.tui.widgets.bars import Bar, Part
+
+SIGNS = {
+    EffectKind.DELETED: (MINUS, "bad", "$error"),
+    EffectKind.CHANGED: ("~", "warn", "$warning"),
+    EffectKind.RENAMED: ("→", "accent", "$accent"),
+    EffectKind.CREATED: ("+", "good", "$success"),
+}  # the sign, its role in a line, its style in a bar
+KEPT, DROPPED, UNDECIDED = "✓", "drop", "?"
+MARK_CELLS, DETAIL_FROM, NARROW_BELOW, ROOMY_FROM_ROWS = 6, 40, 100, 30
+NOT_IN_GIT = "not in git"
+_LONGEST_DIFF = 65_000
+_EMPTY = {EffectKind.RENAMED: "The text is the same."}
+_NO_TEXT = "No text to compare: it is binary, empty or too large."
+
+
+class EffectDecisions:
+    """What of an effect is kept.  Deletions are undecided at first and not applied then; everything else is kept.
+
+    What was decided `before` about a part that is still the same holds on.
+    """
+
+    def __init__(self, parts: Sequence[EffectPart], before: EffectDecisions | None = None) -> None:
+        self.parts = tuple(parts)
+        self._units = units_of(parts)
+        known = {part: before.of(number) for number, part in enumerate(before.parts)} if before is not None else {}
+        self._kept: list[bool | None] = []
+        for part in parts:
+            fresh = [None if part.kind is EffectKind.DELETED else True] * part.hunks
+            self._kept += known.get(part, fresh)
+
+    def of(self, number: int) -> list[bool | None]:
+        """Return for each hunk of a part whether it is kept; None where that is undecided."""
+        return [self._kept[unit] for unit in self._units[number]]
+
+    def toggle(self, number: int, hunk: int | None = None) -> None:
+        """Drop a part, or one hunk of it, if all of it is kept; else keep it."""
+        units = self._units[number] if hunk is None else self._units[number][hunk : hunk + 1]
+        self._set(units, is_kept=not all(self._kept[unit] for unit in units))
+
+    def keep_all(self, kind: EffectKind | None = None) -> None:
+        """Keep all parts of a kind, or all there are."""
+        for part, units in zip(self.parts, self._units, strict=True):
+            if kind in (None, part.kind):
+                self._set(units, is_kept=True)
+
+    def _set(self, units: Iterable[int], *, is_kept: bool) -> None:
+        for unit in units:
+            self._kept[unit] = is_kept
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """Return the units that are kept."""
+        return tuple(unit for unit, is_kept in enumerate(self._kept) if is_kept)
+
+    @property
+    def is_all_kept(self) -> bool:
+        """Tell whether there is something, and all of it is kept."""
+        return bool(self._kept) and all(self._kept)
+
+    def mark(self, number: int) -> str:
+        """Return in a word what is to become of a part."""
+        found = self.of(number)
+        kept = sum(map(bool, found))
+        if kept == len(found):
+            return KEPT
+        return UNDECIDED if None in found else f"{kept} of {len(found)}" if kept else DROPPED
+
+    def counts(self) -> tuple[int, int, int]:
+        """Return how many parts are kept, at least in part, how many are dropped, and how many are undecided."""
+        found = Counter(self.mark(number) for number in range(len(self.parts)))
+        return len(self.parts) - found[DROPPED] - found[UNDECIDED], found[DROPPED], found[UNDECIDED]
+
+    def said(self) -> Content:
+        """Return the counts in words."""
+        kept, dropped, undecided = self.counts()
+        found = [(f"{kept} kept", "$text"), (f"{dropped} dropped" if dropped else "", "$text")]
+        found += [(f"{pluralize(undecided, 'deletion')} undecided, not applied" if undecided else "", "bold $warning")]
+        return Content.styled(" · ", "$text-muted").join([Content.styled(*each) for each in found if each[0]])
+
+
+@dataclass(frozen=True, slots=True)
+class EffectRow:
+    """A row of the list: a part by its number, else a title or a note."""
+
+    number: int = -1
+    left: Line = ()
+    right: Line = ()
+
+
+def rows_of(parts: Sequence[EffectPart], also: Sequence[str] = ()) -> Iterator[EffectRow]:
+    """Yield the parts under the titles of their kinds, then notes on what cannot be kept by itself."""
+    is_first = True
+    for kind, found in groupby(enumerate(parts), key=lambda each: each[1].kind):
+        numbers = [number for number, _ in found]
+        if not is_first:
+            yield EffectRow()
+        title: Line = ((kind.capitalize(), f"{SIGNS[kind][1]} strong"), (f" {len(numbers)}", "muted"))
+        yield EffectRow(left=title, right=((f"{'keep':>{MARK_CELLS}}", "muted"),) if is_first else ())
+        yield from map(EffectRow, numbers)
+        is_first = False
+    if also:
+        yield from ((EffectRow(),) if parts else ())
+        yield EffectRow(left=(("Also", "strong"),))
+        yield from (EffectRow(left=((" · ", "muted"), (sanitize_line(each), ""))) for each in also)
+
+
+def part_line(part: EffectPart, mark: str, width: int) -> Line:
+    """Return a part: its sign and path, how much it is, whether git knows it, and what is to become of it."""
+    sign, role, _ = SIGNS[part.kind]
+    detail = f"{size_text(part)}{'' if part.is_tracked else f' · {NOT_IN_GIT}'}"
+    detail = detail if width >= DETAIL_FROM else "" if part.is_tracked else NOT_IN_GIT
+    styles = {KEPT: "good", UNDECIDED: "warn strong", DROPPED: "muted"}
+    right: Line = ((f"{detail}  ", "muted" if part.is_tracked else "warn"), (f"{mark:>{MARK_CELLS}}", styles.get(mark, "")))
+    room = max(8, width - 5 - sum(len(text) for text, _ in right))
+    return row(((f" {sign} ", role), (name_of(part, room), "muted strike" if mark == DROPPED else "")), right, width)
+
+
+def name_of(part: EffectPart, room: int) -> str:
+    """Return the path of a part, behind its former one where it was renamed."""
+    name, source = sanitize_path(part.path), sanitize_path(part.source)
+    if not source:
+        return fit_path(name, room)
+    half = (room - 3) // 2
+    before, after = fit_path(source, max(half, room - 3 - len(name))), fit_path(name, max(half, room - 3 - len(source)))
+    return f"{before} → {after}"
+
+
+def size_text(part: EffectPart) -> str:
+    """Return in words how much a part is."""
+    if part.kind is EffectKind.RENAMED:
+        return "same text"
+    if part.path.endswith("/"):
+        return "folder"
+    if part.kind is EffectKind.CHANGED and (part.added_lines or part.removed_lines):
+        counts = (("+", part.added_lines), (MINUS, part.removed_lines))
+        return " ".join(f"{sign}{count}" for sign, count in counts if count)
+    size = part.size_bytes
+    if size < 1000:
+        return f"{size} B"
+    unit, size_of_unit = ("kB", 1e3) if size < 999_500 else ("MB", 1e6)
+    return f"{size / size_of_unit:.{1 if size < 9.95 * size_of_unit else 0}f} {unit}"
+
+
+def patches_of_part(part: EffectPart) -> tuple[FilePatch, ...]:
+    """Return the change of a part; it says so where it is cut."""
+    note = "the rest is not shown" if len(part.diff) >= _LONGEST_DIFF else ""
+    return tuple(replace(each, note=note) for each in parse_patch(part.diff, part.path))
+
+
+class HunkList(DiffView, inherit_bindings=False):
+    """A diff in which the arrow keys go from hunk to hunk where there are several."""
+
+    def action_move(self, step: str) -> None:
+        """Go to another hunk, or scroll."""
+        if step in ("up", "down") and self.scroller.hunk_count > 1:
+            self.scroller.go_to_hunk(self.scroller.hunk + (1 if step == "down" else -1))
+        else:
+            super().action_move(step)
+
+
+class EffectPage(Vertical):
+    """Lists the parts of an effect, with the change of the marked one next to it; `changed` is called with every choice.
+
+    `title` and `note` are the ends of the first row.  Where there are fewer than 100 columns, the list is above the change.
+    """
+
+    DEFAULT_CSS = """
+    EffectPage { height: 1fr; background: $background; }
+    EffectPage #effect-title { height: 2; border-bottom: solid $edge; margin: 0 1; padding: 0; }
+    EffectPage #effect-body { height: 1fr; }
+    EffectPage #effect-list { width: 45%; }
+    EffectPage #effect-change { width: 1fr; border-left: solid $edge; padding: 0 0 0 1; }
+    EffectPage #effect-diff { padding: 0 1; }
+    EffectPage.-roomy #effect-body, EffectPage.-roomy #effect-title { margin-top: 1; }
+    EffectPage.-roomy #effect-head { margin-bottom: 1; }
+    EffectPage.-narrow #effect-body { layout: vertical; }
+    EffectPage.-narrow #effect-list { width: 1fr; height: 50%; }
+    EffectPage.-narrow #effect-change { border-left: none; padding: 0; }
+    EffectPage.-narrow #effect-title { height: 1; border-bottom: none; }
+    """
+
+    def __init__(self, title: Sequence[Part] = (), note: Sequence[Part] = (), *, split_from: int = 89) -> None:
+        super().__init__()
+        self.decisions = EffectDecisions(())
+        self.changed: Callable[[], object] = lambda: None
+        self._title = title, note
+        self.list = Table(self._line, lambda each: each.number, can_mark=lambda each: each.number >= 0, id="effect-list")
+        self.list.cursor.is_always_shown = True
+        self.diff = HunkList(split_from, heading=self._heading, id="effect-diff")
+        self._head = Bar(id="effect-head")
+        self._shown: EffectPart | None = None
+
+    def compose(self) -> ComposeResult:
+        """Lay out the list and the change."""
+        bar = Bar(id="effect-title")
+        bar.show(*self._title)
+        bar.display = any(self._title)
+        yield bar
+        yield Horizontal(self.list, Vertical(self._head, self.diff, id="effect-change"), id="effect-body")
+
+    def show(self, parts: Sequence[EffectPart], also: Sequence[str] = (), empty_text: str = "Nothing was changed.") -> None:
+        """Show the parts of an effect; what was decided about them before holds on."""
+        self.decisions = EffectDecisions(parts, self.decisions)
+        self.list.empty_text = empty_text
+        self.list.show([*rows_of(parts, also)])
+
+    def handlers(self) -> dict[str, Callable[[], object]]:
+        """Return what the keys of a page of effects do."""
+        return {
+            "toggle": self.toggle,
+            "deletions": lambda: self._keep_all(EffectKind.DELETED),
+            "everything": self._keep_all,
+            "next": lambda: self._step(1),
+            "previous": lambda: self._step(-1),
+            "split": self.diff.toggle_split,
+            "zoom": self._zoom,
+        }
+
+    @property
+    def is_in_diff(self) -> bool:
+        """Tell whether the keys are those of the change."""
+        return self.diff.has_focus
+
+    def leave_diff(self) -> bool:
+        """Go back to the list; False where one is there."""
+        is_left = self.is_in_diff or not self.list.display
+        self.list.display = True
+        self.list.focus()
+        return is_left
+
+    def toggle(self) -> None:
+        """Keep or drop the marked part, or the marked hunk of it."""
+        marked = self.list.current
+        if marked is not None:
+            hunk = self.diff.scroller.hunk if self.is_in_diff and self._is_by_hunk else None
+            self.decisions.toggle(marked.number, hunk)
+            self._redraw()
+
+    @property
+    def _part(self) -> EffectPart | None:
+        marked = self.list.current
+        return self.decisions.parts[marked.number] if marked is not None else None
+
+    @property
+    def _is_by_hunk(self) -> bool:
+        part = self._part
+        return part is not None and 1 < part.hunks == self.diff.scroller.hunk_count
+
+    def _keep_all(self, kind: EffectKind | None = None) -> None:
+        self.decisions.keep_all(kind)
+        self._redraw()
+
+    def _redraw(self) -> None:
+        self.list.redraw()
+        self._draw()
+
+    def _step(self, step: int) -> None:
+        """Go to another hunk: from the list into the change, and from its first one back."""
+        at = self.diff.scroller.hunk
+        if not self.is_in_diff:
+            self.diff.focus()
+        elif at + step < 0:
+            _ = self.leave_diff()
+        else:
+            self.diff.scroller.go_to_hunk(at + step)
+
+    def _zoom(self) -> None:
+        if not self.leave_diff():
+            self.list.display = False
+            self.diff.focus()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Lay out for the room that there is."""
+        self.set_class(event.size.width < NARROW_BELOW, "-narrow")
+        self.set_class(self.app.size.height >= ROOMY_FROM_ROWS, "-roomy")
+        self.call_after_refresh(self._draw)
+
+    @on(events.DescendantFocus)
+    @on(DiffView.HunkChanged)
+    def _draw(self) -> None:
+        """Draw what is said of the change, and who has the keys."""
+        part, number = self._part, self.list.current.number if self.list.current is not None else -1
+        self.diff.lay_out()
+        if part is None:
+            self._head.show((), ())
+        else:
+            notes = [] if part.is_tracked else [Part(f"{NOT_IN_GIT}: undo is the only way back", "$warning", 1)]
+            if part.hunks > 1:
+                kept = sum(map(bool, self.decisions.of(number)))
+                notes.append(Part(f"{kept} of {part.hunks} hunks kept", "$text-muted", 1))
+            room = self._head.size.width - len(part.kind) - 3 - sum(len(note.text) + 2 for note in notes)
+            name = Part(name_of(part, max(12, room)), "bold")
+            self._head.show([Part(part.kind.capitalize(), f"bold {SIGNS[part.kind][2]}"), name], notes)
+        self.changed()
+
+    @on(Table.Marked)
+    def _show_change(self) -> None:
+        part = self._part
+        if part is not self._shown:
+            self._shown = part
+            is_folder = part is not None and part.path.endswith("/")
+            self.diff.empty_text = "" if part is None else _EMPTY.get(part.kind, _NO_TEXT) if not is_folder else "A folder."
+            self.diff.show_patches(patches_of_part(part) if part is not None else ())
+        self._draw()
+
+    def on_click(self, event: events.Click) -> None:
+        """Keep or drop what was clicked on: the mark of a part, or the heading of a hunk."""
+        widget: Widget | None = event.widget
+        if widget is self.list and event.y + self.list.scroll_offset.y == self.list.cursor.row:
+            if event.x >= self.list.content_width - MARK_CELLS:
+                self.toggle()
+        elif widget is self.diff and event.y + self.diff.scroll_offset.y < self.diff.source.total():
+            clicked = self.diff.source.layout.at(event.y + self.diff.scroll_offset.y)[0]
+            if clicked.kind == "hunk":
+                self.diff.scroller.go_to_hunk(clicked.hunk)
+                self.toggle()
+
+    def _line(self, each: EffectRow, width: int) -> Line:
+        if each.number < 0:
+            return row(each.left, each.right, width)
+        return part_line(self.decisions.parts[each.number], self.decisions.mark(each.number), width)
+
+    def _heading(self, hunk: int) -> tuple[str, str]:
+        """Return what is above a hunk that can be kept by itself."""
+        marked = self.list.current
+        found = self.decisions.of(marked.number) if marked is not None else []
+        if not 1 < len(found) > hunk:
+            return "", ""
+        is_kept = found[hunk]
+        is_here = self.is_in_diff and hunk == self.diff.scroller.hunk
+        word, role = ("kept", "good") if is_kept else ("undecided", "warn") if is_kept is None else ("dropped", "muted")
+        sign = "▌" if is_here else KEPT if is_kept else " "
+        return f"{sign} Hunk {hunk + 1}  {word}", "warn strong" if is_here else role

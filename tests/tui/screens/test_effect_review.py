@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from lmtui.tui.screens.effect_review import EffectReviewScreen
+from tests.tui.driving import WIDE, Driver, running
+from tests.tui.scenes_effects import FakeReview
+
+DIFF = "#effect-change"
+
+
+async def opened(driver: Driver, review: FakeReview) -> list[bool | None]:
+    results: list[bool | None] = []
+    await driver.app.push_screen(EffectReviewScreen(review, "Merge", "3 commands"), results.append)
+    await driver.until_screen("EffectReviewScreen")
+    return results
+
+
+async def test_deletions_are_undecided_and_everything_else_is_kept_by_one_key() -> None:
+    review = FakeReview()
+    async with running(size=WIDE) as driver:
+        results = await opened(driver, review)
+        assert "6 kept · 2 deletions undecided, not applied" in driver.text()
+        await driver.press("y")
+        assert review.kept == [(2, 3, 4, 5, 6, 7, 8, 9)]
+        assert "Kept 6 of 8 · merged with your changes: parser/lexer.py" in driver.text()
+        assert "1 deletion undecided" in driver.text()
+        await driver.press("escape")
+        assert results == [True]
+
+
+async def test_a_hunk_is_dropped_in_the_diff_and_the_rest_of_its_file_kept() -> None:
+    review = FakeReview()
+    async with running(size=WIDE) as driver:
+        _ = await opened(driver, review)
+        await driver.press("down", "down", "down", "tab", "down", "space")
+        assert "2 of 3" in driver.text("#effect-list")
+        assert "Hunk 2  dropped" in driver.text(DIFF)
+        await driver.press("escape", "up", "space", "y")
+        assert review.kept == [(3, 5, 6, 7, 8, 9)]
+
+
+async def test_with_everything_kept_the_page_closes() -> None:
+    review = FakeReview()
+    async with running(size=WIDE) as driver:
+        results = await opened(driver, review)
+        await driver.press("A", "y")
+        assert (review.kept, results) == ([None], [True])
+
+
+async def test_a_conflict_is_said_and_nothing_is_kept() -> None:
+    review = FakeReview(refusal="parser/lexer.py was changed meanwhile in the same lines")
+    async with running(size=WIDE) as driver:
+        results = await opened(driver, review)
+        await driver.press("D", "y")
+        assert "changed meanwhile in the same lines" in driver.text()
+        await driver.press("escape")
+        assert results == [False]
+
+
+async def test_drop_all_asks_first() -> None:
+    review = FakeReview()
+    async with running(size=WIDE) as driver:
+        results = await opened(driver, review)
+        await driver.press("n", "n")
+        assert review.drops == []
+        await driver.press("n", "y")
+        assert review.drops == ["all"]
+        assert results == [False]
+
+
+async def test_without_parts_there_is_nothing_to_keep_or_drop() -> None:
+    review = FakeReview(())
+    async with running(size=WIDE) as driver:
+        _ = await opened(driver, review)
+        await driver.press("y", "n", "space", "D")
+        assert "Nothing would change." in driver.text()
+        assert review.kept == []
+        assert driver.screen_name == "EffectReviewScreen"
