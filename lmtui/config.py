@@ -229,8 +229,8 @@ class Config:
     budget: str = _setting("", "budget of a new session, such as 3h 200 steps 1.5M tokens; empty: no limit")
     timeout_s: float = _setting(0.0, "seconds that a turn may take; 0: no limit", at_least=0, label="Turn time limit")
     mode: str = _setting(
-        "normal", "when to ask: manual, normal, auto, or plan (read only)", "PERMISSION_MODE", choices=MODES,
-        label="Permission mode",
+        "normal", "when to ask: manual, normal, auto, try (changes wait in an overlay), or plan (read only)",
+        "PERMISSION_MODE", choices=MODES, label="Permission mode",
     )  # fmt: skip
     allow: tuple[str, ...] = _setting((), "permission rules that allow, such as Shell(git status*)", label="Allow rules")
     ask: tuple[str, ...] = _setting((), "permission rules that ask in every mode, such as Shell(docker *)", label="Ask rules")
@@ -309,7 +309,7 @@ _HARMLESS = frozenset({
     "theme", "temperature", "top_p", "repeat_penalty", "seed", "max_tokens", "call_form", "tools", "vision", "deny", "ask",
 })  # fmt: skip
 _ON, _OFF = ("true", "yes", "1"), ("false", "no", "0")  # other words for what is on or off
-_MODE_RANK = {"plan": 0, "manual": 1, "normal": 2, "auto": 3}
+_MODE_RANK = {"plan": 0, "manual": 1, "normal": 2, "try": 3, "auto": 4}
 _STRICTER: Mapping[str, Callable[[Any, Any], bool]] = {
     "mode": lambda new, now: _MODE_RANK[new] < _MODE_RANK[now],
     "max_iterations": lambda new, now: new > 0 and (new < now or now <= 0),  # 0 is no limit

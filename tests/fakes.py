@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import difflib
 import hashlib
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, SessionFileError
 from lmtui.core.events import Envelope, Event
@@ -147,7 +148,14 @@ class FakeOverlay:
         self.real = real
         self.sandbox: Sandbox = replace(real, is_read_only=False, is_overlay=True)
 
-    async def effect(self) -> CommandEffect:
+    @property
+    def checkpoints(self) -> Checkpoints:
+        raise NotImplementedError
+
+    async def save_draft(self, effect: CommandEffect, name: str) -> tuple[Path, Sequence[str]]:
+        raise NotImplementedError
+
+    async def effect(self, seen: Mapping[str, str] | None = None) -> CommandEffect:
         assert self.real.effect is not None
         return self.real.effect
 
@@ -204,7 +212,7 @@ class FakeSandbox:
             warnings=self.warnings,
         )
 
-    def overlay(self) -> CommandOverlay:
+    def overlay(self, *, stays: bool = False) -> CommandOverlay:
         return FakeOverlay(self)
 
     def read_only(self) -> Sandbox:

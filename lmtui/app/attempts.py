@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import difflib
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -20,6 +19,7 @@ from lmtui.config import Config
 from lmtui.core import events
 from lmtui.core.attempt_values import MOST_ATTEMPTS, Attempt, AttemptState, ranked, reason
 from lmtui.core.errors import LmtuiError, SandboxError, UsageError
+from lmtui.core.line_diff import patch_of
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.ports import Policy
 from lmtui.core.project_checks import CheckOutcome, CheckRan
@@ -486,26 +486,3 @@ def _write_draft(file: Path, data: bytes) -> None:
 
 def _head_of(path: str) -> bytes:
     return f"diff --git a/{path} b/{path}".encode("utf-8", "surrogateescape")
-
-
-def patch_of(path: str, before: bytes | None, after: bytes | None) -> bytes:
-    """Return the change of a file as `git apply` takes it (git-diff's documentation); empty where it is not text."""
-    if before == after or b"\0" in (before or b"") + (after or b"") or set('"\\\n\t') & set(path):
-        return b""
-    mode = "new file mode 100644\n" if before is None else "deleted file mode 100644\n" if after is None else ""
-    names = ("/dev/null" if before is None else f"a/{path}", "/dev/null" if after is None else f"b/{path}")
-    lines = difflib.unified_diff(_lines(before), _lines(after), *names)
-    text = f"diff --git a/{path} b/{path}\n{mode}" + "".join(_ended(lines))
-    return text.encode("utf-8", "surrogateescape")
-
-
-def _lines(data: bytes | None) -> list[str]:
-    text = (data or b"").decode("utf-8", "surrogateescape")
-    return [f"{line}\n" for line in text.split("\n")[:-1]] + (
-        [text.rpartition("\n")[2]] if not text.endswith("\n") and text else []
-    )
-
-
-def _ended(lines: Iterator[str]) -> Iterator[str]:
-    for line in lines:
-        yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"

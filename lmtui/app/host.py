@@ -41,7 +41,7 @@ from lmtui.core.permissions.decide import Effect, GrantScope, Mode, Rule
 from lmtui.core.ports import FeatureServices, Policy, SessionLog
 from lmtui.core.roles import parse_roles
 from lmtui.core.sanitize import Redactor
-from lmtui.core.sessions import Archive, Extensions, SettingsControls
+from lmtui.core.sessions import NO_TRIAL, Archive, Extensions, SettingsControls
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, ModelOptions, SessionParts
 from lmtui.features.service import CommandCall
@@ -317,6 +317,8 @@ class Runtime:
         await self._prepare()
         own = variant or SessionVariant(await self.sandbox(), self.config)
         asked = self._models.at(own.url, own.model)
+        if own.config.mode == Mode.TRY and not (await own.sandbox.status()).has_overlays:
+            raise UsageError(NO_TRIAL)
         session = EngineSession(self._parts(session_id, asked, own, self._store.create, policy, is_apart=variant is not None))
         session.emit(events.SessionOpened(workspace=str(self._workspace), version=__version__))
         for event in (*self._first_events(asked, has_mode=variant is None), *self._plan_mode()):
@@ -368,6 +370,9 @@ class Runtime:
             session.emit(events.Notice(level=events.Level.WARNING, text=text))
         if self._is_mode_forced or not is_ours:
             session.emit(events.ModeChanged(mode=self.config.mode))
+        if session.mode is Mode.TRY and (problem := await session.trial.problem()):
+            session.emit(events.Notice(level=events.Level.WARNING, text=problem))
+            session.emit(events.ModeChanged(mode=str(Mode.NORMAL)))
         session.emit(events.ModelChanged(model=asked.model, url=asked.provider.url))
         known = {each.event.kind for each in loaded.events}
         if is_ours and self.config.budget and not known & {events.TurnStarted.kind, BudgetSet.kind}:

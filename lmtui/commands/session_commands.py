@@ -12,7 +12,7 @@ from lmtui.core.messages import Role
 from lmtui.core.model_events import swaps_of
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.core.sessions import Session
+from lmtui.core.sessions import BETWEEN_TURNS, Session
 
 SCREEN = "`lmtui` (or `lmtui --plain`)"
 MAX_LISTED = 20
@@ -20,6 +20,7 @@ MODE_NOTES: dict[str, str] = {
     Mode.MANUAL: "asks before everything",
     Mode.NORMAL: "reads freely, asks before changes and commands",
     Mode.AUTO: "asks nothing; only the sandbox protects you",
+    Mode.TRY: "asks nothing; all changes wait in an overlay until you merge them",
     Mode.PLAN: "reads and plans only",
 }
 
@@ -104,6 +105,11 @@ async def choose_mode(context: CommandContext, name: str) -> Result:
     async def take(chosen: str) -> Result:
         if chosen not in set(Mode):
             raise UsageError(f"no mode {sanitize_line(chosen)!r}; there are {', '.join(Mode)}")
+        is_about_try = Mode.TRY in (Mode(chosen), session.mode) and chosen != session.mode
+        if is_about_try and session.is_running:
+            raise UsageError(BETWEEN_TURNS)
+        if is_about_try and chosen == Mode.TRY and (problem := await session.trial.problem()):
+            raise UsageError(problem)
         session.set_mode(Mode(chosen))
         return None
 
@@ -125,8 +131,9 @@ SESSIONS: tuple[Command, ...] = (
         argument="TITLE", handler=rename, instead=SCREEN),
     Command("session.status", Scope.WORKBENCH, "Status", "Show the folder, model, sandbox, mode and context usage.",
         slash=("status",), handler=show_status, instead=SCREEN),
-    Command("mode.choose", Scope.WORKBENCH, "Permission mode", "Choose when to ask: manual, normal, auto or plan.", ("f5",),
-        "mode", ("mode",), "LEVEL", is_first=True, values="modes", handler=choose_mode, instead="the option --mode NAME"),
+    Command("mode.choose", Scope.WORKBENCH, "Permission mode", "Choose when to ask: manual, normal, auto, try or plan.",
+        ("f5",), "mode", ("mode",), "LEVEL", is_first=True, values="modes", handler=choose_mode,
+        instead="the option --mode NAME"),
 )  # fmt: skip
 
 

@@ -124,7 +124,7 @@ class ModelChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeChanged(Event):
-    """The permission mode is another; `mode` is one of manual, normal, auto, plan."""
+    """The permission mode is another; `mode` is one of manual, normal, auto, try, plan."""
 
     kind: ClassVar[str] = "mode_changed"
     mode: str
@@ -455,6 +455,7 @@ class FilesChanged(Event):
     """Files of the workspace changed through a tool call.  `files` are their paths, `changes` says more of each.
 
     `before` and `after` are the checkpoints around the call, empty where none could be made: then it cannot be undone.
+    `is_tried`: they changed only in the overlay of the try mode.
     """
 
     kind: ClassVar[str] = "files_changed"
@@ -463,6 +464,19 @@ class FilesChanged(Event):
     changes: tuple[FileChange, ...] = ()
     before: str = ""
     after: str = ""
+    is_tried: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverlayChanged(Event):
+    """Something else waits in the overlay of the try mode.  `files` is how many files there are not merged.
+
+    `draft` is the patch that was written of them when the session was closed.
+    """
+
+    kind: ClassVar[str] = "overlay_changed"
+    files: int
+    draft: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

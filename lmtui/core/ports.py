@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Protocol
 
 from lmtui.core.errors import ToolError
@@ -146,8 +147,12 @@ class CommandOverlay(Protocol):
     def sandbox(self) -> Sandbox:
         """Return the workspace for commands that run in the overlay."""
 
-    async def effect(self) -> CommandEffect:
-        """Return what would be different.
+    @property
+    def checkpoints(self) -> Checkpoints:
+        """Return the states of the workspace as the overlay shows it; none of them can be restored."""
+
+    async def effect(self, seen: Mapping[str, str] | None = None) -> CommandEffect:
+        """Return what would be different; of files in `seen` that were changed since, from their states named there.
 
         Raises:
             SandboxError: it cannot be seen, or too many files were touched.
@@ -161,6 +166,9 @@ class CommandOverlay(Protocol):
         Raises:
             SandboxError: some were changed meanwhile in the same place; nothing was changed then.
         """
+
+    async def save_draft(self, effect: CommandEffect, name: str) -> tuple[Path, Sequence[str]]:
+        """Write an effect as a patch of this name; return its file, and the paths that a patch cannot hold."""
 
     async def close(self) -> None:
         """Drop what was not kept; idempotent."""
@@ -251,8 +259,8 @@ class Sandbox(Protocol):
     def revealing(self, paths: Sequence[str]) -> Sandbox:
         """Return the workspace with these secret files shown, as the user allowed; what a rule denies stays masked."""
 
-    def overlay(self) -> CommandOverlay:
-        """Return a new overlay over the workspace; the caller closes it.
+    def overlay(self, *, stays: bool = False) -> CommandOverlay:
+        """Return a new overlay over the workspace, for a command or (if it `stays`) for many; the caller closes it.
 
         Raises:
             SandboxUnavailable: there are none here.

@@ -268,6 +268,24 @@ async def run_in_place(agent: str, work: Coroutine[Any, Any, None]) -> None:
     await work
 
 
+NO_TRIAL = (
+    "the try mode needs overlays, and none can be made here. "
+    "Use bubblewrap 0.11 or Docker, without network and writable added folders, or another mode (F5 or /mode)."
+)
+BETWEEN_TURNS = "The try mode begins and ends between turns: wait for the end of this one, or stop it."
+
+
+class Trial(EffectReview, Protocol):
+    """The overlay of the try mode, and what waits in it to be merged; what is kept is a step that can be undone."""
+
+    @property
+    def waiting(self) -> int:
+        """Return how many files are not merged."""
+
+    async def problem(self) -> str:
+        """Return why the try mode cannot hold here, empty where it can."""
+
+
 class Session(Protocol):
     """One conversation with one agent in one workspace.  All methods are called on the event loop and return at once."""
 
@@ -356,6 +374,10 @@ class Session(Protocol):
     @property
     def changes(self) -> Changes | None:
         """Return what it changed and the ways back, None where no checkpoints can be made."""
+
+    @property
+    def trial(self) -> Trial:
+        """Return what waits in the overlay of the try mode."""
 
     @property
     def rules(self) -> Sequence[Rule]:

@@ -40,6 +40,7 @@ from lmtui.engine.open_work import OpenWorkTracker, StaleContextTracker, StepTra
 from lmtui.engine.skill_use import SkillTracker
 from lmtui.engine.spending import Spending
 from lmtui.engine.tool_call_policy import KnownModel, ModelOverride
+from lmtui.engine.try_mode import SessionWorkspace
 from lmtui.engine.turn_hooks import TurnHooks
 
 
@@ -280,7 +281,7 @@ class AgentServices:
 
     provider: Provider
     toolbox: Toolbox
-    sandbox: Sandbox
+    workspace: SessionWorkspace
     approvals: Approvals
     limits: Limits
     emit: Callable[[Event], None]
@@ -288,11 +289,20 @@ class AgentServices:
     monotonic: Callable[[], float]
     start_sandbox: Callable[[], None]
     spending: Spending
-    checkpoints: Checkpoints | None = None
     images: Images | None = None
     features: FeatureServices = field(default_factory=FeatureServices)
     call_ids: set[str] = field(default_factory=set)
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """Return the workspace as calls work on it now: through an overlay in the try mode."""
+        return self.workspace.sandbox
+
+    @property
+    def checkpoints(self) -> Checkpoints | None:
+        """Return the states of that, None where none can be kept."""
+        return self.workspace.checkpoints
 
 
 @dataclass(slots=True)

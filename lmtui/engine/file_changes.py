@@ -7,6 +7,7 @@ checkpoints, shown, and then applied as they are.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import re
 from collections.abc import Callable, Coroutine, Sequence
@@ -16,7 +17,7 @@ from typing import TypeVar
 
 from lmtui.core import events
 from lmtui.core.errors import SandboxError
-from lmtui.core.events import CheckpointCreated, FilesChanged, Level, Notice, step_id
+from lmtui.core.events import ROOT, CheckpointCreated, FilesChanged, Level, Notice, step_id
 from lmtui.core.permissions.decide import Access
 from lmtui.core.plan import Plan
 from lmtui.core.ports import Checkpoints, Sandbox, Snapshot, ToolResult
@@ -35,6 +36,7 @@ async def snapshot_before(agent: Agent, call_id: str, access: Access) -> Snapsho
     if access not in CHANGERS or agent.services.checkpoints is None:
         return None
     try:
+        await agent.services.workspace.look()
         before = await agent.services.checkpoints.snapshot()
     except SandboxError as error:
         _tell_once(agent, f"What changes now cannot be undone: {error.full_text()}")
@@ -77,7 +79,11 @@ async def record_changes(
     if changes:
         ids = (before.id, after_id) if before is not None and after_id else ("", "")
         files.update(dict.fromkeys(paths))
-        agent.emit(FilesChanged(agent=agent.id, call_id=call_id, files=paths, changes=changes, before=ids[0], after=ids[1]))
+        workspace, told = agent.services.workspace, FilesChanged(agent=agent.id, call_id=call_id, files=paths, changes=changes)
+        agent.emit(replace(told, before=ids[0], after=ids[1], is_tried=workspace.is_tried))
+        if workspace.is_tried:
+            with contextlib.suppress(SandboxError):  # the review says why it cannot be seen
+                agent.emit(replace(await workspace.changed(paths), agent=ROOT))
     return paths
 
 
@@ -175,7 +181,7 @@ def read_steps(history: Sequence[events.Envelope], foreign: int = 0) -> Ledger:
                 calls[event.call_id] = event
             case events.CheckpointCreated() as event:
                 kept[event.call_id] = event
-            case events.FilesChanged() as event:
+            case events.FilesChanged(is_tried=False) as event:
                 ledger.records.append(_changed(envelope, event, calls.get(event.call_id), kept.get(event.call_id)))
             case events.FilesRestored() as event:
                 _take_restored(ledger, envelope, event)

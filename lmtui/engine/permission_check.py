@@ -13,13 +13,24 @@ from lmtui.core.agent_events import checked_wait
 from lmtui.core.events import ROOT, ApprovalRequested, HostReached, Level, Notice, Outcome, PlanChanged, ToolOutputDelta
 from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS, is_covered, wider_patterns
 from lmtui.core.messages import ToolCall, ToolCallFormat
-from lmtui.core.permissions.decide import THIS_SESSION, Access, Decision, Effect, Mode, Rule, Verdict, decide_all, strictest
+from lmtui.core.permissions.decide import (
+    OUTSIDE_OVERLAY,
+    THIS_SESSION,
+    Access,
+    Decision,
+    Effect,
+    Mode,
+    Rule,
+    Verdict,
+    decide_all,
+    strictest,
+)
 from lmtui.core.permissions.rules import mask_expressions
 from lmtui.core.permissions.suggested_rules import suggested_rules
 from lmtui.core.plan import Plan
 from lmtui.core.ports import AgentActions, PreparedCall, Sandbox, ToolContext, no_wait
 from lmtui.core.sanitize import escape_invisible
-from lmtui.core.sessions import Answer
+from lmtui.core.sessions import NO_TRIAL, Answer
 from lmtui.core.subagents import Report
 from lmtui.engine.agent import Agent
 from lmtui.engine.approvals import PendingApproval
@@ -272,11 +283,17 @@ class PendingCall:
 
 def mask_files(agent: Agent) -> None:
     """Tell the sandbox which files the rules in force now keep from every program."""
-    agent.services.sandbox.mask(id(agent.services.approvals), mask_expressions(agent.all_rules()))
+    agent.services.workspace.real.mask(id(agent.services.approvals), mask_expressions(agent.all_rules()))
 
 
-async def learn_sandbox(agent: Agent) -> None:
-    """Start the sandbox where it is not known yet: how much is asked depends on what confines commands."""
+async def learn_sandbox(agent: Agent, *calls: PreparedCall) -> None:
+    """Start the sandbox where it is not known yet: how much is asked depends on what confines commands.
+
+    Of `calls` at least one has to need that: it runs a command, or works in the overlay of the try mode.
+    """
+    is_needed = not calls or agent.state.mode is Mode.TRY or any(each.access is Access.EXECUTE for each in calls)
+    if not is_needed:
+        return
     if not agent.state.sandbox.name or agent.state.sandbox.has_read_only is None:
         status = await agent.services.sandbox.status()
         agent.update_sandbox(
@@ -312,6 +329,11 @@ def decide(agent: Agent, prepared: PreparedCall, behind: tuple[str, ...] = ()) -
     has_read_only = agent.state.sandbox.is_read_only if agent.state.only_reads else agent.state.sandbox.has_read_only is True
     stays = prepared.tool == "shell" and prepared.arguments.get("background") is True
     has_network = wants_network(prepared)
+    if agent.state.mode is Mode.TRY and prepared.access in (Access.READ, Access.WRITE, Access.EXECUTE):
+        if stays or has_network:
+            return Decision(Verdict.DENY, OUTSIDE_OVERLAY)
+        if not agent.state.sandbox.has_overlays:
+            return Decision(Verdict.DENY, NO_TRIAL)
     decision = strictest(
         [
             decide_all(

@@ -26,9 +26,9 @@ from lmtui.core.ports import (
     Toolbox,
 )
 from lmtui.core.roles import Roles
-from lmtui.core.sanitize import Redactor
+from lmtui.core.sanitize import Redactor, pluralize
 from lmtui.core.servers import BY_HAND, LEARNED, ModelLoader, Profiles
-from lmtui.core.sessions import AgentRunner, Answer, CallsInUse, Changes, Subscriber, Waiting
+from lmtui.core.sessions import BETWEEN_TURNS, AgentRunner, Answer, CallsInUse, Changes, Subscriber, Waiting
 from lmtui.core.window import WindowItem, WindowPart, bytes_by_four
 from lmtui.core.workspace import BackgroundCommands
 from lmtui.engine.agent import Agent, AgentServices, AgentState, Journal, ModelAccess, ModelInUse
@@ -47,6 +47,8 @@ from lmtui.engine.spending import BudgetControls, Spending
 from lmtui.engine.stop_policy import SessionSleep
 from lmtui.engine.subagent_runs import SubAgents, Team, TeamParts
 from lmtui.engine.tool_call_policy import KnownModel
+from lmtui.engine.trial import SessionTrial
+from lmtui.engine.try_mode import SessionWorkspace
 from lmtui.engine.turn_hooks import TurnHooks
 from lmtui.engine.turn_runner import Background, InputQueue, TurnRunner
 from lmtui.engine.user_input import PromptFileControls
@@ -290,6 +292,7 @@ class EngineSession:
         self._parts = parts
         self._journal = Journal(parts.id, parts.log, parts.now, self._take_up, parts.redactor)
         self._team = Team(parts.team)
+        self._workspace = SessionWorkspace(parts.sandbox, parts.checkpoints, lambda: self.mode is Mode.TRY)
         self._agent = self._make_agent()
         self._background = Background(self._agent, self._journal.emit_from_outside)
         self._hook_calls = SessionHookCalls(self._agent, self._journal.emit_from_outside, self.history)
@@ -297,6 +300,8 @@ class EngineSession:
         self._runner = TurnRunner(self._agent, self._journal.emit_from_outside, self._after_turn, parts.id)
         self._queue = InputQueue(self._agent, self._runner, lambda: self.is_closed, self._name_after)
         self._title = ""
+        name = f"{parts.id}_{parts.now():%H%M%S}"
+        self.trial = SessionTrial(self._workspace, self._journal.emit_from_outside, lambda: self.is_running, name)
         self._foreign = 0 if is_ours else len(past)
         self.is_closed = False
         self.when_closed: list[Callable[[], object]] = []
@@ -317,6 +322,7 @@ class EngineSession:
                 self.emit(events.Notice(level=events.Level.WARNING, text=text))
         if lost:
             self._runner.show_inbox()
+        self.trial.resume()
 
     def _make_agent(self) -> Agent:
         parts = self._parts
@@ -324,7 +330,7 @@ class EngineSession:
         services = AgentServices(
             provider=parts.provider,
             toolbox=parts.toolbox,
-            sandbox=parts.sandbox,
+            workspace=self._workspace,
             approvals=Approvals(self._journal.emit, parts.id[-6:], parts.monotonic, is_attended=parts.policy.is_attended),
             limits=parts.limits,
             emit=self._journal.emit,
@@ -332,7 +338,6 @@ class EngineSession:
             monotonic=parts.monotonic,
             start_sandbox=lambda: self._background.start_sandbox(parts.sandbox, parts.checkpoints),
             spending=Spending(parts.monotonic),
-            checkpoints=parts.checkpoints,
             images=parts.images,
             features=parts.features,
         )
@@ -462,9 +467,18 @@ class EngineSession:
             self._journal.show_problem(error)
 
     def set_mode(self, mode: Mode) -> None:
-        """Change the permission mode from the next call on."""
-        if mode is not self._agent.state.mode:
-            self.emit(events.ModeChanged(mode=str(mode)))
+        """Change the permission mode from the next call on; a running turn stays in the try mode, or out of it."""
+        if mode is self.mode:
+            return
+        if self.is_running and Mode.TRY in (mode, self.mode):
+            self.emit(events.Notice(level=events.Level.WARNING, text=BETWEEN_TURNS))
+            return
+        is_left = self.mode is Mode.TRY
+        self.emit(events.ModeChanged(mode=str(mode)))
+        if is_left and self._workspace.waiting:
+            files = pluralize(self._workspace.waiting, "file")
+            text = f"{files} changed in the overlay of the try mode: /merge shows what waits there"
+            self.emit(events.Notice(level=events.Level.INFO, text=text))
 
     def set_model(self, model: str) -> None:
         """Change the model from the next request on."""
@@ -521,6 +535,7 @@ class EngineSession:
         await self.wait_idle()
         if left:
             self.emit(events.Notice(level=events.Level.WARNING, text=left))
+        await self.trial.close()
         await self._hook_calls.close()
         await self._background.close()
         await self._parts.features.interpreter.close()
@@ -549,5 +564,7 @@ class EngineSession:
                 self._agent.services.call_ids.update(call.id for call in calls)
             case AgentStarted():
                 self._team.count += 1
+            case events.OverlayChanged(files=files):
+                self._workspace.waiting = files
             case _:
                 pass

@@ -36,7 +36,7 @@ class WorkReport:
                 command = self._titles.pop(call_id)
                 self.commands.pop(command, None)
                 self.commands[command] = summary or ("ok" if ok else "failed")
-            case events.FilesChanged(changes=changes):
+            case events.FilesChanged(changes=changes, is_tried=False):
                 for change in changes:
                     added, removed = self.files.get(change.path, (0, 0))
                     self.files[change.path] = (added + change.added_lines, removed + change.removed_lines)

@@ -225,8 +225,7 @@ async def _decide_and_run(
     mask_files(agent)
     screened = await _screened(agent, call, prepared, ending)
     prepared = screened.prepared if screened else prepared
-    if prepared.access is Access.EXECUTE:
-        await learn_sandbox(agent)
+    await learn_sandbox(agent, prepared)
     behind = asked.behind if asked else await behind_links(agent, prepared)
     decision = asked.decision if asked and asked.decision else await decide_in_time(agent, prepared, behind)
     ending.decision = "rule" if decision.rule else "mode"
@@ -471,9 +470,9 @@ async def batch_approvals(agent: Agent, calls: Sequence[ToolCall], turn_id: str,
     if not agent.services.approvals.is_attended or len({call.id for call in calls}) != len(calls) or len(calls) < _FEWEST:
         return
     candidates = [(call, prepared) for call, prepared in _independent(agent, calls) if prepared.access is not Access.NONE]
-    if any(prepared.access is Access.EXECUTE for _, prepared in candidates):
+    if candidates:
         try:
-            await learn_sandbox(agent)
+            await learn_sandbox(agent, *(prepared for _, prepared in candidates))
         except SandboxError:
             return  # each call says so when its turn comes
     try:
@@ -566,8 +565,7 @@ async def _as_reading(agent: Agent, call: ToolCall) -> PendingCall | None:
         prepared = agent.services.toolbox.prepare(call.name, call.arguments)
         if not _may_only_read(prepared):
             return None
-        if prepared.access is Access.EXECUTE:
-            await learn_sandbox(agent)
+        await learn_sandbox(agent, prepared)
         behind = await behind_links(agent, prepared)
     except (ToolError, SandboxError):
         return None  # it says so when its turn comes

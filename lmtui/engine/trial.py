@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import secrets
+import shlex
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lmtui.core.errors import SandboxError
+from lmtui.core.events import (
+    CheckpointCreated,
+    Event,
+    FilesChanged,
+    Level,
+    Notice,
+    OverlayChanged,
+    ToolCallFinished,
+    ToolCallStarted,
+)
+from lmtui.core.model_events import Reminder
 from lmtui.core.permissions.dangerous_commands import dangers
 from lmtui.core.permissions.decide import Access, Decision, Mode, Verdict, decide_all
-from lmtui.core.ports import CommandOverlay, PreparedCall, Preview, Sandbox, ToolContext, ToolResult
+from lmtui.core.ports import CommandOverlay, PreparedCall, Preview, Sandbox, Snapshot, ToolContext, ToolResult
 from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.sessions import NO_TRIAL
 from lmtui.core.workspace import EFFECT_TOOL, CommandEffect, EffectKind, EffectPart, FileChangeKind
 from lmtui.engine.agent import Agent
 from lmtui.engine.permission_check import is_answered_by_typing, may_try
+from lmtui.engine.try_mode import SessionWorkspace
 
 _MOST_LOOKED_UP, _MOST_NAMED = 500, 20
 NO_OVERLAYS = "Commands are asked about before they run, as no overlay can be made here: {why}"
@@ -123,29 +138,6 @@ def _joined(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMED]) + (f" and {left} more" if left > 0 else "")
 
 
-class OverlayReview:
-    """What commands did in an overlay that stays, part by part; implements `core.sessions.EffectReview`."""
-
-    def __init__(self, overlay: CommandOverlay, real: Sandbox) -> None:
-        self._overlay = overlay
-        self._real = real
-        self._seen: CommandEffect | None = None
-
-    async def parts(self) -> Sequence[EffectPart]:
-        """Look, and return what would be different now."""
-        self._seen = await self._overlay.effect()
-        return await with_tracked(self._seen.parts, self._real)
-
-    async def keep(self, units: Collection[int] | None) -> Sequence[str]:
-        """Make some units of what was seen last real, all with None; return notes."""
-        seen = self._seen or await self._overlay.effect()
-        return await self._overlay.keep(seen, units)
-
-    async def drop(self) -> None:
-        """Drop all that is not kept."""
-        await self._overlay.close()
-
-
 def is_covered(agent: Agent, effect: CommandEffect) -> bool:
     """Tell whether rules allow each change of an effect."""
     paths = (*effect.paths, *effect.made)
@@ -165,3 +157,119 @@ def dropped(result: ToolResult, effect: CommandEffect, why: str) -> ToolResult:
     """Return the result of a command whose effect was not kept."""
     named = "; ".join(effect.lines())
     return replace(result, text=f"{result.text}\n[{why}, so nothing of this was kept: {named}]", ok=False, summary="not kept")
+
+
+_MERGE_TOOL = "merge"
+_IS_RUNNING = "A turn is running: wait for its end, or stop it, then merge."
+_MERGED = "The user merged what you changed in the try mode into the folder{rest}: {names}."
+_DROPPED = "The user dropped what you changed in the try mode ({names}). Files are as in the folder: read them again."
+_GONE = "What you changed in the try mode is not in the folder: files are as they were before. {where}"
+
+
+class SessionTrial:
+    """What waits in the overlay of the try mode; implements `core.sessions.Trial`.
+
+    Args:
+        workspace: of the session.
+        emit: takes what is done with it; must not raise.
+        is_running: tells whether a turn is under way; nothing is merged then.
+        name: of the session's drafts.
+    """
+
+    def __init__(
+        self, workspace: SessionWorkspace, emit: Callable[[Event], None], is_running: Callable[[], bool], name: str
+    ) -> None:
+        self._workspace, self._emit, self._is_running, self._name = workspace, emit, is_running, name
+        self._seen: CommandEffect | None = None
+
+    @property
+    def waiting(self) -> int:
+        """Return how many files are not merged."""
+        return self._workspace.waiting
+
+    async def problem(self) -> str:
+        """Return why the try mode cannot hold here, empty where it can."""
+        try:
+            return "" if (await self._workspace.real.status()).has_overlays else NO_TRIAL
+        except SandboxError as error:
+            return error.full_text()
+
+    async def parts(self) -> Sequence[EffectPart]:
+        """Look, and return what would be merged now."""
+        self._seen = await self._workspace.effect()
+        return await with_tracked(self._seen.parts, self._workspace.real)
+
+    async def keep(self, units: Collection[int] | None) -> Sequence[str]:
+        """Make some units of what was seen last real, all with None; return notes."""
+        self._check_idle()
+        seen, workspace = self._seen or await self._workspace.effect(), self._workspace
+        if workspace.overlay is None:
+            return ()
+        before = await workspace.states.snapshot() if workspace.states is not None else None
+        notes = await workspace.overlay.keep(seen, units)
+        paths = seen.chosen(units).paths
+        await self._tell_merged(paths, before, "\n".join(notes))
+        left = await workspace.effect()
+        if left.is_empty:  # it would hide what is changed in the folder from now on
+            await workspace.drop()
+        self._emit(OverlayChanged(files=len(left.changes)))
+        rest = "" if left.is_empty else ", other changes still wait"
+        self._emit(Reminder(text=_MERGED.format(rest=rest, names=_joined([sanitize_line(path) for path in paths]))))
+        return notes
+
+    async def _tell_merged(self, paths: Sequence[str], before: Snapshot | None, notes: str) -> None:
+        """Write down what a merge changed as a step of the user's own."""
+        states, call_id = self._workspace.states, f"merge_{secrets.token_hex(4)}"
+        title = pluralize(len(paths), "file")
+        self._emit(
+            ToolCallStarted(call_id=call_id, tool=_MERGE_TOOL, arguments={"paths": [*paths]}, title=title, by="user_alone")
+        )
+        if before is not None and states is not None:
+            self._emit(CheckpointCreated(call_id=call_id, checkpoint=before.id, left_out=before.left_out))
+            after = await states.snapshot()
+            changes = await states.changes(before.id, after.id, is_now=True)
+            files = tuple(each.path for each in changes)
+            self._emit(FilesChanged(call_id=call_id, files=files, changes=changes, before=before.id, after=after.id))
+            self._workspace.merged(paths, after.id)
+        self._emit(ToolCallFinished(call_id=call_id, tool=_MERGE_TOOL, ok=True, result=notes, elapsed_ms=0, summary="merged"))
+
+    async def drop(self) -> None:
+        """Drop all that was not merged."""
+        self._check_idle()
+        paths = (await self._workspace.effect()).paths
+        await self._workspace.drop()
+        self._emit(OverlayChanged(files=0))
+        self._emit(Reminder(text=_DROPPED.format(names=_joined([sanitize_line(path) for path in paths]))))
+
+    async def close(self) -> None:
+        """Write what was not merged as a patch, say where, and drop it."""
+        overlay = self._workspace.overlay
+        if overlay is None:
+            return
+        try:
+            effect = await self._workspace.effect()
+            if not effect.is_empty:
+                file, left_out = await overlay.save_draft(effect, self._name)
+                missing = f"; not in it: {_joined([sanitize_line(path) for path in left_out])}" if left_out else ""
+                files = pluralize(len(effect.paths), "file")
+                text = f"{files} of the try mode not merged. To apply them: git apply {shlex.quote(str(file))}{missing}"
+                self._emit(OverlayChanged(files=0, draft=str(file)))
+                self._emit(Notice(level=Level.WARNING, text=text))
+                self._emit(Reminder(text=_GONE.format(where="The user has a patch of it.")))
+        except (SandboxError, OSError) as error:
+            self._emit(Notice(level=Level.ERROR, text=f"What was not merged could not be saved: {error}"))
+        finally:
+            await self._workspace.drop()
+
+    def resume(self) -> None:
+        """Say that the overlay of an earlier run is gone, if something waited in it."""
+        if self.waiting:
+            files = pluralize(self.waiting, "file")
+            text = f"lmtui was ended before {files} of the try mode were merged, and the overlay is gone."
+            self._emit(Notice(level=Level.WARNING, text=text))
+            self._emit(OverlayChanged(files=0))
+            self._emit(Reminder(text=_GONE.format(where="")))
+
+    def _check_idle(self) -> None:
+        if self._is_running():
+            raise SandboxError(_IS_RUNNING)

@@ -177,8 +177,9 @@ def _others(event: events.Event) -> Iterator[str]:
     match event:
         case events.Notice(level=level, text=text):
             yield f"{'note' if level == 'info' else level}: {sanitize_line(text)}"
-        case events.FilesChanged(changes=changes, files=files):
-            yield f"changed: {changes_text(changes) or ', '.join(map(sanitize_line, files))}"
+        case events.FilesChanged(changes=changes, files=files, is_tried=is_tried):
+            where = " in the overlay" if is_tried else ""
+            yield f"changed{where}: {changes_text(changes) or ', '.join(map(sanitize_line, files))}"
         case events.FilesRestored(action=action, changes=changes):
             yield f"{sanitize_line(action)} done: {changes_text(changes)}"
         case events.Rewound():

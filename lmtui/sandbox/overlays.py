@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from lmtui.core.errors import FilesChangedSince, SandboxError
-from lmtui.core.line_diff import hunk_spans, merge, split_lines, with_hunks
+from lmtui.core.line_diff import hunk_spans, merge, patch_of, split_lines, with_hunks
 from lmtui.core.ports import Checkpoints, Sandbox, Snapshot
 from lmtui.core.sanitize import sanitize_path
 from lmtui.core.workspace import MAX_SHOWN_BYTES, CommandEffect, FileChange
-from lmtui.paths import overlays_dir
+from lmtui.paths import overlays_dir, workspace_dir
 from lmtui.sandbox import replies
 from lmtui.sandbox.guest.effects import discard
+from lmtui.sandbox.host_paths import make_for_owner
 from lmtui.sandbox.pool import SandboxPool
 from lmtui.sandbox.spare_overlay import new_overlay_folder
 from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
@@ -185,16 +186,23 @@ class WorkspaceOverlay(Generic[V]):
     """
 
     def __init__(
-        self, pool: SandboxPool, real: Sandbox, checkpoints: States, view: Callable[[OverlayInstances], V], *, stays: bool
+        self,
+        pool: SandboxPool,
+        real: Sandbox,
+        checkpoints: States,
+        view: Callable[[OverlayInstances, States], V],
+        *,
+        stays: bool,
     ) -> None:
         self._pool = pool
         self._real = real
         self._checkpoints = checkpoints
         self._folder = new_overlay_folder(pool.workspace) if stays else pool.instances.spare.take()
         self._instances = OverlayInstances(pool, self._folder, stays=stays)
-        self.sandbox = view(self._instances)
+        self.checkpoints = OverlayCheckpoints(self._instances, checkpoints)
+        self.sandbox = view(self._instances, self.checkpoints)
 
-    async def effect(self) -> CommandEffect:
+    async def effect(self, seen: Mapping[str, str] | None = None) -> CommandEffect:
         """Return what would be different; commands that still run may go on.
 
         Raises:
@@ -203,9 +211,10 @@ class WorkspaceOverlay(Generic[V]):
         if await asyncio.to_thread(_is_untouched, self._folder / "upper"):
             return CommandEffect("", "")
         reply = await _looked(self._instances)
-        changes = await self._checkpoints.changes(reply.before, reply.after)
+        before = await self._as_seen(reply.before, seen) if seen else reply.before
+        changes = await self._checkpoints.changes(before, reply.after)
         return CommandEffect(
-            before=reply.before,
+            before=before,
             after=reply.after,
             changes=changes,
             special=tuple(map(sanitize_path, reply.special)),
@@ -217,6 +226,16 @@ class WorkspaceOverlay(Generic[V]):
             renamed=reply.renamed,
             sizes=reply.sizes,
         )
+
+    async def _as_seen(self, before: str, seen: Mapping[str, str]) -> str:
+        """Return a state that has files as they were in other states, if they were changed since."""
+        now = (await self._checkpoints.snapshot()).id
+        for state in dict.fromkeys(seen.values()):
+            for change in await self._checkpoints.changes(state, now, [path for path in seen if seen[path] == state]):
+                content = await self._checkpoints.read(state, change.path)
+                if content is not None:
+                    before = await self._checkpoints.with_content(before, change.path, content)
+        return before
 
     async def keep(self, effect: CommandEffect, units: Collection[int] | None = None) -> tuple[str, ...]:
         """Make some units of an effect real (see `CommandEffect.chosen`); return notes on what was merged or set aside.
@@ -285,6 +304,20 @@ class WorkspaceOverlay(Generic[V]):
             note["before"] = await self._checkpoints.with_content(note["before"], path, now)
             note["after"] = await self._checkpoints.with_content(note["after"], path, encoded(text))
         return True
+
+    async def save_draft(self, effect: CommandEffect, name: str) -> tuple[Path, Sequence[str]]:
+        """Write an effect as a patch of this name; return its file, and the paths that a patch cannot hold."""
+        left_out, parts = [*effect.special], []
+        for path in effect.paths:
+            before, after = [await self._checkpoints.read(state, path) for state in (effect.before, effect.after)]
+            part = patch_of(path, before, after)
+            parts += [part] if part else []
+            left_out += [] if part else [path]
+        workspace = self._pool.workspace
+        folder = await asyncio.to_thread(make_for_owner, workspace_dir(workspace) / "drafts", workspace)
+        file = folder / f"{name}.patch"
+        await asyncio.to_thread(file.write_bytes, b"".join(parts))
+        return file, left_out
 
     async def close(self) -> None:
         """End what runs there and drop what was not kept; idempotent."""

@@ -229,7 +229,8 @@ class SandboxPool:
                 layout = await self._layout(InstanceKind.READ)
             has_read_only = status.has_shell and not layout.is_cut
             is_offline = chosen.backend.network == "none" and self._proxy is None  # what nobody was asked about reaches no host
-            has_overlays = has_read_only and is_offline and not self.instances.overlay_problem
+            is_alone = is_offline and not self._outside.writable  # an overlay is over the workspace alone
+            has_overlays = has_read_only and is_alone and not self.instances.overlay_problem
             status = replace(status, has_read_only=has_read_only, has_overlays=has_overlays, masks_git=layout.hides_objects)
         if status.has_shell and not status.has_overlays:
             status = replace(status, facts=(*status.facts, f"{_NO_OVERLAYS}{self.instances.overlay_problem or _WHY_NONE}"))

@@ -32,7 +32,7 @@ from lmtui.sandbox.backend import FULL, Backend
 from lmtui.sandbox.background import LiveOutput, SandboxBackground, whole_output
 from lmtui.sandbox.guest.protocol import MAX_UPLOAD_BYTES, ProtocolError
 from lmtui.sandbox.host_paths import locate, make_for_owner, relative_path
-from lmtui.sandbox.overlays import OverlayCheckpoints, OverlayInstances, States, WorkspaceOverlay, finish_interrupted
+from lmtui.sandbox.overlays import OverlayInstances, States, WorkspaceOverlay, finish_interrupted
 from lmtui.sandbox.package_indexes import WORKSPACE_FILES, PackageIndexes, find_package_indexes, with_file_hosts
 from lmtui.sandbox.pool import ChosenBackend, SandboxPool
 from lmtui.sandbox.project_tools import about_missing, can_show, fetching, find_missing
@@ -144,11 +144,11 @@ class WorkspaceSandbox:
         revealed = frozenset(path for folder, path in located if not folder)  # in added folders they stay masked
         return self._view(self._instance_kind, revealed)
 
-    def _over(self, overlay: OverlayInstances) -> WorkspaceSandbox:
+    def _over(self, overlay: OverlayInstances, checkpoints: States) -> WorkspaceSandbox:
         view = self._view(InstanceKind.MAIN, self._revealed)
         view._overlay = overlay
         view.background = SandboxBackground(self._pool, self.limits, why_not=_NOT_REAL)
-        view.checkpoints = OverlayCheckpoints(overlay, self.checkpoints)
+        view.checkpoints = checkpoints
         return view
 
     def overlay(self, *, stays: bool = False) -> WorkspaceOverlay[WorkspaceSandbox]:

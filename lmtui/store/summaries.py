@@ -212,7 +212,7 @@ class _Scan:
     def take(self, kind: str, line: bytes) -> None:
         """Take one line."""
         match kind:
-            case "files_changed":
+            case "files_changed" if b'"is_tried":true' not in line:
                 self.changed.update(_files(line))
             case "turn_started":
                 self.state = "writing"

@@ -114,7 +114,8 @@ class ChangedFiles:
     def apply(self, envelope: Envelope) -> Mapping[str, FileChange]:
         """Take one event and return what it did to files; nothing for an event that is not about files, or is known."""
         event = envelope.event
-        if not isinstance(event, FilesChanged | FilesRestored) or envelope.seq <= self._seq:
+        is_real = isinstance(event, FilesRestored) or (isinstance(event, FilesChanged) and not event.is_tried)
+        if not isinstance(event, FilesChanged | FilesRestored) or not is_real or envelope.seq <= self._seq:
             return {}
         self._seq = envelope.seq
         recorded = {change.path: change for change in event.changes}
@@ -375,6 +376,7 @@ class SessionWork:
     jobs: tuple[WaitingJob, ...] = ()
     background: tuple[BackgroundCommand, ...] = ()
     changed_files: ChangedFiles = field(default_factory=ChangedFiles)
+    unmerged: int = 0  # files in the overlay of the try mode
 
     def apply(self, event: events.Event) -> None:
         """Take in one event of the root agent."""
@@ -387,6 +389,8 @@ class SessionWork:
                 self.jobs = event.jobs
             case BackgroundChanged():
                 self.background = event.commands
+            case events.OverlayChanged():
+                self.unmerged = event.files
             case _:
                 pass
 

@@ -203,11 +203,13 @@ def header_parts(
         ]
         waiting = sum(len(view.state.approvals) or view.state.waits for view in views)
         left += [Part(f" ▲ {waiting} ", "bold $warning on $waiting-ground", 1)] if waiting else []
-        return left, [Part(short_sandbox(state), style, 1)]
+        short = Part("not merged", "bold $warning", 0) if state.work.unmerged else Part(short_sandbox(state), style, 1)
+        return left, [short]
     left = [Part("lmtui", "bold $accent", 3), Part(sanitize_line(folder_text(place.folder, Path.home())), "", 1)]
     words = sandbox_text(state)
     sandbox = Content.assemble(("" if words.startswith("no sandbox") else "sandbox ", "$text-muted"), (words, style))
     right = [Part(f"⎇ {sanitize_line(place.branch)}", "$text-muted", 4)] if place.branch else []  # known late: moves no tab
+    right += [Part(unmerged_text(state), "bold $warning", 0)] if state.work.unmerged else []
     used = sum(part.content.cell_length + 2 for part in (*left, *right)) + sandbox.cell_length + 4
     return [*left, Part(_tabs(active, [*views], now, place.cells - used))], [*right, Part(sandbox)]
 
@@ -320,7 +322,9 @@ def _is_over(turn: TurnProgress, now: datetime) -> bool:
 def foot_parts(state: SessionState, first_mode: str, now: datetime) -> tuple[list[Part], list[Part]]:
     """Return the foot of the prompt: mode and model, how full the context is, what the cache kept, and how fast it writes."""
     mode = state.mode or first_mode
-    left = [Part(mode, "bold $warning" if mode == "auto" else "bold $accent", 0), Part(_model_text(state), "", 2)]
+    waits = f" · {unmerged_text(state)}" if state.work.unmerged else ""
+    style = "bold $warning" if mode == "auto" or waits else "bold $accent"
+    left = [Part(f"{mode}{waits}", style, 0), Part(_model_text(state), "", 2)]
     right = [Part(_context_meter(state), "", 1)]
     usage = state.usage.usage if state.usage is not None else None
     if usage is not None and usage.prompt_tokens and usage.cached_tokens:
@@ -330,6 +334,11 @@ def foot_parts(state: SessionState, first_mode: str, now: datetime) -> tuple[lis
     if rate >= 1:
         right.append(Part(Content.assemble(f"{rate:.0f}", (" tok/s", "$text-muted")), "", 3))
     return left, right
+
+
+def unmerged_text(state: SessionState) -> str:
+    """Return how many files of the try mode are not merged."""
+    return f"{pluralize(state.work.unmerged, 'file')} not merged"
 
 
 def _context_meter(state: SessionState) -> Content:

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lmtui.app.attempts import config_of, patch_of, plans_of
+from lmtui.app.attempts import config_of, plans_of
 from lmtui.app.host import Runtime
 from lmtui.config import Config
 from lmtui.core.attempt_values import Attempt, AttemptState, ranked, reason
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.events import CheckSummary, FilesChanged, Notice, TurnEnded, TurnReason
+from lmtui.core.line_diff import patch_of
 from lmtui.core.permissions.decide import Mode
 from lmtui.core.roles import ModelRole, parse_roles
 from lmtui.core.workspace import CommandEffect, FileChange, FileChangeKind

@@ -19,7 +19,7 @@ def completion(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
     [
         (["ru"], {"run"}),
         (["run", "--output-"], {"--output-schema", "--output-last-message"}),
-        (["run", "--mode", ""], {"manual", "normal", "auto", "plan"}),
+        (["run", "--mode", ""], {"manual", "normal", "auto", "try", "plan"}),
         (["--plain", "run", "--mode", "p"], {"plan"}),
         (["sandbox", "ex"], {"explain"}),
         (["completion", ""], {"bash", "zsh", "fish", "--help"}),
@@ -46,7 +46,7 @@ def test_each_shell_takes_its_script(shell: str, capsys: pytest.CaptureFixture[s
 def test_fish_completes_commands_options_and_values(capsys: pytest.CaptureFixture[str]) -> None:
     lines = completion("fish", capsys).splitlines()
     assert any(line.startswith("complete -c lmtui -n __fish_use_subcommand -a run -d ") for line in lines)
-    assert any("seen_subcommand_from run' -l mode -x -a 'manual normal auto plan'" in line for line in lines)
+    assert any("seen_subcommand_from run' -l mode -x -a 'manual normal auto try plan'" in line for line in lines)
 
 
 def test_help_shows_pages_and_finds_words(capsys: pytest.CaptureFixture[str]) -> None:

@@ -129,7 +129,7 @@ def test_modes_titles_and_new_sessions() -> None:
     paper, _ = talk("/mode plan", "/mode odd", "/rename lexer", "/new", "/nonsense", "/quit", "never read", host=host)
     first = next(iter(host.opened.values()))
     assert first.mode is Mode.PLAN
-    assert "error: no mode 'odd'; there are manual, normal, auto, plan" in paper.said
+    assert "error: no mode 'odd'; there are manual, normal, auto, try, plan" in paper.said
     assert len(host.opened) == 2
     assert any("no command /nonsense. " in line for line in paper.said)
     assert paper.typed == ["never read"]

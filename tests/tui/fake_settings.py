@@ -15,7 +15,7 @@ _ROWS = (
     SettingRow("url", "http://127.0.0.1:11434/v1", "environment", "address of the model server", "http://127.0.0.1:11434/v1"),
     SettingRow("api_key", "••••••••", "/home/ada/.config/lmtui/config.toml", "key for the model server"),
     SettingRow("temperature", "0.65", "default", "sampling temperature, 0 to 2", "0.65", variables=("LLM_TEMPERATURE",)),
-    SettingRow("mode", "normal", "default", "when to ask", "normal", ("manual", "normal", "auto", "plan")),
+    SettingRow("mode", "normal", "default", "when to ask", "normal", ("manual", "normal", "auto", "try", "plan")),
     SettingRow("allow", "–", "default", "permission rules that allow", "", is_list=True),
     SettingRow("theme", "–", "default", "colours of the screen", "", ("dusk", "paper")),
 )

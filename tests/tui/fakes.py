@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from lmtui.core.plan import Plan
 from lmtui.core.project_checks import GoalChanged, GoalState, VerificationTracker
 from lmtui.core.sessions import AgentRunner, Answer, Changes, SessionSummary, Subscriber
 from lmtui.core.trust import TrustItem, check_shown
-from lmtui.core.workspace import FileChange, FileChangeKind
+from lmtui.core.workspace import EffectPart, FileChange, FileChangeKind
 from tests.fakes import FakeBackground
 from tests.tui.fake_archive import FakeArchive
 from tests.tui.fake_attempts import FakeAttempts
@@ -103,6 +103,32 @@ class FakeGoals:
         self._emit(event)
 
 
+class FakeTrial:
+    """What waits in the overlay of the try mode; what is done with it is written down."""
+
+    def __init__(self) -> None:
+        self.fake_parts: Sequence[EffectPart] = ()
+        self.done: list[object] = []
+        self.fake_problem = ""
+
+    @property
+    def waiting(self) -> int:
+        return len(self.fake_parts)
+
+    async def problem(self) -> str:
+        return self.fake_problem
+
+    async def parts(self) -> Sequence[EffectPart]:
+        return self.fake_parts
+
+    async def keep(self, units: Collection[int] | None) -> Sequence[str]:
+        self.done.append(units)
+        return ()
+
+    async def drop(self) -> None:
+        self.done.append("dropped")
+
+
 class FakeSession:
     """One session.  `submit` starts a turn that goes on until `end_turn`; approvals block nothing but are paired."""
 
@@ -124,6 +150,7 @@ class FakeSession:
         self.skills = FakeSkillsInUse(self.submit)
         self.prompts = FakePromptsInUse(self.submit)
         self.budget = FakeBudget(self.emit)
+        self.trial = FakeTrial()
         self.goals = FakeGoals(self.emit)
         self.plans = FakePlans(self.history, self.emit, lambda: self.fake_rules)
         self._history: list[Envelope] = []

@@ -40,6 +40,9 @@ from lmtui.core.skills import PROMOTE_TOOL, PROMOTED
 
 _FILE_READERS, _FILE_CHANGERS = tools_that(FileEffect.SHOWS), tools_that(FileEffect.CHANGES)
 MOST_CHARS = 50_000
+OUTSIDE_OVERLAY = "the try mode changes nothing outside its overlay; leave it (F5 or /mode) for this"
+_NO_SECRETS = "the try mode shows no files with secrets; leave it (F5 or /mode) for this"
+_UNASKED = (Mode.AUTO, Mode.TRY)
 _TOO_LONG = f"it is longer than {MOST_CHARS:,} characters"
 # The arguments of these are names, patterns or texts, not files whose contents they show.
 _NAMES_ONLY = word_set("ls stat find echo printf test [ du wc basename dirname realpath readlink which fd tree type")
@@ -86,7 +89,7 @@ def decide_command(
     if kept := _may_change_denied(text, rules):
         return reads if can_read else look.ask(kept)
     found = _by_parts(look, mode)
-    return reads if can_read and not found.rule and mode is not Mode.AUTO else found
+    return reads if can_read and not found.rule and mode not in _UNASKED else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +137,8 @@ def _by_parts(look: _Look, mode: Mode) -> Decision:
     granted = [_granting(command, parsed, allowing) for command in parsed.commands]
     if look.secrets:  # a rule about commands shows no secret
         return look.ask(f"it names {look.secrets[0]}, which may hold secrets")
-    if mode is Mode.AUTO:
-        return look.decision(Verdict.ALLOW, "auto mode")
+    if mode in _UNASKED:
+        return look.decision(Verdict.ALLOW, f"{mode} mode")
     if parsed.problem:
         return look.ask(f"not understood: {parsed.problem}")
     is_beside = mode is not Mode.MANUAL and any(granted)
@@ -340,10 +343,8 @@ def decide(
     for rule in rules:
         if rule.effect is Effect.DENY and _is_about_call(rule, tool, subject):
             return Decision(Verdict.DENY, f"your rule {rule} forbids it", str(rule))
-    if mode is Mode.PLAN and access in (Access.WRITE, Access.EXECUTE):
-        return Decision(Verdict.DENY, "plan mode only reads")
-    if mode is Mode.PLAN and traits_of(tool).is_for_work:
-        return Decision(Verdict.DENY, "plan mode only reads and plans; it is for the work on an approved plan")
+    if barred := _barred(tool, access, subject, mode):
+        return Decision(Verdict.DENY, barred)
     if tool == PROMOTE_TOOL:
         return Decision(Verdict.ASK, "a function becomes a tool only by your yes", takes_no_rule=True)
     allowing = [rule for rule in rules if rule.effect is Effect.ALLOW and _allows(rule, tool, access, subject)]
@@ -384,6 +385,8 @@ def decide_all(
     facts = {"asks_each_command": asks_each_command, "is_read_only": is_read_only, "masks_git": masks_git}
     decisions = [decide(tool, access, subject, mode, rules, **facts) for subject in subjects or ("",)]
     revealed = (path for decision in decisions for path in decision.reveals)
+    if mode is Mode.TRY and strictest(decisions).verdict is Verdict.ASK and any(each.reveals for each in decisions):
+        return Decision(Verdict.DENY, _NO_SECRETS)
     return replace(strictest(decisions), reveals=tuple(dict.fromkeys(revealed)))
 
 
@@ -405,12 +408,24 @@ def _at_last(access: Access, mode: Mode, allowing: Rule | None, *, asks_each: bo
 def _by_mode(access: Access, mode: Mode) -> Decision:
     if access is Access.REACH:
         return Decision(Verdict.ASK, "it is not on the public internet")
-    if access is Access.NONE or mode is Mode.AUTO:
+    if access is Access.NONE or mode in _UNASKED:
         return Decision(Verdict.ALLOW, f"{mode} mode")
     if access in (Access.READ, Access.WEB) and mode is not Mode.MANUAL:
         return Decision(Verdict.ALLOW, f"{mode} mode")
     asks = "asks for everything" if mode is Mode.MANUAL else "asks before changes"
     return Decision(Verdict.ASK, f"{mode} mode {asks}")
+
+
+def _barred(tool: str, access: Access, subject: str, mode: Mode) -> str:
+    """Return why the mode forbids a call, empty where it does not."""
+    traits, changes = traits_of(tool), access in (Access.WRITE, Access.EXECUTE)
+    is_covered = traits.file_effect is FileEffect.CHANGES and not subject.startswith(("/", "../"))  # by the overlay
+    if mode is Mode.TRY and changes and not is_covered:
+        return OUTSIDE_OVERLAY
+    if mode is Mode.PLAN and changes:
+        return "plan mode only reads"
+    is_early = mode is Mode.PLAN and traits.is_for_work
+    return "plan mode only reads and plans; it is for the work on an approved plan" if is_early else ""
 
 
 def _is_about_call(rule: Rule, tool: str, subject: str) -> bool:

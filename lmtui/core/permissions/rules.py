@@ -157,6 +157,7 @@ class Mode(StrEnum):
     MANUAL = "manual"
     NORMAL = "normal"
     AUTO = "auto"
+    TRY = "try"
     PLAN = "plan"
 
 

@@ -399,7 +399,7 @@ class SessionHooks:
         if kind.launcher is None:
             return HookResult(-1, problem="could not be run: no sandbox works here")
         told = payload(call, replace(self._around, root=kind.root))
-        can_write = call.mode != Mode.PLAN
+        can_write = call.mode not in (Mode.PLAN, Mode.TRY)  # they see the workspace, not the overlay
         return await run_in_lane(entry.program(kind.root), told, kind.launcher, can_write=can_write, limit_s=limit_s)
 
 

@@ -400,6 +400,8 @@ def checked_job(wanted: NewJob, workspace: Path) -> JobRecord:
         raise UsageError(f"{wanted.schedule} is over", "Name a time to come.")
     if wanted.mode and wanted.mode not in tuple(Mode):
         raise UsageError(f"{wanted.mode!r} is not a mode", f"There are {', '.join(Mode)}.")
+    if wanted.mode == Mode.TRY:
+        raise UsageError("a job cannot use the try mode: nobody merges what it did", "Choose another mode.")
     record = replace(
         new_record(wanted.text, wanted.title),
         schedule=schedule_text(schedule),

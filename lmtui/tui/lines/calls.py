@@ -112,6 +112,7 @@ class CallBlock(Block):
         super().__init__()
         self.state = CallState.RUNNING
         self.changes: tuple[FileChange, ...] = ()
+        self.is_tried = False
         self.feedback = ""
         self.edited = ""
         self.hunks = ""
@@ -270,7 +271,7 @@ class CallBlock(Block):
         if self._started.recovered:
             parts.append((("recovered", "warn"),))
         decision = self.hunks or _DECISIONS.get(
-            finished.decision, "auto" if self.changes and finished.decision == "mode" else ""
+            finished.decision, ("tried" if self.is_tried else "auto") if self.changes and finished.decision == "mode" else ""
         )
         if decision and not is_short:
             parts.append(((decision, "muted"),))

@@ -318,7 +318,7 @@ class ConversationBlocks:
                 self._open.discard(event.call_id)
                 block.finish(event)
             case events.FilesChanged():
-                block.changes = (*block.changes, *event.changes)
+                block.changes, block.is_tried = (*block.changes, *event.changes), event.is_tried
             case events.ApprovalRequested():
                 block.wait(is_waiting=True)
             case events.ApprovalResolved():

@@ -1,0 +1,79 @@
+"""Where the calls of a session work: in the workspace, or in the try mode in an overlay over it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from lmtui.core.errors import SandboxError
+from lmtui.core.events import OverlayChanged
+from lmtui.core.ports import Checkpoints, CommandOverlay, Sandbox
+from lmtui.core.workspace import CommandEffect
+
+
+class SessionWorkspace:
+    """The workspace as the calls of a session work on it: as it is, or in the try mode through an overlay that stays.
+
+    Args:
+        real: the workspace.
+        states: its checkpoints.
+        is_tried: tells whether the try mode holds.
+    """
+
+    def __init__(self, real: Sandbox, states: Checkpoints | None, is_tried: Callable[[], bool]) -> None:
+        self.real, self.states = real, states
+        self._is_tried = is_tried
+        self.overlay: CommandOverlay | None = None
+        self.waiting = 0  # files in the overlay that are not merged
+        self._now = ""
+        self._seen: dict[str, str] = {}
+
+    @property
+    def is_tried(self) -> bool:
+        """Tell whether calls work in the overlay."""
+        return self._is_tried()
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """Return the workspace for calls."""
+        return self._opened().sandbox if self.is_tried else self.real
+
+    @property
+    def checkpoints(self) -> Checkpoints | None:
+        """Return the states of what calls see, None where none can be kept."""
+        return self._opened().checkpoints if self.is_tried and self.states is not None else self.states
+
+    def _opened(self) -> CommandOverlay:
+        if self.overlay is None:
+            self.overlay = self.real.overlay(stays=True)
+        return self.overlay
+
+    async def look(self) -> None:
+        """Keep the real state before a call: what the call is the first to change was last seen in it."""
+        if self.is_tried and self.states is not None:
+            self._now = (await self.states.snapshot()).id
+
+    async def changed(self, paths: Collection[str]) -> OverlayChanged:
+        """Take note that a call changed files in the overlay, and return what waits there now."""
+        for path in paths:
+            self._seen.setdefault(path, self._now)
+        return OverlayChanged(files=len((await self.effect()).changes))
+
+    async def effect(self) -> CommandEffect:
+        """Return what would be merged; what the user changed meanwhile is no part of it.
+
+        Raises:
+            SandboxError: nothing waits, or it cannot be seen.
+        """
+        if self.overlay is None:
+            raise SandboxError("nothing to merge: nothing was changed in the try mode")
+        return await self.overlay.effect({path: state for path, state in self._seen.items() if state})
+
+    def merged(self, paths: Collection[str], state: str) -> None:
+        """Take note that files were merged, which made this state."""
+        self._seen.update(dict.fromkeys(paths, state))
+
+    async def drop(self) -> None:
+        """Drop the overlay; the next call in the try mode gets a fresh one."""
+        overlay, self.overlay, self._seen = self.overlay, None, {}
+        if overlay is not None:
+            await overlay.close()
