@@ -185,6 +185,7 @@ class FakeSandbox:
     links: dict[str, str] = field(default_factory=dict)
     gate: HostApproval | None = None
     can_be_read_only: bool = True
+    has_read_only: bool = False
     is_read_only: bool = False
     ran_read_only: list[str] = field(default_factory=list)
     read_only_commands: dict[str, ExecResult | float] = field(default_factory=dict)
@@ -206,7 +207,7 @@ class FakeSandbox:
             has_shell=True,
             asks_each_command=self.asks_each_command,
             is_read_only=self.is_read_only and self.can_be_read_only,
-            has_read_only=self.can_be_read_only,
+            has_read_only=self.has_read_only or self.effect is not None,
             has_overlays=self.effect is not None and _NO_OVERLAY not in self.kept,
             folder="/workspace",
             warnings=self.warnings,

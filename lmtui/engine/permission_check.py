@@ -13,6 +13,7 @@ from lmtui.core.agent_events import checked_wait
 from lmtui.core.events import ROOT, ApprovalRequested, HostReached, Level, Notice, Outcome, PlanChanged, ToolOutputDelta
 from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS, is_covered, wider_patterns
 from lmtui.core.messages import ToolCall, ToolCallFormat
+from lmtui.core.permissions.dangerous_commands import dangers
 from lmtui.core.permissions.decide import (
     OUTSIDE_OVERLAY,
     THIS_SESSION,
@@ -334,6 +335,7 @@ def decide(agent: Agent, prepared: PreparedCall, behind: tuple[str, ...] = ()) -
             return Decision(Verdict.DENY, OUTSIDE_OVERLAY)
         if not agent.state.sandbox.has_overlays:
             return Decision(Verdict.DENY, NO_TRIAL)
+    is_contained = has_read_only and not (stays or has_network or _is_danger(agent, prepared))
     decision = strictest(
         [
             decide_all(
@@ -343,7 +345,7 @@ def decide(agent: Agent, prepared: PreparedCall, behind: tuple[str, ...] = ()) -
                 mode,
                 agent.all_rules(),
                 asks_each_command=agent.state.sandbox.asks_each_command,
-                is_read_only=has_read_only and not stays and not has_network,  # these run where commands may write
+                is_read_only=is_contained,
                 masks_git=agent.state.sandbox.masks_git,
                 scopes=agent.state.skills.scopes,
             )
@@ -357,6 +359,13 @@ def decide(agent: Agent, prepared: PreparedCall, behind: tuple[str, ...] = ()) -
         return Decision(Verdict.ASK, "it reaches the package indexes", reveals=decision.reveals, takes_no_rule=True)
     takes_no_rule = decision.takes_no_rule or lacks_hosts  # a rule for the command alone does not open the network
     return replace(decision, takes_no_rule=takes_no_rule)
+
+
+def _is_danger(agent: Agent, prepared: PreparedCall) -> bool:
+    """Tell whether a command is asked about first because it is dangerous; where only reading is possible none is."""
+    if prepared.tool != "shell" or agent.state.only_reads:
+        return False
+    return bool(dangers(prepared.subjects[0], agent.state.sandbox.folder or "/workspace"))
 
 
 def may_try(agent: Agent, prepared: PreparedCall) -> bool:
@@ -380,7 +389,7 @@ def is_answered_by_typing(agent: Agent, prepared: PreparedCall) -> bool:
 
 
 def sandbox_for(agent: Agent, decision: Decision) -> Sandbox:
-    """Return the sandbox for an allowed call: read-only if it only reads, with the secret files that it names shown."""
+    """Return the sandbox for an allowed call: read-only where nothing was asked, with the secret files that it names shown."""
     sandbox = agent.services.sandbox.read_only() if decision.is_read_only else agent.effective_sandbox
     return sandbox.revealing(decision.reveals) if decision.reveals else sandbox
 

@@ -42,10 +42,11 @@ from lmtui.engine.permission_check import (
     is_answered_by_typing,
     learn_sandbox,
     mask_files,
+    may_try,
     sandbox_for,
 )
 from lmtui.engine.syntax import MOST_FILES, parse_check, unparsed, with_syntax_errors
-from lmtui.engine.trial import NO_OVERLAYS, KeptEffect, asking, dropped, is_covered, is_tried
+from lmtui.engine.trial import NO_OVERLAYS, KeptEffect, decide_effect, dropped
 
 _NUMBERED = re.compile(r"^ *(\d{1,9})  ")
 _REST = {
@@ -93,7 +94,7 @@ def _whole_lines(text: str) -> str:
 _log = logging.getLogger(__name__)
 _HOOK = "hook"
 _MOST_AT_ONCE = 4
-_WRITE_REFUSED = "Read-only file system"
+_HELD_BACK = re.compile("Read-only file system|EROFS|Could not resolve host|[Nn]ame resolution|ENOTFOUND|EAI_AGAIN")
 _NEVER_RAN = ("refused", "stopped", "not run", TOO_MANY_CALLS)
 
 
@@ -244,7 +245,8 @@ async def _decide_and_run(
     elif (
         asked is None
         and ending.decision != _HOOK
-        and is_tried(agent, prepared, decision)
+        and decision.is_read_only
+        and may_try(agent, prepared)
         and await _try(agent, call, prepared, tool_context, ending)
     ):
         return
@@ -259,8 +261,13 @@ async def _decide_and_run(
             return
         prepared, tool_context = allowed, _allowed_context(agent, allowed, behind, tool_context, answer)
     await _run(agent, call, prepared, tool_context, ending, is_reading=decision.is_read_only)
-    if decision.is_read_only and not ending.result.ok and _WRITE_REFUSED in ending.result.text:
+    if decision.is_read_only and not agent.state.only_reads and _was_held_back(ending.result):
         await _run_writing(agent, call, prepared, tool_context, ending)
+
+
+def _was_held_back(result: ToolResult) -> bool:
+    """Tell whether a command failed because it ran where nothing can be changed or reached."""
+    return not result.ok and _HELD_BACK.search(result.text) is not None
 
 
 async def _try(agent: Agent, call: ToolCall, prepared: PreparedCall, tool_context: ToolContext, ending: _Ending) -> bool:
@@ -279,9 +286,13 @@ async def _try(agent: Agent, call: ToolCall, prepared: PreparedCall, tool_contex
             ending.result = ending.result if effect.is_empty else dropped(ending.result, effect, "it cannot be kept")
             return True
         kept, first = KeptEffect(prepared, overlay, effect, ending.result), ending.result
-        ending.decision, ending.why = "rule", "rules allow what it changed"
-        if not is_covered(agent, effect):
-            asked = await ask(agent, call, kept, tool_context=tool_context, decision=asking(effect))
+        decision = decide_effect(agent, effect)
+        ending.decision, ending.rule, ending.why = "rule", decision.rule, "rules allow what it changed"
+        if decision.verdict is Verdict.DENY:
+            ending.why, ending.result = decision.why, dropped(first, effect, decision.why)
+            return True
+        if decision.verdict is Verdict.ASK:
+            asked = await ask(agent, call, kept, tool_context=tool_context, decision=decision)
             answer = await _answered(asked, ending, is_attended=agent.services.approvals.is_attended)
             if answer is None:
                 ending.result = dropped(first, effect, ending.result.text.rstrip("."))
@@ -298,14 +309,16 @@ async def _run_writing(
 ) -> None:
     """Ask about a command that ran read-only and tried to write; run it again after a yes."""
     first = ending.result
-    decision = Decision(Verdict.ASK, "it tried to change files", uncovered=prepared.subjects, takes_no_rule=True)
+    decision = Decision(
+        Verdict.ASK, "it tried to change files, or to reach a host", uncovered=prepared.subjects, takes_no_rule=True
+    )
     tool_context = replace(tool_context, sandbox=agent.effective_sandbox)
     asked = await ask(agent, call, prepared, tool_context=tool_context, decision=decision)
     answer = await _answered(asked, ending, is_attended=agent.services.approvals.is_attended)
     ending.why = decision.why
     if answer is None:
-        text = f"{first.text}\n[It tried to change files, which needs an approval. {ending.result.text}]"
-        ending.result = replace(first, text=text)
+        text = f"{first.text}\n[It tried to change files or to reach a host, which needs an approval. {ending.result.text}]"
+        ending.result = replace(first, text=text, summary=ending.result.summary)
     elif (allowed := await _as_answered(agent, call, asked, answer, ending)) is not None:
         await _run(agent, call, allowed, _allowed_context(agent, allowed, (), tool_context, answer), ending)
 
@@ -480,9 +493,7 @@ async def batch_approvals(agent: Agent, calls: Sequence[ToolCall], turn_id: str,
     except SandboxError:
         return
     decided = [(item, await decide_in_time(agent, item[1], item[2])) for item in placed]
-    open_ones = [
-        item for item, decision in decided if decision.verdict is Verdict.ASK and not is_tried(agent, item[1], decision)
-    ]
+    open_ones = [item for item, decision in decided if decision.verdict is Verdict.ASK]
     if len(open_ones) < _FEWEST:
         return
     for call, prepared, behind in open_ones:
@@ -570,19 +581,16 @@ async def _as_reading(agent: Agent, call: ToolCall) -> PendingCall | None:
     except (ToolError, SandboxError):
         return None  # it says so when its turn comes
     decision = await decide_in_time(agent, prepared, behind)
-    is_safe = decision.is_read_only if prepared.access is Access.EXECUTE else True
-    return PendingCall(prepared, decision, behind=behind) if decision.verdict is Verdict.ALLOW and is_safe else None
+    return PendingCall(prepared, decision, behind=behind) if decision.verdict is Verdict.ALLOW else None
 
 
 def _may_only_read(prepared: PreparedCall) -> bool:
-    """Tell whether a call may only read (files, a page, a command).  Tools of MCP servers are unknown."""
+    """Tell whether a call only reads files or a page.  Tools of MCP servers are unknown, and so are commands."""
     traits = traits_of(prepared.tool)
     match prepared.access:
         case Access.READ:
             return traits.file_effect in (FileEffect.SHOWS, FileEffect.LISTS) and not traits.is_for_work
         case Access.WEB:
             return prepared.tool == "fetch"
-        case Access.EXECUTE:
-            return prepared.tool == "shell"
         case _:
             return False

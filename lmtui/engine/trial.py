@@ -19,34 +19,16 @@ from lmtui.core.events import (
     ToolCallStarted,
 )
 from lmtui.core.model_events import Reminder
-from lmtui.core.permissions.dangerous_commands import dangers
-from lmtui.core.permissions.decide import Access, Decision, Mode, Verdict, decide_all
+from lmtui.core.permissions.decide import Access, Decision, Verdict, decide_all
 from lmtui.core.ports import CommandOverlay, PreparedCall, Preview, Sandbox, Snapshot, ToolContext, ToolResult
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.sessions import NO_TRIAL
 from lmtui.core.workspace import EFFECT_TOOL, CommandEffect, EffectKind, EffectPart, FileChangeKind
 from lmtui.engine.agent import Agent
-from lmtui.engine.permission_check import is_answered_by_typing, may_try
 from lmtui.engine.try_mode import SessionWorkspace
 
 _MOST_LOOKED_UP, _MOST_NAMED = 500, 20
-NO_OVERLAYS = "Commands are asked about before they run, as no overlay can be made here: {why}"
-
-
-def is_tried(agent: Agent, prepared: PreparedCall, decision: Decision) -> bool:
-    """Tell whether a command is run in an overlay before anything is asked.
-
-    That is so where only the normal mode asks about it.  What a rule asks about, what is dangerous or names secrets, what stays
-    or reaches the network is asked about first.
-    """
-    return (
-        may_try(agent, prepared)
-        and decision.verdict is Verdict.ASK
-        and agent.state.mode is Mode.NORMAL
-        and not (agent.state.sandbox.asks_each_command or decision.reveals)
-        and is_answered_by_typing(agent, prepared)
-        and not dangers(prepared.subjects[0], agent.state.sandbox.folder or "/workspace")
-    )
+NO_OVERLAYS = "Commands run read-only first and ask if they have to write, as no overlay can be made here: {why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +120,12 @@ def _joined(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMED]) + (f" and {left} more" if left > 0 else "")
 
 
-def is_covered(agent: Agent, effect: CommandEffect) -> bool:
-    """Tell whether rules allow each change of an effect."""
-    paths = (*effect.paths, *effect.made)
-    return decide_all("write", Access.WRITE, paths, agent.state.mode, agent.all_rules()).verdict is Verdict.ALLOW
-
-
-def asking(effect: CommandEffect) -> Decision:
-    """Return the decision that an effect is asked about."""
+def decide_effect(agent: Agent, effect: CommandEffect) -> Decision:
+    """Return what rules say of an effect: kept where they allow all of it, dropped where they forbid some."""
+    paths = (*effect.paths, *effect.made, *effect.removed)
+    decision = decide_all("write", Access.WRITE, paths, agent.state.mode, agent.all_rules())
+    if decision.verdict is not Verdict.ASK:
+        return decision
     deleted = sum(each.kind is FileChangeKind.DELETED for each in effect.changes)
     folders = [*effect.made, *effect.removed]
     changed = pluralize(len(effect.paths), "file") if effect.paths or not folders else pluralize(len(folders), "folder")

@@ -418,7 +418,8 @@ class SandboxPool:
                 raise SandboxUnavailable(f"{self._backend.name} makes no overlays", "Use bubblewrap or Docker.")
             if kind.is_masked:
                 await self._mask_added()
-            layout = replace(await self._layout(kind), overlay=str(overlay))
+            hiding = InstanceKind.READ if kind is InstanceKind.MAIN else kind  # nobody was asked: git shows no secret either
+            layout = replace(await self._layout(hiding), overlay=str(overlay))
             if kind is InstanceKind.MAIN and shares_scratch:
                 layout = replace(layout, scratch=str(self.instances.scratch_of(self.workspace)))
         if kind.is_masked and self._masks.is_cut:

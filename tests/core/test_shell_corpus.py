@@ -55,8 +55,8 @@ def test_commands_that_change_nothing_are_hardly_asked_about_without_any_rule() 
 
 
 @pytest.mark.parametrize("command", lines("asked_commands.txt"))
-def test_what_deserves_a_question_asks_under_the_same_rules(command: str) -> None:
-    assert decided(command, usual_rules()).verdict is Verdict.ASK
+def test_what_deserves_a_question_asks_where_it_would_run_on_the_files(command: str) -> None:
+    assert decide("shell", Access.EXECUTE, command, Mode.NORMAL, usual_rules()).verdict is Verdict.ASK
 
 
 @pytest.mark.parametrize("command", lines("ordinary_commands.txt"))

@@ -33,16 +33,16 @@ def is_question(event: object) -> bool:
 
 
 async def test_a_command_that_only_reads_runs_where_nothing_can_be_changed_and_keeps_no_state() -> None:
-    sandbox = FakeSandbox()
+    sandbox = FakeSandbox(has_read_only=True)
     rig = rig_of(sandbox, "ls | wc -l")
     await rig.run("go")
     assert sandbox.ran_read_only == ["ls | wc -l"]
     assert not any(isinstance(event, CheckpointCreated) for event in rig.events)
-    assert finished(rig)[0].why == "it only reads"
+    assert finished(rig)[0].why == "it changes no file unasked"
 
 
 async def test_a_command_that_a_rule_allows_runs_where_it_can_change_things() -> None:
-    sandbox = FakeSandbox()
+    sandbox = FakeSandbox(has_read_only=True)
     rig = Rig(
         FakeProvider(answer("", shell("make && ls")), answer("done")),
         sandbox,
@@ -56,7 +56,7 @@ async def test_a_command_that_a_rule_allows_runs_where_it_can_change_things() ->
 
 
 async def test_a_command_that_only_reads_waits_for_no_other_agent_that_changes_files() -> None:
-    sandbox = FakeSandbox()
+    sandbox = FakeSandbox(has_read_only=True)
     rig = rig_of(sandbox, "ls")
     async with rig.session._agent.services.writing:
         await asyncio.wait_for(rig.run("go"), 5)
@@ -64,7 +64,7 @@ async def test_a_command_that_only_reads_waits_for_no_other_agent_that_changes_f
 
 
 async def test_without_such_a_place_it_asks() -> None:
-    sandbox = FakeSandbox(can_be_read_only=False)
+    sandbox = FakeSandbox()
     rig = rig_of(sandbox, "ls", is_attended=False)
     await rig.run("go")
     assert sandbox.ran == []
@@ -73,7 +73,9 @@ async def test_without_such_a_place_it_asks() -> None:
 
 @pytest.mark.parametrize("outcome", [Outcome.ONCE, Outcome.NO])
 async def test_one_that_tried_to_write_asks_and_runs_again_on_a_yes(outcome: Outcome) -> None:
-    sandbox = FakeSandbox(read_only_commands={"sed p x": REFUSED}, commands={"sed p x": ExecResult(0, "written\n", 0, 1)})
+    sandbox = FakeSandbox(
+        has_read_only=True, read_only_commands={"sed p x": REFUSED}, commands={"sed p x": ExecResult(0, "written\n", 0, 1)}
+    )
     rig = rig_of(sandbox, "sed p x")
     rig.session.submit("go")
     request = await rig.until(is_question)
@@ -93,7 +95,7 @@ async def test_one_that_tried_to_write_asks_and_runs_again_on_a_yes(outcome: Out
 
 
 async def test_one_that_tried_to_write_where_nobody_is_there_keeps_its_output_and_says_why() -> None:
-    sandbox = FakeSandbox(read_only_commands={"sed p x": REFUSED})
+    sandbox = FakeSandbox(has_read_only=True, read_only_commands={"sed p x": REFUSED})
     rig = rig_of(sandbox, "sed p x", is_attended=False)
     await rig.run("go")
     assert sandbox.ran == ["sed p x"]

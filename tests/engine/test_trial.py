@@ -12,6 +12,7 @@ from lmtui.core.events import ApprovalRequested, Event, Notice, Outcome, ToolCal
 from lmtui.core.permissions.decide import Effect, Mode, Rule
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import EFFECT_TOOL, CommandEffect, ExecResult, FileChange, FileChangeKind
+from lmtui.engine.trial import NO_OVERLAYS
 from tests.fakes import FakeProvider, Rig, answer
 
 BUILD = "make all"
@@ -158,6 +159,8 @@ async def test_where_no_overlay_can_be_made_it_is_said_once_and_commands_are_ask
     )
     rig.sandbox.effect = SOME
     rig.sandbox.overlay_problem = "this kernel makes no overlays"
+    refused = ExecResult(2, "mkdir: cannot create directory: Read-only file system\n", 0, 1)
+    rig.sandbox.read_only_commands = {BUILD: refused, "make again": refused}
     running = asyncio.create_task(rig.run("build it"))
     for number in (1, 2):
         request = await rig.until(partial(is_question, number))
@@ -166,8 +169,9 @@ async def test_where_no_overlay_can_be_made_it_is_said_once_and_commands_are_ask
         rig.session.answer(request.approval_id, Answer(Outcome.ONCE))
     await running
     said = [each.text for each in rig.events if isinstance(each, Notice)]
-    assert said == ["Commands are asked about before they run, as no overlay can be made here: this kernel makes no overlays"]
-    assert rig.sandbox.ran == [BUILD, "make again"]
+    assert said == [NO_OVERLAYS.format(why="this kernel makes no overlays")]
+    assert rig.sandbox.ran == [BUILD, BUILD, "make again", "make again"]
+    assert rig.sandbox.ran_read_only == [BUILD, "make again"]
 
 
 async def test_what_cannot_be_kept_because_of_another_hand_is_told_with_the_output() -> None:
@@ -206,3 +210,11 @@ async def test_single_parts_are_kept_and_the_model_is_told_which() -> None:
     await running
     assert rig.sandbox.kept == ["new.txt", "closed"]
     assert result(rig).result.endswith("[the user kept: created new.txt; nothing of: deleted old.txt]")
+
+
+async def test_what_a_rule_keeps_from_being_changed_is_not_asked_about() -> None:
+    rig = trial(SOME, rules=(Rule(Effect.DENY, "write", "old.*"),))
+    await rig.run("build it")
+    assert not questions(rig)
+    assert rig.sandbox.kept == ["closed"]
+    assert "your rule Write(old.*) forbids it, so nothing of this was kept" in result(rig).result

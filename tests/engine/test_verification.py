@@ -573,7 +573,7 @@ async def test_a_check_that_has_to_write_asks_and_a_no_ends_the_turn_unverified_
             runner.tell(suite(NOT_RUN if ended.why_not else PASSED, ended.why_not))
             return SUITE
 
-    sandbox = FakeSandbox(commands={"make test": ExecResult(1, said, 9, 1)}, can_be_read_only=True)
+    sandbox = FakeSandbox(commands={"make test": ExecResult(1, said, 9, 1)}, has_read_only=True)
     made = Rig(
         FakeProvider(answer("", write()), answer("Done.")),
         sandbox,
@@ -584,7 +584,8 @@ async def test_a_check_that_has_to_write_asks_and_a_no_ends_the_turn_unverified_
         checkpoints=FakeCheckpoints(sandbox),
     )
     await made.run()
-    assert (told(made), ending(made).verified, sandbox.ran) == ([], "unverified", ["make test"])
+    assert (told(made), ending(made).verified, sandbox.ran) == ([], "unverified", ["make test"] * 2)
+    assert sandbox.ran_read_only == sandbox.ran
     assert made.of("approval_requested")
 
 

@@ -35,7 +35,7 @@ from lmtui.core.permissions.rules import (
     traits_of,
 )
 from lmtui.core.permissions.shell_grammar import ParsedCommand, SimpleCommand, outline, parse, unquoted, word_set
-from lmtui.core.permissions.shell_review import is_harmless, layers, not_reading, risks_of, shows_history
+from lmtui.core.permissions.shell_review import is_harmless, layers, risks_of, shows_history
 from lmtui.core.skills import PROMOTE_TOOL, PROMOTED
 
 _FILE_READERS, _FILE_CHANGERS = tools_that(FileEffect.SHOWS), tools_that(FileEffect.CHANGES)
@@ -67,7 +67,7 @@ def decide_command(
         mode: the session's mode.
         rules: all rules in force.
         asks_each: nothing but an exact rule of this session or of the settings lets a command run unasked (a reduced sandbox).
-        is_read_only: the sandbox has an instance in which a command cannot change anything.
+        is_read_only: the sandbox can run it where it cannot change anything.
         masks_git: git's objects also contain a file that is hidden there.
     """
     for rule in rules:
@@ -76,32 +76,32 @@ def decide_command(
     if len(text) > MOST_CHARS:
         return Decision(Verdict.DENY if mode is Mode.PLAN else Verdict.ASK, _TOO_LONG, takes_no_rule=True)
     secrets = _not_shown(_named_secrets(text), rules)
-    look = _Look(tool, text, parse(text), rules, secrets, _why_not_reading(text, masks_git=masks_git))
-    if mode is Mode.PLAN and (look.why_not_reading or not is_read_only):
-        why = look.why_not_reading or "this sandbox cannot enforce that"
+    look = _Look(tool, text, parse(text), rules, secrets)
+    shows_hidden = masks_git and shows_history(outline(text))
+    if mode is Mode.PLAN and (shows_hidden or not is_read_only):
+        why = "git may show hidden files" if shows_hidden else "this sandbox cannot enforce that"
         return look.decision(Verdict.DENY, f"plan mode only reads, and {why}")
     if found := _by_rule(look, asks_each=asks_each):
         return found
     if doubt := _may_run_denied(tool, text, rules):
         return look.ask(doubt)
-    reads = replace(look.decision(Verdict.ALLOW, "it only reads"), is_read_only=True)
-    can_read = is_read_only and not look.why_not_reading and not look.secrets and mode is not Mode.MANUAL
+    contained = replace(look.decision(Verdict.ALLOW, "it changes no file unasked"), is_read_only=True)
+    can_contain = is_read_only and not shows_hidden and not secrets and mode not in (Mode.MANUAL, Mode.TRY)
     if kept := _may_change_denied(text, rules):
-        return reads if can_read else look.ask(kept)
+        return contained if can_contain else look.ask(kept)
     found = _by_parts(look, mode)
-    return reads if can_read and not found.rule and mode not in _UNASKED else found
+    return contained if can_contain and (mode is Mode.PLAN or not found.rule) and mode not in _UNASKED else found
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """Facts about a command; `secrets` are the secret files that it names, `why_not_reading` is empty if it only reads."""
+    """Facts about a command; `secrets` are the secret files that it names."""
 
     tool: str
     text: str
     parsed: ParsedCommand
     rules: tuple[Rule, ...]
     secrets: tuple[str, ...]
-    why_not_reading: str
 
     def decision(self, verdict: Verdict, why: str, rule: str = "", uncovered: tuple[str, ...] = ()) -> Decision:
         """Return a decision about it."""
@@ -148,12 +148,6 @@ def _by_parts(look: _Look, mode: Mode) -> Decision:
         return look.decision(Verdict.ASK, _why_asked(mode, parsed, uncovered), "", uncovered)
     used = ", ".join(dict.fromkeys(rule for rule in granted if rule))
     return look.decision(Verdict.ALLOW, f"your rule {used} allows it", used)
-
-
-def _why_not_reading(text: str, *, masks_git: bool) -> str:
-    if why := not_reading(text):
-        return why
-    return "git may show hidden files" if masks_git and shows_history(outline(text)) else ""
 
 
 def _why_asked(mode: Mode, parsed: ParsedCommand, uncovered: tuple[str, ...]) -> str:
@@ -334,7 +328,7 @@ def decide(
         mode: the session's mode.
         rules: all rules in force, in any order.
         asks_each_command: every command asks, unless this session has an exact rule for it (the sandbox is a reduced one).
-        is_read_only: the sandbox has an instance that no command can change; without it, none passes because it only reads.
+        is_read_only: the sandbox has an instance that no command can change; without it, none runs unasked.
         masks_git: git's objects also contain a file that is hidden there.
     """
     if access is Access.EXECUTE and tool == "shell":
