@@ -152,6 +152,9 @@ class FakeOverlay:
     def checkpoints(self) -> Checkpoints:
         raise NotImplementedError
 
+    async def refresh(self) -> None:
+        pass
+
     async def save_draft(self, effect: CommandEffect, name: str) -> tuple[Path, Sequence[str]]:
         raise NotImplementedError
 

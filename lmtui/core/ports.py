@@ -167,6 +167,9 @@ class CommandOverlay(Protocol):
             SandboxError: some were changed meanwhile in the same place; nothing was changed then.
         """
 
+    async def refresh(self) -> None:
+        """Show the workspace as it is now: what is seen of a file that was changed below an overlay in use is not certain."""
+
     async def save_draft(self, effect: CommandEffect, name: str) -> tuple[Path, Sequence[str]]:
         """Write an effect as a patch of this name; return its file, and the paths that a patch cannot hold."""
 

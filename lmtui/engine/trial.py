@@ -192,7 +192,7 @@ class SessionTrial:
         left = await workspace.effect()
         if left.is_empty:  # it would hide what is changed in the folder from now on
             await workspace.drop()
-        self._emit(OverlayChanged(files=len(left.changes)))
+        self._emit(OverlayChanged(files=len(left.parts)))
         rest = "" if left.is_empty else ", other changes still wait"
         self._emit(Reminder(text=_MERGED.format(rest=rest, names=_joined([sanitize_line(path) for path in paths]))))
         return notes

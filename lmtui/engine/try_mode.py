@@ -49,14 +49,17 @@ class SessionWorkspace:
 
     async def look(self) -> None:
         """Keep the real state before a call: what the call is the first to change was last seen in it."""
-        if self.is_tried and self.states is not None:
-            self._now = (await self.states.snapshot()).id
+        if not self.is_tried or self.states is None:
+            return
+        before, self._now = self._now, (await self.states.snapshot()).id
+        if before != self._now and self.overlay is not None:
+            await self.overlay.refresh()
 
     async def changed(self, paths: Collection[str]) -> OverlayChanged:
         """Take note that a call changed files in the overlay, and return what waits there now."""
         for path in paths:
             self._seen.setdefault(path, self._now)
-        return OverlayChanged(files=len((await self.effect()).changes))
+        return OverlayChanged(files=len((await self.effect()).parts))
 
     async def effect(self) -> CommandEffect:
         """Return what would be merged; what the user changed meanwhile is no part of it.

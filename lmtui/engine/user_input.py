@@ -360,6 +360,8 @@ async def add_user_message(agent: Agent, said: UserInput, turn_id: str) -> None:
         PromptHeld: one does; they wait in the inbox, held back.
     """
     try:
+        with contextlib.suppress(SandboxError):  # the first call says so
+            await agent.services.workspace.look()
         words = said if said.prompt is None else await fill_in(agent, said, turn_id)
         if words.is_reminder or not agent.hooks.wants(HookEvent.USER_PROMPT_SUBMIT):
             verdict = None

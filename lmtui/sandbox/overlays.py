@@ -197,6 +197,7 @@ class WorkspaceOverlay(Generic[V]):
         self._pool = pool
         self._real = real
         self._checkpoints = checkpoints
+        self._stays = stays
         self._folder = new_overlay_folder(pool.workspace) if stays else pool.instances.spare.take()
         self._instances = OverlayInstances(pool, self._folder, stays=stays)
         self.checkpoints = OverlayCheckpoints(self._instances, checkpoints)
@@ -319,11 +320,16 @@ class WorkspaceOverlay(Generic[V]):
         await asyncio.to_thread(file.write_bytes, b"".join(parts))
         return file, left_out
 
+    async def refresh(self) -> None:
+        """Show the workspace as it is now; what commands left in `/tmp` is gone."""
+        await to_the_end(self._instances.close())
+
     async def close(self) -> None:
         """End what runs there and drop what was not kept; idempotent."""
         await to_the_end(self._instances.close())
         await to_the_end(asyncio.to_thread(discard, str(self._folder)))
-        await self._pool.instances.spare.give_back(self._folder)
+        if not self._stays:
+            await self._pool.instances.spare.give_back(self._folder)
 
 
 def _is_untouched(upper: Path) -> bool:

@@ -242,3 +242,38 @@ def test_a_rule_that_forbids_holds_in_an_added_folder(rule: str) -> None:
 def test_auto_mode_changes_an_added_folder_and_plan_mode_does_not() -> None:
     assert verdict("write", Access.WRITE, "/srv/lib/a.py", Mode.AUTO) is Verdict.ALLOW
     assert verdict("write", Access.WRITE, "/srv/lib/a.py", Mode.PLAN, allow("Write(/srv/**)")) is Verdict.DENY
+
+
+@pytest.mark.parametrize(
+    ("tool", "access", "subject", "expected"),
+    [
+        ("write", Access.WRITE, "src/a.py", Verdict.ALLOW),
+        ("mkdir", Access.WRITE, "build", Verdict.ALLOW),
+        ("rename_symbol", Access.WRITE, "src/a.py", Verdict.ALLOW),
+        ("shell", Access.EXECUTE, "make > log", Verdict.ALLOW),
+        ("git_diff", Access.READ, "", Verdict.ALLOW),
+        ("todo_add", Access.NONE, "", Verdict.ALLOW),
+        ("write", Access.WRITE, "/srv/added/a.py", Verdict.DENY),
+        ("git_commit", Access.WRITE, "", Verdict.DENY),
+        ("git_add", Access.WRITE, "a.py", Verdict.DENY),
+        ("python", Access.EXECUTE, "", Verdict.DENY),
+        ("background", Access.EXECUTE, "b1", Verdict.DENY),
+        ("mcp__shop__order", Access.EXECUTE, "shop/order", Verdict.DENY),
+        (PROMOTE_TOOL, Access.WRITE, "x", Verdict.DENY),
+        ("fetch", Access.REACH, "http://10.0.0.1/", Verdict.ASK),
+    ],
+)
+@pytest.mark.parametrize("rules", [(), (allow("*"), allow("mcp__*"), allow("Python"), allow("git_commit"))])
+def test_the_try_mode_allows_what_its_overlay_covers_whatever_rules_allow(
+    tool: str, access: Access, subject: str, expected: Verdict, rules: tuple[Rule, ...]
+) -> None:
+    found = verdict(tool, access, subject, Mode.TRY, *rules)
+    assert found is expected or (expected is Verdict.ASK and rules and found is Verdict.ALLOW)
+
+
+def test_the_try_mode_keeps_deny_and_ask_rules_and_shows_no_secrets() -> None:
+    assert verdict("write", Access.WRITE, "src/a.py", Mode.TRY, deny("Write(src/**)")) is Verdict.DENY
+    assert verdict("shell", Access.EXECUTE, "make", Mode.TRY, deny("Shell(make*)")) is Verdict.DENY
+    assert verdict("shell", Access.EXECUTE, "make", Mode.TRY, parse_rule("Shell(make*)", Effect.ASK, "test")) is Verdict.ASK
+    for tool, access, subject in (("read", Access.READ, ".env"), ("shell", Access.EXECUTE, "cat .env")):
+        assert decide_all(tool, access, (subject,), Mode.TRY, ()).verdict is Verdict.DENY
