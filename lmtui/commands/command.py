@@ -12,7 +12,7 @@ from lmtui.core.errors import UsageError
 from lmtui.core.prompt_text import slash_call
 
 if TYPE_CHECKING:
-    from lmtui.core.sessions import Restoration, Session, SessionHost
+    from lmtui.core.sessions import EffectReview, Restoration, Session, SessionHost
 
 
 class Scope(StrEnum):
@@ -128,11 +128,19 @@ class ConfirmRestore:
 
 
 @dataclass(frozen=True, slots=True)
+class ReviewEffect:
+    """What was done in an overlay, to be looked through and kept or dropped part by part; `title` says what it is."""
+
+    review: EffectReview
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
 class Leave:
     """The end of the program."""
 
 
-Result: TypeAlias = Output | OpenView | Begin | OpenSession | Ask | Choose | ConfirmRestore | Leave | None
+Result: TypeAlias = Output | OpenView | Begin | OpenSession | Ask | Choose | ConfirmRestore | ReviewEffect | Leave | None
 Handler: TypeAlias = "Callable[[CommandContext, str], Awaitable[Result]]"
 
 

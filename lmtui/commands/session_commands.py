@@ -91,6 +91,7 @@ async def show_status(context: CommandContext, _: str) -> OpenView:
             f"session {session.id}",
             f"folder {sanitize_line(str(context.host.workspace))}",
             f"mode {session.mode.value}",
+            *([f"{pluralize(session.trial.waiting, 'file')} not merged: /merge"] if session.trial.waiting else []),
             f"next request about {pluralize(tokens, 'token')}",
             *([f"{swaps} so far"] if (swaps := str(swaps_of(session.history()))) else []),
         )

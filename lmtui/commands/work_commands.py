@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from lmtui.commands.command import Begin, Command, CommandContext, ConfirmRestore, OpenView, Output, Result, Scope
+from lmtui.commands.command import Begin, Command, CommandContext, ConfirmRestore, OpenView, Output, Result, ReviewEffect, Scope
 from lmtui.commands.session_commands import SCREEN
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.event_text import begin_deep, budget_words, calls_words, set_budget, set_calls
@@ -122,6 +122,13 @@ async def redo(context: CommandContext, typed: str) -> ConfirmRestore:
     return ConfirmRestore(lambda: changes.plan_redo(count), what)
 
 
+async def merge(context: CommandContext, _: str) -> ReviewEffect:
+    """Look through what waits in the overlay of the try mode."""
+    if not context.session.trial.waiting:
+        raise UsageError("nothing to merge: nothing waits in the overlay of the try mode", "F5 or /mode try begins it.")
+    return ReviewEffect(context.session.trial, "Merge")
+
+
 async def choose_model(context: CommandContext, name: str) -> Result:
     """Use another model in this session, or list the models of all servers."""
 
@@ -180,6 +187,9 @@ PANES_AND_CHANGES: tuple[Command, ...] = (
         "undo", ("undo",), "[n]", is_first=True, handler=undo, instead=SCREEN),
     Command("undo.again", Scope.WORKBENCH, "Redo", "Redo what was undone; shows a preview first.", ("alt+y",), "redo",
         ("redo",), "[n]", is_first=True, handler=redo, instead=SCREEN),
+    Command("merge.show", Scope.WORKBENCH, "Merge what was tried",
+        "Look through what waits in the overlay of the try mode; keep or drop it.", ("alt+j",), "merge", ("merge",),
+        is_first=True, handler=merge, instead=SCREEN),
     Command("undo.rewind", Scope.WORKBENCH, "Rewind", "Go back to before one of your messages, with or without the files.",
         ("alt+r",), "rewind", ("rewind",), is_first=True),
     Command("rules.show", Scope.WORKBENCH, "Permission rules", "Show all rules and their sources; revoke a rule.", ("f12",),

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from lmtui.core.attempt_values import WorkspaceAttempts
 from lmtui.core.budgets import Budgets
-from lmtui.core.events import ApprovalResolved, Envelope, Outcome
+from lmtui.core.events import ApprovalResolved, Envelope, Outcome, OverlayChanged, TurnEnded
 from lmtui.core.instruction_values import InstructionSource
 from lmtui.core.jobs import Jobs
 from lmtui.core.mcp import McpServers
@@ -273,6 +273,12 @@ NO_TRIAL = (
     "Use bubblewrap 0.11 or Docker, without network and writable added folders, or another mode (F5 or /mode)."
 )
 BETWEEN_TURNS = "The try mode begins and ends between turns: wait for the end of this one, or stop it."
+
+
+def draft_of(history: Sequence[Envelope]) -> str:
+    """Return the patch of what waited in the overlay of the try mode when the session was closed after its last turn."""
+    last = [each.event for each in history if isinstance(each.event, OverlayChanged | TurnEnded)][-1:]
+    return "".join(event.draft for event in last if isinstance(event, OverlayChanged))
 
 
 class Trial(EffectReview, Protocol):

@@ -111,3 +111,15 @@ def check_screen() -> None:
             f"the full-screen app needs UTF-8 and this terminal is said to take {written or 'nothing'}",
             f"Set LANG to a UTF-8 locale such as C.UTF-8 (and PYTHONIOENCODING to nothing); {PLAIN_WAY}",
         )
+
+
+def write_answer(path: Path, answer: str) -> None:
+    """Write what a run answered.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    try:
+        path.write_text(f"{answer}\n" if answer else "", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"the answer cannot be written to {path}: {error.strerror}") from error

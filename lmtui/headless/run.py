@@ -35,9 +35,9 @@ from lmtui.core.plan_mode import grant_lines, proposal_lines
 from lmtui.core.project_checks import GoalChanged, GoalState
 from lmtui.core.prompt_text import AS_WORDS, slash_call
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line, sanitize_path
-from lmtui.core.sessions import AnswerForm, Session, SessionHost
+from lmtui.core.sessions import AnswerForm, Session, SessionHost, draft_of
 from lmtui.core.times import LocalZone, moment_text
-from lmtui.headless.inputs import joined
+from lmtui.headless.inputs import joined, write_answer
 
 EXIT_NEEDS_APPROVAL, EXIT_INTERRUPTED = 3, 130
 NO_PLAN = "no plan came: the model only answered in words, and nothing was changed; ask again, or try another model"
@@ -192,10 +192,10 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
             print(json.dumps(_failure(session, error, task.output)), file=out)
         return 1
     if task.answer_file is not None:
-        _write_answer(task.answer_file, reporter.answer)
+        write_answer(task.answer_file, reporter.answer)
     used = last_model(session.history())
     reporter.model, reporter.allowing = used.model if used is not None else "", runtime.unattended()
-    code = _told(session, task, reporter, out, err, wants_plan=wants_plan)
+    code = await _told(session, task, reporter, out, err, wants_plan=wants_plan)
     if task.is_ephemeral:
         await runtime.archive.delete(session.id)
     return code
@@ -276,12 +276,16 @@ def _told_attempts(
     return code
 
 
-def _told(session: Session, task: HeadlessTask, reporter: Reporter, out: TextIO, err: TextIO, *, wants_plan: bool) -> int:
+async def _told(session: Session, task: HeadlessTask, reporter: Reporter, out: TextIO, err: TextIO, *, wants_plan: bool) -> int:
     """Print what comes at the end of a task and return the exit code."""
     for rule in dict.fromkeys(reporter.allowing):
         print(_refusal(sanitize_line(rule), session.mode), file=err)
     for refused in reporter.refused:
         print(f"refused: {refused}; nobody was there to say yes, and no rule can", file=err)
+    if session.trial.waiting:
+        await session.close()  # it is a patch then
+    if draft := draft_of(session.history()):
+        print(f"lmtui: nothing of the try mode was merged. To apply it: git apply {shlex.quote(draft)}", file=err)
     asked = session.plans.open
     if asked is None or reporter.has_failed:
         return reporter.finish(session, lacks=NO_PLAN if wants_plan and not has_planned(session) else "")
@@ -309,13 +313,6 @@ async def _match(session: Session, schema: AnswerForm, reporter: Reporter) -> No
             await session.wait_idle()
         finally:
             unsubscribe()
-
-
-def _write_answer(path: Path, answer: str) -> None:
-    try:
-        path.write_text(f"{answer}\n" if answer else "", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"the answer cannot be written to {path}: {error.strerror}") from error
 
 
 def _refusal(rule: str, mode: Mode) -> str:
@@ -445,7 +442,9 @@ class Reporter:
         told = {"session": session.id, **{name: fields[name] for name in names}, **checked, "text": self.answer, **unfinished}
         refused = [*({"rule": rule} for rule in self.allowing), *({"why": why} for why in self.refused)]
         swaps = asdict(swaps_of(session.history(), self.since_seq))
-        return {**told, "model": self.model, "swaps": swaps, "commands": list(self._commands.values()), "refused": refused}
+        listed = {"commands": list(self._commands.values()), "refused": refused}
+        drafts = {"draft": draft} if (draft := draft_of(session.history())) else {}
+        return {**told, "model": self.model, "swaps": swaps, **listed, **drafts}
 
     def finish(self, session: Session, lacks: str = "") -> int:
         """Print what comes at the end and return the exit code; a turn that is done may lack what was asked for."""

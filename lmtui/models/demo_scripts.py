@@ -172,16 +172,12 @@ _AGENTS_DEMO_TURNS = (
         _call("shell", command=TEST_COMMAND),
     ),
     _turn(
-        "Both pass. A command writes a page about it; it runs in an overlay first, and what it changed is shown.",
+        "Both pass. I commit.",
         _call("todo_complete", id=2),
-        _call("shell", command="python3 -m pydoc slugs > SLUGS.txt"),
+        _call("git_add", paths=[".gitignore", "slugs", "tests"]),
+        _call("git_commit", message="Add slugify with tests"),
         expect="OK",
         otherwise=_STOP.format("the tests should have passed now."),
-    ),
-    _turn(
-        "I commit.",
-        _call("git_add", paths=["."]),
-        _call("git_commit", message="Add slugify with tests"),
     ),
     _turn("Committed.", _call("todo_complete", id=3), expect="committed", otherwise=_STOP.format("the commit failed.")),
     _turn(

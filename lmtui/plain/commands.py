@@ -16,14 +16,17 @@ from lmtui.commands.command import (
     OpenView,
     Output,
     Result,
+    ReviewEffect,
 )
 from lmtui.commands.session_commands import title_of
 from lmtui.commands.table import command_table, run_typed
-from lmtui.commands.work_commands import changes_text, quoted
+from lmtui.commands.work_commands import changes_text, more_and_fewer, quoted
 from lmtui.core.errors import LmtuiError
 from lmtui.core.events import MessageAdded
 from lmtui.core.messages import Role
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize_line, sanitize_path
+from lmtui.core.sessions import EffectReview
+from lmtui.core.workspace import EffectPart, units_of
 from lmtui.plain.plain_session import PlainSession
 
 T = TypeVar("T")
@@ -81,6 +84,8 @@ class PlainCommands:
                 plain.say(f"{title}: {chosen}; there are {', '.join(choices)}")
             case ConfirmRestore():
                 self._restore(result)
+            case ReviewEffect(review=review):
+                self._review(review)
             case Leave():
                 raise LeaveCommand
 
@@ -120,6 +125,34 @@ class PlainCommands:
             plain.loop.wait(changes.apply(plan))
         else:
             plain.say("no changes made")
+
+    def _review(self, review: EffectReview) -> None:
+        """List what would change, and keep all, some files or nothing of it."""
+        plain = self._plain
+        parts = plain.loop.wait(_awaited(review.parts))
+        plain.say("a merge would do this:", *map(part_text, parts))
+        plain.terminal.drop_typed()
+        answer = plain.terminal.read("merge all, each (asks for each file), drop, or nothing? ").strip().lower()
+        kept: list[int] | None = [] if answer not in ("a", "all", "y", "yes") else None
+        if answer in ("d", "drop"):
+            plain.loop.wait(_awaited(review.drop))
+            plain.say("dropped; your files are as they were")
+            return
+        for part, units in zip(parts, units_of(parts), strict=True) if answer in ("e", "each") else ():
+            plain.say(*quoted(part.diff or "no text diff"))
+            if kept is not None and plain.terminal.read(f"{part_text(part)}: yes or no? ").strip().lower() in ("y", "yes"):
+                kept += units
+        if kept == []:
+            plain.say("nothing was merged; it waits in the overlay")
+        else:
+            plain.say("merged", *plain.loop.wait(_awaited(lambda: review.keep(kept))))
+
+
+def part_text(part: EffectPart) -> str:
+    """Return a part of an effect in words."""
+    source = f" (was {sanitize_path(part.source)})" if part.source else ""
+    counts = f", {more_and_fewer(part.added_lines, part.removed_lines)}" if part.added_lines or part.removed_lines else ""
+    return f"{sanitize_path(part.path)}{source} {part.kind}{counts}{'' if part.is_tracked else ', not in git'}"
 
 
 async def _awaited(work: Callable[[], Awaitable[T]]) -> T:

@@ -119,7 +119,9 @@ class LmtuiApp(ThemedApp):
     async def action_leave(self) -> None:
         """Leave; asks once while an agent works."""
         state = self.workbench.state
-        if isinstance(state, Starting) or not state.app_controller.asks_to_leave(len(state.sessions.running)):
+        if isinstance(state, Starting) or not state.app_controller.asks_to_leave(
+            len(state.sessions.running), state.sessions.unmerged
+        ):
             self.leave_now(0)
 
     async def action_run_command(self, command_id: str) -> None:

@@ -115,6 +115,11 @@ class OpenSessions:
         """Return the sessions in which a turn is under way."""
         return [view for view in self.views.values() if view.session.is_running]
 
+    @property
+    def unmerged(self) -> int:
+        """Return how many files of the try mode are not merged."""
+        return sum(view.session.trial.waiting for view in self.views.values())
+
     async def open(self, session_id: str = "") -> SessionView:
         """Open a session (a new one without id) and put it on screen.
 

@@ -165,8 +165,7 @@ def sandbox_text(state: SessionState) -> str:
     if state.sandbox is None:
         return "not started"
     backend = sanitize_line(state.sandbox.backend)
-    lacks = ", no overlays" if backend in _WITH_OVERLAYS and not state.sandbox.has_overlays else ""
-    return f"{_BACKEND_WORDS.get(backend, backend)}, {network_text(state.sandbox.network)}{lacks}"
+    return f"{_BACKEND_WORDS.get(backend, backend)}, {network_text(state.sandbox.network)}"
 
 
 def network_text(network: str) -> str:
@@ -174,7 +173,6 @@ def network_text(network: str) -> str:
     return {"none": "no network", "on": "network on: internet and LAN"}.get(network, sanitize_line(network))
 
 
-_WITH_OVERLAYS = ("docker", "podman", "bubblewrap")  # what lacks them there is the kernel, or the network is on
 _BACKEND_WORDS = {"process": "no sandbox", "files": "no shell", "landlock": "landlock (reduced)"}
 _SANDBOX_STYLES = {"process": "bold $error", "files": "bold $warning", "landlock": "$warning"}
 
@@ -326,7 +324,9 @@ def foot_parts(state: SessionState, first_mode: str, now: datetime) -> tuple[lis
     mode = state.mode or first_mode
     waits = f" · {unmerged_text(state)}" if state.work.unmerged else ""
     style = "bold $warning" if mode == "auto" or waits else "bold $accent"
-    left = [Part(f"{mode}{waits}", style, 0), Part(_model_text(state), "", 2)]
+    shown = Content.styled(f"{mode}{waits}", style)
+    merges = Style.from_meta({"verb": command("merge.show").action}) if waits else ""
+    left = [Part(shown.stylize(merges), "", 0), Part(_model_text(state), "", 2)]
     right = [Part(_context_meter(state), "", 1)]
     usage = state.usage.usage if state.usage is not None else None
     if usage is not None and usage.prompt_tokens and usage.cached_tokens:

@@ -11,6 +11,7 @@ from lmtui.core.messages import Image
 from lmtui.core.permissions.rules import GrantScope, Mode
 from lmtui.core.sessions import Answer
 from lmtui.core.trust import TrustItem
+from lmtui.core.workspace import EffectKind, EffectPart
 from lmtui.plain.console import Console, PlainStart
 from tests.tui.fakes import FakeHost, FakeSession
 
@@ -179,3 +180,33 @@ def test_a_task_from_the_command_line_is_sent_at_once() -> None:
     host = Host()
     talk("y", host=host, start=PlainStart(task="go on"))
     assert host.session.submitted == ["go on"]
+
+
+PARTS = (
+    EffectPart("old.txt", EffectKind.DELETED, "@@ -1 +0,0 @@\n-old\n", 1, 0, 1),
+    EffectPart("a.py", EffectKind.CHANGED, "@@ -1 +1 @@\n-a\n+b\n@@ -9 +9 @@\n-c\n+d\n", 2, 2, 2),
+)
+
+
+@pytest.mark.parametrize(
+    ("typed", "done", "said"),
+    [
+        (("all",), [None], "merged"),
+        (("each", "no", "yes"), [[1, 2]], "merged"),
+        (("each", "no", "no"), [], "nothing was merged; it waits in the overlay"),
+        (("drop",), ["dropped"], "dropped; your files are as they were"),
+        (("",), [], "nothing was merged; it waits in the overlay"),
+    ],
+)
+def test_a_merge_asks_about_all_or_each_file(typed: tuple[str, ...], done: list[object], said: str) -> None:
+    host, session = FakeHost(), FakeSession("s1")
+    session.trial.fake_parts = PARTS
+    host.opened["s1"] = session
+    paper, _ = talk("/merge", *typed, host=host, start=PlainStart(session_id="s1"))
+    assert "old.txt deleted, 0 lines more, 1 fewer" in paper.said
+    assert (session.trial.done, said in paper.said) == (done, True)
+
+
+def test_a_merge_without_anything_says_how_to_begin() -> None:
+    paper, _ = talk("/merge")
+    assert any("nothing waits in the overlay of the try mode. F5 or /mode try" in line for line in paper.said)

@@ -21,10 +21,12 @@ from lmtui.commands.command import (
     OpenView,
     Output,
     Result,
+    ReviewEffect,
     Scope,
 )
 from lmtui.commands.table import run_typed
 from lmtui.core.errors import LmtuiError
+from lmtui.core.sanitize import pluralize
 from lmtui.paths import theme_files
 from lmtui.tui import themes
 from lmtui.tui.commands import COMMANDS, TABLE, Command, command, first_key, key_of, of_scope
@@ -32,10 +34,12 @@ from lmtui.tui.controllers.change_controller import ChangeController
 from lmtui.tui.controllers.session_controller import SessionController
 from lmtui.tui.modals.picker import RECENT, AskText, Confirm, Picker, Reading
 from lmtui.tui.modals.results import Choice
+from lmtui.tui.screens.effect_review import EffectReviewScreen
 from lmtui.tui.terminal_app import ThemedApp
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 QUICK_S = 0.1
+UNMERGED = "{files} of the try mode not merged: saved as a patch, and the session says where."
 
 
 class CommandController:
@@ -126,6 +130,8 @@ class CommandController:
                 _ = app.push_screen(picker, lambda chosen: self._answer(result.then, chosen))
             case ConfirmRestore(plan=plan, what=what):
                 _ = app.run_worker(self._changes.restore(plan(), what), group="restore", exclusive=True)
+            case ReviewEffect(review=review, title=title):
+                _ = app.push_screen(EffectReviewScreen(review, title))
             case Leave():
                 _ = await app.run_action("app.leave")
             case None:
@@ -145,7 +151,7 @@ class CommandController:
 
 
 GROUPS = {
-    "This turn": "undo. room. deep. plan. budget. background.",
+    "This turn": "undo. merge. room. deep. plan. budget. background.",
     "Session": "session.",
     "View": "pane. changes. attempts. side. viewer. files. chat. window. cache. perf. layout. lines.",
     "Permissions": "mode. rules. trust.",
@@ -240,13 +246,15 @@ class AppController:
             "app.theme": self._choose_theme,
         }
 
-    def asks_to_leave(self, running: int) -> bool:
-        """Ask before leaving while agents work; False where nothing is asked, or it was already."""
-        if not running or isinstance(self._app.screen, Confirm):
+    def asks_to_leave(self, running: int, unmerged: int = 0) -> bool:
+        """Ask before leaving while agents work or files are not merged; False where nothing is asked, or it was already."""
+        if not (running or unmerged) or isinstance(self._app.screen, Confirm):
             return False
         count = "an agent is working" if running == 1 else f"{running} agents are working"
-        text = f"Turns stop; their work is saved, and sessions can be resumed.\nPress {key_of('app.leave')} again to quit."
-        confirm = Confirm(f"Quit while {count}?", text)
+        works = "Turns stop; their work is saved, and sessions can be resumed.\n" if running else ""
+        waits = f"{UNMERGED.format(files=pluralize(unmerged, 'file'))}\n" if unmerged else ""
+        text = f"{works}{waits}Press {key_of('app.leave')} again to quit."
+        confirm = Confirm(f"Quit while {count}?" if running else "Quit without a merge?", text)
         _ = self._app.push_screen(confirm, lambda is_sure: self._app.leave_now(0) if is_sure else None)
         return True
 
