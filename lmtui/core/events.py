@@ -137,7 +137,8 @@ class SandboxSelected(Event):
     `network` is none, on, or the proxy's state in words; `text` says all of it in words.
 
     `is_weaker` tells that it is not what was asked for, or isolates less than the best tier; `reason` says why.
-    `asks_each_command`: it isolates so little that every command is asked about.
+    `asks_each_command`: it isolates so little that every command is asked about.  `has_overlays`: commands can run where what
+    they change is not real yet.
     """
 
     kind: ClassVar[str] = "sandbox_selected"
@@ -147,6 +148,7 @@ class SandboxSelected(Event):
     is_weaker: bool = False
     reason: str = ""
     asks_each_command: bool = False
+    has_overlays: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

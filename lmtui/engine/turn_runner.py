@@ -317,6 +317,7 @@ class Background:
                 is_weaker=status.is_weaker,
                 reason=status.reason,
                 asks_each_command=status.asks_each_command,
+                has_overlays=status.has_overlays,
             )
         )
         for warning in status.warnings:

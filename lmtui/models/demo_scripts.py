@@ -172,12 +172,16 @@ _AGENTS_DEMO_TURNS = (
         _call("shell", command=TEST_COMMAND),
     ),
     _turn(
-        "Both pass. I commit.",
+        "Both pass. A command writes a page about it; it runs in an overlay first, and what it changed is shown.",
         _call("todo_complete", id=2),
-        _call("git_add", paths=[".gitignore", "slugs", "tests"]),
-        _call("git_commit", message="Add slugify with tests"),
+        _call("shell", command="python3 -m pydoc slugs > SLUGS.txt"),
         expect="OK",
         otherwise=_STOP.format("the tests should have passed now."),
+    ),
+    _turn(
+        "I commit.",
+        _call("git_add", paths=["."]),
+        _call("git_commit", message="Add slugify with tests"),
     ),
     _turn("Committed.", _call("todo_complete", id=3), expect="committed", otherwise=_STOP.format("the commit failed.")),
     _turn(

@@ -165,7 +165,8 @@ def sandbox_text(state: SessionState) -> str:
     if state.sandbox is None:
         return "not started"
     backend = sanitize_line(state.sandbox.backend)
-    return f"{_BACKEND_WORDS.get(backend, backend)}, {network_text(state.sandbox.network)}"
+    lacks = ", no overlays" if backend in _WITH_OVERLAYS and not state.sandbox.has_overlays else ""
+    return f"{_BACKEND_WORDS.get(backend, backend)}, {network_text(state.sandbox.network)}{lacks}"
 
 
 def network_text(network: str) -> str:
@@ -173,6 +174,7 @@ def network_text(network: str) -> str:
     return {"none": "no network", "on": "network on: internet and LAN"}.get(network, sanitize_line(network))
 
 
+_WITH_OVERLAYS = ("docker", "podman", "bubblewrap")  # what lacks them there is the kernel, or the network is on
 _BACKEND_WORDS = {"process": "no sandbox", "files": "no shell", "landlock": "landlock (reduced)"}
 _SANDBOX_STYLES = {"process": "bold $error", "files": "bold $warning", "landlock": "$warning"}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import random
 import re
 import subprocess
@@ -19,6 +20,7 @@ from tests.sandbox.conftest import ISOLATED, OpenSandbox
 CASES = Path(__file__).parent / "cases" / "reading_tricks.txt"
 BYPASSES = Path(__file__).parents[1] / "core" / "corpus" / "approval_bypasses.jsonl"
 GENERATED, SEED, BATCH = 1000, 20_260_301, 80
+EVERY_TRICK = "LMTUI_EFFECT_RUNS" in os.environ
 MARK = "hunter2Zebra"
 RULES = (parse_rule("Read(./secrets/)", Effect.DENY, "settings"), parse_rule("Read({vault,keys}/**)", Effect.DENY, "settings"))
 # Of a batch each command runs by itself; its output is looked through inside, so that nothing of it is cut off before.
@@ -152,9 +154,10 @@ async def shown_by(sandbox: Sandbox, commands: list[str]) -> list[str]:
     return [commands[int(number) - 1] for number in re.findall(r"^SHOWN (\d+)$", result.output, re.MULTILINE)]
 
 
+@pytest.mark.parametrize("place", ["read-only", "overlay"])
 @pytest.mark.parametrize("backend", ISOLATED)
 async def test_what_runs_unasked_changes_nothing_and_shows_nothing_hidden(
-    backend: str, hostile: Path, open_sandbox: OpenSandbox
+    backend: str, place: str, hostile: Path, open_sandbox: OpenSandbox
 ) -> None:
     sandbox = await open_sandbox(backend)
     sandbox.mask(1, mask_expressions(RULES))
@@ -169,12 +172,18 @@ async def test_what_runs_unasked_changes_nothing_and_shows_nothing_hidden(
         allowed += [command] if found.verdict is Verdict.ALLOW else []
     assert len(allowed) > len(commands) // 4, "too few commands pass"
     before = tree(hostile)
-    reading = sandbox.read_only()
+    changed = 0
+    allowed = allowed if place == "read-only" or EVERY_TRICK else allowed[::4]
     for at in range(0, len(allowed), BATCH):
         batch = allowed[at : at + BATCH]
-        assert not await shown_by(reading, batch)
+        overlay = sandbox.overlay() if place == "overlay" else None
+        assert not await shown_by(overlay.sandbox if overlay else sandbox.read_only(), batch)
+        if overlay is not None:
+            changed += len((await overlay.effect()).paths)
+            await overlay.close()
         after = tree(hostile)
         assert after == before, (sorted(set(after) ^ set(before)), batch)
+    assert changed or place == "read-only", "the tricks change something there"
 
 
 @pytest.mark.bubblewrap

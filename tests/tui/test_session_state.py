@@ -94,6 +94,15 @@ def test_a_file_that_was_added_stays_added_when_it_is_modified() -> None:
     assert change == FileChange("a", FileChangeKind.ADDED, 4, 2, "d\nd\n")
 
 
+def test_missing_overlays_are_said() -> None:
+    for backend, said in (
+        ("bubblewrap", "bubblewrap, no network, no overlays"),
+        ("landlock", "landlock (reduced), no network"),
+    ):
+        state = state_of(events.SandboxSelected(backend=backend, network="none", text="", has_overlays=False))
+        assert sandbox_text(state) == said
+
+
 @pytest.mark.parametrize(
     ("backend", "network", "words", "style"),
     [
