@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
@@ -17,7 +18,7 @@ from lmtui.app.model_servers import Servers, which_model
 from lmtui.app.sandboxes import SessionVariant
 from lmtui.config import Config
 from lmtui.core import events
-from lmtui.core.attempt_values import MOST_ATTEMPTS, Attempt, AttemptState, ranked, reason
+from lmtui.core.attempt_values import MOST_ATTEMPTS, Attempt, AttemptState, SessionAgentRunner, ranked, reason
 from lmtui.core.errors import LmtuiError, SandboxError, UsageError
 from lmtui.core.line_diff import patch_of
 from lmtui.core.permissions.rules import Mode
@@ -127,6 +128,7 @@ class Attempts:
         self._tasks: set[asyncio.Task[None]] = set()
         self._listeners: list[Callable[[], None]] = []
         self._session_id = ""
+        self._runner: SessionAgentRunner | None = None
 
     @property
     def is_running(self) -> bool:
@@ -157,6 +159,10 @@ class Attempts:
         """Call `listener` whenever something of them is another."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
+
+    def run_agents_in(self, runner: SessionAgentRunner) -> None:
+        """Let a front end run the agents of attempts that begin from now on."""
+        self._runner = runner
 
     async def begin(self, task: str, count: int, session_id: str) -> None:
         """Begin attempts at a task, and go on while they work."""
@@ -237,6 +243,8 @@ class Attempts:
             overlay = work.overlay = (await self._host.sandbox()).overlay(stays=True)
             variant = SessionVariant(overlay.sandbox, plan.config, plan.model, plan.url)
             session = work.session = await self._host.new_session(Policy(is_attended=False), variant=variant)
+            if self._runner is not None:
+                session.run_agents_in(partial(self._runner, session.id))
             unfollow = session.subscribe(lambda envelope: self._take(plan.number, envelope.event))
             model = next((e.event.model for e in session.history() if isinstance(e.event, events.ModelChanged)), plan.model)
             self._change(plan.number, session=session.id, model=model, state=AttemptState.RUNNING, started=datetime.now(UTC))
@@ -254,6 +262,8 @@ class Attempts:
         """Take up what an event says of an attempt that works."""
         row, work = self._rows[number], self._works[number]
         match event:
+            case events.ModelChanged(role="", agent=events.ROOT):
+                self._change(number, model=event.model or event.default_model or row.model)
             case events.UsageUpdated(usage=usage):
                 self._change(number, tokens=row.tokens + usage.fresh_tokens)
             case CheckRan():

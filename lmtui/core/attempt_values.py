@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from lmtui.core.events import TurnEnded, Verified
 from lmtui.core.project_checks import CheckOutcome, Rung
@@ -16,6 +16,10 @@ from lmtui.core.workspace import CommandEffect
 
 MOST_ATTEMPTS = 16
 _LEAST_TO_AGREE = 3
+
+
+# Runs what an agent of a session (both named by their ids) does, to its end.
+SessionAgentRunner = Callable[[str, str, Coroutine[Any, Any, None]], Coroutine[Any, Any, None]]
 
 
 class AttemptState(StrEnum):
@@ -73,6 +77,11 @@ class Attempt:
         return self.end is not None and self.end.exit_code == 0 and self.effect is not None
 
     @property
+    def known(self) -> int:
+        """Return how many checks fail as they did before the change."""
+        return sum(each is CheckOutcome.KNOWN for each in self.checks.values())
+
+    @property
     def lines(self) -> tuple[int, int]:
         """Return how many lines it added and removed."""
         changes = self.effect.changes if self.effect is not None else ()
@@ -125,15 +134,24 @@ class Attempt:
 def ranked(attempts: Sequence[Attempt]) -> list[Attempt]:
     """Return those that are over, the best first: green, else not checked, else with the fewest failing tests.
 
-    Of several that no check speaks of, those that made the same change as most of the others come first; then the smallest
-    change counts.  One that changed nothing comes behind those that did.
+    Of several that are green, those of which no check fails as it did before come first.  Of several that no check speaks of,
+    those that made the same change as most of the others come first.  Then the smallest change counts; one that changed
+    nothing comes behind those that did.
     """
     agreeing = _agreeing(attempts)
 
-    def rank(attempt: Attempt) -> tuple[int, int, bool, int, int, int]:
+    def rank(attempt: Attempt) -> tuple[int, int, int, bool, int, int, int]:
         tier = 0 if attempt.is_green else 1 if attempt.is_good else 2 if attempt.effect is not None else 3
         is_empty = attempt.effect is None or attempt.effect.is_empty
-        return tier, attempt.failing, is_empty, -agreeing.get(attempt.number, 0), sum(attempt.lines), attempt.number
+        return (
+            tier,
+            attempt.known,
+            attempt.failing,
+            is_empty,
+            -agreeing.get(attempt.number, 0),
+            sum(attempt.lines),
+            attempt.number,
+        )
 
     return sorted((each for each in attempts if each.is_over), key=rank)
 
@@ -155,8 +173,9 @@ def reason(attempts: Sequence[Attempt], best: Attempt) -> str:
     if best.effect.is_empty:
         return "no attempt changed anything"
     if best.is_green:
-        greens = sum(each.is_green for each in over)
-        return "all checks pass with the smallest change" if greens > 1 else "all checks pass"
+        equals = sum(each.is_green and each.known == best.known for each in over)
+        pass_words = "nothing fails that did not fail before" if best.known else "all checks pass"
+        return f"{pass_words} with the smallest change" if equals > 1 else pass_words
     if best.is_good:
         same = _agreeing(over).get(best.number, 1)
         agree = f"{same} of {len(over)} attempts made this change" if same > 1 else "it is the smallest change"
@@ -181,6 +200,9 @@ class WorkspaceAttempts(Protocol):
 
     def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call `listener` whenever something of them is another; the returned function ends it."""
+
+    def run_agents_in(self, runner: SessionAgentRunner) -> None:
+        """Let a front end run the agents of attempts that begin from now on; see `Session.run_agents_in`."""
 
     async def begin(self, task: str, count: int, session_id: str) -> None:
         """Begin attempts at a task; an open session is told when they are over.

@@ -120,7 +120,7 @@ class LmtuiApp(ThemedApp):
         """Leave; asks once while an agent works."""
         state = self.workbench.state
         if isinstance(state, Starting) or not state.app_controller.asks_to_leave(
-            len(state.sessions.running), state.sessions.unmerged
+            state.sessions.working, state.sessions.unmerged
         ):
             self.leave_now(0)
 

@@ -120,6 +120,12 @@ class OpenSessions:
         """Return how many files of the try mode are not merged."""
         return sum(view.session.trial.waiting for view in self.views.values())
 
+    @property
+    def working(self) -> int:
+        """Return how many agents work: in sessions that are open, and on attempts."""
+        attempts = self.host.attempts.listed() if self.host is not None else ()
+        return len(self.running) + sum(not each.is_over for each in attempts)
+
     async def open(self, session_id: str = "") -> SessionView:
         """Open a session (a new one without id) and put it on screen.
 
@@ -134,7 +140,7 @@ class OpenSessions:
         session = await (self.host.open_session(session_id) if session_id else self.host.new_session())
         view = self.router.add(session)
         self.parked.pop(session.id, None)
-        session.run_agents_in(partial(self._run_agent, session.id))
+        session.run_agents_in(partial(self.run_agent, session.id))
         self._start_driving(session)
         self.router.show(view)
         return view
@@ -202,8 +208,8 @@ class OpenSessions:
                 self._drive(session, wake), name="session", group=session.id, exit_on_error=False
             )
 
-    async def _run_agent(self, session_id: str, agent: str, work: Coroutine[Any, Any, None]) -> None:
-        """Run an agent in a worker of the app; implements `core.sessions.AgentRunner`."""
+    async def run_agent(self, session_id: str, agent: str, work: Coroutine[Any, Any, None]) -> None:
+        """Run an agent of a session in a worker of the app; with the session it is a `core.sessions.AgentRunner`."""
         begun = asyncio.Event()
 
         async def run() -> None:

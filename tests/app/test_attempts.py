@@ -19,6 +19,7 @@ from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.events import CheckSummary, FilesChanged, Notice, TurnEnded, TurnReason
 from lmtui.core.line_diff import patch_of
 from lmtui.core.permissions.decide import Mode
+from lmtui.core.project_checks import CheckOutcome, Rung
 from lmtui.core.roles import ModelRole, parse_roles
 from lmtui.core.workspace import CommandEffect, FileChange, FileChangeKind
 from lmtui.engine.session import EngineSession
@@ -100,6 +101,14 @@ def test_where_no_check_says_anything_the_change_that_most_made_wins_then_the_sm
     assert ranked(unknown)[0].number == 1, "what nobody has seen is no agreement"
     green = attempt(4, verified="green", lines=90, digest="z")
     assert ranked([small, first, second, green])[0] is green
+
+
+def test_of_two_that_are_green_the_one_that_repairs_what_failed_before_wins() -> None:
+    small = replace(attempt(1, verified="green", lines=1), checks={Rung.SUITE: CheckOutcome.KNOWN})
+    whole = replace(attempt(2, verified="green", lines=9), checks={Rung.SUITE: CheckOutcome.PASSED})
+    assert ranked([small, whole])[0] is whole
+    assert reason([small, whole], whole) == "all checks pass"
+    assert reason([small], small) == "nothing fails that did not fail before"
 
 
 @pytest.mark.parametrize(

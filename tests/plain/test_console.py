@@ -14,6 +14,7 @@ from lmtui.core.trust import TrustItem
 from lmtui.core.workspace import EffectKind, EffectPart
 from lmtui.plain.console import Console, PlainStart
 from tests.tui.fakes import FakeHost, FakeSession
+from tests.tui.scenes_attempts import some_attempts
 
 
 class Paper:
@@ -210,3 +211,15 @@ def test_a_merge_asks_about_all_or_each_file(typed: tuple[str, ...], done: list[
 def test_a_merge_without_anything_says_how_to_begin() -> None:
     paper, _ = talk("/merge")
     assert any("nothing waits in the overlay of the try mode. F5 or /mode try" in line for line in paper.said)
+
+
+def test_attempts_are_listed_and_used_without_a_screen() -> None:
+    host = Host()
+    paper, _ = talk("/attempts 2 repair it", host=host)
+    assert host.attempts.begun == [("repair it", 2, "session0")]
+    assert "attempt 1: waiting, no change" in paper.said
+    host = Host()
+    host.attempts.rows = some_attempts()
+    paper, _ = talk("/attempts", "/attempts use 2", host=host)
+    assert "Best: attempt 2, all checks pass with the smallest change." in paper.said
+    assert "Attempt 2 is in your folder now; /undo takes it back." in paper.said

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from lmtui.core.attempt_values import Attempt, AttemptState, ranked
+from lmtui.core.attempt_values import Attempt, AttemptState, SessionAgentRunner, ranked
 from lmtui.core.errors import UsageError
 
 
@@ -30,6 +30,9 @@ class FakeAttempts:
     def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
+
+    def run_agents_in(self, runner: SessionAgentRunner) -> None:
+        self.runner = runner
 
     async def begin(self, task: str, count: int, session_id: str) -> None:
         self.begun.append((task, count, session_id))

@@ -32,12 +32,7 @@ from lmtui.tui.screens.output_screen import CallPage, OutputScreen
 from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Part, Spinner, Verbs
 from lmtui.tui.workbench_api import FeatureController, Handler
 
-EMPTY = """\
-No attempts yet. From the prompt:
-
-  /attempts 3 repair the date parser
-
-tries the task three times, each in an overlay over your folder."""
+EMPTY = "No attempts yet. /attempts 3 TASK tries a task three times, each in an overlay over your folder."
 TICK_S = 0.25
 SIDES_FROM = 100
 _ONE_COLUMN = 1_000_000
@@ -45,7 +40,7 @@ _DECIDING = (Rung.GOAL, Rung.SUITE, Rung.TESTS)
 _SIGNS: dict[CheckOutcome, Span] = {
     CheckOutcome.PASSED: ("✓", "good"),
     CheckOutcome.FLAKY: ("✓", "warn"),
-    CheckOutcome.KNOWN: ("✓", "muted"),
+    CheckOutcome.KNOWN: ("!", "warn"),
     CheckOutcome.FAILED: ("✗", "bad"),
     CheckOutcome.NOT_RUN: ("–", "muted"),
 }
@@ -82,7 +77,7 @@ class AttemptTable(Table[Attempt]):
         self.marked: list[int] = []
         self.best = 0
         self._now = now
-        self.empty_text = EMPTY
+        self.empty_text = ""
 
     def names(self, width: int) -> Line:
         """Return the names of the columns."""
@@ -187,7 +182,7 @@ class Side(Vertical):
         changes = [each for each in attempt.effect.changes if each.path == path] if attempt.effect is not None else []
         name = Content.assemble(("■ ", "$accent"), (f"{attempt.number} {sanitize_line(attempt.model)}", "bold"))
         self.head.show([Part(name), Part(fit_path(sanitize_path(path), 48), "$text-muted", 1)], [Part(note, "$text-muted", 2)])
-        self.diff.empty_text = "This attempt leaves the file as it is." if attempt.is_over else "It still works."
+        self.diff.empty_text = "This attempt leaves the file as it is." if attempt.is_over else nothing_text(attempt)
         self.diff.show_patches(patches_of(changes))
 
 
@@ -210,7 +205,7 @@ class AttemptComparison(Horizontal):
         """Show one attempt or two."""
         paths = sorted({path for each in found for path in (each.effect.paths if each.effect is not None else ())})
         self._found, self._file = found, max(0, min(self._file, len(paths) - 1))
-        shown = ([(each.number, each.effect, each.is_over) for each in found], self._file)
+        shown = ([(each.number, each.effect, each.state) for each in found], self._file)
         if shown == self._shown:
             return
         self._shown = shown
@@ -311,7 +306,7 @@ class AttemptsScreen(BesideChat):
         self._table.best = listed[0].number if listed and not is_running and listed[0].effect is not None else 0
         self._table.marked = [each for each in self._table.marked if any(row.number == each for row in listed)]
         self._table.show(listed)
-        self._table.styles.height = max(1, len(listed) or len(EMPTY.splitlines()))
+        self._table.styles.height = max(1, len(listed))
         self.call_after_refresh(self._names.show)
         over = sum(each.is_over for each in listed)
         counts = f"{over} done, {len(listed) - over} running" if is_running else f"{over} done"
@@ -329,7 +324,7 @@ class AttemptsScreen(BesideChat):
             best = f"Best: {reason(listed, listed[0])}. " if not self._attempts.is_running else ""
             self._say(f"{best}Your folder is unchanged until you use one.", "$text-muted")
         else:
-            self._say("")
+            self._say(EMPTY, "$text-muted")
 
     def _say(self, text: str, style: str = "$warning") -> None:
         self._note.display = bool(text)
@@ -432,7 +427,7 @@ class AttemptsScreen(BesideChat):
 def nothing_text(attempt: Attempt) -> str:
     """Return why there is nothing to see of an attempt."""
     if not attempt.is_over:
-        return "It still works." if attempt.state is AttemptState.RUNNING else "It waits for a free slot."
+        return "Still working." if attempt.state is AttemptState.RUNNING else "Waiting for a free slot."
     return sanitize_line(attempt.problem) or ("It changed no files." if attempt.end is not None else "It was not run.")
 
 
@@ -442,6 +437,10 @@ class AttemptController(FeatureController):
     def handlers(self) -> dict[str, Handler]:
         """Return what answers the commands."""
         return {"attempts.show": lambda _: self._show()}
+
+    def start(self) -> None:
+        """Run the agents of attempts in workers of the app."""
+        self.host.attempts.run_agents_in(self.workbench.sessions.run_agent)
 
     def _show(self) -> None:
         if not isinstance(self.workbench.app.screen, AttemptsScreen):

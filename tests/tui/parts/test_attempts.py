@@ -128,3 +128,11 @@ async def test_hostile_names_are_cleaned() -> None:
         await driver.until_screen("AttemptsScreen")
         assert "\x1b" not in driver.text()
         assert "\u202e" not in driver.text()
+
+
+async def test_to_leave_while_attempts_work_is_asked() -> None:
+    async with running() as driver:
+        driver.host.attempts.show(working())
+        await driver.press("ctrl+q")
+        await driver.until_screen("Confirm")
+        assert "2 agents are working" in driver.text()
