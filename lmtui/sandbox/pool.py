@@ -27,7 +27,7 @@ from lmtui.sandbox.host_paths import make_for_owner
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.project_tools import ProjectTools, with_added
 from lmtui.sandbox.proxy import NetworkApprovals, Proxy
-from lmtui.sandbox.spare_overlay import OpenedOverlay, SpareOverlay
+from lmtui.sandbox.spare_overlay import OpenedOverlay, SpareOverlay, open_whole
 from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
 from lmtui.sandbox.workspace_guard import Findings, WorkspaceGuard
 
@@ -404,7 +404,7 @@ class SandboxPool:
         if opened is not None and not (opened.layout.covers(wanted, kind) and opened.tools == tools):
             await opened.client.close()
             opened = None
-        opened = opened or await self._open_overlay(kind, wanted)
+        opened = opened or await open_whole(self._open_overlay(kind, wanted))
         try:
             with self.serving(opened.client, opened.layout):
                 yield opened.client

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from lmtui.core.errors import SandboxError
 from lmtui.paths import overlays_dir
@@ -15,7 +17,7 @@ from lmtui.sandbox.guest.effects import discard
 from lmtui.sandbox.host_paths import make_for_owner
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.project_tools import ProjectTools
-from lmtui.sandbox.supervisor_client import Client, InstanceKind
+from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
 
 _IDLE_S = 60.0
 _KINDS = (InstanceKind.MAIN, InstanceKind.CHECKPOINT)
@@ -31,6 +33,21 @@ class OpenedOverlay:
 
 
 Open = Callable[[InstanceKind, Path], Awaitable[OpenedOverlay]]
+
+
+async def open_whole(work: Coroutine[Any, Any, OpenedOverlay]) -> OpenedOverlay:  # Any: what a coroutine yields
+    """Open a supervisor to the end; a cancel meanwhile is raised once that is closed again, as its process is there already."""
+    opening = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        await to_the_end(_closed(opening))
+        raise
+
+
+async def _closed(opening: asyncio.Future[OpenedOverlay]) -> None:
+    with contextlib.suppress(SandboxError):
+        await (await opening).client.close()
 
 
 @dataclass(slots=True)

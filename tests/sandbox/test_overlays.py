@@ -158,6 +158,28 @@ async def test_an_effect_that_is_dropped_is_no_state_of_the_workspace(sandbox: W
     assert second.id not in (effect.before, effect.after)
 
 
+async def test_a_cancel_while_its_supervisor_starts_leaves_no_process(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("a\n")
+    overlay = sandbox.overlay(stays=True)
+    try:
+        await overlay.sandbox.run_command("echo b >> a.txt")
+        await overlay.effect()
+        before = children()
+        for delay_s in (0.002, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15):
+            looking = asyncio.create_task(overlay.effect())
+            await asyncio.sleep(delay_s)
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+            assert children() <= before, delay_s
+    finally:
+        await overlay.close()
+
+
+def children() -> set[str]:
+    """Return the processes that this one started and that are there."""
+    return {pid for each in Path("/proc/self/task").glob("*/children") for pid in each.read_text().split()}
+
+
 async def test_single_hunks_are_kept(sandbox: WorkspaceSandbox, workspace: Path) -> None:
     (workspace / "a").write_text(numbered())
     (workspace / "old").write_text("x\n" * 9)
