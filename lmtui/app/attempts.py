@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -18,7 +19,7 @@ from lmtui.app.model_servers import Servers, which_model
 from lmtui.app.sandboxes import SessionVariant
 from lmtui.config import Config
 from lmtui.core import events
-from lmtui.core.attempt_values import MOST_ATTEMPTS, Attempt, AttemptState, SessionAgentRunner, ranked, reason
+from lmtui.core.attempt_values import MOST_ATTEMPTS, Attempt, AttemptState, ranked, reason
 from lmtui.core.errors import LmtuiError, SandboxError, UsageError
 from lmtui.core.line_diff import patch_of
 from lmtui.core.permissions.rules import Mode
@@ -26,9 +27,10 @@ from lmtui.core.ports import Policy
 from lmtui.core.project_checks import CheckOutcome, CheckRan
 from lmtui.core.roles import ModelRole, parse_roles
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.sessions import Session
-from lmtui.core.workspace import CommandEffect
+from lmtui.core.sessions import EffectReview, Session, SessionAgentRunner
+from lmtui.core.workspace import CommandEffect, EffectPart
 from lmtui.engine.session import EngineSession
+from lmtui.engine.trial import kept_in_part, with_tracked
 from lmtui.features.service import FeatureHost
 from lmtui.paths import workspace_dir
 from lmtui.sandbox.host_paths import make_for_owner
@@ -113,7 +115,7 @@ class _Work:
 
 
 class Attempts:
-    """The attempts at one task; implements `core.attempt_values.WorkspaceAttempts`.
+    """The attempts at one task; implements `core.sessions.WorkspaceAttempts`.
 
     Args:
         host: the workspace's.
@@ -360,32 +362,34 @@ class Attempts:
 
     async def use(self, number: int, session_id: str) -> Sequence[str]:
         """Make what an attempt did real, as a step of an open session that can be undone."""
+        return await self.review(number, session_id).keep(None)
+
+    def review(self, number: int, session_id: str) -> EffectReview:
+        """Return what an attempt did, to be kept in part."""
         attempt = self._rows[self._known(number)]
         session = next((each for each in self._host.sessions if each.id == session_id), None)
-        if session is None or session.is_running:
-            raise UsageError("a turn is running, and it may change the same files", "Stop it, or wait for its end.")
+        if session is None:
+            raise UsageError("no session is open that could take the changes")
         if not attempt.is_over:
             raise UsageError(f"attempt {number} still works", "Wait for its end, or stop it.")
         if attempt.effect is None or not attempt.effect.can_keep:
             raise UsageError(f"attempt {number} has nothing to use")
-        checkpoints, call_id = (await self._host.sandbox()).checkpoints, f"attempt_{attempt.session}"
-        before = await checkpoints.snapshot()
-        notes = await self.keep(attempt)
-        after = await checkpoints.snapshot()
-        changes = await checkpoints.changes(before.id, after.id, attempt.effect.paths, is_now=True)
-        files, title = tuple(each.path for each in changes), f"/attempts use {number}"
-        told = "\n".join([f"These changes of attempt {number} at this task are kept now: {self.task}", *attempt.effect.lines()])
-        for event in (
-            events.ToolCallStarted(call_id=call_id, tool="attempts", arguments={"number": number}, title=title, by="user"),
-            events.CheckpointCreated(call_id=call_id, checkpoint=before.id, left_out=before.left_out),
-            events.FilesChanged(call_id=call_id, files=files, changes=changes, before=before.id, after=after.id),
-            events.ToolCallFinished(call_id=call_id, tool="attempts", ok=True, result=told, elapsed_ms=0, summary="kept"),
-        ):
-            session.emit(event)
-        return notes
+        return AttemptReview(self, attempt, attempt.effect, session, self._host)
 
-    async def keep(self, attempt: Attempt) -> Sequence[str]:
-        """Make what an attempt did real, with a checkpoint before; return notes on what was set aside or cannot be kept.
+    async def drop(self, number: int) -> None:
+        """Drop what an attempt did, its draft too."""
+        attempt, work = self._rows.pop(number), self._works.pop(number)
+        if work.overlay is not None:
+            await work.overlay.close()
+        if attempt.patch:
+            await asyncio.to_thread(Path(attempt.patch).unlink, missing_ok=True)
+        self._changed()
+
+    async def keep(self, attempt: Attempt, units: Collection[int] | None = None) -> Sequence[str]:
+        """Make what an attempt did real, or some units of it, with a checkpoint before.
+
+        Returns:
+            Notes on what was set aside or cannot be kept.
 
         Raises:
             SandboxError: files were changed meanwhile; nothing was kept.
@@ -394,7 +398,7 @@ class Attempts:
         assert attempt.effect is not None
         assert overlay is not None
         await (await self._host.sandbox()).checkpoints.snapshot()
-        notes = await overlay.keep(attempt.effect)
+        notes = await overlay.keep(attempt.effect, units)
         self._change(attempt.number, state=AttemptState.USED)
         return [*notes, *(f"cannot be kept: {path}" for path in attempt.effect.special)]
 
@@ -459,6 +463,48 @@ class Attempts:
     def _changed(self) -> None:
         for listener in list(self._listeners):
             listener()
+
+
+class AttemptReview:
+    """What an attempt did, part by part; implements `core.sessions.EffectReview`.  What is kept is a step of a session."""
+
+    def __init__(
+        self, attempts: Attempts, attempt: Attempt, effect: CommandEffect, session: EngineSession, host: AttemptHost
+    ) -> None:
+        self._attempts, self._attempt, self._effect = attempts, attempt, effect
+        self._session, self._host = session, host
+        self._steps = itertools.count(1)
+
+    async def parts(self) -> Sequence[EffectPart]:
+        """Return all of it, also what is kept already: to keep that again changes nothing."""
+        return await with_tracked(self._effect.parts, await self._host.sandbox())
+
+    async def keep(self, units: Collection[int] | None) -> Sequence[str]:
+        """Make some units real, all with None, and tell the session; return notes."""
+        if self._session.is_running:
+            raise SandboxError("a turn is running, and it may change the same files", "Stop it, or wait for its end.")
+        attempt, checkpoints = self._attempt, (await self._host.sandbox()).checkpoints
+        number, call_id = attempt.number, f"attempt_{attempt.session}_{next(self._steps)}"
+        before = await checkpoints.snapshot()
+        notes = await self._attempts.keep(attempt, units)
+        after = await checkpoints.snapshot()
+        changes = await checkpoints.changes(before.id, after.id, self._effect.paths, is_now=True)
+        files, kept = tuple(each.path for each in changes), self._effect.lines()
+        told = f"These changes of attempt {number} at this task are kept now: {self._attempts.task}"
+        result = "\n".join([told, *(kept if units is None else [kept_in_part(self._effect, units)])])
+        title = f"/attempts use {number}"
+        for event in (
+            events.ToolCallStarted(call_id=call_id, tool="attempts", arguments={"number": number}, title=title, by="user"),
+            events.CheckpointCreated(call_id=call_id, checkpoint=before.id, left_out=before.left_out),
+            events.FilesChanged(call_id=call_id, files=files, changes=changes, before=before.id, after=after.id),
+            events.ToolCallFinished(call_id=call_id, tool="attempts", ok=True, result=result, elapsed_ms=0, summary="kept"),
+        ):
+            self._session.emit(event)
+        return notes
+
+    async def drop(self) -> None:
+        """Discard the attempt."""
+        await self._attempts.drop(self._attempt.number)
 
 
 async def _together(work: Iterable[Coroutine[Any, Any, None]]) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol
 
 from lmtui.core.events import TurnEnded, Verified
 from lmtui.core.project_checks import CheckOutcome, Rung
@@ -16,10 +15,6 @@ from lmtui.core.workspace import CommandEffect
 
 MOST_ATTEMPTS = 16
 _LEAST_TO_AGREE = 3
-
-
-# Runs what an agent of a session (both named by their ids) does, to its end.
-SessionAgentRunner = Callable[[str, str, Coroutine[Any, Any, None]], Coroutine[Any, Any, None]]
 
 
 class AttemptState(StrEnum):
@@ -184,57 +179,11 @@ def reason(attempts: Sequence[Attempt], best: Attempt) -> str:
     return f"none is green; {fails}"
 
 
-class WorkspaceAttempts(Protocol):
-    """The attempts at one task in a workspace; those at the last one stay until others begin or they are discarded."""
-
-    @property
-    def task(self) -> str:
-        """Return the task, empty where there are no attempts."""
-
-    @property
-    def is_running(self) -> bool:
-        """Tell whether one still works or waits."""
-
-    def listed(self) -> Sequence[Attempt]:
-        """Return the attempts: by number while one works, then the best first."""
-
-    def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` whenever something of them is another; the returned function ends it."""
-
-    def run_agents_in(self, runner: SessionAgentRunner) -> None:
-        """Let a front end run the agents of attempts that begin from now on; see `Session.run_agents_in`."""
-
-    async def begin(self, task: str, count: int, session_id: str) -> None:
-        """Begin attempts at a task; an open session is told when they are over.
-
-        Raises:
-            UsageError: others still work, or they cannot run here.
-        """
-
-    async def again(self, number: int) -> None:
-        """Run one more attempt, with the settings of another and its own seed."""
-
-    async def stop(self, number: int) -> None:
-        """Stop an attempt; what it did until then stays."""
-
-    async def use(self, number: int, session_id: str) -> Sequence[str]:
-        """Make what an attempt did real, as a step of an open session; return what was set aside or cannot be kept.
-
-        Raises:
-            UsageError: it is not over, did nothing, or a turn of the session runs.
-            SandboxError: files were changed meanwhile; nothing was kept.
-        """
-
-    async def discard(self) -> None:
-        """Stop all of them and drop what they did, their drafts too."""
-
-
-def attempt_lines(attempts: WorkspaceAttempts) -> list[str]:
+def attempt_lines(listed: Sequence[Attempt]) -> list[str]:
     """Return the attempts in lines for people."""
-    listed = attempts.listed()
     if not listed:
         return ["No attempts yet. /attempts 3 TASK tries a task three times."]
     lines = [str(each) for each in listed]
-    if not attempts.is_running:
+    if all(each.is_over for each in listed):
         lines.append(f"Best: attempt {listed[0].number}, {reason(listed, listed[0])}.")
     return [*lines, "Your folder is unchanged until you use one: /attempts use 1"]

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from lmtui.core.attempt_values import WorkspaceAttempts
+from lmtui.core.attempt_values import Attempt
 from lmtui.core.budgets import Budgets
 from lmtui.core.events import ApprovalResolved, Envelope, Outcome, OverlayChanged, TurnEnded
 from lmtui.core.instruction_values import InstructionSource
@@ -446,6 +446,62 @@ class Archive(Protocol):
 
     async def export(self, session_id: str, form: str) -> Path:
         """Write a session as `md`, `html` or `jsonl` where lmtui was started, else into the user's own folder."""
+
+
+# Runs what an agent of a session (both named by their ids) does, to its end.
+SessionAgentRunner = Callable[[str, str, Coroutine[Any, Any, None]], Coroutine[Any, Any, None]]
+
+
+class WorkspaceAttempts(Protocol):
+    """The attempts at one task in a workspace; those at the last one stay until others begin or they are discarded."""
+
+    @property
+    def task(self) -> str:
+        """Return the task, empty where there are no attempts."""
+
+    @property
+    def is_running(self) -> bool:
+        """Tell whether one still works or waits."""
+
+    def listed(self) -> Sequence[Attempt]:
+        """Return the attempts: by number while one works, then the best first."""
+
+    def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` whenever something of them is another; the returned function ends it."""
+
+    def run_agents_in(self, runner: SessionAgentRunner) -> None:
+        """Let a front end run the agents of attempts that begin from now on; see `Session.run_agents_in`."""
+
+    async def begin(self, task: str, count: int, session_id: str) -> None:
+        """Begin attempts at a task; an open session is told when they are over.
+
+        Raises:
+            UsageError: others still work, or they cannot run here.
+        """
+
+    async def again(self, number: int) -> None:
+        """Run one more attempt, with the settings of another and its own seed."""
+
+    async def stop(self, number: int) -> None:
+        """Stop an attempt; what it did until then stays."""
+
+    async def use(self, number: int, session_id: str) -> Sequence[str]:
+        """Make what an attempt did real, as a step of an open session; return what was set aside or cannot be kept.
+
+        Raises:
+            UsageError: it is not over, or did nothing.
+            SandboxError: a turn of the session runs, or files were changed meanwhile; nothing was kept.
+        """
+
+    def review(self, number: int, session_id: str) -> EffectReview:
+        """Return what an attempt did, to be kept in part, as steps of an open session; to drop it is to discard the attempt.
+
+        Raises:
+            UsageError: see `use`.
+        """
+
+    async def discard(self) -> None:
+        """Stop all of them and drop what they did, their drafts too."""
 
 
 class SessionHost(Protocol):

@@ -442,7 +442,7 @@ class SandboxPool:
         return OpenedOverlay(client, layout, tools)
 
     async def _open_spare(self, kind: InstanceKind, folder: Path) -> OpenedOverlay:
-        return await self._open_overlay(kind, await self._overlay_layout(kind, folder, shares_scratch=True))
+        return await open_whole(self._open_overlay(kind, await self._overlay_layout(kind, folder, shares_scratch=True)))
 
     @contextlib.asynccontextmanager
     async def git_client(self, findings: list[Findings]) -> AsyncIterator[Client]:

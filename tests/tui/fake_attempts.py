@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from lmtui.core.attempt_values import Attempt, AttemptState, SessionAgentRunner, ranked
+from lmtui.core.attempt_values import Attempt, AttemptState, ranked
 from lmtui.core.errors import UsageError
+from lmtui.core.sessions import EffectReview, SessionAgentRunner
 
 
 class FakeAttempts:
-    """Implements `core.attempt_values.WorkspaceAttempts`."""
+    """Implements `core.sessions.WorkspaceAttempts`."""
 
     def __init__(self) -> None:
         self.task = ""
@@ -18,6 +19,7 @@ class FakeAttempts:
         self.begun: list[tuple[str, int, str]] = []
         self.stopped: list[int] = []
         self.failure: UsageError | None = None
+        self.reviewed: EffectReview | None = None
         self._listeners: list[Callable[[], None]] = []
 
     @property
@@ -52,6 +54,12 @@ class FakeAttempts:
             raise UsageError(f"attempt {number} still works", "Wait for its end, or stop it.")
         self.show([replace(each, state=AttemptState.USED) if each.number == number else each for each in self.rows])
         return ()
+
+    def review(self, number: int, session_id: str) -> EffectReview:
+        if not self.rows[number - 1].is_over:
+            raise UsageError(f"attempt {number} still works", "Wait for its end, or stop it.")
+        assert self.reviewed is not None, "a test that reviews says what"
+        return self.reviewed
 
     async def discard(self) -> None:
         self.show([])

@@ -28,7 +28,7 @@ async def attempts(context: CommandContext, words: str) -> Result:
         await known.begin(begins[2].strip(), int(begins[1] or _USUAL), context.session.id)
 
     async def lines() -> Iterable[str]:
-        return attempt_lines(known)
+        return attempt_lines(known.listed())
 
     return OpenView("attempts.show", text=lines)
 
@@ -70,6 +70,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("attempts.previous_file", SCOPE, "Previous file", "Compare the previous file.", ("left_square_bracket",),
         runs="attempts_file(-1)"),
     Command("attempts.pane", SCOPE, "Next pane", "Go from the list to the differences, or back.", ("tab",), "pane"),
+    Command("attempts.hunks", SCOPE, "Take hunks", "Choose files and hunks of the selected attempt to make real.", ("m",),
+        "take hunks…"),
     Command("attempts.again", SCOPE, "Run again", "Run one more attempt like the selected one, with its own seed.", ("r",),
         "run again", runs="attempts_do('again')"),
     Command("attempts.stop", SCOPE, "Stop", "Stop the selected attempt.", ("x",), "stop",

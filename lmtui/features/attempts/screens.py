@@ -15,10 +15,11 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from lmtui.core.attempt_values import Attempt, AttemptState, WorkspaceAttempts, reason
+from lmtui.core.attempt_values import Attempt, AttemptState, reason
 from lmtui.core.errors import LmtuiError
 from lmtui.core.project_checks import CheckOutcome, Rung
 from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
+from lmtui.core.sessions import EffectReview, WorkspaceAttempts
 from lmtui.features.attempts.commands import SCOPE
 from lmtui.tui.commands import Scope, bindings, command
 from lmtui.tui.lines.diff_view import DiffView
@@ -28,6 +29,7 @@ from lmtui.tui.lines.table import Table
 from lmtui.tui.modals.list_dialog import ColumnNames
 from lmtui.tui.modals.picker import Confirm
 from lmtui.tui.screens.beside import BesideChat
+from lmtui.tui.screens.effect_review import EffectReviewScreen
 from lmtui.tui.screens.output_screen import CallPage, OutputScreen
 from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Part, Spinner, Verbs
 from lmtui.tui.workbench_api import FeatureController, Handler
@@ -44,7 +46,7 @@ _SIGNS: dict[CheckOutcome, Span] = {
     CheckOutcome.FAILED: ("✗", "bad"),
     CheckOutcome.NOT_RUN: ("–", "muted"),
 }
-_VERBS = ("use", "mark", "diff", "again", "stop", "discard")
+_VERBS = ("use", "mark", "diff", "hunks", "again", "stop", "discard")
 _KEYS = ("next_file", "pane", "log", "split")
 
 
@@ -128,7 +130,7 @@ class AttemptTable(Table[Attempt]):
             case AttemptState.RUNNING:
                 return ((f"{Spinner.sign(self._now())} working", "accent"),)
             case AttemptState.USED:
-                return (("✓ in your folder", "good"),)
+                return (("✓ used", "good"),)
             case _ if self._is_best(attempt):
                 return (("best", "good strong"),) if attempt.is_good else (("best, not green", "warn"),)
             case _ if attempt.is_green:
@@ -239,7 +241,8 @@ class AttemptComparison(Horizontal):
 class AttemptsScreen(BesideChat):
     """Lists the attempts and compares two of them.
 
-    `use` makes one real, `open_log` opens its session; `confirm` asks before all are dropped.
+    `use` makes one real, `review` returns it to be kept in part, `open_log` opens its session; `confirm` asks before all are
+    dropped.
     """
 
     HORIZONTAL_BREAKPOINTS = WIDTHS
@@ -265,12 +268,14 @@ class AttemptsScreen(BesideChat):
         self,
         attempts: WorkspaceAttempts,
         now: Callable[[], datetime],
+        *,
         use: Callable[[int], Awaitable[Sequence[str]]],
+        review: Callable[[int], EffectReview],
         open_log: Callable[[str], object],
         confirm: Callable[[str, str], Confirm] = Confirm,
     ) -> None:
         super().__init__()
-        self._attempts, self._use, self._open_log, self._confirm = attempts, use, open_log, confirm
+        self._attempts, self._use, self._review, self._open_log, self._confirm = attempts, use, review, open_log, confirm
         self._table = AttemptTable(now)
         self._names = ColumnNames(self._table, self._table.names)
         self._note, self._verbs = Static("", id="attempts-note", markup=False), Verbs()
@@ -319,7 +324,7 @@ class AttemptsScreen(BesideChat):
         """Say which is best and why, and that nothing is real yet."""
         used = next((each for each in listed if each.state is AttemptState.USED), None)
         if used is not None:
-            self._say(f"Attempt {used.number} is in your folder; /undo takes it back.", "$success")
+            self._say(f"Changes of attempt {used.number} are in your folder; /undo takes them back.", "$success")
         elif listed:
             best = f"Best: {reason(listed, listed[0])}. " if not self._attempts.is_running else ""
             self._say(f"{best}Your folder is unchanged until you use one.", "$text-muted")
@@ -352,7 +357,7 @@ class AttemptsScreen(BesideChat):
             return
         verbs = [command(f"attempts.{each}") for each in _VERBS]
         verbs[0] = replace(verbs[0], hint=f"use attempt {current.number}")
-        left_out = {"attempts.stop"} if current.is_over else {"attempts.use", "attempts.diff"}
+        left_out = {"attempts.stop"} if current.is_over else {"attempts.use", "attempts.diff", "attempts.hunks"}
         self._verbs.show([each for each in verbs if each.id not in left_out])
         self.show_keys(command(f"attempts.{each}") for each in _KEYS)
 
@@ -391,6 +396,19 @@ class AttemptsScreen(BesideChat):
         note = [Part(f"+{added} {MINUS}{removed}", "$text-muted", 1)]
         page = CallPage(title, note, lambda _: [], current.effect.ordered)
         _ = self.app.push_screen(OutputScreen(lambda _: page, tab="Attempt"))
+
+    def action_attempts_hunks(self) -> None:
+        """Choose which files and hunks of the current attempt become real."""
+        current = self._table.current
+        if current is None:
+            return
+        try:
+            review = self._review(current.number)
+        except LmtuiError as error:
+            self._say(error.full_text(), "$error")
+            return
+        about = fit(sanitize_line(self._attempts.task), max(8, self.app.size.width // 3))
+        _ = self.app.push_screen(EffectReviewScreen(review, f"Attempt {current.number}", about))
 
     def action_attempts_log(self) -> None:
         """Open the session of the current attempt."""
@@ -444,12 +462,21 @@ class AttemptController(FeatureController):
 
     def _show(self) -> None:
         if not isinstance(self.workbench.app.screen, AttemptsScreen):
-            screen = AttemptsScreen(self.host.attempts, self.workbench.now, self._use, self._open)
+            screen = AttemptsScreen(
+                self.host.attempts, self.workbench.now, use=self._use, review=self._review, open_log=self._open
+            )
             _ = self.workbench.app.push_screen(screen)
 
-    async def _use(self, number: int) -> Sequence[str]:
+    @property
+    def _session_id(self) -> str:
         active = self.workbench.active
-        return await self.host.attempts.use(number, active.session.id if active is not None else "")
+        return active.session.id if active is not None else ""
+
+    async def _use(self, number: int) -> Sequence[str]:
+        return await self.host.attempts.use(number, self._session_id)
+
+    def _review(self, number: int) -> EffectReview:
+        return self.host.attempts.review(number, self._session_id)
 
     def _open(self, session_id: str) -> None:
         _ = self.workbench.app.run_worker(self._open_session(session_id), group="open")

@@ -10,6 +10,7 @@ from lmtui.core.attempt_values import AttemptState
 from lmtui.core.errors import UsageError
 from tests.tui.driving import Driver, running
 from tests.tui.scenes_attempts import attempts, some_attempts, working
+from tests.tui.scenes_effects import FakeReview
 
 
 async def opened(driver: Driver) -> None:
@@ -70,7 +71,7 @@ async def test_an_attempt_is_used_only_by_its_key_and_a_refusal_is_said() -> Non
         driver.host.attempts.failure = None
         await driver.press("y")
         assert driver.host.attempts.rows[1].state is AttemptState.USED
-        assert "Attempt 2 is in your folder; /undo takes it back." in driver.text()
+        assert "Changes of attempt 2 are in your folder; /undo takes them back." in driver.text()
 
 
 async def test_one_more_runs_one_stops_and_all_are_dropped_after_a_question() -> None:
@@ -136,3 +137,16 @@ async def test_to_leave_while_attempts_work_is_asked() -> None:
         await driver.press("ctrl+q")
         await driver.until_screen("Confirm")
         assert "2 agents are working" in driver.text()
+
+
+async def test_hunks_of_an_attempt_are_chosen_on_the_page_of_effects() -> None:
+    async with running() as driver:
+        await opened(driver)
+        review = driver.host.attempts.reviewed = FakeReview()
+        await driver.press("home", "m")
+        await driver.until_screen("EffectReviewScreen")
+        assert "Attempt 2" in driver.text()
+        await driver.press("down", "space", "y")
+        assert review.kept
+        await driver.press("escape")
+        await driver.until_screen("AttemptsScreen")
