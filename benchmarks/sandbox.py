@@ -26,6 +26,8 @@ from lmtui.core.ports import Sandbox
 from lmtui.sandbox.select import select_sandbox
 
 _BACKENDS = ("docker", "bubblewrap", "landlock", "process")
+_WITH_OVERLAYS = ("docker", "bubblewrap")
+_FILES, _OVERLAYS, _BETWEEN_S = 10_000, 12, 1.5
 _ROUNDS = 60
 _STARTS = 7
 _INTERRUPTS = 20
@@ -67,6 +69,9 @@ async def _figures() -> list[Figure]:
                 found += await _measure(backend, workspace, plain)
             except SandboxUnavailable as reason:
                 print(f"{backend}: not here: {reason}")
+        for backend in _WITH_OVERLAYS:
+            with contextlib.suppress(SandboxUnavailable):
+                found += await _in_overlays(backend, Path(name) / "many")
         with contextlib.suppress(SandboxUnavailable):
             times = await _start_with_tools(Path(name))
             found.append(Figure("bubblewrap: ready, eight toolchains shown", statistics.median(times), "ms", _TOOLS_MS))
@@ -118,6 +123,46 @@ async def _measure(backend: str, workspace: Path, plain: float) -> list[Figure]:
         Figure(f"{backend}: an interrupted tree is gone (the slowest of {_INTERRUPTS})", max(gone), "ms", _GONE_MS),
         Figure(f"{backend}: 1 GB of output", flood_s, "s"),
         Figure(f"{backend}: memory that 1 GB of output leaves", grown_mb, "MB", _FLOOD_MB),
+    ]
+
+
+def _fill(workspace: Path) -> None:
+    for number in range(_FILES):
+        folder = workspace / f"d{number // 100}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"f{number}.txt").write_text("some text\n")
+
+
+async def _in_overlays(backend: str, workspace: Path) -> list[Figure]:
+    """Measure commands in overlays over 10,000 files, made ahead of each as between the calls of a model."""
+    _fill(workspace)
+    sandbox = await select_sandbox(workspace, backend=backend)
+    times: dict[str, list[float]] = {"make": [], "run": [], "look": []}
+    try:
+        await sandbox.status()
+        await sandbox.checkpoints.snapshot()
+        plain = await _median_ms(lambda: sandbox.run_command("true"), _OVERLAYS)
+        for number in range(_OVERLAYS):
+            began = time.perf_counter()
+            overlay = sandbox.overlay()
+            made = time.perf_counter()
+            await overlay.sandbox.run_command("true" if number % 2 else f"echo new > d1/f{100 + number}.txt")
+            ran = time.perf_counter()
+            await overlay.effect()
+            looked = time.perf_counter()
+            await overlay.close()
+            times["make"].append((made - began) * 1000)
+            times["run"].append((ran - made) * 1000)
+            if number % 2 == 0:
+                times["look"].append((looked - ran) * 1000)
+            await asyncio.sleep(_BETWEEN_S)
+    finally:
+        await sandbox.close()
+    make, run, look = (statistics.median(each) for each in times.values())
+    return [
+        Figure(f"{backend}: an overlay, made", make, "ms", 50.0),
+        Figure(f"{backend}: a command in an overlay, beyond a sandboxed one", run - plain, "ms", 30.0),
+        Figure(f"{backend}: a look at what it changed, 10,000 files", look, "ms"),
     ]
 
 

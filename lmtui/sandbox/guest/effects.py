@@ -48,7 +48,7 @@ def effect(store: Store, base: str = "") -> Message:
         "emptied": found.emptied[:_MOST_FOLDERS],
         "removed": sorted(found.removed, key=len, reverse=True)[:_MOST_FOLDERS],
         "caches": found.caches,
-        "renamed": {} if base else _renamed(store, before, after),
+        "renamed": _renamed(store, before, after) if found.has_gone and not base else {},
         "sizes": found.sizes(),
     }
 
@@ -97,6 +97,7 @@ class _Touched:
         self.emptied: list[str] = []
         self.removed: list[str] = []
         self.caches = 0
+        self.has_gone = False
 
     def walk(self, folder: str) -> None:
         """Take up what is in a folder of the upper side, which is one in the merged view too."""
@@ -136,6 +137,7 @@ class _Touched:
         if is_protected(path) or path.rpartition("/")[2] in _CACHES:
             return
         if not stat.S_ISDIR(mode):
+            self.has_gone = True
             self._add(path)
             return
         self.removed.append(path)
