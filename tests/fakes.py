@@ -159,6 +159,8 @@ class FakeOverlay:
         raise NotImplementedError
 
     async def effect(self, seen: Mapping[str, str] | None = None) -> CommandEffect:
+        if self.real.effect_problem:
+            raise SandboxError(self.real.effect_problem)
         assert self.real.effect is not None
         return self.real.effect
 
@@ -200,6 +202,7 @@ class FakeSandbox:
     kept: list[str] = field(default_factory=list)
     overlay_problem: str = ""
     keep_problem: str = ""
+    effect_problem: str = ""
     is_overlay: bool = False
 
     async def status(self) -> SandboxStatus:

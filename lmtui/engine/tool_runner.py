@@ -46,7 +46,7 @@ from lmtui.engine.permission_check import (
     sandbox_for,
 )
 from lmtui.engine.syntax import MOST_FILES, parse_check, unparsed, with_syntax_errors
-from lmtui.engine.trial import NO_OVERLAYS, KeptEffect, decide_effect, dropped
+from lmtui.engine.trial import NO_OVERLAYS, KeptEffect, decide_effect, dropped, effect_of
 
 _NUMBERED = re.compile(r"^ *(\d{1,9})  ")
 _REST = {
@@ -255,7 +255,7 @@ async def _decide_and_run(
         answer = await _answered(asked, ending, is_attended=agent.services.approvals.is_attended)
         if answer is not None and answer.outcome is Outcome.TRY:
             if not await _try(agent, call, prepared, tool_context, ending):
-                ending.result = ToolResult("Not run: no overlay can be made here.", "not run", ok=False)
+                ending.result = ToolResult("Not run: it cannot be tried here.", "not run", ok=False)
             return
         if answer is None or (allowed := await _as_answered(agent, call, asked, answer, ending)) is None:
             return
@@ -276,7 +276,8 @@ async def _try(agent: Agent, call: ToolCall, prepared: PreparedCall, tool_contex
     try:
         try:
             await _run(agent, call, prepared, replace(tool_context, sandbox=overlay.sandbox), ending, is_reading=True)
-            effect = await overlay.effect()
+            if (effect := await effect_of(agent, overlay)) is None:
+                return False
         except SandboxUnavailable as error:
             agent.update_sandbox(has_overlays=False)
             agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=NO_OVERLAYS.format(why=error.full_text())))

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lmtui.core.errors import SandboxError
+from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.events import (
     CheckpointCreated,
     Event,
@@ -29,6 +29,24 @@ from lmtui.engine.try_mode import SessionWorkspace
 
 _MOST_LOOKED_UP, _MOST_NAMED = 500, 20
 NO_OVERLAYS = "Commands run read-only first and ask if they have to write, as no overlay can be made here: {why}"
+
+
+UNSEEN = "What a command did in an overlay cannot be shown: {why}. It runs read-only now, and asks if it has to write."
+
+
+async def effect_of(agent: Agent, overlay: CommandOverlay) -> CommandEffect | None:
+    """Return what a command did in an overlay; None where it cannot be shown, which the user is told.
+
+    Raises:
+        SandboxUnavailable: there are no overlays.
+    """
+    try:
+        return await overlay.effect()
+    except SandboxUnavailable:
+        raise
+    except SandboxError as error:
+        agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=UNSEEN.format(why=error.full_text().rstrip("."))))
+        return None
 
 
 @dataclass(frozen=True, slots=True)

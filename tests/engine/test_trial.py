@@ -218,3 +218,13 @@ async def test_what_a_rule_keeps_from_being_changed_is_not_asked_about() -> None
     assert not questions(rig)
     assert rig.sandbox.kept == ["closed"]
     assert "your rule Write(old.*) forbids it, so nothing of this was kept" in result(rig).result
+
+
+async def test_what_cannot_be_shown_is_asked_about_as_a_command() -> None:
+    rig = trial(SOME)
+    rig.sandbox.effect_problem = "more than 20,000 files were touched"
+    rig.sandbox.read_only_commands = {BUILD: ExecResult(1, "rm: cannot remove 'x': Read-only file system\n", 0, 1)}
+    await answered(rig, Outcome.ONCE)
+    assert [each.tool for each in questions(rig)] == ["shell"]
+    assert rig.sandbox.ran == [BUILD, BUILD, BUILD]
+    assert any("more than 20,000 files were touched" in each.text for each in rig.events if isinstance(each, Notice))
