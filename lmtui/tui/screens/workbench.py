@@ -428,7 +428,8 @@ class Workbench(Screen[None]):
 
     def type_on(self, text: str) -> None:
         """Write what was typed over a question into the prompt."""
-        _ = self.prompt.insert(text)
+        if text:
+            _ = self.prompt.insert(text)
         self.prompt.focus()
 
     @on(Prompt.Paged)

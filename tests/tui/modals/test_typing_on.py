@@ -218,6 +218,17 @@ async def test_a_key_goes_back_to_the_question_from_what_was_typed_and_the_text_
         assert driver.host.session.mode is mode
 
 
+async def test_tab_goes_to_the_empty_prompt_and_stays_there() -> None:
+    async with running(size=SMALL) as driver:
+        await driver.type("go")
+        await ask(driver)
+        await driver.press("tab")
+        await driver.until_screen("Workbench")
+        await driver.press(*"wait")
+        assert driver.app.workbench.prompt.text == "wait"
+        assert driver.host.session.answers == {}
+
+
 async def test_a_message_sent_while_a_question_is_open_is_said_to_be_queued() -> None:
     async with running(size=SMALL) as driver:
         await driver.type("go")
