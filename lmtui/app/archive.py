@@ -21,7 +21,7 @@ from lmtui.core.errors import SessionFileError
 from lmtui.core.messages import Role
 from lmtui.core.plan_mode import plan_event_words, proposal_lines
 from lmtui.core.sanitize import sanitize, sanitize_line, sanitize_path
-from lmtui.core.sessions import SessionSummary, answer_words
+from lmtui.core.sessions import SessionSummary, answer_words, chosen_words
 from lmtui.engine.repair import ends_for_open_work
 from lmtui.engine.session import EngineSession
 from lmtui.paths import state_dir
@@ -102,7 +102,7 @@ _CSS = (
 
 
 def _lines(history: Sequence[events.Envelope]) -> Iterator[str]:
-    hunks: dict[str, int] = {}
+    asked: dict[str, events.ApprovalRequested] = {}
     for envelope in history:
         time = f"{envelope.time.astimezone():%H:%M}"
         match envelope.event:
@@ -120,10 +120,10 @@ def _lines(history: Sequence[events.Envelope]) -> Iterator[str]:
             case PlanDecided() as event:
                 yield f"    {plan_event_words(event)}"
             case events.ApprovalRequested() as event:
-                hunks[event.approval_id] = event.hunks
+                asked[event.approval_id] = event
             case events.ApprovalResolved() as event:
-                part = f"{len(event.hunks)} of {hunks.get(event.approval_id, 0)} hunks by" if event.hunks else ""
-                yield f"    {sanitize_line(answer_words(event, part))}"
+                part = chosen_words(asked[event.approval_id], event) if event.approval_id in asked else ""
+                yield f"    {sanitize_line(answer_words(event, f'{part} by' if part else ''))}"
             case events.Notice(level=level, text=text) if level is not events.Level.INFO:
                 yield f"{level}: {sanitize_line(text)}"
             case events.TurnEnded(reason=reason, error=error, elapsed_s=elapsed_s):

@@ -329,7 +329,7 @@ class ApprovalRequested(Event):
     `uncovered` are the parts of a command that no rule covers, `commands` how many it has (0 where that is not
     known), `digest` is the SHA-256 (hex) of what was shown.  `hunks` is how many hunks of the diff can be answered one by one,
     0 where it is all or nothing.  `can_try`: the command can run in an overlay first, and what it did is asked about then.
-    `parts` are what it did then: their hunks are counted one part after another.
+    `parts` are what it did then: their hunks are counted one part after another, and `limits` says how it ended.
     """
 
     kind: ClassVar[str] = "approval_requested"

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from lmtui.core.attempt_values import Attempt
 from lmtui.core.budgets import Budgets
-from lmtui.core.events import ApprovalResolved, Envelope, Outcome, OverlayChanged, TurnEnded
+from lmtui.core.events import ApprovalRequested, ApprovalResolved, Envelope, Outcome, OverlayChanged, TurnEnded
 from lmtui.core.instruction_values import InstructionSource
 from lmtui.core.jobs import Jobs
 from lmtui.core.mcp import McpServers
@@ -24,7 +24,7 @@ from lmtui.core.servers import ModelServers
 from lmtui.core.skills import Skills, SkillsInUse
 from lmtui.core.trust import Trust
 from lmtui.core.window import WindowUse
-from lmtui.core.workspace import BackgroundCommands, EffectPart, FileChange, Files
+from lmtui.core.workspace import BackgroundCommands, EffectPart, FileChange, Files, kept_text
 
 NOBODY = "headless"
 _NOBODY_THERE = "nobody was there to ask"
@@ -36,6 +36,13 @@ def answer_words(event: ApprovalResolved, part: str = "") -> str:
         return f"{event.outcome}: {_NOBODY_THERE}"
     feedback = f": {event.feedback}" if event.feedback else ""
     return f"{part or f'{event.outcome} by'} {event.by}{feedback}"
+
+
+def chosen_words(asked: ApprovalRequested, event: ApprovalResolved) -> str:
+    """Return how much of what was asked about was allowed, such as `kept 5 of 8`; empty for all or nothing."""
+    if not event.hunks:
+        return ""
+    return kept_text(asked.parts, event.hunks) if asked.parts else f"{len(event.hunks)} of {asked.hunks} hunks"
 
 
 def refusal_words(event: ApprovalResolved) -> str:

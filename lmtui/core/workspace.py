@@ -298,6 +298,11 @@ def units_of(parts: Iterable[EffectPart]) -> tuple[range, ...]:
     return tuple(range(start, end) for start, end in pairwise(ends))
 
 
+def kept_text(parts: Sequence[EffectPart], units: Collection[int]) -> str:
+    """Return how many parts some units keep, at least in part."""
+    return f"kept {sum(any(unit in units for unit in own) for own in units_of(parts))} of {len(parts)}"
+
+
 @dataclass(frozen=True, slots=True)
 class EffectChoice:
     """What of an effect is kept: whole paths, some hunks (from 0) of the files in `hunks`, and folders."""

@@ -286,7 +286,7 @@ async def _try(agent: Agent, call: ToolCall, prepared: PreparedCall, tool_contex
         if not effect.can_keep:
             ending.result = ending.result if effect.is_empty else dropped(ending.result, effect, "it cannot be kept")
             return True
-        kept, first = KeptEffect(prepared, overlay, effect, ending.result), ending.result
+        kept, first = KeptEffect(prepared, overlay, effect, ending.result, ending.elapsed_s), ending.result
         decision = decide_effect(agent, effect)
         ending.decision, ending.rule, ending.why = "rule", decision.rule, "rules allow what it changed"
         if decision.verdict is Verdict.DENY:

@@ -23,7 +23,7 @@ from lmtui.core.permissions.decide import Access, Decision, Verdict, decide_all
 from lmtui.core.ports import CommandOverlay, PreparedCall, Preview, Sandbox, Snapshot, ToolContext, ToolResult
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.sessions import NO_TRIAL
-from lmtui.core.workspace import EFFECT_TOOL, CommandEffect, EffectKind, EffectPart, FileChangeKind
+from lmtui.core.workspace import EFFECT_TOOL, CommandEffect, EffectKind, EffectPart, FileChangeKind, kept_text
 from lmtui.engine.agent import Agent
 from lmtui.engine.try_mode import SessionWorkspace
 
@@ -57,6 +57,7 @@ class KeptEffect:
     overlay: CommandOverlay
     effect: CommandEffect
     result: ToolResult
+    took_s: float
 
     @property
     def tool(self) -> str:
@@ -88,7 +89,9 @@ class KeptEffect:
         text = "\n".join((self.command.subjects[0], "", *self.effect.lines()))
         parts = await with_tracked(self.effect.parts, context.sandbox)
         hunks = sum(part.hunks for part in parts)
-        return Preview(text, "".join(each.diff for each in self.effect.ordered), hunks=hunks, parts=parts)
+        ended = f"{self.result.summary or 'exit 0'} in {self.took_s:.1f} s"
+        diff = "".join(each.diff for each in self.effect.ordered)
+        return Preview(text, diff, limits=ended, hunks=hunks, parts=parts)
 
     async def run(self, context: ToolContext) -> ToolResult:
         """Keep it, or the chosen units of it, and return what the command said."""
@@ -96,8 +99,11 @@ class KeptEffect:
             notes = await self.overlay.keep(self.effect, context.hunks)
         except SandboxError as error:
             return dropped(self.result, self.effect, error.full_text())
-        left_out = [] if context.hunks is None else [kept_in_part(self.effect, context.hunks)]
-        return replace(self.result, text="\n".join((self.result.text, *notes, *left_out)))
+        text = "\n".join((self.result.text, *notes))
+        if context.hunks is None:
+            return replace(self.result, text=text)
+        said = ", ".join(filter(None, (self.result.summary, kept_text(self.effect.parts, context.hunks))))
+        return replace(self.result, text=f"{text}\n{kept_in_part(self.effect, context.hunks)}", summary=said)
 
 
 async def with_tracked(parts: Sequence[EffectPart], sandbox: Sandbox) -> tuple[EffectPart, ...]:

@@ -26,7 +26,9 @@ from lmtui.core.hosts import COMMAND_QUESTIONS
 from lmtui.core.ports import Sandbox
 from lmtui.core.sanitize import escape_invisible, sanitize_line
 from lmtui.core.servers import ExamState, Grade, ServedModel, ServerFound, abilities, size_text, state_text, window_words
+from lmtui.core.sessions import chosen_words
 from lmtui.core.times import moment_text, zone_of
+from lmtui.core.workspace import EFFECT_TOOL
 from lmtui.headless import doctor, trust_report
 from lmtui.paths import config_dir, workspace_dir
 
@@ -156,7 +158,7 @@ def audit_rows(history: Sequence[events.Envelope]) -> Iterator[AuditRow]:
     rows: list[AuditRow] = []
     calls: dict[str, AuditRow] = {}
     asked: dict[str, AuditRow] = {}
-    hunks: dict[str, int] = {}
+    requests: dict[str, events.ApprovalRequested] = {}
     for envelope in history:
         match envelope.event:
             case events.ToolCallStarted() as event:
@@ -169,13 +171,15 @@ def audit_rows(history: Sequence[events.Envelope]) -> Iterator[AuditRow]:
             case events.HostReached() as event:
                 rows.append(_reached(envelope.time, event))
             case events.ApprovalRequested() as event if event.call_id in calls:
-                asked[event.approval_id] = calls[event.call_id]
-                calls[event.call_id].what, hunks[event.approval_id] = event.text, event.hunks
+                asked[event.approval_id], requests[event.approval_id] = calls[event.call_id], event
+                if event.tool != EFFECT_TOOL:
+                    calls[event.call_id].what = event.text
             case events.ApprovalResolved() as event if event.approval_id in asked:
                 row = asked[event.approval_id]
                 row.ruling = Ruling(str(event.outcome), event.rule, event.by, event.scope, event.elapsed_ms)
                 row.edited = event.edited
-                row.hunks = f"{len(event.hunks)} of {hunks.get(event.approval_id, 0)} hunks" if event.hunks else ""
+                found = requests.get(event.approval_id)
+                row.hunks = chosen_words(found, event) if found is not None else ""
                 row.ok = event.outcome is not events.Outcome.NO if row.tool in COMMAND_QUESTIONS else row.ok
             case events.FilesChanged() as event if event.call_id in calls:
                 calls[event.call_id].files = event.files

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,10 +28,10 @@ from lmtui.core.plan_mode import grant_lines, proposal_lines
 from lmtui.core.proposals import Proposal, from_text, to_text
 from lmtui.core.sanitize import escape_invisible, escape_invisible_line, pluralize, sanitize_line
 from lmtui.core.sessions import Answer, SessionHost
-from lmtui.core.workspace import EFFECT_TOOL
+from lmtui.core.workspace import EFFECT_TOOL, EffectKind, EffectPart, units_of
 from lmtui.headless.trust_report import KEY, choose_reach, offer
 from lmtui.paths import state_dir
-from lmtui.plain.commands import LeaveCommand, PlainCommands
+from lmtui.plain.commands import LeaveCommand, PlainCommands, part_text
 from lmtui.plain.plain_session import LineTerminal, LoopThread, PlainSession, Terminal
 
 YES = ("y", "yes")
@@ -237,7 +237,11 @@ class RuleKept:
 def approval_lines(request: ApprovalRequested) -> Iterator[str]:
     """Return everything that is to be known before an answer, the text that would run or change unabridged."""
     yield f"approval needed: {_action_text(request)}"
-    text = request.diff if "\n@@" in request.diff else "\n".join(part for part in (request.text, request.diff) if part)
+    text = (
+        request.diff
+        if "\n@@" in request.diff and not request.parts
+        else "\n".join(part for part in (request.text, request.diff) if part)
+    )
     yield from (f"{INDENT}{line}" for line in escape_invisible(text).split("\n"))
     if request.tool == SHELL:
         yield from (
@@ -252,7 +256,7 @@ def approval_lines(request: ApprovalRequested) -> Iterator[str]:
         f"sandbox {sanitize_line(request.sandbox)}" if request.sandbox else "",
     ]
     if any(conditions):
-        yield f"it would run: {', '.join(part for part in conditions if part)}"
+        yield f"{'it ran' if request.tool == EFFECT_TOOL else 'it would run'}: {', '.join(part for part in conditions if part)}"
     if request.uncovered:
         yield f"not covered by your rules: {'; '.join(map(escape_invisible_line, request.uncovered))}"
     elif request.why:
@@ -261,7 +265,9 @@ def approval_lines(request: ApprovalRequested) -> Iterator[str]:
 
 def choices_of(request: ApprovalRequested) -> list[RuleKept]:
     """Return what may be answered."""
-    found = [RuleKept("y", "yes", "let it happen this once")]
+    found = [RuleKept("y", "yes", "let it happen this once" if not request.parts else f"keep {_all_of(request.parts)}")]
+    if request.parts:
+        found.append(RuleKept("p", "parts", "choose what is kept"))
     if request.suggested_rule:
         found.append(
             RuleKept("s", "session", f"and allow {escape_invisible_line(request.suggested_rule)} until this session ends")
@@ -274,6 +280,22 @@ def choices_of(request: ApprovalRequested) -> list[RuleKept]:
     if request.tool == SHELL:
         found.append(RuleKept("e", "edit", "write the command that runs instead"))
     return found
+
+
+def _all_of(parts: Sequence[EffectPart]) -> str:
+    deleted = sum(part.kind is EffectKind.DELETED for part in parts)
+    return "all of it" + (f", {pluralize(deleted, 'deletion')} too" if deleted else "")
+
+
+def units_typed(parts: Sequence[EffectPart], typed: str) -> tuple[int, ...] | None:
+    """Return the units of the parts that are named by number, such as `1 3-5`; None where there are no such numbers."""
+    numbers: set[int] = set()
+    for word in typed.replace(",", " ").split():
+        first, _, last = word.partition("-")
+        if not (first.isdecimal() and (last or first).isdecimal() and 0 < int(first) <= int(last or first) <= len(parts)):
+            return None
+        numbers |= {*range(int(first), int(last or first) + 1)}
+    return tuple(unit for number, units in enumerate(units_of(parts), 1) if number in numbers for unit in units)
 
 
 def choice_lines(request: ApprovalRequested) -> Iterator[str]:
@@ -545,8 +567,23 @@ class Console:
                 start = request.text if "\n" not in request.text and request.text.isprintable() else ""
                 edited = self._terminal.read("edited command (empty to go back): ", start=start)
                 return Answer(Outcome.ONCE, edited=edited if edited != request.text else "") if edited.strip() else None
+            case "p":
+                return self._ask_parts(request)
             case _:
                 return None
+
+    def _ask_parts(self, request: ApprovalRequested) -> Answer | None:
+        self._plain.say(
+            "keep which of these?", *(f"  {number}. {part_text(part)}" for number, part in enumerate(request.parts, 1))
+        )
+        typed = self._terminal.read("numbers, such as 1 3-5 (empty to go back): ")
+        units = units_typed(request.parts, typed)
+        if not units:
+            self._terminal.say(
+                f"nothing chosen: type numbers from 1 to {len(request.parts)}" if typed.strip() else "nothing chosen"
+            )
+            return None
+        return Answer(Outcome.ONCE, hunks=units)
 
     def _ask_grant(self, request: ApprovalRequested) -> Answer | None:
         found = grants(request)

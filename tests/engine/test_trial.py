@@ -8,11 +8,13 @@ from functools import partial
 
 import pytest
 
+from lmtui.app.archive import as_text
 from lmtui.core.events import ApprovalRequested, Event, Notice, Outcome, ToolCallFinished
 from lmtui.core.permissions.decide import Effect, Mode, Rule
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import EFFECT_TOOL, CommandEffect, ExecResult, FileChange, FileChangeKind
 from lmtui.engine.trial import NO_OVERLAYS
+from lmtui.headless.listings import as_audit_text
 from tests.fakes import FakeProvider, Rig, answer
 
 BUILD = "make all"
@@ -210,6 +212,10 @@ async def test_single_parts_are_kept_and_the_model_is_told_which() -> None:
     await running
     assert rig.sandbox.kept == ["new.txt", "closed"]
     assert result(rig).result.endswith("[the user kept: created new.txt; nothing of: deleted old.txt]")
+    assert result(rig).summary == "kept 1 of 2"
+    assert request.limits.startswith("exit 0 in ")
+    assert "kept 1 of 2 by user" in as_audit_text(rig.session.history())
+    assert "kept 1 of 2 by user" in as_text(rig.session.history())
 
 
 async def test_what_a_rule_keeps_from_being_changed_is_not_asked_about() -> None:

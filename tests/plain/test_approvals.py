@@ -8,7 +8,8 @@ from lmtui.core.events import ApprovalRequested, Outcome
 from lmtui.core.permissions.rules import GrantScope
 from lmtui.core.permissions.suggested_rules import Grant, grants
 from lmtui.core.sessions import Answer
-from lmtui.plain.console import approval_lines, choice_lines, chosen, direct_answer
+from lmtui.core.workspace import EFFECT_TOOL, EffectKind, EffectPart
+from lmtui.plain.console import approval_lines, choice_lines, chosen, direct_answer, units_typed
 
 
 def asked(text: str = "rm -rf build", tool: str = "shell", **fields: Any) -> ApprovalRequested:
@@ -82,3 +83,27 @@ def test_the_rules_to_keep_are_named_with_how_far_they_reach() -> None:
     found = grants(asked(offered_rules=("Shell(rm -rf build)", "Shell(rm *)")))
     assert [str(each) for each in found][1:3] == ["Shell(rm *), in this folder", "Shell(rm -rf build), everywhere"]
     assert found[0] == Grant("Shell(rm -rf build)", GrantScope.WORKSPACE)
+
+
+PARTS = (
+    EffectPart("old.txt", EffectKind.DELETED, is_tracked=False),
+    EffectPart("a\x1b[2J.py", EffectKind.CHANGED, "", 3),
+    EffectPart("new.txt", EffectKind.CREATED),
+)
+
+
+def test_an_effect_offers_its_parts_and_says_that_yes_deletes() -> None:
+    request = asked("make", EFFECT_TOOL, parts=PARTS, hunks=5, suggested_rule="")
+    lines = [line.strip() for line in choice_lines(request)]
+    assert lines[:2] == ["y or yes: keep all of it, 1 deletion too", "p or parts: choose what is kept"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "units"),
+    [
+        ("1", (0,)), ("2", (1, 2, 3)), ("3, 1", (0, 4)), ("1-3", (0, 1, 2, 3, 4)), ("", ()),
+        ("0", None), ("4", None), ("3-1", None), ("-1", None), ("all", None), ("1 x", None), ("2-9999999999", None),
+    ],
+)  # fmt: skip
+def test_parts_are_chosen_by_number(typed: str, units: tuple[int, ...] | None) -> None:
+    assert units_typed(PARTS, typed) == units

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from lmtui.core.messages import Image
 from lmtui.core.permissions.rules import GrantScope, Mode
 from lmtui.core.sessions import Answer
 from lmtui.core.trust import TrustItem
-from lmtui.core.workspace import EffectKind, EffectPart
+from lmtui.core.workspace import EFFECT_TOOL, EffectKind, EffectPart
 from lmtui.plain.console import Console, PlainStart
 from tests.tui.fakes import FakeHost, FakeSession
 from tests.tui.scenes_attempts import some_attempts
@@ -86,6 +87,35 @@ def test_an_approval_is_answered_with_what_was_typed(typed: Iterable[str], answe
     _, code = talk("go", *typed, host=host)
     assert host.session.answers == {"a1": answer}
     assert code == 0
+
+
+class AskingAboutEffect(Asking):
+    """Asks about what a command did."""
+
+    def ask(self, approval_id: str, text: str, **fields: Any) -> None:
+        parts = (EffectPart("old", EffectKind.DELETED), EffectPart("a.py", EffectKind.CHANGED, hunks=2))
+        super().ask(approval_id, text, tool=EFFECT_TOOL, parts=parts, hunks=3, suggested_rule="")
+
+
+class EffectHost(FakeHost):
+    async def new_session(self) -> FakeSession:
+        return self._add(AskingAboutEffect(f"session{len(self.opened)}", clock=self.clock))
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [
+        (["p", "2"], Answer(Outcome.ONCE, hunks=(1, 2))),
+        (["p", "1-2"], Answer(Outcome.ONCE, hunks=(0, 1, 2))),
+        (["p", "3", "n"], Answer(Outcome.NO)),
+        (["p", "", "y"], Answer(Outcome.ONCE)),
+    ],
+)
+def test_parts_of_an_effect_are_kept_by_number(typed: list[str], answer: Answer) -> None:
+    host = EffectHost()
+    paper, _ = talk("go", *typed, host=host)
+    assert host.session.answers == {"a1": answer}
+    assert "  1. old deleted" in paper.said
 
 
 def test_what_is_typed_at_an_edit_begins_with_the_command() -> None:
