@@ -31,6 +31,7 @@ class Scope(StrEnum):
     QUESTION = "every question"
     APPROVAL = "approval"
     HUNKS = "approval of a change"
+    EFFECT = "approval of an effect"
     REVIEW = "review of effects"
     GRANT = "what always means"
     EDIT = "changing a command"
@@ -60,7 +61,7 @@ class Scope(StrEnum):
 
 
 _ANSWERS = frozenset(
-    {Scope.APPROVAL, Scope.HUNKS, Scope.BATCH, Scope.PLAN, Scope.PLAN_GRANTS, Scope.RESTORE, Scope.TRUST}
+    {Scope.APPROVAL, Scope.HUNKS, Scope.EFFECT, Scope.BATCH, Scope.PLAN, Scope.PLAN_GRANTS, Scope.RESTORE, Scope.TRUST}
 )  # what a question asks; its dialog has one action for all of them
 
 

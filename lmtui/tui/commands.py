@@ -57,7 +57,8 @@ def _of_effects(name: str, scope: Scope) -> tuple[Command, ...]:
     """Return the keys of a page of effects."""
 
     def one(step: str, title: str, text: str, key: str, hint: str = "") -> Command:
-        return Command(f"{name}.{step}", scope, title, text, (key,), hint, runs=f"{name}('{step}')")
+        runs = f"{name}('{step}')" if scope is Scope.REVIEW else ""
+        return Command(f"{name}.{step}", scope, title, text, (key,), hint, runs=runs)
 
     return (
         one("toggle", "Keep or drop", "Keep or drop the selected file, or the selected hunk in the diff.", "space",
@@ -73,6 +74,18 @@ def _of_effects(name: str, scope: Scope) -> tuple[Command, ...]:
 
 
 EFFECTS: tuple[Command, ...] = (
+    Command("effect.apply", Scope.EFFECT, "Apply", "Apply what is kept; undecided deletions are not applied.", ("y",), "apply"),
+    Command("effect.no", Scope.EFFECT, "Discard all", "Apply nothing.", ("n",), "discard all"),
+    *_of_effects("effect", Scope.EFFECT),
+    Command("effect.because", Scope.EFFECT, "Discard with reason", "Apply nothing and tell the model why.", ("f",),
+        "discard with reason…"),
+    Command("effect.output", Scope.EFFECT, "Output", "Show what the command printed.", ("o",), "output of the command"),
+    Command("effect.later", Scope.EFFECT, "Later", "Set it aside and look at something else.", ("l",), "later"),
+    Command("effect.why", Scope.EFFECT, "Why", "Explain why this needs approval and what each answer does.",
+        ("question_mark",), "why am I asked"),
+    Command("effect.batch", Scope.EFFECT, "Review all", "Review all pending approvals of this session.", ("b",),
+        "review all…"),
+    Command("effect.mode", Scope.EFFECT, "Mode", "Explain why the mode cannot change during an approval.", ("shift+tab",)),
     Command("review.keep", Scope.REVIEW, "Keep", "Make what is kept real; the rest stays in the overlay.", ("y",), "keep",
         runs="review('keep')"),
     Command("review.drop", Scope.REVIEW, "Drop all", "Drop everything that is not real yet; asks first.", ("n",),

@@ -10,7 +10,7 @@ from typing import Any
 from lmtui.core.permissions.decide import SOURCES, Effect, GrantScope, Rule
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.trust import TrustItem
-from lmtui.core.workspace import EFFECT_TOOL, FileChange, FileChangeKind
+from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.modals.consent import ConsentDialog
 from tests.tui import scenes_around, scenes_calls, scenes_chat, scenes_window
 from tests.tui.driving import Driver
@@ -19,7 +19,7 @@ from tests.tui.fakes import DIFF, START, FakeHost, play_work
 from tests.tui.scenes_attempts import ATTEMPT_SCENES
 from tests.tui.scenes_checks import CHECK_SCENES
 from tests.tui.scenes_diffs import DIFF_SCENES
-from tests.tui.scenes_effects import EFFECT_SCENES
+from tests.tui.scenes_effects import EFFECT_SCENES, effect_approval
 from tests.tui.scenes_files import FILE_SCENES
 from tests.tui.scenes_hooks import HOOK_SCENES
 from tests.tui.scenes_jobs import JOB_SCENES
@@ -127,23 +127,6 @@ async def edit_approval(driver: Driver) -> None:
     await at_work(driver)
     driver.host.session.ask("a1", "edit", tool="edit", diff=DIFF, path="parser/lexer.py", sandbox=SANDBOX, cwd="/workspace")
     await live_approval(driver)
-
-
-EFFECT = "make format\n\ndeletes old_lexer.py  +0 -2\nchanges parser/lexer.py  +4 -2\ncreates parser/strings.py  +2 -0"
-EFFECT_DIFF = (
-    "--- a/old_lexer.py\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-import re\n-TOKEN = re.compile(r'x')\n"
-    f"{DIFF}--- /dev/null\n+++ b/parser/strings.py\n@@ -0,0 +1,2 @@\n+QUOTE = '\"'\n+ESCAPE = '\\\\'\n"
-)
-
-
-async def effect_approval(driver: Driver) -> None:
-    """What a command did in an overlay waits for its answer."""
-    await at_work(driver)
-    why = "it ran in an overlay; keeping it would change 3 files, 1 of them deleted"
-    fields = {"tool": EFFECT_TOOL, "diff": EFFECT_DIFF, "why": why, "suggested_rule": "", "sandbox": SANDBOX}
-    driver.host.session.ask("a1", EFFECT, **fields)
-    await driver.until_screen("Approval")
-    await driver.wake()
 
 
 async def long_approval(driver: Driver) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.workspace import EffectKind, EffectPart
+from lmtui.core.workspace import EFFECT_TOOL, EffectKind, EffectPart
 from lmtui.tui.screens.effect_review import EffectReviewScreen
 from tests.tui.driving import Driver
+from tests.tui.fakes import play_work
 from tests.tui.scenes_diffs import CHANGE, HUNKS
 
 TODO = """\
@@ -68,4 +70,51 @@ async def effect_review(driver: Driver) -> None:
     await driver.press("down", "down", "down", "tab", "down", "space")
 
 
-EFFECT_SCENES = (("effect_review", effect_review),)
+EFFECT = """\
+make clean && make dist
+
+deletes dist/parser-0.9.0.tar.gz
+deletes notes/todo.txt  +0 -7
+cannot be kept: run/server.sock"""
+FIELDS: dict[str, Any] = {
+    "tool": EFFECT_TOOL,
+    "parts": PARTS,
+    "hunks": sum(part.hunks for part in PARTS),
+    "why": "it ran in an overlay; keeping it would change 7 files, 2 of them deleted",
+    "suggested_rule": "",
+    "sandbox": "docker, no network",
+    "limits": "exit 0 in 8.4 s",
+}
+
+
+async def effect_approval(driver: Driver) -> None:
+    """What a command did in an overlay waits for its answer; a deletion that git does not know is marked."""
+    play_work(driver.host.session)
+    await driver.settle()
+    driver.host.session.ask("a1", EFFECT, **FIELDS)
+    await driver.until_screen("EffectApproval")
+    await driver.press("down")
+    await driver.wake()
+
+
+async def effect_hunk_dropped(driver: Driver) -> None:
+    """A hunk of a changed file is dropped."""
+    await effect_approval(driver)
+    await driver.press("down", "down", "right_square_bracket", "down", "space")
+
+
+async def effect_deletions(driver: Driver) -> None:
+    """A command only deleted files: nothing is kept yet, so nothing can be applied."""
+    play_work(driver.host.session)
+    await driver.settle()
+    deleted = tuple(EffectPart(f"build/cache/{number:04}.bin", EffectKind.DELETED, size_bytes=900) for number in range(2000))
+    driver.host.session.ask("a1", "make clean", **{**FIELDS, "parts": deleted, "hunks": 2000, "limits": "exit 2 in 0.4 s"})
+    await driver.until_screen("EffectApproval")
+    await driver.wake()
+
+
+EFFECT_SCENES = (
+    ("effect_hunk_dropped", effect_hunk_dropped),
+    ("effect_deletions", effect_deletions),
+    ("effect_review", effect_review),
+)

@@ -105,6 +105,7 @@ PLACES: dict[str, tuple[str, Steps]] = {
     Scope.CACHE: ("cache", nothing),
     Scope.FIRST_RUN: ("first_run", nothing),
     Scope.HUNKS: ("approval_hunks", nothing),
+    Scope.EFFECT: ("approval_effect", nothing),
     Scope.PLAN: ("plan_read", nothing),
     Scope.PLAN_GRANTS: ("plan_grants", nothing),
     Scope.GRID: ("grid", nothing),

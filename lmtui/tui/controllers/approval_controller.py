@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from lmtui.tui.commands import key_of
-from lmtui.tui.modals.approval import Batch, CommandEdit, Decided, GrantChoice, RequestQuestion, approval_of, request_asked
+from lmtui.tui.modals.approval import (
+    Approval,
+    Batch,
+    CommandEdit,
+    Decided,
+    GrantChoice,
+    HunkApproval,
+    RequestQuestion,
+    is_divisible,
+    request_asked,
+)
 from lmtui.tui.modals.approval_text import dangers_of
 from lmtui.tui.modals.consent import ConsentDialog, question_of
+from lmtui.tui.modals.effect_question import EffectApproval
 from lmtui.tui.modals.picker import AskText, Reading
 from lmtui.tui.modals.results import AllAnswered, Dismissed
 from lmtui.tui.router import SessionView
@@ -96,7 +107,9 @@ class ApprovalController:
         open_ids = [each for each in view.state.approvals if each not in self._postponed]
         if open_ids and not self._is_typing():
             request = view.state.approvals[open_ids[0]]
-            shown = approval_of(request, view.state, now=self._workbench.now, panes=self._workbench.panes)
+            kind = EffectApproval if request.parts else HunkApproval if is_divisible(request) else Approval
+            question = kind(request, view.state, self._workbench.now)
+            shown = ConsentDialog(question, self._workbench.now, self._workbench.panes)
             shown.letters.type_on, shown.letters.was_typing = self._workbench.type_on, bool(self._workbench.typed_text)
             _ = self._workbench.app.push_screen(shown, lambda result: self._decide(view, shown, request.approval_id, result))
 

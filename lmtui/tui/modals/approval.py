@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from time import monotonic
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -36,9 +36,6 @@ from lmtui.tui.modals.results import AllAnswered, ClosableScreen, Dismissed
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.timing import STOP_AGAIN, SecondPress, call_after
 from lmtui.tui.widgets.bars import Verbs
-
-if TYPE_CHECKING:
-    from lmtui.tui.widgets.panes import Panes
 
 SPLIT_FROM = 89  # two columns of 44 and the line between them
 MOST_SIGNS = 20
@@ -157,6 +154,7 @@ class Batch(Question[AllAnswered | None]):
         super().__init__(PageView(self._lines))
         self._requests, self.state = tuple(requests), state
         self.is_danger = any(map(texts.dangers_of, self._requests))
+        self._can_allow = not self.is_danger and not any(map(texts.deletes, self._requests))
 
     def _lines(self, width: int) -> list[Line]:
         found: list[Line] = []
@@ -174,8 +172,8 @@ class Batch(Question[AllAnswered | None]):
         return Content.styled("Allows each once; no rule is saved", "$text-muted")
 
     def choices(self) -> Sequence[Command]:
-        """Return the answers to all of them; a dangerous command is not allowed together with others."""
-        return [each for each in of_scope(Scope.BATCH) if each.id != "batch.once" or not self.is_danger] + [closing("back")]
+        """Return the answers to all of them; what is dangerous or deletes files is not allowed together with others."""
+        return [each for each in of_scope(Scope.BATCH) if each.id != "batch.once" or self._can_allow] + [closing("back")]
 
     def handlers(self) -> Mapping[str, Callable[[], object]]:
         """Return the answers to all of them: once, and no."""
@@ -186,7 +184,7 @@ class Batch(Question[AllAnswered | None]):
         _ = self.dialog.dismiss(None)
 
     def _allow(self) -> None:
-        if self.dialog.is_live and not self.is_danger:
+        if self.dialog.is_live and self._can_allow:
             self._answer(Outcome.ONCE)
 
     def _answer(self, outcome: Outcome) -> None:
@@ -252,10 +250,7 @@ class Approval(RequestQuestion):
 
     def headline(self, width: int) -> Content:
         """Return who asks for what, which of several it is, and where it would run."""
-        open_ids = list(self.state.approvals)
-        is_one = len(open_ids) < 2 or self.request.approval_id not in open_ids
-        place = "" if is_one else f"{open_ids.index(self.request.approval_id) + 1} of {len(open_ids)}"
-        return texts.title(self.request, self.state, place, width)
+        return texts.title(self.request, self.state, texts.place_of(self.request, self.state), width)
 
     def notes(self) -> Content:
         """Return how much, where, within which limits, and what no rule covers."""
@@ -269,7 +264,7 @@ class Approval(RequestQuestion):
         """Return what can be answered to this request."""
         left_out = self.left_out()
         return [
-            *(worded(each, self._diff, self.request) for each in of_scope(self.scope) if each.id not in left_out),
+            *(worded(each, self._diff) for each in of_scope(self.scope) if each.id not in left_out),
             closing(f"{first_key(closing())} stop"),
         ]
 
@@ -372,7 +367,8 @@ class Approval(RequestQuestion):
         self.dialog.app.notify(text, markup=False)
 
     def _refuse_with_reason(self) -> None:
-        ask = AskText("Deny with reason", placeholder="Reason (sent to the model)")
+        verb = "Discard" if self.request.tool == EFFECT_TOOL else "Deny"
+        ask = AskText(f"{verb} with reason", placeholder="Reason (sent to the model)")
 
         def refuse(reason: str | None) -> None:
             self._leave_with(Answer(Outcome.NO, feedback=reason) if reason is not None else None)
@@ -384,10 +380,8 @@ class Approval(RequestQuestion):
             _ = self.dialog.dismiss(answer)
 
 
-def worded(each: Command, diff: DiffView | None, request: ApprovalRequested) -> Command:
-    """Return a choice with the word for what it would do now, to a command that has run already where it is one."""
-    if request.tool == EFFECT_TOOL and each.id in texts.EFFECT_ANSWERS:
-        return replace(each, hint=texts.EFFECT_ANSWERS[each.id])
+def worded(each: Command, diff: DiffView | None) -> Command:
+    """Return a choice with the word for what it would do now."""
     is_split = diff is not None and diff.source.is_split
     return replace(each, hint="one column" if is_split else "two columns") if each.id.endswith(".split") else each
 
@@ -402,12 +396,9 @@ _MORE = "More of this hunk below: Space scrolls"
 _MORE_OF_ALL = "Scroll to the end to accept everything"
 
 
-def approval_of(
-    request: ApprovalRequested, state: SessionState, *, now: Callable[[], datetime], panes: Panes | None = None
-) -> ConsentDialog[Decided]:
-    """Return the dialog that fits a request: hunk by hunk only where the engine can apply just the hunks that are shown."""
-    is_divisible = request.hunks > 1 and request.hunks == sum(len(file.hunks) for file in _divided(request))
-    return ConsentDialog((HunkApproval if is_divisible else Approval)(request, state, now), now, panes)
+def is_divisible(request: ApprovalRequested) -> bool:
+    """Tell whether the engine can apply just the hunks that are shown."""
+    return request.hunks > 1 and request.hunks == sum(len(file.hunks) for file in _divided(request))
 
 
 def _divided(request: ApprovalRequested) -> tuple[FilePatch, ...]:
@@ -422,7 +413,7 @@ class HunkApproval(RequestQuestion):
     decisions: ClassVar[tuple[str, ...]] = (
         "hunks.yes", "hunks.no", "hunks.because", "hunks.all", "hunks.none", "hunks.session", "hunks.always", "hunks.done",
     )  # fmt: skip
-    moves: ClassVar[str] = "hunk"
+    moves = "hunk"
     takes_side = True
 
     def __init__(self, request: ApprovalRequested, state: SessionState, now: Callable[[], datetime]) -> None:
@@ -472,7 +463,7 @@ class HunkApproval(RequestQuestion):
         """Return what can be answered now, with how many hunks would be applied."""
         left_out = self._whole.left_out() | (set() if self._accepted else {"hunks.done"})
         applied = f"apply {len(self._accepted)} of {self.request.hunks}"
-        found = [worded(each, self._diff, self.request) for each in of_scope(self.scope) if each.id not in left_out]
+        found = [worded(each, self._diff) for each in of_scope(self.scope) if each.id not in left_out]
         return [
             *(replace(each, hint=applied) if each.id == "hunks.done" else each for each in found),
             closing(f"{first_key(closing())} stop"),

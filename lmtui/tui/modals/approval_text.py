@@ -17,8 +17,8 @@ from lmtui.core.permissions.rules import FileEffect, GrantScope, traits_of
 from lmtui.core.permissions.shell_grammar import outline, word_set
 from lmtui.core.permissions.suggested_rules import grants
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize, sanitize_line, show_controls
-from lmtui.core.workspace import EFFECT_TOOL
-from lmtui.tui.commands import Scope, command, first_key
+from lmtui.core.workspace import EFFECT_TOOL, EffectKind
+from lmtui.tui.commands import Scope, command, first_key, of_scope
 from lmtui.tui.lines.code import highlight, lexer_by_name
 from lmtui.tui.lines.page_view import whole_line, whole_text
 from lmtui.tui.lines.patch import MINUS, digits_of, parse_patch, unified_lines
@@ -29,9 +29,6 @@ from lmtui.tui.wording import folder_text, shorten_middle
 
 SHELL = "shell"
 MOST_PARTS, PART_CELLS, SHORT_PART = 4, 48, 40
-COMMAND_CELLS, _MOST_EFFECTS = 100, 6
-CROSS, DOT = "✗", "·"
-EFFECT_ANSWERS = {"approve.once": "Keep it", "approve.no": "Drop it", "approve.because": "Drop it and say why…"}
 _PLAIN = word_set("echo printf cd true false test [ cat head tail ls grep wc sort uniq cut tr :")
 SCOPE_MEANINGS = {
     GrantScope.WORKSPACE: "in this folder, in this session and in all later ones",
@@ -61,7 +58,7 @@ def _question(request: ApprovalRequested) -> str:
     if request.tool == SHELL:
         return "Run this command?"
     if request.tool == EFFECT_TOOL:
-        return "Keep what this command changed?"
+        return "Apply these effects?"
     is_read = traits_of(request.tool).file_effect is FileEffect.SHOWS
     verb = "Read" if is_read else _VERBS.get(request.tool, "Edit")
     return f"{verb} {escape_invisible_line(request.path)}?" if request.path else f"Use {escape_invisible_line(request.tool)}?"
@@ -72,6 +69,18 @@ def dangers_of(request: ApprovalRequested) -> tuple[Danger, ...]:
     return dangers(request.text, request.cwd or "/workspace") if request.tool == SHELL else ()
 
 
+def deletes(request: ApprovalRequested) -> bool:
+    """Tell whether a yes to all of an effect deletes something."""
+    return any(part.kind is EffectKind.DELETED for part in request.parts)
+
+
+def place_of(request: ApprovalRequested, state: SessionState) -> str:
+    """Return which of several open requests it is, empty for the only one."""
+    open_ids = list(state.approvals)
+    is_one = len(open_ids) < 2 or request.approval_id not in open_ids
+    return "" if is_one else f"{open_ids.index(request.approval_id) + 1} of {len(open_ids)}"
+
+
 def sandbox_words(request: ApprovalRequested, state: SessionState) -> str:
     """Return where it would run."""
     return sanitize_line(request.sandbox) or sandbox_text(state)
@@ -79,8 +88,7 @@ def sandbox_words(request: ApprovalRequested, state: SessionState) -> str:
 
 def counts(request: ApprovalRequested) -> Content:
     """Return how many lines a change adds and removes."""
-    is_named = bool(request.path) or request.tool == EFFECT_TOOL
-    patches = parse_patch(request.diff, request.path) if request.diff and is_named else ()
+    patches = parse_patch(request.diff, request.path) if request.diff and request.path else ()
     if not patches:
         return Content("")
     added, removed = sum(each.added for each in patches), sum(each.removed for each in patches)
@@ -100,7 +108,7 @@ def conditions(request: ApprovalRequested, state: SessionState) -> list[tuple[st
 
 def notes(request: ApprovalRequested) -> Content:
     """Return what is shown under the text: what is dangerous, what may be something else, and why it asks."""
-    lines = effect_lines(request)
+    lines: list[Content] = []
     for each in dangers_of(request):
         subject = (sanitize_line(escape_invisible_line(each.subject)), "bold $text")
         lines.append(Content.assemble(("✗  ", "$error"), (f"{each.reason}{': ' if each.subject else ''}", "$text"), subject))
@@ -120,20 +128,6 @@ def notes(request: ApprovalRequested) -> Content:
     elif request.why and not lines and request.tool != SHELL and not has_difference(request):
         lines.append(Content.styled(why_text(request), "$text-muted"))
     return Content("\n").join(lines)
-
-
-def effect_lines(request: ApprovalRequested) -> list[Content]:
-    """Return the command that ran in an overlay, and what it did, deletions marked."""
-    if request.tool != EFFECT_TOOL:
-        return []
-    command, _, listed = request.text.partition("\n\n")
-    found = [Content.styled(shorten_middle(escape_invisible_line(command), COMMAND_CELLS), "$text-secondary")]
-    did = listed.split("\n")
-    for line in did[:_MOST_EFFECTS]:
-        sign, style = (CROSS, "$error") if line.startswith(("deletes ", "cannot be kept: ")) else (DOT, "$text-muted")
-        found.append(Content.styled(f"{sign}  {sanitize_line(line)}", style))
-    left = len(did) - _MOST_EFFECTS
-    return [*found, *([Content.styled(f"{DOT}  and {left} more", "$text-muted")] if left > 0 else [])]
 
 
 _NEEDS_NETWORK = re.compile(r"\b(?:curl|wget|git +(?:push|pull|clone|fetch)|pip3? +install|npm +(?:i|install|publish)|apt)\b")
@@ -166,6 +160,8 @@ def new_parts(request: ApprovalRequested) -> list[str]:
 
 def explanation(request: ApprovalRequested, state: SessionState, scope: Scope = Scope.APPROVAL) -> list[str]:
     """Return why it asks and what each answer would do, as paragraphs; the keys are those of the question's scope."""
+    if request.tool == EFFECT_TOOL:
+        return _effect_explanation(request)
     is_by_hunk = scope is Scope.HUNKS
 
     def key_of(verb: str) -> str:
@@ -195,6 +191,24 @@ def explanation(request: ApprovalRequested, state: SessionState, scope: Scope = 
     if request.digest:
         found.append(f"Exactly what is shown is what happens; its SHA-256 is {sanitize_line(request.digest)}.")
     return found
+
+
+def _effect_explanation(request: ApprovalRequested) -> list[str]:
+    keys = {each.id.partition(".")[2]: first_key(each) for each in of_scope(Scope.EFFECT)}
+    found = [
+        f"{why_text(request)}. Nothing has changed in your folder yet.",
+        f"The command: {escape_invisible_line(effect_command(request))}",
+        f"{keys['apply']}  applies what is kept; undo takes it back. What is dropped or undecided is not applied.",
+        f"{keys['toggle']}  keeps or drops the selected file, or the selected hunk in the diff.",
+        f"{keys['deletions']}  keeps all deletions, which are undecided at first. {keys['everything']}  keeps everything.",
+        f"{keys['no']}  applies nothing. {keys['because']}  applies nothing and tells the model why.",
+    ]
+    return [*found, f"The SHA-256 of what was asked is {sanitize_line(request.digest)}."] if request.digest else found
+
+
+def effect_command(request: ApprovalRequested) -> str:
+    """Return the command that a question about an effect is about."""
+    return request.text.partition("\n\n")[0]
 
 
 def has_difference(request: ApprovalRequested) -> bool:

@@ -15,6 +15,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.geometry import Region
 from textual.screen import ModalScreen, Screen
+from textual.widget import Widget
 from textual.widgets import Static
 
 from lmtui.tui.commands import Command, Scope, bindings, first_key
@@ -62,14 +63,17 @@ class Question(Generic[Result]):
     """What a dialog asks: a body of lines, the words around it, and what each answer does.
 
     Answers whose ids are `guarded` allow something: they count only after the body's end was seen where it `needs_reading`.
-    Those of `decisions` are drawn as buttons, in this order; the others are hints.  `moves` says what the arrow keys do.
+    Those of `decisions` are drawn as buttons, in this order; the others are hints.  `moves` says what the arrow keys do,
+    `at_once` are answers whose letter waits for no other one.  A `page` fills the screen above the question, the body in it.
     """
 
     scope: ClassVar[Scope]
     guarded: ClassVar[tuple[str, ...]] = ()
     decisions: ClassVar[tuple[str, ...]] = ()
+    at_once: ClassVar[tuple[str, ...]] = ()
     needs_reading: ClassVar[bool] = True
-    moves: ClassVar[str] = "scroll"
+    page: Widget | None = None
+    moves = "scroll"
     takes_side = False
     is_danger = False
     dialog: ConsentDialog[Result]
@@ -165,6 +169,8 @@ class TypedLetters:
             self.type((self._typed if is_typing else "") + event.character)
             self._typed, self._typed_at_s = "", event.time
             return True
+        if self._is_bound_to(event.key, *self._dialog.question.at_once):
+            return False
         self._typed = (self._typed if is_typing else "") + event.character
         self._typed_at_s = event.time
         if self._moves(event.key):
@@ -186,8 +192,11 @@ class TypedLetters:
         return (*self._dialog.question.decisions, *self._dialog.question.guarded)
 
     def _moves(self, key: str) -> bool:
+        return self._is_bound_to(key, "lines.", *self._dialog.question.at_once)
+
+    def _is_bound_to(self, key: str, *ids: str) -> bool:
         found = self._dialog.active_bindings.get(key)
-        return found is not None and (found.binding.id or "").startswith("lines.")
+        return found is not None and (found.binding.id or "").startswith(ids)
 
     async def _answer_with(self, event: events.Key) -> None:
         if self._held is event:
@@ -273,7 +282,7 @@ class BodyFit:
         self._rounds = MOST_ROUNDS
         self._placed, self._drawn_width = (0, 0, False), -1
         self._shown: tuple[Region, Region, int] | None = None
-        self.is_zoomed = False
+        self.is_zoomed = dialog.question.page is not None
 
     def begin(self) -> None:
         """Follow the layout of the dialog, and of what it is docked under."""
@@ -341,6 +350,8 @@ class BodyFit:
     def _measure(self) -> bool:
         """Give the body its rows; False where it has them."""
         dialog, box, more, body = self._dialog, self._box, self._more, self._dialog.question.body
+        if body.parent is not box:
+            return False
         rest = [child for child in box.children if child.display and child is not body and child is not more]
         used = box.gutter.height + sum(child.outer_size.height + child.styles.margin.height for child in rest)
         room = self._most_rows - used - body.styles.margin.height
@@ -385,9 +396,12 @@ class ConsentDialog(ModalScreen[Result]):
 
     def compose(self) -> ComposeResult:
         """Lay out what is asked, under which conditions, and the answers."""
+        if self.question.page is not None:
+            yield self.question.page
         with self._box:
             yield self._headline
-            yield self.question.body
+            if self.question.page is None:
+                yield self.question.body
             yield self._notes
             yield self._more
             yield self._choices
@@ -472,7 +486,8 @@ class ConsentDialog(ModalScreen[Result]):
     def action_page_chat(self, pages: int) -> None:
         """Scroll the conversation, or the text where that is all there is."""
         if not self.fit.chat.scroll(pages=pages):
-            self.question.body.scroller.page(pages)
+            view = self.focused if isinstance(self.focused, VirtualLineView) else self.question.body
+            view.action_move("page_up" if pages < 0 else "page_down")
 
     def action_close_or_stop(self) -> None:
         """Close without an answer."""

@@ -28,7 +28,7 @@ SIGNS = {
     EffectKind.CREATED: ("+", "good", "$success"),
 }  # the sign, its role in a line, its style in a bar
 KEPT, DROPPED, UNDECIDED = "✓", "drop", "?"
-MARK_CELLS, DETAIL_FROM, NARROW_BELOW, ROOMY_FROM_ROWS = 6, 40, 100, 30
+MARK_CELLS, NOTE_FROM, DETAIL_FROM, NARROW_BELOW, ROOMY_FROM_ROWS = 6, 30, 40, 100, 30
 NOT_IN_GIT = "not in git"
 _LONGEST_DIFF = 65_000
 _EMPTY = {EffectKind.RENAMED: "The text is the same."}
@@ -116,7 +116,7 @@ def rows_of(parts: Sequence[EffectPart], also: Sequence[str] = ()) -> Iterator[E
         numbers = [number for number, _ in found]
         if not is_first:
             yield EffectRow()
-        title: Line = ((kind.capitalize(), f"{SIGNS[kind][1]} strong"), (f" {len(numbers)}", "muted"))
+        title: Line = ((kind.capitalize(), f"{SIGNS[kind][1]} strong"), (f" {len(numbers):,}", "muted"))
         yield EffectRow(left=title, right=((f"{'keep':>{MARK_CELLS}}", "muted"),) if is_first else ())
         yield from map(EffectRow, numbers)
         is_first = False
@@ -130,7 +130,7 @@ def part_line(part: EffectPart, mark: str, width: int) -> Line:
     """Return a part: its sign and path, how much it is, whether git knows it, and what is to become of it."""
     sign, role, _ = SIGNS[part.kind]
     detail = f"{size_text(part)}{'' if part.is_tracked else f' · {NOT_IN_GIT}'}"
-    detail = detail if width >= DETAIL_FROM else "" if part.is_tracked else NOT_IN_GIT
+    detail = detail if width >= DETAIL_FROM else "" if part.is_tracked or width < NOTE_FROM else NOT_IN_GIT
     styles = {KEPT: "good", UNDECIDED: "warn strong", DROPPED: "muted"}
     right: Line = ((f"{detail}  ", "muted" if part.is_tracked else "warn"), (f"{mark:>{MARK_CELLS}}", styles.get(mark, "")))
     room = max(8, width - 5 - sum(len(text) for text, _ in right))
@@ -193,7 +193,8 @@ class EffectPage(Vertical):
     EffectPage #effect-list { width: 45%; }
     EffectPage #effect-change { width: 1fr; border-left: solid $edge; padding: 0 0 0 1; }
     EffectPage #effect-diff { padding: 0 1; }
-    EffectPage.-roomy #effect-body, EffectPage.-roomy #effect-title { margin-top: 1; }
+    EffectPage.-roomy #effect-title { margin: 1 1 0 1; }
+    EffectPage.-roomy #effect-body { margin-top: 1; }
     EffectPage.-roomy #effect-head { margin-bottom: 1; }
     EffectPage.-narrow #effect-body { layout: vertical; }
     EffectPage.-narrow #effect-list { width: 1fr; height: 50%; }
@@ -306,7 +307,8 @@ class EffectPage(Vertical):
         if part is None:
             self._head.show((), ())
         else:
-            notes = [] if part.is_tracked else [Part(f"{NOT_IN_GIT}: undo is the only way back", "$warning", 1)]
+            why = NOT_IN_GIT if self.has_class("-narrow") else f"{NOT_IN_GIT}: undo is the only way back"
+            notes = [] if part.is_tracked else [Part(why, "$warning", 1)]
             if part.hunks > 1:
                 kept = sum(map(bool, self.decisions.of(number)))
                 notes.append(Part(f"{kept} of {part.hunks} hunks kept", "$text-muted", 1))

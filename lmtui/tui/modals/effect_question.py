@@ -1,0 +1,145 @@
+"""The question about what a command did in an overlay: its parts over the whole screen, the answers at their foot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import ClassVar
+
+from textual.content import Content
+
+from lmtui.core.events import ApprovalRequested, Outcome
+from lmtui.core.look_alikes import approval_warning
+from lmtui.core.sanitize import escape_invisible_line, sanitize, sanitize_line
+from lmtui.core.sessions import Answer
+from lmtui.tui.commands import Command, Scope, closing, first_key, of_scope
+from lmtui.tui.lines.page_view import whole_text
+from lmtui.tui.modals import approval_text as texts
+from lmtui.tui.modals.approval import Approval, RequestQuestion, worded
+from lmtui.tui.modals.picker import Reading
+from lmtui.tui.session_state import SessionState
+from lmtui.tui.widgets.bars import Part
+from lmtui.tui.widgets.effect_page import EffectPage
+from lmtui.tui.wording import shorten_middle
+
+COMMAND_CELLS = 60
+_CANNOT = "cannot be kept: "
+
+
+def also_of(request: ApprovalRequested) -> list[str]:
+    """Return what else the command did: what cannot be kept, and folders that go with their files."""
+    listed = request.text.partition("\n\n")[2].split("\n")
+    parts = {f"{part.kind} {part.path}" for part in request.parts}
+    gone = [each.removeprefix("deletes ") for each in listed if each.startswith("deletes ") and each.endswith("/")]
+    folders = [f"{each} goes with its files" for each in gone if f"deleted {each}" not in parts]
+    return [*(each for each in listed if each.startswith(_CANNOT)), *folders]
+
+
+def title_of(request: ApprovalRequested, state: SessionState) -> tuple[list[Part], list[Part]]:
+    """Return the first row: the command, how it ended and where it ran."""
+    command = shorten_middle(escape_invisible_line(texts.effect_command(request)), COMMAND_CELLS)
+    ended = sanitize_line(request.limits)
+    sign = ("✓ ", "$success") if ended.startswith("exit 0") else ("✗ ", "$error")
+    notes = [Part(Content.assemble(sign, (ended, "$text")), "", 1)] if ended else []
+    notes += [
+        Part(texts.sandbox_words(request, state), "$text-muted", 3),
+        Part("nothing has changed in your folder", "$text", 2),
+    ]
+    return [Part("Try first", "bold"), Part(command, "$text-secondary")], notes
+
+
+class EffectApproval(RequestQuestion):
+    """Lets each part of an effect be kept or dropped.  What is kept is applied when the user says so, the rest is not."""
+
+    scope: ClassVar[Scope] = Scope.EFFECT
+    guarded: ClassVar[tuple[str, ...]] = ("effect.apply",)
+    decisions: ClassVar[tuple[str, ...]] = (
+        "effect.apply", "effect.no", "effect.toggle", "effect.deletions", "effect.everything", "effect.because",
+    )  # fmt: skip
+    at_once: ClassVar[tuple[str, ...]] = ("effect.toggle",)
+    needs_reading: ClassVar[bool] = False
+
+    def __init__(self, request: ApprovalRequested, state: SessionState, now: Callable[[], datetime]) -> None:
+        self.page = self._parts = EffectPage(*title_of(request, state))
+        super().__init__(request, self._parts.list)
+        self._whole = Approval(request, state, now, self._parts.diff)
+
+    def begin(self) -> None:
+        """Show the parts."""
+        self._whole.dialog = self.dialog
+        self._parts.changed = self._draw
+        self._parts.show(self.request.parts, also_of(self.request))
+
+    def headline(self, width: int) -> Content:
+        """Return what is asked, which of several it is, and what would be applied."""
+        place = texts.place_of(self.request, self._whole.state)
+        asked = Content.assemble((texts.question(self.request, self._whole.state), "bold $warning"), (place, "$text-muted"))
+        said = self._parts.decisions.said()
+        gap = "   " if asked.cell_length + said.cell_length + 3 <= width else "\n"
+        return Content.assemble(asked, gap, said)
+
+    def notes(self) -> Content:
+        """Return what may be something else than it looks like."""
+        return Content.styled(approval_warning(self.request), "$error")
+
+    def preferred(self) -> str:
+        """Return the answer that is chosen first: to apply, once there is something to be applied."""
+        return "effect.apply" if self._parts.decisions.kept else "effect.toggle"
+
+    def dimmed(self) -> Collection[str]:
+        """Return what does not count yet: something must be kept to be applied."""
+        return super().dimmed() if self._parts.decisions.kept else self.guarded
+
+    def choices(self) -> Sequence[Command]:
+        """Return what can be answered now, with how much would be applied."""
+        decisions = self._parts.decisions
+        kept, _, undecided = decisions.counts()
+        left_out = {"effect.mode", "effect.zoom"} | (set() if undecided else {"effect.deletions"})
+        left_out |= {"effect.everything"} if decisions.is_all_kept or undecided else set()
+        left_out |= set() if self._output() else {"effect.output"}
+        left_out |= set() if self._parts.diff.source.can_split else {"effect.split"}
+        left_out |= set() if len(self._whole.state.approvals) > 1 else {"effect.batch"}
+        found = [worded(each, self._parts.diff) for each in of_scope(self.scope) if each.id not in left_out]
+        applied = f"apply {kept}" if kept else "apply"
+        return [
+            *(replace(each, hint=applied) if each.id == "effect.apply" else each for each in found),
+            closing("list" if self._parts.is_in_diff else f"{first_key(closing())} stop"),
+        ]
+
+    def handlers(self) -> Mapping[str, Callable[[], object]]:
+        """Return what each answer does: those about parts, and those about the whole effect."""
+        whole = self._whole.handlers()
+        return {
+            **{f"effect.{name}": act for name, act in self._parts.handlers().items()},
+            **{f"effect.{name}": whole[f"approve.{name}"] for name in ("no", "because", "later", "why", "mode")},
+            "effect.batch": whole["approve.all"],
+            "effect.apply": self._apply,
+            "effect.output": self._show_output,
+        }
+
+    def close(self) -> None:
+        """Go back from the change to the list; there, stop."""
+        if not self._parts.leave_diff():
+            super().close()
+
+    def _draw(self) -> None:
+        self.moves = "hunk" if self._parts.is_in_diff else "file"
+        self.dialog.draw()
+
+    def _apply(self) -> None:
+        """Apply what is kept, and nothing else."""
+        decisions = self._parts.decisions
+        if decisions.kept and self.dialog.is_live:
+            _ = self.dialog.dismiss(Answer(Outcome.ONCE, hunks=None if decisions.is_all_kept else decisions.kept))
+
+    def _output(self) -> str:
+        """Return what the command printed, as far as it is known."""
+        panes = self.dialog.fit.chat.panes
+        current = panes.current if panes is not None else None
+        return current.transcript.conversation.written_by(self.request.call_id) if current is not None else ""
+
+    def _show_output(self) -> None:
+        text = self._output()
+        if text:
+            _ = self.dialog.app.push_screen(Reading("Output", lambda width: whole_text(sanitize(text), width)))

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import pytest
+
+from lmtui.core.workspace import EffectKind, EffectPart
+from lmtui.tui.lines.styled_text import plain, width_of
+from lmtui.tui.widgets.effect_page import EffectDecisions, part_line, rows_of, size_text
+from tests.tui.scenes_effects import PARTS
+
+
+def decided(parts: tuple[EffectPart, ...] = PARTS) -> EffectDecisions:
+    return EffectDecisions(parts)
+
+
+def test_deletions_are_undecided_at_first_and_everything_else_is_kept() -> None:
+    found = decided()
+    assert [found.mark(number) for number in range(len(PARTS))] == ["?", "?", *["✓"] * 6]
+    assert found.counts() == (6, 0, 2)
+    assert found.kept == (2, 3, 4, 5, 6, 7, 8, 9)
+    assert found.said().plain == "6 kept · 2 deletions undecided, not applied"
+
+
+def test_a_part_is_kept_or_dropped_with_all_of_its_hunks() -> None:
+    found = decided()
+    found.toggle(3)
+    assert (found.mark(3), found.kept) == ("drop", (2, 6, 7, 8, 9))
+    found.toggle(3)
+    assert found.mark(3) == "✓"
+    found.toggle(0)
+    assert (found.mark(0), found.counts()) == ("✓", (7, 0, 1))
+    found.toggle(0)
+    assert (found.mark(0), found.said().plain) == ("drop", "6 kept · 1 dropped · 1 deletion undecided, not applied")
+
+
+def test_a_part_of_which_some_hunks_are_kept_is_kept_whole_by_the_next_key() -> None:
+    found = decided()
+    found.toggle(3, 1)
+    assert (found.mark(3), found.kept) == ("2 of 3", (2, 3, 5, 6, 7, 8, 9))
+    assert found.counts()[0] == 6
+    found.toggle(3)
+    assert found.mark(3) == "✓"
+
+
+def test_all_deletions_or_everything_is_kept_at_once() -> None:
+    found = decided()
+    found.toggle(7)
+    found.keep_all(EffectKind.DELETED)
+    assert (found.counts(), found.is_all_kept) == ((7, 1, 0), False)
+    found.keep_all()
+    assert found.is_all_kept
+
+
+def test_nothing_is_kept_of_nothing() -> None:
+    found = decided(())
+    assert (found.kept, found.is_all_kept, found.counts()) == ((), False, (0, 0, 0))
+
+
+def test_what_was_decided_holds_on_where_a_part_is_the_same_when_it_is_looked_at_again() -> None:
+    found = decided()
+    found.toggle(0)
+    found.toggle(3, 0)
+    changed = EffectPart("parser/lexer.py", EffectKind.CHANGED, "another", 1)
+    again = EffectDecisions((PARTS[0], PARTS[3], changed), found)
+    assert [again.mark(number) for number in range(3)] == ["✓", "2 of 3", "✓"]
+
+
+def test_parts_are_grouped_under_their_kinds_with_how_many_there_are() -> None:
+    rows = list(rows_of(PARTS, ["cannot be kept: a\x1b[2Jb"]))
+    titles = [plain(row.left) for row in rows if row.number < 0 and row.left]
+    assert titles == ["Deleted 2", "Changed 2", "Renamed 1", "Created 3", "Also", " · cannot be kept: ab"]
+    assert [row.number for row in rows if row.number >= 0] == list(range(len(PARTS)))
+
+
+@pytest.mark.parametrize("width", [20, 40, 58, 100])
+@pytest.mark.parametrize(
+    "part", [*PARTS, EffectPart("a/" * 60 + "漢字\x1b]0;x\x07\n.txt", EffectKind.DELETED, is_tracked=False)]
+)
+def test_a_part_fits_into_its_row_whatever_its_name(part: EffectPart, width: int) -> None:
+    line = part_line(part, "2 of 3", width)
+    assert width_of(line) <= width
+    assert plain(line).isprintable()
+    assert plain(line).endswith("2 of 3")
+
+
+def test_what_git_does_not_know_says_so_and_is_amber() -> None:
+    line = part_line(PARTS[1], "?", 60)
+    assert ("1.2 kB · not in git  ", "warn") in line
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(0, "0 B"), (999, "999 B"), (1_204, "1.2 kB"), (41_000, "41 kB"), (999_700, "1.0 MB"), (12e6, "12 MB")]
+)
+def test_sizes_are_short(size: int, text: str) -> None:
+    assert size_text(EffectPart("a", EffectKind.CREATED, size_bytes=int(size))) == text
