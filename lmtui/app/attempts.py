@@ -194,12 +194,12 @@ class Attempts:
     async def _require(self) -> None:
         """Raise `UsageError` where attempts cannot run."""
         config = self._host.config
-        if not (await (await self._host.sandbox()).status()).has_overlays:
-            raise UsageError("attempts need overlays, and none can be made here", "Use bubblewrap or Docker, without network.")
         if config.mode == Mode.PLAN:
             raise UsageError("attempts change files, and the plan mode changes none", "Choose another --mode.")
         if any(each.endswith(":rw") for each in config.add_dirs):
             raise UsageError("attempts would change the added folders for real", "Add them without :rw.")
+        if not (await (await self._host.sandbox()).status()).has_overlays:
+            raise UsageError("attempts need overlays, and none can be made here", "Use bubblewrap or Docker, without network.")
 
     async def _arena(self, names: Sequence[str], count: int) -> list[AttemptPlan]:
         """Return plans for models by their names, on the first server that has each, the one in use before others."""
