@@ -152,6 +152,9 @@ class FakeOverlay:
     def checkpoints(self) -> Checkpoints:
         raise NotImplementedError
 
+    def outlive_kill(self, name: str) -> None:
+        pass
+
     async def refresh(self) -> None:
         pass
 

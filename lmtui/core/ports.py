@@ -170,6 +170,9 @@ class CommandOverlay(Protocol):
     async def refresh(self) -> None:
         """Show the workspace as it is now: what is seen of a file that was changed below an overlay in use is not certain."""
 
+    def outlive_kill(self, name: str) -> None:
+        """Let the next start save a patch of this name if this process is killed."""
+
     async def save_draft(self, effect: CommandEffect, name: str) -> tuple[Path, Sequence[str]]:
         """Write an effect as a patch of this name; return its file, and the paths that a patch cannot hold."""
 

@@ -292,7 +292,8 @@ class EngineSession:
         self._parts = parts
         self._journal = Journal(parts.id, parts.log, parts.now, self._take_up, parts.redactor)
         self._team = Team(parts.team)
-        self._workspace = SessionWorkspace(parts.sandbox, parts.checkpoints, lambda: self.mode is Mode.TRY)
+        name = f"{parts.id}_{parts.now():%H%M%S}"
+        self._workspace = SessionWorkspace(parts.sandbox, parts.checkpoints, lambda: self.mode is Mode.TRY, name)
         self._agent = self._make_agent()
         self._background = Background(self._agent, self._journal.emit_from_outside)
         self._hook_calls = SessionHookCalls(self._agent, self._journal.emit_from_outside, self.history)
@@ -300,8 +301,7 @@ class EngineSession:
         self._runner = TurnRunner(self._agent, self._journal.emit_from_outside, self._after_turn, parts.id)
         self._queue = InputQueue(self._agent, self._runner, lambda: self.is_closed, self._name_after)
         self._title = ""
-        name = f"{parts.id}_{parts.now():%H%M%S}"
-        self.trial = SessionTrial(self._workspace, self._journal.emit_from_outside, lambda: self.is_running, name)
+        self.trial = SessionTrial(self._workspace, self._journal.emit_from_outside, lambda: self.is_running)
         self._foreign = 0 if is_ours else len(past)
         self.is_closed = False
         self.when_closed: list[Callable[[], object]] = []

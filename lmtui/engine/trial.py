@@ -177,13 +177,10 @@ class SessionTrial:
         workspace: of the session.
         emit: takes what is done with it; must not raise.
         is_running: tells whether a turn is under way; nothing is merged then.
-        name: of the session's drafts.
     """
 
-    def __init__(
-        self, workspace: SessionWorkspace, emit: Callable[[Event], None], is_running: Callable[[], bool], name: str
-    ) -> None:
-        self._workspace, self._emit, self._is_running, self._name = workspace, emit, is_running, name
+    def __init__(self, workspace: SessionWorkspace, emit: Callable[[Event], None], is_running: Callable[[], bool]) -> None:
+        self._workspace, self._emit, self._is_running = workspace, emit, is_running
         self._seen: CommandEffect | None = None
 
     @property
@@ -253,7 +250,7 @@ class SessionTrial:
         try:
             effect = await self._workspace.effect()
             if not effect.is_empty:
-                file, left_out = await overlay.save_draft(effect, self._name)
+                file, left_out = await overlay.save_draft(effect, self._workspace.name)
                 missing = f"; not in it: {_joined([sanitize_line(path) for path in left_out])}" if left_out else ""
                 files = pluralize(len(effect.paths), "file")
                 text = f"{files} of the try mode not merged. To apply them: git apply {shlex.quote(str(file))}{missing}"
@@ -269,7 +266,7 @@ class SessionTrial:
         """Say that the overlay of an earlier run is gone, if something waited in it."""
         if self.waiting:
             files = pluralize(self.waiting, "file")
-            text = f"lmtui was ended before {files} of the try mode were merged, and the overlay is gone."
+            text = f"lmtui was killed before {files} of the try mode were merged. They are a patch in .lmagent/drafts."
             self._emit(Notice(level=Level.WARNING, text=text))
             self._emit(OverlayChanged(files=0))
             self._emit(Reminder(text=_GONE.format(where="")))

@@ -17,10 +17,11 @@ class SessionWorkspace:
         real: the workspace.
         states: its checkpoints.
         is_tried: tells whether the try mode holds.
+        name: of the patch that is saved of what is not merged in the end.
     """
 
-    def __init__(self, real: Sandbox, states: Checkpoints | None, is_tried: Callable[[], bool]) -> None:
-        self.real, self.states = real, states
+    def __init__(self, real: Sandbox, states: Checkpoints | None, is_tried: Callable[[], bool], name: str) -> None:
+        self.real, self.states, self.name = real, states, name
         self._is_tried = is_tried
         self.overlay: CommandOverlay | None = None
         self.waiting = 0  # files in the overlay that are not merged
@@ -45,6 +46,7 @@ class SessionWorkspace:
     def _opened(self) -> CommandOverlay:
         if self.overlay is None:
             self.overlay = self.real.overlay(stays=True)
+            self.overlay.outlive_kill(self.name)
         return self.overlay
 
     async def look(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import shutil
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -27,7 +28,7 @@ from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
 
 V = TypeVar("V", bound=Sandbox)
 _EFFECT_S = 190.0
-_NOTE = "keep.json"
+_NOTE, _DRAFT = "keep.json", "draft"
 _MOST_MERGED = 200
 _MERGED = "[{path} was changed meanwhile; both changes are in it now]"
 _LEAST_FREE_BYTES, _LOOK_S = 1 << 30, 0.5
@@ -183,6 +184,7 @@ class WorkspaceOverlay(Generic[V]):
         checkpoints: its states.
         view: returns the workspace as the supervisors of an overlay show it.
         stays: the supervisor of its commands and file tools does, until it is closed.
+        folder: of an overlay that a killed process left, None for a new one.
     """
 
     def __init__(
@@ -193,12 +195,13 @@ class WorkspaceOverlay(Generic[V]):
         view: Callable[[OverlayInstances, States], V],
         *,
         stays: bool,
+        folder: Path | None = None,
     ) -> None:
         self._pool = pool
         self._real = real
         self._checkpoints = checkpoints
         self._stays = stays
-        self._folder = new_overlay_folder(pool.workspace) if stays else pool.instances.spare.take()
+        self._folder = folder or (new_overlay_folder(pool.workspace) if stays else pool.instances.spare.take())
         self._instances = OverlayInstances(pool, self._folder, stays=stays)
         self.checkpoints = OverlayCheckpoints(self._instances, checkpoints)
         self.sandbox = view(self._instances, self.checkpoints)
@@ -306,6 +309,10 @@ class WorkspaceOverlay(Generic[V]):
             note["after"] = await self._checkpoints.with_content(note["after"], path, encoded(text))
         return True
 
+    def outlive_kill(self, name: str) -> None:
+        """Let the next start save a patch of this name if this process is killed."""
+        (self._folder / _DRAFT).write_text(name, encoding="utf-8")
+
     async def save_draft(self, effect: CommandEffect, name: str) -> tuple[Path, Sequence[str]]:
         """Write an effect as a patch of this name; return its file, and the paths that a patch cannot hold."""
         left_out, parts = [*effect.special], []
@@ -367,8 +374,13 @@ async def _keep(real: Sandbox, states: States, note: Mapping[str, Any]) -> None:
         await real.make_directory(folder)
 
 
-async def finish_interrupted(workspace: Path, real: Sandbox, states: States) -> str:
-    """Finish keeping what processes that were killed had begun to keep, and drop their overlays; return what happened."""
+async def finish_interrupted(
+    workspace: Path, real: Sandbox, states: States, adopt: Callable[[Path], WorkspaceOverlay[V]]
+) -> str:
+    """Finish keeping what processes that were killed had begun to keep, and drop their overlays; return what happened.
+
+    What waited in the overlay of a try mode, which `adopt` opens again, is saved as a patch.
+    """
     told: list[str] = []
     for old in await asyncio.to_thread(_abandoned, workspace):
         try:
@@ -378,8 +390,24 @@ async def finish_interrupted(workspace: Path, real: Sandbox, states: States) -> 
             pass
         except (SandboxError, ValueError, KeyError, OSError) as error:
             told.append(f"a command's changes were half kept when lmtui was killed, and the rest cannot be kept: {error}")
+        try:
+            told += await _saved(adopt(old), (old / _DRAFT).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            pass
+        except (SandboxError, ValueError, OSError) as error:
+            told.append(f"what a killed session had not merged cannot be saved: {error}")
         await asyncio.to_thread(discard, str(old))
     return "; ".join(told)
+
+
+async def _saved(overlay: WorkspaceOverlay[V], name: str) -> list[str]:
+    """Save what waits in an overlay as a patch, and return where it is."""
+    effect = await overlay.effect()
+    if effect.is_empty:
+        return []
+    file, left_out = await overlay.save_draft(effect, Path(name).name)
+    missing = f"; not in it: {', '.join(map(sanitize_path, left_out))}" if left_out else ""
+    return [f"what a killed session had not merged is a patch now: git apply {shlex.quote(str(file))}{missing}"]
 
 
 def _abandoned(workspace: Path) -> list[Path]:

@@ -119,7 +119,7 @@ class WorkspaceSandbox:
         """Start the sandbox if it is not running (self-test included) and tell what it is."""
         status = await (self._pool.read_status() if self._instance_kind is InstanceKind.READ else self._pool.status())
         if status.has_overlays and self._overlay is None and self._pool.is_first_status():
-            self._pool.tell(await finish_interrupted(self._pool.workspace, self, self.checkpoints))
+            self._pool.tell(await finish_interrupted(self._pool.workspace, self, self.checkpoints, self._adopt))
         return status
 
     def for_session(self) -> WorkspaceSandbox:
@@ -160,6 +160,9 @@ class WorkspaceSandbox:
         if self._overlay is not None:
             raise SandboxUnavailable("there is no overlay over an overlay")
         return WorkspaceOverlay(self._pool, self, self.checkpoints, self._over, stays=stays)
+
+    def _adopt(self, folder: Path) -> WorkspaceOverlay[WorkspaceSandbox]:
+        return WorkspaceOverlay(self._pool, self, self.checkpoints, self._over, stays=True, folder=folder)
 
     def mask(self, owner: int, expressions: MaskExpressions | None) -> None:
         """Set the files that no program may see while a session is open; None when it has closed."""

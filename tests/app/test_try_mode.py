@@ -140,7 +140,7 @@ async def test_what_is_not_merged_is_saved_as_a_patch_when_the_session_is_closed
     assert (again.mode, again.trial.waiting) == (Mode.TRY, 0)
 
 
-async def test_a_session_that_was_killed_says_that_its_overlay_is_gone(workspace: Path, open_one: Open, serve: Serve) -> None:
+async def test_a_session_that_was_killed_says_where_its_work_is(workspace: Path, open_one: Open, serve: Serve) -> None:
     server = await serve(shell("echo 1 > a.txt"), DONE)
     runtime, session = await opened(open_one, server.url)
     await run(session)
@@ -149,7 +149,7 @@ async def test_a_session_that_was_killed_says_that_its_overlay_is_gone(workspace
     await session.close()
     log.write_bytes(before)
     again = await runtime.open_session(session.id)
-    assert any("the overlay is gone" in each.text for each in told(again) if isinstance(each, Notice))
+    assert any("They are a patch in .lmagent/drafts" in each.text for each in told(again) if isinstance(each, Notice))
     assert again.trial.waiting == 0
 
 

@@ -284,10 +284,29 @@ async def test_what_was_half_kept_when_lmtui_was_killed_is_kept_at_the_next_star
             await overlay.keep(effect)
     gone = overlay._folder.with_name(f"{2**30}-dead")  # no process has this number
     overlay._folder.rename(gone)
-    told = await overlays.finish_interrupted(workspace, sandbox, sandbox.checkpoints)
+    told = await overlays.finish_interrupted(workspace, sandbox, sandbox.checkpoints, sandbox._adopt)
     assert "the rest is kept now" in told
     assert (tree(workspace)["a"], tree(workspace)["b"], tree(workspace)["e"]) == ((b"2\n", False), (b"3\n", False), None)
     assert not (workspace / "old").exists()
+    assert not gone.exists()
+
+
+async def test_what_a_killed_session_had_not_merged_is_a_patch_at_the_next_start(
+    sandbox: WorkspaceSandbox, workspace: Path
+) -> None:
+    (workspace / "a").write_text("1\n")
+    overlay = sandbox.overlay(stays=True)
+    overlay.outlive_kill("../the-session")
+    await overlay.sandbox.run_command("echo 2 > a; echo new > b")
+    await overlay.refresh()
+    gone = overlay._folder.with_name(f"{2**30}-dead")
+    overlay._folder.rename(gone)
+    told = await overlays.finish_interrupted(workspace, sandbox, sandbox.checkpoints, sandbox._adopt)
+    patch = workspace / ".lmagent" / "drafts" / "the-session.patch"
+    assert str(patch) in told
+    assert (workspace / "a").read_text() == "1\n"
+    subprocess.run(["git", "apply", str(patch)], cwd=workspace, check=True, env={"GIT_DIR": "/nonexistent"})
+    assert ((workspace / "a").read_text(), (workspace / "b").read_text()) == ("2\n", "new\n")
     assert not gone.exists()
 
 

@@ -66,3 +66,17 @@ async def test_the_end_is_asked_about_while_something_waits() -> None:
         assert "1 file of the try mode not merged: saved as a patch" in driver.text()
         await driver.press("n")
         assert driver.app.is_running
+
+
+async def test_a_session_is_closed_only_by_a_yes_while_something_waits() -> None:
+    async with running() as driver:
+        await tried(driver)
+        closing = driver.host.session
+        for key, is_closed in (("n", False), ("y", True)):
+            await driver.type("/close")
+            await driver.press("enter")
+            await driver.until_screen("Confirm")
+            await driver.press(key)
+            await driver.until(lambda: driver.screen_name != "Confirm")
+            await driver.settle()
+            assert closing.is_closed is is_closed

@@ -10,12 +10,12 @@ from typing import Any
 from lmtui.core.errors import LmtuiError
 from lmtui.core.events import ROOT, Envelope, MessageAdded
 from lmtui.core.messages import Role
-from lmtui.core.sanitize import sanitize_line
-from lmtui.core.sessions import SessionSummary
+from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.sessions import SessionSummary, draft_of
 from lmtui.tui.controllers.approval_controller import ApprovalController
 from lmtui.tui.controllers.send_controller import Sending
 from lmtui.tui.lines.styled_text import fit
-from lmtui.tui.modals.picker import Picker
+from lmtui.tui.modals.picker import Confirm, Picker
 from lmtui.tui.modals.results import Choice, GridWanted, Picked
 from lmtui.tui.modals.switcher import FORMS, Switcher
 from lmtui.tui.open_sessions import OpenStore, SavedSessions
@@ -175,6 +175,8 @@ class SessionController:
         sessions.forget(session_id)
         if view is not None:
             await view.session.close()
+            if draft := draft_of(view.session.history()):
+                self._workbench.say(f"not merged, saved as a patch: {sanitize_line(draft)}", "warning")
             await self._workbench.panes.forget(session_id)
         if was_active:
             _ = await self.open(next(iter([*before[-1:], *sessions.order]), ""))
@@ -219,8 +221,17 @@ class SessionController:
             self._workbench.say("marked; F2 shows it" if is_marked else "unmarked")
 
     async def _close_active(self) -> None:
-        if session_id := self._active_id:
+        if not (session_id := self._active_id):
+            return
+        waiting = self._workbench.sessions.views[session_id].session.trial.waiting
+        if not waiting:
             await self._try(self.close(session_id))
+            return
+        text = f"{pluralize(waiting, 'file')} of the try mode not merged: saved as a patch."
+        _ = self._workbench.app.push_screen(
+            Confirm("Close without a merge?", text),
+            lambda is_sure: self._work(self._try(self.close(session_id))) if is_sure else None,
+        )
 
     async def _fork_here(self) -> None:
         """Fork up to the block under the cursor of the conversation; without one, ask up to where."""
