@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -278,7 +278,8 @@ class EffectPart:
 
     `hunks` is how many hunks of the unified `diff` can be kept one by one, 1 where it is all or nothing: the diff may be empty
     then.  `source` is the former path of what was renamed.  `size_bytes` is that of the new content, of the old one where it is
-    deleted.  Not `is_tracked`: git does not know what is deleted or changed.
+    deleted.  Not `is_tracked`: git does not know what is deleted or changed.  `mode` are its permission bits where they are
+    others than before, or than is usual.
     """
 
     path: str
@@ -290,6 +291,7 @@ class EffectPart:
     size_bytes: int = 0
     source: str = ""
     is_tracked: bool = True
+    mode: int = 0
 
 
 def units_of(parts: Iterable[EffectPart]) -> tuple[range, ...]:
@@ -319,7 +321,8 @@ class CommandEffect:
 
     `special` are files that cannot be kept (at most 50 of `special_total`).  Of folders without files, `made` are new,
     `emptied` had some, and `removed` are gone.  `caches` counts the folders in which only caches changed; those are dropped.
-    `renamed` has the former paths of files that moved as they are, by their new ones; `sizes` are in bytes.
+    `renamed` has the former paths of files that moved as they are, by their new ones; `sizes` are in bytes, `modes` permission
+    bits that no state holds.
     """
 
     before: str
@@ -333,6 +336,7 @@ class CommandEffect:
     caches: int = 0
     renamed: Mapping[str, str] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
+    modes: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -360,7 +364,8 @@ class CommandEffect:
         for change in self.ordered[:_MOST_LINES]:
             is_counted = change.added_lines or change.removed_lines
             counts = f"  +{change.added_lines} -{change.removed_lines}" if is_counted else ""
-            lines.append(f"{_VERBS[change.kind]} {sanitize_line(change.path)}{counts}")
+            mode = f"  mode {self.modes[change.path]:o}" if change.path in self.modes else ""
+            lines.append(f"{_VERBS[change.kind]} {sanitize_line(change.path)}{counts}{mode}")
         left = len(self.changes) - _MOST_LINES
         lines += [f"and {pluralize(left, 'more file')}"] if left > 0 else []
         lines += [f"deletes {sanitize_line(path)}/" for path in self.removed[:_MOST_LINES]]
@@ -385,7 +390,8 @@ class CommandEffect:
             hunks = max(1, len(hunk_spans(each.diff))) if is_divisible else 1
             size, source = self.sizes.get(each.path, 0), self.renamed.get(each.path, "")
             diff = "" if source else each.diff
-            yield EffectPart(each.path, kind, diff, hunks, each.added_lines, each.removed_lines, size, source)
+            part = EffectPart(each.path, kind, diff, hunks, each.added_lines, each.removed_lines, size, source)
+            yield replace(part, mode=self.modes.get(each.path, 0))
 
     def _bare_removed(self) -> Iterator[str]:
         """Yield the folders that are gone and had no file: those of the others go with their files."""

@@ -17,7 +17,7 @@ from lmtui.core.errors import FilesChangedSince, SandboxError
 from lmtui.core.line_diff import hunk_spans, merge, patch_of, split_lines, with_hunks
 from lmtui.core.ports import Checkpoints, Sandbox, Snapshot
 from lmtui.core.sanitize import sanitize_path
-from lmtui.core.workspace import MAX_SHOWN_BYTES, CommandEffect, FileChange
+from lmtui.core.workspace import MAX_SHOWN_BYTES, CommandEffect, FileChange, FileChangeKind
 from lmtui.paths import overlays_dir, workspace_dir
 from lmtui.sandbox import replies
 from lmtui.sandbox.guest.effects import discard
@@ -41,6 +41,9 @@ class States(Checkpoints, Protocol):
 
     async def remove_folders(self, folders: Sequence[str]) -> None:
         """Remove folders that have nothing in them any more, inner ones first."""
+
+    async def set_modes(self, modes: Mapping[str, int]) -> None:
+        """Give files their permission bits."""
 
     async def with_content(self, state: str, path: str, content: bytes) -> str:
         """Return a state that is as another, but for the content of one file."""
@@ -155,6 +158,15 @@ class OverlayCheckpoints:
         del source, paths, expected, over
         raise SandboxError(_NOT_UNDONE)
 
+    async def set_modes(self, modes: Mapping[str, int]) -> None:
+        """Refuse, as `restore` does.
+
+        Raises:
+            SandboxError: always.
+        """
+        del modes
+        raise SandboxError(_NOT_UNDONE)
+
     async def with_content(self, state: str, path: str, content: bytes) -> str:
         """Return a state that is as another, but for the content of one file."""
         return await self._real.with_content(state, path, content)
@@ -217,6 +229,8 @@ class WorkspaceOverlay(Generic[V]):
         reply = await _looked(self._instances)
         before = await self._as_seen(reply.before, seen) if seen else reply.before
         changes = await self._checkpoints.changes(before, reply.after)
+        rest = reply.modes.keys() - {each.path for each in changes}
+        changes += tuple(FileChange(path, FileChangeKind.MODIFIED) for path in sorted(rest))
         return CommandEffect(
             before=before,
             after=reply.after,
@@ -229,6 +243,7 @@ class WorkspaceOverlay(Generic[V]):
             caches=reply.caches,
             renamed=reply.renamed,
             sizes=reply.sizes,
+            modes=reply.modes,
         )
 
     async def _as_seen(self, before: str, seen: Mapping[str, str]) -> str:
@@ -253,6 +268,7 @@ class WorkspaceOverlay(Generic[V]):
             after = await self._with_hunks(effect, after, path, hunks)
         note: dict[str, Any] = {"paths": [*choice.paths], "before": effect.before, "after": after}  # Any: JSON
         note |= {"made": [*choice.made], "removed": [*choice.removed]}
+        note["modes"] = {path: effect.modes[path] for path in choice.paths if path in effect.modes}
         client = partial(self._pool.client, InstanceKind.MAIN, is_for_one_file=True)
         began = await self._pool.workspace_guard.begin(await client(), keeps_copies=False)
         try:
@@ -372,6 +388,8 @@ async def _keep(real: Sandbox, states: States, note: Mapping[str, Any]) -> None:
         await states.remove_folders(note["removed"])
     for folder in note["made"]:
         await real.make_directory(folder)
+    if note["modes"]:
+        await states.set_modes(note["modes"])
 
 
 async def finish_interrupted(

@@ -140,6 +140,7 @@ class EffectReply(Reply):
     caches: _Count
     renamed: dict[str, str]
     sizes: dict[str, _Count]
+    modes: dict[str, _Count]
 
 
 class StateReply(Reply):

@@ -561,6 +561,10 @@ class SandboxCheckpoints:
         """Remove folders that have nothing in them any more, inner ones first."""
         await self._call("remove_folders", replies.RestoredReply, paths=list(folders))
 
+    async def set_modes(self, modes: Mapping[str, int]) -> None:
+        """Give files their permission bits."""
+        await self._call("set_modes", replies.RestoredReply, modes=dict(modes))
+
     async def _call(self, action: str, shape: type[replies.R], **fields: object) -> tuple[replies.R, bytes]:
         return await self._send(shape, {"action": action, **fields})
 

@@ -46,7 +46,7 @@ def script(dice: random.Random) -> str:
         lambda: f"mkdir -p './n{dice.randint(0, 3)}/{dice.randint(0, 3)}'",
         lambda: "rmdir ./empty",
         lambda: f"ln -sf {dice.choice(NAMES)} {path()}" if dice.random() < 0.5 else f"ln -f {path()} {path()}",
-        lambda: f"chmod {dice.choice(('+x', '-x'))} {path()}",
+        lambda: f"chmod {dice.choice(('+x', '-x', '600', '640', '444'))} {path()}",
         lambda: f"touch {path()}",
         lambda: f"rm -f {path()}; mkdir {path()}",
         lambda: f"find {folder()} -type f -delete",
@@ -55,14 +55,14 @@ def script(dice: random.Random) -> str:
 
 
 def tree(folder: Path) -> dict[str, object]:
-    """Return what is in a folder: content and executable bit of files, targets of links, None for folders."""
+    """Return what is in a folder: content and permission bits of files, targets of links, None for folders."""
     found: dict[str, object] = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
         if name.split("/", maxsplit=1)[0] in (".lmagent", ".git"):
             continue
         is_file = path.is_file() and not path.is_symlink()
-        content = (path.read_bytes(), bool(path.stat().st_mode & 0o100)) if is_file else None
+        content = (path.read_bytes(), path.stat().st_mode & 0o777) if is_file else None
         found[name] = path.readlink() if path.is_symlink() else content
     return found
 

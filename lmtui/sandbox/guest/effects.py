@@ -17,6 +17,7 @@ from .checkpoints import MAX_NAMED, Store
 from .protocol import Message
 
 UPPER, LOWER = "/overlay/upper", "/overlay/lower"
+_USUAL_MODES = (0o644, 0o755, 0o664, 0o775)
 _CACHES = frozenset(("__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"))
 _MOST_PATHS, _MOST_FOLDERS, _MOST_SIZES = 20_000, 1_000, 2_000
 _INDEX = "lmtui.effect.index"
@@ -28,7 +29,8 @@ def effect(store: Store, base: str = "") -> Message:
 
     `special` are files that cannot be kept (too large, unreadable, pipes, sockets, devices, repositories).  Of folders without
     files, `made` are new, `emptied` had some, and `removed` are gone, inner ones first.  `caches` counts what only caches got.
-    `renamed` has the former paths of files that moved as they are, by their new ones.
+    `renamed` has the former paths of files that moved as they are, by their new ones; `modes` the permission bits that no state
+    holds.
     With a `base`, a state of the whole workspace, that is `before`, and `after` is it with what the overlay touched in it.
 
     Raises:
@@ -50,6 +52,7 @@ def effect(store: Store, base: str = "") -> Message:
         "caches": found.caches,
         "renamed": _renamed(store, before, after) if found.has_gone and not base else {},
         "sizes": found.sizes(),
+        "modes": found.modes,
     }
 
 
@@ -96,6 +99,7 @@ class _Touched:
         self.made: list[str] = []
         self.emptied: list[str] = []
         self.removed: list[str] = []
+        self.modes: dict[str, int] = {}
         self.caches = 0
         self.has_gone = False
 
@@ -121,8 +125,16 @@ class _Touched:
                     self._gone(path, lower[name])
                 if self._store.can_hold(path):
                     self._add(path)
+                    self._note_mode(path, merged[name], lower.get(name, 0))
                 else:
                     self.special.add(path)
+
+    def _note_mode(self, path: str, mode: int, before: int) -> None:
+        """Note permission bits that git does not keep, where they are others than before, or than is usual for a new file."""
+        bits, old = stat.S_IMODE(mode) & 0o777, stat.S_IMODE(before) & 0o777
+        is_other = (bits ^ old) & ~0o111 if stat.S_ISREG(before) else bits not in _USUAL_MODES
+        if stat.S_ISREG(mode) and is_other:
+            self.modes[path] = bits
 
     def sizes(self) -> dict[str, int]:
         """Return how large files are now, or were before they were deleted, in bytes."""
@@ -163,6 +175,14 @@ def remove_folders(root: Root, folders: list[str]) -> None:
         with suppress(OSError, Refused), root.opened(parent, os.O_RDONLY | os.O_DIRECTORY) as (fd, real):
             if real == parent:
                 os.rmdir(name, dir_fd=fd)
+
+
+def set_modes(root: Root, modes: dict[str, int]) -> None:
+    """Give files their permission bits; one that is gone, or is a link by now, is passed over."""
+    for path, mode in modes.items():
+        with suppress(OSError, Refused), root.opened(path, os.O_RDONLY | os.O_NOFOLLOW) as (fd, real):
+            if real == path:
+                os.fchmod(fd, mode & 0o777)
 
 
 def _entries(root: Root, folder: str) -> dict[str, int]:

@@ -362,6 +362,9 @@ def run(store: Store, message: Message, given: bytes = b"") -> Message:
             case "restore":
                 over = [str(path) for path in message.get("over", ())]
                 return restore(store, _tree(message["source"]), _tree(message["expected"]), paths, over)
+            case "set_modes":
+                effects.set_modes(store.root, {str(path): int(mode) for path, mode in message["modes"].items()})
+                return {"conflicts": []}
             case "remove_folders":
                 effects.remove_folders(store.root, paths)
                 return {"conflicts": []}
