@@ -188,13 +188,12 @@ class EffectPage(Vertical):
 
     DEFAULT_CSS = """
     EffectPage { height: 1fr; background: $background; }
-    EffectPage #effect-title { height: 2; border-bottom: solid $edge; margin: 0 1; padding: 0; }
+    EffectPage #effect-title { height: 2; border-bottom: solid $edge; }
     EffectPage #effect-body { height: 1fr; }
     EffectPage #effect-list { width: 45%; }
     EffectPage #effect-change { width: 1fr; border-left: solid $edge; padding: 0 0 0 1; }
     EffectPage #effect-diff { padding: 0 1; }
-    EffectPage.-roomy #effect-title { margin: 1 1 0 1; }
-    EffectPage.-roomy #effect-body { margin-top: 1; }
+    EffectPage.-roomy #effect-body, EffectPage.-roomy #effect-title { margin-top: 1; }
     EffectPage.-roomy #effect-head { margin-bottom: 1; }
     EffectPage.-narrow #effect-body { layout: vertical; }
     EffectPage.-narrow #effect-list { width: 1fr; height: 50%; }
