@@ -321,8 +321,8 @@ class CommandEffect:
 
     `special` are files that cannot be kept (at most 50 of `special_total`).  Of folders without files, `made` are new,
     `emptied` had some, and `removed` are gone.  `caches` counts the folders in which only caches changed; those are dropped.
-    `renamed` has the former paths of files that moved as they are, by their new ones; `sizes` are in bytes, `modes` permission
-    bits that no state holds.
+    `renamed` has the former paths of files that moved as they are, by their new ones; `sizes` are in bytes, `modes` the
+    permission bits that are others than before.
     """
 
     before: str

@@ -46,7 +46,7 @@ from lmtui.engine.permission_check import (
     sandbox_for,
 )
 from lmtui.engine.syntax import MOST_FILES, parse_check, unparsed, with_syntax_errors
-from lmtui.engine.trial import NO_OVERLAYS, KeptEffect, decide_effect, dropped, effect_of
+from lmtui.engine.trial import NO_OVERLAYS, KeptEffect, decide_effect, dropped, effect_of, growing_effect
 
 _NUMBERED = re.compile(r"^ *(\d{1,9})  ")
 _REST = {
@@ -275,7 +275,8 @@ async def _try(agent: Agent, call: ToolCall, prepared: PreparedCall, tool_contex
     overlay = agent.services.sandbox.overlay()
     try:
         try:
-            await _run(agent, call, prepared, replace(tool_context, sandbox=overlay.sandbox), ending, is_reading=True)
+            async with growing_effect(agent, call.id, overlay):
+                await _run(agent, call, prepared, replace(tool_context, sandbox=overlay.sandbox), ending, is_reading=True)
             if (effect := await effect_of(agent, overlay)) is None:
                 return False
         except SandboxUnavailable as error:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import secrets
 import shlex
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable
@@ -17,6 +20,7 @@ from lmtui.core.events import (
     OverlayChanged,
     ToolCallFinished,
     ToolCallStarted,
+    ToolOutputDelta,
 )
 from lmtui.core.model_events import Reminder
 from lmtui.core.permissions.decide import Access, Decision, Verdict, decide_all
@@ -28,9 +32,8 @@ from lmtui.engine.agent import Agent
 from lmtui.engine.try_mode import SessionWorkspace
 
 _MOST_LOOKED_UP, _MOST_NAMED = 500, 20
+GROWING_S = 10.0
 NO_OVERLAYS = "Commands run read-only first and ask if they have to write, as no overlay can be made here: {why}"
-
-
 UNSEEN = "What a command did in an overlay cannot be shown: {why}. It runs read-only now, and asks if it has to write."
 
 
@@ -47,6 +50,30 @@ async def effect_of(agent: Agent, overlay: CommandOverlay) -> CommandEffect | No
     except SandboxError as error:
         agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=UNSEEN.format(why=error.full_text().rstrip("."))))
         return None
+
+
+@contextlib.asynccontextmanager
+async def growing_effect(agent: Agent, call_id: str, overlay: CommandOverlay) -> AsyncIterator[None]:
+    """Show next to the output of a command that runs long what it has changed so far."""
+    watching = asyncio.create_task(_watch(agent, call_id, overlay))
+    try:
+        yield
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+
+
+async def _watch(agent: Agent, call_id: str, overlay: CommandOverlay) -> None:
+    wait_s, told = GROWING_S, ""
+    while True:
+        await asyncio.sleep(wait_s)
+        wait_s *= 1.5
+        with contextlib.suppress(SandboxError):  # the look after the command says what is wrong
+            kinds = Counter(str(part.kind) for part in (await overlay.effect()).parts)
+            said = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+            if said not in ("", told):
+                told = said
+                agent.emit(ToolOutputDelta(agent=agent.id, call_id=call_id, text=f"[so far in the overlay: {said}]\n"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from lmtui.app.archive import as_text
-from lmtui.core.events import ApprovalRequested, Event, Notice, Outcome, ToolCallFinished
+from lmtui.core.events import ApprovalRequested, Event, Notice, Outcome, ToolCallFinished, ToolOutputDelta
 from lmtui.core.permissions.decide import Effect, Mode, Rule
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import EFFECT_TOOL, CommandEffect, ExecResult, FileChange, FileChangeKind
@@ -234,3 +234,12 @@ async def test_what_cannot_be_shown_is_asked_about_as_a_command() -> None:
     assert [each.tool for each in questions(rig)] == ["shell"]
     assert rig.sandbox.ran == [BUILD, BUILD, BUILD]
     assert any("more than 20,000 files were touched" in each.text for each in rig.events if isinstance(each, Notice))
+
+
+async def test_a_command_that_runs_long_shows_what_it_has_changed_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lmtui.engine.trial.GROWING_S", 0.02)
+    rig = trial(SOME, rules=(Rule(Effect.ALLOW, "write", "*.txt"),))
+    rig.sandbox.commands[BUILD] = 0.3
+    await rig.run("build it")
+    told = [each.text for each in rig.events if isinstance(each, ToolOutputDelta)]
+    assert told == ["[so far in the overlay: 1 deleted, 1 created]\n"]

@@ -463,3 +463,16 @@ async def test_a_command_that_wrote_nothing_needs_no_look(sandbox: WorkspaceSand
     assert overlays._is_untouched(overlay._folder / "upper")
     assert (await overlay.effect()).is_empty
     await overlay.close()
+
+
+async def test_permission_bits_are_part_of_it(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    for name in ("private", "script", "both"):
+        (workspace / name).write_text("x\n")
+    overlay = sandbox.overlay()
+    await overlay.sandbox.run_command("chmod 600 private; chmod +x script; echo y > both; chmod 640 both")
+    effect = await overlay.effect()
+    assert {part.path: f"{part.mode:o}" for part in effect.parts} == {"both": "640", "private": "600", "script": "755"}
+    await overlay.keep(effect, units(effect, "private", "both"))
+    await overlay.close()
+    modes = {name: f"{(workspace / name).stat().st_mode & 0o777:o}" for name in ("private", "script", "both")}
+    assert modes == {"private": "600", "script": "644", "both": "640"}

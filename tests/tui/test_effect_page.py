@@ -92,3 +92,8 @@ def test_what_git_does_not_know_says_so_and_is_amber() -> None:
 )
 def test_sizes_are_short(size: int, text: str) -> None:
     assert size_text(EffectPart("a", EffectKind.CREATED, size_bytes=int(size))) == text
+
+
+def test_permission_bits_are_shown_where_they_change() -> None:
+    assert size_text(EffectPart("a", EffectKind.CHANGED, mode=0o600)) == "mode 600"
+    assert size_text(EffectPart("a", EffectKind.CHANGED, "d", 1, 2, 1, mode=0o755)) == "+2 −1 · mode 755"

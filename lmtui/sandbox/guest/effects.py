@@ -29,8 +29,8 @@ def effect(store: Store, base: str = "") -> Message:
 
     `special` are files that cannot be kept (too large, unreadable, pipes, sockets, devices, repositories).  Of folders without
     files, `made` are new, `emptied` had some, and `removed` are gone, inner ones first.  `caches` counts what only caches got.
-    `renamed` has the former paths of files that moved as they are, by their new ones; `modes` the permission bits that no state
-    holds.
+    `renamed` has the former paths of files that moved as they are, by their new ones; `modes` the permission bits
+    that are others than before.
     With a `base`, a state of the whole workspace, that is `before`, and `after` is it with what the overlay touched in it.
 
     Raises:
@@ -130,9 +130,9 @@ class _Touched:
                     self.special.add(path)
 
     def _note_mode(self, path: str, mode: int, before: int) -> None:
-        """Note permission bits that git does not keep, where they are others than before, or than is usual for a new file."""
+        """Note permission bits that are others than before, or than is usual for a new file: git keeps one of them."""
         bits, old = stat.S_IMODE(mode) & 0o777, stat.S_IMODE(before) & 0o777
-        is_other = (bits ^ old) & ~0o111 if stat.S_ISREG(before) else bits not in _USUAL_MODES
+        is_other = bits != old if stat.S_ISREG(before) else bits not in _USUAL_MODES
         if stat.S_ISREG(mode) and is_other:
             self.modes[path] = bits
 

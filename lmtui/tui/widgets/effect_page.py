@@ -148,7 +148,14 @@ def name_of(part: EffectPart, room: int) -> str:
 
 
 def size_text(part: EffectPart) -> str:
-    """Return in words how much a part is."""
+    """Return in words how much a part is, and its permission bits where they are others than before."""
+    if not part.mode:
+        return _amount(part)
+    is_all = part.kind is EffectKind.CHANGED and not (part.added_lines or part.removed_lines or part.diff)
+    return f"mode {part.mode:o}" if is_all else f"{_amount(part)} · mode {part.mode:o}"
+
+
+def _amount(part: EffectPart) -> str:
     if part.kind is EffectKind.RENAMED:
         return "same text"
     if part.path.endswith("/"):
