@@ -31,6 +31,7 @@ from tests.fakes import FakeProvider, MemoryLog, Ticking, answer
 
 _CASES = tuple(Path(__file__).parent / "cases" / name for name in ("escapes.jsonl", "variants.jsonl"))
 NOT_APPLICABLE = {"mcp": "they are about words, not about a sandbox: tests/features/test_mcp_escapes.py plays them"}
+TOLD_WHEN_KEPT = ("v-notable-told",)  # what an overlay did is told when it is kept
 _CHECK_S = 40
 _GIT = {
     "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a",

@@ -47,8 +47,13 @@ _REDUCED = {
 class Setup:
     """A backend and who plays it."""
 
-    def __init__(self, name: str, backend: str, *, is_ordinary: bool = False) -> None:
-        self.name, self.backend, self.is_ordinary = name, backend, is_ordinary
+    def __init__(self, name: str, backend: str, *, is_ordinary: bool = False, in_overlay: bool = False) -> None:
+        self.name, self.backend, self.is_ordinary, self.in_overlay = name, backend, is_ordinary, in_overlay
+
+    def plays(self, case: battery.Case) -> bool:
+        """Tell whether a case is played: in an overlay those of commands, whose marks do not have to be real."""
+        is_command = bool(case.command) and case.category != "must-work" and case.id not in battery.TOLD_WHEN_KEPT
+        return case.category not in battery.NOT_APPLICABLE and (is_command or not self.in_overlay)
 
     @property
     def excused(self) -> dict[str, str]:
@@ -61,6 +66,9 @@ SETUPS = (
     Setup("bubblewrap, ordinary user", "bubblewrap", is_ordinary=True),
     Setup("bubblewrap, root", "bubblewrap"),
     Setup("landlock (reduced), ordinary user", "landlock", is_ordinary=True),
+    Setup("overlay, docker", "docker", in_overlay=True),
+    Setup("overlay, bubblewrap, ordinary user", "bubblewrap", is_ordinary=True, in_overlay=True),
+    Setup("overlay, bubblewrap, root", "bubblewrap", in_overlay=True),
 )
 
 
@@ -71,13 +79,14 @@ def main() -> int:
     parser.add_argument("--case", action="append", help="only cases whose name begins so")
     parser.add_argument("--cases", type=Path, help="another file of cases")
     parser.add_argument("--no-write", action="store_true", help="leave SECURITY.md alone")
-    parser.add_argument("--play", metavar="BACKEND", help=argparse.SUPPRESS)
+    parser.add_argument("--play", metavar="NAME", help=argparse.SUPPRESS)
     given = parser.parse_args()
     chosen = battery.cases(given.cases) if given.cases else battery.cases()
     if given.case:
         chosen = [case for case in chosen if case.id.startswith(tuple(given.case))]
     if given.play:
-        print(json.dumps(asyncio.run(_play_all(given.play, chosen))))
+        setup = next(setup for setup in SETUPS if setup.name == given.play)
+        print(json.dumps(asyncio.run(_play_all(setup, chosen))))
         return 0
     setups = [setup for setup in SETUPS if not given.only or setup.name.startswith(given.only)]
     results = {setup.name: _results(setup, chosen, sys.argv[1:]) for setup in setups}
@@ -95,22 +104,22 @@ def _results(setup: Setup, chosen: list[battery.Case], arguments: list[str]) -> 
         return _as_ordinary_user(setup, arguments)
     if not setup.is_ordinary and setup.backend != "docker" and os.getuid() != 0:
         return {"*": "only root can play it"}
-    return asyncio.run(_play_all(setup.backend, chosen))
+    return asyncio.run(_play_all(setup, chosen))
 
 
-async def _play_all(backend: str, chosen: list[battery.Case]) -> dict[str, str]:
+async def _play_all(setup: Setup, chosen: list[battery.Case]) -> dict[str, str]:
     """Play the controls, and then, where they work, everything else."""
     results: dict[str, str] = {}
-    excused = Setup("", backend).excused
+    backend, excused = setup.backend, setup.excused
     ordered = sorted(chosen, key=lambda case: case.category != "must-work")
     for case in ordered:
-        if case.category in battery.NOT_APPLICABLE:
+        if not setup.plays(case):
             continue
         broken = [name for name in results if name.startswith("ok-") and results[name] and name not in excused]
         if case.category != "must-work" and broken:
             return {**results, "*": f"given up: controls do not work ({', '.join(broken)})"}
         try:
-            results[case.id] = await _play(case, backend)
+            results[case.id] = await _play(case, setup)
         except SandboxUnavailable as reason:
             return {"*": reason.full_text()}
         except (LmtuiError, OSError, subprocess.SubprocessError) as error:
@@ -119,16 +128,19 @@ async def _play_all(backend: str, chosen: list[battery.Case]) -> dict[str, str]:
     return results
 
 
-async def _play(case: battery.Case, backend: str) -> str:
-    owner = 1000 if backend == "docker" and os.getuid() == 0 else None
+async def _play(case: battery.Case, setup: Setup) -> str:
+    owner = 1000 if setup.backend == "docker" and os.getuid() == 0 else None
     base = Path(tempfile.mkdtemp(prefix="lmtui-battery-", dir="/var/tmp"))
     base.chmod(0o755)
     try:
         async with battery.stage(base, case.setup, owner) as setting:
-            sandbox = await select_sandbox(setting.workspace, backend=backend, limits=LIMITS)
+            sandbox = await select_sandbox(setting.workspace, backend=setup.backend, limits=LIMITS)
             try:
                 await sandbox.status()
-                holds, output = await battery.contains(case, setting, sandbox)
+                overlay = sandbox.overlay() if setup.in_overlay else None
+                holds, output = await battery.contains(case, setting, overlay.sandbox if overlay else sandbox)
+                if overlay is not None:
+                    await overlay.close()
             finally:
                 await sandbox.close()
         return "" if holds else output or "(no output)"
@@ -149,7 +161,7 @@ def _as_ordinary_user(setup: Setup, arguments: list[str]) -> dict[str, str]:
         shutil.chown(home, user.pw_uid, user.pw_gid)
         command = [python if Path(python).exists() else sys.executable, "-B", "-m", "tests.sandbox.run_battery", *arguments]
         played = subprocess.run(
-            [*command, "--play", setup.backend], cwd=checkout, env=environment, user=user.pw_uid, group=user.pw_gid,
+            [*command, "--play", setup.name], cwd=checkout, env=environment, user=user.pw_uid, group=user.pw_gid,
             extra_groups=[], stdout=subprocess.PIPE, check=False,
         )  # fmt: skip
     finally:

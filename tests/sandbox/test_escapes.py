@@ -23,7 +23,6 @@ QUICK = frozenset((
     "v-names-with-controls", "v-notable-told", "v-io-uring", "v-af-alg", "v-setuid-tmpfile", "v-kmsg", "v-memory-tree",
     "v-traps", "v-link-swap", "v-write-envrc-link",
 ))  # fmt: skip
-TOLD_WHEN_KEPT = ("v-notable-told",)
 _CASES = battery.cases()
 _CONTROLS = [case for case in _CASES if case.category == "must-work"]
 _ATTACKS = [
@@ -55,7 +54,7 @@ async def test_attack_gets_nothing_out(case: battery.Case, backend: str, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "case", [case for case in _ATTACKS if case.command and case.id not in TOLD_WHEN_KEPT], ids=lambda case: case.id
+    "case", [case for case in _ATTACKS if case.command and case.id not in battery.TOLD_WHEN_KEPT], ids=lambda case: case.id
 )
 @pytest.mark.parametrize("backend", ISOLATED)
 @pytest.mark.parametrize("stays", [False, True], ids=["command", "session"])
