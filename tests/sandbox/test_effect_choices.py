@@ -15,7 +15,7 @@ from lmtui.core.errors import SandboxError
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import BUBBLEWRAP
 
-RUNS = int(os.environ.get("LMTUI_EFFECT_RUNS", "12"))
+RUNS = int(os.environ.get("LMTUI_EFFECT_RUNS", "8"))
 LINES, APART = 90, 9
 
 pytestmark = pytest.mark.parametrize("sandbox", [BUBBLEWRAP], indirect=True)

@@ -16,7 +16,7 @@ import pytest
 from lmtui.paths import overlays_dir
 from tests.sandbox.conftest import OpenSandbox
 
-RUNS = int(os.environ.get("LMTUI_EFFECT_RUNS", "6"))
+RUNS = int(os.environ.get("LMTUI_EFFECT_RUNS", "4"))
 FILES = 12
 LIFE = """
 import asyncio, sys
