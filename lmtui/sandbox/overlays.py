@@ -315,7 +315,7 @@ class WorkspaceOverlay(Generic[V]):
                 now = (await self._real.read_file(path, MAX_SHOWN_BYTES)).data
             except SandboxError:
                 return False
-            if before is None or after is None or any(b"\0" in side for side in (before, after, now)):
+            if before in (None, now) or after is None or any(b"\0" in side for side in (before, after, now)):
                 return False
             sides = [split_lines(decoded(side)) for side in (before, after, now)]
             text = await asyncio.to_thread(merge, *sides)

@@ -84,14 +84,14 @@ class InstanceTable:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def scratch_of(self, workspace: Path) -> Path:
-        """Return the folder that the overlays of a workspace share as `/tmp`; it goes when all ends.
+        """Return the folder that the overlays of a workspace share as `/tmp`, which is not where a note of theirs would be.
 
         Raises:
             SandboxUnavailable: it cannot be made.
         """
         if self._scratch is None:
-            base = make_for_owner(overlays_dir(workspace), workspace)
-            self._scratch = make_for_owner(base / f"{os.getpid()}-{secrets.token_hex(4)}", workspace)
+            folder = overlays_dir(workspace) / f"{os.getpid()}-{secrets.token_hex(4)}"
+            _, _, self._scratch = (make_for_owner(each, workspace) for each in (folder.parent, folder, folder / "tmp"))
             self._scratch.chmod(0o1777)
         return self._scratch
 
@@ -146,7 +146,7 @@ class InstanceTable:
             await client.close()
         self.running.clear()
         if self._scratch is not None:
-            await asyncio.to_thread(discard, str(self._scratch))
+            await asyncio.to_thread(discard, str(self._scratch.parent))
 
     async def wait_ended(self) -> None:
         """Wait until those that were retired have ended."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -476,3 +477,39 @@ async def test_permission_bits_are_part_of_it(sandbox: WorkspaceSandbox, workspa
     await overlay.close()
     modes = {name: f"{(workspace / name).stat().st_mode & 0o777:o}" for name in ("private", "script", "both")}
     assert modes == {"private": "600", "script": "644", "both": "640"}
+
+
+async def test_what_a_command_leaves_in_tmp_is_not_kept_by_the_next_start(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    overlay = sandbox.overlay()
+    note = '{"paths": [], "removed": [], "made": ["evil"], "modes": {}, "before": "", "after": ""}'
+    await overlay.sandbox.run_command(f"echo '{note}' > /tmp/keep.json; mkdir /tmp/upper; echo x > /tmp/draft")
+    await overlay.close()
+    await overlay.close()
+    await sandbox._pool.instances.spare.close()
+    (left,) = overlays_dir(workspace).iterdir()
+    gone = left.with_name(f"{2**30}-dead")
+    left.rename(gone)
+    told = await overlays.finish_interrupted(workspace, sandbox, sandbox.checkpoints, sandbox._adopt)
+    assert (told, (workspace / "evil").exists(), gone.exists()) == ("", False, False)
+
+
+async def test_a_file_whose_mode_alone_was_changed_meanwhile_is_a_conflict_at_once(
+    sandbox: WorkspaceSandbox, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workspace / "a").write_text("1\n")
+    overlay = sandbox.overlay()
+    await overlay.sandbox.run_command("echo 2 > a")
+    effect = await overlay.effect()
+    (workspace / "a").chmod(0o755)
+    tries: list[None] = []
+    restore = sandbox.checkpoints.restore
+
+    async def counted(source: str, paths: Sequence[str], *, expected: str) -> None:
+        tries.append(None)
+        await restore(source, paths, expected=expected)
+
+    monkeypatch.setattr(sandbox.checkpoints, "restore", counted)
+    with pytest.raises(SandboxError, match="changed since"):
+        await overlay.keep(effect)
+    assert len(tries) < 3
+    await overlay.close()

@@ -1,16 +1,18 @@
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.workspace import FileChangeKind
-from lmtui.sandbox.guest import restore
+from lmtui.sandbox.guest import linux, restore
 from lmtui.sandbox.guest.beneath import Root
 from lmtui.sandbox.guest.checkpoints import Store
 from tests.sandbox.conftest import BUBBLEWRAP, OpenSandbox
@@ -200,3 +202,30 @@ def test_a_file_that_another_hand_changed_stops_a_restore_that_is_done_again(tmp
     with store.locked():
         assert restore.restore(store, source, expected, paths, []) == {"conflicts": ["d3/3.txt"]}
     assert (tmp_path / "work" / "d2" / "2.txt").read_text().startswith("second")
+
+
+def test_without_renameat2_a_file_that_goes_and_was_changed_in_the_last_moment_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    store = store_of(tmp_path)
+    source = kept(store)
+    (work / "a.txt").write_text("second")
+    expected = kept(store)
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.EINVAL, "no")
+
+    moved = restore._moved
+
+    def raced(*given: Any) -> bool:
+        (work / "a.txt").write_text("by hand")
+        return moved(*given)
+
+    monkeypatch.setattr(linux, "rename", refused)
+    monkeypatch.setattr(restore, "_moved", raced)
+    with store.locked():
+        found = restore.restore(store, source, expected, ["a.txt"], [])
+    assert found == {"conflicts": ["a.txt"]}
+    assert {each.name: each.read_text() for each in work.iterdir()} == {"a.txt": "by hand"}

@@ -232,12 +232,13 @@ def _held(paths: list[str], work_tree: str) -> Iterator[str]:
 
 def discard(folder: str) -> None:
     """Remove an overlay's folder, whatever commands made of the modes in it; no link in it is followed."""
-    for _, folders, _, fd in os.fwalk(folder):
-        for name in folders:
-            with suppress(OSError):
-                inner = os.open(name, _FOLDER, dir_fd=fd)
-                try:
-                    os.chmod(f"/proc/self/fd/{inner}", 0o700)
-                finally:
-                    os.close(inner)
+    with suppress(FileNotFoundError):
+        for _, folders, _, fd in os.fwalk(folder):
+            for name in folders:
+                with suppress(OSError):
+                    inner = os.open(name, _FOLDER, dir_fd=fd)
+                    try:
+                        os.chmod(f"/proc/self/fd/{inner}", 0o700)
+                    finally:
+                        os.close(inner)
     shutil.rmtree(folder, ignore_errors=True)

@@ -311,8 +311,8 @@ def _is_expected_aside(store: Store, folder: int, draft: _Draft) -> bool:
 def _move_back(store: Store, draft: _Draft) -> None:
     """Undo a move, as far as nobody has come in between."""
     with suppress(OSError, Refused), store.root.opened(draft.parent, _FOLDER) as (folder, _):
-        if draft.is_going:
-            linux.rename(folder, draft.temporary, draft.name, linux.RENAME_NOREPLACE)
+        if draft.is_going:  # the other name goes with the drafts
+            os.link(draft.temporary, draft.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
         elif draft.now is not None and draft.now.mode != _ABSENT:
             linux.rename(folder, draft.temporary, draft.name, linux.RENAME_EXCHANGE)
         else:
