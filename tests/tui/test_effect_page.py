@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from lmtui.core.events import ApprovalRequested
 from lmtui.core.workspace import EffectKind, EffectPart
 from lmtui.tui.lines.styled_text import plain, width_of
+from lmtui.tui.modals.approval_text import effect_command
+from lmtui.tui.modals.effect_question import also_of
 from lmtui.tui.widgets.effect_page import EffectDecisions, part_line, rows_of, size_text
 from tests.tui.scenes_effects import PARTS
 
@@ -97,3 +100,12 @@ def test_sizes_are_short(size: int, text: str) -> None:
 def test_permission_bits_are_shown_where_they_change() -> None:
     assert size_text(EffectPart("a", EffectKind.CHANGED, mode=0o600)) == "mode 600"
     assert size_text(EffectPart("a", EffectKind.CHANGED, "d", 1, 2, 1, mode=0o755)) == "+2 −1 · mode 755"
+
+
+def test_a_command_with_an_empty_line_is_shown_whole_and_says_nothing_of_what_it_did() -> None:
+    command = "echo 1\n\ndeletes fake/\necho 2"
+    request = ApprovalRequested(
+        approval_id="a", call_id="c", tool="effect", text=f"{command}\n\ndeletes real/", why="", parts=PARTS
+    )
+    assert effect_command(request) == command
+    assert also_of(request) == ["real/ goes with its files"]

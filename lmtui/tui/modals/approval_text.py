@@ -208,7 +208,7 @@ def _effect_explanation(request: ApprovalRequested) -> list[str]:
 
 def effect_command(request: ApprovalRequested) -> str:
     """Return the command that a question about an effect is about."""
-    return request.text.partition("\n\n")[0]
+    return request.text.rpartition("\n\n")[0]
 
 
 def has_difference(request: ApprovalRequested) -> bool:

@@ -29,7 +29,7 @@ _CANNOT = "cannot be kept: "
 
 def also_of(request: ApprovalRequested) -> list[str]:
     """Return what else the command did: what cannot be kept, and folders that go with their files."""
-    listed = request.text.partition("\n\n")[2].split("\n")
+    listed = request.text.rpartition("\n\n")[2].split("\n")
     parts = {f"{part.kind} {part.path}" for part in request.parts}
     gone = [each.removeprefix("deletes ") for each in listed if each.startswith("deletes ") and each.endswith("/")]
     folders = [f"{each} goes with its files" for each in gone if f"deleted {each}" not in parts]
