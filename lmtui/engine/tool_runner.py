@@ -290,9 +290,6 @@ async def _try(agent: Agent, call: ToolCall, prepared: PreparedCall, tool_contex
         kept, first = KeptEffect(prepared, overlay, effect, ending.result, ending.elapsed_s), ending.result
         decision = decide_effect(agent, effect)
         ending.decision, ending.rule, ending.why = "rule", decision.rule, "rules allow what it changed"
-        if decision.verdict is Verdict.DENY:
-            ending.why, ending.result = decision.why, dropped(first, effect, decision.why)
-            return True
         if decision.verdict is Verdict.ASK:
             asked = await ask(agent, call, kept, tool_context=tool_context, decision=decision)
             answer = await _answered(asked, ending, is_attended=agent.services.approvals.is_attended)
@@ -300,6 +297,10 @@ async def _try(agent: Agent, call: ToolCall, prepared: PreparedCall, tool_contex
                 ending.result = dropped(first, effect, ending.result.text.rstrip("."))
                 return True
             tool_context = replace(tool_context, hunks=answer.hunks)
+            decision = decide_effect(agent, effect)  # the mode may be another by now
+        if decision.verdict is Verdict.DENY:
+            ending.why, ending.result = decision.why, dropped(first, effect, decision.why)
+            return True
         await _run(agent, call, kept, tool_context, ending)
         return True
     finally:

@@ -243,3 +243,15 @@ async def test_a_command_that_runs_long_shows_what_it_has_changed_so_far(monkeyp
     await rig.run("build it")
     told = [each.text for each in rig.events if isinstance(each, ToolOutputDelta)]
     assert told == ["[so far in the overlay: 1 deleted, 1 created]\n"]
+
+
+async def test_a_yes_keeps_nothing_once_the_mode_changes_nothing() -> None:
+    rig = trial(SOME)
+    running = asyncio.create_task(rig.run("build it"))
+    request = await rig.until(lambda event: isinstance(event, ApprovalRequested))
+    assert isinstance(request, ApprovalRequested)
+    rig.session.set_mode(Mode.PLAN)
+    rig.session.answer(request.approval_id, Answer(Outcome.ONCE))
+    await running
+    assert rig.sandbox.kept == ["closed"]
+    assert "plan mode only reads, so nothing of this was kept" in result(rig).result
