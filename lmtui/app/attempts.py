@@ -29,6 +29,7 @@ from lmtui.core.roles import ModelRole, parse_roles
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import EffectReview, Session, SessionAgentRunner
 from lmtui.core.workspace import CommandEffect, EffectPart
+from lmtui.engine.file_changes import to_the_end
 from lmtui.engine.session import EngineSession
 from lmtui.engine.trial import kept_in_part, with_tracked
 from lmtui.features.service import FeatureHost
@@ -111,6 +112,7 @@ class _Work:
     overlay: WorkspaceOverlay[WorkspaceSandbox] | None = None
     session: EngineSession | None = None
     is_stopped: bool = False
+    start: str = ""  # the state of the workspace before it
     ran: dict[str, CheckRan] = field(default_factory=dict)
 
 
@@ -242,7 +244,9 @@ class Attempts:
             if work.is_stopped or not is_needed:
                 self._change(plan.number, state=AttemptState.STOPPED)
                 return
-            overlay = work.overlay = (await self._host.sandbox()).overlay(stays=True)
+            sandbox = await self._host.sandbox()
+            work.start = (await sandbox.checkpoints.snapshot()).id
+            overlay = work.overlay = sandbox.overlay(stays=True)
             variant = SessionVariant(overlay.sandbox, plan.config, plan.model, plan.url)
             session = work.session = await self._host.new_session(Policy(is_attended=False), variant=variant)
             if self._runner is not None:
@@ -252,7 +256,8 @@ class Attempts:
             self._change(plan.number, session=session.id, model=model, state=AttemptState.RUNNING, started=datetime.now(UTC))
             try:
                 session.rename(f"attempt {plan.number} of {len(self._works)}: {sanitize_line(self.task)}")
-                self._start(session)
+                if not work.is_stopped:
+                    self._start(session)
                 await session.wait_idle()
             finally:
                 unfollow()
@@ -281,10 +286,11 @@ class Attempts:
     async def _end(self, work: _Work, overlay: WorkspaceOverlay[WorkspaceSandbox]) -> None:
         """Look at what an attempt did, and leave it as a draft."""
         number, effect, problem, digest, patch = work.plan.number, None, "", "", ""
-        if self._rows[number].end is None:
+        if self._rows[number].end is None and not work.is_stopped:
             raise SandboxError("an attempt ended before its turn")
         try:
             effect = await overlay.effect()
+            effect = await overlay.effect(dict.fromkeys(effect.paths, work.start))  # what the user changed is no part of it
             digest, patch = await self._draft(self._rows[number], effect)
         except SandboxError as error:
             problem = error.full_text()
@@ -378,7 +384,9 @@ class Attempts:
 
     async def drop(self, number: int) -> None:
         """Drop what an attempt did, its draft too."""
-        attempt, work = self._rows.pop(number), self._works.pop(number)
+        attempt, work = self._rows.pop(number, None), self._works.pop(number, None)
+        if attempt is None or work is None:
+            return
         if work.overlay is not None:
             await work.overlay.close()
         if attempt.patch:
@@ -394,6 +402,9 @@ class Attempts:
         Raises:
             SandboxError: files were changed meanwhile; nothing was kept.
         """
+        row = self._rows.get(attempt.number)
+        if row is None or row.session != attempt.session:
+            raise SandboxError(f"attempt {attempt.number} was dropped")
         overlay = self._works[attempt.number].overlay
         assert attempt.effect is not None
         assert overlay is not None
@@ -483,6 +494,9 @@ class AttemptReview:
         """Make some units real, all with None, and tell the session; return notes."""
         if self._session.is_running:
             raise SandboxError("a turn is running, and it may change the same files", "Stop it, or wait for its end.")
+        return await to_the_end(self._keep(units))
+
+    async def _keep(self, units: Collection[int] | None) -> Sequence[str]:
         attempt, checkpoints = self._attempt, (await self._host.sandbox()).checkpoints
         number, call_id = attempt.number, f"attempt_{attempt.session}_{next(self._steps)}"
         before = await checkpoints.snapshot()

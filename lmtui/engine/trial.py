@@ -29,6 +29,7 @@ from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.sessions import NO_TRIAL
 from lmtui.core.workspace import EFFECT_TOOL, CommandEffect, EffectKind, EffectPart, FileChangeKind, kept_text
 from lmtui.engine.agent import Agent
+from lmtui.engine.file_changes import to_the_end
 from lmtui.engine.try_mode import SessionWorkspace
 
 _MOST_LOOKED_UP, _MOST_NAMED = 500, 20
@@ -230,6 +231,9 @@ class SessionTrial:
     async def keep(self, units: Collection[int] | None) -> Sequence[str]:
         """Make some units of what was seen last real, all with None; return notes."""
         self._check_idle()
+        return await to_the_end(self._keep(units))
+
+    async def _keep(self, units: Collection[int] | None) -> Sequence[str]:
         seen, workspace = self._seen or await self._workspace.effect(), self._workspace
         if workspace.overlay is None:
             return ()
@@ -238,7 +242,7 @@ class SessionTrial:
         paths = seen.chosen(units).paths
         await self._tell_merged(paths, before, "\n".join(notes))
         left = await workspace.effect()
-        if left.is_empty:  # it would hide what is changed in the folder from now on
+        if left.is_empty and not self._is_running():  # it would hide what is changed in the folder from now on
             await workspace.drop()
         self._emit(OverlayChanged(files=len(left.parts)))
         rest = "" if left.is_empty else ", other changes still wait"
@@ -265,6 +269,7 @@ class SessionTrial:
         """Drop all that was not merged."""
         self._check_idle()
         paths = (await self._workspace.effect()).paths
+        self._check_idle()
         await self._workspace.drop()
         self._emit(OverlayChanged(files=0))
         self._emit(Reminder(text=_DROPPED.format(names=_joined([sanitize_line(path) for path in paths]))))

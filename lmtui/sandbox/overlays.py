@@ -48,6 +48,9 @@ class States(Checkpoints, Protocol):
     async def with_content(self, state: str, path: str, content: bytes) -> str:
         """Return a state that is as another, but for the content of one file."""
 
+    async def with_entries(self, state: str, source: str, paths: Sequence[str]) -> str:
+        """Return a state that is as another, but for some files, which are as `source` has them, if it has them."""
+
 
 def free_bytes(folder: Path) -> int:
     """Return how much room there is on the disk of a folder."""
@@ -171,6 +174,10 @@ class OverlayCheckpoints:
         """Return a state that is as another, but for the content of one file."""
         return await self._real.with_content(state, path, content)
 
+    async def with_entries(self, state: str, source: str, paths: Sequence[str]) -> str:
+        """Return a state that is as another, but for some files, which are as `source` has them, if it has them."""
+        return await self._real.with_entries(state, source, paths)
+
     async def remove_folders(self, folders: Sequence[str]) -> None:
         """Refuse, as `restore` does.
 
@@ -250,10 +257,9 @@ class WorkspaceOverlay(Generic[V]):
         """Return a state that has files as they were in other states, if they were changed since."""
         now = (await self._checkpoints.snapshot()).id
         for state in dict.fromkeys(seen.values()):
-            for change in await self._checkpoints.changes(state, now, [path for path in seen if seen[path] == state]):
-                content = await self._checkpoints.read(state, change.path)
-                if content is not None:
-                    before = await self._checkpoints.with_content(before, change.path, content)
+            changed = await self._checkpoints.changes(state, now, [path for path in seen if seen[path] == state])
+            if changed:
+                before = await self._checkpoints.with_entries(before, state, [each.path for each in changed])
         return before
 
     async def keep(self, effect: CommandEffect, units: Collection[int] | None = None) -> tuple[str, ...]:

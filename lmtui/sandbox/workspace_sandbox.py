@@ -557,6 +557,11 @@ class SandboxCheckpoints:
         reply, _ = await self._send(replies.StateReply, fields, content)
         return reply.tree
 
+    async def with_entries(self, state: str, source: str, paths: Sequence[str]) -> str:
+        """Return a state that is as another, but for some files, which are as `source` has them, if it has them."""
+        reply, _ = await self._call("with_entries", replies.StateReply, base=state, source=source, paths=list(paths))
+        return reply.tree
+
     async def remove_folders(self, folders: Sequence[str]) -> None:
         """Remove folders that have nothing in them any more, inner ones first."""
         await self._call("remove_folders", replies.RestoredReply, paths=list(folders))

@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 
 from lmtui.app.attempts import config_of, plans_of
 from lmtui.app.host import Runtime
+from lmtui.app.sandboxes import SessionVariant
 from lmtui.config import Config
 from lmtui.core.attempt_values import Attempt, AttemptState, ranked, reason
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.events import CheckSummary, FilesChanged, Notice, TurnEnded, TurnReason
 from lmtui.core.line_diff import patch_of
 from lmtui.core.permissions.decide import Mode
+from lmtui.core.ports import Policy
 from lmtui.core.project_checks import CheckOutcome, Rung
 from lmtui.core.roles import ModelRole, parse_roles
 from lmtui.core.workspace import CommandEffect, FileChange, FileChangeKind
@@ -289,3 +291,63 @@ async def test_the_end_of_the_program_ends_attempts_and_leaves_no_overlay(home: 
         await asyncio.sleep(0.02)
     await runtime.close()
     assert not list(home.rglob("upper"))
+
+
+async def test_what_the_user_changes_while_an_attempt_works_is_merged_or_nothing_is(
+    workspace: Path, open_one: Open, serve: Serve
+) -> None:
+    lines = "".join(f"{number}\n" for number in range(20))
+    (workspace / "a.txt").write_text(lines)
+    calls = [
+        ScriptedCall("shell", {"command": command})
+        for command in ("sed -i s/^3$/three/ a.txt; echo theirs > new.txt", "sleep 2; sed -i s/^9$/nine/ a.txt")
+    ]
+    server = await serve(*(ScriptedTurn("Changing.", calls=(call,)) for call in calls), DONE)
+    runtime = open_one(server.url, sandbox="bubblewrap", verify="off")
+    session = await runtime.new_session()
+    await runtime.attempts.begin("write it", 2, session.id)
+    while len(server.requests) < 2:
+        await asyncio.sleep(0.02)
+    mine = lines.replace("17\n", "mine\n")
+    (workspace / "a.txt").write_text(mine)
+    (workspace / "new.txt").write_text("mine\n")
+    while runtime.attempts.is_running or not notices(session):
+        await asyncio.sleep(0.02)
+    with pytest.raises(SandboxError, match=r"new\.txt"):
+        await runtime.attempts.use(1, session.id)
+    assert ((workspace / "a.txt").read_text(), (workspace / "new.txt").read_text()) == (mine, "mine\n")
+    (workspace / "new.txt").unlink()
+    (note,) = await runtime.attempts.use(1, session.id)
+    assert "both changes are in it now" in note
+    assert (workspace / "a.txt").read_text() == mine.replace("3\n", "three\n", 1).replace("\n9\n", "\nnine\n")
+
+
+async def test_an_attempt_that_was_dropped_cannot_be_kept(open_one: Open, serve: Serve) -> None:
+    server = await serve(WRITE, DONE)
+    runtime = open_one(server.url, sandbox="bubblewrap", verify="off")
+    session = await begun(runtime)
+    review = runtime.attempts.review(1, session.id)
+    await review.drop()
+    await review.drop()
+    with pytest.raises(SandboxError, match="attempt 1 was dropped"):
+        await review.keep(None)
+
+
+async def test_an_attempt_that_is_stopped_while_its_session_opens_does_not_run(
+    open_one: Open, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = await serve(WRITE, DONE)
+    runtime = open_one(server.url, sandbox="bubblewrap", verify="off")
+    session = await runtime.new_session()
+    new_session = runtime.new_session
+
+    async def stopped(policy: Policy, *, variant: SessionVariant) -> EngineSession:
+        await runtime.attempts.stop(1)
+        return await new_session(policy, variant=variant)
+
+    monkeypatch.setattr(runtime, "new_session", stopped)
+    await runtime.attempts.begin("write it", 2, session.id)
+    while runtime.attempts.is_running or not notices(session):
+        await asyncio.sleep(0.02)
+    verdicts = {each.number: each.verdict for each in runtime.attempts.listed()}
+    assert (verdicts[1], len(server.requests)) == ("not run", 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.events import FilesChanged, ModeChanged, Notice, OverlayChanged, ToolCallFinished
 from lmtui.core.permissions.decide import Mode
 from lmtui.core.sessions import Session
+from lmtui.core.workspace import CommandEffect
+from lmtui.engine.session import EngineSession
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from tests.app.conftest import DONE, Open, Serve, run
 
@@ -221,3 +224,60 @@ async def test_sub_agents_work_in_the_same_overlay(workspace: Path, open_one: Op
     assert next(each.tool for each in results([*happened]) if each.ok and each.agent != "root") == "shell"
     assert results([*happened])[-1].result.startswith("1")
     assert (session.trial.waiting, (workspace / "a.txt").exists()) == (1, False)
+
+
+async def test_a_merge_whose_page_is_closed_meanwhile_is_a_step_all_the_same(
+    workspace: Path, open_one: Open, serve: Serve
+) -> None:
+    (workspace / "a.txt").write_text("zero\n")
+    server = await serve(shell("echo one > a.txt"), DONE)
+    _, session = await opened(open_one, server.url)
+    await run(session)
+    merging = asyncio.create_task(session.trial.keep(None))
+    while (workspace / "a.txt").read_text() == "zero\n":
+        await asyncio.sleep(0.001)
+    merging.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await merging
+    assert session.changes is not None
+    assert (session.trial.waiting, len(session.changes.steps())) == (0, 1)
+
+
+async def test_a_file_that_both_created_is_not_overwritten_by_a_merge(workspace: Path, open_one: Open, serve: Serve) -> None:
+    server = await serve(shell("echo theirs > new.txt"), DONE)
+    _, session = await opened(open_one, server.url)
+    await run(session)
+    (workspace / "new.txt").write_text("mine\n")
+    with pytest.raises(SandboxError, match=r"new\.txt"):
+        await session.trial.keep(None)
+    assert (workspace / "new.txt").read_text() == "mine\n"
+
+
+async def test_what_a_turn_that_began_during_a_merge_changes_still_waits(
+    workspace: Path, open_one: Open, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = await serve(shell("echo one > a.txt"), DONE, shell("echo late > late.txt"), DONE)
+    runtime, session = await opened(open_one, server.url)
+    assert isinstance(session, EngineSession)
+    await run(session)
+    place = session._workspace
+    look = place.effect
+
+    async def with_turn() -> CommandEffect:
+        found = await look()
+        session.submit("more")
+        while sum(isinstance(each, ToolCallFinished) and each.tool == "shell" for each in told(session)) < 2:
+            await asyncio.sleep(0.01)
+        return found
+
+    _ = await session.trial.parts()
+    with monkeypatch.context() as patch:
+        patch.setattr(place, "effect", with_turn)
+        merging = asyncio.create_task(session.trial.keep(None))
+        while len(server.requests) < 3:
+            await asyncio.sleep(0.01)
+        patch.setattr(place, "effect", look)
+        await merging
+    await session.wait_idle()
+    assert [part.path for part in await session.trial.parts()] == ["late.txt"]
+    await runtime.close()

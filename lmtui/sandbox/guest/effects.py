@@ -76,6 +76,19 @@ def with_content(store: Store, base: str, path: str, content: bytes) -> str:
     return tree
 
 
+def with_entries(store: Store, base: str, source: str, paths: list[str]) -> str:
+    """Return a state that is as another, but for some files, which are as `source` has them, if it has them."""
+    environment = {"GIT_INDEX_FILE": str(store.folder / _INDEX)}
+    entries = store.entries(base, source, paths).items()
+    listed = "".join(f"{entry.mode} {entry.oid}\t{path}\0" for path, (_, entry) in entries)
+    with _own_index(store):
+        store.git("read-tree", base, more=environment)
+        store.git("update-index", "-z", "--index-info", data=listed.encode(), more=environment)
+        tree = store.git("write-tree", more=environment).decode().strip()
+    store.remember(tree, is_apart=True)
+    return tree
+
+
 @contextmanager
 def _own_index(store: Store) -> Iterator[None]:
     """Let git use an index that is not the store's; the store is locked, so what a killed git left there is ours."""

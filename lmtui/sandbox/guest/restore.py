@@ -352,6 +352,8 @@ def run(store: Store, message: Message, given: bytes = b"") -> Message:
                 return effects.effect(store, _tree(message["base"]) if message.get("base") else "")
             case "with_content":
                 return {"tree": effects.with_content(store, _tree(message["base"]), str(message["path"]), given)}
+            case "with_entries":
+                return {"tree": effects.with_entries(store, _tree(message["base"]), _tree(message["source"]), paths)}
             case "ignored":
                 return store.ignored()
             case "prune":
