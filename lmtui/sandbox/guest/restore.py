@@ -22,6 +22,9 @@ _LINK = "120000"
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
 
 
+_Stamp = tuple[int, int, int] | None
+
+
 @dataclass(frozen=True)
 class _Draft:
     """A file written next to the place where it will be, or the name to which one that goes is moved first.
@@ -230,14 +233,16 @@ def _put_in_place(store: Store, drafts: list[_Draft]) -> list[str]:
 
     Each is looked at once more when it has been moved: a change that came in between is found, and all is put back.
     """
-    done: list[_Draft] = []
+    done: dict[_Draft, _Stamp] = {}
     failed: list[str] = []
     for draft in drafts:
+        stamp: _Stamp = None
         try:
             with store.root.opened(draft.parent, _FOLDER) as (folder, real):
                 if real != draft.parent:
                     raise FileNotFoundError
-                is_done = _moved(store, folder, draft, done)
+                is_done = _moved(store, folder, draft, list(done))
+                stamp = _stamp(folder, draft)
         except (FileNotFoundError, IsADirectoryError, beneath.Missing):  # gone, or a folder was made for files that come back
             is_done = True
             failed += [] if draft.is_going else [draft.path]
@@ -245,13 +250,47 @@ def _put_in_place(store: Store, drafts: list[_Draft]) -> list[str]:
             failed.append(draft.path)
             continue
         if not is_done:
-            for each in reversed(done):
-                _move_back(store, each)
-            return [draft.path]
-        done.append(draft)
+            return _put_back(store, done, draft)
+        done[draft] = stamp
     if failed:
         raise Refused(f"could not be put back: {', '.join(failed[:MAX_NAMED])}")
-    return []
+    late = next((draft for draft in done if not _is_left(store, draft, done[draft], unlink=False)), None)
+    if late is not None:
+        return _put_back(store, done, late)
+    changed = [draft for draft in done if not _is_left(store, draft, done[draft], unlink=True)]
+    for draft in changed:
+        _move_back(store, draft)
+    return [draft.path for draft in changed]
+
+
+def _put_back(store: Store, done: dict[_Draft, _Stamp], changed: _Draft) -> list[str]:
+    for draft in reversed(done):
+        _move_back(store, draft)
+    return [changed.path]
+
+
+def _stamp(folder: int, draft: _Draft) -> _Stamp:
+    """Return what tells whether what was moved aside was written to since; None where nothing was."""
+    if draft.now is None or draft.now.mode == _ABSENT:
+        return None
+    try:
+        info = os.stat(draft.temporary, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return info.st_size, info.st_mtime_ns, info.st_ctime_ns
+
+
+def _is_left(store: Store, draft: _Draft, stamp: _Stamp, *, unlink: bool) -> bool:
+    """Tell whether nobody who had a file open wrote to it after it was moved aside; then, maybe, remove it."""
+    if stamp is None:
+        return True
+    with suppress(OSError, Refused), store.root.opened(draft.parent, _FOLDER) as (folder, real):
+        seen = _stamp(folder, draft) if real == draft.parent else None
+        if seen not in (stamp, None):  # where a file came in the place of its folder it is gone by now
+            return False
+        if unlink and seen is not None:
+            os.unlink(draft.temporary, dir_fd=folder)
+    return True
 
 
 def _moved(store: Store, folder: int, draft: _Draft, done: list[_Draft]) -> bool:
