@@ -294,22 +294,24 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _check_attempts(arguments: argparse.Namespace) -> None:
-    """Refuse what does not go with several attempts, and read the models that try."""
+    """Reject options that several attempts do not support, and read the names of the models."""
     given = arguments.models
     arguments.models = tuple(name for each in (given or "").split(",") if (name := each.strip()))
     if given is not None and len(set(arguments.models)) < 2:
-        raise UsageError("--models compares models", "Name two or more: --models qwen3-coder-30b,devstral-24b")
+        raise UsageError("--models needs at least two models", "For example: --models qwen3-coder-30b,devstral-24b")
     least = 1 if arguments.models else 2
     count = arguments.attempts if arguments.attempts is not None or not arguments.models else 1
     if count is None and arguments.keep:
-        raise UsageError("--keep keeps the best of several attempts", "Name how many: --attempts 4 --keep.")
+        raise UsageError("--keep needs --attempts or --models", "For example: --attempts 4 --keep")
     if count is None:
         return
     others = ("goes_on", "resume", "output_schema", "output_last_message", "ephemeral")
     if not least <= count <= 16:
         raise UsageError(f"--attempts takes a number from {least} to 16")
     if count * len(arguments.models) > 16:
-        raise UsageError(f"{count * len(arguments.models)} attempts are too many", "At most 16: name fewer models or attempts.")
+        raise UsageError(
+            f"{count * len(arguments.models)} attempts are too many", "At most 16 are possible: use fewer models or attempts."
+        )
     if arguments.output == "stream-json" or any(getattr(arguments, name) for name in others):
         raise UsageError("--attempts is for a new session, with text or --output json", "Leave the other options out.")
     arguments.attempts = count

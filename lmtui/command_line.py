@@ -304,8 +304,12 @@ def run_parser() -> Parser:
     add("--output-last-message", metavar="FILE", help="also write the answer to this file")
     add("--ephemeral", action="store_true", help="do not save the session")
     add("--attempts", type=int, metavar="N", help="try N times (2 to 16), each in an overlay; the checks choose the best")
-    add("--models", metavar="A,B,…", help="have each of these models try it, once or as often as --attempts says")
-    add("--keep", action="store_true", help="with --attempts: make the chosen attempt real, if its checks pass")
+    add("--models", metavar="A,B,…", help="let each of these models try it, once or --attempts times")
+    add(
+        "--keep",
+        action="store_true",
+        help="with --attempts or --models: keep the changes of the chosen attempt unless checks fail",
+    )
     add_common(parser)
     _add_gguf(parser)
     _add_image(parser)

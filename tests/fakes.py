@@ -375,7 +375,7 @@ class FakeCheckpoints:
             if path in over and path in self.unkept:
                 self.unkept.discard(path)
             elif self._sandbox.files.get(path) not in (self.states[expected].get(path), self.states[source].get(path)):
-                raise SandboxError(f"changed since by another hand: {path}; nothing was put back")
+                raise SandboxError(f"changed in the meantime: {path}; nothing was changed")
         for path in paths:
             data = self.states[source].get(path)
             if data is None:

@@ -43,7 +43,7 @@ _TEMPERATURE = 0.7
 _MORE = re.compile(r"^\((\d+) more fail\)$", re.MULTILINE)
 _MOST_SEED = 2**63 - 1
 _OTHER_MODELS = (ModelRole.PLANNER, ModelRole.REVIEWER)
-_EVERY = 4  # so many attempts have one by another model
+_EVERY = 4  # every fourth attempt uses another model
 _MOST_DRAFTS = 64
 
 Start = Callable[[Session], None]
@@ -136,7 +136,7 @@ class Attempts:
 
     @property
     def is_running(self) -> bool:
-        """Tell whether one still works or waits."""
+        """Tell whether one is still running or waiting."""
         return any(not each.is_over for each in self._rows.values())
 
     @property
@@ -156,11 +156,11 @@ class Attempts:
         return session
 
     def listed(self) -> Sequence[Attempt]:
-        """Return the attempts: by number while one works, then the best first."""
+        """Return the attempts: by number while one is running, then the best first."""
         return list(self._rows.values()) if self.is_running else ranked(list(self._rows.values()))
 
     def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` whenever something of them is another."""
+        """Call `listener` on every change of the attempts."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
@@ -169,11 +169,11 @@ class Attempts:
         self._runner = runner
 
     async def begin(self, task: str, count: int, session_id: str) -> None:
-        """Begin attempts at a task, and go on while they work."""
+        """Begin attempts at a task in the background."""
         if not 1 < count <= MOST_ATTEMPTS:
             raise UsageError(f"{count} attempts are not possible", f"Choose a number from 2 to {MOST_ATTEMPTS}.")
         if self.is_running:
-            raise UsageError("other attempts still work", "Wait for them, or discard them: /attempts discard")
+            raise UsageError("other attempts are still running", "Wait for them, or discard them: /attempts discard")
         await self._require()
         await self.close()
         self._session_id = session_id
@@ -181,7 +181,7 @@ class Attempts:
         self._spawn(self._in_background(plans))
 
     async def run(self, task: str, count: int, models: Sequence[str], start: Start, tell: Tell = lambda _: None) -> Attempt:
-        """Run attempts to their end and return the chosen one; with `models`, so many by each (the arena).
+        """Run attempts to their end and return the chosen one; with `models`, `count` by each.
 
         As many run at once as the server has slots, and of one model until one is green.
 
@@ -197,11 +197,15 @@ class Attempts:
         """Raise `UsageError` where attempts cannot run."""
         config = self._host.config
         if config.mode == Mode.PLAN:
-            raise UsageError("attempts change files, and the plan mode changes none", "Choose another --mode.")
+            raise UsageError("attempts change files, and plan mode does not allow that", "Choose another --mode.")
         if any(each.endswith(":rw") for each in config.add_dirs):
-            raise UsageError("attempts would change the added folders for real", "Add them without :rw.")
+            raise UsageError(
+                "attempts would change the added folders, which an overlay does not cover", "Add them without :rw."
+            )
         if not (await (await self._host.sandbox()).status()).has_overlays:
-            raise UsageError("attempts need overlays, and none can be made here", "Use bubblewrap or Docker, without network.")
+            raise UsageError(
+                "attempts need overlays, which are not available here", "Use bubblewrap or Docker, without network."
+            )
 
     async def _arena(self, names: Sequence[str], count: int) -> list[AttemptPlan]:
         """Return plans for models by their names, on the first server that has each, the one in use before others."""
@@ -266,7 +270,7 @@ class Attempts:
             tell(self._rows[plan.number])
 
     def _take(self, number: int, event: events.Event) -> None:
-        """Take up what an event says of an attempt that works."""
+        """Update a running attempt from an event."""
         row, work = self._rows[number], self._works[number]
         match event:
             case events.ModelChanged(role="", agent=events.ROOT):
@@ -284,7 +288,7 @@ class Attempts:
                 pass
 
     async def _end(self, work: _Work, overlay: WorkspaceOverlay[WorkspaceSandbox]) -> None:
-        """Look at what an attempt did, and leave it as a draft."""
+        """Read the effect of an attempt, and save it as a patch."""
         number, effect, problem, digest, patch = work.plan.number, None, "", "", ""
         if self._rows[number].end is None and not work.is_stopped:
             raise SandboxError("an attempt ended before its turn")
@@ -298,7 +302,7 @@ class Attempts:
         self._change(number, state=state, effect=effect, problem=problem, digest=digest, patch=patch)
 
     async def _draft(self, attempt: Attempt, effect: CommandEffect) -> tuple[str, str]:
-        """Write what an attempt did as a patch; return a digest of what its files became, and the file of the patch."""
+        """Write the effect of an attempt as a patch; return a digest of the resulting files, and the path of the patch."""
         checkpoints, parts, seen = (await self._host.sandbox()).checkpoints, list[bytes](), hashlib.sha256()
         for path in effect.paths:
             before, after = await checkpoints.read(effect.before, path), await checkpoints.read(effect.after, path)
@@ -313,7 +317,7 @@ class Attempts:
         return seen.hexdigest(), str(file)
 
     async def left_out(self, attempt: Attempt) -> Sequence[str]:
-        """Return the paths that the patch of an attempt does not have: files that are not text, and what cannot be kept."""
+        """Return the paths that the patch of an attempt lacks: binary files, and what cannot be kept."""
         assert attempt.effect is not None
         text = await asyncio.to_thread(Path(attempt.patch).read_bytes) if attempt.patch else b""
         heads = {line for line in text.split(b"\n") if line.startswith(b"diff --git ")}
@@ -321,18 +325,18 @@ class Attempts:
         return [*attempt.effect.special, *(path for path in attempt.effect.paths if path not in there)]
 
     async def _in_background(self, plans: Sequence[AttemptPlan]) -> None:
-        """Run attempts, and tell the session that began them when they are over."""
+        """Run attempts, and notify the session that began them when they are done."""
         level, text = events.Level.INFO, ""
         try:
             await self._run(plans)
         except LmtuiError as error:
-            level, text = events.Level.ERROR, f"The attempts ended: {error.full_text()}"
+            level, text = events.Level.ERROR, f"The attempts failed: {error.full_text()}"
         for number, row in self._rows.items():
             if not row.is_over and (level is events.Level.ERROR or number in {each.number for each in plans}):
                 self._change(number, state=AttemptState.STOPPED)
         if not self.is_running:
             ended = self.ended
-            text = text or f"The attempts are over: {self._summary()}" if ended else text or "No attempt was made."
+            text = text or f"All attempts are done: {self._summary()}" if ended else text or "No attempt was run."
             self._notify(level, f"{text} /attempts shows them.")
 
     def _summary(self) -> str:
@@ -345,7 +349,7 @@ class Attempts:
                 session.emit(events.Notice(level=level, text=text))
 
     async def again(self, number: int) -> None:
-        """Run one more attempt, with the settings of another and its own seed."""
+        """Run one more attempt with the settings of another and a new seed."""
         next_number = max(self._rows, default=0) + 1
         if next_number > MOST_ATTEMPTS:
             raise UsageError(f"there are {MOST_ATTEMPTS} attempts already")
@@ -356,7 +360,7 @@ class Attempts:
         self._spawn(self._in_background([plan]))
 
     async def stop(self, number: int) -> None:
-        """Stop an attempt; what it did until then stays."""
+        """Stop an attempt; its changes so far stay."""
         work = self._works[self._known(number)]
         if self._rows[number].is_over:
             return
@@ -367,23 +371,23 @@ class Attempts:
             self._change(number, state=AttemptState.STOPPED)
 
     async def use(self, number: int, session_id: str) -> Sequence[str]:
-        """Make what an attempt did real, as a step of an open session that can be undone."""
+        """Keep the changes of an attempt as a step of an open session that can be undone."""
         return await self.review(number, session_id).keep(None)
 
     def review(self, number: int, session_id: str) -> EffectReview:
-        """Return what an attempt did, to be kept in part."""
+        """Return the effect of an attempt, to be kept in parts."""
         attempt = self._rows[self._known(number)]
         session = next((each for each in self._host.sessions if each.id == session_id), None)
         if session is None:
-            raise UsageError("no session is open that could take the changes")
+            raise UsageError("no open session can take the changes")
         if not attempt.is_over:
-            raise UsageError(f"attempt {number} still works", "Wait for its end, or stop it.")
+            raise UsageError(f"attempt {number} is still running", "Wait for it to end, or stop it.")
         if attempt.effect is None or not attempt.effect.can_keep:
-            raise UsageError(f"attempt {number} has nothing to use")
+            raise UsageError(f"attempt {number} has no changes to use")
         return AttemptReview(self, attempt, attempt.effect, session, self._host)
 
     async def drop(self, number: int) -> None:
-        """Drop what an attempt did, its draft too."""
+        """Delete the changes of an attempt and its patch."""
         attempt, work = self._rows.pop(number, None), self._works.pop(number, None)
         if attempt is None or work is None:
             return
@@ -394,13 +398,13 @@ class Attempts:
         self._changed()
 
     async def keep(self, attempt: Attempt, units: Collection[int] | None = None) -> Sequence[str]:
-        """Make what an attempt did real, or some units of it, with a checkpoint before.
+        """Keep the changes of an attempt, or some units of them, after a checkpoint.
 
         Returns:
             Notes on what was set aside or cannot be kept.
 
         Raises:
-            SandboxError: files were changed meanwhile; nothing was kept.
+            SandboxError: files have changed since; nothing was kept.
         """
         row = self._rows.get(attempt.number)
         if row is None or row.session != attempt.session:
@@ -414,14 +418,14 @@ class Attempts:
         return [*notes, *(f"cannot be kept: {path}" for path in attempt.effect.special)]
 
     async def discard(self) -> None:
-        """Stop all of them and drop what they did, their drafts too."""
+        """Stop all of them and delete their changes and patches."""
         drafts = [each.patch for each in self._rows.values() if each.patch]
         await self.close()
         for draft in drafts:
             await asyncio.to_thread(Path(draft).unlink, missing_ok=True)
 
     async def close(self) -> None:
-        """Stop what works and drop what was not kept; the drafts stay."""
+        """Stop running attempts and drop what was not kept; the patches stay."""
         tasks = list(self._tasks)
         for each in tasks:
             each.cancel()
@@ -434,11 +438,11 @@ class Attempts:
 
     def _known(self, number: int) -> int:
         if number not in self._works:
-            raise UsageError(f"there is no attempt {number}", "/attempts lists them.")
+            raise UsageError(f"no attempt {number}", "/attempts lists them.")
         return number
 
     def _results(self, numbers: Sequence[int]) -> list[AttemptResult]:
-        """Return what came of attempts for the user's table; one that was stopped says nothing of its model."""
+        """Return the results of attempts for the user's table; a stopped one says nothing about its model."""
         ended = [self._rows[number] for number in numbers if self._rows[number].state is AttemptState.OVER]
         if not ended:
             return []
@@ -477,7 +481,7 @@ class Attempts:
 
 
 class AttemptReview:
-    """What an attempt did, part by part; implements `core.sessions.EffectReview`.  What is kept is a step of a session."""
+    """The effect of an attempt; implements `core.sessions.EffectReview`.  What is kept is a step of a session."""
 
     def __init__(
         self, attempts: Attempts, attempt: Attempt, effect: CommandEffect, session: EngineSession, host: AttemptHost
@@ -487,13 +491,13 @@ class AttemptReview:
         self._steps = itertools.count(1)
 
     async def parts(self) -> Sequence[EffectPart]:
-        """Return all of it, also what is kept already: to keep that again changes nothing."""
+        """Return all parts, including those kept already: keeping them again changes nothing."""
         return await with_tracked(self._effect.parts, await self._host.sandbox())
 
     async def keep(self, units: Collection[int] | None) -> Sequence[str]:
-        """Make some units real, all with None, and tell the session; return notes."""
+        """Keep some units, or all with None, and record that in the session; return notes."""
         if self._session.is_running:
-            raise SandboxError("a turn is running, and it may change the same files", "Stop it, or wait for its end.")
+            raise SandboxError("a turn is running and may change the same files", "Stop it, or wait for it to end.")
         return await to_the_end(self._keep(units))
 
     async def _keep(self, units: Collection[int] | None) -> Sequence[str]:
@@ -504,7 +508,7 @@ class AttemptReview:
         after = await checkpoints.snapshot()
         changes = await checkpoints.changes(before.id, after.id, self._effect.paths, is_now=True)
         files, kept = tuple(each.path for each in changes), self._effect.lines()
-        told = f"These changes of attempt {number} at this task are kept now: {self._attempts.task}"
+        told = f"The user kept these changes of attempt {number} at this task: {self._attempts.task}"
         result = "\n".join([told, *(kept if units is None else [kept_in_part(self._effect, units)])])
         title = f"/attempts use {number}"
         for event in (
@@ -522,7 +526,7 @@ class AttemptReview:
 
 
 async def _together(work: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Do all of it at once; where one fails, the others end too."""
+    """Run all of it in parallel; if one fails, cancel the others."""
     running = [asyncio.create_task(each) for each in work]
     try:
         await asyncio.gather(*running)
@@ -540,14 +544,14 @@ def _failing(ran: Sequence[CheckRan]) -> int:
 
 
 def _without_blanks(data: bytes | None) -> bytes:
-    """Return a text without blank lines and blanks at line ends; what is not text stays."""
+    """Return a text without blank lines and trailing spaces; binary data stays."""
     if data is None or b"\0" in data:
         return data or b""
     return b"\n".join(line for each in data.splitlines() if (line := each.rstrip()))
 
 
 def _write_draft(file: Path, data: bytes) -> None:
-    """Write a patch; of many, the oldest go."""
+    """Write a patch, and delete the oldest beyond a limit."""
     file.write_bytes(data)
     for old in sorted(file.parent.glob("*.patch"), key=lambda each: each.name)[:-_MOST_DRAFTS]:
         with contextlib.suppress(OSError):

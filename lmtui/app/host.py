@@ -554,7 +554,7 @@ def _apart(features: FeatureServices) -> FeatureServices:
         UsageError: hooks would not run, and they may be there to forbid something.
     """
     if any(map(features.hooks.wants, HookEvent)):
-        raise UsageError("attempts run no hooks, and there are some", "Leave them out with --no-hooks.")
+        raise UsageError("attempts run no hooks, but hooks are configured", "Turn them off with --no-hooks.")
     return FeatureServices(instructions=features.instructions, checks=features.checks)
 
 

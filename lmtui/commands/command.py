@@ -130,7 +130,7 @@ class ConfirmRestore:
 
 @dataclass(frozen=True, slots=True)
 class ReviewEffect:
-    """What was done in an overlay, to be looked through and kept or dropped part by part; `title` says what it is."""
+    """Review the effect in an overlay, to be kept or dropped part by part, under a `title`."""
 
     review: EffectReview
     title: str

@@ -18,9 +18,9 @@ SCREEN = "`lmtui` (or `lmtui --plain`)"
 MAX_LISTED = 20
 MODE_NOTES: dict[str, str] = {
     Mode.MANUAL: "asks before everything",
-    Mode.NORMAL: "reads freely, asks before changes and commands",
+    Mode.NORMAL: "reads freely, asks before edits and about what commands changed",
     Mode.AUTO: "asks nothing; only the sandbox protects you",
-    Mode.TRY: "asks nothing; all changes wait in an overlay until you merge them",
+    Mode.TRY: "asks nothing; changes stay in an overlay until you merge them",
     Mode.PLAN: "reads and plans only",
 }
 

@@ -123,9 +123,9 @@ async def redo(context: CommandContext, typed: str) -> ConfirmRestore:
 
 
 async def merge(context: CommandContext, _: str) -> ReviewEffect:
-    """Look through what waits in the overlay of the try mode."""
+    """Review the unmerged changes of try mode."""
     if not context.session.trial.waiting:
-        raise UsageError("nothing to merge: nothing waits in the overlay of the try mode", "F5 or /mode try begins it.")
+        raise UsageError("nothing to merge: no changes from try mode", "To start it, use F5 or /mode try.")
     return ReviewEffect(context.session.trial, "Merge")
 
 
@@ -187,8 +187,8 @@ PANES_AND_CHANGES: tuple[Command, ...] = (
         "undo", ("undo",), "[n]", is_first=True, handler=undo, instead=SCREEN),
     Command("undo.again", Scope.WORKBENCH, "Redo", "Redo what was undone; shows a preview first.", ("alt+y",), "redo",
         ("redo",), "[n]", is_first=True, handler=redo, instead=SCREEN),
-    Command("merge.show", Scope.WORKBENCH, "Merge what was tried",
-        "Look through what waits in the overlay of the try mode; keep or drop it.", ("alt+j",), "merge", ("merge",),
+    Command("merge.show", Scope.WORKBENCH, "Merge changes",
+        "Review the unmerged changes of try mode; keep or drop them.", ("alt+j",), "merge", ("merge",),
         is_first=True, handler=merge, instead=SCREEN),
     Command("undo.rewind", Scope.WORKBENCH, "Rewind", "Go back to before one of your messages, with or without the files.",
         ("alt+r",), "rewind", ("rewind",), is_first=True),

@@ -1,4 +1,4 @@
-"""Several attempts at one task: what is known of each, which is the best and why.  Pure."""
+"""Several attempts at one task: the facts about each, which one is best and why.  Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LEAST_TO_AGREE = 3
 
 
 class AttemptState(StrEnum):
-    """How far an attempt is.  One that is `used` was made real."""
+    """State of an attempt.  The changes of a `used` one were kept."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -32,8 +32,8 @@ class Attempt:
     """One attempt at a task.
 
     `checks` has the last outcome of each rung, `failing` counts checks or tests, `tokens` were computed so far.  `effect` is
-    None until it is over, and where it cannot be seen, which `problem` says.  `digest` names what its files became, blank lines
-    and blanks at line ends aside; it is empty where that is not known.  `patch` is the file of its draft.
+    None until it is over, and where it cannot be read: `problem` says why.  `digest` identifies the resulting files, without
+    blank lines and trailing spaces; it is empty where they are unknown.  `patch` is the path of its patch.
     """
 
     number: int
@@ -54,17 +54,17 @@ class Attempt:
 
     @property
     def is_over(self) -> bool:
-        """Tell whether it does nothing any more."""
+        """Tell whether it has ended."""
         return self.state not in (AttemptState.WAITING, AttemptState.RUNNING)
 
     @property
     def is_green(self) -> bool:
-        """Tell whether it is done and its checks say that it is right."""
+        """Tell whether it is done and its checks pass."""
         return self._is_done and self.end is not None and self.end.verified == Verified.GREEN
 
     @property
     def is_good(self) -> bool:
-        """Tell whether it is done and no check speaks against it: it is green, or there are no checks."""
+        """Tell whether it is done and no check fails: it is green, or there are no checks."""
         return self._is_done and self.end is not None and not self.end.doubt
 
     @property
@@ -73,7 +73,7 @@ class Attempt:
 
     @property
     def known(self) -> int:
-        """Return how many checks fail as they did before the change."""
+        """Return how many checks fail that already failed before the change."""
         return sum(each is CheckOutcome.KNOWN for each in self.checks.values())
 
     @property
@@ -84,7 +84,7 @@ class Attempt:
 
     @property
     def verdict(self) -> str:
-        """Return what came of it in a few words."""
+        """Return its result in a few words."""
         if self.state in (AttemptState.WAITING, AttemptState.RUNNING, AttemptState.USED):
             return str(self.state)
         if self.state is AttemptState.STOPPED or self.end is None:
@@ -129,9 +129,9 @@ class Attempt:
 def ranked(attempts: Sequence[Attempt]) -> list[Attempt]:
     """Return those that are over, the best first: green, else not checked, else with the fewest failing tests.
 
-    Of several that are green, those of which no check fails as it did before come first.  Of several that no check speaks of,
-    those that made the same change as most of the others come first.  Then the smallest change counts; one that changed
-    nothing comes behind those that did.
+    Of several green ones, those without checks that already failed before come first.  Of several unchecked ones, those that
+    made the most frequent change come first.  Then the smallest change counts; one that changed nothing comes after those that
+    did.
     """
     agreeing = _agreeing(attempts)
 
@@ -152,7 +152,7 @@ def ranked(attempts: Sequence[Attempt]) -> list[Attempt]:
 
 
 def _agreeing(attempts: Sequence[Attempt]) -> Mapping[int, int]:
-    """Return how many made the same change, itself included, of each that no check speaks of; nothing where few are done."""
+    """Return for each unchecked attempt how many made the same change, itself included; nothing where few are done."""
     unchecked = [each for each in attempts if each.is_over and each.is_good and not each.is_green]
     if len(unchecked) < _LEAST_TO_AGREE or any(each.is_green for each in attempts):
         return {}
@@ -173,8 +173,8 @@ def reason(attempts: Sequence[Attempt], best: Attempt) -> str:
         return f"{pass_words} with the smallest change" if equals > 1 else pass_words
     if best.is_good:
         same = _agreeing(over).get(best.number, 1)
-        agree = f"{same} of {len(over)} attempts made this change" if same > 1 else "it is the smallest change"
-        return f"no check says anything; {agree}"
+        agree = f"{same} of {len(over)} attempts made the same change" if same > 1 else "it is the smallest change"
+        return f"no checks ran; {agree}"
     fails = f"fewest failing tests ({best.failing})" if best.failing else f"it ended as {best.verdict}"
     return f"none is green; {fails}"
 

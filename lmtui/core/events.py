@@ -137,8 +137,8 @@ class SandboxSelected(Event):
     `network` is none, on, or the proxy's state in words; `text` says all of it in words.
 
     `is_weaker` tells that it is not what was asked for, or isolates less than the best tier; `reason` says why.
-    `asks_each_command`: it isolates so little that every command is asked about.  `has_overlays`: commands can run where what
-    they change is not real yet.
+    `asks_each_command`: it isolates so little that every command is asked about.  `has_overlays`: commands can run in an
+    overlay over the workspace.
     """
 
     kind: ClassVar[str] = "sandbox_selected"
@@ -328,8 +328,8 @@ class ApprovalRequested(Event):
     may be granted instead, the narrowest first.  `cwd`, `sandbox` and `limits` say in words under which conditions it runs;
     `uncovered` are the parts of a command that no rule covers, `commands` how many it has (0 where that is not
     known), `digest` is the SHA-256 (hex) of what was shown.  `hunks` is how many hunks of the diff can be answered one by one,
-    0 where it is all or nothing.  `can_try`: the command can run in an overlay first, and what it did is asked about then.
-    `parts` are what it did then: their hunks are counted one part after another, and `limits` says how it ended.
+    0 where it is all or nothing.  `can_try`: the command can run in an overlay first, and its effect is asked about then.
+    `parts` are the files of an effect, with their hunks numbered consecutively; `limits` says how the command ended.
     """
 
     kind: ClassVar[str] = "approval_requested"
@@ -457,7 +457,7 @@ class FilesChanged(Event):
     """Files of the workspace changed through a tool call.  `files` are their paths, `changes` says more of each.
 
     `before` and `after` are the checkpoints around the call, empty where none could be made: then it cannot be undone.
-    `is_tried`: they changed only in the overlay of the try mode.
+    `is_tried`: they changed only in the overlay of try mode.
     """
 
     kind: ClassVar[str] = "files_changed"
@@ -471,9 +471,9 @@ class FilesChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverlayChanged(Event):
-    """Something else waits in the overlay of the try mode.  `files` is how many files there are not merged.
+    """The unmerged changes in the overlay of try mode are others.  `files` is how many files are not merged.
 
-    `draft` is the patch that was written of them when the session was closed.
+    `draft` is the patch to which they were saved when the session was closed.
     """
 
     kind: ClassVar[str] = "overlay_changed"

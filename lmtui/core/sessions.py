@@ -133,16 +133,16 @@ class Answer:
 
 
 class EffectReview(Protocol):
-    """What was done in an overlay, to be kept or dropped part by part.  All methods raise `SandboxError`."""
+    """The effect in an overlay, to be kept or dropped part by part.  All methods raise `SandboxError`."""
 
     async def parts(self) -> Sequence[EffectPart]:
-        """Look, and return what would be different now: what is deleted first, then what is changed, renamed and created."""
+        """Return the parts of the effect as it is now: deleted first, then changed, renamed and created."""
 
     async def keep(self, units: Collection[int] | None) -> Sequence[str]:
-        """Make some units real (the hunks of all parts that were seen last, counted from 0), all with None; return notes."""
+        """Keep some units (hunks of all parts returned last, counted from 0), or all with None; return notes."""
 
     async def drop(self) -> None:
-        """Drop all that is not kept."""
+        """Drop everything that is not kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,27 +276,27 @@ async def run_in_place(agent: str, work: Coroutine[Any, Any, None]) -> None:
 
 
 NO_TRIAL = (
-    "the try mode needs overlays, and none can be made here. "
-    "Use bubblewrap 0.11 or Docker, without network and writable added folders, or another mode (F5 or /mode)."
+    "try mode needs overlays, which are not available here: "
+    "use bubblewrap 0.11 or Docker, without network or writable added folders, or choose another mode (F5 or /mode)"
 )
-BETWEEN_TURNS = "The try mode begins and ends between turns: wait for the end of this one, or stop it."
+BETWEEN_TURNS = "You can turn try mode on or off only between turns. Wait for this turn to end, or stop it."
 
 
 def draft_of(history: Sequence[Envelope]) -> str:
-    """Return the patch of what waited in the overlay of the try mode when the session was closed after its last turn."""
+    """Return the patch with the unmerged changes of try mode when the session was closed after its last turn."""
     last = [each.event for each in history if isinstance(each.event, OverlayChanged | TurnEnded)][-1:]
     return "".join(event.draft for event in last if isinstance(event, OverlayChanged))
 
 
 class Trial(EffectReview, Protocol):
-    """The overlay of the try mode, and what waits in it to be merged; what is kept is a step that can be undone."""
+    """The overlay of try mode and its unmerged changes; what is kept is a step that can be undone."""
 
     @property
     def waiting(self) -> int:
         """Return how many files are not merged."""
 
     async def problem(self) -> str:
-        """Return why the try mode cannot hold here, empty where it can."""
+        """Return why try mode is not available here, empty where it is."""
 
 
 class Session(Protocol):
@@ -390,7 +390,7 @@ class Session(Protocol):
 
     @property
     def trial(self) -> Trial:
-        """Return what waits in the overlay of the try mode."""
+        """Return the overlay of try mode."""
 
     @property
     def rules(self) -> Sequence[Rule]:
@@ -455,12 +455,12 @@ class Archive(Protocol):
         """Write a session as `md`, `html` or `jsonl` where lmtui was started, else into the user's own folder."""
 
 
-# Runs what an agent of a session (both named by their ids) does, to its end.
+# Runs the work of an agent of a session (both given by id) to its end.
 SessionAgentRunner = Callable[[str, str, Coroutine[Any, Any, None]], Coroutine[Any, Any, None]]
 
 
 class WorkspaceAttempts(Protocol):
-    """The attempts at one task in a workspace; those at the last one stay until others begin or they are discarded."""
+    """The attempts at one task in a workspace; they stay until new ones begin or they are discarded."""
 
     @property
     def task(self) -> str:
@@ -468,47 +468,47 @@ class WorkspaceAttempts(Protocol):
 
     @property
     def is_running(self) -> bool:
-        """Tell whether one still works or waits."""
+        """Tell whether one is still running or waiting."""
 
     def listed(self) -> Sequence[Attempt]:
-        """Return the attempts: by number while one works, then the best first."""
+        """Return the attempts: by number while one is running, then the best first."""
 
     def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` whenever something of them is another; the returned function ends it."""
+        """Call `listener` on every change of the attempts; the returned function ends that."""
 
     def run_agents_in(self, runner: SessionAgentRunner) -> None:
         """Let a front end run the agents of attempts that begin from now on; see `Session.run_agents_in`."""
 
     async def begin(self, task: str, count: int, session_id: str) -> None:
-        """Begin attempts at a task; an open session is told when they are over.
+        """Begin attempts at a task; a notice in an open session says when they are done.
 
         Raises:
-            UsageError: others still work, or they cannot run here.
+            UsageError: others are still running, or attempts cannot run here.
         """
 
     async def again(self, number: int) -> None:
-        """Run one more attempt, with the settings of another and its own seed."""
+        """Run one more attempt with the settings of another and a new seed."""
 
     async def stop(self, number: int) -> None:
-        """Stop an attempt; what it did until then stays."""
+        """Stop an attempt; its changes so far stay."""
 
     async def use(self, number: int, session_id: str) -> Sequence[str]:
-        """Make what an attempt did real, as a step of an open session; return what was set aside or cannot be kept.
+        """Keep the changes of an attempt as a step of an open session; return what was set aside or cannot be kept.
 
         Raises:
-            UsageError: it is not over, or did nothing.
-            SandboxError: a turn of the session runs, or files were changed meanwhile; nothing was kept.
+            UsageError: it is not done, or changed nothing.
+            SandboxError: a turn of the session is running, or files have changed since; nothing was kept.
         """
 
     def review(self, number: int, session_id: str) -> EffectReview:
-        """Return what an attempt did, to be kept in part, as steps of an open session; to drop it is to discard the attempt.
+        """Return the effect of an attempt, to be kept in parts as steps of an open session; `drop` discards the attempt.
 
         Raises:
             UsageError: see `use`.
         """
 
     async def discard(self) -> None:
-        """Stop all of them and drop what they did, their drafts too."""
+        """Stop all of them and delete their changes and patches."""
 
 
 class SessionHost(Protocol):

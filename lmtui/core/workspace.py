@@ -274,12 +274,12 @@ _LONGEST_DIFF = 65_536  # one as long as that is cut
 
 @dataclass(frozen=True, slots=True)
 class EffectPart:
-    """One file of an effect, or a folder (its path ends in `/`), as it is asked about.
+    """One file of an effect, or a folder (its path ends in `/`).
 
-    `hunks` is how many hunks of the unified `diff` can be kept one by one, 1 where it is all or nothing: the diff may be empty
-    then.  `source` is the former path of what was renamed.  `size_bytes` is that of the new content, of the old one where it is
-    deleted.  Not `is_tracked`: git does not know what is deleted or changed.  `mode` are its permission bits where they are
-    others than before, or than is usual.
+    `hunks` is how many hunks of the unified `diff` can be kept one by one, 1 where it is all or nothing: then the diff may be
+    empty.  `source` is the former path of a renamed file.  `size_bytes` is the size of the new content, or of a deleted file.
+    Not `is_tracked`: git does not track the deleted or changed file.  `mode` has the permission bits if they changed or are
+    unusual, else 0.
     """
 
     path: str
@@ -307,7 +307,7 @@ def kept_text(parts: Sequence[EffectPart], units: Collection[int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EffectChoice:
-    """What of an effect is kept: whole paths, some hunks (from 0) of the files in `hunks`, and folders."""
+    """The kept part of an effect: whole paths, some hunks (from 0) of the files in `hunks`, and folders."""
 
     paths: tuple[str, ...]
     hunks: Mapping[str, tuple[int, ...]]

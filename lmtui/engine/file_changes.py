@@ -429,7 +429,7 @@ class SessionChanges:
         if self._is_running():
             raise SandboxError("a turn is under way: stop it first")
         if with_files and plan.conflicts:
-            raise SandboxError(f"changed since by another hand: {', '.join(plan.conflicts)}; nothing was put back")
+            raise SandboxError(f"changed in the meantime: {', '.join(plan.conflicts)}; nothing was changed")
         if with_files and plan.changes:
             await to_the_end(self._put_back(plan))
         if plan.turn_id:
@@ -459,7 +459,7 @@ class SessionChanges:
 
     async def _write(self, plan: Restoration) -> None:
         if await self._text(plan.path) != plan.before:
-            raise SandboxError(f"changed since by another hand: {plan.path}; nothing was put back")
+            raise SandboxError(f"changed in the meantime: {plan.path}; nothing was changed")
         sandbox = self._sandbox.revealing([plan.path])  # the user takes it back, whatever it holds
         found = await sandbox.read_file(plan.path)
         data = plan.text.encode("utf-8", "surrogateescape")

@@ -467,7 +467,7 @@ class EngineSession:
             self._journal.show_problem(error)
 
     def set_mode(self, mode: Mode) -> None:
-        """Change the permission mode from the next call on; a running turn stays in the try mode, or out of it."""
+        """Change the permission mode from the next call on; a running turn cannot enter or leave try mode."""
         if mode is self.mode:
             return
         if self.is_running and Mode.TRY in (mode, self.mode):
@@ -477,7 +477,7 @@ class EngineSession:
         self.emit(events.ModeChanged(mode=str(mode)))
         if is_left and self._workspace.waiting:
             files = pluralize(self._workspace.waiting, "file")
-            text = f"{files} changed in the overlay of the try mode: /merge shows what waits there"
+            text = f"{files} not merged: /merge shows the changes made in try mode"
             self.emit(events.Notice(level=events.Level.INFO, text=text))
 
     def set_model(self, model: str) -> None:

@@ -313,14 +313,14 @@ async def _run_writing(
     """Ask about a command that ran read-only and tried to write; run it again after a yes."""
     first = ending.result
     decision = Decision(
-        Verdict.ASK, "it tried to change files, or to reach a host", uncovered=prepared.subjects, takes_no_rule=True
+        Verdict.ASK, "it tried to change files or reach a host", uncovered=prepared.subjects, takes_no_rule=True
     )
     tool_context = replace(tool_context, sandbox=agent.effective_sandbox)
     asked = await ask(agent, call, prepared, tool_context=tool_context, decision=decision)
     answer = await _answered(asked, ending, is_attended=agent.services.approvals.is_attended)
     ending.why = decision.why
     if answer is None:
-        text = f"{first.text}\n[It tried to change files or to reach a host, which needs an approval. {ending.result.text}]"
+        text = f"{first.text}\n[It tried to change files or reach a host, which needs approval. {ending.result.text}]"
         ending.result = replace(first, text=text, summary=ending.result.summary)
     elif (allowed := await _as_answered(agent, call, asked, answer, ending)) is not None:
         await _run(agent, call, allowed, _allowed_context(agent, allowed, (), tool_context, answer), ending)

@@ -34,8 +34,8 @@ from lmtui.engine.try_mode import SessionWorkspace
 
 _MOST_LOOKED_UP, _MOST_NAMED = 500, 20
 GROWING_S = 10.0
-NO_OVERLAYS = "Commands run read-only first and ask if they have to write, as no overlay can be made here: {why}"
-UNSEEN = "What a command did in an overlay cannot be shown: {why}. It runs read-only now, and asks if it has to write."
+NO_OVERLAYS = "No overlay could be created, so commands run read-only first and need approval to write: {why}"
+UNSEEN = "Could not show the effect of a command: {why}. It now runs read-only and needs approval to write."
 
 
 async def effect_of(agent: Agent, overlay: CommandOverlay) -> CommandEffect | None:
@@ -55,7 +55,7 @@ async def effect_of(agent: Agent, overlay: CommandOverlay) -> CommandEffect | No
 
 @contextlib.asynccontextmanager
 async def growing_effect(agent: Agent, call_id: str, overlay: CommandOverlay) -> AsyncIterator[None]:
-    """Show next to the output of a command that runs long what it has changed so far."""
+    """Show in the output of a long command what it has changed so far."""
     watching = asyncio.create_task(_watch(agent, call_id, overlay))
     try:
         yield
@@ -135,7 +135,7 @@ class KeptEffect:
 
 
 async def with_tracked(parts: Sequence[EffectPart], sandbox: Sandbox) -> tuple[EffectPart, ...]:
-    """Return the parts of an effect, those marked that change or delete what git does not know; none without a repository."""
+    """Return the parts of an effect; marks changed or deleted files that git does not track, none without a repository."""
     old = [part.path for part in parts if part.kind in (EffectKind.DELETED, EffectKind.CHANGED)][:_MOST_LOOKED_UP]
     if not old:
         return tuple(parts)
@@ -152,7 +152,7 @@ async def with_tracked(parts: Sequence[EffectPart], sandbox: Sandbox) -> tuple[E
 
 
 def kept_in_part(effect: CommandEffect, units: Collection[int]) -> str:
-    """Return what the model is told of an effect that was kept in part."""
+    """Return the note to the model about an effect that was kept in part."""
     choice = effect.chosen(units)
     gone = frozenset(f"{path}/" for path in (*choice.made, *choice.removed))
     kept: list[str] = []
@@ -164,7 +164,7 @@ def kept_in_part(effect: CommandEffect, units: Collection[int]) -> str:
         else:
             (kept if part.path in choice.paths or part.path in gone else left).append(name)
     said = f"[the user kept: {_joined(kept)}"
-    return f"{said}; nothing of: {_joined(left)}]" if left else f"{said}]"
+    return f"{said}; not kept: {_joined(left)}]" if left else f"{said}]"
 
 
 def _joined(names: Sequence[str]) -> str:
@@ -188,18 +188,20 @@ def decide_effect(agent: Agent, effect: CommandEffect) -> Decision:
 def dropped(result: ToolResult, effect: CommandEffect, why: str) -> ToolResult:
     """Return the result of a command whose effect was not kept."""
     named = "; ".join(effect.lines())
-    return replace(result, text=f"{result.text}\n[{why}, so nothing of this was kept: {named}]", ok=False, summary="not kept")
+    return replace(result, text=f"{result.text}\n[{why}, so none of this was kept: {named}]", ok=False, summary="not kept")
 
 
 _MERGE_TOOL = "merge"
-_IS_RUNNING = "A turn is running: wait for its end, or stop it, then merge."
-_MERGED = "The user merged what you changed in the try mode into the folder{rest}: {names}."
-_DROPPED = "The user dropped what you changed in the try mode ({names}). Files are as in the folder: read them again."
-_GONE = "What you changed in the try mode is not in the folder: files are as they were before. {where}"
+_IS_RUNNING = "A turn is running. Wait for it to end, or stop it, then merge."
+_MERGED = "The user merged changes that you made in try mode into the folder: {names}.{rest}"
+_DROPPED = (
+    "The user dropped the changes that you made in try mode ({names}). The files are as in the folder again: reread them."
+)
+_GONE = "The changes that you made in try mode are not in the folder: the files are as before. {where}"
 
 
 class SessionTrial:
-    """What waits in the overlay of the try mode; implements `core.sessions.Trial`.
+    """The overlay of try mode and its unmerged changes; implements `core.sessions.Trial`.
 
     Args:
         workspace: of the session.
@@ -217,19 +219,19 @@ class SessionTrial:
         return self._workspace.waiting
 
     async def problem(self) -> str:
-        """Return why the try mode cannot hold here, empty where it can."""
+        """Return why try mode is not available here, empty where it is."""
         try:
             return "" if (await self._workspace.real.status()).has_overlays else NO_TRIAL
         except SandboxError as error:
             return error.full_text()
 
     async def parts(self) -> Sequence[EffectPart]:
-        """Look, and return what would be merged now."""
+        """Return the parts that would be merged now."""
         self._seen = await self._workspace.effect()
         return await with_tracked(self._seen.parts, self._workspace.real)
 
     async def keep(self, units: Collection[int] | None) -> Sequence[str]:
-        """Make some units of what was seen last real, all with None; return notes."""
+        """Keep some units of the effect returned last, or all with None; return notes."""
         self._check_idle()
         return await to_the_end(self._keep(units))
 
@@ -245,12 +247,12 @@ class SessionTrial:
         if left.is_empty and not self._is_running():  # it would hide what is changed in the folder from now on
             await workspace.drop()
         self._emit(OverlayChanged(files=len(left.parts)))
-        rest = "" if left.is_empty else ", other changes still wait"
+        rest = "" if left.is_empty else " Other changes are not merged yet."
         self._emit(Reminder(text=_MERGED.format(rest=rest, names=_joined([sanitize_line(path) for path in paths]))))
         return notes
 
     async def _tell_merged(self, paths: Sequence[str], before: Snapshot | None, notes: str) -> None:
-        """Write down what a merge changed as a step of the user's own."""
+        """Record a merge as a step of the user."""
         states, call_id = self._workspace.states, f"merge_{secrets.token_hex(4)}"
         title = pluralize(len(paths), "file")
         self._emit(
@@ -266,7 +268,7 @@ class SessionTrial:
         self._emit(ToolCallFinished(call_id=call_id, tool=_MERGE_TOOL, ok=True, result=notes, elapsed_ms=0, summary="merged"))
 
     async def drop(self) -> None:
-        """Drop all that was not merged."""
+        """Drop all unmerged changes."""
         self._check_idle()
         paths = (await self._workspace.effect()).paths
         self._check_idle()
@@ -275,7 +277,7 @@ class SessionTrial:
         self._emit(Reminder(text=_DROPPED.format(names=_joined([sanitize_line(path) for path in paths]))))
 
     async def close(self) -> None:
-        """Write what was not merged as a patch, say where, and drop it."""
+        """Save unmerged changes as a patch, say where, and drop them."""
         overlay = self._workspace.overlay
         if overlay is None:
             return
@@ -285,20 +287,20 @@ class SessionTrial:
                 file, left_out = await overlay.save_draft(effect, self._workspace.name)
                 missing = f"; not in it: {_joined([sanitize_line(path) for path in left_out])}" if left_out else ""
                 files = pluralize(len(effect.paths), "file")
-                text = f"{files} of the try mode not merged. To apply them: git apply {shlex.quote(str(file))}{missing}"
+                text = f"{files} not merged. To apply the changes: git apply {shlex.quote(str(file))}{missing}"
                 self._emit(OverlayChanged(files=0, draft=str(file)))
                 self._emit(Notice(level=Level.WARNING, text=text))
-                self._emit(Reminder(text=_GONE.format(where="The user has a patch of it.")))
+                self._emit(Reminder(text=_GONE.format(where="The user has a patch with them.")))
         except (SandboxError, OSError) as error:
-            self._emit(Notice(level=Level.ERROR, text=f"What was not merged could not be saved: {error}"))
+            self._emit(Notice(level=Level.ERROR, text=f"Could not save the unmerged changes of try mode: {error}"))
         finally:
             await self._workspace.drop()
 
     def resume(self) -> None:
-        """Say that the overlay of an earlier run is gone, if something waited in it."""
+        """Say that the overlay of an earlier run is gone, if it had unmerged changes."""
         if self.waiting:
             files = pluralize(self.waiting, "file")
-            text = f"lmtui was killed before {files} of the try mode were merged. They are a patch in .lmagent/drafts."
+            text = f"lmtui was killed with {files} not merged. The changes are saved as a patch in .lmagent/drafts."
             self._emit(Notice(level=Level.WARNING, text=text))
             self._emit(OverlayChanged(files=0))
             self._emit(Reminder(text=_GONE.format(where="")))

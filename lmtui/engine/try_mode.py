@@ -1,4 +1,4 @@
-"""Where the calls of a session work: in the workspace, or in the try mode in an overlay over it."""
+"""Where the calls of a session work: in the workspace or, in try mode, in an overlay over it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from lmtui.core.workspace import CommandEffect
 
 
 class SessionWorkspace:
-    """The workspace as the calls of a session work on it: as it is, or in the try mode through an overlay that stays.
+    """The workspace that the calls of a session work on: the real one or, in try mode, an overlay that stays.
 
     Args:
         real: the workspace.
         states: its checkpoints.
-        is_tried: tells whether the try mode holds.
-        name: of the patch that is saved of what is not merged in the end.
+        is_tried: tells whether try mode is on.
+        name: of the patch to which unmerged changes are saved at the end.
     """
 
     def __init__(self, real: Sandbox, states: Checkpoints | None, is_tried: Callable[[], bool], name: str) -> None:
@@ -70,7 +70,7 @@ class SessionWorkspace:
             SandboxError: nothing waits, or it cannot be seen.
         """
         if self.overlay is None:
-            raise SandboxError("nothing to merge: nothing was changed in the try mode")
+            raise SandboxError("nothing to merge: try mode has changed no files")
         return await self.overlay.effect({path: state for path, state in self._seen.items() if state})
 
     def merged(self, paths: Collection[str], state: str) -> None:
@@ -78,7 +78,7 @@ class SessionWorkspace:
         self._seen.update(dict.fromkeys(paths, state))
 
     async def drop(self) -> None:
-        """Drop the overlay; the next call in the try mode gets a fresh one."""
+        """Drop the overlay; the next call in try mode gets a new one."""
         overlay, self.overlay, self._seen = self.overlay, None, {}
         if overlay is not None:
             await overlay.close()

@@ -90,8 +90,8 @@ class HeadlessTask:
     Without a text an earlier session continues, or shows the plan that waits in it.  `approves`: a plan is approved unseen, and
     `allows_named`: what it names may then be used without asking.  `is_words`: no part of the text is a command.  `piped` is
     what came on standard input next to the text.  The answer matches `schema`, and goes into `answer_file` too.  Of a task that
-    `is_ephemeral` no session stays.  With `attempts` it is tried so often, by each of the `models` if
-    some are named, and the best is made real if it `keeps` that.
+    `is_ephemeral` no session stays.  With `attempts` it is tried that often, by each of the `models` if
+    any, and the best one is kept if it `keeps`.
     `goal` is a command that an earlier session has to work at until it exits with 0.
     """
 
@@ -218,10 +218,10 @@ async def _attempts(runtime: Runtime, task: HeadlessTask, begin: Begin, out: Tex
     except SandboxError as error:
         problem, is_kept = f"nothing was kept: {error.full_text()}", False
     if not is_kept and chosen.effect is not None and not chosen.effect.is_empty:
-        apply = f" To apply it: git apply {shlex.quote(chosen.patch)}" if chosen.patch else ""
+        apply = f" To apply the changes: git apply {shlex.quote(chosen.patch)}" if chosen.patch else ""
         notes += [f"Nothing was kept.{apply}", *(f"not in it: {each}" for each in await attempts.left_out(chosen))]
     notes += [
-        f"draft of attempt {each.number}: {each.patch}"
+        f"patch of attempt {each.number}: {each.patch}"
         for each in attempts.ended
         if each.patch and each.number != chosen.number
     ]
@@ -285,7 +285,7 @@ async def _told(session: Session, task: HeadlessTask, reporter: Reporter, out: T
     if session.trial.waiting:
         await session.close()  # it is a patch then
     if draft := draft_of(session.history()):
-        print(f"lmtui: nothing of the try mode was merged. To apply it: git apply {shlex.quote(draft)}", file=err)
+        print(f"lmtui: the changes made in try mode are not merged. To apply them: git apply {shlex.quote(draft)}", file=err)
     asked = session.plans.open
     if asked is None or reporter.has_failed:
         return reporter.finish(session, lacks=NO_PLAN if wants_plan and not has_planned(session) else "")

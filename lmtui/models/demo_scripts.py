@@ -172,7 +172,7 @@ _AGENTS_DEMO_TURNS = (
         _call("shell", command=TEST_COMMAND),
     ),
     _turn(
-        "Both pass. A command writes a page about it; it runs in an overlay first, and what it changed is shown.",
+        "Both pass. Next, a command writes a page about it. It runs in an overlay first, and you see what it changed.",
         _call("todo_complete", id=2),
         _call("shell", command="python3 -m pydoc slugs > SLUGS.txt"),
         expect="OK",

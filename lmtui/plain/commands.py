@@ -127,23 +127,23 @@ class PlainCommands:
             plain.say("no changes made")
 
     def _review(self, review: EffectReview) -> None:
-        """List what would change, and keep all, some files or nothing of it."""
+        """List the changes, and keep all, some files or nothing."""
         plain = self._plain
         parts = plain.loop.wait(_awaited(review.parts))
-        plain.say("a merge would do this:", *map(part_text, parts))
+        plain.say("changes to merge:", *map(part_text, parts))
         plain.terminal.drop_typed()
-        answer = plain.terminal.read("merge all, each (asks for each file), drop, or nothing? ").strip().lower()
+        answer = plain.terminal.read("merge all, each (asks for each file), drop all, or nothing? ").strip().lower()
         kept: list[int] | None = [] if answer not in ("a", "all", "y", "yes") else None
         if answer in ("d", "drop"):
             plain.loop.wait(_awaited(review.drop))
-            plain.say("dropped; your files are as they were")
+            plain.say("dropped; your files are unchanged")
             return
         for part, units in zip(parts, units_of(parts), strict=True) if answer in ("e", "each") else ():
             plain.say(*quoted(part.diff or "no text diff"))
             if kept is not None and plain.terminal.read(f"{part_text(part)}: yes or no? ").strip().lower() in ("y", "yes"):
                 kept += units
         if kept == []:
-            plain.say("nothing was merged; it waits in the overlay")
+            plain.say("nothing was merged; the changes stay in the overlay")
         else:
             plain.say("merged", *plain.loop.wait(_awaited(lambda: review.keep(kept))))
 

@@ -265,16 +265,16 @@ def approval_lines(request: ApprovalRequested) -> Iterator[str]:
 
 def choices_of(request: ApprovalRequested) -> list[RuleKept]:
     """Return what may be answered."""
-    found = [RuleKept("y", "yes", "let it happen this once" if not request.parts else f"keep {_all_of(request.parts)}")]
+    found = [RuleKept("y", "yes", "allow it once" if not request.parts else f"keep {_all_of(request.parts)}")]
     if request.parts:
-        found.append(RuleKept("p", "parts", "choose what is kept"))
+        found.append(RuleKept("p", "parts", "choose what to keep"))
     if request.suggested_rule:
         found.append(
             RuleKept("s", "session", f"and allow {escape_invisible_line(request.suggested_rule)} until this session ends")
         )
         found.append(RuleKept("a", "always", "and keep a rule that you choose next"))
     if request.can_try:
-        found.append(RuleKept("t", "try", "run it in an overlay, where it changes nothing, and ask about what it did"))
+        found.append(RuleKept("t", "try", "run it in an overlay, where it cannot change your files, and ask about its effect"))
     found.append(RuleKept("n", "no", "refuse"))
     found.append(RuleKept("f", "because", "refuse and tell the model why; words may follow at once"))
     if request.tool == SHELL:
@@ -284,7 +284,7 @@ def choices_of(request: ApprovalRequested) -> list[RuleKept]:
 
 def _all_of(parts: Sequence[EffectPart]) -> str:
     deleted = sum(part.kind is EffectKind.DELETED for part in parts)
-    return "all of it" + (f", {pluralize(deleted, 'deletion')} too" if deleted else "")
+    return "everything" + (f", including {pluralize(deleted, 'deletion')}" if deleted else "")
 
 
 def units_typed(parts: Sequence[EffectPart], typed: str) -> tuple[int, ...] | None:

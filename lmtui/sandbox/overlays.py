@@ -30,10 +30,10 @@ V = TypeVar("V", bound=Sandbox)
 _EFFECT_S = 190.0
 _NOTE, _DRAFT = "keep.json", "draft"
 _MOST_MERGED = 200
-_MERGED = "[{path} was changed meanwhile; both changes are in it now]"
+_MERGED = "[{path} had changed in the meantime; both changes were merged]"
 _LEAST_FREE_BYTES, _LOOK_S = 1 << 30, 0.5
 _FULL = "it was stopped: less than 1 GB is left on the disk of the overlay; nothing was kept"
-_NOT_UNDONE = "steps in an overlay are not undone one by one; drop all of it instead"
+_NOT_UNDONE = "steps in an overlay cannot be undone one by one; drop the overlay's changes instead"
 
 
 class States(Checkpoints, Protocol):
@@ -419,7 +419,7 @@ async def finish_interrupted(
         except FileNotFoundError:
             pass
         except (SandboxError, ValueError, OSError) as error:
-            told.append(f"what a killed session had not merged cannot be saved: {error}")
+            told.append(f"could not save the unmerged changes of a killed session: {error}")
         await asyncio.to_thread(discard, str(old))
     return "; ".join(told)
 
@@ -431,7 +431,7 @@ async def _saved(overlay: WorkspaceOverlay[V], name: str) -> list[str]:
         return []
     file, left_out = await overlay.save_draft(effect, Path(name).name)
     missing = f"; not in it: {', '.join(map(sanitize_path, left_out))}" if left_out else ""
-    return [f"what a killed session had not merged is a patch now: git apply {shlex.quote(str(file))}{missing}"]
+    return [f"the unmerged changes of a killed session are saved as a patch: git apply {shlex.quote(str(file))}{missing}"]
 
 
 def _abandoned(workspace: Path) -> list[Path]:

@@ -37,7 +37,7 @@ _OPENINGS = 3
 _RESTARTED = (
     "the sandbox ended unexpectedly and was started again: background processes and files outside the workspace are gone"
 )
-_NO_OVERLAYS, _WHY_NONE = "overlays: none, so commands are asked about before they run: ", "see docs/effects.md"
+_NO_OVERLAYS, _WHY_NONE = "overlays: not available, so commands cannot be tried first: ", "see docs/effects.md"
 _HAS_DESCRIPTION = "image: this project describes one; to build it and use it with Docker, run lmtui sandbox image --project"
 _FEWER = "Deny whole folders instead, for example Read(secrets/**)."
 _NOT_ALL_HIDDEN = "there are more secret files than can be hidden (300), or the workspace is too large to find them all"

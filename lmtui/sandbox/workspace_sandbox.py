@@ -548,7 +548,7 @@ class SandboxCheckpoints:
         reply, _ = await self._call("restore", replies.RestoredReply, **fields)
         if reply.conflicts:
             names = ", ".join(map(sanitize_path, reply.conflicts))
-            text = f"changed since by another hand: {names}; nothing was put back"
+            text = f"changed in the meantime: {names}; nothing was changed"
             raise FilesChangedSince(text, tuple(reply.conflicts))
 
     async def with_content(self, state: str, path: str, content: bytes) -> str:

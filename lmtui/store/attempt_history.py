@@ -1,4 +1,4 @@
-"""What came of attempts, by model: the user's own table, a file of JSON lines at user level."""
+"""Results of attempts by model: the user's own table, a JSON Lines file at user level."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_RESULTS, _MOST_FILE_BYTES = 5_000, 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class AttemptResult:
-    """What came of one attempt.
+    """The result of one attempt.
 
     `run` is the same for all attempts at a task that ran together.  `task` is a digest of its text, `kind` the most frequent
     ending of the names of changed files (`py`).  `lines` were added or removed, `seconds` is wall time.  `won`: it was chosen.
@@ -37,7 +37,7 @@ class AttemptResult:
 
 @dataclass(frozen=True, slots=True)
 class ModelRecord:
-    """What came of the attempts of one model.  It won `won` of the `rounds` in which other models tried the same task."""
+    """The results of one model.  It won `won` of the `rounds` in which other models tried the same task."""
 
     model: str
     attempts: int
@@ -54,7 +54,7 @@ def history_file() -> Path:
 
 
 def add_results(results: Sequence[AttemptResult], file: Path | None = None) -> None:
-    """Add results; of many, the oldest go.  Where they cannot be written, the log says so.  Blocks (disk)."""
+    """Append results, dropping the oldest beyond a limit.  A failed write is logged.  Blocks (disk)."""
     file = file or history_file()
     lines = "".join(f"{json.dumps(asdict(each), ensure_ascii=False)}\n" for each in results)
     try:
@@ -71,7 +71,7 @@ def add_results(results: Sequence[AttemptResult], file: Path | None = None) -> N
 
 
 def read_results(file: Path | None = None) -> list[AttemptResult]:
-    """Return what the file has, the oldest first; a line that cannot be read is passed over.  Blocks (disk)."""
+    """Return the results in the file, oldest first; unreadable lines are skipped.  Blocks (disk)."""
     file = file or history_file()
     try:
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines()[-_MOST_RESULTS:]

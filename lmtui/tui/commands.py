@@ -65,11 +65,11 @@ def _of_effects(name: str, scope: Scope) -> tuple[Command, ...]:
             "keep or drop"),
         one("deletions", "Keep all deletions", "Keep everything that is deleted.", "D", "keep all deletions"),
         one("everything", "Keep everything", "Keep everything, deletions too.", "A", "keep everything"),
-        one("next", "Next hunk", "Go into the diff, and to its next hunk.", "right_square_bracket", "hunk"),
-        one("previous", "Previous hunk", "Go to the previous hunk, and from the first back to the list.",
+        one("next", "Next hunk", "Go to the next hunk in the diff.", "right_square_bracket", "hunk"),
+        one("previous", "Previous hunk", "Go to the previous hunk; from the first, back to the list.",
             "left_square_bracket"),
         one("split", "Columns", "Switch between one column and two.", "u", "two columns"),
-        one("zoom", "Full screen", "Show only the diff, or the list too.", "alt+z"),
+        one("zoom", "Full screen", "Show only the diff, or the list and the diff.", "alt+z"),
     )  # fmt: skip
 
 
@@ -86,14 +86,14 @@ EFFECTS: tuple[Command, ...] = (
     Command("effect.batch", Scope.EFFECT, "Review all", "Review all pending approvals of this session.", ("b",),
         "review all…"),
     Command("effect.mode", Scope.EFFECT, "Mode", "Explain why the mode cannot change during an approval.", ("shift+tab",)),
-    Command("review.keep", Scope.REVIEW, "Keep", "Make what is kept real; the rest stays in the overlay.", ("y",), "keep",
+    Command("review.keep", Scope.REVIEW, "Keep", "Apply what is kept; the rest stays in the overlay.", ("y",), "keep",
         runs="review('keep')"),
-    Command("review.drop", Scope.REVIEW, "Drop all", "Drop everything that is not real yet; asks first.", ("n",),
-        "drop all", runs="review('drop')"),
+    Command("review.drop", Scope.REVIEW, "Discard all", "Drop everything that is left in the overlay; asks first.", ("n",),
+        "discard all", runs="review('drop')"),
     Command("review.switch", Scope.REVIEW, "Other pane", "Go from the list to the diff, or back.", ("tab", "enter"), "diff",
         runs="review('switch')"),
     *_of_effects("review", Scope.REVIEW),
-    Command("review.refresh", Scope.REVIEW, "Refresh", "Look again at what would change.", ("r",), "refresh",
+    Command("review.refresh", Scope.REVIEW, "Refresh", "Reload the changes.", ("r",), "refresh",
         runs="review('refresh')"),
 )  # fmt: skip
 

@@ -117,7 +117,7 @@ class OpenSessions:
 
     @property
     def unmerged(self) -> int:
-        """Return how many files of the try mode are not merged."""
+        """Return how many files of try mode are not merged."""
         return sum(view.session.trial.waiting for view in self.views.values())
 
     @property

@@ -376,7 +376,7 @@ class SessionWork:
     jobs: tuple[WaitingJob, ...] = ()
     background: tuple[BackgroundCommand, ...] = ()
     changed_files: ChangedFiles = field(default_factory=ChangedFiles)
-    unmerged: int = 0  # files in the overlay of the try mode
+    unmerged: int = 0  # unmerged files of try mode
 
     def apply(self, event: events.Event) -> None:
         """Take in one event of the root agent."""

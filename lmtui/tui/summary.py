@@ -341,7 +341,7 @@ def foot_parts(state: SessionState, first_mode: str, now: datetime) -> tuple[lis
 
 
 def unmerged_text(state: SessionState) -> str:
-    """Return how many files of the try mode are not merged."""
+    """Return how many files of try mode are not merged."""
     return f"{pluralize(state.work.unmerged, 'file')} not merged"
 
 

@@ -98,7 +98,7 @@ def test_where_no_check_says_anything_the_change_that_most_made_wins_then_the_sm
         for number, lines, digest in ((1, 2, "x"), (2, 9, "y"), (3, 8, "y"))
     )
     assert [each.number for each in ranked([small, first, second])] == [3, 2, 1]
-    assert reason([small, first, second], second) == "no check says anything; 2 of 3 attempts made this change"
+    assert reason([small, first, second], second) == "no checks ran; 2 of 3 attempts made the same change"
     assert ranked([small, first])[0] is small, "two are too few to agree"
     unknown = [replace(each, digest="") for each in (small, first, second)]
     assert ranked(unknown)[0].number == 1, "what nobody has seen is no agreement"
@@ -120,7 +120,7 @@ def test_of_two_that_are_green_the_one_that_repairs_what_failed_before_wins() ->
         ([attempt(1, verified="green"), attempt(2, verified="green", lines=9)], "all checks pass with the smallest change"),
         ([attempt(1, verified="green")], "all checks pass"),
         ([attempt(1, verified="red", failing=2, code=2)], "none is green; fewest failing tests (2)"),
-        ([attempt(1, verified="unverified")], "no check says anything; it is the smallest change"),
+        ([attempt(1, verified="unverified")], "no checks ran; it is the smallest change"),
         ([attempt(1, verified="unverified", lines=0)], "no attempt changed anything"),
         ([attempt(1, verified="green", lines=None)], "no attempt can be used"),
     ],
@@ -197,7 +197,7 @@ async def test_attempts_in_the_background_end_with_a_notice_and_the_used_one_is_
     runtime = open_one(server.url, sandbox="bubblewrap", verify="off")
     session = await begun(runtime, 3)
     assert notices(session) == [
-        "The attempts are over: attempt 1 of 3 is best, no check says anything; 3 of 3 attempts made this change."
+        "All attempts are done: attempt 1 of 3 is best, no checks ran; 3 of 3 attempts made the same change."
         " /attempts shows them."
     ]
     assert (workspace / "a.txt").read_text() == "zero\n"
@@ -213,7 +213,7 @@ async def test_attempts_in_the_background_end_with_a_notice_and_the_used_one_is_
     session.submit("go on")
     await session.wait_idle()
     told = str(server.requests[-1].body["messages"])
-    assert "These changes of attempt 2 at this task are kept now: write it" in told
+    assert "The user kept these changes of attempt 2 at this task: write it" in told
 
 
 async def test_single_hunks_of_an_attempt_are_kept_and_undone(workspace: Path, open_one: Open, serve: Serve) -> None:
@@ -269,7 +269,7 @@ async def test_a_stopped_attempt_keeps_what_it_did_and_one_that_waits_is_not_beg
     runtime = open_one(server.url, sandbox="bubblewrap", verify="off")
     session = await runtime.new_session()
     await runtime.attempts.begin("write it", 2, session.id)
-    with pytest.raises(UsageError, match="still work"):
+    with pytest.raises(UsageError, match="still running"):
         await runtime.attempts.begin("another", 2, session.id)
     await runtime.attempts.stop(2)
     while len(server.requests) < 2:

@@ -1,4 +1,4 @@
-"""The try mode: the agent's work stays in an overlay until it is merged."""
+"""Try mode: the agent's work stays in an overlay until it is merged."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ async def test_what_would_act_outside_the_overlay_is_refused(
     server = await serve(ScriptedTurn("Trying.", calls=(call,)), DONE)
     _, session = await opened(open_one, server.url)
     (result,) = results([*await run(session)])
-    assert (result.ok, "leave it (F5 or /mode)" in result.result) == (False, True)
+    assert (result.ok, "leave try mode (F5 or /mode)" in result.result) == (False, True)
 
 
 async def test_leaving_the_mode_keeps_the_overlay_and_entering_again_goes_on_with_it(
@@ -117,7 +117,7 @@ async def test_leaving_the_mode_keeps_the_overlay_and_entering_again_goes_on_wit
     await run(session)
     session.set_mode(Mode.AUTO)
     assert [each.text for each in told(session) if isinstance(each, Notice)][-1] == (
-        "1 file changed in the overlay of the try mode: /merge shows what waits there"
+        "1 file not merged: /merge shows the changes made in try mode"
     )
     await run(session)
     assert sorted(each.name for each in workspace.glob("*.txt")) == ["b.txt"]
@@ -152,7 +152,7 @@ async def test_a_session_that_was_killed_says_where_its_work_is(workspace: Path,
     await session.close()
     log.write_bytes(before)
     again = await runtime.open_session(session.id)
-    assert any("They are a patch in .lmagent/drafts" in each.text for each in told(again) if isinstance(each, Notice))
+    assert any("saved as a patch in .lmagent/drafts" in each.text for each in told(again) if isinstance(each, Notice))
     assert again.trial.waiting == 0
 
 
@@ -170,7 +170,7 @@ async def test_dropping_leaves_the_folder_as_it_is_and_the_next_call_sees_it(
 
 @pytest.mark.parametrize("settings", [{"sandbox": "process"}, {"network": "on"}])
 async def test_where_no_overlay_can_be_made_the_mode_is_refused(open_one: Open, settings: dict[str, str]) -> None:
-    with pytest.raises(UsageError, match="the try mode needs overlays"):
+    with pytest.raises(UsageError, match="try mode needs overlays"):
         await opened(open_one, "http://127.0.0.1:9", **settings)
 
 

@@ -99,7 +99,7 @@ async def test_each_attempt_that_changed_something_leaves_a_draft_that_is_named(
     first, second, third = told["attempts"]
     assert (code, second["patch"], third["kept"]) == (0, "", True), err
     assert {Path(first["patch"]), Path(third["patch"])} == {*(project.workspace / ".lmagent" / "attempts").iterdir()}
-    assert f"draft of attempt 1: {first['patch']}" in err
+    assert f"patch of attempt 1: {first['patch']}" in err
     subprocess.run(["git", "apply", "-R", third["patch"]], cwd=project.workspace, check=True)
     subprocess.run(["git", "apply", first["patch"]], cwd=project.workspace, check=True)
     assert (project.workspace / "calc.py").read_text() == HALF
@@ -210,13 +210,13 @@ async def test_what_a_kill_leaves_goes_at_the_next_start(project: Program, serve
     ("arguments", "words"),
     [
         (("--attempts", "1"), "a number from 2 to 16"),
-        (("--keep",), "Name how many: --attempts 4 --keep."),
-        (("--models", "one"), "Name two or more"),
+        (("--keep",), "For example: --attempts 4 --keep"),
+        (("--models", "one"), "needs at least two models"),
         (("--models", "a,b,c", "--attempts", "6"), "18 attempts are too many"),
         (("--attempts", "3", "--continue"), "is for a new session"),
         (("--attempts", "3", "--output", "stream-json"), "is for a new session"),
         (("--attempts", "3", "--sandbox", "landlock"), "attempts need overlays"),
-        (("--attempts", "3", "--sandbox", "bubblewrap", "--mode", "plan"), "the plan mode changes none"),
+        (("--attempts", "3", "--sandbox", "bubblewrap", "--mode", "plan"), "plan mode does not allow that"),
         (("--attempts", "3", "--sandbox", "bubblewrap", "--add-dir", "../other:rw"), "Add them without :rw."),
     ],
 )

@@ -100,7 +100,7 @@ async def test_a_file_changed_since_by_another_hand_is_named_and_nothing_is_put_
     scene.sandbox.files["a.txt"] = b"mine\n"
     plan = await changes.plan_undo()
     assert plan.conflicts == ("a.txt",)
-    with pytest.raises(SandboxError, match=r"another hand: a\.txt"):
+    with pytest.raises(SandboxError, match=r"in the meantime: a\.txt"):
         await changes.apply(plan)
     assert scene.sandbox.files == {"a.txt": b"mine\n"}
 
@@ -119,7 +119,7 @@ async def test_what_was_changed_after_the_plan_was_shown_stays() -> None:
     changes = await scene.play(1)
     plan = await changes.plan_undo()
     scene.sandbox.files["a.txt"] = b"mine\n"
-    with pytest.raises(SandboxError, match="another hand"):
+    with pytest.raises(SandboxError, match="in the meantime"):
         await changes.apply(plan)
     assert scene.sandbox.files == {"a.txt": b"mine\n"}
 

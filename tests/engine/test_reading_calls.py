@@ -38,7 +38,7 @@ async def test_a_command_that_only_reads_runs_where_nothing_can_be_changed_and_k
     await rig.run("go")
     assert sandbox.ran_read_only == ["ls | wc -l"]
     assert not any(isinstance(event, CheckpointCreated) for event in rig.events)
-    assert finished(rig)[0].why == "it changes no file unasked"
+    assert finished(rig)[0].why == "it runs where it cannot change your files"
 
 
 async def test_a_command_that_a_rule_allows_runs_where_it_can_change_things() -> None:
@@ -91,7 +91,7 @@ async def test_one_that_tried_to_write_asks_and_runs_again_on_a_yes(outcome: Out
     else:
         assert sandbox.ran == ["sed p x"]
         assert "Read-only file system" in result.result
-        assert "needs an approval" in result.result
+        assert "needs approval" in result.result
 
 
 async def test_one_that_tried_to_write_where_nobody_is_there_keeps_its_output_and_says_why() -> None:
@@ -100,7 +100,7 @@ async def test_one_that_tried_to_write_where_nobody_is_there_keeps_its_output_an
     await rig.run("go")
     assert sandbox.ran == ["sed p x"]
     assert "couldn't open file x" in finished(rig)[0].result
-    assert "needs an approval" in finished(rig)[0].result
+    assert "needs approval" in finished(rig)[0].result
 
 
 async def test_secrets_that_an_approved_command_names_are_shown_to_it() -> None:

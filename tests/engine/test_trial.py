@@ -84,7 +84,7 @@ async def test_a_no_drops_it_and_tells_the_model_what_was_dropped() -> None:
     rig = trial(SOME)
     await answered(rig, Outcome.NO, "keep old.txt")
     assert rig.sandbox.kept == ["closed"]
-    assert "nothing of this was kept: deletes old.txt" in result(rig).result
+    assert "none of this was kept: deletes old.txt" in result(rig).result
     assert "keep old.txt" in result(rig).result
     assert result(rig).result.startswith("built")
 
@@ -178,10 +178,10 @@ async def test_where_no_overlay_can_be_made_it_is_said_once_and_commands_are_ask
 
 async def test_what_cannot_be_kept_because_of_another_hand_is_told_with_the_output() -> None:
     rig = trial(SOME)
-    rig.sandbox.keep_problem = "changed since by another hand: old.txt; nothing was put back"
+    rig.sandbox.keep_problem = "changed in the meantime: old.txt; nothing was changed"
     await answered(rig, Outcome.ONCE)
     assert result(rig).result.startswith("built")
-    assert "another hand: old.txt" in result(rig).result
+    assert "in the meantime: old.txt" in result(rig).result
     assert not result(rig).ok
 
 
@@ -189,7 +189,7 @@ async def test_what_cannot_be_kept_is_told_and_not_asked_about() -> None:
     rig = trial(CommandEffect("a" * 40, "a" * 40, special=("pipe",), special_total=1))
     await rig.run("build it")
     assert not questions(rig)
-    assert "it cannot be kept, so nothing of this was kept: cannot be kept: pipe" in result(rig).result
+    assert "it cannot be kept, so none of this was kept: cannot be kept: pipe" in result(rig).result
 
 
 async def test_a_removed_folder_is_asked_about_by_name() -> None:
@@ -211,7 +211,7 @@ async def test_single_parts_are_kept_and_the_model_is_told_which() -> None:
     rig.session.answer(request.approval_id, Answer(Outcome.ONCE, hunks=(1,)))
     await running
     assert rig.sandbox.kept == ["new.txt", "closed"]
-    assert result(rig).result.endswith("[the user kept: created new.txt; nothing of: deleted old.txt]")
+    assert result(rig).result.endswith("[the user kept: created new.txt; not kept: deleted old.txt]")
     assert result(rig).summary == "kept 1 of 2"
     assert request.limits.startswith("exit 0 in ")
     assert "kept 1 of 2 by user" in as_audit_text(rig.session.history())
@@ -223,7 +223,7 @@ async def test_what_a_rule_keeps_from_being_changed_is_not_asked_about() -> None
     await rig.run("build it")
     assert not questions(rig)
     assert rig.sandbox.kept == ["closed"]
-    assert "your rule Write(old.*) forbids it, so nothing of this was kept" in result(rig).result
+    assert "your rule Write(old.*) forbids it, so none of this was kept" in result(rig).result
 
 
 async def test_what_cannot_be_shown_is_asked_about_as_a_command() -> None:

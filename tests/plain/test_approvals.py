@@ -95,7 +95,7 @@ PARTS = (
 def test_an_effect_offers_its_parts_and_says_that_yes_deletes() -> None:
     request = asked("make", EFFECT_TOOL, parts=PARTS, hunks=5, suggested_rule="")
     lines = [line.strip() for line in choice_lines(request)]
-    assert lines[:2] == ["y or yes: keep all of it, 1 deletion too", "p or parts: choose what is kept"]
+    assert lines[:2] == ["y or yes: keep everything, including 1 deletion", "p or parts: choose what to keep"]
 
 
 @pytest.mark.parametrize(

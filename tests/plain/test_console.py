@@ -224,9 +224,9 @@ PARTS = (
     [
         (("all",), [None], "merged"),
         (("each", "no", "yes"), [[1, 2]], "merged"),
-        (("each", "no", "no"), [], "nothing was merged; it waits in the overlay"),
-        (("drop",), ["dropped"], "dropped; your files are as they were"),
-        (("",), [], "nothing was merged; it waits in the overlay"),
+        (("each", "no", "no"), [], "nothing was merged; the changes stay in the overlay"),
+        (("drop",), ["dropped"], "dropped; your files are unchanged"),
+        (("",), [], "nothing was merged; the changes stay in the overlay"),
     ],
 )
 def test_a_merge_asks_about_all_or_each_file(typed: tuple[str, ...], done: list[object], said: str) -> None:
@@ -240,7 +240,7 @@ def test_a_merge_asks_about_all_or_each_file(typed: tuple[str, ...], done: list[
 
 def test_a_merge_without_anything_says_how_to_begin() -> None:
     paper, _ = talk("/merge")
-    assert any("nothing waits in the overlay of the try mode. F5 or /mode try" in line for line in paper.said)
+    assert any("no changes from try mode. To start it, use F5 or /mode try" in line for line in paper.said)
 
 
 def test_attempts_are_listed_and_used_without_a_screen() -> None:
@@ -252,4 +252,4 @@ def test_attempts_are_listed_and_used_without_a_screen() -> None:
     host.attempts.rows = some_attempts()
     paper, _ = talk("/attempts", "/attempts use 2", host=host)
     assert "Best: attempt 2, all checks pass with the smallest change." in paper.said
-    assert "Attempt 2 is in your folder now; /undo takes it back." in paper.said
+    assert "Attempt 2 is in your folder now; /undo reverts it." in paper.said

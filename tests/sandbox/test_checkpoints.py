@@ -130,7 +130,7 @@ async def test_a_file_changed_since_stops_all_of_it(backend: str, workspace: Pat
     (workspace / "new.txt").write_text("agent\n")
     after = await sandbox.checkpoints.snapshot()
     (workspace / "README.md").write_text("the user\n")
-    with pytest.raises(SandboxError, match=r"another hand: README\.md"):
+    with pytest.raises(SandboxError, match=r"in the meantime: README\.md"):
         await sandbox.checkpoints.restore(before.id, ["README.md", "new.txt"], expected=after.id)
     assert (workspace / "README.md").read_text() == "the user\n"
     assert (workspace / "new.txt").read_text() == "agent\n"
@@ -144,7 +144,7 @@ async def test_a_deleted_file_does_not_come_back_over_one_that_is_ignored(worksp
     (workspace / ".gitignore").write_text("*.log\n")
     after = await sandbox.checkpoints.snapshot()
     (workspace / "out.log").write_text("the user's\n")
-    with pytest.raises(SandboxError, match=r"another hand: out\.log"):
+    with pytest.raises(SandboxError, match=r"in the meantime: out\.log"):
         await sandbox.checkpoints.restore(before.id, ["out.log"], expected=after.id)
     assert (workspace / "out.log").read_text() == "the user's\n"
 
@@ -180,7 +180,7 @@ async def test_a_file_that_grows_too_large_is_not_taken_for_deleted_and_not_over
     (workspace / "README.md").write_bytes(b"x" * (17 << 20))
     after = await sandbox.checkpoints.snapshot()
     assert after.left_out == ("README.md",)
-    with pytest.raises(SandboxError, match="another hand"):
+    with pytest.raises(SandboxError, match="in the meantime"):
         await sandbox.checkpoints.restore(before.id, ["README.md"], expected=after.id)
     assert (workspace / "README.md").stat().st_size == 17 << 20
 
@@ -343,7 +343,7 @@ async def test_nothing_is_put_back_through_a_link_that_came_since(workspace: Pat
     after = await sandbox.checkpoints.snapshot()
     (workspace / "pkg").rename(workspace / "mine")
     (workspace / "pkg").symlink_to("mine")
-    with pytest.raises(SandboxError, match=r"another hand: pkg/a\.txt"):
+    with pytest.raises(SandboxError, match=r"in the meantime: pkg/a\.txt"):
         await sandbox.checkpoints.restore(before.id, ["pkg/a.txt"], expected=after.id)
     assert (workspace / "mine" / "a.txt").read_text() == "new\n"
 

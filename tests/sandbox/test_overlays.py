@@ -132,7 +132,7 @@ async def test_a_change_of_the_users_own_is_never_overwritten(sandbox: Workspace
     await overlay.sandbox.run_command("echo 2 > a; echo new > b")
     effect = await overlay.effect()
     (workspace / "a").write_text("mine\n")
-    with pytest.raises(SandboxError, match="changed since by another hand: a"):
+    with pytest.raises(SandboxError, match="changed in the meantime: a"):
         await overlay.keep(effect)
     assert ((workspace / "a").read_text(), (workspace / "b").exists()) == ("mine\n", False)
     await overlay.keep(effect, units(effect, "b"))
@@ -209,7 +209,7 @@ async def test_what_was_changed_elsewhere_in_a_file_is_merged(sandbox: Workspace
     (workspace / "a").write_text(numbered(l20="mine"))
     notes = await overlay.keep(effect)
     await overlay.close()
-    assert notes == ("[a was changed meanwhile; both changes are in it now]",)
+    assert notes == ("[a had changed in the meantime; both changes were merged]",)
     assert (workspace / "a").read_text() == numbered(l2="two", l20="mine")
     assert (workspace / "b").read_text() == "new\n"
 
@@ -386,7 +386,7 @@ async def test_its_states_tell_what_each_step_changed(sandbox: WorkspaceSandbox,
         "c.txt": "added",
     }
     assert await states.read(second.id, "b.txt") == b"b\n"
-    with pytest.raises(SandboxError, match="drop all of it"):
+    with pytest.raises(SandboxError, match="drop the overlay's changes"):
         await states.restore(first.id, ["a.txt"], expected=third.id)
     await overlay.close()
 

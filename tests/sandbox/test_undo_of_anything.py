@@ -83,7 +83,7 @@ async def test_what_cannot_be_kept_is_replaced_only_where_that_was_said(workspac
     before = await sandbox.checkpoints.snapshot()
     (workspace / "README.md").write_bytes(b"x" * LARGE)
     after = await sandbox.checkpoints.snapshot()
-    with pytest.raises(SandboxError, match=r"another hand: README\.md"):
+    with pytest.raises(SandboxError, match=r"in the meantime: README\.md"):
         await sandbox.checkpoints.restore(before.id, ["README.md"], expected=after.id)
     assert (workspace / "README.md").stat().st_size == LARGE
 

@@ -51,13 +51,13 @@ class FakeAttempts:
         if self.failure is not None:
             raise self.failure
         if not self.rows[number - 1].is_over:
-            raise UsageError(f"attempt {number} still works", "Wait for its end, or stop it.")
+            raise UsageError(f"attempt {number} is still running", "Wait for it to end, or stop it.")
         self.show([replace(each, state=AttemptState.USED) if each.number == number else each for each in self.rows])
         return ()
 
     def review(self, number: int, session_id: str) -> EffectReview:
         if not self.rows[number - 1].is_over:
-            raise UsageError(f"attempt {number} still works", "Wait for its end, or stop it.")
+            raise UsageError(f"attempt {number} is still running", "Wait for it to end, or stop it.")
         assert self.reviewed is not None, "a test that reviews says what"
         return self.reviewed
 

@@ -104,7 +104,7 @@ class FakeGoals:
 
 
 class FakeTrial:
-    """What waits in the overlay of the try mode; what is done with it is written down."""
+    """The unmerged changes of try mode; records what is done with them."""
 
     def __init__(self) -> None:
         self.fake_parts: Sequence[EffectPart] = ()

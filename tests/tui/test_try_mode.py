@@ -1,4 +1,4 @@
-"""The try mode on the full screen: what is not merged is shown, merged by key and mouse, and asked about at the end."""
+"""Try mode in full screen: unmerged changes are shown, merged by key and mouse, and asked about at the end."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def test_the_end_is_asked_about_while_something_waits() -> None:
         await tried(driver)
         await driver.app.action_leave()
         await driver.until_screen("Confirm")
-        assert "1 file of the try mode not merged: saved as a patch" in driver.text()
+        assert "1 file not merged. The changes are saved as a patch" in driver.text()
         await driver.press("n")
         assert driver.app.is_running
 

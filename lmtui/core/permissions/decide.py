@@ -40,8 +40,8 @@ from lmtui.core.skills import PROMOTE_TOOL, PROMOTED
 
 _FILE_READERS, _FILE_CHANGERS = tools_that(FileEffect.SHOWS), tools_that(FileEffect.CHANGES)
 MOST_CHARS = 50_000
-OUTSIDE_OVERLAY = "the try mode changes nothing outside its overlay; leave it (F5 or /mode) for this"
-_NO_SECRETS = "the try mode shows no files with secrets; leave it (F5 or /mode) for this"
+OUTSIDE_OVERLAY = "try mode allows nothing outside its overlay; to allow this, leave try mode (F5 or /mode)"
+_NO_SECRETS = "try mode shows no secret files; to allow this, leave try mode (F5 or /mode)"
 _UNASKED = (Mode.AUTO, Mode.TRY)
 _TOO_LONG = f"it is longer than {MOST_CHARS:,} characters"
 # The arguments of these are names, patterns or texts, not files whose contents they show.
@@ -85,7 +85,7 @@ def decide_command(
         return found
     if doubt := _may_run_denied(tool, text, rules):
         return look.ask(doubt)
-    contained = replace(look.decision(Verdict.ALLOW, "it changes no file unasked"), is_read_only=True)
+    contained = replace(look.decision(Verdict.ALLOW, "it runs where it cannot change your files"), is_read_only=True)
     can_contain = is_read_only and not shows_hidden and not secrets and mode not in (Mode.MANUAL, Mode.TRY)
     if kept := _may_change_denied(text, rules):
         return contained if can_contain else look.ask(kept)

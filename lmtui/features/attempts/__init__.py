@@ -1,1 +1,1 @@
-"""The commands and the screen of attempts, and the table of what came of them."""
+"""The commands and the screen of attempts, and the table of their results."""

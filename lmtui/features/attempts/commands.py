@@ -23,7 +23,7 @@ async def attempts(context: CommandContext, words: str) -> Result:
         return await _do(context, about[1], int(about[2]))
     if words == "discard":
         await known.discard()
-        return Output(("All attempts are discarded.",))
+        return Output(("Discarded all attempts.",))
     if begins := _BEGINS.fullmatch(words):
         await known.begin(begins[2].strip(), int(begins[1] or _USUAL), context.session.id)
 
@@ -38,13 +38,13 @@ async def _do(context: CommandContext, verb: str, number: int) -> Output:
     match verb:
         case "use":
             notes = await known.use(number, context.session.id)
-            return Output((f"Attempt {number} is in your folder now; /undo takes it back.", *notes))
+            return Output((f"Attempt {number} is in your folder now; /undo reverts it.", *notes))
         case "again":
             await known.again(number)
-            return Output(("One more attempt runs.",))
+            return Output(("Started one more attempt.",))
         case "stop":
             await known.stop(number)
-            return Output((f"Attempt {number} is stopped.",))
+            return Output((f"Stopped attempt {number}.",))
         case _:
             found = next((each for each in known.listed() if each.number == number), None)
             if found is None or found.effect is None:
@@ -59,25 +59,25 @@ COMMANDS: tuple[Command, ...] = (
     Command("attempts.show", Scope.WORKBENCH, "Attempts", "Try a task several times in overlays and compare the results.",
         slash=("attempts",), argument="[3 TASK, use 1, again 1, stop 1, diff 1 or discard]", handler=attempts,
         instead='`lmtui run --attempts 3 "TASK"`'),
-    Command("attempts.use", SCOPE, "Use", "Make the selected attempt real in your folder; /undo takes it back.", ("y",), "use",
+    Command("attempts.use", SCOPE, "Use", "Keep all changes of the selected attempt; /undo reverts them.", ("y",), "use",
         runs="attempts_do('use')"),
-    Command("attempts.mark", SCOPE, "Compare", "Mark up to two attempts and compare them side by side.", ("space",), "compare",
+    Command("attempts.mark", SCOPE, "Compare", "Mark two attempts to compare them side by side.", ("space",), "compare",
         is_first=True),
     Command("attempts.diff", SCOPE, "Diff with your folder", "Show all changes of the selected attempt.", ("d", "enter"),
         "diff with your folder", is_first=True),
-    Command("attempts.next_file", SCOPE, "Next file", "Compare the next file.", ("right_square_bracket",), "next file",
+    Command("attempts.next_file", SCOPE, "Next file", "Go to the next file.", ("right_square_bracket",), "next file",
         runs="attempts_file(1)"),
-    Command("attempts.previous_file", SCOPE, "Previous file", "Compare the previous file.", ("left_square_bracket",),
+    Command("attempts.previous_file", SCOPE, "Previous file", "Go to the previous file.", ("left_square_bracket",),
         runs="attempts_file(-1)"),
-    Command("attempts.pane", SCOPE, "Next pane", "Go from the list to the differences, or back.", ("tab",), "pane"),
-    Command("attempts.hunks", SCOPE, "Take hunks", "Choose files and hunks of the selected attempt to make real.", ("m",),
-        "take hunks…"),
-    Command("attempts.again", SCOPE, "Run again", "Run one more attempt like the selected one, with its own seed.", ("r",),
+    Command("attempts.pane", SCOPE, "Next pane", "Go from the list to the diff, or back.", ("tab",), "pane"),
+    Command("attempts.hunks", SCOPE, "Choose hunks", "Keep or drop single files and hunks of the selected attempt.", ("m",),
+        "choose hunks…"),
+    Command("attempts.again", SCOPE, "Run again", "Run one more attempt like the selected one, with a new seed.", ("r",),
         "run again", runs="attempts_do('again')"),
     Command("attempts.stop", SCOPE, "Stop", "Stop the selected attempt.", ("x",), "stop",
         runs="attempts_do('stop')"),
-    Command("attempts.log", SCOPE, "Its log", "Open the session of the selected attempt.", ("o",), "its log"),
+    Command("attempts.log", SCOPE, "Open session", "Open the session of the selected attempt.", ("o",), "open session"),
     Command("attempts.split", SCOPE, "Columns", "Switch between one column and two.", ("u",), "columns"),
-    Command("attempts.discard", SCOPE, "Discard all", "Drop all attempts and their drafts; asks first.", ("D",), "discard all",
+    Command("attempts.discard", SCOPE, "Discard all", "Drop all attempts and their patches; asks first.", ("D",), "discard all",
         runs="attempts_do('discard')"),
 )  # fmt: skip

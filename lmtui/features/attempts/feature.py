@@ -1,4 +1,4 @@
-"""Attempts: several tries at one task in overlays, compared on a screen; what came of them by model."""
+"""Attempts: several tries at one task in overlays, compared on a screen; their results by model."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Column:
 
 
 class AttemptTable(Table[Attempt]):
-    """Lists attempts; `marked` are the numbers of those that are compared, `now` is the time."""
+    """Lists attempts; `marked` are the numbers of the compared ones, `now` returns the time."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         super().__init__(self._line, lambda attempt: attempt.number, id="attempts-list")
@@ -168,7 +168,7 @@ def _tokens(attempt: Attempt) -> Line:
 
 
 class Side(Vertical):
-    """One attempt's change of the file that is compared."""
+    """One attempt's change to the compared file."""
 
     def __init__(self) -> None:
         super().__init__(classes="attempts-side")
@@ -184,7 +184,7 @@ class Side(Vertical):
         changes = [each for each in attempt.effect.changes if each.path == path] if attempt.effect is not None else []
         name = Content.assemble(("■ ", "$accent"), (f"{attempt.number} {sanitize_line(attempt.model)}", "bold"))
         self.head.show([Part(name), Part(fit_path(sanitize_path(path), 48), "$text-muted", 1)], [Part(note, "$text-muted", 2)])
-        self.diff.empty_text = "This attempt leaves the file as it is." if attempt.is_over else nothing_text(attempt)
+        self.diff.empty_text = "This attempt did not change the file." if attempt.is_over else nothing_text(attempt)
         self.diff.show_patches(patches_of(changes))
 
 
@@ -241,8 +241,8 @@ class AttemptComparison(Horizontal):
 class AttemptsScreen(BesideChat):
     """Lists the attempts and compares two of them.
 
-    `use` makes one real, `review` returns it to be kept in part, `open_log` opens its session; `confirm` asks before all are
-    dropped.
+    `use` keeps the changes of one, `review` returns them to be kept in parts, `open_log` opens its session; `confirm` asks
+    before all are discarded.
     """
 
     HORIZONTAL_BREAKPOINTS = WIDTHS
@@ -282,18 +282,18 @@ class AttemptsScreen(BesideChat):
         self._comparison = AttemptComparison()
 
     def content(self) -> Iterable[Widget]:
-        """Return the list, what is said, the differences and what can be done."""
+        """Return the list, the note, the diffs and the actions."""
         return self._names, self._table, self._note, self._comparison, self._verbs
 
     def on_mount(self) -> None:
-        """Show the attempts, and what becomes of them."""
+        """Show the attempts, and follow their changes."""
         self.end = self._attempts.follow_changes(self._load)
         self._ticker = self.set_interval(TICK_S, self._table.redraw, pause=not self._attempts.is_running)
         self._load()
         self._table.focus()
 
     def placed(self) -> None:
-        """Say what the keys do, and compare where there is room."""
+        """Show the keys, and compare where there is room."""
         self.call_after_refresh(self._names.show)
         self._compare()
 
@@ -321,10 +321,10 @@ class AttemptsScreen(BesideChat):
         self._compare()
 
     def _tell(self, listed: Sequence[Attempt]) -> None:
-        """Say which is best and why, and that nothing is real yet."""
+        """Say which is best and why, and that the folder is unchanged."""
         used = next((each for each in listed if each.state is AttemptState.USED), None)
         if used is not None:
-            self._say(f"Changes of attempt {used.number} are in your folder; /undo takes them back.", "$success")
+            self._say(f"Changes of attempt {used.number} are in your folder; /undo reverts them.", "$success")
         elif listed:
             best = f"Best: {reason(listed, listed[0])}. " if not self._attempts.is_running else ""
             self._say(f"{best}Your folder is unchanged until you use one.", "$text-muted")
@@ -337,7 +337,7 @@ class AttemptsScreen(BesideChat):
 
     @property
     def _compared(self) -> list[Attempt]:
-        """Return what is shown below: the two that are marked, the marked one and the current one, or that alone."""
+        """Return the attempts shown below: the two marked ones, the marked and the current one, or the current one alone."""
         by_number = {each.number: each for each in self._table.rows}
         current = self._table.current
         numbers = [*self._table.marked, *([current.number] if current is not None else [])]
@@ -361,10 +361,10 @@ class AttemptsScreen(BesideChat):
         self._verbs.show([each for each in verbs if each.id not in left_out])
         self.show_keys(command(f"attempts.{each}") for each in _KEYS)
 
-    # -- what can be done -----------------------------------------------------------------------------------------------
+    # -- actions --------------------------------------------------------------------------------------------------------
 
     def action_attempts_mark(self) -> None:
-        """Mark the current attempt, or not any more; of three the first goes."""
+        """Mark or unmark the current attempt; a third mark removes the first."""
         if (current := self._table.current) is not None:
             marked = [each for each in self._table.marked if each != current.number]
             self._table.marked = marked if current.number in self._table.marked else [*marked, current.number][-2:]
@@ -398,7 +398,7 @@ class AttemptsScreen(BesideChat):
         _ = self.app.push_screen(OutputScreen(lambda _: page, tab="Attempt"))
 
     def action_attempts_hunks(self) -> None:
-        """Choose which files and hunks of the current attempt become real."""
+        """Choose which files and hunks of the current attempt are kept."""
         current = self._table.current
         if current is None:
             return
@@ -414,13 +414,13 @@ class AttemptsScreen(BesideChat):
         """Open the session of the current attempt."""
         current = self._table.current
         if current is None or not current.session or not current.is_over:
-            self._say("The session of an attempt opens when it is over.")
+            self._say("You can open the session when the attempt is done.")
             return
         _ = self.dismiss(None)
         self._open_log(current.session)
 
     def action_attempts_do(self, what: str) -> None:
-        """Use the current attempt, run one more like it, stop it, or drop all of them; what speaks against it is said."""
+        """Use the current attempt, run one more like it, stop it, or discard all of them; show why if that fails."""
         again, stop = self._attempts.again, self._attempts.stop
         work = {"use": self._use_one, "again": again, "stop": stop, "discard": self._discard}[what]
         if (current := self._table.current) is not None:
@@ -431,7 +431,7 @@ class AttemptsScreen(BesideChat):
             self._say("; ".join(notes))
 
     async def _discard(self, _: int) -> None:
-        text = "What they did and their drafts are gone then; their sessions stay."
+        text = "This deletes their changes and patches. Their sessions stay."
         if await self.app.push_screen_wait(self._confirm("Discard all attempts?", text)):
             await self._attempts.discard()
 
@@ -443,7 +443,7 @@ class AttemptsScreen(BesideChat):
 
 
 def nothing_text(attempt: Attempt) -> str:
-    """Return why there is nothing to see of an attempt."""
+    """Return why an attempt has nothing to show."""
     if not attempt.is_over:
         return "Still working." if attempt.state is AttemptState.RUNNING else "Waiting for a free slot."
     return sanitize_line(attempt.problem) or ("It changed no files." if attempt.end is not None else "It was not run.")

@@ -1,4 +1,4 @@
-"""`lmtui eval --history`: what came of attempts, by model."""
+"""`lmtui eval --history`: results of attempts by model."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _HEAD = ("model", "won", "green", "lines", "seconds")
 
 def eval_history_parser() -> Parser:
     """Return the parser of `lmtui eval`."""
-    doc = "Show how the models did in your attempts: how often each won against others, how often its checks passed,\n"
-    doc += "and the median of changed lines and of seconds."
+    doc = "Show how each model did in your attempts: how often it won against other models, how often its checks passed,\n"
+    doc += "and its median changed lines and seconds."
     parser = make_parser("eval", doc, "lmtui eval --history")
-    parser.add_argument("--history", action="store_true", help="show what came of earlier attempts")
-    parser.add_argument("--json", action="store_true", help="one JSON value instead of text, each attempt in it")
+    parser.add_argument("--history", action="store_true", help="show the results of earlier attempts")
+    parser.add_argument("--json", action="store_true", help="one JSON value instead of text, with each attempt")
     add_common(parser)
     return parser
 
@@ -30,7 +30,7 @@ def eval_history_parser() -> Parser:
 async def eval_history(call: CommandCall) -> int:
     """Print the table."""
     if not call.arguments.history:
-        raise UsageError("nothing to show was named", "Use: lmtui eval --history")
+        raise UsageError("nothing to show", "Use: lmtui eval --history")
     results = await asyncio.to_thread(read_results)
     found = records(results)
     if call.arguments.json:

@@ -1,1 +1,1 @@
-"""Commands that run in overlays, and what they did."""
+"""Commands that run in overlays, and their effects."""

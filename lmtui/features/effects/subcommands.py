@@ -18,17 +18,17 @@ _MOST_S = 3600
 
 def try_run_parser() -> Parser:
     """Return the parser of `lmtui try`."""
-    doc = "Run a command in an overlay over the folder: nothing that it changes is real until you keep it.\n"
-    doc += "What it changed is shown, and kept if you say so. Exit code: the command's own."
+    doc = "Run a command in an overlay over the folder: your files stay unchanged until you keep its changes.\n"
+    doc += "Shows what it changed, then asks. Exit code: the command's own."
     parser = make_parser("try", doc, "lmtui try --keep -- make format")
     choice = parser.add_mutually_exclusive_group()
-    choice.add_argument("--keep", action="store_true", help="keep all that it changed")
-    choice.add_argument("--drop", action="store_true", help="keep nothing, and do not ask")
-    parser.add_argument("--diff", action="store_true", help="show the change of each file")
+    choice.add_argument("--keep", action="store_true", help="keep all of its changes")
+    choice.add_argument("--drop", action="store_true", help="keep nothing and do not ask")
+    parser.add_argument("--diff", action="store_true", help="show the diff of each file")
     parser.add_argument("--json", action="store_true", help="one JSON value instead of text")
     parser.add_argument("--timeout", type=int, default=300, metavar="SECONDS", help="the command's time limit (300)")
     add_common(parser)
-    parser.add_argument("command", nargs="*", metavar="COMMAND", help="the command, behind --")
+    parser.add_argument("command", nargs="*", metavar="COMMAND", help="the command, after --")
     return parser
 
 
@@ -37,7 +37,7 @@ async def try_run(call: CommandCall) -> int:
     given = call.arguments
     command = " ".join(given.command[1:] if given.command[:1] == ["--"] else given.command).strip()
     if not command:
-        raise UsageError("no command was given", "Write it behind two dashes: lmtui try -- make format")
+        raise UsageError("no command was given", "Put it after --, for example: lmtui try -- make format")
     async with call.open_host() as host:
         sandbox = await host.sandbox()
         await sandbox.status()  # first what a killed process left is finished

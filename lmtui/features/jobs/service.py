@@ -401,7 +401,7 @@ def checked_job(wanted: NewJob, workspace: Path) -> JobRecord:
     if wanted.mode and wanted.mode not in tuple(Mode):
         raise UsageError(f"{wanted.mode!r} is not a mode", f"There are {', '.join(Mode)}.")
     if wanted.mode == Mode.TRY:
-        raise UsageError("a job cannot use the try mode: nobody merges what it did", "Choose another mode.")
+        raise UsageError("a job cannot use try mode: nobody would merge its changes", "Choose another mode.")
     record = replace(
         new_record(wanted.text, wanted.title),
         schedule=schedule_text(schedule),

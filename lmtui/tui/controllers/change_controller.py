@@ -186,7 +186,7 @@ class RestoreQuestion(Question[Way | None]):
         if len(self._plan.changes) == 1:
             lines.append(Content.styled(sanitize_path(self._plan.changes[0].path), "$text-muted"))
         if self._plan.conflicts:
-            words = "refused: changed since by another hand: "
+            words = "refused: changed in the meantime: "
             lines.append(Content.assemble((words, "bold $error"), (_names(self._plan.conflicts), "$error")))
         if self._plan.unkept:
             words = "these are replaced, and their current content is lost: "

@@ -39,7 +39,7 @@ from lmtui.tui.terminal_app import ThemedApp
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 QUICK_S = 0.1
-UNMERGED = "{files} of the try mode not merged: saved as a patch, and the session says where."
+UNMERGED = "{files} not merged. The changes are saved as a patch; the session shows where."
 
 
 class CommandController:
@@ -254,7 +254,7 @@ class AppController:
         works = "Turns stop; their work is saved, and sessions can be resumed.\n" if running else ""
         waits = f"{UNMERGED.format(files=pluralize(unmerged, 'file'))}\n" if unmerged else ""
         text = f"{works}{waits}Press {key_of('app.leave')} again to quit."
-        confirm = Confirm(f"Quit while {count}?" if running else "Quit without a merge?", text)
+        confirm = Confirm(f"Quit while {count}?" if running else "Quit without merging?", text)
         _ = self._app.push_screen(confirm, lambda is_sure: self._app.leave_now(0) if is_sure else None)
         return True
 

@@ -176,7 +176,7 @@ class SessionController:
         if view is not None:
             await view.session.close()
             if draft := draft_of(view.session.history()):
-                self._workbench.say(f"not merged, saved as a patch: {sanitize_line(draft)}", "warning")
+                self._workbench.say(f"unmerged changes saved as a patch: {sanitize_line(draft)}", "warning")
             await self._workbench.panes.forget(session_id)
         if was_active:
             _ = await self.open(next(iter([*before[-1:], *sessions.order]), ""))
@@ -227,9 +227,9 @@ class SessionController:
         if not waiting:
             await self._try(self.close(session_id))
             return
-        text = f"{pluralize(waiting, 'file')} of the try mode not merged: saved as a patch."
+        text = f"{pluralize(waiting, 'file')} not merged. The changes are saved as a patch."
         _ = self._workbench.app.push_screen(
-            Confirm("Close without a merge?", text),
+            Confirm("Close without merging?", text),
             lambda is_sure: self._work(self._try(self.close(session_id))) if is_sure else None,
         )
 

@@ -186,7 +186,7 @@ def explanation(request: ApprovalRequested, state: SessionState, scope: Scope = 
     if request.tool == SHELL:
         found.append(f"{key_of('edit')}  edits the command first; only the edited command runs, once.")
     if request.can_try:
-        found.append(f"{key_of('try')}  runs it in an overlay, where it changes nothing, and asks about what it did.")
+        found.append(f"{key_of('try')}  runs it in an overlay, where it cannot change your files, and asks about its effect.")
     found.append(f"{key_of('no')}  denies it. {key_of('because')}  denies it and tells the model why.")
     if request.digest:
         found.append(f"Exactly what is shown is what happens; its SHA-256 is {sanitize_line(request.digest)}.")
@@ -198,7 +198,7 @@ def _effect_explanation(request: ApprovalRequested) -> list[str]:
     found = [
         f"{why_text(request)}. Nothing has changed in your folder yet.",
         f"The command: {escape_invisible_line(effect_command(request))}",
-        f"{keys['apply']}  applies what is kept; undo takes it back. What is dropped or undecided is not applied.",
+        f"{keys['apply']}  applies what is kept; /undo reverts it. What is dropped or undecided is not applied.",
         f"{keys['toggle']}  keeps or drops the selected file, or the selected hunk in the diff.",
         f"{keys['deletions']}  keeps all deletions, which are undecided at first. {keys['everything']}  keeps everything.",
         f"{keys['no']}  applies nothing. {keys['because']}  applies nothing and tells the model why.",

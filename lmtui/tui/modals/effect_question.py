@@ -1,4 +1,4 @@
-"""The question about what a command did in an overlay: its parts over the whole screen, the answers at their foot."""
+"""The question about the effect of a command: its parts over the whole screen, the answers below."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def also_of(request: ApprovalRequested) -> list[str]:
     listed = request.text.rpartition("\n\n")[2].split("\n")
     parts = {f"{part.kind} {part.path}" for part in request.parts}
     gone = [each.removeprefix("deletes ") for each in listed if each.startswith("deletes ") and each.endswith("/")]
-    folders = [f"{each} goes with its files" for each in gone if f"deleted {each}" not in parts]
+    folders = [f"{each} is deleted with its files" for each in gone if f"deleted {each}" not in parts]
     return [*(each for each in listed if each.startswith(_CANNOT)), *folders]
 
 
@@ -80,7 +80,7 @@ class EffectApproval(RequestQuestion):
         return Content.assemble(asked, gap, said)
 
     def notes(self) -> Content:
-        """Return what may be something else than it looks like."""
+        """Return a warning about look-alike characters."""
         return Content.styled(approval_warning(self.request), "$error")
 
     def preferred(self) -> str:

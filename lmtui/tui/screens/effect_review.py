@@ -1,4 +1,4 @@
-"""The page on which what was done in an overlay is looked at and kept or dropped, part by part."""
+"""The page on which the effect in an overlay is kept or dropped, part by part."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from lmtui.tui.screens.beside import BesideChat
 from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Part
 from lmtui.tui.widgets.effect_page import EffectPage
 
-NOTHING_KEPT = "Nothing is kept: Space keeps the selected file, D all deletions"
-LOOKING, UNCHANGED = "Looking at what would change …", "Nothing would change."
+NOTHING_KEPT = "Nothing is kept. Space keeps the selected file, D keeps all deletions"
+LOOKING, UNCHANGED = "Loading the changes …", "No changes."
 
 
 class EffectReviewScreen(BesideChat):
-    """Lets parts of an effect be kept or dropped; what is left stays in the overlay.  The result: something was kept.
+    """Lets parts of an effect be kept or dropped; the rest stays in the overlay.  The result: whether something was kept.
 
     `title` and `about` are shown in the first row: what it is, and of what.
     """
@@ -111,8 +111,8 @@ class EffectReviewScreen(BesideChat):
     def _ask_to_drop(self) -> None:
         parts = self.page.decisions.parts
         if parts:
-            text = f"{pluralize(len(parts), 'change')} in the overlay will be lost. Your files stay as they are."
-            _ = self.app.push_screen(Confirm("Drop all?", text), self._drop_if)
+            text = f"{pluralize(len(parts), 'change')} in the overlay will be lost. Your files stay unchanged."
+            _ = self.app.push_screen(Confirm("Discard all?", text), self._drop_if)
 
     def _drop_if(self, is_sure: bool | None) -> None:
         if is_sure:

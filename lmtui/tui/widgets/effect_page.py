@@ -1,4 +1,4 @@
-"""What was done in an overlay, part by part: a list in which each is kept or dropped, and the change of the marked one."""
+"""An effect part by part: a list in which each is kept or dropped, and the diff of the selected one."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _NO_TEXT = "No text to compare: it is binary, empty or too large."
 
 
 class EffectDecisions:
-    """What of an effect is kept.  Deletions are undecided at first and not applied then; everything else is kept.
+    """Which parts of an effect are kept.  Deletions are undecided at first and not applied; everything else is kept.
 
-    What was decided `before` about a part that is still the same holds on.
+    Earlier decisions (`before`) about unchanged parts stay.
     """
 
     def __init__(self, parts: Sequence[EffectPart], before: EffectDecisions | None = None) -> None:
@@ -80,7 +80,7 @@ class EffectDecisions:
         return bool(self._kept) and all(self._kept)
 
     def mark(self, number: int) -> str:
-        """Return in a word what is to become of a part."""
+        """Return the decision about a part in a word."""
         found = self.of(number)
         kept = sum(map(bool, found))
         if kept == len(found):
@@ -127,7 +127,7 @@ def rows_of(parts: Sequence[EffectPart], also: Sequence[str] = ()) -> Iterator[E
 
 
 def part_line(part: EffectPart, mark: str, width: int) -> Line:
-    """Return a part: its sign and path, how much it is, whether git knows it, and what is to become of it."""
+    """Return a part: its sign and path, its size, whether git tracks it, and the decision about it."""
     sign, role, _ = SIGNS[part.kind]
     detail = f"{size_text(part)}{'' if part.is_tracked else f' · {NOT_IN_GIT}'}"
     detail = detail if width >= DETAIL_FROM else "" if part.is_tracked or width < NOTE_FROM else NOT_IN_GIT
@@ -148,7 +148,7 @@ def name_of(part: EffectPart, room: int) -> str:
 
 
 def size_text(part: EffectPart) -> str:
-    """Return in words how much a part is, and its permission bits where they are others than before."""
+    """Return the size of a part in words, and its permission bits if they changed."""
     if not part.mode:
         return _amount(part)
     is_all = part.kind is EffectKind.CHANGED and not (part.added_lines or part.removed_lines or part.diff)
@@ -228,7 +228,7 @@ class EffectPage(Vertical):
         yield Horizontal(self.list, Vertical(self._head, self.diff, id="effect-change"), id="effect-body")
 
     def show(self, parts: Sequence[EffectPart], also: Sequence[str] = (), empty_text: str = "Nothing was changed.") -> None:
-        """Show the parts of an effect; what was decided about them before holds on."""
+        """Show the parts of an effect; earlier decisions about them stay."""
         self.decisions = EffectDecisions(parts, self.decisions)
         self.list.empty_text = empty_text
         self.list.show([*rows_of(parts, also)])
@@ -299,7 +299,7 @@ class EffectPage(Vertical):
             self.diff.focus()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Lay out for the room that there is."""
+        """Lay out for the available space."""
         self.set_class(event.size.width < NARROW_BELOW, "-narrow")
         self.set_class(self.app.size.height >= ROOMY_FROM_ROWS, "-roomy")
         self.call_after_refresh(self._draw)
@@ -307,7 +307,7 @@ class EffectPage(Vertical):
     @on(events.DescendantFocus)
     @on(DiffView.HunkChanged)
     def _draw(self) -> None:
-        """Draw what is said of the change, and who has the keys."""
+        """Draw the heading of the diff, and which pane has the keys."""
         part, number = self._part, self.list.current.number if self.list.current is not None else -1
         self.diff.lay_out()
         if part is None:

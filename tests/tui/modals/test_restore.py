@@ -60,7 +60,7 @@ async def test_an_undo_with_conflicts_names_them_and_knows_no_yes() -> None:
         changes = await with_steps(driver)
         changes.conflicts = ("parser/lexer.py", "evil\u202e.py")
         await at_question(driver, "/undo 3")
-        assert "refused: changed since by another hand: parser/lexer.py, evil<U+202E>.py" in driver.text()
+        assert "refused: changed in the meantime: parser/lexer.py, evil<U+202E>.py" in driver.text()
         assert "y yes" not in driver.text()
         await driver.press("y")
         assert changes.applied == []

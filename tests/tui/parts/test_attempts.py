@@ -57,7 +57,7 @@ async def test_two_marked_attempts_are_compared_file_by_file() -> None:
         await driver.press("left_square_bracket", "down", "down", "down", "space")
         assert "This attempt leaves" not in driver.text()
         await driver.press("right_square_bracket")
-        assert "This attempt leaves the file as it is." in driver.text()
+        assert "This attempt did not change the file." in driver.text()
 
 
 async def test_an_attempt_is_used_only_by_its_key_and_a_refusal_is_said() -> None:
@@ -71,7 +71,7 @@ async def test_an_attempt_is_used_only_by_its_key_and_a_refusal_is_said() -> Non
         driver.host.attempts.failure = None
         await driver.press("y")
         assert driver.host.attempts.rows[1].state is AttemptState.USED
-        assert "Changes of attempt 2 are in your folder; /undo takes them back." in driver.text()
+        assert "Changes of attempt 2 are in your folder; /undo reverts them." in driver.text()
 
 
 async def test_one_more_runs_one_stops_and_all_are_dropped_after_a_question() -> None:

@@ -72,6 +72,6 @@ async def test_without_parts_there_is_nothing_to_keep_or_drop() -> None:
     async with running(size=WIDE) as driver:
         _ = await opened(driver, review)
         await driver.press("y", "n", "space", "D")
-        assert "Nothing would change." in driver.text()
+        assert "No changes." in driver.text()
         assert review.kept == []
         assert driver.screen_name == "EffectReviewScreen"
