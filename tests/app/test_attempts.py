@@ -318,7 +318,7 @@ async def test_what_the_user_changes_while_an_attempt_works_is_merged_or_nothing
     assert ((workspace / "a.txt").read_text(), (workspace / "new.txt").read_text()) == (mine, "mine\n")
     (workspace / "new.txt").unlink()
     (note,) = await runtime.attempts.use(1, session.id)
-    assert "both changes are in it now" in note
+    assert "both changes were merged" in note
     assert (workspace / "a.txt").read_text() == mine.replace("3\n", "three\n", 1).replace("\n9\n", "\nnine\n")
 
 

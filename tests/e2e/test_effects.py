@@ -47,6 +47,6 @@ async def test_a_run_without_anybody_runs_what_changes_nothing_and_drops_the_res
     said = json.dumps(server.requests[-1].body)
     assert "2 lines" in said
     assert "sorted" in said
-    assert "nothing of this was kept: changes a.txt" in said
+    assert "none of this was kept: changes a.txt" in said
     assert (program.workspace / "a.txt").read_text() == "two\none\n"
     assert json.loads(result.out)["status"] == "blocked"

@@ -254,4 +254,4 @@ async def test_a_yes_keeps_nothing_once_the_mode_changes_nothing() -> None:
     rig.session.answer(request.approval_id, Answer(Outcome.ONCE))
     await running
     assert rig.sandbox.kept == ["closed"]
-    assert "plan mode only reads, so nothing of this was kept" in result(rig).result
+    assert "plan mode only reads, so none of this was kept" in result(rig).result

@@ -108,4 +108,4 @@ def test_a_command_with_an_empty_line_is_shown_whole_and_says_nothing_of_what_it
         approval_id="a", call_id="c", tool="effect", text=f"{command}\n\ndeletes real/", why="", parts=PARTS
     )
     assert effect_command(request) == command
-    assert also_of(request) == ["real/ goes with its files"]
+    assert also_of(request) == ["real/ is deleted with its files"]
