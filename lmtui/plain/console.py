@@ -18,7 +18,7 @@ from pathlib import Path
 from lmtui.commands.work_commands import INDENT
 from lmtui.core.agent_events import PlanProposed
 from lmtui.core.errors import LmtuiError, ToolError, UsageError
-from lmtui.core.events import ApprovalRequested, ApprovalResolved, Envelope, Outcome, SandboxSelected
+from lmtui.core.events import ApprovalRequested, ApprovalResolved, Envelope, Notice, Outcome, SandboxSelected
 from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS
 from lmtui.core.look_alikes import approval_warning, warning
 from lmtui.core.permissions.dangerous_commands import dangers
@@ -414,6 +414,7 @@ class Console:
                 _ = serving.cancel()
             if host is not None:
                 loop.wait(host.close())
+                self._tell_waiting(is_closed=True)
             loop.close()
 
     def _begin(self, start: PlainStart) -> None:
@@ -521,10 +522,10 @@ class Console:
         self._terminal.say("\nstopping; press ctrl+c again to quit")
         self._plain.act(lambda session: session.interrupt())
 
-    def _tell_waiting(self) -> None:
+    def _tell_waiting(self, *, is_closed: bool = False) -> None:
         while not self._plain.inbox.empty():
             envelope = self._plain.inbox.get()
-            if envelope is not None:
+            if envelope is not None and (not is_closed or isinstance(envelope.event, Notice)):
                 self._tell(envelope)
 
     def _tell(self, envelope: Envelope) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lmtui.core.errors import McpError
-from lmtui.core.events import Outcome
+from lmtui.core.events import Level, Notice, Outcome
 from lmtui.core.mcp import Reach
 from lmtui.core.messages import Image
 from lmtui.core.permissions.rules import GrantScope, Mode
@@ -253,3 +253,15 @@ def test_attempts_are_listed_and_used_without_a_screen() -> None:
     paper, _ = talk("/attempts", "/attempts use 2", host=host)
     assert "Best: attempt 2, all checks pass with the smallest change." in paper.said
     assert "Attempt 2 is in your folder now; /undo reverts it." in paper.said
+
+
+def test_the_end_says_where_unmerged_changes_are() -> None:
+    class Unmerged(FakeSession):
+        async def close(self) -> None:
+            self.emit(Notice(level=Level.WARNING, text="2 files not merged. To apply the changes: git apply x.patch"))
+            await super().close()
+
+    host = FakeHost()
+    host.opened["s1"] = Unmerged("s1")
+    paper, _ = talk("/quit", host=host, start=PlainStart(session_id="s1"))
+    assert paper.said[-1] == "warning: 2 files not merged. To apply the changes: git apply x.patch"
