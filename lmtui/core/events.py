@@ -473,12 +473,14 @@ class FilesChanged(Event):
 class OverlayChanged(Event):
     """The unmerged changes in the overlay of try mode are others.  `files` is how many files are not merged.
 
-    `draft` is the patch to which they were saved when the session was closed.
+    `draft` is the patch to which they were saved when the session was closed; `kept_as` is the name of the patch to which the
+    next start saves them if lmtui is killed.
     """
 
     kind: ClassVar[str] = "overlay_changed"
     files: int
     draft: str = ""
+    kept_as: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

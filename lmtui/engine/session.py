@@ -564,7 +564,7 @@ class EngineSession:
                 self._agent.services.call_ids.update(call.id for call in calls)
             case AgentStarted():
                 self._team.count += 1
-            case events.OverlayChanged(files=files):
-                self._workspace.waiting = files
+            case events.OverlayChanged(files=files, kept_as=name):
+                self._workspace.waiting, self._workspace.kept_as = files, name
             case _:
                 pass

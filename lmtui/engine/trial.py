@@ -172,6 +172,10 @@ def _joined(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMED]) + (f" and {left} more" if left > 0 else "")
 
 
+def _named(paths: Sequence[str]) -> str:
+    return _joined([sanitize_line(path) for path in paths])
+
+
 def decide_effect(agent: Agent, effect: CommandEffect) -> Decision:
     """Return what rules say of an effect: kept where they allow all of it, dropped where they forbid some."""
     paths = (*effect.paths, *effect.made, *effect.removed)
@@ -197,7 +201,7 @@ _MERGED = "The user merged changes that you made in try mode into the folder: {n
 _DROPPED = (
     "The user dropped the changes that you made in try mode ({names}). The files are as in the folder again: reread them."
 )
-_GONE = "The changes that you made in try mode are not in the folder: the files are as before. {where}"
+_GONE = "Changes that you made in try mode and the user did not merge are not in the folder: reread the files. {where}"
 
 
 class SessionTrial:
@@ -246,9 +250,9 @@ class SessionTrial:
         left = await workspace.effect()
         if left.is_empty and not self._is_running():  # it would hide what is changed in the folder from now on
             await workspace.drop()
-        self._emit(OverlayChanged(files=len(left.parts)))
-        rest = "" if left.is_empty else " Other changes are not merged yet."
-        self._emit(Reminder(text=_MERGED.format(rest=rest, names=_joined([sanitize_line(path) for path in paths]))))
+        self._emit(OverlayChanged(files=len(left.parts), kept_as=workspace.name))
+        rest = "" if left.is_empty else f" Not merged yet: {_named([part.path for part in left.parts])}."
+        self._emit(Reminder(text=_MERGED.format(rest=rest, names=_named(paths))))
         return notes
 
     async def _tell_merged(self, paths: Sequence[str], before: Snapshot | None, notes: str) -> None:
@@ -274,7 +278,7 @@ class SessionTrial:
         self._check_idle()
         await self._workspace.drop()
         self._emit(OverlayChanged(files=0))
-        self._emit(Reminder(text=_DROPPED.format(names=_joined([sanitize_line(path) for path in paths]))))
+        self._emit(Reminder(text=_DROPPED.format(names=_named(paths))))
 
     async def close(self) -> None:
         """Save unmerged changes as a patch, say where, and drop them."""
@@ -285,7 +289,7 @@ class SessionTrial:
             effect = await self._workspace.effect()
             if not effect.is_empty:
                 file, left_out = await overlay.save_draft(effect, self._workspace.name)
-                missing = f"; not in it: {_joined([sanitize_line(path) for path in left_out])}" if left_out else ""
+                missing = f"; not in it: {_named(left_out)}" if left_out else ""
                 files = pluralize(len(effect.paths), "file")
                 text = f"{files} not merged. To apply the changes: git apply {shlex.quote(str(file))}{missing}"
                 self._emit(OverlayChanged(files=0, draft=str(file)))
@@ -300,10 +304,12 @@ class SessionTrial:
         """Say that the overlay of an earlier run is gone, if it had unmerged changes."""
         if self.waiting:
             files = pluralize(self.waiting, "file")
-            text = f"lmtui was killed with {files} not merged. The changes are saved as a patch in .lmagent/drafts."
+            name = self._workspace.kept_as
+            where = f": .lmagent/drafts/{name}.patch" if name else " in .lmagent/drafts."
+            text = f"lmtui was killed with {files} not merged. The changes are saved as a patch{where}"
             self._emit(Notice(level=Level.WARNING, text=text))
             self._emit(OverlayChanged(files=0))
-            self._emit(Reminder(text=_GONE.format(where="")))
+            self._emit(Reminder(text=_GONE.format(where="").rstrip()))
 
     def _check_idle(self) -> None:
         if self._is_running():

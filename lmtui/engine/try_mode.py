@@ -25,6 +25,7 @@ class SessionWorkspace:
         self._is_tried = is_tried
         self.overlay: CommandOverlay | None = None
         self.waiting = 0  # files in the overlay that are not merged
+        self.kept_as = ""  # the name of their patch after a kill
         self._now = ""
         self._seen: dict[str, str] = {}
 
@@ -61,7 +62,7 @@ class SessionWorkspace:
         """Take note that a call changed files in the overlay, and return what waits there now."""
         for path in paths:
             self._seen.setdefault(path, self._now)
-        return OverlayChanged(files=len((await self.effect()).parts))
+        return OverlayChanged(files=len((await self.effect()).parts), kept_as=self.name)
 
     async def effect(self) -> CommandEffect:
         """Return what would be merged; what the user changed meanwhile is no part of it.

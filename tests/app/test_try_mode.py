@@ -11,6 +11,7 @@ import pytest
 from lmtui.app.host import Runtime
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.events import FilesChanged, ModeChanged, Notice, OverlayChanged, ToolCallFinished
+from lmtui.core.model_events import Reminder
 from lmtui.core.permissions.decide import Mode
 from lmtui.core.sessions import Session
 from lmtui.core.workspace import CommandEffect
@@ -65,6 +66,9 @@ async def test_work_stays_in_the_overlay_until_some_of_it_is_merged_and_that_can
     await session.trial.keep([1])
     assert ((workspace / "a.txt").read_text(), (workspace / "old.txt").exists()) == ("one\n", True)
     assert session.trial.waiting == 2
+    assert [each.text for each in told(session) if isinstance(each, Reminder)] == [
+        "The user merged changes that you made in try mode into the folder: a.txt. Not merged yet: old.txt, b.txt."
+    ]
     assert [change.path for change in await session.changes.total()] == ["a.txt"]
     await session.changes.apply(await session.changes.plan_undo())
     assert (workspace / "a.txt").read_text() == "zero\n"
@@ -152,7 +156,13 @@ async def test_a_session_that_was_killed_says_where_its_work_is(workspace: Path,
     await session.close()
     log.write_bytes(before)
     again = await runtime.open_session(session.id)
-    assert any("saved as a patch in .lmagent/drafts" in each.text for each in told(again) if isinstance(each, Notice))
+    (patch,) = (workspace / ".lmagent" / "drafts").iterdir()
+    assert [each.text for each in told(again) if isinstance(each, Notice)][-1] == (
+        f"lmtui was killed with 1 file not merged. The changes are saved as a patch: .lmagent/drafts/{patch.name}"
+    )
+    assert [each.text for each in told(again) if isinstance(each, Reminder)][-1].startswith(
+        "Changes that you made in try mode and the user did not merge are not in the folder: reread the files."
+    )
     assert again.trial.waiting == 0
 
 
