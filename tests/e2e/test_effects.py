@@ -27,7 +27,7 @@ async def test_try_shows_what_a_command_would_change_and_keeps_it_if_asked(progr
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("try",), "no command was given. Write it behind two dashes"),
+        (("try",), "no command was given. Put it after --"),
         (("try", "--keep", "--drop", "--", "ls"), "not allowed with argument"),
         (("try", "--sandbox", "landlock", "--", "ls"), "makes no overlays. Use bubblewrap or Docker."),
     ],
