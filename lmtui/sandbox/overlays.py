@@ -304,7 +304,7 @@ class WorkspaceOverlay(Generic[V]):
                     await _keep(self._real, self._checkpoints, note)
                 except FilesChangedSince as error:
                     if len(merged) > _MOST_MERGED or not await self._merge(note, error.paths):
-                        raise
+                        raise FilesChangedSince(_conflict(error.paths), error.paths) from error
                     merged += error.paths
                 else:
                     file.unlink()
@@ -368,6 +368,11 @@ def _is_untouched(upper: Path) -> bool:
             return next(entries, None) is None
     except OSError:
         return False
+
+
+def _conflict(paths: Sequence[str]) -> str:
+    names = ", ".join(map(sanitize_path, paths))
+    return f"{names} {'was' if len(paths) == 1 else 'were'} changed meanwhile in the same place; nothing was kept"
 
 
 def decoded(data: bytes | None) -> str:

@@ -178,10 +178,10 @@ async def test_where_no_overlay_can_be_made_it_is_said_once_and_commands_are_ask
 
 async def test_what_cannot_be_kept_because_of_another_hand_is_told_with_the_output() -> None:
     rig = trial(SOME)
-    rig.sandbox.keep_problem = "changed in the meantime: old.txt; nothing was changed"
+    rig.sandbox.keep_problem = "old.txt was changed meanwhile in the same place; nothing was kept"
     await answered(rig, Outcome.ONCE)
     assert result(rig).result.startswith("built")
-    assert "in the meantime: old.txt" in result(rig).result
+    assert "old.txt was changed meanwhile" in result(rig).result
     assert not result(rig).ok
 
 

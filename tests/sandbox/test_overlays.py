@@ -132,7 +132,7 @@ async def test_a_change_of_the_users_own_is_never_overwritten(sandbox: Workspace
     await overlay.sandbox.run_command("echo 2 > a; echo new > b")
     effect = await overlay.effect()
     (workspace / "a").write_text("mine\n")
-    with pytest.raises(SandboxError, match="changed in the meantime: a"):
+    with pytest.raises(SandboxError, match="a was changed meanwhile in the same place; nothing was kept"):
         await overlay.keep(effect)
     assert ((workspace / "a").read_text(), (workspace / "b").exists()) == ("mine\n", False)
     await overlay.keep(effect, units(effect, "b"))
@@ -509,7 +509,7 @@ async def test_a_file_whose_mode_alone_was_changed_meanwhile_is_a_conflict_at_on
         await restore(source, paths, expected=expected)
 
     monkeypatch.setattr(sandbox.checkpoints, "restore", counted)
-    with pytest.raises(SandboxError, match="changed since"):
+    with pytest.raises(SandboxError, match="a was changed meanwhile"):
         await overlay.keep(effect)
     assert len(tries) < 3
     await overlay.close()
