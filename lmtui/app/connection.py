@@ -142,15 +142,17 @@ class ModelConnection:
             self._providers.clear()
             self.use(config.url, _named_model(config) or self._choice.model, self.own_key)
 
-    async def choose(self) -> str:
+    async def choose(self, among: Sequence[str] = ()) -> str:
         """Take the first server found, where none was chosen; return a line that says so, or an empty string.
+
+        Where no model is named, the first of `among` that the server has is taken; with `among` none needs to be.
 
         Raises:
             ProviderError: none is there.
             UsageError: the one that was chosen has several models, and none is named; or it lacks one that a role names.
         """
         if self._choice.url:
-            await self._require_one_model()
+            await self._require_one_model(among)
             await self._require_roles()
             return ""
         found = [server for server in await find_servers() if server.chat_models]
@@ -167,12 +169,15 @@ class ModelConnection:
         await self._require_roles()
         return f"using {server.kind} at {server.url}, model {model}"
 
-    async def _require_one_model(self) -> None:
+    async def _require_one_model(self, among: Sequence[str]) -> None:
         found = None if self._choice.model else await look_at(self._choice.url, self._key)
         models = found.chat_models if found is not None else ()
         if found is not None and found.kind is ServerKind.OTHER and len(models) == 1:
             self._choice = replace(self._choice, model=models[0].name)  # LiteLLM rejects a request that names no model
-        if len(models) > 1 and sum(model.is_loaded is True for model in models) != 1:
+        if len(models) > 1 and among:
+            found_names = (each.name for name in among for each in models if name.lower() in each.name.lower())
+            self._choice = replace(self._choice, model=next(found_names, models[0].name))
+        elif len(models) > 1 and sum(model.is_loaded is True for model in models) != 1:
             names = ", ".join(sanitize_line(model.name) for model in models[:_MOST_NAMED])
             more = f" and {len(models) - _MOST_NAMED} more" if len(models) > _MOST_NAMED else ""
             raise UsageError("the server has several models and none is named", f"Name one with --model: {names}{more}")

@@ -401,9 +401,12 @@ class Runtime:
         if (last := last_model(load(path).events)) is not None:
             self._connection.use(last.url, last.model, self._connection.own_key)
 
-    async def choose_server(self) -> str:
-        """Take the first server that is found, where none was chosen; return a line that says so, or an empty string."""
-        return await self._connection.choose()
+    async def choose_server(self, among: Sequence[str] = ()) -> str:
+        """Take the first server that is found, where none was chosen; return a line that says so, or an empty string.
+
+        Where no model is named, it is the first of `among` that the server has.
+        """
+        return await self._connection.choose(among)
 
     async def start_demo(self) -> None:
         """Start the scripted server on the demo's folder and make both the ones in use."""

@@ -170,7 +170,7 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
     try:
         if task.session_id:
             runtime.take_server_of(task.session_id)
-        if note := await runtime.choose_server():
+        if note := await runtime.choose_server(task.models):
             print(note, file=err)
         await runtime.require_sandbox()
         if task.attempts:

@@ -113,7 +113,7 @@ async def test_models_of_several_servers_try_the_same_task_and_the_table_remembe
     there = await serve(hello, replace(scenario(GOOD, None), models=("large",)))
     assert (await project.run("run", "--url", there.url, "Say hello.")).code == 0  # now it is known
     (project.home / "config").mkdir(parents=True, exist_ok=True)
-    (project.home / "config" / "config.toml").write_text(f'url = "{here.url}"\nmodel = "small"\n')
+    (project.home / "config" / "config.toml").write_text(f'url = "{here.url}"\n')
     arguments = ("run", "--sandbox", "bubblewrap", "--goal", "python3 test_calc.py", "--output", "json", "--keep")
     unknown = await project.run(*arguments, "--models", "small,nowhere", "Repair calc.py.")
     assert (unknown.code, "nowhere" in unknown.err) == (64, True)
