@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import itertools
 import re
+import secrets
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ from lmtui.app.sandboxes import SessionVariant
 from lmtui.config import Config
 from lmtui.core import events
 from lmtui.core.attempt_values import MOST_ATTEMPTS, Attempt, AttemptState, ranked, reason
-from lmtui.core.errors import LmtuiError, SandboxError, UsageError
+from lmtui.core.errors import FilesChangedSince, LmtuiError, SandboxError, UsageError
 from lmtui.core.line_diff import patch_of
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.ports import Policy
@@ -371,15 +371,17 @@ class Attempts:
             self._change(number, state=AttemptState.STOPPED)
 
     async def use(self, number: int, session_id: str) -> Sequence[str]:
-        """Keep the changes of an attempt as a step of an open session that can be undone."""
+        """Keep the changes of an attempt as a step that can be undone of the session that began them."""
         return await self.review(number, session_id).keep(None)
 
     def review(self, number: int, session_id: str) -> EffectReview:
-        """Return the effect of an attempt, to be kept in parts."""
+        """Return the effect of an attempt, to be kept in parts; in another session if theirs is closed."""
         attempt = self._rows[self._known(number)]
-        session = next((each for each in self._host.sessions if each.id == session_id), None)
+        own = {each.session for each in self._rows.values()}
+        sessions = {each.id: each for each in self._host.sessions if each.id not in own}
+        session = sessions.get(self._session_id) or sessions.get(session_id)
         if session is None:
-            raise UsageError("no open session can take the changes")
+            raise UsageError("no open session can take the changes", "Open the session that began the attempts.")
         if not attempt.is_over:
             raise UsageError(f"attempt {number} is still running", "Wait for it to end, or stop it.")
         if attempt.effect is None or not attempt.effect.can_keep:
@@ -488,7 +490,6 @@ class AttemptReview:
     ) -> None:
         self._attempts, self._attempt, self._effect = attempts, attempt, effect
         self._session, self._host = session, host
-        self._steps = itertools.count(1)
 
     async def parts(self) -> Sequence[EffectPart]:
         """Return all parts, including those kept already: keeping them again changes nothing."""
@@ -502,15 +503,20 @@ class AttemptReview:
 
     async def _keep(self, units: Collection[int] | None) -> Sequence[str]:
         attempt, checkpoints = self._attempt, (await self._host.sandbox()).checkpoints
-        number, call_id = attempt.number, f"attempt_{attempt.session}_{next(self._steps)}"
+        number, call_id = attempt.number, f"attempt_{attempt.session}_{secrets.token_hex(4)}"
         before = await checkpoints.snapshot()
-        notes = await self._attempts.keep(attempt, units)
+        try:
+            notes = await self._attempts.keep(attempt, units)
+        except FilesChangedSince as error:
+            if other := self._other_in_use():
+                raise SandboxError(f"attempt {other} is in use: /undo it first") from error
+            raise
         after = await checkpoints.snapshot()
         changes = await checkpoints.changes(before.id, after.id, self._effect.paths, is_now=True)
         files, kept = tuple(each.path for each in changes), self._effect.lines()
         told = f"The user kept these changes of attempt {number} at this task: {self._attempts.task}"
         result = "\n".join([told, *(kept if units is None else [kept_in_part(self._effect, units)])])
-        title = f"/attempts use {number}"
+        title = _use_title(number)
         for event in (
             events.ToolCallStarted(call_id=call_id, tool="attempts", arguments={"number": number}, title=title, by="user"),
             events.CheckpointCreated(call_id=call_id, checkpoint=before.id, left_out=before.left_out),
@@ -520,9 +526,20 @@ class AttemptReview:
             self._session.emit(event)
         return notes
 
+    def _other_in_use(self) -> int:
+        """Return the number of another attempt whose changes were kept and not undone, 0 if there is none."""
+        steps = self._session.changes.steps() if self._session.changes is not None else ()
+        kept = {each.title for each in steps if not each.is_undone}
+        used = [each.number for each in self._attempts.listed() if each.state is AttemptState.USED]
+        return next((each for each in used if each != self._attempt.number and _use_title(each) in kept), 0)
+
     async def drop(self) -> None:
         """Discard the attempt."""
         await self._attempts.drop(self._attempt.number)
+
+
+def _use_title(number: int) -> str:
+    return f"/attempts use {number}"
 
 
 async def _together(work: Iterable[Coroutine[Any, Any, None]]) -> None:

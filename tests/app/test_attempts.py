@@ -322,6 +322,28 @@ async def test_what_the_user_changes_while_an_attempt_works_is_merged_or_nothing
     assert (workspace / "a.txt").read_text() == mine.replace("3\n", "three\n", 1).replace("\n9\n", "\nnine\n")
 
 
+async def test_what_is_used_is_a_step_of_the_session_that_began_and_is_undone_before_another_is_used(
+    workspace: Path, open_one: Open, serve: Serve
+) -> None:
+    (workspace / "a.txt").write_text("zero\n")
+    write = ScriptedTurn("", calls=(ScriptedCall("shell", {"command": "echo $RANDOM$RANDOM > a.txt"}),))
+    server = await serve(write, DONE)
+    runtime = open_one(server.url, sandbox="bubblewrap", verify="off")
+    session = await begun(runtime)
+    other = await runtime.open_session(runtime.attempts.ended[0].session)
+    assert session.changes is not None
+    assert other.changes is not None
+    for _ in range(2):
+        await runtime.attempts.use(1, other.id)
+        assert [step.is_undone for step in session.changes.steps()][-1:] == [False]
+        assert [step.tool for step in other.changes.steps()] == ["shell"]
+        with pytest.raises(SandboxError, match="attempt 1 is in use: /undo it first"):
+            await runtime.attempts.use(2, session.id)
+        await session.changes.apply(await session.changes.plan_undo())
+    await runtime.attempts.use(2, session.id)
+    assert len(session.changes.steps()) == 3
+
+
 async def test_an_attempt_that_was_dropped_cannot_be_kept(open_one: Open, serve: Serve) -> None:
     server = await serve(WRITE, DONE)
     runtime = open_one(server.url, sandbox="bubblewrap", verify="off")
