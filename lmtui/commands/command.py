@@ -111,6 +111,15 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
+class AskYes:
+    """A yes-or-no question before something that cannot be taken back; `text` says what that is."""
+
+    question: str
+    text: str
+    then: Callable[[], Awaitable[Result]]
+
+
+@dataclass(frozen=True, slots=True)
 class Choose:
     """A choice of one value; each has a note."""
 
@@ -141,7 +150,9 @@ class Leave:
     """The end of the program."""
 
 
-Result: TypeAlias = Output | OpenView | Begin | OpenSession | Ask | Choose | ConfirmRestore | ReviewEffect | Leave | None
+Result: TypeAlias = (
+    Output | OpenView | Begin | OpenSession | Ask | AskYes | Choose | ConfirmRestore | ReviewEffect | Leave | None
+)
 Handler: TypeAlias = "Callable[[CommandContext, str], Awaitable[Result]]"
 
 

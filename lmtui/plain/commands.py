@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from lmtui.commands.command import (
     Ask,
+    AskYes,
     Begin,
     Choose,
     CommandContext,
@@ -76,10 +77,8 @@ class PlainCommands:
                 plain.act(start)
             case OpenSession(session_id=session_id):
                 self._open(session_id)
-            case Ask(then=then):
-                hint = f" ({result.placeholder})" if result.placeholder else ""
-                typed = plain.terminal.read(f"{result.question}{hint}: ", start=result.start).strip()
-                self._render(plain.loop.wait(_awaited(lambda: then(typed))), name)
+            case Ask() | AskYes():
+                self._ask(result, name)
             case Choose(title=title, choices=choices, chosen=chosen):
                 plain.say(f"{title}: {chosen}; there are {', '.join(choices)}")
             case ConfirmRestore():
@@ -88,6 +87,20 @@ class PlainCommands:
                 self._review(review)
             case Leave():
                 raise LeaveCommand
+
+    def _ask(self, asked: Ask | AskYes, name: str) -> None:
+        plain = self._plain
+        if isinstance(asked, Ask):
+            then, hint = asked.then, f" ({asked.placeholder})" if asked.placeholder else ""
+            typed = plain.terminal.read(f"{asked.question}{hint}: ", start=asked.start).strip()
+            self._render(plain.loop.wait(_awaited(lambda: then(typed))), name)
+            return
+        plain.say(asked.text)
+        plain.terminal.drop_typed()
+        if plain.terminal.read(f"{asked.question} yes or no? ").strip().lower() in ("y", "yes"):
+            self._render(plain.loop.wait(_awaited(asked.then)), name)
+        else:
+            plain.say("no changes made")
 
     def _open(self, session_id: str) -> None:
         self._plain.open(session_id)

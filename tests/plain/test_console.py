@@ -265,3 +265,11 @@ def test_the_end_says_where_unmerged_changes_are() -> None:
     host.opened["s1"] = Unmerged("s1")
     paper, _ = talk("/quit", host=host, start=PlainStart(session_id="s1"))
     assert paper.said[-1] == "warning: 2 files not merged. To apply the changes: git apply x.patch"
+
+
+@pytest.mark.parametrize(("answer", "said"), [("n", "no changes made"), ("y", "Discarded all attempts.")])
+def test_attempts_are_discarded_only_by_a_yes(answer: str, said: str) -> None:
+    host = Host()
+    host.attempts.rows = some_attempts()
+    paper, _ = talk("/attempts discard", answer, host=host)
+    assert (said in paper.said, bool(host.attempts.rows)) == (True, answer == "n")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import partial
 
-from lmtui.commands.command import Command, CommandContext, OpenView, Output, Result, Scope
+from lmtui.commands.command import AskYes, Command, CommandContext, OpenView, Output, Result, Scope
 from lmtui.core.attempt_values import attempt_lines
 from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import escape_invisible
 
 SCOPE = "attempts"
+DISCARD = ("Discard all attempts?", "This deletes their changes and patches. Their sessions stay.")
 _USUAL = 3
 _ABOUT = re.compile(r"(use|again|stop|diff)\s+(\d{1,2})")
 _BEGINS = re.compile(r"(?:(\d{1,3})\s+)?(.+)", re.DOTALL)
@@ -22,8 +24,7 @@ async def attempts(context: CommandContext, words: str) -> Result:
     if about := _ABOUT.fullmatch(words):
         return await _do(context, about[1], int(about[2]))
     if words == "discard":
-        await known.discard()
-        return Output(("Discarded all attempts.",))
+        return AskYes(*DISCARD, partial(_discard, context)) if known.listed() else Output(("No attempts to discard.",))
     if begins := _BEGINS.fullmatch(words):
         await known.begin(begins[2].strip(), int(begins[1] or _USUAL), context.session.id)
 
@@ -31,6 +32,11 @@ async def attempts(context: CommandContext, words: str) -> Result:
         return attempt_lines(known.listed())
 
     return OpenView("attempts.show", text=lines)
+
+
+async def _discard(context: CommandContext) -> Output:
+    await context.host.attempts.discard()
+    return Output(("Discarded all attempts.",))
 
 
 async def _do(context: CommandContext, verb: str, number: int) -> Output:

@@ -20,7 +20,7 @@ from lmtui.core.errors import LmtuiError
 from lmtui.core.project_checks import CheckOutcome, Rung
 from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
 from lmtui.core.sessions import EffectReview, WorkspaceAttempts
-from lmtui.features.attempts.commands import SCOPE
+from lmtui.features.attempts.commands import DISCARD, SCOPE
 from lmtui.tui.commands import Scope, bindings, command
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.patch import MINUS, patches_of
@@ -431,8 +431,7 @@ class AttemptsScreen(BesideChat):
             self._say("; ".join(notes))
 
     async def _discard(self, _: int) -> None:
-        text = "This deletes their changes and patches. Their sessions stay."
-        if await self.app.push_screen_wait(self._confirm("Discard all attempts?", text)):
+        if await self.app.push_screen_wait(self._confirm(*DISCARD)):
             await self._attempts.discard()
 
     async def _do(self, work: Callable[[int], Awaitable[None]], number: int) -> None:

@@ -12,6 +12,7 @@ from textual.worker import WorkerError
 
 from lmtui.commands.command import (
     Ask,
+    AskYes,
     Begin,
     Choose,
     CommandContext,
@@ -121,9 +122,8 @@ class CommandController:
                 self._begin(start)
             case OpenSession(session_id=session_id):
                 _ = app.run_worker(self._sessions.open(session_id), group="open-session")
-            case Ask():
-                ask = AskText(result.question, value=result.start, placeholder=result.placeholder)
-                _ = app.push_screen(ask, lambda typed: self._answer(result.then, typed))
+            case Ask() | AskYes():
+                self._ask(result)
             case Choose():
                 choices = [Choice(value, value, note) for value, note in result.choices.items()]
                 picker = Picker(result.title, choices, chosen=result.chosen)
@@ -144,6 +144,16 @@ class CommandController:
             return
         self._workbench.panes.follow_chat()
         self._workbench.sessions.begin(active, start)
+
+    def _ask(self, asked: Ask | AskYes) -> None:
+        app: Any = self._workbench.app
+        if isinstance(asked, Ask):
+            ask, then = AskText(asked.question, value=asked.start, placeholder=asked.placeholder), asked.then
+            _ = app.push_screen(ask, lambda typed: self._answer(then, typed))
+            return
+        done = asked.then
+        confirm = Confirm(asked.question, asked.text)
+        _ = app.push_screen(confirm, lambda is_sure: self._answer(lambda _: done(), "" if is_sure else None))
 
     def _answer(self, then: Callable[[str], Awaitable[Result]], answer: str | None) -> None:
         if answer is not None:

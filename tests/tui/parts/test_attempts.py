@@ -109,6 +109,10 @@ async def test_what_is_typed_does_what_the_keys_do(words: str) -> None:
     async with running() as driver:
         driver.host.attempts.show(some_attempts())
         await driver.type(f"/attempts {words}")
+        if words == "discard":
+            await driver.until_screen("Confirm")
+            assert driver.host.attempts.rows
+            await driver.press("y")
         rows = driver.host.attempts
         done = {
             "use 2": lambda: rows.rows[1].state is AttemptState.USED,
@@ -118,6 +122,8 @@ async def test_what_is_typed_does_what_the_keys_do(words: str) -> None:
             "discard": lambda: not rows.rows,
         }
         await driver.until(done[words])
+        said = {"again 2": "Started one more attempt.", "discard": "Discarded all attempts."}
+        await driver.until_shown(said.get(words, ""))
 
 
 async def test_hostile_names_are_cleaned() -> None:
