@@ -250,8 +250,7 @@ class Files(Protocol):
         """Watch just these folders (not what is below them) from now on, and git's state."""
 
 
-_MOST_LINES = 12
-_VERBS = {FileChangeKind.DELETED: "deletes", FileChangeKind.ADDED: "creates", FileChangeKind.MODIFIED: "changes"}
+_MOST_LINES = 20
 EFFECT_TOOL = "effect"  # the name that a question about what a command did has
 
 
@@ -303,6 +302,18 @@ def units_of(parts: Iterable[EffectPart]) -> tuple[range, ...]:
 def kept_text(parts: Sequence[EffectPart], units: Collection[int]) -> str:
     """Return how many parts some units keep, at least in part."""
     return f"kept {sum(any(unit in units for unit in own) for own in units_of(parts))} of {len(parts)}"
+
+
+_VERBS = {
+    EffectKind.DELETED: "deletes", EffectKind.CHANGED: "changes", EffectKind.RENAMED: "renames", EffectKind.CREATED: "creates",
+}  # fmt: skip
+
+
+def _line_of(part: EffectPart) -> str:
+    counts = f"  +{part.added_lines} -{part.removed_lines}" if part.added_lines or part.removed_lines else ""
+    mode = f"  mode {part.mode:o}" if part.mode else ""
+    source = f"{sanitize_line(part.source)} to " if part.source else ""
+    return f"{_VERBS[part.kind]} {source}{sanitize_line(part.path)}{counts}{mode}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,18 +370,12 @@ class CommandEffect:
         return tuple(each.path for each in self.ordered)
 
     def lines(self) -> list[str]:
-        """Return what would be different in words, at most 12 of a kind, what is deleted first."""
-        lines = []
-        for change in self.ordered[:_MOST_LINES]:
-            is_counted = change.added_lines or change.removed_lines
-            counts = f"  +{change.added_lines} -{change.removed_lines}" if is_counted else ""
-            mode = f"  mode {self.modes[change.path]:o}" if change.path in self.modes else ""
-            lines.append(f"{_VERBS[change.kind]} {sanitize_line(change.path)}{counts}{mode}")
-        left = len(self.changes) - _MOST_LINES
+        """Return what would be different in words, at most 20 parts, what is deleted first."""
+        parts = self.parts
+        lines = [_line_of(part) for part in parts[:_MOST_LINES]]
+        left = len(parts) - _MOST_LINES
         lines += [f"and {pluralize(left, 'more file')}"] if left > 0 else []
-        lines += [f"deletes {sanitize_line(path)}/" for path in self.removed[:_MOST_LINES]]
-        lines += [f"creates {sanitize_line(path)}/" for path in self.made[:_MOST_LINES]]
-        return [*lines, *(f"cannot be kept: {sanitize_line(path)}" for path in self.special[:_MOST_LINES])]
+        return [*lines, *(f"cannot be kept: {sanitize_line(path).strip()}" for path in self.special[:_MOST_LINES])]
 
     @property
     def parts(self) -> tuple[EffectPart, ...]:

@@ -46,7 +46,7 @@ from lmtui.engine.permission_check import (
     sandbox_for,
 )
 from lmtui.engine.syntax import MOST_FILES, parse_check, unparsed, with_syntax_errors
-from lmtui.engine.trial import NO_OVERLAYS, KeptEffect, decide_effect, dropped, effect_of, growing_effect
+from lmtui.engine.trial import HELD_BACK, NO_OVERLAYS, KeptEffect, decide_effect, dropped, effect_of, was_held_back, watched
 
 _NUMBERED = re.compile(r"^ *(\d{1,9})  ")
 _REST = {
@@ -94,7 +94,7 @@ def _whole_lines(text: str) -> str:
 _log = logging.getLogger(__name__)
 _HOOK = "hook"
 _MOST_AT_ONCE = 4
-_HELD_BACK = re.compile("Read-only file system|EROFS|Could not resolve host|[Nn]ame resolution|ENOTFOUND|EAI_AGAIN")
+_NOT_RUN = "Not run: "
 _NEVER_RAN = ("refused", "stopped", "not run", TOO_MANY_CALLS)
 
 
@@ -261,13 +261,8 @@ async def _decide_and_run(
             return
         prepared, tool_context = allowed, _allowed_context(agent, allowed, behind, tool_context, answer)
     await _run(agent, call, prepared, tool_context, ending, is_reading=decision.is_read_only)
-    if decision.is_read_only and not agent.state.only_reads and _was_held_back(ending.result):
+    if decision.is_read_only and not agent.state.only_reads and was_held_back(ending.result):
         await _run_writing(agent, call, prepared, tool_context, ending)
-
-
-def _was_held_back(result: ToolResult) -> bool:
-    """Tell whether a command failed because it ran where nothing can be changed or reached."""
-    return not result.ok and _HELD_BACK.search(result.text) is not None
 
 
 async def _try(agent: Agent, call: ToolCall, prepared: PreparedCall, tool_context: ToolContext, ending: _Ending) -> bool:
@@ -275,14 +270,16 @@ async def _try(agent: Agent, call: ToolCall, prepared: PreparedCall, tool_contex
     overlay = agent.services.sandbox.overlay()
     try:
         try:
-            async with growing_effect(agent, call.id, overlay):
+            async with watched(agent, call.id, overlay) as began:
                 await _run(agent, call, prepared, replace(tool_context, sandbox=overlay.sandbox), ending, is_reading=True)
-            if (effect := await effect_of(agent, overlay)) is None:
-                return False
+            effect = await effect_of(agent, overlay, began)
         except SandboxUnavailable as error:
             agent.update_sandbox(has_overlays=False)
             agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=NO_OVERLAYS.format(why=error.full_text())))
             return False
+        if isinstance(effect, str):
+            await _run_writing(agent, call, prepared, tool_context, ending, why=effect)
+            return True
         ending.decision, ending.rule, ending.why = "mode", "", "it changed nothing"
         if not effect.can_keep:
             ending.result = ending.result if effect.is_empty else dropped(ending.result, effect, "it cannot be kept")
@@ -291,10 +288,11 @@ async def _try(agent: Agent, call: ToolCall, prepared: PreparedCall, tool_contex
         decision = decide_effect(agent, effect)
         ending.decision, ending.rule, ending.why = "rule", decision.rule, "rules allow what it changed"
         if decision.verdict is Verdict.ASK:
+            ending.result = dropped(first, effect, "stopped before the user answered")
             asked = await ask(agent, call, kept, tool_context=tool_context, decision=decision)
             answer = await _answered(asked, ending, is_attended=agent.services.approvals.is_attended)
             if answer is None:
-                ending.result = dropped(first, effect, ending.result.text.rstrip("."))
+                ending.result = dropped(first, effect, ending.result.text.removeprefix(_NOT_RUN).rstrip("."))
                 return True
             tool_context = replace(tool_context, hunks=answer.hunks)
             decision = decide_effect(agent, effect)  # the mode may be another by now
@@ -308,19 +306,17 @@ async def _try(agent: Agent, call: ToolCall, prepared: PreparedCall, tool_contex
 
 
 async def _run_writing(
-    agent: Agent, call: ToolCall, prepared: PreparedCall, tool_context: ToolContext, ending: _Ending
+    agent: Agent, call: ToolCall, prepared: PreparedCall, tool_context: ToolContext, ending: _Ending, *, why: str = HELD_BACK
 ) -> None:
-    """Ask about a command that ran read-only and tried to write; run it again after a yes."""
+    """Ask about a command that ran where its changes are not real; run it again after a yes."""
     first = ending.result
-    decision = Decision(
-        Verdict.ASK, "it tried to change files or reach a host", uncovered=prepared.subjects, takes_no_rule=True
-    )
+    decision = Decision(Verdict.ASK, why, uncovered=prepared.subjects, takes_no_rule=True)
     tool_context = replace(tool_context, sandbox=agent.effective_sandbox)
     asked = await ask(agent, call, prepared, tool_context=tool_context, decision=decision)
     answer = await _answered(asked, ending, is_attended=agent.services.approvals.is_attended)
     ending.why = decision.why
     if answer is None:
-        text = f"{first.text}\n[It tried to change files or reach a host, which needs approval. {ending.result.text}]"
+        text = f"{first.text}\n[{why[:1].upper()}{why[1:]}, so it needs approval. {ending.result.text}]"
         ending.result = replace(first, text=text, summary=ending.result.summary)
     elif (allowed := await _as_answered(agent, call, asked, answer, ending)) is not None:
         await _run(agent, call, allowed, _allowed_context(agent, allowed, (), tool_context, answer), ending)
@@ -392,6 +388,7 @@ async def _run_watched(
 ) -> None:
     """Run a call between two looks at the workspace, so that what it changed is known, also where it was stopped."""
     before = await snapshot_before(agent, call.id, access)
+    changed: tuple[str, ...] = ()
     ending.result = ToolResult("Stopped by the user; its effect may be partial.", "stopped", ok=False)
     ending.began = agent.services.monotonic()  # the time is the tool's own, not what the user took to answer
     try:
@@ -406,7 +403,8 @@ async def _run_watched(
             ending.elapsed_s = agent.services.monotonic() - ending.began
         if isinstance(tool_context.gate, CommandNetworkApproval):
             tool_context.gate.close()
-        changed = await to_the_end(record_changes(agent, call.id, before, ending.result, ending.files))
+        if access in CHANGERS:  # what was done in an overlay is not real
+            changed = await to_the_end(record_changes(agent, call.id, before, ending.result, ending.files))
     await _parse(agent, ending, changed)
 
 
@@ -446,7 +444,7 @@ async def _answered(asked: PendingCall, ending: _Ending, *, is_attended: bool) -
     if answer.outcome is not Outcome.NO:
         return answer
     words = f' They say: "{answer.feedback}"' if answer.feedback else ""
-    text = f"Not run: the user refused it.{words}" if is_attended else f"Not run: {answer.feedback}."
+    text = f"{_NOT_RUN}the user refused it.{words}" if is_attended else f"{_NOT_RUN}{answer.feedback}."
     ending.result = ToolResult(text, "refused", ok=False)
     return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import secrets
 import shlex
 from collections import Counter
@@ -27,7 +28,7 @@ from lmtui.core.permissions.decide import Access, Decision, Verdict, decide_all
 from lmtui.core.ports import CommandOverlay, PreparedCall, Preview, Sandbox, Snapshot, ToolContext, ToolResult
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.sessions import NO_TRIAL
-from lmtui.core.workspace import EFFECT_TOOL, CommandEffect, EffectKind, EffectPart, FileChangeKind, kept_text
+from lmtui.core.workspace import EFFECT_TOOL, CommandEffect, EffectKind, EffectPart, kept_text
 from lmtui.engine.agent import Agent
 from lmtui.engine.file_changes import to_the_end
 from lmtui.engine.try_mode import SessionWorkspace
@@ -35,30 +36,48 @@ from lmtui.engine.try_mode import SessionWorkspace
 _MOST_LOOKED_UP, _MOST_NAMED = 500, 20
 GROWING_S = 10.0
 NO_OVERLAYS = "No overlay could be created, so commands run read-only first and need approval to write: {why}"
-UNSEEN = "Could not show the effect of a command: {why}. It now runs read-only and needs approval to write."
+HELD_BACK = "it tried to change files or reach a host"
+_SIGNS = re.compile("Read-only file system|EROFS|Could not resolve host|[Nn]ame resolution|ENOTFOUND|EAI_AGAIN")
+UNSEEN = "what it changes cannot be shown, and may not be undone: {why}"
 
 
-async def effect_of(agent: Agent, overlay: CommandOverlay) -> CommandEffect | None:
-    """Return what a command did in an overlay; None where it cannot be shown, which the user is told.
+def was_held_back(result: ToolResult) -> bool:
+    """Tell whether a command failed because it ran where nothing can be changed or reached."""
+    return not result.ok and _SIGNS.search(result.text) is not None
+
+
+async def state_of(agent: Agent) -> str:
+    """Return the state of the workspace, empty where none can be kept."""
+    if agent.services.checkpoints is not None:
+        with contextlib.suppress(SandboxError):
+            return (await agent.services.checkpoints.snapshot()).id
+    return ""
+
+
+async def effect_of(agent: Agent, overlay: CommandOverlay, began: str) -> CommandEffect | str:
+    """Return what a command did in an overlay since a state, without what others did meanwhile; or why it cannot be shown.
 
     Raises:
         SandboxUnavailable: there are no overlays.
     """
     try:
-        return await overlay.effect()
+        effect = await overlay.effect()
+        if effect.can_keep and began and await state_of(agent) != began:
+            effect = await overlay.effect(dict.fromkeys(effect.paths, began))
     except SandboxUnavailable:
         raise
     except SandboxError as error:
-        agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=UNSEEN.format(why=error.full_text().rstrip("."))))
-        return None
+        return UNSEEN.format(why=error.full_text().rstrip("."))
+    return effect
 
 
 @contextlib.asynccontextmanager
-async def growing_effect(agent: Agent, call_id: str, overlay: CommandOverlay) -> AsyncIterator[None]:
-    """Show in the output of a long command what it has changed so far."""
+async def watched(agent: Agent, call_id: str, overlay: CommandOverlay) -> AsyncIterator[str]:
+    """Show next to the output of a long command what it has changed so far; yield the state of the workspace before it."""
+    began = await state_of(agent)
     watching = asyncio.create_task(_watch(agent, call_id, overlay))
     try:
-        yield
+        yield began
     finally:
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
@@ -140,7 +159,7 @@ async def with_tracked(parts: Sequence[EffectPart], sandbox: Sandbox) -> tuple[E
     if not old:
         return tuple(parts)
     try:
-        listed = await sandbox.run_git(["ls-files", "-z", "--", *(f":(literal){path}" for path in old)])
+        listed = await sandbox.run_git(["ls-files", "-z", "--", *old])
     except SandboxError:
         return tuple(parts)
     known = frozenset(listed.output.split("\0"))
@@ -182,9 +201,10 @@ def decide_effect(agent: Agent, effect: CommandEffect) -> Decision:
     decision = decide_all("write", Access.WRITE, paths, agent.state.mode, agent.all_rules())
     if decision.verdict is not Verdict.ASK:
         return decision
-    deleted = sum(each.kind is FileChangeKind.DELETED for each in effect.changes)
-    folders = [*effect.made, *effect.removed]
-    changed = pluralize(len(effect.paths), "file") if effect.paths or not folders else pluralize(len(folders), "folder")
+    parts = effect.parts
+    deleted = sum(each.kind is EffectKind.DELETED for each in parts)
+    has_files = any(not each.path.endswith("/") for each in parts)
+    changed = pluralize(len(parts), "file" if has_files else "folder")
     why = f"it ran in an overlay; keeping it would change {changed}{f', {deleted} of them deleted' if deleted else ''}"
     return Decision(Verdict.ASK, why, takes_no_rule=True)
 

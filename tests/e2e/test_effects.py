@@ -20,7 +20,7 @@ async def test_try_shows_what_a_command_would_change_and_keeps_it_if_asked(progr
     assert shown.out.endswith("Nothing was kept.\n")
     assert (program.workspace / "a.txt").read_text() == "one\n"
     kept = await program.run("try", "--keep", "--json", *command)
-    assert json.loads(kept.out)["changes"] == [{"path": "a.txt", "kind": "modified", "added": 1, "removed": 0}]
+    assert json.loads(kept.out)["changes"] == [{"path": "a.txt", "kind": "changed", "added": 1, "removed": 0}]
     assert (program.workspace / "a.txt").read_text() == "one\ntwo\n"
 
 
@@ -50,3 +50,12 @@ async def test_a_run_without_anybody_runs_what_changes_nothing_and_drops_the_res
     assert "none of this was kept: changes a.txt" in said
     assert (program.workspace / "a.txt").read_text() == "two\none\n"
     assert json.loads(result.out)["status"] == "blocked"
+
+
+@pytest.mark.bubblewrap
+async def test_try_keeps_words_whole_and_shows_all_of_the_output(program: Program) -> None:
+    done = await program.run("try", "--keep", "--sandbox", "bubblewrap", "--", "touch", "a b", "c")
+    assert done.code == 0, done.err
+    assert sorted(path.name for path in program.workspace.iterdir() if path.name[0] != ".") == ["a b", "c"]
+    told = await program.run("try", "--drop", "--sandbox", "bubblewrap", "--", "echo before; sleep 0.005; echo after")
+    assert told.out == "before\nafter\nIt changed nothing.\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import shlex
 import sys
 
 from lmtui.command_line import Parser, add_common, make_parser
@@ -35,7 +36,8 @@ def try_run_parser() -> Parser:
 async def try_run(call: CommandCall) -> int:
     """Run it, show what it did, and keep that where it is wanted."""
     given = call.arguments
-    command = " ".join(given.command[1:] if given.command[:1] == ["--"] else given.command).strip()
+    words = given.command[1:] if given.command[:1] == ["--"] else given.command
+    command = shlex.join(words) if len(words) > 1 else " ".join(words).strip()  # one word is a command line of its own
     if not command:
         raise UsageError("no command was given", "Put it after --, for example: lmtui try -- make format")
     async with call.open_host() as host:
@@ -43,8 +45,11 @@ async def try_run(call: CommandCall) -> int:
         await sandbox.status()  # first what a killed process left is finished
         overlay = sandbox.overlay()
         try:
-            show = None if given.json else lambda text: print(escape_invisible(text), end="", flush=True)
+            shown = _Shown()
+            show = None if given.json else shown.add
             ended = await overlay.sandbox.run_command(command, timeout_s=min(given.timeout, _MOST_S), on_output=show)
+            if not given.json:
+                shown.finish(ended.output)
             effect = await overlay.effect()
             is_kept = False if effect.is_empty or given.drop else given.keep or await _asked(effect, given)
             notes: tuple[str, ...] = ()
@@ -57,8 +62,28 @@ async def try_run(call: CommandCall) -> int:
         print(json.dumps(_as_json(ended.exit_code, ended.output, effect, is_kept=is_kept), ensure_ascii=False))
     else:
         lines = effect_text(effect, with_diff=given.diff) if given.keep or given.drop or effect.is_empty else []
+        lines = [f"It was stopped after {given.timeout} s.", *lines] if ended.is_timed_out else lines
         print("\n".join([*lines, *notes, "" if effect.is_empty else "Kept." if is_kept else "Nothing was kept."]).rstrip())
     return ended.exit_code
+
+
+class _Shown:
+    """The output of a command on the screen, as far as it came while the command ran; the rest comes at its end."""
+
+    def __init__(self) -> None:
+        self._text = ""
+
+    def add(self, text: str) -> None:
+        """Show a piece."""
+        self._text += text
+        print(escape_invisible(text), end="", flush=True)
+
+    def finish(self, output: str) -> None:
+        """Show what is missing, and end the last line."""
+        if output.startswith(self._text):
+            self.add(output.removeprefix(self._text))
+        if self._text and not self._text.endswith("\n"):
+            print()
 
 
 async def _asked(effect: CommandEffect, given: argparse.Namespace) -> bool:
@@ -87,7 +112,10 @@ def _as_json(exit_code: int, output: str, effect: CommandEffect, *, is_kept: boo
         "kept": is_kept,
         "changes": [
             {"path": each.path, "kind": str(each.kind), "added": each.added_lines, "removed": each.removed_lines}
-            for each in effect.ordered
+            | ({"source": each.source} if each.source else {})
+            | ({"mode": f"{each.mode:o}"} if each.mode else {})
+            for each in effect.parts
+            if not each.path.endswith("/")
         ],
         "folders": list(effect.made),
         "cannot_be_kept": list(effect.special),
