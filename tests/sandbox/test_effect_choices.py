@@ -70,6 +70,9 @@ async def test_nothing_that_others_write_meanwhile_is_lost(sandbox: WorkspaceSan
                 name = dice.choice([*names, "made.txt"])
                 with (workspace / name).open("a") as file:
                     file.write(f"mine {at}\n")
+                    file.flush()
+                    if not os.fstat(file.fileno()).st_nlink:  # it was deleted while it was open here, as rm would do it
+                        continue
                 written.setdefault(name, []).append(f"mine {at}")
 
         writer = threading.Thread(target=write)
