@@ -40,7 +40,7 @@ ENVELOPE = {
 }
 
 # What `--output json` prints: fields of `turn_ended`, and these of its own.
-_ONLY_IN_RESULT = ("model", "swaps", "commands", "refused", "plan", "attempts", "draft")
+_ONLY_IN_RESULT = ("model", "swaps", "commands", "refused", "plan", "attempts", "patch")
 RESULT = ("session", *STABLE["turn_ended"][1:], "verified", "checks", *_ONLY_IN_RESULT)
 _OWN_OF_RESULT = {
     "session": ("text", "id of the session, for `--resume`"),
@@ -49,7 +49,7 @@ _OWN_OF_RESULT = {
     "swaps": ("object", "counts: `model_changes`, and the `loads` and `unloads` that lmtui requested"),
     "commands": ("list of objects", "shell commands, each with `command` and `ok`"),
     "refused": ("list of objects", "denied actions, each with the `rule` that would allow it, or with `why` if no rule can"),
-    "draft": ("text", "only in try mode: the patch with the changes, if there are any"),
+    "patch": ("text", "only in try mode: the patch with the changes, if there are any"),
     "attempts": ("list of objects", "only with `--attempts`: one for each [attempt](attempts.md)"),
     "plan": ("object", "only if a plan waits for your approval: `id` and the fields of a [Proposal](#objects)"),
 }

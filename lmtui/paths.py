@@ -54,6 +54,11 @@ def checkpoints_dir(workspace: Path) -> Path:
     return state_dir() / "checkpoints" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]
 
 
+def patches_dir(workspace: Path) -> Path:
+    """Return the folder of patches with what was not kept of overlays."""
+    return workspace_dir(workspace) / "patches"
+
+
 def overlays_dir(workspace: Path) -> Path:
     """Return the folder of what commands wrote in overlays over a workspace, at user level."""
     return state_dir() / "overlays" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]

@@ -158,7 +158,7 @@ class FakeOverlay:
     async def refresh(self) -> None:
         pass
 
-    async def save_draft(self, effect: CommandEffect, name: str) -> tuple[Path, Sequence[str]]:
+    async def save_patch(self, effect: CommandEffect, name: str) -> Path:
         raise NotImplementedError
 
     async def effect(self, seen: Mapping[str, str] | None = None) -> CommandEffect:

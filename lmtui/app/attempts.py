@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import re
 import secrets
@@ -21,7 +20,6 @@ from lmtui.config import Config
 from lmtui.core import events
 from lmtui.core.attempt_values import MOST_ATTEMPTS, Attempt, AttemptState, ranked, reason
 from lmtui.core.errors import FilesChangedSince, LmtuiError, SandboxError, UsageError
-from lmtui.core.line_diff import patch_of
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.ports import Policy
 from lmtui.core.project_checks import CheckOutcome, CheckRan
@@ -33,8 +31,6 @@ from lmtui.engine.file_changes import to_the_end
 from lmtui.engine.session import EngineSession
 from lmtui.engine.trial import kept_in_part, with_tracked
 from lmtui.features.service import FeatureHost
-from lmtui.paths import workspace_dir
-from lmtui.sandbox.host_paths import make_for_owner
 from lmtui.sandbox.overlays import WorkspaceOverlay
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.attempt_history import AttemptResult, add_results
@@ -44,7 +40,6 @@ _MORE = re.compile(r"^\((\d+) more fail\)$", re.MULTILINE)
 _MOST_SEED = 2**63 - 1
 _OTHER_MODELS = (ModelRole.PLANNER, ModelRole.REVIEWER)
 _EVERY = 4  # every fourth attempt uses another model
-_MOST_DRAFTS = 64
 
 Start = Callable[[Session], None]
 Tell = Callable[[Attempt], None]
@@ -295,34 +290,13 @@ class Attempts:
         try:
             effect = await overlay.effect()
             effect = await overlay.effect(dict.fromkeys(effect.paths, work.start))  # what the user changed is no part of it
-            digest, patch = await self._draft(self._rows[number], effect)
+            if effect.changes:
+                file = await overlay.save_patch(effect, self._rows[number].session)
+                digest, patch = _digest(await asyncio.to_thread(file.read_bytes)), str(file)
         except SandboxError as error:
             problem = error.full_text()
         state = AttemptState.STOPPED if work.is_stopped else AttemptState.OVER
         self._change(number, state=state, effect=effect, problem=problem, digest=digest, patch=patch)
-
-    async def _draft(self, attempt: Attempt, effect: CommandEffect) -> tuple[str, str]:
-        """Write the effect of an attempt as a patch; return a digest of the resulting files, and the path of the patch."""
-        checkpoints, parts, seen = (await self._host.sandbox()).checkpoints, list[bytes](), hashlib.sha256()
-        for path in effect.paths:
-            before, after = await checkpoints.read(effect.before, path), await checkpoints.read(effect.after, path)
-            parts.append(patch_of(path, before, after))
-            seen.update(b"%s\0%d\0%s\0" % (path.encode("utf-8", "surrogateescape"), after is None, _without_blanks(after)))
-        if not any(parts):
-            return seen.hexdigest() if effect.paths else "", ""
-        workspace = self._host.workspace
-        folder = await asyncio.to_thread(make_for_owner, workspace_dir(workspace) / "attempts", workspace)
-        file = folder / f"{attempt.session}.patch"
-        await asyncio.to_thread(_write_draft, file, b"".join(parts))
-        return seen.hexdigest(), str(file)
-
-    async def left_out(self, attempt: Attempt) -> Sequence[str]:
-        """Return the paths that the patch of an attempt lacks: binary files, and what cannot be kept."""
-        assert attempt.effect is not None
-        text = await asyncio.to_thread(Path(attempt.patch).read_bytes) if attempt.patch else b""
-        heads = {line for line in text.split(b"\n") if line.startswith(b"diff --git ")}
-        there = [path for path in attempt.effect.paths if _head_of(path) in heads]
-        return [*attempt.effect.special, *(path for path in attempt.effect.paths if path not in there)]
 
     async def _in_background(self, plans: Sequence[AttemptPlan]) -> None:
         """Run attempts, and notify the session that began them when they are done."""
@@ -421,10 +395,10 @@ class Attempts:
 
     async def discard(self) -> None:
         """Stop all of them and delete their changes and patches."""
-        drafts = [each.patch for each in self._rows.values() if each.patch]
+        patches = [each.patch for each in self._rows.values() if each.patch]
         await self.close()
-        for draft in drafts:
-            await asyncio.to_thread(Path(draft).unlink, missing_ok=True)
+        for patch in patches:
+            await asyncio.to_thread(Path(patch).unlink, missing_ok=True)
 
     async def close(self) -> None:
         """Stop running attempts and drop what was not kept; the patches stay."""
@@ -560,20 +534,11 @@ def _failing(ran: Sequence[CheckRan]) -> int:
     return max((1 + int(more[1]) if (more := _MORE.search(each.text)) else 1 for each in deciding), default=0)
 
 
-def _without_blanks(data: bytes | None) -> bytes:
-    """Return a text without blank lines and trailing spaces; binary data stays."""
-    if data is None or b"\0" in data:
-        return data or b""
-    return b"\n".join(line for each in data.splitlines() if (line := each.rstrip()))
-
-
-def _write_draft(file: Path, data: bytes) -> None:
-    """Write a patch, and delete the oldest beyond a limit."""
-    file.write_bytes(data)
-    for old in sorted(file.parent.glob("*.patch"), key=lambda each: each.name)[:-_MOST_DRAFTS]:
-        with contextlib.suppress(OSError):
-            old.unlink()
-
-
-def _head_of(path: str) -> bytes:
-    return f"diff --git a/{path} b/{path}".encode("utf-8", "surrogateescape")
+def _digest(patch: bytes) -> str:
+    """Return what is the same for two patches that differ only in blank lines and trailing spaces."""
+    lines = (
+        patch.split(b"\n")
+        if b"\nGIT binary patch\n" in patch
+        else [line for each in patch.split(b"\n") if each[:1] in (b"+", b"-") and (line := each.rstrip())[1:]]
+    )
+    return hashlib.sha256(b"\n".join(lines)).hexdigest()

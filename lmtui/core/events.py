@@ -473,13 +473,13 @@ class FilesChanged(Event):
 class OverlayChanged(Event):
     """The unmerged changes in the overlay of try mode are others.  `files` is how many files are not merged.
 
-    `draft` is the patch to which they were saved when the session was closed; `kept_as` is the name of the patch to which the
+    `patch` is the file to which they were saved when the session was closed; `kept_as` is the name of the patch to which the
     next start saves them if lmtui is killed.
     """
 
     kind: ClassVar[str] = "overlay_changed"
     files: int
-    draft: str = ""
+    patch: str = ""
     kept_as: str = ""
 
 

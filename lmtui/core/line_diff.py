@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
-from difflib import SequenceMatcher, unified_diff
+from difflib import SequenceMatcher
 from typing import NamedTuple
 
 CONTEXT = 3
@@ -231,26 +231,3 @@ def _slowly(old: Sequence[str], new: Sequence[str], where: _Range) -> list[tuple
         return []
     matcher = SequenceMatcher(None, old[old_start:old_end], new[new_start:new_end], autojunk=not is_small)
     return [(old_start + at, new_start + to, size) for at, to, size in matcher.get_matching_blocks() if size]
-
-
-def patch_of(path: str, before: bytes | None, after: bytes | None) -> bytes:
-    """Return the change of a file as `git apply` takes it (git-diff's documentation); empty where it is not text."""
-    if before == after or b"\0" in (before or b"") + (after or b"") or set('"\\\n\t') & set(path):
-        return b""
-    mode = "new file mode 100644\n" if before is None else "deleted file mode 100644\n" if after is None else ""
-    names = ("/dev/null" if before is None else f"a/{path}", "/dev/null" if after is None else f"b/{path}")
-    lines = unified_diff(_lines(before), _lines(after), *names)
-    text = f"diff --git a/{path} b/{path}\n{mode}" + "".join(_ended(lines))
-    return text.encode("utf-8", "surrogateescape")
-
-
-def _lines(data: bytes | None) -> list[str]:
-    text = (data or b"").decode("utf-8", "surrogateescape")
-    return [f"{line}\n" for line in text.split("\n")[:-1]] + (
-        [text.rpartition("\n")[2]] if not text.endswith("\n") and text else []
-    )
-
-
-def _ended(lines: Iterator[str]) -> Iterator[str]:
-    for line in lines:
-        yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"

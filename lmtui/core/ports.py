@@ -173,8 +173,8 @@ class CommandOverlay(Protocol):
     def outlive_kill(self, name: str) -> None:
         """Let the next start save a patch of this name if this process is killed."""
 
-    async def save_draft(self, effect: CommandEffect, name: str) -> tuple[Path, Sequence[str]]:
-        """Write an effect as a patch of this name; return its file, and the paths that a patch cannot hold."""
+    async def save_patch(self, effect: CommandEffect, name: str) -> Path:
+        """Write an effect as a patch of this name, and return its file."""
 
     async def close(self) -> None:
         """Drop what was not kept; idempotent."""

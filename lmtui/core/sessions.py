@@ -282,10 +282,10 @@ NO_TRIAL = (
 BETWEEN_TURNS = "You can turn try mode on or off only between turns. Wait for this turn to end, or stop it."
 
 
-def draft_of(history: Sequence[Envelope]) -> str:
+def saved_patch(history: Sequence[Envelope]) -> str:
     """Return the patch with the unmerged changes of try mode when the session was closed after its last turn."""
     last = [each.event for each in history if isinstance(each.event, OverlayChanged | TurnEnded)][-1:]
-    return "".join(event.draft for event in last if isinstance(event, OverlayChanged))
+    return "".join(event.patch for event in last if isinstance(event, OverlayChanged))
 
 
 class Trial(EffectReview, Protocol):

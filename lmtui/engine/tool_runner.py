@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
@@ -26,7 +25,9 @@ from lmtui.core.ports import PreparedCall, ToolContext, ToolResult
 from lmtui.core.project_checks import Rung
 from lmtui.core.sanitize import escape_invisible
 from lmtui.core.sessions import Answer
+from lmtui.engine import trial
 from lmtui.engine.agent import Agent
+from lmtui.engine.context_budget import truncate_result
 from lmtui.engine.entries import check_copied
 from lmtui.engine.file_changes import CHANGERS, record_changes, snapshot_before, to_the_end
 from lmtui.engine.hook_calls import Screened, look_back, overruled, screen
@@ -46,50 +47,6 @@ from lmtui.engine.permission_check import (
     sandbox_for,
 )
 from lmtui.engine.syntax import MOST_FILES, parse_check, unparsed, with_syntax_errors
-from lmtui.engine.trial import HELD_BACK, NO_OVERLAYS, KeptEffect, decide_effect, dropped, effect_of, was_held_back, watched
-
-_NUMBERED = re.compile(r"^ *(\d{1,9})  ")
-_REST = {
-    "grep": "narrow the pattern, or give path or glob",
-    "glob": "narrow the pattern",
-    "ls": "list a folder below, with depth 1",
-    "shell": "send the output through head, tail or grep to see the part you need",
-    "git_diff": "ask for one path",
-}
-
-
-def truncate_result(tool: str, text: str, limit_chars: int) -> str:
-    """Return a result, or as much of it as `limit_chars` hold with a line that says how to get the rest.
-
-    Of a file and a listing the beginning stays, in whole lines; of all else the beginning and the end, where errors are.
-    """
-    if len(text) <= limit_chars:
-        return text
-    if tool == "read":
-        return _cut_file(text, limit_chars)
-    rest = _REST.get(tool, "ask for a smaller part")
-    if tool in ("grep", "glob", "ls"):
-        head = _whole_lines(text[:limit_chars])
-        return f"{head}\n[… {text.count(chr(10), len(head)):,} more lines left out; {rest}]"
-    head, tail = text[: limit_chars // 3], text[-(limit_chars * 2 // 3) :]
-    left_out = len(text) - len(head) - len(tail)
-    return f"{head}\n[… {left_out:,} characters left out; {rest} …]\n{tail}"
-
-
-def _cut_file(text: str, limit_chars: int) -> str:
-    """Return the first lines of a file as the read tool shows them, with the line to go on from."""
-    head = _whole_lines(text[:limit_chars])
-    last = _NUMBERED.match(head.rpartition("\n")[2])
-    total = text.rpartition("\n")[2] if text.endswith(")") else ""
-    where = f" {total}" if total.startswith("(lines ") else ""
-    how = f"go on with offset={int(last[1]) + 1}, or use grep" if last else "use grep, or shell with head or cut"
-    return f"{head}\n[… cut here: {len(text) - len(head):,} more characters{where}; {how}]"
-
-
-def _whole_lines(text: str) -> str:
-    head = text.rpartition("\n")[0]
-    return head or text
-
 
 _log = logging.getLogger(__name__)
 _HOOK = "hook"
@@ -261,52 +218,70 @@ async def _decide_and_run(
             return
         prepared, tool_context = allowed, _allowed_context(agent, allowed, behind, tool_context, answer)
     await _run(agent, call, prepared, tool_context, ending, is_reading=decision.is_read_only)
-    if decision.is_read_only and not agent.state.only_reads and was_held_back(ending.result):
+    if decision.is_read_only and not agent.state.only_reads and trial.was_held_back(ending.result):
         await _run_writing(agent, call, prepared, tool_context, ending)
 
 
 async def _try(agent: Agent, call: ToolCall, prepared: PreparedCall, tool_context: ToolContext, ending: _Ending) -> bool:
     """Run a command in an overlay, then keep what it did if rules allow it or the user says so; False without overlays."""
     overlay = agent.services.sandbox.overlay()
+    inside = replace(tool_context, sandbox=overlay.sandbox)
     try:
         try:
-            async with watched(agent, call.id, overlay) as began:
-                await _run(agent, call, prepared, replace(tool_context, sandbox=overlay.sandbox), ending, is_reading=True)
-            effect = await effect_of(agent, overlay, began)
+            async with trial.growing_effect(agent, call.id, overlay) as began:
+                await _run(agent, call, prepared, inside, ending, is_reading=True, looks_back=False)
+            effect = await trial.effect_of(agent, overlay, began)
         except SandboxUnavailable as error:
             agent.update_sandbox(has_overlays=False)
-            agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=NO_OVERLAYS.format(why=error.full_text())))
+            agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=trial.NO_OVERLAYS.format(why=error.full_text())))
             return False
         if isinstance(effect, str):
             await _run_writing(agent, call, prepared, tool_context, ending, why=effect)
             return True
-        ending.decision, ending.rule, ending.why = "mode", "", "it changed nothing"
-        if not effect.can_keep:
-            ending.result = ending.result if effect.is_empty else dropped(ending.result, effect, "it cannot be kept")
-            return True
-        kept, first = KeptEffect(prepared, overlay, effect, ending.result, ending.elapsed_s), ending.result
-        decision = decide_effect(agent, effect)
-        ending.decision, ending.rule, ending.why = "rule", decision.rule, "rules allow what it changed"
-        if decision.verdict is Verdict.ASK:
-            ending.result = dropped(first, effect, "stopped before the user answered")
-            asked = await ask(agent, call, kept, tool_context=tool_context, decision=decision)
-            answer = await _answered(asked, ending, is_attended=agent.services.approvals.is_attended)
-            if answer is None:
-                ending.result = dropped(first, effect, ending.result.text.removeprefix(_NOT_RUN).rstrip("."))
-                return True
-            tool_context = replace(tool_context, hunks=answer.hunks)
-            decision = decide_effect(agent, effect)  # the mode may be another by now
-        if decision.verdict is Verdict.DENY:
-            ending.why, ending.result = decision.why, dropped(first, effect, decision.why)
-            return True
-        await _run(agent, call, kept, tool_context, ending)
+        kept = trial.KeptEffect(prepared, overlay, effect, ending.result, ending.elapsed_s)
+        if (allowed := await _keeping(agent, call, kept, tool_context, ending)) is not None:
+            await _run(agent, call, kept, allowed, ending)
+        elif agent.hooks.wants(HookEvent.POST_TOOL_USE):
+            ending.result = await look_back(agent, call, prepared, ending.result)
         return True
     finally:
         await overlay.close()
 
 
+async def _keeping(
+    agent: Agent, call: ToolCall, kept: trial.KeptEffect, tool_context: ToolContext, ending: _Ending
+) -> ToolContext | None:
+    """Return with what an effect is kept; None where it is not, which `ending` says then."""
+    effect, first = kept.effect, kept.result
+    ending.decision, ending.rule, ending.why = "mode", "", "it changed nothing"
+    if not effect.can_keep:
+        ending.result = first if effect.is_empty else trial.dropped(first, effect, "it cannot be kept")
+        return None
+    decision = trial.decide_effect(agent, effect)
+    ending.decision, ending.rule, ending.why = "rule", decision.rule, "rules allow what it changed"
+    if decision.verdict is Verdict.ASK:
+        ending.result = trial.dropped(first, effect, "stopped before the user answered")
+        asked = await ask(agent, call, kept, tool_context=tool_context, decision=decision)
+        answer = await _answered(asked, ending, is_attended=agent.services.approvals.is_attended)
+        if answer is None:
+            ending.result = trial.dropped(first, effect, ending.result.text.removeprefix(_NOT_RUN).rstrip("."))
+            return None
+        tool_context = replace(tool_context, hunks=answer.hunks)
+        decision = trial.decide_effect(agent, effect)  # the mode may be another by now
+    if decision.verdict is Verdict.DENY:
+        ending.why, ending.result = decision.why, trial.dropped(first, effect, decision.why)
+        return None
+    return tool_context
+
+
 async def _run_writing(
-    agent: Agent, call: ToolCall, prepared: PreparedCall, tool_context: ToolContext, ending: _Ending, *, why: str = HELD_BACK
+    agent: Agent,
+    call: ToolCall,
+    prepared: PreparedCall,
+    tool_context: ToolContext,
+    ending: _Ending,
+    *,
+    why: str = trial.HELD_BACK,
 ) -> None:
     """Ask about a command that ran where its changes are not real; run it again after a yes."""
     first = ending.result
@@ -373,18 +348,26 @@ async def _run(
     ending: _Ending,
     *,
     is_reading: bool = False,
+    looks_back: bool = True,
 ) -> None:
     """Run an allowed call; while it may change files, other agents that want to change files wait.
 
-    `is_reading`: the sandbox prevents all changes, so no checkpoint is needed.
+    `is_reading`: the sandbox prevents all changes, so no checkpoint is needed.  `looks_back`: hooks see what it did.
     """
     access = Access.READ if is_reading else prepared.access
     async with agent.services.writing if access in CHANGERS and not agent.state.only_reads else contextlib.nullcontext():
-        await _run_watched(agent, call, prepared, tool_context, ending, access=access)
+        await _run_watched(agent, call, prepared, tool_context, ending, access=access, looks_back=looks_back)
 
 
 async def _run_watched(
-    agent: Agent, call: ToolCall, prepared: PreparedCall, tool_context: ToolContext, ending: _Ending, *, access: Access
+    agent: Agent,
+    call: ToolCall,
+    prepared: PreparedCall,
+    tool_context: ToolContext,
+    ending: _Ending,
+    *,
+    access: Access,
+    looks_back: bool,
 ) -> None:
     """Run a call between two looks at the workspace, so that what it changed is known, also where it was stopped."""
     before = await snapshot_before(agent, call.id, access)
@@ -393,9 +376,10 @@ async def _run_watched(
     ending.began = agent.services.monotonic()  # the time is the tool's own, not what the user took to answer
     try:
         result = await prepared.run(tool_context)
-        if agent.hooks.wants(HookEvent.POST_TOOL_USE):  # before the second look: what they change (a formatter) is the call's
+        if looks_back and agent.hooks.wants(HookEvent.POST_TOOL_USE):  # what they change (a formatter) is the call's
             ending.elapsed_s = agent.services.monotonic() - ending.began
-            result = await look_back(agent, call, prepared, result)
+            ran = prepared.command if isinstance(prepared, trial.KeptEffect) else prepared
+            result = await look_back(agent, call, ran, result)
         ending.images = await _keep_pictures(agent, result)
         ending.result = replace(result, text=ending.note + result.text) if ending.note else result
     finally:

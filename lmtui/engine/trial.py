@@ -72,7 +72,7 @@ async def effect_of(agent: Agent, overlay: CommandOverlay, began: str) -> Comman
 
 
 @contextlib.asynccontextmanager
-async def watched(agent: Agent, call_id: str, overlay: CommandOverlay) -> AsyncIterator[str]:
+async def growing_effect(agent: Agent, call_id: str, overlay: CommandOverlay) -> AsyncIterator[str]:
     """Show next to the output of a long command what it has changed so far; yield the state of the workspace before it."""
     began = await state_of(agent)
     watching = asyncio.create_task(_watch(agent, call_id, overlay))
@@ -308,11 +308,11 @@ class SessionTrial:
         try:
             effect = await self._workspace.effect()
             if not effect.is_empty:
-                file, left_out = await overlay.save_draft(effect, self._workspace.name)
-                missing = f"; not in it: {_named(left_out)}" if left_out else ""
+                file = await overlay.save_patch(effect, self._workspace.name)
+                missing = f"; not in it: {_named(effect.special)}" if effect.special else ""
                 files = pluralize(len(effect.paths), "file")
                 text = f"{files} not merged. To apply the changes: git apply {shlex.quote(str(file))}{missing}"
-                self._emit(OverlayChanged(files=0, draft=str(file)))
+                self._emit(OverlayChanged(files=0, patch=str(file)))
                 self._emit(Notice(level=Level.WARNING, text=text))
                 self._emit(Reminder(text=_GONE.format(where="The user has a patch with them.")))
         except (SandboxError, OSError) as error:
@@ -325,7 +325,7 @@ class SessionTrial:
         if self.waiting:
             files = pluralize(self.waiting, "file")
             name = self._workspace.kept_as
-            where = f": .lmagent/drafts/{name}.patch" if name else " in .lmagent/drafts."
+            where = f": .lmagent/patches/{name}.patch" if name else " in .lmagent/patches."
             text = f"lmtui was killed with {files} not merged. The changes are saved as a patch{where}"
             self._emit(Notice(level=Level.WARNING, text=text))
             self._emit(OverlayChanged(files=0))

@@ -35,7 +35,7 @@ from lmtui.core.plan_mode import grant_lines, proposal_lines
 from lmtui.core.project_checks import GoalChanged, GoalState
 from lmtui.core.prompt_text import AS_WORDS, slash_call
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line, sanitize_path
-from lmtui.core.sessions import AnswerForm, Session, SessionHost, draft_of
+from lmtui.core.sessions import AnswerForm, Session, SessionHost, saved_patch
 from lmtui.core.times import LocalZone, moment_text
 from lmtui.headless.inputs import joined, write_answer
 
@@ -219,7 +219,7 @@ async def _attempts(runtime: Runtime, task: HeadlessTask, begin: Begin, out: Tex
         problem, is_kept = f"nothing was kept: {error.full_text()}", False
     if not is_kept and chosen.effect is not None and not chosen.effect.is_empty:
         apply = f" To apply the changes: git apply {shlex.quote(chosen.patch)}" if chosen.patch else ""
-        notes += [f"Nothing was kept.{apply}", *(f"not in it: {each}" for each in await attempts.left_out(chosen))]
+        notes += [f"Nothing was kept.{apply}", *(f"not in it: {each}" for each in chosen.effect.special)]
     notes += [
         f"patch of attempt {each.number}: {each.patch}"
         for each in attempts.ended
@@ -284,8 +284,8 @@ async def _told(session: Session, task: HeadlessTask, reporter: Reporter, out: T
         print(f"refused: {refused}; nobody was there to say yes, and no rule can", file=err)
     if session.trial.waiting:
         await session.close()  # it is a patch then
-    if draft := draft_of(session.history()):
-        print(f"lmtui: the changes made in try mode are not merged. To apply them: git apply {shlex.quote(draft)}", file=err)
+    if patch := saved_patch(session.history()):
+        print(f"lmtui: the changes made in try mode are not merged. To apply them: git apply {shlex.quote(patch)}", file=err)
     asked = session.plans.open
     if asked is None or reporter.has_failed:
         return reporter.finish(session, lacks=NO_PLAN if wants_plan and not has_planned(session) else "")
@@ -443,8 +443,8 @@ class Reporter:
         refused = [*({"rule": rule} for rule in self.allowing), *({"why": why} for why in self.refused)]
         swaps = asdict(swaps_of(session.history(), self.since_seq))
         listed = {"commands": list(self._commands.values()), "refused": refused}
-        drafts = {"draft": draft} if (draft := draft_of(session.history())) else {}
-        return {**told, "model": self.model, "swaps": swaps, **listed, **drafts}
+        saved = {"patch": patch} if (patch := saved_patch(session.history())) else {}
+        return {**told, "model": self.model, "swaps": swaps, **listed, **saved}
 
     def finish(self, session: Session, lacks: str = "") -> int:
         """Print what comes at the end and return the exit code; a turn that is done may lack what was asked for."""

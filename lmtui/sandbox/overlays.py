@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from lmtui.core.errors import FilesChangedSince, SandboxError
-from lmtui.core.line_diff import hunk_spans, merge, patch_of, split_lines, with_hunks
+from lmtui.core.line_diff import hunk_spans, merge, split_lines, with_hunks
 from lmtui.core.ports import Checkpoints, Sandbox, Snapshot
 from lmtui.core.sanitize import sanitize_path
 from lmtui.core.workspace import MAX_SHOWN_BYTES, CommandEffect, FileChange, FileChangeKind
-from lmtui.paths import overlays_dir, workspace_dir
+from lmtui.paths import overlays_dir, patches_dir
 from lmtui.sandbox import replies
 from lmtui.sandbox.guest.effects import discard
 from lmtui.sandbox.host_paths import make_for_owner
@@ -28,7 +28,8 @@ from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
 
 V = TypeVar("V", bound=Sandbox)
 _EFFECT_S = 190.0
-_NOTE, _DRAFT = "keep.json", "draft"
+_NOTE, _PATCH_NAME = "keep.json", "patch-name"
+_MOST_PATCHES = 64
 _MOST_MERGED = 200
 _MERGED = "[{path} had changed in the meantime; both changes were merged]"
 _LEAST_FREE_BYTES, _LOOK_S = 1 << 30, 0.5
@@ -38,6 +39,9 @@ _NOT_UNDONE = "steps in an overlay cannot be undone one by one; drop the overlay
 
 class States(Checkpoints, Protocol):
     """What an overlay needs of the checkpoint store."""
+
+    async def patch(self, before: str, after: str) -> bytes:
+        """Return the difference of two states as `git apply` takes it."""
 
     async def remove_folders(self, folders: Sequence[str]) -> None:
         """Remove folders that have nothing in them any more, inner ones first."""
@@ -137,7 +141,7 @@ class OverlayCheckpoints:
         self._instances = instances
         self._real = real
         self._base = ""
-        self.ignored, self.read = real.ignored, real.read
+        self.ignored, self.read, self.patch = real.ignored, real.read, real.patch
 
     async def snapshot(self) -> Snapshot:
         """Keep the state of now."""
@@ -333,21 +337,14 @@ class WorkspaceOverlay(Generic[V]):
 
     def outlive_kill(self, name: str) -> None:
         """Let the next start save a patch of this name if this process is killed."""
-        (self._folder / _DRAFT).write_text(name, encoding="utf-8")
+        (self._folder / _PATCH_NAME).write_text(name, encoding="utf-8")
 
-    async def save_draft(self, effect: CommandEffect, name: str) -> tuple[Path, Sequence[str]]:
-        """Write an effect as a patch of this name; return its file, and the paths that a patch cannot hold."""
-        left_out, parts = [*effect.special], []
-        for path in effect.paths:
-            before, after = [await self._checkpoints.read(state, path) for state in (effect.before, effect.after)]
-            part = patch_of(path, before, after)
-            parts += [part] if part else []
-            left_out += [] if part else [path]
-        workspace = self._pool.workspace
-        folder = await asyncio.to_thread(make_for_owner, workspace_dir(workspace) / "drafts", workspace)
-        file = folder / f"{name}.patch"
-        await asyncio.to_thread(file.write_bytes, b"".join(parts))
-        return file, left_out
+    async def save_patch(self, effect: CommandEffect, name: str) -> Path:
+        """Write an effect as a patch of this name, and return its file; the newest 64 patches stay."""
+        patch, workspace = await self._checkpoints.patch(effect.before, effect.after), self._pool.workspace
+        made = await asyncio.to_thread(make_for_owner, patches_dir(workspace), workspace)
+        await asyncio.to_thread(_write_patch, made / f"{name}.patch", patch)
+        return made / f"{name}.patch"
 
     async def refresh(self) -> None:
         """Show the workspace as it is now; what commands left in `/tmp` is gone."""
@@ -385,6 +382,12 @@ def encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
+def _write_patch(file: Path, patch: bytes) -> None:
+    file.write_bytes(patch)
+    for old in sorted(file.parent.glob("*.patch"), key=lambda each: each.stat().st_mtime_ns)[:-_MOST_PATCHES]:
+        old.unlink(missing_ok=True)
+
+
 def _write_note(path: Path, note: Mapping[str, object]) -> None:
     draft = path.with_suffix(".new")
     draft.write_text(json.dumps(note), encoding="utf-8")
@@ -420,7 +423,7 @@ async def finish_interrupted(
         except (SandboxError, ValueError, KeyError, OSError) as error:
             told.append(f"a command's changes were half kept when lmtui was killed, and the rest cannot be kept: {error}")
         try:
-            told += await _saved(adopt(old), (old / _DRAFT).read_text(encoding="utf-8"))
+            told += await _saved(adopt(old), (old / _PATCH_NAME).read_text(encoding="utf-8"))
         except FileNotFoundError:
             pass
         except (SandboxError, ValueError, OSError) as error:
@@ -434,8 +437,8 @@ async def _saved(overlay: WorkspaceOverlay[V], name: str) -> list[str]:
     effect = await overlay.effect()
     if effect.is_empty:
         return []
-    file, left_out = await overlay.save_draft(effect, Path(name).name)
-    missing = f"; not in it: {', '.join(map(sanitize_path, left_out))}" if left_out else ""
+    file = await overlay.save_patch(effect, Path(name).name)
+    missing = f"; not in it: {', '.join(map(sanitize_path, effect.special))}" if effect.special else ""
     return [f"the unmerged changes of a killed session are saved as a patch: git apply {shlex.quote(str(file))}{missing}"]
 
 

@@ -533,6 +533,10 @@ class SandboxCheckpoints:
             for path, status, added, removed, patch in files
         )
 
+    async def patch(self, before: str, after: str) -> bytes:
+        """Return the difference of two states as `git apply` takes it."""
+        return (await self._call("patch", replies.FoundReply, before=before, after=after))[1]
+
     async def read(self, snapshot: str, path: str) -> bytes | None:
         """Return a file as a state has it, None where it does not."""
         reply, data = await self._call("content", replies.FoundReply, tree=snapshot, path=path)

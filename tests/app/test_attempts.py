@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from lmtui.app.attempts import config_of, plans_of
 from lmtui.app.host import Runtime
@@ -18,7 +15,6 @@ from lmtui.config import Config
 from lmtui.core.attempt_values import Attempt, AttemptState, ranked, reason
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.events import CheckSummary, FilesChanged, Notice, TurnEnded, TurnReason
-from lmtui.core.line_diff import patch_of
 from lmtui.core.permissions.decide import Mode
 from lmtui.core.ports import Policy
 from lmtui.core.project_checks import CheckOutcome, Rung
@@ -129,29 +125,6 @@ def test_the_reason_is_said(attempts: list[Attempt], words: str) -> None:
     assert reason(attempts, ranked(attempts)[0]) == words
 
 
-CONTENT = st.none() | st.lists(st.sampled_from([b"a", b"b\n", b"\n", b"\r\n", b"\xff", "é".encode()])).map(b"".join)
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(before=CONTENT, after=CONTENT, name=st.sampled_from(["a.txt", "with space.txt", "sub/é.py"]))
-def test_a_patch_applied_gives_the_file(tmp_path: Path, before: bytes | None, after: bytes | None, name: str) -> None:
-    file, patch = tmp_path / "tree" / name, tmp_path / "x.patch"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.unlink(missing_ok=True)
-    if before is not None:
-        file.write_bytes(before)
-    data = patch_of(name, before, after)
-    assert bool(data) == (before != after)
-    if data:
-        patch.write_bytes(data)
-        subprocess.run(["git", "apply", str(patch)], cwd=tmp_path / "tree", check=True, env={"GIT_DIR": "/nonexistent"})
-    assert (file.read_bytes() if file.exists() else None) == after
-
-
-def test_what_is_not_text_is_in_no_patch() -> None:
-    assert patch_of("a.bin", b"\0", b"1") == b""
-
-
 async def test_a_kept_attempt_can_be_undone_and_a_change_of_the_users_is_not_overwritten(
     workspace: Path, open_one: Open, serve: Serve
 ) -> None:
@@ -256,10 +229,10 @@ async def test_one_more_attempt_has_a_seed_of_its_own_and_all_can_be_discarded(
     assert {each.body.get("seed") for each in server.requests} == {None, 2, 3}
     with pytest.raises(UsageError, match="no attempt 7"):
         await runtime.attempts.use(7, session.id)
-    drafts = workspace / ".lmagent" / "attempts"
-    assert len(list(drafts.iterdir())) == 3
+    patches = workspace / ".lmagent" / "patches"
+    assert len(list(patches.iterdir())) == 3
     await runtime.attempts.discard()
-    assert (list(drafts.iterdir()), runtime.attempts.listed(), (workspace / "a.txt").exists()) == ([], [], False)
+    assert (list(patches.iterdir()), runtime.attempts.listed(), (workspace / "a.txt").exists()) == ([], [], False)
 
 
 async def test_a_stopped_attempt_keeps_what_it_did_and_one_that_waits_is_not_begun(

@@ -140,8 +140,8 @@ async def test_what_is_not_merged_is_saved_as_a_patch_when_the_session_is_closed
     await session.close()
     last = [each for each in told(session) if isinstance(each, OverlayChanged)][-1]
     assert last.files == 0
-    assert last.draft in [each.text for each in told(session) if isinstance(each, Notice)][-1]
-    subprocess.run(["git", "apply", last.draft], cwd=workspace, check=True, env={"GIT_DIR": "/nonexistent"})
+    assert last.patch in [each.text for each in told(session) if isinstance(each, Notice)][-1]
+    subprocess.run(["git", "apply", last.patch], cwd=workspace, check=True, env={"GIT_DIR": "/nonexistent"})
     assert ((workspace / "b c.txt").read_text(), (workspace / "old.txt").exists()) == ("new\n", False)
     again = await runtime.open_session(session.id)
     assert (again.mode, again.trial.waiting) == (Mode.TRY, 0)
@@ -156,9 +156,9 @@ async def test_a_session_that_was_killed_says_where_its_work_is(workspace: Path,
     await session.close()
     log.write_bytes(before)
     again = await runtime.open_session(session.id)
-    (patch,) = (workspace / ".lmagent" / "drafts").iterdir()
+    (patch,) = (workspace / ".lmagent" / "patches").iterdir()
     assert [each.text for each in told(again) if isinstance(each, Notice)][-1] == (
-        f"lmtui was killed with 1 file not merged. The changes are saved as a patch: .lmagent/drafts/{patch.name}"
+        f"lmtui was killed with 1 file not merged. The changes are saved as a patch: .lmagent/patches/{patch.name}"
     )
     assert [each.text for each in told(again) if isinstance(each, Reminder)][-1].startswith(
         "Changes that you made in try mode and the user did not merge are not in the folder: reread the files."

@@ -93,7 +93,7 @@ async def test_without_keep_nothing_is_real_and_the_patch_applies(project: Progr
     assert (project.workspace / "calc.py").read_text() == GOOD
 
 
-async def test_each_attempt_that_changed_something_leaves_a_draft_that_is_named(project: Program, serve: Serve) -> None:
+async def test_each_attempt_that_changed_something_leaves_a_patch_that_is_named(project: Program, serve: Serve) -> None:
     server = await serve(scenario(BROKEN, 2), scenario(GOOD, 3), scenario(HALF, None))
     code, told, err = await attempted(project, server, "--keep")
     first, second, third = told["attempts"]
@@ -146,7 +146,7 @@ async def test_models_of_several_servers_try_the_same_task_and_the_table_remembe
     }
 
 
-async def test_where_none_is_green_the_one_with_the_fewest_failing_tests_is_a_draft(project: Program, serve: Serve) -> None:
+async def test_where_none_is_green_the_one_with_the_fewest_failing_tests_is_a_patch(project: Program, serve: Serve) -> None:
     server = await serve(scenario(HALF, 3), scenario(BROKEN + "# not yet\n", None))
     code, told, err = await attempted(project, server, "--keep")
     listed = told["attempts"]

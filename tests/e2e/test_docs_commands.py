@@ -66,7 +66,7 @@ def test_a_page_has_lines_to_run(page: str) -> None:
 async def test_the_fields_of_a_result_are_those_of_the_page(program: Program, serve: Serve) -> None:
     server = await serve(ScriptedTurn("Done."))
     result = await program.run("run", "--url", server.url, "--sandbox", "process", "--output", "json", "go")
-    assert tuple(result.json) == tuple(name for name in make_events.RESULT if name not in ("plan", "attempts", "draft"))
+    assert tuple(result.json) == tuple(name for name in make_events.RESULT if name not in ("plan", "attempts", "patch"))
 
 
 async def test_the_events_of_a_task_have_the_fields_of_the_page(program: Program, serve: Serve) -> None:

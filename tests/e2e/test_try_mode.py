@@ -19,8 +19,8 @@ async def test_a_run_in_the_try_mode_ends_with_a_patch(program: Program, serve: 
     ran = await program.run("run", *options, "Write it.")
     assert (ran.code, ran.json["text"]) == (0, "Done."), ran.err
     assert [each.name for each in program.workspace.iterdir() if not each.name.startswith(".")] == ["a.txt"]
-    assert f"git apply {ran.json['draft']}" in ran.err
-    subprocess.run(["git", "apply", ran.json["draft"]], cwd=program.workspace, check=True, env={"GIT_DIR": "/nonexistent"})
+    assert f"git apply {ran.json['patch']}" in ran.err
+    subprocess.run(["git", "apply", ran.json["patch"]], cwd=program.workspace, check=True, env={"GIT_DIR": "/nonexistent"})
     assert (program.workspace / "a.txt").read_text() == "one\ntwo\n"
     assert (program.workspace / "d" / "b.txt").read_text() == "new\n"
     assert not list(program.home.rglob("upper"))

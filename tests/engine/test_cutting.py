@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.engine.tool_runner import truncate_result
+from lmtui.engine.context_budget import truncate_result
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
 FILE = "\n".join(f"{number:>5}  line of text" for number in range(11, 911)) + "\n(lines 11–910 of 2000)"

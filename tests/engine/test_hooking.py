@@ -27,7 +27,7 @@ from lmtui.core.permissions.decide import Effect, Mode, Rule, Verdict
 from lmtui.core.ports import Limits
 from lmtui.core.prompt_text import PromptFile, fill
 from lmtui.core.sessions import Answer
-from lmtui.core.workspace import CommandEffect
+from lmtui.core.workspace import CommandEffect, FileChange, FileChangeKind
 from lmtui.engine.subagent_runs import TeamParts
 from lmtui.tools.registry import child_tools
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
@@ -401,3 +401,14 @@ async def test_what_a_hook_makes_of_the_command_that_the_user_typed_is_what_runs
     rig.session.answer(asked.approval_id, Answer(Outcome.ONCE, edited="make test"))
     await rig.session.wait_idle()
     assert rig.sandbox.ran == ["make -n test"]
+
+
+@pytest.mark.parametrize(("effect", "kept"), [(Effect.ALLOW, ["a", "closed"]), (Effect.DENY, ["closed"])])
+async def test_hooks_look_once_at_a_command_that_ran_in_an_overlay(effect: Effect, kept: list[str]) -> None:
+    hooks = PaperHooks({POST: verdict()})
+    rig = Rig(FakeProvider(TOUCH, DONE), mode=Mode.NORMAL, hooks=hooks, rules=(Rule(effect, "write"),))
+    change = FileChange("a", FileChangeKind.ADDED, 1, 0)
+    rig.sandbox.effect = CommandEffect("a" * 40, "b" * 40, (change,))
+    await rig.run("do it")
+    assert [call.subject for call in hooks.of(POST)] == ["shell"]
+    assert rig.sandbox.kept == kept

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -303,7 +304,7 @@ async def test_what_a_killed_session_had_not_merged_is_a_patch_at_the_next_start
     gone = overlay._folder.with_name(f"{2**30}-dead")
     overlay._folder.rename(gone)
     told = await overlays.finish_interrupted(workspace, sandbox, sandbox.checkpoints, sandbox._adopt)
-    patch = workspace / ".lmagent" / "drafts" / "the-session.patch"
+    patch = workspace / ".lmagent" / "patches" / "the-session.patch"
     assert str(patch) in told
     assert (workspace / "a").read_text() == "1\n"
     subprocess.run(["git", "apply", str(patch)], cwd=workspace, check=True, env={"GIT_DIR": "/nonexistent"})
@@ -482,7 +483,7 @@ async def test_permission_bits_are_part_of_it(sandbox: WorkspaceSandbox, workspa
 async def test_what_a_command_leaves_in_tmp_is_not_kept_by_the_next_start(sandbox: WorkspaceSandbox, workspace: Path) -> None:
     overlay = sandbox.overlay()
     note = '{"paths": [], "removed": [], "made": ["evil"], "modes": {}, "before": "", "after": ""}'
-    await overlay.sandbox.run_command(f"echo '{note}' > /tmp/keep.json; mkdir /tmp/upper; echo x > /tmp/draft")
+    await overlay.sandbox.run_command(f"echo '{note}' > /tmp/keep.json; mkdir /tmp/upper; echo x > /tmp/patch-name")
     await overlay.close()
     await overlay.close()
     await sandbox._pool.instances.spare.close()
@@ -513,3 +514,22 @@ async def test_a_file_whose_mode_alone_was_changed_meanwhile_is_a_conflict_at_on
         await overlay.keep(effect)
     assert len(tries) < 3
     await overlay.close()
+
+
+async def test_a_patch_holds_all_that_a_state_holds(sandbox: WorkspaceSandbox, workspace: Path, tmp_path: Path) -> None:
+    (workspace / "run.sh").write_text("#!/bin/sh\n")
+    (workspace / "run.sh").chmod(0o755)
+    (workspace / "old é.txt").write_text("old")
+    other = tmp_path / "other"
+    shutil.copytree(workspace, other, symlinks=True)
+    overlay = sandbox.overlay()
+    commands = "rm run.sh; printf '\\0\\1' > b.bin; ln -s b.bin link; echo 1 > new.sh; chmod +x new.sh"
+    await overlay.sandbox.run_command(f"{commands}; echo new > 'old é.txt'; echo q > 'quo\"ted'; printf 'no end' > n")
+    effect = await overlay.effect()
+    patch = await overlay.save_patch(effect, "mine")
+    assert patch == workspace / ".lmagent" / "patches" / "mine.patch"
+    await overlay.keep(effect)
+    await overlay.close()
+    subprocess.run(["git", "apply", str(patch)], cwd=other, check=True, env={"GIT_DIR": "/nonexistent"})
+    assert tree(other) == tree(workspace)
+    assert (other / "link").is_symlink()

@@ -27,6 +27,7 @@ MAX_NAMED = 50
 _MAX_CHANGES = 2000
 _MAX_LIMITS = 1000  # paths that go onto a command line
 _MAX_PATCH_BYTES = 524_288
+_MAX_WHOLE_PATCH_BYTES = 33_554_432
 _MAX_NAMES_BYTES = 262_144  # as they travel
 _FACTS_BYTES = 40
 _DRAFTS = "lmtui.drafts"
@@ -306,6 +307,28 @@ class Store:
             if name == path and facts.split(" ")[1] == "blob":
                 return self.git("cat-file", "blob", facts.split(" ")[2])
         return None
+
+    def patch(self, before: str, after: str) -> bytes:
+        """Return the difference of two states as `git apply` takes it, binary files, modes and links included.
+
+        Raises:
+            Refused: it is larger than 32 MiB.
+        """
+        shared = (
+            "diff-tree",
+            "-r",
+            "-p",
+            "--binary",
+            "--full-index",
+            "--no-renames",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--no-color",
+        )
+        found = self.git(*shared, before, after)
+        if len(found) > _MAX_WHOLE_PATCH_BYTES:
+            raise Refused("the patch is larger than 32 MiB")
+        return found
 
     def modes(self) -> dict[str, int]:
         """Return the permission bits of files that not everybody may read, as they were seen last."""

@@ -295,6 +295,8 @@ class Supervisor:
         if message["action"] == "content":
             data = store.content(str(message["tree"]), str(message["path"]))
             self._answer(identity, {"found": data is not None}, data or b"")
+        elif message["action"] == "patch":
+            self._answer(identity, {"found": True}, store.patch(str(message["before"]), str(message["after"])))
         elif message["action"] == "snapshot" and (state := store.unchanged()) is not None:
             self._answer(identity, state)
         else:

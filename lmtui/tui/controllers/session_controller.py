@@ -11,7 +11,7 @@ from lmtui.core.errors import LmtuiError
 from lmtui.core.events import ROOT, Envelope, MessageAdded
 from lmtui.core.messages import Role
 from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.core.sessions import SessionSummary, draft_of
+from lmtui.core.sessions import SessionSummary, saved_patch
 from lmtui.tui.controllers.approval_controller import ApprovalController
 from lmtui.tui.controllers.send_controller import Sending
 from lmtui.tui.lines.styled_text import fit
@@ -175,8 +175,8 @@ class SessionController:
         sessions.forget(session_id)
         if view is not None:
             await view.session.close()
-            if draft := draft_of(view.session.history()):
-                self._workbench.say(f"unmerged changes saved as a patch: {sanitize_line(draft)}", "warning")
+            if patch := saved_patch(view.session.history()):
+                self._workbench.say(f"unmerged changes saved as a patch: {sanitize_line(patch)}", "warning")
             await self._workbench.panes.forget(session_id)
         if was_active:
             _ = await self.open(next(iter([*before[-1:], *sessions.order]), ""))
