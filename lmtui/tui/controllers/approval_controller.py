@@ -20,6 +20,7 @@ from lmtui.tui.modals.effect_question import EffectApproval
 from lmtui.tui.modals.picker import AskText, Reading
 from lmtui.tui.modals.results import AllAnswered, Dismissed
 from lmtui.tui.router import SessionView
+from lmtui.tui.widgets.effect_page import EffectDecisions
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 _OVER_AN_APPROVAL = (AskText, CommandEdit, GrantChoice, Reading)
@@ -33,6 +34,7 @@ class ApprovalController:
         self._postponed: set[str] = set()
         self._behind_text: set[str] = set()
         self._dangers: dict[str, bool] = {}
+        self._choices: dict[str, EffectDecisions] = {}  # of effects whose question was set aside
         workbench.prompt.come_back = self.come_back
 
     def handlers(self) -> dict[str, Handler]:
@@ -109,6 +111,8 @@ class ApprovalController:
             request = view.state.approvals[open_ids[0]]
             kind = EffectApproval if request.parts else HunkApproval if is_divisible(request) else Approval
             question = kind(request, view.state, self._workbench.now)
+            if isinstance(question, EffectApproval) and request.approval_id in self._choices:
+                question.resume(self._choices.pop(request.approval_id))
             shown = ConsentDialog(question, self._workbench.now, self._workbench.panes)
             shown.letters.type_on, shown.letters.was_typing = self._workbench.type_on, bool(self._workbench.typed_text)
             _ = self._workbench.app.push_screen(shown, lambda result: self._decide(view, shown, request.approval_id, result))
@@ -129,6 +133,8 @@ class ApprovalController:
 
     def _decide(self, view: SessionView, shown: ConsentDialog[Decided], approval_id: str, result: Decided) -> None:
         key = key_of("session.next_waiting")
+        if isinstance(shown.question, EffectApproval) and isinstance(result, Dismissed):
+            self._choices[approval_id] = shown.question.choice
         if result is not None and not isinstance(result, Dismissed):
             self._workbench.panes.follow_chat()
         elif result is not None and result is not Dismissed.STOP:

@@ -193,15 +193,21 @@ def explanation(request: ApprovalRequested, state: SessionState, scope: Scope = 
     return found
 
 
+def _capitalized(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
 def _effect_explanation(request: ApprovalRequested) -> list[str]:
     keys = {each.id.partition(".")[2]: first_key(each) for each in of_scope(Scope.EFFECT)}
     found = [
-        f"{why_text(request)}. Nothing has changed in your folder yet.",
+        f"{_capitalized(why_text(request))}. Nothing has changed in your folder yet.",
         f"The command: {escape_invisible_line(effect_command(request))}",
         f"{keys['apply']}  applies what is kept; /undo reverts it. What is dropped or undecided is not applied.",
         f"{keys['toggle']}  keeps or drops the selected file, or the selected hunk in the diff.",
         f"{keys['deletions']}  keeps all deletions, which are undecided at first. {keys['everything']}  keeps everything.",
         f"{keys['no']}  applies nothing. {keys['because']}  applies nothing and tells the model why.",
+        f"{keys['previous']} {keys['next']}  go from hunk to hunk. {keys['split']}  switches columns. {keys['zoom']}  zooms.",
+        f"{keys['output']}  shows the output. {keys['later']}  asks later; your choices stay.",
     ]
     return [*found, f"The SHA-256 of what was asked is {sanitize_line(request.digest)}."] if request.digest else found
 

@@ -20,7 +20,7 @@ from lmtui.tui.modals.approval import Approval, RequestQuestion, worded
 from lmtui.tui.modals.picker import Reading
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.widgets.bars import Part
-from lmtui.tui.widgets.effect_page import EffectPage
+from lmtui.tui.widgets.effect_page import EffectDecisions, EffectPage
 from lmtui.tui.wording import shorten_middle
 
 COMMAND_CELLS = 60
@@ -57,13 +57,22 @@ class EffectApproval(RequestQuestion):
     decisions: ClassVar[tuple[str, ...]] = (
         "effect.apply", "effect.no", "effect.toggle", "effect.deletions", "effect.everything", "effect.because",
     )  # fmt: skip
-    at_once: ClassVar[tuple[str, ...]] = ("effect.toggle",)
+    at_once: ClassVar[tuple[str, ...]] = ("effect.toggle", "effect.next", "effect.previous")
     needs_reading: ClassVar[bool] = False
 
     def __init__(self, request: ApprovalRequested, state: SessionState, now: Callable[[], datetime]) -> None:
         self.page = self._parts = EffectPage(*title_of(request, state))
         super().__init__(request, self._parts.list)
         self._whole = Approval(request, state, now, self._parts.diff)
+
+    @property
+    def choice(self) -> EffectDecisions:
+        """Return what is kept so far."""
+        return self._parts.decisions
+
+    def resume(self, choice: EffectDecisions) -> None:
+        """Begin with what was kept before the question was set aside."""
+        self._parts.decisions = choice
 
     def begin(self) -> None:
         """Show the parts."""

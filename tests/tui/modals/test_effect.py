@@ -189,6 +189,26 @@ async def test_why_says_what_each_answer_does() -> None:
         await ask(driver)
         await press(driver, "question_mark")
         await driver.until_screen("Explanation")
+        await driver.settle()
         shown = " ".join(driver.text().split())
-        assert "Nothing has changed in your folder yet" in shown
+        assert "It ran in an overlay" in shown
+        assert "Nothing has changed" in shown
+        assert "o shows the output. l asks later" in shown
         assert "D keeps all deletions" in shown
+
+
+async def test_what_was_chosen_is_there_again_when_the_question_comes_back() -> None:
+    async with running() as driver:
+        await ask(driver)
+        await press(driver, "space", "l")
+        await driver.until_screen("Workbench")
+        await driver.press("f3")
+        await driver.until_screen("EffectApproval")
+        assert "7 kept · 1 deletion undecided" in driver.text()
+
+
+async def test_a_key_of_the_page_and_another_soon_after_are_no_text() -> None:
+    async with running() as driver:
+        await ask(driver)
+        await press(driver, "down", "down", "down", "right_square_bracket", "space", "y")
+        assert given(driver).hunks == UNDELETED[:1] + UNDELETED[2:]
