@@ -289,7 +289,7 @@ class Attempts:
             raise SandboxError("an attempt ended before its turn")
         try:
             effect = await overlay.effect()
-            effect = await overlay.effect(dict.fromkeys(effect.paths, work.start))  # what the user changed is no part of it
+            effect = await overlay.effect(dict.fromkeys(effect.paths, work.start))  # without what the user changed
             if effect.changes:
                 file = await overlay.save_patch(effect, self._rows[number].session)
                 digest, patch = _digest(await asyncio.to_thread(file.read_bytes)), str(file)
@@ -377,7 +377,7 @@ class Attempts:
         """Keep the changes of an attempt, or some units of them, after a checkpoint.
 
         Returns:
-            Notes on what was set aside or cannot be kept.
+            Notes on what was quarantined or cannot be kept.
 
         Raises:
             SandboxError: files have changed since; nothing was kept.

@@ -492,25 +492,28 @@ class Runtime:
             policy=replace(
                 policy, mode=Mode(config.mode), rules=(*rules_in_force(config, self._workspace), *known_rules(policy.rules))
             ),
-            model=ModelOptions(
-                main=_model_settings(config, asked.model),
-                roles=parse_roles(config.roles),
-                profiles=self._profiles,
-                loader=self.servers.on_demand,
-                call_form=None if config.call_form == "auto" else ToolCallFormat(config.call_form),
-                tools=config.tools,
-                vision=None if config.vision == "auto" else config.vision == "true",
-                count_tokens=self.count_tokens,
-                compact_at=config.compact_at,
-                asks_for_summaries=config.summaries == "on",
-                asks_for_title=lambda has_role: asks_for_title(
-                    config.titles, has_role=has_role, slots=self._connection.slot_count() if self.is_attended else 1
-                ),
-            ),
+            model=self._model_options(config, asked),
             limits=limits_of(config),
             now=lambda: datetime.now(UTC),
             monotonic=time.monotonic,
             log=open_log(session_id),  # last: what fails before it leaves no file and no lock
+        )
+
+    def _model_options(self, config: Config, asked: AskedModel) -> ModelOptions:
+        return ModelOptions(
+            main=_model_settings(config, asked.model),
+            roles=parse_roles(config.roles),
+            profiles=self._profiles,
+            loader=self.servers.on_demand,
+            call_form=None if config.call_form == "auto" else ToolCallFormat(config.call_form),
+            tools=config.tools,
+            vision=None if config.vision == "auto" else config.vision == "true",
+            count_tokens=self.count_tokens,
+            compact_at=config.compact_at,
+            asks_for_summaries=config.summaries == "on",
+            asks_for_title=lambda has_role: asks_for_title(
+                config.titles, has_role=has_role, slots=self._connection.slot_count() if self.is_attended else 1
+            ),
         )
 
     def _keep(self, session: EngineSession, asked: AskedModel) -> EngineSession:

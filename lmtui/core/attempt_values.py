@@ -64,7 +64,7 @@ class Attempt:
 
     @property
     def is_good(self) -> bool:
-        """Tell whether it is done and no check fails: it is green, or there are no checks."""
+        """Tell whether it is done and no check fails: it is green, or has no checks."""
         return self._is_done and self.end is not None and not self.end.doubt
 
     @property

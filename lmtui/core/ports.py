@@ -161,7 +161,7 @@ class CommandOverlay(Protocol):
     async def keep(self, effect: CommandEffect, units: Collection[int] | None = None) -> Sequence[str]:
         """Make some units of an effect real (see `CommandEffect.chosen`), all of them with None.
 
-        What was changed meanwhile is merged where other lines were.  Returns notes on that, and on what had to be set aside.
+        What was changed meanwhile is merged where other lines were.  Returns notes on that, and on what was quarantined.
 
         Raises:
             SandboxError: some were changed meanwhile in the same place; nothing was changed then.

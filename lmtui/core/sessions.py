@@ -464,7 +464,7 @@ class WorkspaceAttempts(Protocol):
 
     @property
     def task(self) -> str:
-        """Return the task, empty where there are no attempts."""
+        """Return the task, empty without attempts."""
 
     @property
     def is_running(self) -> bool:
@@ -493,7 +493,7 @@ class WorkspaceAttempts(Protocol):
         """Stop an attempt; its changes so far stay."""
 
     async def use(self, number: int, session_id: str) -> Sequence[str]:
-        """Keep the changes of an attempt as a step of an open session; return what was set aside or cannot be kept.
+        """Keep the changes of an attempt as a step of an open session; return what was quarantined or cannot be kept.
 
         Raises:
             UsageError: it is not done, or changed nothing.

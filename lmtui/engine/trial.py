@@ -58,7 +58,7 @@ async def effect_of(agent: Agent, overlay: CommandOverlay, began: str) -> Comman
     """Return what a command did in an overlay since a state, without what others did meanwhile; or why it cannot be shown.
 
     Raises:
-        SandboxUnavailable: there are no overlays.
+        SandboxUnavailable: overlays cannot be made here.
     """
     try:
         effect = await overlay.effect()

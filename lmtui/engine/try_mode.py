@@ -65,7 +65,7 @@ class SessionWorkspace:
         return OverlayChanged(files=len((await self.effect()).parts), kept_as=self.name)
 
     async def effect(self) -> CommandEffect:
-        """Return what would be merged; what the user changed meanwhile is no part of it.
+        """Return what would be merged; without what the user changed meanwhile.
 
         Raises:
             SandboxError: nothing waits, or it cannot be seen.

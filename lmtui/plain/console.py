@@ -288,7 +288,7 @@ def _all_of(parts: Sequence[EffectPart]) -> str:
 
 
 def units_typed(parts: Sequence[EffectPart], typed: str) -> tuple[int, ...] | None:
-    """Return the units of the parts that are named by number, such as `1 3-5`; None where there are no such numbers."""
+    """Return the units of the parts that are named by number, such as `1 3-5`; None for other text."""
     numbers: set[int] = set()
     for word in typed.replace(",", " ").split():
         first, _, last = word.partition("-")

@@ -141,7 +141,7 @@ class OverlayCheckpoints:
         self._instances = instances
         self._real = real
         self._base = ""
-        self.ignored, self.read, self.patch = real.ignored, real.read, real.patch
+        self.ignored, self.read = real.ignored, real.read
 
     async def snapshot(self) -> Snapshot:
         """Keep the state of now."""
@@ -163,32 +163,6 @@ class OverlayCheckpoints:
             SandboxError: always.
         """
         del source, paths, expected, over
-        raise SandboxError(_NOT_UNDONE)
-
-    async def set_modes(self, modes: Mapping[str, int]) -> None:
-        """Refuse, as `restore` does.
-
-        Raises:
-            SandboxError: always.
-        """
-        del modes
-        raise SandboxError(_NOT_UNDONE)
-
-    async def with_content(self, state: str, path: str, content: bytes) -> str:
-        """Return a state that is as another, but for the content of one file."""
-        return await self._real.with_content(state, path, content)
-
-    async def with_entries(self, state: str, source: str, paths: Sequence[str]) -> str:
-        """Return a state that is as another, but for some files, which are as `source` has them, if it has them."""
-        return await self._real.with_entries(state, source, paths)
-
-    async def remove_folders(self, folders: Sequence[str]) -> None:
-        """Refuse, as `restore` does.
-
-        Raises:
-            SandboxError: always.
-        """
-        del folders
         raise SandboxError(_NOT_UNDONE)
 
 
@@ -215,7 +189,7 @@ class WorkspaceOverlay(Generic[V]):
         pool: SandboxPool,
         real: Sandbox,
         checkpoints: States,
-        view: Callable[[OverlayInstances, States], V],
+        view: Callable[[OverlayInstances, Checkpoints], V],
         *,
         stays: bool,
         folder: Path | None = None,
@@ -267,7 +241,7 @@ class WorkspaceOverlay(Generic[V]):
         return before
 
     async def keep(self, effect: CommandEffect, units: Collection[int] | None = None) -> tuple[str, ...]:
-        """Make some units of an effect real (see `CommandEffect.chosen`); return notes on what was merged or set aside.
+        """Make some units of an effect real (see `CommandEffect.chosen`); return notes on what was merged or quarantined.
 
         Raises:
             SandboxError: some were changed meanwhile in the same place (the text names them); nothing was changed then.

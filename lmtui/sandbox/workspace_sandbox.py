@@ -13,7 +13,7 @@ from pathlib import Path
 from lmtui.core.errors import FilesChangedSince, SandboxError, SandboxUnavailable
 from lmtui.core.hosts import HostApproval, ToolGate
 from lmtui.core.permissions.rules import MaskExpressions
-from lmtui.core.ports import OutputSink, Snapshot
+from lmtui.core.ports import Checkpoints, OutputSink, Snapshot
 from lmtui.core.programs import GuardedLauncher
 from lmtui.core.sanitize import sanitize, sanitize_line, sanitize_path
 from lmtui.core.workspace import (
@@ -112,14 +112,15 @@ class WorkspaceSandbox:
         self._is_closed = False
         self._warned: set[str] = set()
         self._revealed = revealed
-        self.checkpoints: States = SandboxCheckpoints(pool)
+        self._states: States = SandboxCheckpoints(pool)
+        self.checkpoints: Checkpoints = self._states
         self.listing = SandboxListing(pool)
 
     async def status(self) -> SandboxStatus:
         """Start the sandbox if it is not running (self-test included) and tell what it is."""
         status = await (self._pool.read_status() if self._instance_kind is InstanceKind.READ else self._pool.status())
         if status.has_overlays and self._overlay is None and self._pool.is_first_status():
-            self._pool.tell(await finish_interrupted(self._pool.workspace, self, self.checkpoints, self._adopt))
+            self._pool.tell(await finish_interrupted(self._pool.workspace, self, self._states, self._adopt))
         return status
 
     def for_session(self) -> WorkspaceSandbox:
@@ -144,7 +145,7 @@ class WorkspaceSandbox:
         revealed = frozenset(path for folder, path in located if not folder)  # in added folders they stay masked
         return self._view(self._instance_kind, revealed)
 
-    def _over(self, overlay: OverlayInstances, checkpoints: States) -> WorkspaceSandbox:
+    def _over(self, overlay: OverlayInstances, checkpoints: Checkpoints) -> WorkspaceSandbox:
         view = self._view(InstanceKind.MAIN, self._revealed)
         view._overlay = overlay
         view.background = SandboxBackground(self._pool, self.limits, why_not=_NOT_REAL)
@@ -159,10 +160,10 @@ class WorkspaceSandbox:
         """
         if self._overlay is not None:
             raise SandboxUnavailable("there is no overlay over an overlay")
-        return WorkspaceOverlay(self._pool, self, self.checkpoints, self._over, stays=stays)
+        return WorkspaceOverlay(self._pool, self, self._states, self._over, stays=stays)
 
     def _adopt(self, folder: Path) -> WorkspaceOverlay[WorkspaceSandbox]:
-        return WorkspaceOverlay(self._pool, self, self.checkpoints, self._over, stays=True, folder=folder)
+        return WorkspaceOverlay(self._pool, self, self._states, self._over, stays=True, folder=folder)
 
     def mask(self, owner: int, expressions: MaskExpressions | None) -> None:
         """Set the files that no program may see while a session is open; None when it has closed."""

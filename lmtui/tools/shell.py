@@ -370,7 +370,7 @@ def _is_kept_back(name: str, asked_for: str, context: ToolContext) -> bool:
 
 async def _add(arguments: GitAddArguments, context: ToolContext) -> ToolResult:
     await _git(context, "add", "--", *(path or "." for path in arguments.paths), writes=True)
-    return ToolResult("ok", f"{len(arguments.paths)} paths")
+    return ToolResult("ok", pluralize(len(arguments.paths), "path"))
 
 
 async def _commit(arguments: GitCommitArguments, context: ToolContext) -> ToolResult:

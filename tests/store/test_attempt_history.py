@@ -51,3 +51,4 @@ def test_only_rounds_with_several_models_count_for_who_won() -> None:
 def test_where_nothing_can_be_written_nothing_is_raised(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     add_results([ONE], tmp_path / "file" / "attempts.jsonl")
+    assert (tmp_path / "file").read_text() == ""

@@ -56,7 +56,7 @@ class WorkspaceCheckRunner(WorkspaceReader):
 
     Args:
         sandbox: of the workspace.
-        rules: the permission rules; a deny rule holds, and an allow rule lets a command write where there are no overlays.
+        rules: the permission rules; a deny rule holds, and an allow rule lets a command write where overlays are missing.
         on_event: called before a command runs, and with what came of each check.
     """
 
