@@ -286,7 +286,7 @@ async def test_what_was_half_kept_when_lmtui_was_killed_is_kept_at_the_next_star
             await overlay.keep(effect)
     gone = overlay._folder.with_name(f"{2**30}-dead")  # no process has this number
     overlay._folder.rename(gone)
-    told = await overlays.finish_interrupted(workspace, sandbox, sandbox.checkpoints, sandbox._adopt)
+    told = await overlays.finish_interrupted(workspace, sandbox, sandbox._states, sandbox._adopt)
     assert "the rest is kept now" in told
     assert (tree(workspace)["a"], tree(workspace)["b"], tree(workspace)["e"]) == ((b"2\n", False), (b"3\n", False), None)
     assert not (workspace / "old").exists()
@@ -303,7 +303,7 @@ async def test_what_a_killed_session_had_not_merged_is_a_patch_at_the_next_start
     await overlay.refresh()
     gone = overlay._folder.with_name(f"{2**30}-dead")
     overlay._folder.rename(gone)
-    told = await overlays.finish_interrupted(workspace, sandbox, sandbox.checkpoints, sandbox._adopt)
+    told = await overlays.finish_interrupted(workspace, sandbox, sandbox._states, sandbox._adopt)
     patch = workspace / ".lmagent" / "patches" / "the-session.patch"
     assert str(patch) in told
     assert (workspace / "a").read_text() == "1\n"
@@ -490,7 +490,7 @@ async def test_what_a_command_leaves_in_tmp_is_not_kept_by_the_next_start(sandbo
     (left,) = overlays_dir(workspace).iterdir()
     gone = left.with_name(f"{2**30}-dead")
     left.rename(gone)
-    told = await overlays.finish_interrupted(workspace, sandbox, sandbox.checkpoints, sandbox._adopt)
+    told = await overlays.finish_interrupted(workspace, sandbox, sandbox._states, sandbox._adopt)
     assert (told, (workspace / "evil").exists(), gone.exists()) == ("", False, False)
 
 

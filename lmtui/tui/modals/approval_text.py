@@ -193,14 +193,10 @@ def explanation(request: ApprovalRequested, state: SessionState, scope: Scope = 
     return found
 
 
-def _capitalized(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
 def _effect_explanation(request: ApprovalRequested) -> list[str]:
-    keys = {each.id.partition(".")[2]: first_key(each) for each in of_scope(Scope.EFFECT)}
+    keys, why = {each.id.partition(".")[2]: first_key(each) for each in of_scope(Scope.EFFECT)}, why_text(request)
     found = [
-        f"{_capitalized(why_text(request))}. Nothing has changed in your folder yet.",
+        f"{why[:1].upper()}{why[1:]}. Nothing has changed in your folder yet.",
         f"The command: {escape_invisible_line(effect_command(request))}",
         f"{keys['apply']}  applies what is kept; /undo reverts it. What is dropped or undecided is not applied.",
         f"{keys['toggle']}  keeps or drops the selected file, or the selected hunk in the diff.",
