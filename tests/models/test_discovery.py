@@ -21,8 +21,8 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-async def look(server: FakeServer, key: str = "") -> ServerFound:
-    found = await look_at(server.url, key)
+async def look(server: FakeServer, key: str = "", limit_s: float = 20) -> ServerFound:
+    found = await look_at(server.url, key, limit_s)
     assert found is not None
     return found
 
@@ -124,7 +124,7 @@ async def test_a_huge_reply_is_not_read_to_its_end(serve: Serve) -> None:
 async def test_a_hanging_route_hides_no_other(serve: Serve) -> None:
     server = await serve({"/v1/models": listing({"id": "m"})}, otherwise=None)
     started = time.monotonic()
-    assert (await look(server)).models == (ServedModel("m"),)
+    assert (await look(server, limit_s=2)).models == (ServedModel("m"),)
     assert time.monotonic() - started < 5
 
 

@@ -92,7 +92,7 @@ async def test_every_process_of_the_workspace_is_stopped_while_the_guard_moves_s
     running = asyncio.create_task(
         sandbox.run_command(count.replace("n.new", "m.new").replace("mv m.new n", "mv m.new m"), timeout_s=8)
     )
-    while not (workspace / "m").exists():
+    while not ((workspace / "m").exists() and (workspace / "n").exists()):
         await asyncio.sleep(0.01)
 
     def state() -> list[bytes]:

@@ -89,6 +89,7 @@ async def test_a_start_that_is_cancelled_leaves_nothing(
     backend: str, delay_s: float, workspace: Path, open_sandbox: OpenSandbox, mark: str
 ) -> None:
     await (await open_sandbox(backend)).close()  # skips where it cannot work
+    others = psutil.Process().children(recursive=True)  # that other tests of this process keep
     sandbox = await select_sandbox(workspace, backend=backend)
     task = asyncio.create_task(sandbox.run_command(f"sleep {mark}"))
     await asyncio.sleep(delay_s)
@@ -96,7 +97,7 @@ async def test_a_start_that_is_cancelled_leaves_nothing(
     with pytest.raises(asyncio.CancelledError):
         await task
     await sandbox.close()
-    assert not psutil.Process().children(recursive=True)
+    assert {*psutil.Process().children(recursive=True)} <= {*others}
     assert backend != "docker" or not _containers(os.getpid())
 
 
