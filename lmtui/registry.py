@@ -12,7 +12,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-FEATURES = ("instructions", "skills", "slash_commands", "hooks", "mcp", "web_tools", "jobs", "checks", "effects", "attempts")
+FEATURES = (
+    "instructions",
+    "skills",
+    "slash_commands",
+    "hooks",
+    "mcp",
+    "web_tools",
+    "jobs",
+    "checks",
+    "effects",
+    "attempts",
+    "pipeline",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from lmtui.core.jobs import Jobs
 from lmtui.core.mcp import McpServers
 from lmtui.core.messages import Image, ToolCallFormat
 from lmtui.core.permissions.decide import GrantScope, Mode, Rule
+from lmtui.core.pipeline import WorkspacePipeline
 from lmtui.core.plan_mode import PlanApprovals
 from lmtui.core.project_checks import Goals, WorkspaceChecks
 from lmtui.core.prompt_text import PromptFiles, PromptsInUse
@@ -68,6 +69,10 @@ class Extensions(Protocol):
     @property
     def checks(self) -> WorkspaceChecks:
         """Return the checks of the workspace."""
+
+    @property
+    def pipeline(self) -> WorkspacePipeline:
+        """Return the plans whose tasks agents work on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from lmtui.core.instruction_values import InstructionSource, NoInstructions
 from lmtui.core.jobs import Jobs, NoJobs
 from lmtui.core.mcp import McpServers, NoMcpServers
 from lmtui.core.permissions.rules import Rule
+from lmtui.core.pipeline import NoPipeline, WorkspacePipeline
 from lmtui.core.ports import FeatureServices, Policy, TokenCounter, Toolbox
 from lmtui.core.project_checks import NoWorkspaceChecks, WorkspaceChecks
 from lmtui.core.prompt_text import NoPromptFiles, PromptFiles
@@ -106,6 +107,7 @@ class WorkspaceExtensions:
     mcp: McpServers = field(default_factory=NoMcpServers)
     jobs: Jobs = field(default_factory=NoJobs)
     checks: WorkspaceChecks = field(default_factory=NoWorkspaceChecks)
+    pipeline: WorkspacePipeline = field(default_factory=NoPipeline)
 
 
 @dataclass(slots=True)

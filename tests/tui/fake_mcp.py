@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lmtui.core.mcp import Ask, McpResource, McpServer, McpTool, Reach, ServerState, ToolChange, ask_nobody
+from lmtui.core.pipeline import NoPipeline
 from lmtui.core.project_checks import NoWorkspaceChecks
 from tests.tui.fake_prompt_files import FakePromptFiles
 from tests.tui.fake_skills import FakeSkills
@@ -86,6 +87,7 @@ class FakeExtensions:
         self.skills = FakeSkills()
         self.prompts = FakePromptFiles()
         self.checks = NoWorkspaceChecks()
+        self.pipeline = NoPipeline()
 
 
 def some_servers() -> list[McpServer]:

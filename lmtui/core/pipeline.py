@@ -1,0 +1,428 @@
+"""A pipeline: the tasks of a plan, each done by an agent in its own overlay and judged by commands.  Values and decisions.
+
+Nothing here does I/O.  `features.pipeline` keeps the values in the workspace's index and does the work.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from pathlib import PurePosixPath
+from typing import Protocol
+
+from lmtui.core.errors import UsageError
+from lmtui.core.plan import cycle_of
+from lmtui.core.sanitize import pluralize, sanitize_line
+
+MOST_TASKS = 1_000
+MOST_NAMED = 50
+MAX_TITLE_CHARS = 200
+MAX_TEXT_CHARS = 8_000
+
+
+class PipelineState(StrEnum):
+    """Where a task is.  A `failed` one needs the user; one that is `skipped` counts as done for those that wait for it."""
+
+    READY = "ready"
+    CODING = "coding"
+    CHECKING = "checking"
+    REVIEWING = "reviewing"
+    MERGING = "merging"
+    DONE = "done"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+WORKING = frozenset({PipelineState.CODING, PipelineState.CHECKING, PipelineState.REVIEWING, PipelineState.MERGING})
+OVER = frozenset({PipelineState.DONE, PipelineState.SKIPPED})
+
+
+class Stage(StrEnum):
+    """What judges a task, in this order."""
+
+    CODER = "coder"
+    VERIFIER = "verifier"
+    CHECKS = "checks"
+    ACCEPTANCE = "acceptance"
+    REVIEWER = "reviewer"
+    INTEGRATOR = "integrator"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSpec:
+    """What is to be done: `after` are the ids of tasks that come first, `checks` commands that have to exit with 0."""
+
+    title: str
+    text: str = ""
+    files: tuple[str, ...] = ()
+    after: tuple[int, ...] = ()
+    checks: tuple[str, ...] = ()
+    phase: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAttempt:
+    """One attempt at a task: its session, and what came of it.
+
+    `stage` is where it failed, empty where it did not; `findings` say why.  `checks` has the last outcome of each rung.
+    `digest` identifies the resulting files.  `lines` were added and removed.
+    """
+
+    number: int
+    session: str = ""
+    model: str = ""
+    stage: str = ""
+    findings: tuple[str, ...] = ()
+    checks: Mapping[str, str] = field(default_factory=dict)
+    tokens: int = 0
+    elapsed_s: float = 0.0
+    digest: str = ""
+    lines: tuple[int, int] = (0, 0)
+    patch: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """What the integrator is about to keep: files, as they are before and after (ids of checkpoints)."""
+
+    before: str
+    after: str
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineTask:
+    """One task of a plan.  `order` is its place in the queue, `why` says in words why it is where it is.
+
+    `not_before` (UTC) is when a task whose model server was away is tried again.  `commit` is the commit with its changes.
+    """
+
+    id: int
+    spec: TaskSpec
+    state: PipelineState = PipelineState.READY
+    attempts: tuple[TaskAttempt, ...] = ()
+    order: float = 0.0
+    is_paused: bool = False
+    why: str = ""
+    not_before: datetime | None = None
+    merge: Merge | None = None
+    commit: str = ""
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """Return what the last attempt is to mend."""
+        return self.attempts[-1].findings if self.attempts else ()
+
+    def failures(self, stage: Stage) -> int:
+        """Return how many attempts failed at a stage."""
+        return sum(each.stage == stage for each in self.attempts)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenQuestion:
+    """A question of the plan that has to be answered before the plan is done; `answer` is empty until then."""
+
+    text: str
+    answer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PipelinePlan:
+    """A plan: `id` is a digest of its text, `path` its file relative to the workspace, `session` where it was planned.
+
+    `problem` says why it cannot go on, or why it is not done although all its tasks are.
+    """
+
+    id: str
+    name: str
+    path: str
+    created: datetime
+    tasks: tuple[PipelineTask, ...] = ()
+    questions: tuple[OpenQuestion, ...] = ()
+    session: str = ""
+    is_paused: bool = False
+    is_done: bool = False
+    problem: str = ""
+
+    def task(self, task_id: int) -> PipelineTask:
+        """Return a task by its id.
+
+        Raises:
+            UsageError: there is none.
+        """
+        found = next((each for each in self.tasks if each.id == task_id), None)
+        if found is None:
+            raise UsageError(
+                f"the plan {sanitize_line(self.name)} has no task {task_id}", "`lmtui pipeline status` lists them."
+            )
+        return found
+
+    @property
+    def queue(self) -> list[PipelineTask]:
+        """Return the tasks in the order in which they are done."""
+        return sorted(self.tasks, key=lambda each: (each.order, each.id))
+
+    def waits_for(self, task: PipelineTask) -> tuple[int, ...]:
+        """Return the ids of the tasks that have to be done before a task."""
+        over = {each.id for each in self.tasks if each.state in OVER}
+        return tuple(each for each in task.spec.after if each not in over)
+
+    @property
+    def counts(self) -> Mapping[PipelineState, int]:
+        """Return how many tasks are in each state."""
+        return {state: sum(each.state is state for each in self.tasks) for state in PipelineState}
+
+    def summary(self) -> str:
+        """Return how far it is, in one line."""
+        counts = self.counts
+        working, failed = sum(counts[each] for each in WORKING), counts[PipelineState.FAILED]
+        parts = [f"{counts[PipelineState.DONE]} of {pluralize(len(self.tasks), 'task')} done"]
+        parts += [f"{working} working"] if working else []
+        parts += [f"{failed} failed"] if failed else []
+        parts += [f"{counts[PipelineState.SKIPPED]} skipped"] if counts[PipelineState.SKIPPED] else []
+        parts += ["paused"] if self.is_paused else []
+        return ", ".join(parts)
+
+
+def plan_id(text: str) -> str:
+    """Return what identifies a plan: 16 digits of the SHA-256 of its text."""
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def problem_of(specs: Mapping[int, TaskSpec]) -> str:
+    """Return why these tasks, by id, cannot be a plan; empty where they can."""
+    if not 0 < len(specs) <= MOST_TASKS:
+        return f"it has {len(specs)} tasks, and at most {MOST_TASKS} are allowed" if specs else "it has no tasks"
+    for number, spec in specs.items():
+        if problem := _problem_of_task(spec, specs):
+            return f"task {number} {problem}"
+    circle = cycle_of({number: spec.after for number, spec in specs.items()})
+    return f"tasks {' → '.join(map(str, circle))} wait for each other" if circle else ""
+
+
+def _problem_of_task(spec: TaskSpec, known: Collection[int]) -> str:
+    if not spec.title.strip():
+        return "has no title"
+    if len(spec.title) > MAX_TITLE_CHARS or len(spec.text) > MAX_TEXT_CHARS:
+        return f"has a title of more than {MAX_TITLE_CHARS} or a text of more than {MAX_TEXT_CHARS} characters"
+    if max(len(spec.files), len(spec.checks), len(spec.after)) > MOST_NAMED:
+        return f"names more than {MOST_NAMED} files, checks or tasks"
+    unknown = [each for each in spec.after if each not in known]
+    if unknown:
+        return f"waits for {', '.join(map(str, unknown))}, which is not in the plan"
+    outside = next((each for each in spec.files if is_outside(each)), None)
+    return f"names {sanitize_line(outside)}, which is not in the workspace" if outside is not None else ""
+
+
+def is_outside(path: str) -> bool:
+    """Tell whether a path is not below the workspace, or is in a folder that tools may not touch."""
+    parts = PurePosixPath(path).parts
+    return not parts or path.startswith(("/", "~")) or ".." in parts or parts[0] in (".git", ".lmagent") or "\0" in path
+
+
+def next_tasks(plan: PipelinePlan, most: int, now: datetime, phase: str = "") -> list[PipelineTask]:
+    """Return the tasks that can be begun, in their order: at most `most`, no two of which name the same file."""
+    found: list[PipelineTask] = []
+    taken = {path for each in plan.tasks if each.state in WORKING for path in each.spec.files}
+    for task in () if plan.is_paused else plan.queue:
+        is_due = task.not_before is None or task.not_before <= now
+        is_ready = task.state is PipelineState.READY and not task.is_paused and is_due and not plan.waits_for(task)
+        if not is_ready or (phase and task.spec.phase != phase) or taken & {*task.spec.files}:
+            continue
+        if len(found) == most:
+            break
+        found.append(task)
+        taken |= {*task.spec.files}
+    return found
+
+
+def next_due(plan: PipelinePlan, phase: str = "") -> datetime | None:
+    """Return when the next task that waits for a model server is tried again; None where none does."""
+    waiting = (each for each in plan.tasks if each.state is PipelineState.READY and (not phase or each.spec.phase == phase))
+    return min((each.not_before for each in waiting if each.not_before and not plan.waits_for(each)), default=None)
+
+
+def recovered(plan: PipelinePlan) -> Iterator[PipelineTask]:
+    """Yield the tasks that a killed process was working on as those that are ready again; what was being merged is left."""
+    for task in plan.tasks:
+        if task.state in WORKING and task.state is not PipelineState.MERGING:
+            yield replace(task, state=PipelineState.READY, why="lmtui was stopped while it was worked on")
+
+
+def failed(plan: PipelinePlan, task: PipelineTask, why: str) -> Iterator[PipelineTask]:
+    """Yield a task as failed, and with it those that wait for it."""
+    yield replace(task, state=PipelineState.FAILED, why=why)
+    lost, rest = {task.id}, [each for each in plan.tasks if each.state is PipelineState.READY and each.id != task.id]
+    while more := [each for each in rest if lost & {*each.spec.after} and each.id not in lost]:
+        for each in more:
+            cause = next(number for number in each.spec.after if number in lost)
+            yield replace(each, state=PipelineState.FAILED, why=f"task {cause} failed")
+        lost |= {each.id for each in more}
+
+
+def retried(plan: PipelinePlan, task_ids: Collection[int] = ()) -> Iterator[PipelineTask]:
+    """Yield failed tasks, all or some, as ready with no attempts; and those that failed only because of these."""
+    chosen = {each.id for each in plan.tasks if each.state is PipelineState.FAILED and (not task_ids or each.id in task_ids)}
+    for task in plan.tasks:
+        if task.state is PipelineState.FAILED and (task.id in chosen or (not task.attempts and chosen & {*task.spec.after})):
+            chosen.add(task.id)
+            yield replace(task, state=PipelineState.READY, attempts=(), why="", not_before=None)
+
+
+def moved(plan: PipelinePlan, task: PipelineTask, by: int) -> PipelineTask:
+    """Return a task at an earlier (-1) or later (1) place in the queue."""
+    queue = [each for each in plan.queue if each.state is PipelineState.READY or each.id == task.id]
+    at = next(place for place, each in enumerate(queue) if each.id == task.id)
+    others = [each.order for each in queue if each.id != task.id]
+    to = min(max(0, at + by), len(others))
+    before, after = others[to - 1] if to else None, others[to] if to < len(others) else None
+    if before is None:
+        return replace(task, order=(after if after is not None else 1.0) - 1.0)
+    return replace(task, order=before + 1.0 if after is None else (before + after) / 2)
+
+
+class TaskAction(StrEnum):
+    """What the user may do with a task."""
+
+    RETRY = "retry"
+    SKIP = "skip"
+    PAUSE = "pause"
+    RESUME = "resume"
+    EARLIER = "earlier"
+    LATER = "later"
+
+
+def after_action(plan: PipelinePlan, task_id: int, action: TaskAction) -> list[PipelineTask]:
+    """Return the tasks that change by an action.
+
+    Raises:
+        UsageError: the state of the task does not allow it.
+    """
+    task = plan.task(task_id)
+    if task.state in WORKING and action is not TaskAction.PAUSE:
+        raise UsageError(f"task {task_id} is being worked on", "Pause the pipeline first.")
+    match action:
+        case TaskAction.RETRY if task.state is PipelineState.FAILED:
+            return [*retried(plan, (task_id,))]
+        case TaskAction.SKIP if task.state in (PipelineState.READY, PipelineState.FAILED):
+            skipped = replace(task, state=PipelineState.SKIPPED, why="skipped by the user")
+            after = replace(plan, tasks=tuple(skipped if each.id == task_id else each for each in plan.tasks))
+            lost = [each for each in after.tasks if each.state is PipelineState.FAILED and not each.attempts]
+            freed = [replace(each, state=PipelineState.READY, why="") for each in lost if task_id in each.spec.after]
+            return [skipped, *freed]
+        case TaskAction.PAUSE | TaskAction.RESUME:
+            return [replace(task, is_paused=action is TaskAction.PAUSE)]
+        case TaskAction.EARLIER | TaskAction.LATER if task.state is PipelineState.READY:
+            return [moved(plan, task, -1 if action is TaskAction.EARLIER else 1)]
+        case _:
+            raise UsageError(f"task {task_id} is {task.state}: {action} is not possible")
+
+
+def status_lines(plans: Sequence[PipelinePlan]) -> list[str]:
+    """Return the plans and their tasks in lines for people."""
+    lines: list[str] = []
+    for plan in plans:
+        lines.append(f"{sanitize_line(plan.name)}  {plan.id}  {plan.summary()}")
+        lines += [f"  not done: {sanitize_line(plan.problem)}"] if plan.problem else []
+        lines += [f"  BLOCKING {n}: {sanitize_line(q.text)}" for n, q in enumerate(plan.questions, 1) if not q.answer]
+        lines += [f"  {task_line(plan, task)}" for task in plan.queue]
+    return lines or ["No plans yet. `lmtui pipeline run PLAN.md` begins one."]
+
+
+def task_line(plan: PipelinePlan, task: PipelineTask) -> str:
+    """Return a task in one line."""
+    waits = plan.waits_for(task) if task.state is PipelineState.READY else ()
+    notes = [
+        f"after {', '.join(map(str, waits))}" if waits else "",
+        "paused" if task.is_paused else "",
+        sanitize_line(task.why),
+    ]
+    tries = pluralize(len(task.attempts), "attempt") if task.attempts else ""
+    note = " · ".join(each for each in (tries, *notes) if each)
+    return f"{task.id:>3}  {task.state:<9}  {sanitize_line(task.spec.title)}" + (f"  ({note})" if note else "")
+
+
+class WorkspacePipeline(Protocol):
+    """The plans of a workspace, as front ends see them.  What takes an id takes a unique beginning, or the plan's name."""
+
+    @property
+    def known(self) -> Sequence[PipelinePlan]:
+        """Return the plans as they were when last looked at, with what is known of work under way; the newest first."""
+
+    @property
+    def is_running(self) -> bool:
+        """Tell whether this process works on a plan."""
+
+    def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` on every change, on the event loop; the returned function ends it."""
+
+    async def read(self) -> Sequence[PipelinePlan]:
+        """Read the plans, which another process may have changed."""
+
+    async def begin(self, path: str) -> None:
+        """Plan the file at a path of the workspace, if that was not done, and work on it in the background.
+
+        Raises:
+            UsageError: it cannot be planned, or this process or another already works on a plan.
+        """
+
+    async def stop(self) -> None:
+        """Stop the work; what was under way is ready again."""
+
+    async def pause(self, plan: str, *, is_paused: bool) -> None:
+        """Begin no more tasks of a plan, or go on with it."""
+
+    async def do(self, plan: str, task_id: int, action: TaskAction) -> None:
+        """Do something with a task."""
+
+    async def edit(self, plan: str, task_id: int, spec: TaskSpec) -> None:
+        """Change what a task that is not being worked on is about."""
+
+    async def answer(self, plan: str, number: int, text: str) -> None:
+        """Answer a question of a plan, counted from 1."""
+
+
+class NoPipeline:
+    """Has no plans, and takes none."""
+
+    known: Sequence[PipelinePlan] = ()
+    is_running = False
+
+    def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Never call it."""
+        del listener
+        return lambda: None
+
+    async def read(self) -> Sequence[PipelinePlan]:
+        """Return none."""
+        return ()
+
+    async def begin(self, path: str) -> None:
+        """Say so."""
+        raise UsageError(f"nothing here can work on {sanitize_line(path)[:60]!r}")
+
+    async def stop(self) -> None:
+        """Do nothing."""
+
+    async def pause(self, plan: str, *, is_paused: bool) -> None:
+        """Say so."""
+        del is_paused
+        raise UsageError(f"no plan {sanitize_line(plan)[:60]!r} here")
+
+    async def do(self, plan: str, task_id: int, action: TaskAction) -> None:
+        """Say so."""
+        del task_id, action
+        await self.pause(plan, is_paused=False)
+
+    async def edit(self, plan: str, task_id: int, spec: TaskSpec) -> None:
+        """Say so."""
+        del task_id, spec
+        await self.pause(plan, is_paused=False)
+
+    async def answer(self, plan: str, number: int, text: str) -> None:
+        """Say so."""
+        del number, text
+        await self.pause(plan, is_paused=False)

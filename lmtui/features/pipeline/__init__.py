@@ -1,0 +1,1 @@
+"""The pipeline: plans whose tasks agents work on, one after the other."""

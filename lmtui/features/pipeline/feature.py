@@ -1,0 +1,7 @@
+"""The pipeline: from a plan file to reviewed and committed work, by tasks that are checked one by one."""
+
+from __future__ import annotations
+
+from lmtui.registry import Feature
+
+FEATURE = Feature()
