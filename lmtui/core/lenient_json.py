@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from lmtui.core.errors import ToolError
 
@@ -53,7 +53,7 @@ def read_loose_json(text: str) -> object:
     """
     where = ""
     for written in dict.fromkeys((text.strip(), _fenced(text).strip())):
-        for candidate in (written, _without_commas(written)):
+        for candidate in (written, without_commas(written)):
             try:
                 return json.loads(candidate, strict=False)
             except json.JSONDecodeError as error:
@@ -70,7 +70,7 @@ def objects_in(text: str, word: str) -> Iterator[object]:
     """
     decoder = json.JSONDecoder(strict=False)
     inner = _fenced(text, word)
-    for candidate in (inner, _without_commas(inner)):
+    for candidate in (inner, without_commas(inner)):
         for start in itertools.islice((found.start() for found in re.finditer(r"\{", candidate)), _MOST_STARTS):
             with contextlib.suppress(ValueError, RecursionError):
                 yield decoder.raw_decode(candidate, start)[0]
@@ -81,7 +81,7 @@ def _fenced(text: str, word: str = "") -> str:
     return next((found[1] for found in _FENCED.finditer(text) if word in found[1]), text)
 
 
-def _without_commas(text: str) -> str:
+def without_commas(text: str) -> str:
     """Return JSON without commas before a closing bracket; strings stay as they are."""
     parts: list[str] = []
     end = 0
@@ -108,3 +108,30 @@ def strings_so_far(text: str) -> tuple[dict[str, str], str]:
                 found[name] = each[1]
             name, unfinished = "", "" if each[2] else name
     return found, unfinished
+
+
+def first_of(given: Mapping[str, object], names: Iterable[str]) -> object:
+    """Return the first value, of an object's keys in any case, that is neither missing nor empty; None where there is none."""
+    lowered = {str(key).lower(): value for key, value in given.items()}
+    return next((lowered[name] for name in names if lowered.get(name) not in (None, "")), None)
+
+
+def texts_of(given: object) -> tuple[str, ...]:
+    """Return a value or a list of values as texts, each once, empty ones left out."""
+    if given is None or given == "":
+        return ()
+    each = given if isinstance(given, list) else [given]
+    return tuple(dict.fromkeys(text for one in each if (text := text_of(one))))
+
+
+def text_of(given: object) -> str:
+    """Return a value as text that any editor and any log can hold."""
+    if given is None:
+        return ""
+    text = json.dumps(given, ensure_ascii=False, default=str) if isinstance(given, Mapping | list) else str(given)
+    return fit_text(text).replace("\r\n", "\n").replace("\r", "\n").strip()
+
+
+def line_of(given: object) -> str:
+    """Return a value as text on one line."""
+    return " ".join(text_of(given).split())

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lmtui.core.errors import ToolError, UsageError
-from lmtui.core.lenient_json import objects_in, read_loose_json
+from lmtui.core.lenient_json import first_of, line_of, objects_in, read_loose_json, text_of, texts_of
 from lmtui.core.plan import PlanStep, cycle_of, named, needs
 
 MAX_STEPS = 30
@@ -112,13 +111,13 @@ def read_proposal(given: Mapping[str, object]) -> Proposal:
         ToolError: it is none, or cannot be carried out; the text shows the form.
     """
     given = _unwrapped(given)
-    steps = _steps(_first(given, _STEPS))
+    steps = _steps(first_of(given, _STEPS))
     if not steps:
         raise ToolError("the plan has no steps.", f"Give it as {FORM}")
-    title = _line(_first(given, _TITLE)) or _line(_first(given, _GOAL)) or steps[0].text
-    goal = _words(_first(given, _GOAL))
+    title = line_of(first_of(given, _TITLE)) or line_of(first_of(given, _GOAL)) or steps[0].text
+    goal = text_of(first_of(given, _GOAL))
     try:
-        return check_proposal(Proposal(title[:200], steps, "" if goal == title else goal, _texts(_first(given, _RISKS))))
+        return check_proposal(Proposal(title[:200], steps, "" if goal == title else goal, texts_of(first_of(given, _RISKS))))
     except ToolError as error:
         raise ToolError(f"{error}.", f"Give it as {FORM}") from error
 
@@ -139,15 +138,15 @@ def find_proposal(text: str) -> Proposal | None:
 
 
 def _has_steps(value: Mapping[str, object]) -> bool:
-    return _first(_unwrapped(value), _STEPS) is not None
+    return first_of(_unwrapped(value), _STEPS) is not None
 
 
 def _unwrapped(given: Mapping[str, object]) -> Mapping[str, object]:
     """Return the object that holds the steps: this one, or one inside it."""
     for _ in range(4):
-        if _first(given, _STEPS) is not None:
+        if first_of(given, _STEPS) is not None:
             break
-        inner = _first(given, _WRAPPERS)
+        inner = first_of(given, _WRAPPERS)
         if isinstance(inner, str):
             try:
                 inner = read_loose_json(inner)
@@ -209,7 +208,7 @@ def _numbers(raw: list[object]) -> _Numbers:
     Raises:
         ToolError: an id is there twice.
     """
-    ids = [_first(each, ("id", "step_id", "number", "nr")) if isinstance(each, Mapping) else None for each in raw]
+    ids = [first_of(each, ("id", "step_id", "number", "nr")) if isinstance(each, Mapping) else None for each in raw]
     keys = [_key(each) for each in ids if each is not None]
     twice = sorted({key for key in keys if keys.count(key) > 1})
     if twice:
@@ -230,47 +229,22 @@ def _key(given: object) -> str:
 
 def _read_step(given: object, number: int, numbers: _Numbers) -> PlanStep:
     if not isinstance(given, Mapping):
-        return PlanStep(number, _LIST_MARK.sub("", _words(given)))
-    after = _first(given, _AFTER)
+        return PlanStep(number, _LIST_MARK.sub("", text_of(given)))
+    after = first_of(given, _AFTER)
     wanted = after if isinstance(after, list) else [] if after in (None, "") else re.split(r"[,\s]+", str(after).strip())
     return PlanStep(
         number,
-        _NUMBER.sub("", _words(_first(given, _TEXT))),
+        _NUMBER.sub("", text_of(first_of(given, _TEXT))),
         depends_on=tuple(dict.fromkeys(numbers.of(each) for each in wanted)),
-        verification=_words(_first(given, _CHECK)),
-        risk=_level(_first(given, ("risk", "risk_level"))),
-        files=_texts(_first(given, _FILES)),
-        commands=_texts(_first(given, _COMMANDS)),
+        verification=text_of(first_of(given, _CHECK)),
+        risk=_level(first_of(given, ("risk", "risk_level"))),
+        files=texts_of(first_of(given, _FILES)),
+        commands=texts_of(first_of(given, _COMMANDS)),
     )
 
 
 def _level(given: object) -> str:
     return _LEVELS.get(str(given or "low").strip().lower()[:1], "medium")
-
-
-def _first(given: Mapping[str, object], names: Iterable[str]) -> object:
-    lowered = {str(key).lower(): value for key, value in given.items()}
-    return next((lowered[name] for name in names if lowered.get(name) not in (None, "")), None)
-
-
-def _texts(given: object) -> tuple[str, ...]:
-    if given is None or given == "":
-        return ()
-    each = given if isinstance(given, list) else [given]
-    return tuple(dict.fromkeys(text for one in each if (text := _words(one))))
-
-
-def _words(given: object) -> str:
-    """Return a value as text that any editor and any log can hold."""
-    if given is None:
-        return ""
-    text = json.dumps(given, ensure_ascii=False, default=str) if isinstance(given, Mapping | list) else str(given)
-    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text.replace("\r\n", "\n").replace("\r", "\n").strip()
-
-
-def _line(given: object) -> str:
-    return " ".join(_words(given).split())
 
 
 HELP = """\
