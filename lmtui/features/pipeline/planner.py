@@ -1,0 +1,505 @@
+"""From a plan's text to its tasks: as the plan lists them, else as a model writes them, part by part.  No I/O.
+
+The model sees a part of the plan at a time and answers with JSON.  What a task waits for is known by title until all parts are
+joined, so that a task may wait for one of an earlier part.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lmtui.core.errors import ToolError, UsageError
+from lmtui.core.lenient_json import first_of, fit_text, line_of, text_of, texts_of, without_commas
+from lmtui.core.permissions.shell_grammar import word_set
+from lmtui.core.permissions.shell_programs import GUARDS
+from lmtui.core.pipeline import TaskSpec, is_outside, plan_id, problem_of
+from lmtui.core.ports import TokenCounter
+from lmtui.core.sanitize import sanitize_line
+from lmtui.features.pipeline.task_list import (
+    commands_in,
+    fitted_title,
+    open_questions,
+    paths_in,
+    read_task_list,
+    task_number,
+    title_key,
+    waited_for,
+)
+
+MAX_PLAN_BYTES = 1_000_000
+_WINDOW_RATIO, _RESERVED_TOKENS = 0.85, 256
+_TITLES_RATIO = 0.1  # the titles of earlier parts take at most this part of the window
+_LEAST_TOKENS = 200  # of a part: one that is smaller is not cut
+
+FORM = '{"tasks": [{"title": "…", "description": "…", "files": ["…"], "after": [1], "check": "…"}]}'
+PLANNER_SYSTEM = (
+    "You split a plan into small tasks. A programmer gets one task at a time and cannot see the plan: say in `description` all "
+    "that the task needs. A task changes one or two files. Leave out nothing of the plan and add nothing.\n"
+    "`files`: paths that the task changes or creates. `after`: numbers (the first task is 1) or titles of tasks that must be "
+    "done before. `check`: one shell command that exits with 0 when the task is done, or an empty text.\n"
+    f"Answer with JSON only: {FORM}"
+)
+_TEXTS = {"type": "array", "items": {"type": "string"}}
+TASKS_SCHEMA: Mapping[str, object] = {
+    "type": "object",
+    "properties": {
+        "tasks": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "title": {"type": "string"},
+                    "description": {"type": "string"},
+                    "files": _TEXTS,
+                    "after": {"type": "array", "items": {"anyOf": [{"type": "integer"}, {"type": "string"}]}},
+                    "check": {"type": "string"},
+                },
+                "required": ["title", "description", "files", "after", "check"],
+                "additionalProperties": False,
+            },
+        }
+    },
+    "required": ["tasks"],
+    "additionalProperties": False,
+}
+
+Ask = Callable[[str, str, Mapping[str, object]], Awaitable[str | None]]
+"""Asks a model: system prompt, prompt and JSON schema; returns its answer, None where it did not answer."""
+
+
+def planner_prompt(plan_text: str, survey: str = "", previous: Sequence[str] = (), part: str = "The plan") -> str:
+    """Return what the planner is asked about a part of a plan; `previous` are titles of tasks of earlier parts."""
+    titles = "\n".join(f"- {sanitize_line(each)}" for each in previous)
+    known = f"Tasks from earlier parts. Do not repeat them; name them in `after` by their titles:\n{titles}"
+    parts = [survey, known if titles else "", f"{part}:\n\n{plan_text.strip()}", "Write the tasks of this as JSON now."]
+    return "\n\n".join(filter(None, parts))
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDraft:
+    """A task of one answer of the planner: `spec` without `after`, and the titles of the tasks that come first."""
+
+    spec: TaskSpec
+    after: tuple[str, ...] = ()
+
+
+_TASKS = ("tasks", "task_list", "micro_tasks", "steps", "items", "todos")
+_WRAPPERS = ("plan", "result", "output", "answer", "arguments", "parameters", "response")
+_TITLE = ("title", "name", "task", "summary", "step", "text", "content")
+_TEXT = ("description", "text", "details", "detail", "body", "content", "instructions", "what")
+_FILES = ("files", "file_paths", "file_path", "paths", "file", "path")
+_AFTER = ("after", "depends_on", "dependencies", "requires", "depends", "prerequisites", "needs")
+_CHECK = ("check", "checks", "verification", "verify", "test", "command", "commands", "acceptance")
+_STARTS = re.compile(r'[{]\s*+["}]|\[\s*+[\[{"\]]')
+_LIST_MARK = re.compile(r"\A\s*(?:[-*•]|(?:task|step)?\s*\d{1,4}\s*[.):])\s+", re.IGNORECASE)
+_PLACEHOLDERS = frozenset({"", "title", "tasktitle", "string"})
+
+
+def read_tasks(answer: str, *, may_be_empty: bool = False) -> list[TaskDraft]:
+    """Return the tasks of a planner's answer: JSON as it is, fenced, or between prose and behind `<think>`.
+
+    A task that is there twice counts once.  Files outside of the workspace and tasks that it waits for but that do not exist
+    are named in its text instead; checks that are prose are left out.  An answer that `may_be_empty` can say that there are no
+    tasks, by an empty list.
+
+    Raises:
+        ToolError: the answer has no tasks, is not whole JSON, or its tasks cannot be done; says what is wrong and the form.
+    """
+    text = answer.rpartition("</think>")[2].partition("<think>")[0]
+    values = _values(text)
+    drafts = _drafts([each for value in values for each in _tasks_in(value)])
+    if may_be_empty and not drafts and any(map(_is_empty, values)):
+        return []
+    if not drafts:
+        raise ToolError("there are no tasks in your answer.", f"Answer with {FORM}")
+    if problem := problem_of(joined([drafts])):
+        raise ToolError(f"these tasks cannot be done: {problem}.", f"Answer with {FORM}")
+    return drafts
+
+
+def _is_empty(value: object) -> bool:
+    return value == [] or (isinstance(value, Mapping) and first_of(value, _TASKS) == [])
+
+
+def _values(text: str) -> list[object]:
+    """Return the JSON values between other words; one that is not whole is an error, whatever is behind it."""
+    for written in (text, without_commas(text)):
+        try:
+            return [*_whole_values(written)]
+        except (ValueError, RecursionError):
+            continue
+    raise ToolError("the JSON in your answer is not complete.", f"Answer with {FORM}")
+
+
+def _whole_values(text: str) -> Iterator[object]:
+    decoder, at = json.JSONDecoder(strict=False), 0
+    while found := _STARTS.search(text, at):
+        value, at = decoder.raw_decode(text, found.start())
+        yield value
+
+
+def _tasks_in(value: object) -> Iterator[object]:
+    """Yield the tasks of a value: a list of them, an object that has one, or a task."""
+    for _ in range(4):
+        if not isinstance(value, Mapping):
+            break
+        inner = first_of(value, _TASKS)
+        is_list = isinstance(inner, list) and (
+            first_of(value, _TITLE) is None or any(isinstance(each, Mapping) for each in inner)
+        )
+        inner = inner if is_list or isinstance(inner, Mapping) else first_of(value, _WRAPPERS)
+        if not isinstance(inner, Mapping | list):
+            break
+        value = inner
+    if isinstance(value, Mapping) and value and all(isinstance(each, Mapping) for each in value.values()):
+        yield from ({"id": key, **each} for key, each in value.items())
+    else:
+        yield from value if isinstance(value, list) else (value,)
+
+
+def _drafts(given: Sequence[object]) -> list[TaskDraft]:
+    """Return the tasks, what they wait for by title."""
+    values = [each if isinstance(each, Mapping) else {"title": each if isinstance(each, str) else ""} for each in given]
+    read = [(spec, each) for each in values if title_key((spec := _spec(each)).title) not in _PLACEHOLDERS]
+    names: dict[str, str] = {}
+    for number, (spec, each) in enumerate(read, 1):
+        own = line_of(first_of(each, ("id", "task_id", "number", "nr")))
+        names.setdefault(str(number), spec.title)
+        names |= {key: spec.title for key in (own.casefold(), str(task_number(own) or "")) if key}
+    titles = {title_key(spec.title): spec.title for spec, _ in read}
+    drafts: dict[tuple[str, ...], TaskDraft] = {}
+    for spec, each in read:
+        drafts.setdefault((title_key(spec.title), *spec.files), TaskDraft(spec, tuple(_after(each, names, titles))))
+    return [*drafts.values()]
+
+
+def _spec(given: Mapping[str, object]) -> TaskSpec:
+    text = text_of(first_of(given, _TEXT))
+    title = _LIST_MARK.sub("", line_of(first_of(given, _TITLE)) or " ".join(text.split("\n")[0].split()))
+    title, text = fitted_title(title, "" if title_key(text) == title_key(title) else text)
+    files = tuple(dict.fromkeys(path for value in texts_of(first_of(given, _FILES)) for path in paths_in(value)))
+    outside = [path for path in files if is_outside(path) or title_key(path) in _PLACEHOLDERS]
+    notes = [f"Left out: {sanitize_line(path)[:100]} is not in the workspace." for path in outside if title_key(path)]
+    lines = (line for value in texts_of(first_of(given, _CHECK)) for line in value.splitlines())
+    checks = tuple(dict.fromkeys(each for line in lines for each in commands_in(line) if is_command(each)))
+    text = "\n".join([text, *notes]).strip()
+    return TaskSpec(title, text, tuple(path for path in files if path not in outside), (), checks, line_of(given.get("phase")))
+
+
+def _after(given: Mapping[str, object], names: Mapping[str, str], titles: Mapping[str, str]) -> Iterator[str]:
+    for value in texts_of(first_of(given, _AFTER)):
+        for name in waited_for(value, lambda name: title_key(name) in titles):
+            number = str(task_number(name))
+            yield titles.get(title_key(name)) or names.get(name.casefold()) or names.get(number) or name
+
+
+_PROGRAMS = frozenset(GUARDS) | word_set(
+    "python python3 py node ruby php java dotnet bash sh git uv poetry hatch pdm just npx bunx ls cat grep true ctest rspec "
+    "rake bundle mix zig swift flutter dart bazel pylint flake8 pyright shellcheck phpunit javac ninja meson cd"
+)
+_COMMAND_SIGN = re.compile(r"-\w|--\w|.*[\w.]/\w|\./|.*\w\.\w+\Z|\w+=|&&|\|\|?|[<>;]")
+_PROSE = word_set(
+    "the a an that this should must is are was be been it its sure works work passes succeeds exists correctly successfully "
+    "manually verify ensure"
+)
+
+
+def is_command(text: str) -> bool:
+    """Tell whether a text is a command rather than prose about one."""
+    try:
+        words = shlex.split(text)
+    except ValueError:  # an open quote, as in prose
+        return False
+    while words and re.fullmatch(r"[A-Za-z_]\w*=.*", words[0]):
+        words = words[1:]
+    if not words or "…" in text or "\0" in text or not re.fullmatch(r"[A-Za-z0-9_./~+-]+|\[", words[0]):
+        return False
+    if _PROSE & {word.casefold().strip(".,") for word in words} or not all(map(_is_shell_word, words)):
+        return False
+    return words[0] in _PROGRAMS or "/" in words[0] or (words[0][0].islower() and any(map(_COMMAND_SIGN.match, words[1:])))
+
+
+def _is_shell_word(word: str) -> bool:
+    return word.isascii() or bool(re.search(r"[\s./=-]", word))
+
+
+def joined(parts: Sequence[Sequence[TaskDraft]]) -> dict[int, TaskSpec]:
+    """Return the tasks of all parts, numbered from 1, each waiting for numbers.
+
+    A title means a task of the same part, else of any.  A task that is in two parts counts once.  Of two tasks on one file the
+    later one waits for the earlier one, unless that one waits for it.
+    """
+    numbers: dict[tuple[str, ...], int] = {}
+    drafts: dict[int, TaskDraft] = {}
+    everywhere: dict[str, int] = {}
+    own: list[dict[str, int]] = []
+    parts_of: dict[int, int] = {}
+    for place, part in enumerate(parts):
+        own.append({})
+        for draft in part:
+            key = title_key(draft.spec.title)
+            number = numbers.setdefault((key, *draft.spec.files), len(numbers) + 1)
+            drafts.setdefault(number, draft)
+            parts_of.setdefault(number, place)
+            everywhere.setdefault(key, number)
+            own[-1].setdefault(key, number)
+    specs: dict[int, TaskSpec] = {}
+    for number, draft in drafts.items():
+        named = {
+            each: own[parts_of[number]].get(key) or everywhere.get(key) for each in draft.after if (key := title_key(each))
+        }
+        lost = [
+            f"Left out: it was to wait for {sanitize_line(each)[:100]!r}, which is not a task."
+            for each, to in named.items()
+            if not to
+        ]
+        after = tuple(dict.fromkeys(each for each in named.values() if each and each != number))
+        text = "\n".join(filter(None, (draft.spec.text, *lost)))
+        specs[number] = replace(draft.spec, text=text, after=(*draft.spec.after, *after))
+    return in_file_order(specs)
+
+
+def in_file_order(specs: Mapping[int, TaskSpec]) -> dict[int, TaskSpec]:
+    """Return tasks of which each waits for the last one before it that names one of its files, unless that makes a cycle."""
+    found, last = dict(specs), dict[str, int]()
+    for number, spec in specs.items():
+        for earlier in dict.fromkeys(last[path] for path in spec.files if path in last):
+            if not _waits(found, number, earlier) and not _waits(found, earlier, number):
+                found[number] = replace(found[number], after=(*found[number].after, earlier))
+        last |= dict.fromkeys(spec.files, number)
+    return found
+
+
+def _waits(specs: Mapping[int, TaskSpec], number: int, wanted: int) -> bool:
+    """Tell whether a task waits for another, directly or not."""
+    seen, rest = {number}, [number]
+    while rest:
+        after = specs[rest.pop()].after
+        if wanted in after:
+            return True
+        rest += [each for each in after if each in specs and each not in seen]
+        seen |= {*after}
+    return False
+
+
+def chunks(text: str, most_tokens: int, count_tokens: TokenCounter) -> list[str]:
+    """Return a text in parts of at most so many tokens, cut at headings, else list items, paragraphs, lines, anywhere.
+
+    The parts joined are the text.
+    """
+    return [*_chunks(text, max(1, most_tokens), count_tokens, 0)]
+
+
+def _chunks(text: str, most: int, count_tokens: TokenCounter, level: int) -> Iterator[str]:
+    if len(text) < 2 or count_tokens(text) <= most:
+        yield text
+        return
+    if level > _LINES:
+        half = len(text) // 2
+        yield from _chunks(text[:half], most, count_tokens, level)
+        yield from _chunks(text[half:], most, count_tokens, level)
+        return
+    parts: list[list[str]] = []
+    spent = 0
+    for unit in _units(text, level):
+        price = count_tokens(unit) + 1
+        spent = spent + price if parts and spent + price <= most else price
+        if spent == price:
+            parts.append([])
+        parts[-1].append(unit)
+    for part in parts:
+        yield from _chunks("".join(part), most, count_tokens, level + 1)
+
+
+_PARAGRAPHS, _LINES = 3, 4
+_CUTS = (re.compile(r"#{1,2}\s"), re.compile(r"#{1,6}\s"), re.compile(r"(?:[-*+]|\d{1,4}[.)])\s"))
+
+
+def _units(text: str, level: int) -> Iterator[str]:
+    """Yield the chapters, sections, list items, paragraphs or lines (level 0 to 4) of a text; none ends in a fenced block."""
+    unit: list[str] = []
+    fence, is_blank = "", False
+    for line in text.splitlines(keepends=True):
+        is_cut = level == _LINES or (not fence and (is_blank if level == _PARAGRAPHS else bool(_CUTS[level].match(line))))
+        if unit and is_cut:
+            yield "".join(unit)
+            unit = []
+        unit.append(line)
+        is_blank, stripped = not line.strip(), line.lstrip()
+        if stripped.startswith(fence or ("```", "~~~")):
+            fence = "" if fence else stripped[:3]
+    yield "".join(unit)
+
+
+def room_for_plan(window_tokens: int, count_tokens: TokenCounter, survey: str = "") -> int:
+    """Return how many tokens of a plan fit into one prompt of the planner, next to the survey and titles of earlier tasks."""
+    prompt = count_tokens(PLANNER_SYSTEM) + count_tokens(planner_prompt("", survey)) + int(window_tokens * _TITLES_RATIO)
+    return int(window_tokens * _WINDOW_RATIO) - _RESERVED_TOKENS - prompt
+
+
+async def decompose(
+    text: str,
+    ask: Ask,
+    window_tokens: int,
+    count_tokens: TokenCounter,
+    *,
+    survey: str = "",
+    known: Mapping[str, str] | None = None,
+    keep: Callable[[str, str], Awaitable[None]] | None = None,
+) -> dict[int, TaskSpec]:
+    """Return the tasks of a plan, by number from 1.
+
+    A task list needs no model.  Else each part of the plan is asked about, once more with what was wrong where the answer
+    cannot be used; then its halves are.  `keep` gets the digest of a part with its answer, which `known` gives back when
+    planning is tried again.  A survey that leaves less room than itself is left out.
+
+    Raises:
+        UsageError: the plan is empty, too large or impossible, the model does not answer or not usably, or its window is small.
+    """
+    text = checked_plan(text)
+    listed = read_task_list(text)
+    if listed is not None:
+        return _possible(in_file_order(dict(enumerate(listed, 1))), "Change the plan.")
+    survey = survey if room_for_plan(window_tokens, count_tokens, survey) > count_tokens(survey) else ""
+    room = room_for_plan(window_tokens, count_tokens, survey)
+    if room < _LEAST_TOKENS:
+        raise UsageError(f"the model's window of {window_tokens:,} tokens is too small to plan with", _BY_HAND)
+    planner = _Planner(ask, count_tokens, survey, int(window_tokens * _TITLES_RATIO))
+    rest = [part for part in chunks(text, room, count_tokens) if part.strip()]
+    while rest:
+        part = rest.pop(0)
+        digest = plan_id(part)
+        answer = (known or {}).get(digest, "")
+        if answer and planner.take(answer):
+            continue
+        try:
+            answer = await planner.answer_about(part, is_all=not planner.parts and not rest)
+        except ToolError as error:
+            halves = chunks(part, count_tokens(part) * 3 // 5, count_tokens)
+            if count_tokens(part) < 2 * _LEAST_TOKENS or len(halves) < 2:
+                told = f"the model wrote no usable task list: {error}"
+                raise UsageError(told, f"Try again or use another model. {_BY_HAND}") from error
+            rest[:0] = [half for half in halves if half.strip()]
+            continue
+        if keep is not None:
+            await keep(digest, answer)
+    return _possible(joined(planner.parts), "Try again, or use another model for the role planner.")
+
+
+_BY_HAND = (
+    "Or write the tasks into the plan yourself, each as `- [ ] Title` with lines `files:`, `after:` and `check:` below it."
+)
+
+
+def checked_plan(text: str) -> str:
+    """Return the text of a plan as any program can read it.
+
+    Raises:
+        UsageError: it is empty or too large.
+    """
+    text = fit_text(text)
+    size = len(text.encode())
+    if size > MAX_PLAN_BYTES:
+        raise UsageError(f"the plan has {size:,} bytes, more than {MAX_PLAN_BYTES:,}", "Split it into several plans.")
+    if not text.strip():
+        raise UsageError("the plan is empty", "Write into the file what is to be done.")
+    return text
+
+
+def _possible(specs: dict[int, TaskSpec], hint: str) -> dict[int, TaskSpec]:
+    if problem := problem_of(specs):
+        raise UsageError(f"the plan cannot be carried out: {problem}", hint)
+    return specs
+
+
+_PART = 'A part of the plan (answer {"tasks": []} where it asks for nothing to be done)'
+
+
+class _Planner:
+    """Asks a model about the parts of a plan; `parts` are the tasks so far."""
+
+    def __init__(self, ask: Ask, count_tokens: TokenCounter, survey: str, title_tokens: int) -> None:
+        self._ask, self._count_tokens = ask, count_tokens
+        self._survey, self._title_tokens = survey, title_tokens
+        self.parts: list[list[TaskDraft]] = []
+
+    def take(self, answer: str) -> bool:
+        """Take an earlier answer; tell whether it can be used."""
+        try:
+            self.parts.append(read_tasks(answer, may_be_empty=True))
+        except ToolError:
+            return False
+        return True
+
+    async def answer_about(self, part: str, *, is_all: bool) -> str:
+        """Take the tasks of a part; return the answer that has them.
+
+        Raises:
+            ToolError: two answers cannot be used.
+            UsageError: the model did not answer.
+        """
+        prompt = planner_prompt(part, self._survey, self._titles(), "The plan" if is_all else _PART)
+        problem = ""
+        for _ in range(2):
+            told = f"{prompt}\n\nYour last answer could not be used: {problem}" if problem else prompt
+            answer = await self._ask(PLANNER_SYSTEM, told, TASKS_SCHEMA)
+            if answer is None:
+                raise UsageError(
+                    "the model did not answer, so the plan has no tasks yet", "Check the model server, then try again."
+                )
+            try:
+                self.parts.append(read_tasks(answer, may_be_empty=not is_all))
+            except ToolError as error:
+                problem = error.full_text()
+            else:
+                return answer
+        raise ToolError(problem)
+
+    def _titles(self) -> list[str]:
+        """Return the titles so far, the last ones where there is no room for all."""
+        titles: list[str] = []
+        left = self._title_tokens
+        for title in (draft.spec.title for part in reversed(self.parts) for draft in reversed(part)):
+            left -= self._count_tokens(title) + 2
+            if left < 0:
+                break
+            titles.insert(0, title)
+        return titles
+
+
+def preflight(text: str, window_tokens: int, count_tokens: TokenCounter) -> list[tuple[str, str]]:
+    """Return what is known of a plan before it is worked on, as names and values: size, fit, tasks, questions, problems.
+
+    Raises:
+        UsageError: it is empty or too large.
+    """
+    text = checked_plan(text)
+    room = room_for_plan(window_tokens, count_tokens)
+    rows = [("tokens", f"{count_tokens(text):,} of {window_tokens:,} in the window")]
+    try:
+        listed = read_task_list(text)
+        problem = problem_of(in_file_order(dict(enumerate(listed, 1)))) if listed is not None else ""
+    except UsageError as error:
+        listed, problem = [], str(error)
+    if listed is None and room < _LEAST_TOKENS:
+        problem = "the model's window is too small to plan with"
+    elif listed is None:
+        parts = sum(bool(each.strip()) for each in chunks(text, room, count_tokens))
+        rows.append(("fits", "yes" if parts == 1 else f"no: the model is asked about {parts} parts"))
+    questions = open_questions(text)
+    is_list = listed is not None
+    rows += [
+        ("task list", "yes: no model is needed to plan it" if is_list else "no: a model makes the tasks"),
+        ("tasks", f"{len(listed):,}" if listed is not None else "not known yet"),
+        ("questions", f"{len(questions):,}, {sum(not each.answer for each in questions):,} open"),
+    ]
+    prose = [(n, each) for n, spec in enumerate(listed or (), 1) for each in spec.checks if not is_command(each)]
+    rows += [("problem", problem)] if problem else []
+    rows += [
+        ("problem", f"the check of task {n} does not look like a command: {sanitize_line(each)[:100]}") for n, each in prose
+    ]
+    return rows

@@ -1,0 +1,315 @@
+r"""What a plan says in a form that needs no model: its tasks, where it is a list of them, and its open questions.
+
+A task list is Markdown. Each task is a list item with a check box; below it come its description and its fields:
+
+    ## Phase: parser                          optional: the phase of the tasks below it
+    - [ ] Add a tokenizer
+      More words about it, over as many lines as needed.
+      files: src/tok.py, tests/test_tok.py    what it changes
+      after: 1, 2                             the numbers, from 1, or titles of tasks that come first
+      check: pytest -q tests/test_tok.py      a command that exits with 0 when the task is done
+      check: python -m src.tok --self-test
+    - [x] Done tasks are left out, and none waits for them
+
+The values of a field may also be list items or a fenced block below it.  Numbered items (`1. Title`) and headings
+(`### Task 1: Title`) are tasks where half of them or more have a field.  Anything else is prose.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from lmtui.core.errors import UsageError
+from lmtui.core.lenient_json import fit_text
+from lmtui.core.pipeline import MAX_TITLE_CHARS, OpenQuestion, TaskSpec
+from lmtui.core.sanitize import sanitize_line
+
+_HEADING = re.compile(r"(#{1,6})\s++(.*)")
+_FENCE = re.compile(r"(?:[-*+]\s++)?(```+|~~~+)")
+_BOX = re.compile(r"(?:[-*+]|\d{1,4}[.)])\s++\[(?P<mark>[ xX✓✔])\](?:\s++(?P<title>.*))?")
+_NUMBERED = re.compile(r"(?P<title>\d{1,4}[.)]\s.*)")
+_TASK_HEADING = re.compile(r"#{1,6}\s++(?P<title>(?!phase\b)(?:[^\W\d_]++\s++)?#?\d{1,4}\s*[.:)–—-]\s.*)", re.IGNORECASE)
+_NUMBER = re.compile(r"(?:\[?(?:[^\W\d_]++\s++)?#?)(\d{1,4})\]?\s*[.:)–—-]\s++")
+_FIELD = re.compile(
+    r"(?:[-*+]\s++)?[*_]*(?P<name>files?|after|depends[ _]on|checks?)[*_]*\s*:[*_]*(?P<value>.*)", re.IGNORECASE
+)
+_PHASE = re.compile(r"phase\b\s*[\w.]*\s*:\s*(.*)", re.IGNORECASE)
+_BULLET = re.compile(r"(?:[-*+]|\d{1,4}[.)])\s++(.*)")
+_QUOTED = re.compile(r"`([^`]+)`")
+_KEY = re.compile(r"[\W_]+")
+_NONE = frozenset({"", "none", "nothing", "na", "null", "no", "keine", "ninguna", "aucune", "无"})
+
+
+def read_task_list(text: str) -> list[TaskSpec] | None:
+    """Return the tasks of a plan that is a task list, without the done ones; `after` counts from 1 in what is returned.
+
+    Returns None for prose.
+
+    Raises:
+        UsageError: a task waits for one that is not in the list; the message names the line.
+    """
+    lines = text.split("\n")
+    for opens, share in ((_TASK_HEADING, 0.5), (_BOX, 0.0), (_NUMBERED, 0.5)):
+        items, outside = _items(lines, opens)
+        with_fields = sum(bool(each.fields) for each in items)
+        inside = sum(1 + len(each.lines) for each in items)
+        if items and (with_fields >= max(1, share * len(items)) or (not share and inside >= outside)):
+            return _specs(items)
+    return None
+
+
+def open_questions(text: str) -> tuple[OpenQuestion, ...]:
+    """Return the questions of a plan that are marked BLOCKING, with the answer where the next line is `Answer: …`.
+
+    The mark begins the line (`- BLOCKING: …`, `Q1 (BLOCKING): …`), or is `**BLOCKING**` or `(BLOCKING)` anywhere in it.  Below
+    a heading that only has the mark, or the word questions with it, each list item is one.
+    """
+    found: list[OpenQuestion] = []
+    is_list, waits_for_text, can_be_answered = False, False, False
+    for line in _outside_fences(text.split("\n")):
+        heading, words = _HEADING.fullmatch(line), _without_marks(line)
+        if can_be_answered and (answer := _ANSWER.fullmatch(words)):
+            found[-1] = OpenQuestion(found[-1].text, _plain(answer[1]))
+            can_be_answered = False
+            continue
+        marked = _MARKED.search(words) if "BLOCKING" in words else None
+        question = _plain(_QUESTION_NUMBER.sub("", _MARKED.sub(" ", words, count=1))) if marked else ""
+        if heading:
+            is_list = bool(marked) and question.casefold() in ("", "questions", "open questions")
+            waits_for_text = bool(marked) and not question
+            question = "" if is_list else question
+        elif marked and not question:
+            waits_for_text = True
+        elif not marked and (waits_for_text or (is_list and _BULLET.match(line))):
+            question, waits_for_text = _plain(_QUESTION_NUMBER.sub("", words)), False
+        can_be_answered = is_asked = title_key(question) not in _NONE
+        found += [OpenQuestion(question)] if is_asked else []
+    return tuple(dict.fromkeys(found))
+
+
+_MARKED = re.compile(r"\A[*_]*(?:Q\d{0,4}[*_]*\s*)?[(\[]?BLOCKING\b[)\]]?[*_]*[:.–—-]*|[*_(\[]{1,3}BLOCKING[*_)\]:]{1,4}")
+_QUESTION_NUMBER = re.compile(r"\A[\s*_]*+Q\d{1,4}[*_]*\s*[.:)–—-]*")
+_ANSWER = re.compile(r"[*_]*(?:Answer|A)[*_]*\s*:[*_]*(.*)", re.IGNORECASE)
+
+
+def _plain(text: str) -> str:
+    return fit_text(text).strip(" \t*_:–—-").strip()
+
+
+def _without_marks(line: str) -> str:
+    """Return a line without the marks that begin a heading, a quotation or a list item."""
+    at = 0
+    while found := _MARKS.match(line, at):
+        at = found.end()
+    return line[at:]
+
+
+_MARKS = re.compile(r"(?:[-+>]|\*(?=\s)|#{1,6}|\d{1,4}[.)]|\[[ xX]\])\s++|[>|]\s*+")
+
+
+def _outside_fences(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the lines, stripped, that say something and are in no fenced block."""
+    fence = ""
+    for raw in lines:
+        line = raw.strip()
+        if found := _FENCE.match(line):
+            fence = "" if fence and line.startswith(fence) else fence or found[1]
+        elif line and not fence:
+            yield line
+
+
+@dataclass(slots=True)
+class _Item:
+    """A task as it is written.
+
+    `level` is that of its heading, 0 for a list item; `number` is its own, 0 where it has none.  A value of a field comes with
+    the number of its line.
+    """
+
+    line: int
+    indent: int
+    level: int
+    title: str
+    number: int = 0
+    is_done: bool = False
+    phase: str = ""
+    lines: list[str] = field(default_factory=list)
+    fields: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+
+    def values(self, name: str) -> list[str]:
+        """Return the values of a field."""
+        return [value for _, value in self.fields.get(name, ())]
+
+
+class _ListReader:
+    """Reads the items of a task list line by line."""
+
+    def __init__(self, opens: re.Pattern[str]) -> None:
+        self._opens = opens
+        self.items: list[_Item] = []
+        self.outside = 0
+        self._item: _Item | None = None
+        self._phase, self._phase_level = "", 0
+        self._fence = ""
+        self._pending = ""  # the field whose values are on the lines below it
+
+    def take(self, number: int, raw: str) -> None:
+        """Take a line."""
+        line, item = raw.strip(), self._item
+        fence = _FENCE.match(line)
+        if self._fence or fence:
+            is_end = bool(self._fence) and line.startswith(self._fence)
+            self._fence = "" if is_end else self._fence or (fence[1] if fence else "")
+            if item and self._pending:
+                self._add(number, self._pending, "" if fence else line)
+                self._pending = "" if is_end else self._pending
+            elif item:
+                item.lines.append(raw.rstrip())
+            return
+        indent = len(raw) - len(raw.lstrip()) + 3 * (len(raw) - len(raw.lstrip("\t")))
+        opened, heading = self._opens.fullmatch(line), _HEADING.fullmatch(line)
+        if opened and (item is None or indent <= item.indent):
+            self._open(number, indent, opened)
+        elif heading and not (item and 0 < item.level < len(heading[1])):
+            self._take_heading(len(heading[1]), heading[2].strip())
+        elif item is None:
+            self.outside += bool(line)
+        elif line or not self._pending:
+            self._take_text(number, raw, item)
+
+    def _open(self, number: int, indent: int, opened: re.Match[str]) -> None:
+        given = opened.groupdict()
+        title = _emphasis_off(given["title"] or "")
+        own = _NUMBER.match(title)
+        title = _emphasis_off(title[own.end() :] if own else title).removesuffix(":").strip()
+        is_question = bool(_MARKED.match(title))
+        self._pending = ""
+        heading = _HEADING.match(opened[0])
+        self._item = _Item(number, indent, len(heading[1]) if heading else 0, fit_text(title), int(own[1]) if own else 0)
+        self._item.is_done, self._item.phase = given.get("mark", " ") != " ", self._phase
+        if title and not is_question:
+            self.items.append(self._item)
+
+    def _take_heading(self, level: int, text: str) -> None:
+        self._item, self._pending = None, ""
+        if found := _PHASE.fullmatch(_emphasis_off(text)):
+            self._phase, self._phase_level = fit_text(found[1].strip()), level
+        elif level <= self._phase_level:
+            self._phase, self._phase_level = "", 0
+
+    def _take_text(self, number: int, raw: str, item: _Item) -> None:
+        line = raw.strip()
+        if found := _FIELD.fullmatch(line):
+            name = found["name"].lower()[0]
+            value = found["value"].strip()
+            self._pending = "" if value else name
+            self._add(number, name, value)
+        elif self._pending and (bullet := _BULLET.fullmatch(line)):
+            self._add(number, self._pending, bullet[1])
+        else:
+            self._pending = ""
+            item.lines.append(raw.rstrip())
+
+    def _add(self, number: int, name: str, value: str) -> None:
+        assert self._item is not None
+        values = self._item.fields.setdefault("a" if name == "d" else name, [])
+        values += [(number, value)] if value else []
+
+
+def _emphasis_off(text: str) -> str:
+    text = text.strip()
+    for mark in ("**", "__", "*"):
+        if text.startswith(mark) and text.find(mark, len(mark)) > 0:
+            text = text[len(mark) :].replace(mark, "", 1).strip()
+    return text
+
+
+def _items(lines: Sequence[str], opens: re.Pattern[str]) -> tuple[list[_Item], int]:
+    """Return the items that a pattern opens, and how many lines say something outside of them."""
+    reader = _ListReader(opens)
+    for number, raw in enumerate(lines, 1):
+        reader.take(number, raw)
+    return reader.items, reader.outside
+
+
+def _specs(items: Sequence[_Item]) -> list[TaskSpec]:
+    own = [each.number for each in items]
+    numbers = own if all(own) and len({*own}) == len(own) else range(1, len(items) + 1)
+    by_number = dict(zip(numbers, items, strict=True))
+    by_title: dict[str, _Item] = {}
+    for each in items:
+        by_title.setdefault(title_key(each.title), each)
+    places = {each.line: place for place, each in enumerate((each for each in items if not each.is_done), 1)}
+
+    def placed(item: _Item) -> Iterator[int]:
+        for line, value in item.fields.get("a", ()):
+            for name in waited_for(value, lambda name: title_key(name) in by_title):
+                found = by_title.get(title_key(name)) or by_number.get(task_number(name))
+                if found is None:
+                    raise UsageError(f"line {line}: after names {sanitize_line(name)[:60]!r}, which is not a task of this list")
+                if found is not item and not found.is_done:
+                    yield places[found.line]
+
+    return [_spec(each, tuple(dict.fromkeys(placed(each)))) for each in items if not each.is_done]
+
+
+def _spec(item: _Item, after: tuple[int, ...]) -> TaskSpec:
+    text = fit_text(textwrap.dedent("\n".join(item.lines)).strip())
+    files = [path for value in item.values("f") for path in paths_in(value)]
+    checks = [command for value in item.values("c") for command in commands_in(value)]
+    title, text = fitted_title(item.title, text)
+    return TaskSpec(title, text, tuple(dict.fromkeys(files)), after, tuple(dict.fromkeys(checks)), item.phase)
+
+
+def fitted_title(title: str, text: str) -> tuple[str, str]:
+    """Return a title of an allowed length, and the text; a longer title is whole at the beginning of the text."""
+    if len(title) <= MAX_TITLE_CHARS:
+        return title, text
+    return f"{title[: MAX_TITLE_CHARS - 1]}…", f"{title}\n\n{text}".strip()
+
+
+def title_key(title: str) -> str:
+    """Return a title in the form in which titles are compared: without case, blanks and punctuation."""
+    return _KEY.sub("", title.casefold())
+
+
+def task_number(name: str) -> int:
+    """Return the number that a reference to a task is (`2`, `#2`, `task 2`), 0 where it is none."""
+    found = re.fullmatch(r"(?:(?:task|step|item|nr|no|t|s)?[\s._-]*)#?(\d{1,4})\.?", name.strip(), re.ASCII | re.IGNORECASE)
+    return int(found[1]) if found else 0
+
+
+def waited_for(value: str, is_title: Callable[[str], bool]) -> list[str]:
+    """Return the tasks that a text names, by number or title; a title may contain commas."""
+    if title_key(value) in _NONE:
+        return []
+    names = [value] if is_title(value) else [*filter(None, map(str.strip, re.split("[,;]", value)))]
+    if len(names) == 1 and re.fullmatch(r"[#\d\s]+(?:(?:and|&)[#\d\s]+)*", names[0]):
+        return re.findall(r"\d+", names[0])
+    return [_plain(each.strip("`\"'")) for each in names]
+
+
+def paths_in(value: str) -> list[str]:
+    """Return the paths that a text lists, relative where they can be: quoted with backticks, or parted by commas or blanks."""
+    found = _QUOTED.findall(value)
+    for each in [] if found else re.split("[,;]", value):
+        words = re.sub(r"\s\([^()]*\)\s*\Z", "", each.strip()).split()
+        found += words if all("." in word or "/" in word for word in words) else [" ".join(words)]
+    return [path for each in found if (path := _path(each))]
+
+
+def _path(text: str) -> str:
+    text = fit_text(text).strip(" \t`\"'").replace("\\", "/")
+    text = re.sub(r":\d+(?:-\d+)?\Z", "", text)
+    return posixpath.normpath(text) if title_key(text) not in _NONE else ""
+
+
+def commands_in(value: str) -> list[str]:
+    """Return the commands of a text: each that is quoted with backticks, where it begins with one, else all of it."""
+    value = fit_text(value).strip()
+    found = _QUOTED.findall(value) if value.startswith("`") else [value]
+    return [command for each in found if (command := each.strip("` \t").removeprefix("$ ").strip())]

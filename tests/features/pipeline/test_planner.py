@@ -1,0 +1,359 @@
+"""From a plan to its tasks: what a model's answer is taken for, how a plan is cut, and what is asked again."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtui.core.errors import ToolError, UsageError
+from lmtui.core.pipeline import TaskSpec
+from lmtui.core.window import bytes_by_four
+from lmtui.features.pipeline.planner import (
+    FORM,
+    MAX_PLAN_BYTES,
+    PLANNER_SYSTEM,
+    TASKS_SCHEMA,
+    TaskDraft,
+    chunks,
+    decompose,
+    is_command,
+    joined,
+    preflight,
+    read_tasks,
+)
+
+A = {"title": "Add a", "description": "Make a.", "files": ["a.py"], "after": [], "check": "pytest -q"}
+B = {"title": "Add b", "description": "Make b.", "files": ["b.py"], "after": [1], "check": ""}
+DRAFTS = [
+    TaskDraft(TaskSpec("Add a", "Make a.", ("a.py",), (), ("pytest -q",))),
+    TaskDraft(TaskSpec("Add b", "Make b.", ("b.py",)), ("Add a",)),
+]
+WHOLE = json.dumps({"tasks": [A, B]})
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        WHOLE,
+        f'<think>{{"tasks": [</think>Here it is:\n```json\n{WHOLE}\n```\nDone [x].',
+        json.dumps([A, B]),
+        f"{json.dumps(A)}\n{json.dumps(B)}",
+        json.dumps({"plan": {"tasks": [A, B]}}),
+        json.dumps({"title": "The plan", "steps": [A, B]}),
+        json.dumps({"tasks": {"1": A, "2": B}}),
+        WHOLE.replace('"after": [1]', '"dependencies": "add  A"'),
+        WHOLE.replace('"after": [1]', '"depends_on": ["Task 1"]'),
+        WHOLE.replace("]}", "],}"),
+        WHOLE.replace('["b.py"]', '"./b.py"'),
+        json.dumps({"tasks": [A | {"id": 7}, B | {"id": 8, "after": ["7"]}]}),
+        json.dumps({"tasks": [A, B, A]}),
+        f"{FORM}\n{WHOLE}",
+        json.dumps(
+            {"Tasks": [{"name": "Add a", "details": "Make a.", "file_paths": ["a.py"], "verification": "`pytest -q`"}, B]}
+        ),
+    ],
+)
+def test_forms_of_an_answer(answer: str) -> None:
+    assert read_tasks(answer) == DRAFTS
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ("", "no tasks"),
+        ("First we add a parser, then we test it.", "no tasks"),
+        ('{"tasks": []}', "no tasks"),
+        (WHOLE[:-40], "not complete"),
+        (f'{{"plan": [{WHOLE}, {{"tasks": [', "not complete"),
+        (json.dumps({"tasks": [A | {"after": [2]}, B]}), "wait for each other"),
+        (json.dumps({"tasks": [A | {"description": "x" * 9_000}]}), "characters"),
+        ("[" * 100_000, "not complete"),
+        ('{"tasks": [{"title": "x", "id": ' + "9" * 5_000 + "}]}", "not complete"),
+    ],
+)
+def test_what_is_wrong_is_told_with_the_form(answer: str, problem: str) -> None:
+    with pytest.raises(ToolError, match=problem) as caught:
+        read_tasks(answer)
+    assert FORM in caught.value.full_text()
+
+
+def test_paths_outside_and_unknown_tasks_become_notes_and_checks_in_prose_go() -> None:
+    task = A | {
+        "files": ["/etc/passwd", "a.py", "../b", ".git/config"],
+        "after": ["Sing", 1],
+        "check": ["Make sure it works.", "make test"],
+    }
+    spec = joined([read_tasks(json.dumps([task]))])[1]
+    assert spec.files == ("a.py",)
+    assert spec.checks == ("make test",)
+    assert spec.after == ()
+    assert spec.text.splitlines() == [
+        "Make a.",
+        *(f"Left out: {path} is not in the workspace." for path in ("/etc/passwd", "../b", ".git/config")),
+        "Left out: it was to wait for 'Sing', which is not a task.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pytest -q", "make", "make all", "npm test", "python -m unittest", "go test ./...", "./run.sh", "PYTHONPATH=src pytest",
+        "cargo test && cargo clippy", 'grep -q "the end" a.txt', "test -f a.py", "[ -f a.py ]", "cd web && npm test",
+        "mytool --check", "python3 tests/run_all.py", "pytest tests/tést.py", "tool src/a.py",
+    ],
+)  # fmt: skip
+def test_commands(text: str) -> None:
+    assert is_command(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "none", "Check that it works", "make sure the tests pass", "the tests pass", "test that a is b", "manual",
+        "Prüfe, ob es geht", "führe die Tests aus", "运行测试", "pytest passes", "it's fine", "run all of it", "go läuft", "…",
+        "python a.py prints the sum", "look at a and b",
+    ],
+)  # fmt: skip
+def test_prose_is_no_command(text: str) -> None:
+    assert not is_command(text)
+
+
+def test_tasks_wait_across_parts_and_for_the_last_one_on_their_file() -> None:
+    def draft(title: str, *files: str, after: tuple[str, ...] = ()) -> TaskDraft:
+        return TaskDraft(TaskSpec(title, files=files), after)
+
+    first = [draft("Base", "a"), draft("Tests", "t1"), draft("Late", "b", after=("Later",))]
+    second = [draft("Base", "a"), draft("Tests", "t2"), draft("Later", "b", after=("tests",)), draft("Ends", "a", "b")]
+    specs = joined([first, second])
+    assert [each.title for each in specs.values()] == ["Base", "Tests", "Late", "Tests", "Later", "Ends"]
+    assert {number: each.after for number, each in specs.items()} == {1: (), 2: (), 3: (5,), 4: (), 5: (4,), 6: (1, 5)}
+
+
+LINES = [
+    "# A\n",
+    "## B\n",
+    "### C\n",
+    "- item\n",
+    "1. item\n",
+    "\n",
+    "```\n",
+    "words and words\n",
+    "\r\n",
+    "x" * 30,
+    "é",
+    "\u2028",
+    " ",
+]
+
+
+@given(st.lists(st.sampled_from(LINES), max_size=60).map("".join), st.integers(0, 40))
+def test_parts_joined_are_the_text_and_fit(text: str, most: int) -> None:
+    parts = chunks(text, most, len)
+    assert "".join(parts) == text
+    assert all(len(part) <= max(1, most) for part in parts)
+
+
+def test_a_text_is_cut_at_the_greatest_sections_that_fit() -> None:
+    text = "# A\nwords\n```\n# no heading\n```\n## B\n- one\n- two\n# C\nend\n"
+    assert chunks(text, 1_000, len) == [text]
+    assert chunks(text, 40, len) == ["# A\nwords\n```\n# no heading\n```\n", "## B\n- one\n- two\n# C\nend\n"]
+    assert chunks("# A\n- one\n- two\n- three\n", 14, len) == ["# A\n- one\n", "- two\n", "- three\n"]
+
+
+class Model:
+    """Answers as it is told to, the last answer again and again."""
+
+    def __init__(self, *answers: str | None) -> None:
+        self.answers, self.prompts = list(answers), list[str]()
+
+    async def ask(self, system: str, prompt: str, schema: Mapping[str, object]) -> str | None:
+        assert (system, schema) == (PLANNER_SYSTEM, TASKS_SCHEMA)
+        self.prompts.append(prompt)
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+async def no_model(*_: object) -> str | None:
+    raise AssertionError("a task list needs no model")
+
+
+async def planned(text: str, model: Model, window: int = 8_000, **more: Any) -> dict[int, TaskSpec]:
+    return await decompose(text, model.ask, window, bytes_by_four, **more)
+
+
+async def test_a_task_list_needs_no_model() -> None:
+    text = "- [ ] Add a\n  files: a.py\n- [ ] Add b\n  files: a.py\n"
+    specs = await decompose(text, no_model, 4_000, bytes_by_four)
+    assert {number: each.after for number, each in specs.items()} == {1: (), 2: (1,)}
+
+
+async def test_a_model_is_told_once_what_is_wrong() -> None:
+    model = Model("Sure!", f"Sorry. {WHOLE}")
+    specs = await planned("Write a and b.", model, survey="Files:\na.py")
+    assert [each.title for each in specs.values()] == ["Add a", "Add b"]
+    assert len(model.prompts) == 2
+    assert "Files:\na.py" in model.prompts[0]
+    assert "there are no tasks in your answer" in model.prompts[1]
+    assert FORM in model.prompts[1]
+
+
+@pytest.mark.parametrize("answer", ["Sure!", WHOLE[:-9], '{"tasks": []}'])
+async def test_a_model_that_never_answers_usably_ends_it(answer: str) -> None:
+    model = Model(answer)
+    with pytest.raises(UsageError, match="no usable task list") as caught:
+        await planned("Write a and b.", model)
+    assert len(model.prompts) == 2
+    assert "- [ ] Title" in caught.value.hint
+
+
+async def test_no_answer_is_no_plan() -> None:
+    with pytest.raises(UsageError, match="did not answer"):
+        await planned("Write a.", Model(None))
+
+
+def sections(count: int) -> str:
+    return "".join(f"# Part {number}\n{'words ' * 100}\n" for number in range(count))
+
+
+def part_answer(number: int, after: list[object] | None = None) -> str:
+    return json.dumps({"tasks": [{"title": f"Do {number}", "files": [f"{number}.py"], "after": after or []}]})
+
+
+async def test_finished_parts_are_kept_and_not_asked_again() -> None:
+    text, kept = sections(20), dict[str, str]()
+
+    async def keep(digest: str, answer: str) -> None:
+        kept[digest] = answer
+
+    model = Model(part_answer(1), part_answer(2, ["do 1"]), None)
+    with pytest.raises(UsageError):
+        await planned(text, model, 1_600, keep=keep)
+    assert len(kept) == 2
+    assert "- Do 1\n" in model.prompts[1] + "\n"
+    again = Model(part_answer(3, ["Do 1"]), '{"tasks": []}')
+    specs = await planned(text, again, 1_600, known=kept, keep=keep)
+    assert {number: each.after for number, each in specs.items()} == {1: (), 2: (1,), 3: (1,)}
+    assert not any("# Part 0" in prompt for prompt in again.prompts)
+
+
+async def test_a_part_whose_answer_is_cut_is_asked_about_in_halves() -> None:
+    model = Model(WHOLE[:50], WHOLE[:50], part_answer(1), part_answer(2))
+    specs = await planned(sections(4), model)
+    assert [each.title for each in specs.values()] == ["Do 1", "Do 2"]
+    assert len(model.prompts) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "is empty"),
+        (" \n", "is empty"),
+        ("x" * (MAX_PLAN_BYTES + 1), "1,000,001 bytes"),
+        ("- [ ] a\n  after: 2\n- [ ] b\n  after: 1", "wait for each other"),
+        ("- [ ] a\n  files: ../b", "not in the workspace"),
+        ("- [x] a\n", "no tasks"),
+        ("- [ ] a\n" * 1_001, "at most 1000"),
+    ],
+)
+async def test_plans_that_cannot_be(text: str, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        await decompose(text, no_model, 8_000, bytes_by_four)
+
+
+async def test_a_window_without_room_is_said() -> None:
+    with pytest.raises(UsageError, match="window of 600 tokens is too small"):
+        await planned("Write a.", Model(WHOLE), 600)
+
+
+async def test_halves_of_surrogates_and_other_languages_are_read() -> None:
+    specs = await planned("写一个解析器 \ud800 🙂", Model(json.dumps([{"title": "解析器 \ud800", "files": ["源.py"]}])))
+    assert specs[1].files == ("源.py",)
+    specs[1].title.encode()
+
+
+def test_preflight_says_what_is_known() -> None:
+    rows = preflight("- [ ] a\n  check: look at it\n- [ ] BLOCKING: why?\n", 8_000, bytes_by_four)
+    assert rows == [
+        ("tokens", "13 of 8,000 in the window"),
+        ("task list", "yes: no model is needed to plan it"),
+        ("tasks", "1"),
+        ("questions", "1, 1 open"),
+        ("problem", "the check of task 1 does not look like a command: look at it"),
+    ]
+    rows = preflight(sections(20), 1_600, bytes_by_four)
+    assert ("fits", "no: the model is asked about 4 parts") in rows
+    assert ("tasks", "not known yet") in rows
+    assert ("problem", "the model's window is too small to plan with") in preflight("words", 500, bytes_by_four)
+    assert ("problem", "line 2: after names 'b', which is not a task of this list") in preflight(
+        "- [ ] a\n after: b", 9_000, len
+    )
+
+
+JSON_PIECES = [
+    '{"tasks": [',
+    '{"title": "a"',
+    '"after": [1]',
+    '"files": "',
+    "}",
+    "]",
+    ",",
+    '"',
+    "```json\n",
+    "<think>",
+    "</think>",
+    "\ud800",
+    "…",
+    "\\u",
+]
+
+
+@given(st.lists(st.sampled_from(JSON_PIECES) | st.text(max_size=4), max_size=30).map("".join))
+def test_any_answer_has_tasks_or_its_own_error(answer: str) -> None:
+    check_answer(answer)
+
+
+def check_answer(answer: str) -> None:
+    try:
+        specs = joined([read_tasks(answer)])
+    except ToolError:
+        return
+    assert specs
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from(["a", "1", "…", "../x", "make"]),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["tasks", "title", "after", "files", "check", "id", "plan", "phase"]), inner, max_size=5
+        )
+    ),
+    max_leaves=20,
+)
+
+
+@given(VALUES)
+def test_any_value_has_tasks_or_its_own_error(value: object) -> None:
+    check_answer(json.dumps({"tasks": value}))
+
+
+@pytest.mark.parametrize("piece", ["- [ ", "#", "`", "{", '{"', "[{", '"', "\\", "words and\n", "# A\n- b\n\n", ",", "<think>"])
+def test_nothing_takes_long(piece: str) -> None:
+    text = piece * (300_000 // len(piece))
+    begun = time.monotonic()
+    preflight(text, 8_000, bytes_by_four)
+    assert "".join(chunks(text, 1_000, bytes_by_four)) == text
+    with contextlib.suppress(ToolError):
+        read_tasks(text)
+    assert time.monotonic() - begun < 5

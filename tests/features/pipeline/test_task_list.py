@@ -1,0 +1,204 @@
+"""Task lists and open questions as people write them."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtui.core.errors import UsageError
+from lmtui.core.pipeline import OpenQuestion, TaskSpec
+from lmtui.features.pipeline.task_list import open_questions, paths_in, read_task_list
+
+LIST = """\
+# Calculator
+
+Some words about it.
+
+## Phase: parser
+- [ ] Add a tokenizer
+  It turns text into tokens.
+
+  ```python
+  # - [ ] no task
+  check: no field
+  ```
+  files: src/tok.py, tests/test_tok.py
+  check: pytest -q tests/test_tok.py
+  check: `python -m src.tok --self-test`
+- [x] Set up the project
+* [ ] **Add a parser:**
+\tfiles:
+\t  - `src/parser.py`
+\tafter: 1, set up the  project
++ [ ] Répondre aux erreurs
+    after: add a PARSER
+
+## Other work
+1. [ ] 文档
+"""
+
+
+def test_a_list_is_read_whole() -> None:
+    text = "It turns text into tokens.\n\n```python\n# - [ ] no task\ncheck: no field\n```"
+    checks = ("pytest -q tests/test_tok.py", "python -m src.tok --self-test")
+    assert read_task_list(LIST) == [
+        TaskSpec("Add a tokenizer", text, ("src/tok.py", "tests/test_tok.py"), (), checks, "parser"),
+        TaskSpec("Add a parser", "", ("src/parser.py",), (1,), (), "parser"),
+        TaskSpec("Répondre aux erreurs", "", (), (2,), (), "parser"),
+        TaskSpec("文档"),
+    ]
+    assert read_task_list(LIST.replace("\n", "\r\n")) == read_task_list(LIST)
+
+
+@pytest.mark.parametrize(
+    ("text", "titles"),
+    [
+        ("1. Add a\n   files: a.py\n2. Add b\n   after: 1\n", ["Add a", "Add b"]),
+        (
+            "### Task 1: Add a\n\n**Files:**\n- Create: `a.py`\n\n- [ ] write\n\n### Task 2: Add b\nafter: 1\n",
+            ["Add a", "Add b"],
+        ),
+        ("- [ ] Parser\n  - [ ] tokens\n  - [x] grammar\n- [ ] Printer", ["Parser", "Printer"]),
+        ("- [ ] BLOCKING: which database?\n- [ ] Add a", ["Add a"]),
+        ("- [x] Done\n", []),
+    ],
+)
+def test_forms_of_a_list(text: str, titles: list[str]) -> None:
+    specs = read_task_list(text)
+    assert specs is not None
+    assert [each.title for each in specs] == titles
+
+
+def test_numbers_are_those_of_the_list_even_where_it_does_not_begin_with_one() -> None:
+    specs = read_task_list("5. Add a\nfiles: a.py\n6. Add b\nafter: 5\n7. Add c\nafter: 5, task 6\n")
+    assert specs is not None
+    assert [each.after for each in specs] == [(), (1,), (1, 2)]
+
+
+def test_a_nested_list_and_its_files_belong_to_the_task() -> None:
+    specs = read_task_list("### Task 1: Add a\n\n**Files:**\n- Create: `a.py`\n- Test: `b.py`\n\n#### Steps\n- [ ] write it\n")
+    assert specs == [TaskSpec("Add a", "#### Steps\n- [ ] write it", ("a.py", "b.py"))]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Write a parser.\n\nIt reads files: all of them.",
+        "1. First do this\n2. Then do that\n3. Check: it works",
+        "## 1. Introduction\nWords.\n## 2. Design\nWords.\n",
+        "- one\n- two",
+        "- [a](b)\n- [ ]\n",
+        "Words.\n" * 50 + "## Done when\n- [ ] it works\n- [ ] it is fast\n",
+        "```\n- [ ] a\n  files: b\n```",
+    ],
+)
+def test_prose_is_no_list(text: str) -> None:
+    assert read_task_list(text) is None
+
+
+def test_an_unknown_task_is_named_with_its_line() -> None:
+    with pytest.raises(UsageError, match="line 3: after names 'Sing', which is not a task"):
+        read_task_list("- [ ] Add a\n- [ ] Add b\n  after: 1, Sing\n")
+
+
+@pytest.mark.parametrize(
+    ("value", "paths"),
+    [
+        ("a.py, b/c.py", ["a.py", "b/c.py"]),
+        ("`my file.py` and `b.py`", ["my file.py", "b.py"]),
+        ("a.py b.py", ["a.py", "b.py"]),
+        ("./src//a.py (new); b\\c.py:10-20", ["src/a.py", "b/c.py"]),
+        ("my file.py", ["my file.py"]),
+        ("None", []),
+        ("../x", ["../x"]),
+    ],
+)
+def test_paths(value: str, paths: list[str]) -> None:
+    assert paths_in(value) == paths
+
+
+def test_open_questions_wherever_they_are_marked() -> None:
+    text = (
+        "BLOCKING: Which database?\nAnswer: SQLite\n\n- BLOCKING Which port?\n\n"
+        "Q1 (BLOCKING): Which *name*?\n  - Answer:\n**BLOCKING** Who pays?\n- [ ] Which key? **BLOCKING**\n"
+        "1. **Q2 (BLOCKING):** How long?\n   **Answer:** an hour\nBlocking calls are slow. NONBLOCKING too.\n"
+        "```\nBLOCKING: no question\n```\nBLOCKING: none\n## BLOCKING questions\n- Why?\n* Q3: When?\n## Rest\n- No\n"
+        "### BLOCKING\nWhere?\nAnswer: here\n"
+    )
+    assert open_questions(text) == (
+        OpenQuestion("Which database?", "SQLite"),
+        OpenQuestion("Which port?"),
+        OpenQuestion("Which *name*?"),
+        OpenQuestion("Who pays?"),
+        OpenQuestion("Which key?"),
+        OpenQuestion("How long?", "an hour"),
+        OpenQuestion("Why?"),
+        OpenQuestion("When?"),
+        OpenQuestion("Where?", "here"),
+    )
+
+
+PIECES = [
+    "- [ ] ",
+    "# ",
+    "### Task 1: ",
+    "1. ",
+    "files:",
+    "after: 1",
+    "check:",
+    "```",
+    "\n",
+    "\n",
+    "\t",
+    " ",
+    "é",
+    "\ud800",
+    "x",
+    "BLOCKING",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=40).map("".join))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    assert all(each.text and "\ud800" not in each.text for each in open_questions(text))
+    try:
+        specs = read_task_list(text)
+    except UsageError:
+        return
+    for each in specs or ():
+        assert each.title
+        assert all(0 < number <= len(specs or ()) for number in each.after)
+
+
+HOSTILE = [
+    "- [ ",
+    "- [ ] ",
+    "- [ ] a\n",
+    "#",
+    "# ",
+    "`",
+    "```\n",
+    "*",
+    "- ",
+    " ",
+    "\t",
+    "1. ",
+    "**BLOCKING",
+    "- BLOCKING\n",
+    "(",
+    "> ",
+    "|",
+]
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_nothing_takes_long(piece: str) -> None:
+    begun = time.monotonic()
+    for text in (piece * (300_000 // len(piece)), f"- [ ] a\n  files: {piece * (150_000 // len(piece))}x"):
+        read_task_list(text)
+        open_questions(text)
+    assert time.monotonic() - begun < 5
