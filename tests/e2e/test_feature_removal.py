@@ -129,7 +129,7 @@ def reduced(name: str, to: Path) -> Path:
     if name:
         registry = to / "lmtui" / "registry.py"
         text = registry.read_text()
-        registry.write_text(text.replace(f'"{name}", ', "", 1) if f'"{name}", ' in text else text.replace(f', "{name}"', "", 1))
+        registry.write_text(re.sub(rf'^ +"{name}",\n', "", text, count=1, flags=re.M))
         shutil.rmtree(to / "lmtui" / "features" / name)
     return to
 
