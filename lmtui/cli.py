@@ -335,8 +335,11 @@ def _task_and_input(task: str | None, goal: str) -> tuple[str, str]:
 
 def _plan(arguments: argparse.Namespace) -> int:
     text = _task_of(arguments)
-    is_there = sys.stdin.isatty() and sys.stdout.isatty() and arguments.output == "text"
-    return _app(arguments, task=text) if is_there and not arguments.approve else _headless(arguments, text)
+    return _app(arguments, task=text) if _has_screen(arguments) and not arguments.approve else _headless(arguments, text)
+
+
+def _has_screen(arguments: argparse.Namespace) -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty() and arguments.output == "text"
 
 
 def _task_of(arguments: argparse.Namespace) -> str:
@@ -389,7 +392,7 @@ def _resume(arguments: argparse.Namespace) -> int:
 
     workspace, _ = _settings(arguments)
     session_id, text = headless.which_session(workspace, arguments.id or "", arguments.text or "")
-    if sys.stdin.isatty() and sys.stdout.isatty() and arguments.output == "text" and not arguments.approve:
+    if _has_screen(arguments) and not arguments.approve:
         return _app(arguments, session_id, text)
     return _headless(arguments, text, session_id)
 
@@ -441,6 +444,12 @@ def _feature_command(subcommand: Subcommand, arguments: argparse.Namespace) -> i
     return asyncio.run(run_feature_command(load(subcommand.place), workspace, loaded.config, arguments))
 
 
+def _feature_task(subcommand: Subcommand, arguments: argparse.Namespace) -> int:
+    is_attended = _has_screen(arguments)
+    text: str = load(subcommand.place)(_task_of(arguments), is_attended=is_attended)
+    return _app(arguments, task=text) if is_attended else _headless(arguments, text)
+
+
 def _help(arguments: argparse.Namespace) -> int:
     from lmtui.command_line import show_page
 
@@ -476,4 +485,5 @@ _COMMANDS: dict[str, tuple[Callable[[], Parser], Callable[[argparse.Namespace], 
 }
 for _feature in features():
     for _each in _feature.subcommands:
-        _COMMANDS[_each.name] = (partial(_feature_parser, _each), partial(_feature_command, _each))
+        _run_it = _feature_task if _each.is_task else _feature_command
+        _COMMANDS[_each.name] = (partial(_feature_parser, _each), partial(_run_it, _each))

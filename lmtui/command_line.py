@@ -292,6 +292,14 @@ def _add_image(parser: Parser) -> None:
     )
 
 
+def add_task_options(parser: Parser) -> None:
+    """Add the options of what gives the model a task: settings, model file, pictures and output."""
+    add_common(parser)
+    _add_gguf(parser)
+    _add_image(parser)
+    _add_output(parser)
+
+
 def run_parser() -> Parser:
     """Return the parser of `lmtui run`."""
     parser = make_parser("run", "Run one task without a screen.", 'lmtui run --mode auto "add a test for parse()"')
@@ -310,10 +318,7 @@ def run_parser() -> Parser:
         action="store_true",
         help="with --attempts or --models: keep the changes of the chosen attempt unless checks fail",
     )
-    add_common(parser)
-    _add_gguf(parser)
-    _add_image(parser)
-    _add_output(parser)
+    add_task_options(parser)
     return parser
 
 
@@ -323,10 +328,7 @@ def plan_parser() -> Parser:
     parser = make_parser("plan", text, 'lmtui plan "split the parser into two modules"')
     parser.add_argument("task", metavar="TASK", help="what to plan and then do; - reads it from standard input")
     _add_approve(parser)
-    add_common(parser)
-    _add_gguf(parser)
-    _add_image(parser)
-    _add_output(parser)
+    add_task_options(parser)
     parser.set_defaults(plans_first=True)
     return parser
 
@@ -343,10 +345,7 @@ def resume_parser() -> Parser:
     parser.add_argument("id", nargs="?", metavar="ID", help="an id or the end of one (default: the last used)")
     parser.add_argument("text", nargs="?", metavar="TEXT")
     _add_approve(parser)
-    add_common(parser)
-    _add_gguf(parser)
-    _add_image(parser)
-    _add_output(parser)
+    add_task_options(parser)
     return parser
 
 

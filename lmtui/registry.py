@@ -29,10 +29,14 @@ FEATURES = (
 
 @dataclass(frozen=True, slots=True)
 class Subcommand:
-    """`lmtui NAME …`, as `lmtui --help` has it, and the place of what it does; that of its parser ends in `_parser`."""
+    """`lmtui NAME …`, as `lmtui --help` has it, and the place of what it does; that of its parser ends in `_parser`.
+
+    At the place of one that `is_task` is a function of the arguments that returns what the model is told to do.
+    """
 
     usage: str
     place: str
+    is_task: bool = False
 
     @property
     def name(self) -> str:

@@ -123,6 +123,29 @@ def test_a_task_without_a_command_begins_on_a_terminal_and_is_hinted_at_without_
     assert f"lmtui run '{task}'" in capsys.readouterr().err
 
 
+def test_ideation_begins_on_a_terminal_and_runs_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[tuple[str, str]] = []
+
+    def app(_: argparse.Namespace, task: str = "") -> int:
+        begun.append(("app", task))
+        return 0
+
+    def headless(_: argparse.Namespace, text: str) -> int:
+        begun.append(("headless", text))
+        return 0
+
+    monkeypatch.setattr(cli, "_app", app)
+    monkeypatch.setattr(cli, "_headless", headless)
+    for is_there in (True, False):
+        for stream in (sys.stdin, sys.stdout):
+            monkeypatch.setattr(stream, "isatty", lambda is_there=is_there: is_there)
+        assert run(["ideate", "a calculator"]) == 0
+    assert run(["ideate", "a calculator", "--output", "json"]) == 0
+    assert [name for name, _ in begun] == ["app", "headless", "headless"]
+    assert all("Help the user to specify this: a calculator" in text for _, text in begun)
+    assert ["Nobody can answer" in text for _, text in begun] == [False, True, True]
+
+
 def test_a_word_that_is_no_command_says_how_it_is_run_as_a_task(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["rum"]) == 64
     said = capsys.readouterr().err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-from lmtui.registry import Feature
+from lmtui.registry import Feature, Subcommand
 
-FEATURE = Feature()
+FEATURE = Feature(
+    subcommands=(Subcommand('ideate "TOPIC"', "lmtui.features.pipeline.ideation:ideate", is_task=True),),
+)

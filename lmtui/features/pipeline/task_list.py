@@ -29,7 +29,7 @@ from lmtui.core.pipeline import MAX_TITLE_CHARS, OpenQuestion, TaskSpec
 from lmtui.core.sanitize import sanitize_line
 
 _HEADING = re.compile(r"(#{1,6})\s++(.*)")
-_FENCE = re.compile(r"(?:[-*+]\s++)?(```+|~~~+)")
+FENCE = re.compile(r"(?:[-*+]\s++)?(```+|~~~+)")
 _BOX = re.compile(r"(?:[-*+]|\d{1,4}[.)])\s++\[(?P<mark>[ xX✓✔])\](?:\s++(?P<title>.*))?")
 _NUMBERED = re.compile(r"(?P<title>\d{1,4}[.)]\s.*)")
 _TASK_HEADING = re.compile(r"#{1,6}\s++(?P<title>(?!phase\b)(?:[^\W\d_]++\s++)?#?\d{1,4}\s*[.:)–—-]\s.*)", re.IGNORECASE)
@@ -71,13 +71,13 @@ def open_questions(text: str) -> tuple[OpenQuestion, ...]:
     found: list[OpenQuestion] = []
     is_list, waits_for_text, can_be_answered = False, False, False
     for line in _outside_fences(text.split("\n")):
-        heading, words = _HEADING.fullmatch(line), _without_marks(line)
+        heading, words = _HEADING.fullmatch(line), without_marks(line)
         if can_be_answered and (answer := _ANSWER.fullmatch(words)):
-            found[-1] = OpenQuestion(found[-1].text, _plain(answer[1]))
+            found[-1] = OpenQuestion(found[-1].text, plain(answer[1]))
             can_be_answered = False
             continue
         marked = _MARKED.search(words) if "BLOCKING" in words else None
-        question = _plain(_QUESTION_NUMBER.sub("", _MARKED.sub(" ", words, count=1))) if marked else ""
+        question = plain(_QUESTION_NUMBER.sub("", _MARKED.sub(" ", words, count=1))) if marked else ""
         if heading:
             is_list = bool(marked) and question.casefold() in ("", "questions", "open questions")
             waits_for_text = bool(marked) and not question
@@ -85,7 +85,7 @@ def open_questions(text: str) -> tuple[OpenQuestion, ...]:
         elif marked and not question:
             waits_for_text = True
         elif not marked and (waits_for_text or (is_list and _BULLET.match(line))):
-            question, waits_for_text = _plain(_QUESTION_NUMBER.sub("", words)), False
+            question, waits_for_text = plain(_QUESTION_NUMBER.sub("", words)), False
         can_be_answered = is_asked = title_key(question) not in _NONE
         found += [OpenQuestion(question)] if is_asked else []
     return tuple(dict.fromkeys(found))
@@ -96,11 +96,12 @@ _QUESTION_NUMBER = re.compile(r"\A[\s*_]*+Q\d{1,4}[*_]*\s*[.:)–—-]*")
 _ANSWER = re.compile(r"[*_]*(?:Answer|A)[*_]*\s*:[*_]*(.*)", re.IGNORECASE)
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """Return words without the marks, colons and dashes around them."""
     return fit_text(text).strip(" \t*_:–—-").strip()
 
 
-def _without_marks(line: str) -> str:
+def without_marks(line: str) -> str:
     """Return a line without the marks that begin a heading, a quotation or a list item."""
     at = 0
     while found := _MARKS.match(line, at):
@@ -116,7 +117,7 @@ def _outside_fences(lines: Sequence[str]) -> Iterator[str]:
     fence = ""
     for raw in lines:
         line = raw.strip()
-        if found := _FENCE.match(line):
+        if found := FENCE.match(line):
             fence = "" if fence and line.startswith(fence) else fence or found[1]
         elif line and not fence:
             yield line
@@ -160,7 +161,7 @@ class _ListReader:
     def take(self, number: int, raw: str) -> None:
         """Take a line."""
         line, item = raw.strip(), self._item
-        fence = _FENCE.match(line)
+        fence = FENCE.match(line)
         if self._fence or fence:
             is_end = bool(self._fence) and line.startswith(self._fence)
             self._fence = "" if is_end else self._fence or (fence[1] if fence else "")
@@ -290,7 +291,7 @@ def waited_for(value: str, is_title: Callable[[str], bool]) -> list[str]:
     names = [value] if is_title(value) else [*filter(None, map(str.strip, re.split("[,;]", value)))]
     if len(names) == 1 and re.fullmatch(r"[#\d\s]+(?:(?:and|&)[#\d\s]+)*", names[0]):
         return re.findall(r"\d+", names[0])
-    return [_plain(each.strip("`\"'")) for each in names]
+    return [plain(each.strip("`\"'")) for each in names]
 
 
 def paths_in(value: str) -> list[str]:
