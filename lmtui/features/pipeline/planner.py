@@ -20,6 +20,7 @@ from lmtui.core.pipeline import TaskSpec, is_outside, plan_id, problem_of
 from lmtui.core.ports import TokenCounter
 from lmtui.core.sanitize import sanitize_line
 from lmtui.features.pipeline.task_list import (
+    QUOTED,
     commands_in,
     fitted_title,
     open_questions,
@@ -180,12 +181,14 @@ def _drafts(given: Sequence[object]) -> list[TaskDraft]:
 def _spec(given: Mapping[str, object]) -> TaskSpec:
     text = text_of(first_of(given, _TEXT))
     title = _LIST_MARK.sub("", line_of(first_of(given, _TITLE)) or " ".join(text.split("\n")[0].split()))
-    title, text = fitted_title(title, "" if title_key(text) == title_key(title) else text)
+    title, text = fitted_title(title, "" if title_key(text) in ("", title_key(title)) else text)
     files = tuple(dict.fromkeys(path for value in texts_of(first_of(given, _FILES)) for path in paths_in(value)))
     outside = [path for path in files if is_outside(path) or title_key(path) in _PLACEHOLDERS]
     notes = [f"Left out: {sanitize_line(path)[:100]} is not in the workspace." for path in outside if title_key(path)]
     lines = (line for value in texts_of(first_of(given, _CHECK)) for line in value.splitlines())
-    checks = tuple(dict.fromkeys(each for line in lines for each in commands_in(line) if is_command(each)))
+    checks = tuple(
+        dict.fromkeys(each for line in lines for each in (*commands_in(line), *QUOTED.findall(line)) if is_command(each))
+    )
     text = "\n".join([text, *notes]).strip()
     return TaskSpec(title, text, tuple(path for path in files if path not in outside), (), checks, line_of(given.get("phase")))
 

@@ -39,7 +39,7 @@ _FIELD = re.compile(
 )
 _PHASE = re.compile(r"phase\b\s*[\w.]*\s*:\s*(.*)", re.IGNORECASE)
 _BULLET = re.compile(r"(?:[-*+]|\d{1,4}[.)])\s++(.*)")
-_QUOTED = re.compile(r"`([^`]+)`")
+QUOTED = re.compile(r"`([^`]+)`")
 _KEY = re.compile(r"[\W_]+")
 _NONE = frozenset({"", "none", "nothing", "na", "null", "no", "keine", "ninguna", "aucune", "无"})
 
@@ -127,8 +127,8 @@ def _outside_fences(lines: Sequence[str]) -> Iterator[str]:
 class _Item:
     """A task as it is written.
 
-    `level` is that of its heading, 0 for a list item; `number` is its own, 0 where it has none.  A value of a field comes with
-    the number of its line.
+    `level` is that of its heading, 0 for a list item; `number` is its own, 0 where it has none.  `fields` are
+    those of files, after and checks by their first letter; a value comes with the number of its line.
     """
 
     line: int
@@ -165,7 +165,7 @@ class _ListReader:
         if self._fence or fence:
             is_end = bool(self._fence) and line.startswith(self._fence)
             self._fence = "" if is_end else self._fence or (fence[1] if fence else "")
-            if item and self._pending:
+            if item and self._pending == "c":
                 self._add(number, self._pending, "" if fence else line)
                 self._pending = "" if is_end else self._pending
             elif item:
@@ -179,7 +179,7 @@ class _ListReader:
             self._take_heading(len(heading[1]), heading[2].strip())
         elif item is None:
             self.outside += bool(line)
-        elif line or not self._pending:
+        elif line or not self._pending or item.fields[self._pending]:
             self._take_text(number, raw, item)
 
     def _open(self, number: int, indent: int, opened: re.Match[str]) -> None:
@@ -205,11 +205,11 @@ class _ListReader:
     def _take_text(self, number: int, raw: str, item: _Item) -> None:
         line = raw.strip()
         if found := _FIELD.fullmatch(line):
-            name = found["name"].lower()[0]
+            name = found["name"].lower()[0].replace("d", "a")
             value = found["value"].strip()
             self._pending = "" if value else name
             self._add(number, name, value)
-        elif self._pending and (bullet := _BULLET.fullmatch(line)):
+        elif self._pending and (bullet := _BULLET.fullmatch(line)) and not _BOX.fullmatch(line):
             self._add(number, self._pending, bullet[1])
         else:
             self._pending = ""
@@ -217,7 +217,7 @@ class _ListReader:
 
     def _add(self, number: int, name: str, value: str) -> None:
         assert self._item is not None
-        values = self._item.fields.setdefault("a" if name == "d" else name, [])
+        values = self._item.fields.setdefault(name, [])
         values += [(number, value)] if value else []
 
 
@@ -296,7 +296,7 @@ def waited_for(value: str, is_title: Callable[[str], bool]) -> list[str]:
 
 def paths_in(value: str) -> list[str]:
     """Return the paths that a text lists, relative where they can be: quoted with backticks, or parted by commas or blanks."""
-    found = _QUOTED.findall(value)
+    found = QUOTED.findall(value)
     for each in [] if found else re.split("[,;]", value):
         words = re.sub(r"\s\([^()]*\)\s*\Z", "", each.strip()).split()
         found += words if all("." in word or "/" in word for word in words) else [" ".join(words)]
@@ -310,7 +310,7 @@ def _path(text: str) -> str:
 
 
 def commands_in(value: str) -> list[str]:
-    """Return the commands of a text: each that is quoted with backticks, where it begins with one, else all of it."""
+    """Return the commands of a text: those in backticks where it begins with one or with run and one, else all of it."""
     value = fit_text(value).strip()
-    found = _QUOTED.findall(value) if value.startswith("`") else [value]
+    found = QUOTED.findall(value) if re.match(r"(?:run:?\s*)?`", value, re.IGNORECASE) else [value]
     return [command for each in found if (command := each.strip("` \t").removeprefix("$ ").strip())]

@@ -53,6 +53,7 @@ WHOLE = json.dumps({"tasks": [A, B]})
         WHOLE.replace("]}", "],}"),
         WHOLE.replace('["b.py"]', '"./b.py"'),
         json.dumps({"tasks": [A | {"id": 7}, B | {"id": 8, "after": ["7"]}]}),
+        json.dumps({"tasks": [A | {"check": "Run `pytest -q` and see that it passes."}, B | {"title": "2. Add b"}]}),
         json.dumps({"tasks": [A, B, A]}),
         f"{FORM}\n{WHOLE}",
         json.dumps(

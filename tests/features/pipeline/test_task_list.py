@@ -83,6 +83,16 @@ def test_a_nested_list_and_its_files_belong_to_the_task() -> None:
     assert specs == [TaskSpec("Add a", "#### Steps\n- [ ] write it", ("a.py", "b.py"))]
 
 
+def test_a_field_goes_on_below_its_name_until_something_else_comes() -> None:
+    text = (
+        "- [ ] Add a\n  depends on:\n\n  check:\n  ```sh\n  pytest -q\n  make\n  ```\n  words\n"
+        "  files:\n\n  - a.py\n  - [ ] step one\n  ```\n  b.py\n  ```\n  check: run `ruff check`\n\n  - more\n"
+    )
+    assert read_task_list(text) == [
+        TaskSpec("Add a", "words\n- [ ] step one\n```\nb.py\n```\n\n- more", ("a.py",), (), ("pytest -q", "make", "ruff check"))
+    ]
+
+
 @pytest.mark.parametrize(
     "text",
     [
