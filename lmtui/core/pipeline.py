@@ -68,7 +68,7 @@ class TaskAttempt:
     """One attempt at a task: its session, and what came of it.
 
     `stage` is where it failed, empty where it did not; `findings` say why.  `checks` has the last outcome of each rung.
-    `digest` identifies the resulting files.  `lines` were added and removed.
+    `digest` identifies the resulting files.  `lines` were added and removed.  `started` (UTC) is when it was begun.
     """
 
     number: int
@@ -82,6 +82,7 @@ class TaskAttempt:
     digest: str = ""
     lines: tuple[int, int] = (0, 0)
     patch: str = ""
+    started: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
