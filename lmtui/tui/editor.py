@@ -8,6 +8,7 @@ import os
 import shlex
 import shutil
 import signal
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -82,6 +83,20 @@ async def open_editor(app: App[Any], path: Path, line: int = 0, *, say: Callable
     if code:
         say(f"{command[0]} ended with {code}; what it did not save is lost, the text here stays")
     return code == 0
+
+
+async def edit_text(app: App[Any], text: str, name: str, *, say: Callable[[str], None]) -> str | None:
+    """Return what the user's editor made of a text, in a file of this name; None where it did not end well."""
+    with tempfile.TemporaryDirectory(prefix="lmtui-") as folder:
+        path = Path(folder) / name
+        await asyncio.to_thread(path.write_text, text, encoding="utf-8")
+        if not await open_editor(app, path, say=say):
+            return None
+        try:
+            return await asyncio.to_thread(path.read_text, encoding="utf-8")
+        except (OSError, UnicodeError) as error:
+            say(f"the text cannot be read: {error}")
+            return None
 
 
 @contextlib.contextmanager

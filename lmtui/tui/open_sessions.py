@@ -19,6 +19,7 @@ from textual.app import App
 from textual.worker import Worker, WorkerCancelled, WorkerFailed
 
 from lmtui.core.messages import Image
+from lmtui.core.pipeline import NoPipeline, WorkspacePipeline
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import Session, SessionHost, SessionSummary
@@ -119,6 +120,11 @@ class OpenSessions:
     def unmerged(self) -> int:
         """Return how many files of try mode are not merged."""
         return sum(view.session.trial.waiting for view in self.views.values())
+
+    @property
+    def pipeline(self) -> WorkspacePipeline:
+        """Return the plans of the workspace."""
+        return self.host.extensions.pipeline if self.host is not None else NoPipeline()
 
     @property
     def working(self) -> int:

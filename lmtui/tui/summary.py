@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import ceil
 from pathlib import Path
@@ -15,6 +15,7 @@ from textual.screen import ModalScreen, Screen
 from textual.style import Style
 
 from lmtui.core.events import TurnReason
+from lmtui.core.pipeline import OVER, WORKING, NoPipeline, PipelineState, WorkspacePipeline
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import LocalZone, moment_text
@@ -181,11 +182,12 @@ _SANDBOX_STYLES = {"process": "bold $error", "files": "bold $warning", "landlock
 
 @dataclass(frozen=True, slots=True)
 class HeaderPlace:
-    """Where one is: the folder and its branch, and how many cells there are to say so."""
+    """Where one is: the folder, its branch and its plans, and how many cells there are to say so."""
 
     folder: Path
     branch: str
     cells: int
+    pipeline: WorkspacePipeline = field(default_factory=NoPipeline)
 
 
 def header_parts(
@@ -206,14 +208,30 @@ def header_parts(
         waiting = sum(len(view.state.approvals) or view.state.waits for view in views)
         left += [Part(f" ▲ {waiting} ", "bold $warning on $waiting-ground", 1)] if waiting else []
         short = Part("not merged", "bold $warning", 0) if state.work.unmerged else Part(short_sandbox(state), style, 1)
-        return left, [short]
+        return left, [pipeline_part(place.pipeline), short]
     left = [Part("lmtui", "bold $accent", 3), Part(sanitize_line(folder_text(place.folder, Path.home())), "", 1)]
     words = sandbox_text(state)
     sandbox = Content.assemble(("" if words.startswith("no sandbox") else "sandbox ", "$text-muted"), (words, style))
-    right = [Part(f"⎇ {sanitize_line(place.branch)}", "$text-muted", 4)] if place.branch else []  # known late: moves no tab
+    right = [pipeline_part(place.pipeline)]  # what comes and goes moves no tab
+    right += [Part(f"⎇ {sanitize_line(place.branch)}", "$text-muted", 4)] if place.branch else []
     right += [Part(unmerged_text(state), "bold $warning", 0)] if state.work.unmerged else []
     used = sum(part.content.cell_length + 2 for part in (*left, *right)) + sandbox.cell_length + 4
     return [*left, Part(_tabs(active, [*views], now, place.cells - used))], [*right, Part(sandbox)]
+
+
+def pipeline_part(pipeline: WorkspacePipeline) -> Part:
+    """Return how far the newest plan is, while it is worked on or needs the user; always as wide for the same plan."""
+    plan = next(iter(pipeline.known), None)
+    if plan is None or plan.is_done:
+        return Part("")
+    states = [each.state for each in plan.tasks]
+    needs_user = PipelineState.FAILED in states or any(not each.answer for each in plan.questions)
+    if not (needs_user or pipeline.is_running or not WORKING.isdisjoint(states)):
+        return Part("")
+    total = f"{len(states)}"
+    done = f"{sum(each in OVER for each in states):>{len(total)}}"
+    text = Content.styled(f"{'▲' if needs_user else ' '} pipeline {done}/{total}", "bold $warning" if needs_user else "$accent")
+    return Part(text.stylize(Style.from_meta({"verb": command("pipeline.show").action})), "", 2 if needs_user else 3)
 
 
 def _tabs(active: SessionView | None, views: list[SessionView], now: datetime, room: int) -> Content:

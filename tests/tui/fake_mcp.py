@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from lmtui.core.mcp import Ask, McpResource, McpServer, McpTool, Reach, ServerState, ToolChange, ask_nobody
-from lmtui.core.pipeline import NoPipeline
 from lmtui.core.project_checks import NoWorkspaceChecks
+from tests.tui.fake_pipeline import FakePipeline
 from tests.tui.fake_prompt_files import FakePromptFiles
 from tests.tui.fake_skills import FakeSkills
 
@@ -87,7 +87,7 @@ class FakeExtensions:
         self.skills = FakeSkills()
         self.prompts = FakePromptFiles()
         self.checks = NoWorkspaceChecks()
-        self.pipeline = NoPipeline()
+        self.pipeline = FakePipeline()
 
 
 def some_servers() -> list[McpServer]:

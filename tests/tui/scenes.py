@@ -25,6 +25,7 @@ from tests.tui.scenes_hooks import HOOK_SCENES
 from tests.tui.scenes_jobs import JOB_SCENES
 from tests.tui.scenes_mcp import MCP_SCENES
 from tests.tui.scenes_models import MODEL_SCENES
+from tests.tui.scenes_pipeline import PIPELINE_SCENES
 from tests.tui.scenes_plan import PLAN_SCENES
 from tests.tui.scenes_prompt import PROMPT_SCENES
 from tests.tui.scenes_sessions import SESSION_SCENES
@@ -376,4 +377,5 @@ SCENES = (
     *(Scene(name, steps) for name, steps in CHECK_SCENES),
     *(Scene(name, steps) for name, steps in ATTEMPT_SCENES),
     *(Scene(name, steps) for name, steps in EFFECT_SCENES),
+    *(Scene(name, steps) for name, steps in PIPELINE_SCENES),
 )

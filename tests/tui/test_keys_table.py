@@ -99,6 +99,7 @@ PLACES: dict[str, tuple[str, Steps]] = {
     Scope.MODELS: ("models", nothing),
     "jobs": ("jobs", nothing),
     "attempts": ("attempts", nothing),
+    "pipeline": ("pipeline", nothing),
     "MCP servers": ("mcp_waiting", keys("n")),
     "skills": ("skills_remove", keys("n")),
     Scope.CONTEXT: ("window_use", nothing),

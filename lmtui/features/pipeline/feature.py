@@ -6,4 +6,6 @@ from lmtui.registry import Feature, Subcommand
 
 FEATURE = Feature(
     subcommands=(Subcommand('ideate "TOPIC"', "lmtui.features.pipeline.ideation:ideate", is_task=True),),
+    commands="lmtui.features.pipeline.commands:COMMANDS",
+    controller="lmtui.features.pipeline.screens.page:PipelineController",
 )

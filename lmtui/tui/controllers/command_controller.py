@@ -163,7 +163,7 @@ class CommandController:
 GROUPS = {
     "This turn": "undo. merge. room. deep. plan. budget. background.",
     "Session": "session.",
-    "View": "pane. changes. attempts. side. viewer. files. chat. window. cache. perf. layout. lines.",
+    "View": "pane. changes. attempts. pipeline. side. viewer. files. chat. window. cache. perf. layout. lines.",
     "Permissions": "mode. rules. trust.",
     "Model": "model. calls.",
     "Prompt": "prompt.",
@@ -173,6 +173,7 @@ OTHER_WORDS = {
     "app.theme": "color colour dark light appearance",
     "changes.show": "diff review",
     "attempts.show": "arena models best of several tries",
+    "pipeline.show": "plan tasks board kanban queue",
     "budget.show": "quota limit cost",
     "settings.show": "config preferences options",
     "room.make": "summarize context",
@@ -192,6 +193,7 @@ def group_of(each: Command) -> str:
 
 PALETTE_SCOPES = (
     Scope.WORKBENCH, Scope.CHANGES, Scope.REVIEW, Scope.VIEWER, Scope.SIDE, Scope.AGENT, Scope.RULES, Scope.FIRST_RUN,
+    "attempts", "pipeline",
 )  # fmt: skip
 
 

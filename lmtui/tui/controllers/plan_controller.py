@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from pathlib import Path
 from typing import ClassVar
 
 from textual.content import Content
@@ -23,7 +20,7 @@ from lmtui.core.plan_mode import Grants
 from lmtui.core.proposals import STEP_RISKS, Proposal, from_text, to_text
 from lmtui.core.sanitize import escape_invisible, escape_invisible_line, pluralize, sanitize, sanitize_line
 from lmtui.tui.commands import Command, Scope, closing, command, first_key, of_scope
-from lmtui.tui.editor import open_editor
+from lmtui.tui.editor import edit_text
 from lmtui.tui.lines.page_view import PageView, whole_text
 from lmtui.tui.lines.styled_text import Line, indent, wrap
 from lmtui.tui.modals.approval_text import titled
@@ -169,7 +166,7 @@ class PlanQuestion(Question[PlanAnswer]):
         """Open it in the user's editor; what is written there stays until it is a plan."""
         lead = "".join(f"# {line}\n" for line in self._problem.splitlines())
         before = self._draft or to_text(self._proposal)
-        written = await self._written(lead + before)
+        written = await edit_text(self.dialog.app, lead + before, "plan.txt", say=self._say)
         if written is None:
             self.dialog.draw()
             return
@@ -181,19 +178,6 @@ class PlanQuestion(Question[PlanAnswer]):
         self._page.show(lambda width: plan_lines(self._proposal, width))
         self.dialog.restart_delay()
         self.dialog.draw()
-
-    async def _written(self, text: str) -> str | None:
-        """Return what the editor made of a text, None where it did not end well."""
-        with tempfile.TemporaryDirectory(prefix="lmtui-plan-") as folder:
-            path = Path(folder) / "plan.txt"
-            await asyncio.to_thread(path.write_text, text, encoding="utf-8")
-            if not await open_editor(self.dialog.app, path, say=self._say):
-                return None
-            try:
-                return await asyncio.to_thread(path.read_text, encoding="utf-8")
-            except (OSError, UnicodeError) as error:
-                self._say(f"the text cannot be read: {error}")
-                return None
 
     def _say(self, text: str) -> None:
         self._problem = text

@@ -37,7 +37,9 @@ _ALWAYS = (("app.palette", "commands"), ("app.help", "help"))
 
 def key_part(each: Command, rank: int = 0, verb: str = "") -> Part:
     """Return a key and what it does; a click on it does that."""
-    text = Content.assemble({"↓": "↑↓"}.get(first_key(each), first_key(each)), (f" {verb or each.hint}", "$text-muted"))
+    text = Content.assemble(
+        {"↓": "↑↓", "→": "←→"}.get(first_key(each), first_key(each)), (f" {verb or each.hint}", "$text-muted")
+    )
     return Part(text.stylize(Style.from_meta({"verb": each.action})), "", rank)
 
 

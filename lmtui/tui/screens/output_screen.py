@@ -17,7 +17,7 @@ from lmtui.tui.lines.blocks import seconds
 from lmtui.tui.lines.calls import CallState, value_text
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.page_view import PageView, whole_text
-from lmtui.tui.lines.patch import patches_of
+from lmtui.tui.lines.patch import FilePatch, patches_of
 from lmtui.tui.lines.styled_text import Line
 from lmtui.tui.lines.tool_log import CallOpened
 from lmtui.tui.lines.transcript import Transcript
@@ -32,13 +32,16 @@ LOOK_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class CallPage:
-    """What is read: its title, what is said at the right of it, its lines, or the changes that are shown in their place."""
+    """What is read: its title, what is said at the right of it, its lines, or the changes or patches that are shown in
+    their place.
+    """
 
     title: Sequence[Part]
     note: Sequence[Part]
     lines: Callable[[int], list[Line]]
     changes: Sequence[FileChange] = ()
     is_running: bool = False
+    patches: Sequence[FilePatch] = ()
 
 
 class OutputScreen(BesideChat):
@@ -89,13 +92,14 @@ class OutputScreen(BesideChat):
             return
         is_first, found = self._seen is None, self._read(self._call_id)
         self._title.show(found.title, found.note)
-        self._diff.display, self._page.display = bool(found.changes), not found.changes
-        if found.changes:
-            self._diff.show_patches(patches_of(found.changes))
+        patches = (*patches_of(found.changes), *found.patches)
+        self._diff.display, self._page.display = bool(patches), not patches
+        if patches:
+            self._diff.show_patches(patches)
         else:
             self._page.show(found.lines)
         if is_first or self.focused is None or not self.focused.display:
-            (self._diff if found.changes else self._page).focus()
+            (self._diff if patches else self._page).focus()
         self._seen = found
 
 

@@ -294,7 +294,8 @@ class Workbench(Screen[None]):
             bars.activity.show([Part(self._note, "$text-muted")], [])
             return
         state, views = active.state if active else self.state.no_session(), self.sessions.views
-        place = self.state.place(Path(state.workspace) if state.workspace else folder, self.branch, self.app.size.width)
+        folder = Path(state.workspace) if state.workspace else folder
+        place = self.state.place(folder, self.branch, self.app.size.width, self.sessions.pipeline)
         bars.header.show(*self.state.header_parts(active, [views[each] for each in sorted(views)], place, now))
         bars.foot.show(*self.state.foot_parts(state, self._options.mode, now))
         is_busy = state.turn.is_running and not state.approvals

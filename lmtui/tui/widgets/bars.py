@@ -176,17 +176,22 @@ class Bar(ClickableText):
 
     def show(self, left: Sequence[Part], right: Sequence[Part]) -> None:
         """Draw these parts."""
-        if (left, right) != self._parts:
+        if (left, right) != self._parts or _spans(left, right) != _spans(*self._parts):
             before = self.render()
             self._parts = (left, right)
             after = self.render()
-            # two contents are equal whatever their colours; one that is hidden has no width to tell by
+            # one that is hidden has no width to tell by
             if not self.size or (after.plain, after.spans) != (before.plain, before.spans):
                 self.refresh()
 
     def render(self) -> Content:
         """Fit the parts to the width."""
         return self.lit(fit_line(*self._parts, self.content_size.width))
+
+
+def _spans(*sides: Sequence[Part]) -> list[object]:
+    """Return the colours of parts: two contents are equal whatever theirs are."""
+    return [part.text.spans for side in sides for part in side if isinstance(part.text, Content)]
 
 
 class Spinner(Static):

@@ -1,0 +1,108 @@
+"""Commands of the pipeline: work through a plan file, show its tasks, do something with one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lmtui.commands.command import Command, CommandContext, OpenView, Output, Result, Scope
+from lmtui.core.errors import UsageError
+from lmtui.core.pipeline import WORKING, PipelinePlan, TaskAction, WorkspacePipeline, status_lines
+from lmtui.core.sanitize import sanitize_line
+
+SCOPE = "pipeline"
+_WITH_NUMBER = ("retry", "skip", "answer")
+
+
+async def pipeline(context: CommandContext, words: str) -> Result:
+    """Work through a plan, do something with the newest one, or show it."""
+    plans = context.host.extensions.pipeline
+    verb, _, rest = words.strip().partition(" ")
+    match verb:
+        case "status" if not rest:
+            return Output(tuple(status_lines(await plans.read())), title="Pipeline")
+        case "stop" if not rest:
+            await plans.stop()
+            return Output(("Stopped the pipeline. /pipeline resume continues it.",))
+        case "pause" | "resume" if not rest:
+            await pause(plans, await _newest(plans), is_paused=verb == "pause")
+            return Output((f"{verb.capitalize()}d the pipeline.",))
+        case _ if verb in _WITH_NUMBER:
+            return await _do(plans, verb, rest.strip())
+        case "":
+            await plans.read()
+        case _:
+            await plans.begin(words.strip())
+
+    async def lines() -> Iterable[str]:
+        return status_lines(plans.known)
+
+    return OpenView("pipeline.show", text=lines)
+
+
+async def pause(plans: WorkspacePipeline, plan: PipelinePlan, *, is_paused: bool) -> None:
+    """Begin no more tasks of a plan, or go on with it; it is worked on here where nothing works on it."""
+    await plans.pause(plan.id, is_paused=is_paused)
+    if not is_paused and not plan.is_done and not is_at_work(plans, plan):
+        await plans.begin(plan.path)
+
+
+def is_at_work(plans: WorkspacePipeline, plan: PipelinePlan) -> bool:
+    """Tell whether this process or another works on a plan."""
+    return plans.is_running or any(each.state in WORKING for each in plan.tasks)
+
+
+async def _newest(plans: WorkspacePipeline) -> PipelinePlan:
+    found = await plans.read()
+    if not found:
+        raise UsageError("no plans yet", "/pipeline PLAN.md works through a plan file.")
+    return found[0]
+
+
+async def _do(plans: WorkspacePipeline, verb: str, words: str) -> Output:
+    number, _, text = words.partition(" ")
+    if not number.isdecimal() or bool(text.strip()) != (verb == "answer"):
+        wanted = "N TEXT, a question's number and the answer" if verb == "answer" else "N, the number of a task"
+        raise UsageError(f"/pipeline {verb} takes {wanted}: {sanitize_line(words)[:60]!r}", "/pipeline status lists them.")
+    plan = await _newest(plans)
+    if verb == "answer":
+        await plans.answer(plan.id, int(number), text.strip())
+        return Output((f"Answered question {number}.",))
+    await plans.do(plan.id, int(number), TaskAction(verb))
+    return Output((f"Task {number} is ready again." if verb == "retry" else f"Skipped task {number}.",))
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command("pipeline.show", Scope.WORKBENCH, "Pipeline", "Work through the tasks of a plan file, or show them.",
+        slash=("pipeline",), argument="[PLAN.md, pause, resume, stop, retry N, skip N, answer N TEXT or status]",
+        handler=pipeline, instead="`lmtui pipeline status`"),
+    Command("pipeline.open", SCOPE, "Open session", "Open the last session of the selected task.", ("enter", "o"),
+        "open session"),
+    Command("pipeline.diff", SCOPE, "Diff", "Show what the last attempt of the selected task changed.", ("d",), "diff"),
+    Command("pipeline.details", SCOPE, "Details", "Show all of the selected task: text, attempts and findings.", ("i",),
+        "details"),
+    Command("pipeline.retry", SCOPE, "Retry", "Make the selected failed task ready again.", ("r",), "retry",
+        runs="pipeline_do('retry')"),
+    Command("pipeline.skip", SCOPE, "Skip", "Skip the selected task; tasks after it go on.", ("s",), "skip",
+        runs="pipeline_do('skip')"),
+    Command("pipeline.pause", SCOPE, "Pause task", "Pause or resume the selected task.", ("p",), "pause",
+        runs="pipeline_do('pause')"),
+    Command("pipeline.edit", SCOPE, "Edit task", "Edit title, text, files and checks of the selected task in your editor.",
+        ("e",), "edit"),
+    Command("pipeline.answer", SCOPE, "Answer", "Answer a blocking question of the plan.", ("a",), "answer…"),
+    Command("pipeline.next_column", SCOPE, "Next column", "Go to the next column of the board.", ("right", "tab"), "column",
+        runs="pipeline_column(1)"),
+    Command("pipeline.previous_column", SCOPE, "Previous column", "Go to the previous column of the board.",
+        ("left", "shift+tab"), runs="pipeline_column(-1)"),
+    Command("pipeline.earlier", SCOPE, "Earlier", "Move the selected ready task up in the queue.", ("K",), "earlier",
+        runs="pipeline_do('earlier')"),
+    Command("pipeline.later", SCOPE, "Later", "Move the selected ready task down in the queue.", ("J",), "later",
+        runs="pipeline_do('later')"),
+    Command("pipeline.pause_all", SCOPE, "Pause plan", "Begin no more tasks of this plan, or go on with it.", ("P",),
+        "pause plan"),
+    Command("pipeline.stop", SCOPE, "Stop", "Stop the work on this plan; asks first.", ("x",), "stop"),
+    Command("pipeline.new", SCOPE, "New plan", "Work through another plan file.", ("n",), "new plan…"),
+    Command("pipeline.board", SCOPE, "Board", "Show the tasks in columns by state.", ("1",), runs="pipeline_tab('Board')"),
+    Command("pipeline.list", SCOPE, "List", "Show the tasks in a list by state.", ("2",), runs="pipeline_tab('List')"),
+    Command("pipeline.findings", SCOPE, "Findings", "Show the findings of all tasks, the newest first.", ("3",),
+        runs="pipeline_tab('Findings')"),
+)  # fmt: skip

@@ -1,0 +1,546 @@
+"""The page of the pipeline: the tasks of a plan on a board or in a list, what is known of one, and what can be done with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, ClassVar
+
+from textual import on
+from textual.app import App
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from lmtui.core.errors import LmtuiError, UsageError
+from lmtui.core.pipeline import OVER, WORKING, PipelinePlan, PipelineTask, TaskAction, TaskAttempt, WorkspacePipeline
+from lmtui.core.pipeline import PipelineState as State
+from lmtui.core.sanitize import sanitize_line, sanitize_path
+from lmtui.features.pipeline.commands import SCOPE, is_at_work, pause
+from lmtui.features.pipeline.screens.board import (
+    CHECKING,
+    CODING,
+    COLUMNS,
+    DONE,
+    GAP_CELLS,
+    NEEDS_YOU,
+    READY,
+    Board,
+    Card,
+    Item,
+    cards_of,
+    key_of_item,
+)
+from lmtui.features.pipeline.screens.details import detail_lines
+from lmtui.features.pipeline.task_text import read_spec, spec_text
+from lmtui.tui.commands import Scope, bindings, command
+from lmtui.tui.editor import edit_text
+from lmtui.tui.lines.page_view import PageView, whole_text
+from lmtui.tui.lines.patch import parse_patch
+from lmtui.tui.lines.styled_text import Line, crop, fit, pad, width_of
+from lmtui.tui.lines.table import BAR_CELLS, Table
+from lmtui.tui.modals.picker import AskText, Confirm
+from lmtui.tui.screens.beside import BesideChat, tab_part
+from lmtui.tui.screens.output_screen import CallPage, OutputScreen
+from lmtui.tui.summary import SHORT_CELLS
+from lmtui.tui.widgets.bars import HEIGHTS, WIDE_CELLS, WIDTHS, Part, Verbs
+from lmtui.tui.widgets.start_page import TALL_ROWS
+from lmtui.tui.workbench_api import FeatureController, Handler
+
+EMPTY = "No plans yet. /pipeline PLAN.md works through a plan file."
+NO_CHANGES = "The attempt changed no files."
+TICK_S = 0.25
+MOST_PATCH_BYTES = 4_000_000
+STOP = ("Stop the pipeline?", "What is under way is ready again and starts over. What is done stays.")
+_TEXT_ROWS = 3
+_LIST_ORDER = (NEEDS_YOU, CODING, CHECKING, READY, DONE)
+_VERBS = ("open", "diff", "details", "retry", "skip", "pause", "edit", "answer")
+_KEYS = ("next_column", "earlier", "later", "pause_all", "new", "stop")
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The head of the tasks in one state."""
+
+    column: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class FindingRow:
+    """What an attempt at a task did not get right."""
+
+    task: PipelineTask
+    attempt: TaskAttempt
+    text: str
+
+
+class TaskTable(Table[Group | Card]):
+    """Lists the tasks by state, one line each."""
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        super().__init__(self._line, _key_of_row, can_mark=lambda each: isinstance(each, Card), id="pipeline-list")
+        self._now = now
+        self.empty_text = ""
+
+    def _line(self, row_: Group | Card, width: int) -> Line:
+        if isinstance(row_, Group):
+            name, role = COLUMNS[row_.column]
+            return ((name, f"strong {role}"), (f"  {row_.count}", "muted"))
+        title, *rest = (each.draw(width, self._now()) for each in row_.rows)
+        cells = max(14, min(48, width * 2 // 5))
+        notes = [span for each in rest for span in (("  ", ""), *each)]
+        shown = crop(title, cells)
+        return crop(((" ", ""), *shown, (" " * (cells - width_of(shown)), ""), *notes), width)
+
+
+class FindingTable(Table[FindingRow]):
+    """Lists findings, the newest attempt first."""
+
+    def __init__(self) -> None:
+        super().__init__(_finding_line, lambda each: (each.task.id, each.attempt.number, each.text), id="pipeline-findings")
+        self.empty_text = "No findings."
+
+
+class PlanPanes(Vertical):
+    """The tasks of a plan: on the board, in the list, or by their findings; `current` is the same in all three."""
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self.board, self.list, self.findings = Board(now, id="pipeline-board"), TaskTable(now), FindingTable()
+        self.head = Static("", id="pipeline-head", markup=False)
+        super().__init__(self.head, self.board, self.list, self.findings, id="pipeline-panes")
+        self.tab = "Board"
+        self._columns: Sequence[Sequence[Card]] = ()
+
+    @property
+    def shown(self) -> str:
+        """Return the tab that is shown: a narrow screen has no board."""
+        return "List" if self.tab == "Board" and self.app.size.width < WIDE_CELLS else self.tab
+
+    @property
+    def pane(self) -> Board | TaskTable | FindingTable:
+        """Return what is shown."""
+        return self.board if self.shown == "Board" else self.list if self.shown == "List" else self.findings
+
+    @property
+    def current(self) -> Item | None:
+        """Return the task or question under the cursor."""
+        match self.pane:
+            case Board() as board:
+                return board.current
+            case TaskTable() as table:
+                return table.current.item if isinstance(table.current, Card) else None
+            case FindingTable() as table:
+                return table.current.task if table.current is not None else None
+
+    def show(self, plan: PipelinePlan | None) -> None:
+        """Show the tasks of a plan."""
+        self._columns = cards_of(plan) if plan is not None else [[] for _ in COLUMNS]
+        rows: list[Group | Card] = []
+        for column in _LIST_ORDER:
+            if cards := self._columns[column]:
+                rows += [Group(column, len(cards)), *cards]
+        at = self.current
+        self.board.show(self._columns, at)
+        self.list.show(rows, _key_of_row(Card(at)) if at is not None else None)
+        self.findings.show(_findings_of(plan) if plan is not None else [])
+        self.place()
+
+    def switch(self, tab: str) -> None:
+        """Show another tab, with the same task."""
+        at = self.current
+        self.tab = tab
+        self.place(at)
+
+    def place(self, at: Item | None = None) -> None:
+        """Show the pane that there is room for, and the names of the columns."""
+        for each in (self.board, self.list, self.findings):
+            each.display = each is self.pane
+        self.styles.padding = (int(self.app.size.height >= TALL_ROWS), 1, 0, 1)
+        self.head.display = self.pane is self.board and bool(self.board.source.total())
+        if at is not None:
+            self.board.show(self._columns, at)
+            self.list.show(self.list.rows, _key_of_row(Card(at)))
+        if self.head.display:
+            self.call_after_refresh(self._draw_head)
+        self.pane.focus()
+
+    def tick(self) -> None:
+        """Draw again what changes with the time."""
+        self.pane.touch(0)
+
+    def _draw_head(self) -> None:
+        cells, names, rules = self.board.source.cells, list[Content](), list[Content]()
+        for (name, role), cards in zip(COLUMNS, self._columns, strict=True):
+            is_waiting = role == "warn" and bool(cards)
+            style = {"muted": "bold $text", "accent": "bold $accent", "good": "bold $success"}.get(role, "bold $warning")
+            style = style if cards else "$text-muted"
+            count = f"{len(cards)}"
+            names.append(
+                Content.assemble(
+                    (f"  {name}", style),
+                    " " * (cells - len(name) - len(count) - 3),
+                    (f"{count} ", style if is_waiting else "$text-muted"),
+                )
+            )
+            rules.append(Content.styled(("━" if is_waiting else "─") * cells, "$warning" if is_waiting else "$faint"))
+        gap = Content(" " * GAP_CELLS)
+        lead = Content(" " * BAR_CELLS)
+        self.head.update(Content("\n").join([lead + gap.join(names), lead + gap.join(rules)]))
+
+
+def _key_of_row(row_: Group | Card) -> object:
+    return key_of_item(row_.item) if isinstance(row_, Card) else row_.column
+
+
+def _findings_of(plan: PipelinePlan) -> list[FindingRow]:
+    attempts = [(task, attempt) for task in plan.tasks for attempt in task.attempts if attempt.findings]
+    oldest = datetime.min.replace(tzinfo=UTC)
+    attempts.sort(key=lambda each: (each[1].started or oldest, each[1].number), reverse=True)
+    return [FindingRow(task, attempt, text) for task, attempt in attempts for text in attempt.findings]
+
+
+def _finding_line(finding: FindingRow, width: int) -> Line:
+    task, attempt = finding.task, finding.attempt
+    is_open = task.state not in OVER and attempt is task.attempts[-1]
+    lead = (
+        (f"#{task.id:<4} ", "muted"),
+        (pad(f"attempt {attempt.number}", 11), "muted"),
+        (pad(fit(sanitize_line(attempt.stage), 11), 11), "muted"),
+    )
+    sign = ("! ", "bad") if is_open else ("✓ ", "muted")
+    return crop((*lead, sign, (sanitize_line(finding.text), "" if is_open else "muted")), width)
+
+
+class PipelineScreen(BesideChat):
+    """Shows the newest plan.  `open_session` opens a session; `confirm` asks before the work is stopped."""
+
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+    VERTICAL_BREAKPOINTS = HEIGHTS
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(SCOPE), *bindings(Scope.APP), *bindings(Scope.MOVING)]
+    SCOPE: ClassVar[str] = SCOPE
+    DEFAULT_CSS = """
+    PipelineScreen #pipeline-head { height: auto; width: 1fr; background: $background; }
+    PipelineScreen #pipeline-panes { height: 1fr; padding: 0 1; }
+    PipelineScreen #pipeline-note { height: auto; padding: 0 2; background: $background; }
+    PipelineScreen #pipeline-about { height: 36%; }
+    PipelineScreen #pipeline-detail { padding: 1 1 0 1; background: $surface; border-left: outer $accent; }
+    PipelineScreen Verbs { padding: 0 2; background: $surface; border-left: outer $accent; }
+    PipelineScreen.-short #pipeline-detail { padding: 0 1; }
+    PipelineScreen #pipeline-about.-empty { display: none; }
+    PipelineScreen.-low #pipeline-about, PipelineScreen.-flat #pipeline-about { display: none; }
+    """
+    tab = "Pipeline"
+
+    def __init__(
+        self,
+        plans: WorkspacePipeline,
+        now: Callable[[], datetime],
+        *,
+        open_session: Callable[[str], object],
+        folder: Path,
+        confirm: Callable[[str, str], Confirm] = Confirm,
+    ) -> None:
+        super().__init__()
+        self._plans, self._now, self._open_session, self._folder, self._confirm = plans, now, open_session, folder, confirm
+        self._panes_of_plan = PlanPanes(now)
+        self._note = Static("", id="pipeline-note", markup=False)
+        self._detail, self._verbs = PageView(lambda _: [], id="pipeline-detail"), Verbs()
+        self._edits = TaskEdits(plans, self._say)
+
+    def content(self) -> Iterable[Widget]:
+        """Return the note, the tasks, what is known of one, and its actions."""
+        return self._note, self._panes_of_plan, Vertical(self._detail, self._verbs, id="pipeline-about")
+
+    def on_mount(self) -> None:
+        """Show the plan, and follow its changes."""
+        self.end = self._plans.follow_changes(self._load)
+        self._ticker = self.set_interval(TICK_S, self._tick, pause=True)
+        self._load()
+        self._do(self._plans.read())
+
+    def placed(self) -> None:
+        """Show what there is room for, and the keys."""
+        self._detail.styles.padding = (int(self.app.size.height >= TALL_ROWS), 1, 0, 1)
+        self._panes_of_plan.place(self._panes_of_plan.current)
+        self._about()
+
+    def tab_parts(self) -> list[Part]:
+        """Return the title and the tabs; a narrow screen has no board."""
+        shown = self._panes_of_plan.shown
+        tabs = ("Board", "List", "Findings")[self.app.size.width < WIDE_CELLS :]
+        return [
+            Part("Pipeline", "bold", 4),
+            *(tab_part(each, command(f"pipeline.{each.lower()}"), is_here=each == shown) for each in tabs),
+        ]
+
+    # -- showing --------------------------------------------------------------------------------------------------------
+
+    @property
+    def _plan(self) -> PipelinePlan | None:
+        return next(iter(self._plans.known), None)
+
+    def _load(self) -> None:
+        if not self.is_attached:
+            return
+        plan = self._plan
+        is_working = plan is not None and is_at_work(self._plans, plan)
+        (self._ticker.resume if is_working else self._ticker.pause)()
+        self._panes_of_plan.show(plan)
+        problem = f"Not done: {sanitize_line(plan.problem)}" if plan is not None and plan.problem else ""
+        text = Content.styled(problem, "$warning") if plan is not None else Content.styled(EMPTY, "$text-muted")
+        self._note.update(text)
+        self._note.display = bool(text)
+        if plan is None:
+            self.draw_tabs()
+        else:
+            name = fit(sanitize_line(plan.name), max(8, self.app.size.width // 4))
+            summary = plan.summary() if self.app.size.width >= SHORT_CELLS else plan.summary().partition(",")[0]
+            self.draw_tabs([Part(name, "$text-muted", 5), Part(summary, "$text", 1)])
+        self._about()
+
+    def _tick(self) -> None:
+        self._panes_of_plan.tick()
+        item, plan = self._panes_of_plan.current, self._plan
+        if isinstance(item, PipelineTask) and item.state in WORKING and plan is not None:
+            self._show_detail(plan, item)
+
+    @on(Table.Marked)
+    def _about(self) -> None:
+        """Show what is known of the current task, and what can be done with it."""
+        plan, item = self._plan, self._panes_of_plan.current
+        self.query_one("#pipeline-about").set_class(plan is None or item is None, "-empty")
+        if plan is None or item is None:
+            self.show_keys([command("pipeline.new")])
+            return
+        self._show_detail(plan, item)
+        usable = _usable(plan, item) - ({"next_column"} if self._panes_of_plan.shown != "Board" else set())
+        verbs = [command(f"pipeline.{each}") for each in _VERBS if each in usable]
+        is_paused = isinstance(item, PipelineTask) and item.is_paused
+        self._verbs.show(
+            [replace(each, hint="resume") if each.id == "pipeline.pause" and is_paused else each for each in verbs]
+        )
+        is_halted = plan.is_paused or not is_at_work(self._plans, plan)
+        keys = [command(f"pipeline.{each}") for each in _KEYS if each in usable]
+        self.show_keys(
+            replace(each, hint="resume plan") if each.id == "pipeline.pause_all" and is_halted else each for each in keys
+        )
+
+    def _show_detail(self, plan: PipelinePlan, item: Item) -> None:
+        most = _TEXT_ROWS if self.app.size.height >= TALL_ROWS else 1
+        self._detail.show(lambda width: detail_lines(plan, item, width, self._now(), most))
+
+    def _say(self, text: str, *, is_error: bool = False) -> None:
+        self.app.notify(sanitize_line(text), severity="error" if is_error else "information", markup=False)
+
+    def _do(self, work: Awaitable[object]) -> None:
+        """Do something with the plan, one after the other; show why if it fails."""
+
+        async def done() -> None:
+            try:
+                _ = await work
+            except LmtuiError as error:
+                self._say(error.full_text(), is_error=True)
+            self._load()
+
+        _ = self.run_worker(done(), group="pipeline")
+
+    # -- actions --------------------------------------------------------------------------------------------------------
+
+    def action_pipeline_tab(self, tab: str) -> None:
+        """Show the board, the list or the findings."""
+        if tab == "Board" and self.app.size.width < WIDE_CELLS:
+            self._say(f"The board needs {WIDE_CELLS} columns; this is the list.")
+        self._panes_of_plan.switch(tab)
+        self.draw_tabs(self._tab_note)
+        self._about()
+
+    def action_pipeline_column(self, step: int) -> None:
+        """Go to the next column, or the one before."""
+        if self._panes_of_plan.pane is self._panes_of_plan.board:
+            self._panes_of_plan.board.step_column(step)
+
+    def action_pipeline_open(self) -> None:
+        """Open the last session of the task; of a question, that of the plan."""
+        plan, item = self._plan, self._panes_of_plan.current
+        if plan is None or item is None:
+            return
+        if not isinstance(item, PipelineTask):
+            session = plan.session
+        else:
+            session = next((each.session for each in reversed(item.attempts) if each.session), "")
+        if isinstance(item, PipelineTask) and item.state in WORKING:
+            self._say("You can open the session when the attempt is done.")
+        elif session:
+            _ = self.dismiss(None)
+            self._open_session(session)
+        else:
+            self._say("No session yet.")
+
+    def action_pipeline_diff(self) -> None:
+        """Show what the last attempt changed."""
+        task = self._panes_of_plan.current
+
+        async def show(task: PipelineTask) -> None:
+            page = await asyncio.to_thread(_diff_page, task, self._folder)
+            _ = self.app.push_screen(OutputScreen(lambda _: page, tab="Task"))
+
+        if isinstance(task, PipelineTask):
+            self._do(show(task))
+
+    def action_pipeline_details(self) -> None:
+        """Show all that is known of the current task."""
+        plan, item = self._plan, self._panes_of_plan.current
+        if plan is not None and item is not None:
+            page = CallPage([], [], lambda width: detail_lines(plan, item, width, self._now()))
+            _ = self.app.push_screen(OutputScreen(lambda _: page, tab="Task"))
+
+    def action_pipeline_do(self, what: str) -> None:
+        """Do something with the current task."""
+        plan, item = self._plan, self._panes_of_plan.current
+        if plan is not None and isinstance(item, PipelineTask):
+            action = TaskAction.RESUME if what == TaskAction.PAUSE and item.is_paused else TaskAction(what)
+            self._do(self._plans.do(plan.id, item.id, action))
+
+    def action_pipeline_pause_all(self) -> None:
+        """Pause the plan, or go on with it."""
+        if (plan := self._plan) is not None:
+            self._do(pause(self._plans, plan, is_paused=is_at_work(self._plans, plan) and not plan.is_paused))
+
+    def action_pipeline_stop(self) -> None:
+        """Ask, then stop the work."""
+        if not self._plans.is_running:
+            self._say("Nothing is being worked on here.")
+            return
+        _ = self.app.push_screen(self._confirm(*STOP), lambda is_sure: self._do(self._plans.stop()) if is_sure else None)
+
+    def action_pipeline_new(self) -> None:
+        """Ask for a plan file and work through it."""
+        ask = AskText("Which plan file?", placeholder="a path in this folder, such as PLAN.md")
+        _ = self.app.push_screen(ask, lambda path: self._do(self._plans.begin(path)) if path else None)
+
+    def action_pipeline_answer(self) -> None:
+        """Ask for the answer to the current question, else to the first one that is open."""
+        plan, item = self._plan, self._panes_of_plan.current
+        if plan is None:
+            return
+        is_task = item is None or isinstance(item, PipelineTask)
+        number = (
+            next((at for at, each in enumerate(plan.questions, 1) if not each.answer), 0)
+            if is_task or item is None
+            else item.id
+        )
+        if not number:
+            self._say("No question is open.")
+            return
+        ask = AskText(fit(sanitize_line(plan.questions[number - 1].text), 400), placeholder="your answer")
+        plan_id = plan.id
+        _ = self.app.push_screen(ask, lambda text: self._do(self._plans.answer(plan_id, number, text)) if text else None)
+
+    def action_pipeline_edit(self) -> None:
+        """Edit the current task in the user's editor."""
+        plan, item = self._plan, self._panes_of_plan.current
+        if plan is None or not isinstance(item, PipelineTask):
+            return
+        if item.state in WORKING:
+            self._say(f"Task {item.id} is being worked on; pause it to edit it afterwards.", is_error=True)
+            return
+        self._do(self._edits.edit(self.app, plan.id, item))
+
+
+class TaskEdits:
+    """Edits tasks as texts; a wrong one is kept for the next time, with what is wrong in its first line."""
+
+    def __init__(self, plans: WorkspacePipeline, say: Say) -> None:
+        self._plans, self._say = plans, say
+        self._drafts: dict[tuple[str, int], tuple[str, str]] = {}
+
+    async def edit(self, app: App[Any], plan_id: str, task: PipelineTask) -> None:
+        """Change a task as it is written in the user's editor."""
+        key = plan_id, task.id
+        text, note = self._drafts.get(key, (spec_text(task.spec), "Save and close to change the task."))
+        before = f"# {note}\n{text}"
+        written = await edit_text(app, before, "task.toml", say=self._say)
+        if written is None or written == before:
+            return
+        try:
+            await self._plans.edit(plan_id, task.id, read_spec(written, task.spec))
+        except UsageError as error:
+            body = written.partition("\n")[2] if written.startswith("#") else written
+            self._drafts[key] = body, sanitize_line(str(error))
+            raise UsageError(f"not changed: {error}", "Edit it again; what you typed is kept.") from error
+        _ = self._drafts.pop(key, None)
+
+
+def _usable(plan: PipelinePlan, item: Item) -> set[str]:
+    """Return the actions that count for a task or a question."""
+    usable = {"details", "next_column", "pause_all", "new", "stop"}
+    usable |= {"answer"} if any(not each.answer for each in plan.questions) else set()
+    if not isinstance(item, PipelineTask):
+        return usable | ({"open"} if plan.session else set())
+    is_working = item.state in WORKING
+    usable |= {"open"} if item.attempts and not is_working else set()
+    usable |= {"diff"} if any(each.patch for each in item.attempts) else set()
+    usable |= {"retry"} if item.state is State.FAILED else set()
+    usable |= {"skip"} if item.state in (State.READY, State.FAILED) else set()
+    usable |= {"earlier", "later"} if item.state is State.READY else set()
+    usable |= {"pause"} if item.state not in OVER else set()
+    return usable | ({"edit"} if not is_working and item.state not in OVER else set())
+
+
+def _diff_page(task: PipelineTask, folder: Path) -> CallPage:
+    """Return the page with what the last attempt that has a patch changed, as much as can be shown.  Blocks (disk)."""
+    title = [Part(f"#{task.id}", "$text-muted"), Part(fit(sanitize_line(task.spec.title), 60), "bold")]
+    attempt = next((each for each in reversed(task.attempts) if each.patch), None)
+    if attempt is None:
+        text = "No diff was kept for this task." if task.state in OVER else "No attempt at this task has a diff yet."
+        return CallPage(title, [], lambda width: whole_text(text, width, "muted"))
+    path = folder / attempt.patch
+    try:
+        with path.open("rb") as file:
+            text = file.read(MOST_PATCH_BYTES).decode("utf-8", "replace")
+    except OSError as error:
+        raise UsageError(f"the diff cannot be read: {sanitize_path(str(path))}: {error.strerror}") from error
+    note = [Part(f"attempt {attempt.number}", "$text-muted", 1)]
+    return CallPage(title, note, lambda width: whole_text(NO_CHANGES, width, "muted"), patches=parse_patch(text))
+
+
+class PipelineController(FeatureController):
+    """Opens the page of the pipeline, and keeps the header up to date."""
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what answers the commands."""
+        return {"pipeline.show": lambda _: self._show()}
+
+    def start(self) -> None:
+        """Follow the plans."""
+        _ = self.host.extensions.pipeline.follow_changes(self.workbench.draw)
+        _ = self.workbench.app.run_worker(self._read(), group="pipeline")
+
+    async def _read(self) -> None:
+        try:
+            _ = await self.host.extensions.pipeline.read()
+        except LmtuiError as error:
+            self.workbench.say(error.full_text(), "error")
+        self.workbench.draw()
+
+    def _show(self) -> None:
+        if not isinstance(self.workbench.app.screen, PipelineScreen):
+            plans, folder = self.host.extensions.pipeline, Path(self.host.workspace)
+            screen = PipelineScreen(plans, self.workbench.now, open_session=self._open, folder=folder)
+            _ = self.workbench.app.push_screen(screen)
+
+    def _open(self, session_id: str) -> None:
+        _ = self.workbench.app.run_worker(self._open_session(session_id), group="open")
+
+    async def _open_session(self, session_id: str) -> None:
+        try:
+            _ = await self.workbench.sessions.open(session_id)
+        except LmtuiError as error:
+            self.workbench.say(error.full_text(), "error")

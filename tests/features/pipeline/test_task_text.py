@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtui.core.errors import UsageError
+from lmtui.core.pipeline import TaskSpec
+from lmtui.features.pipeline.task_text import read_spec, spec_text
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+LISTS = st.lists(TEXTS, max_size=3).map(tuple)
+SPEC = TaskSpec("Nested comments", "Count the depth.\nKeep strings.", ("a.py",), (3,), ("pytest -q",), "lexer")
+
+
+@given(st.builds(TaskSpec, TEXTS, TEXTS, LISTS, st.lists(st.integers(1, 99), max_size=3).map(tuple), LISTS, TEXTS))
+def test_what_is_written_is_read_back(spec: TaskSpec) -> None:
+    assert read_spec(spec_text(spec), TaskSpec("")) == spec
+
+
+def test_a_text_of_several_lines_is_written_in_lines() -> None:
+    assert 'text = """\nCount the depth.\nKeep strings."""\n' in spec_text(SPEC)
+
+
+def test_what_is_left_out_stays() -> None:
+    assert read_spec('title = "Other"', SPEC).checks == SPEC.checks
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("# a\ntitle = Nested", "line 2"),
+        ('title = "a"\nfiles = "b"', "line 2: files has to be a list of texts in quotes"),
+        ('after = ["3"]', "line 1: after has to be a list of numbers"),
+        ("after = [true]", "line 1: after has to be a list of numbers"),
+        ('\n\ncheck = ["x"]', "line 3: a task has no 'check', only title"),
+        ("title = 3", "line 1: title has to be a text in quotes"),
+        ("after = " + "[" * 2000, "TOML"),
+    ],
+)
+def test_a_wrong_text_says_which_line(text: str, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        _ = read_spec(text, SPEC)

@@ -1,0 +1,87 @@
+"""Plans in a list, for screens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from lmtui.core.errors import UsageError
+from lmtui.core.pipeline import WORKING, PipelinePlan, PipelineTask, TaskAction, TaskSpec, after_action
+
+
+class FakePipeline:
+    """Implements `core.pipeline.WorkspacePipeline`."""
+
+    def __init__(self) -> None:
+        self.plans: list[PipelinePlan] = []
+        self.begun: list[str] = []
+        self.is_stopped = False
+        self.failure: UsageError | None = None
+        self._listeners: list[Callable[[], None]] = []
+
+    @property
+    def known(self) -> Sequence[PipelinePlan]:
+        return self.plans
+
+    @property
+    def is_running(self) -> bool:
+        return not self.is_stopped and any(task.state in WORKING for plan in self.plans for task in plan.tasks)
+
+    def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    async def read(self) -> Sequence[PipelinePlan]:
+        self._check()
+        return self.plans
+
+    async def begin(self, path: str) -> None:
+        self._check()
+        self.begun.append(path)
+
+    async def stop(self) -> None:
+        self._check()
+        self.is_stopped = True
+
+    async def pause(self, plan: str, *, is_paused: bool) -> None:
+        self._check()
+        self.show(replace(self._plan(plan), is_paused=is_paused))
+
+    async def do(self, plan: str, task_id: int, action: TaskAction) -> None:
+        self._check()
+        found = self._plan(plan)
+        self._put(found, *after_action(found, task_id, action))
+
+    async def edit(self, plan: str, task_id: int, spec: TaskSpec) -> None:
+        self._check()
+        found = self._plan(plan)
+        self._put(found, replace(found.task(task_id), spec=spec))
+
+    async def answer(self, plan: str, number: int, text: str) -> None:
+        self._check()
+        found = self._plan(plan)
+        if not 0 < number <= len(found.questions):
+            raise UsageError(f"no question {number}", "/pipeline status lists them.")
+        questions = [replace(each, answer=text) if at == number else each for at, each in enumerate(found.questions, 1)]
+        self.show(replace(found, questions=tuple(questions)))
+
+    def task(self, task_id: int) -> PipelineTask:
+        """Return a task of the newest plan."""
+        return self.plans[0].task(task_id)
+
+    def show(self, *plans: PipelinePlan) -> None:
+        """Have these from now on."""
+        self.plans = [*plans]
+        for listener in list(self._listeners):
+            listener()
+
+    def _put(self, plan: PipelinePlan, *changed: PipelineTask) -> None:
+        new = {each.id: each for each in changed}
+        self.show(replace(plan, tasks=tuple(new.get(each.id, each) for each in plan.tasks)))
+
+    def _plan(self, plan_id: str) -> PipelinePlan:
+        return next(each for each in self.plans if each.id == plan_id)
+
+    def _check(self) -> None:
+        if self.failure is not None:
+            raise self.failure

@@ -1,0 +1,368 @@
+"""The page of the pipeline: what it shows, and what its keys do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+
+import pytest
+
+from lmtui.core.errors import UsageError
+from lmtui.core.pipeline import OpenQuestion, PipelinePlan, PipelineState, TaskSpec
+from lmtui.features.pipeline.screens.board import Board
+from lmtui.features.pipeline.screens.page import PipelineScreen
+from tests.tui.driving import SMALL, Driver, running
+from tests.tui.fake_pipeline import FakePipeline
+from tests.tui.fakes import START, FakeHost
+from tests.tui.scenes_attempts import DEPTH
+from tests.tui.scenes_pipeline import large_plan, opened, over, some_plan, task
+
+
+def plans(driver: Driver) -> FakePipeline:
+    return driver.host.extensions.pipeline
+
+
+def current(driver: Driver) -> int:
+    screen = driver.app.screen
+    assert isinstance(screen, PipelineScreen)
+    item = screen._panes_of_plan.current
+    return item.id if item is not None else 0
+
+
+async def at(driver: Driver, task_id: int) -> None:
+    """Put the cursor of the list on a task."""
+    await driver.press("2", "home")
+    for _ in range(30):
+        if current(driver) == task_id and "Question" not in driver.text("#pipeline-about"):
+            return
+        await driver.press("down")
+    raise AssertionError(task_id)
+
+
+async def until_said(driver: Driver, words: str) -> None:
+    """Wait for a notice."""
+    await driver.until(lambda: any(words in each.message for each in driver.app._notifications))
+
+
+def column_of(driver: Driver, words: str) -> int:
+    """Return which column of the board shows some words."""
+    lines = driver.text("#pipeline-board").splitlines()
+    return next(line.index(words) for line in lines if words in line) // 31
+
+
+async def test_the_board_shows_each_task_in_the_column_of_its_state() -> None:
+    async with running() as driver:
+        await opened(driver, some_plan())
+        shown = {"#31 ": 0, "#28 ": 1, "#27 ": 2, "#30 ": 2, "#29 Col": 3, "Question 2": 3, "#25 ": 4, "#26 ": 4}
+        assert {words: column_of(driver, words) for words in shown} == shown
+        text = driver.text()
+        for words in ("after #29", "paused", "attempt 2 · 4:12", "reviewing · 6:30", "parse ✓ lint ✓ tests ✗", "! 1 finding"):
+            assert words in text
+        assert "3 of 12 tasks done, 3 working, 1 failed, 1 skipped" in text
+        assert text.index("#25 ") < text.index("#23 ")
+
+
+async def test_a_narrow_screen_has_a_list_and_says_why() -> None:
+    async with running(size=SMALL) as driver:
+        await opened(driver, some_plan())
+        assert not driver.app.screen.query_one(Board).display
+        assert "1 Board" not in driver.text()
+        await driver.press("1")
+        await until_said(driver, "The board needs 120 columns")
+        assert driver.text().index("Needs you") < driver.text().index("Working")
+
+
+async def test_the_task_stays_the_same_from_tab_to_tab_and_while_it_changes_columns() -> None:
+    async with running() as driver:
+        await opened(driver, some_plan())
+        await at(driver, 28)
+        await driver.press("1")
+        assert current(driver) == 28
+        plan = plans(driver).plans[0]
+        done = replace(plan.task(28), state=PipelineState.DONE)
+        plans(driver).show(replace(plan, tasks=tuple(done if each.id == 28 else each for each in plan.tasks)))
+        await driver.settle()
+        assert current(driver) == 28
+        assert column_of(driver, "#28 ") == 4
+
+
+async def test_columns_are_gone_through_by_key_and_by_mouse() -> None:
+    async with running() as driver:
+        await opened(driver, some_plan())
+        assert "Question 2" in driver.text("#pipeline-about")
+        await driver.press("right")
+        assert current(driver) == 26
+        await driver.press("tab")
+        assert current(driver) == 31
+        await driver.press("down", "end")
+        assert current(driver) == 34
+        await driver.press("shift+tab", "left", "home")
+        await driver.press("left")
+        assert current(driver) == 27
+        board = driver.app.screen.query_one(Board)
+        await driver.pilot.click(board, offset=(36, 0))
+        await driver.settle()
+        assert current(driver) == 28
+
+
+async def test_findings_are_listed_newest_first() -> None:
+    async with running() as driver:
+        await opened(driver, some_plan())
+        await driver.press("3")
+        rows = [line.split()[:3] for line in driver.text("#pipeline-findings").splitlines() if "attempt" in line]
+        assert rows[0] == ["▌#28", "attempt", "2"]
+        assert rows[-1] == ["#29", "attempt", "1"]
+        assert len(rows) == 10
+
+
+async def test_a_task_is_retried_skipped_paused_and_moved() -> None:
+    async with running() as driver:
+        await opened(driver, some_plan())
+        await at(driver, 29)
+        await driver.press("r")
+        assert plans(driver).task(29).state is PipelineState.READY
+        await driver.press("p")
+        assert plans(driver).task(29).is_paused
+        assert "p resume" in driver.text()
+        await driver.press("p", "J")
+        assert not plans(driver).task(29).is_paused
+        assert 31 < plans(driver).task(29).order < 32
+        await driver.press("K", "s")
+        assert plans(driver).task(29).order < 31
+        assert plans(driver).task(29).state is PipelineState.SKIPPED
+
+
+async def test_what_cannot_be_done_is_said_in_a_notice() -> None:
+    async with running() as driver:
+        await opened(driver, some_plan())
+        await at(driver, 28)
+        await driver.press("s")
+        await until_said(driver, "task 28 is being worked on")
+        await driver.press("enter")
+        await until_said(driver, "You can open the session when the attempt is done.")
+        await driver.press("e")
+        await until_said(driver, "pause it to edit it afterwards")
+        assert driver.screen_name == "PipelineScreen"
+
+
+async def test_the_plan_is_paused_resumed_and_stopped_after_a_question() -> None:
+    async with running() as driver:
+        await opened(driver, some_plan())
+        await driver.press("P")
+        assert plans(driver).plans[0].is_paused
+        assert "P resume plan" in driver.text()
+        await driver.press("P", "x")
+        assert not plans(driver).plans[0].is_paused
+        await driver.until_screen("Confirm")
+        await driver.press("n")
+        assert not plans(driver).is_stopped
+        await driver.press("x")
+        await driver.until_screen("Confirm")
+        await driver.press("y")
+        assert plans(driver).is_stopped
+
+
+async def test_a_plan_that_nobody_works_on_is_begun_again_when_it_is_resumed() -> None:
+    async with running() as driver:
+        await opened(driver, replace(some_plan(), tasks=(task(1, "One", "ready"),), questions=()))
+        await driver.press("P")
+        assert plans(driver).begun == ["PLAN.md"]
+
+
+async def test_the_session_of_a_task_is_opened() -> None:
+    async with running() as driver:
+        await opened(driver, some_plan())
+        await at(driver, 29)
+        await driver.press("enter")
+        wanted = plans(driver).task(29).attempts[-1].session
+        await driver.until(lambda: wanted in driver.app.workbench.sessions.views)
+
+
+async def test_the_diff_of_a_task_is_shown_or_why_there_is_none(tmp_path: Path) -> None:
+    async with running(FakeHost(workspace=tmp_path)) as driver:
+        _ = (tmp_path / "2.patch").write_text(DEPTH)
+        attempt = replace(over(1), patch="2.patch")
+        lost = replace(over(1), patch="3.patch")
+        tasks = (task(1, "One", "done"), task(2, "Two", "done", attempt), task(3, "Three", "done", lost))
+        await opened(driver, replace(some_plan(), tasks=tasks, questions=()))
+        await at(driver, 2)
+        await driver.press("d")
+        await driver.until_screen("OutputScreen")
+        await driver.until_shown("depth += 1")
+        await driver.press("escape")
+        await at(driver, 1)
+        await driver.press("d")
+        await driver.until_screen("OutputScreen")
+        await driver.until_shown("No diff was kept for this task.")
+        await driver.press("escape")
+        await at(driver, 3)
+        await driver.press("d")
+        await until_said(driver, "the diff cannot be read")
+
+
+async def test_details_show_the_whole_task() -> None:
+    async with running() as driver:
+        await opened(driver, some_plan())
+        await at(driver, 29)
+        await driver.press("i")
+        await driver.until_screen("OutputScreen")
+        assert "Checks: pytest -q tests/test_lexer.py" in driver.text()
+
+
+async def test_a_blocking_question_is_answered() -> None:
+    async with running() as driver:
+        await opened(driver, some_plan())
+        await driver.press("a")
+        await driver.until_screen("AskText")
+        assert "Should an unclosed comment" in driver.text()
+        await driver.press(*"A warning", "enter")
+        await driver.until_screen("PipelineScreen")
+        assert plans(driver).plans[0].questions[1].answer == "A warning"
+        assert "Question 2" not in driver.text()
+        await driver.press("a")
+        await until_said(driver, "No question is open.")
+
+
+async def test_another_plan_is_begun_or_the_reason_said() -> None:
+    async with running() as driver:
+        await opened(driver)
+        assert "No plans yet. /pipeline PLAN.md works through a plan file." in driver.text()
+        await driver.press("n")
+        await driver.until_screen("AskText")
+        await driver.press(*"docs/PLAN.md", "enter")
+        assert plans(driver).begun == ["docs/PLAN.md"]
+        plans(driver).failure = UsageError("there is no file x.md", "Name another.")
+        await driver.press("n")
+        await driver.until_screen("AskText")
+        await driver.press(*"x.md", "enter")
+        await until_said(driver, "there is no file x.md")
+
+
+async def test_a_task_is_edited_and_a_wrong_text_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    typed: list[str] = []
+    wanted = ['title = "Other', 'title = "Other"\ntext = "Do it."']
+
+    async def edit_text(_: object, text: str, __: str, *, say: object) -> str:
+        typed.append(text)
+        return f"# what stays\n{wanted[len(typed) - 1]}"
+
+    monkeypatch.setattr("lmtui.features.pipeline.screens.page.edit_text", edit_text)
+    async with running() as driver:
+        await opened(driver, some_plan())
+        await at(driver, 31)
+        await driver.press("e")
+        await until_said(driver, "line 2")
+        assert plans(driver).task(31).spec.title == "Escape sequences"
+        await driver.press("e")
+        await driver.until(lambda: plans(driver).task(31).spec.title == "Other")
+        assert typed[0].startswith("# Save and close to change the task.\ntitle = ")
+        assert typed[1].startswith("# not valid TOML")
+        assert typed[1].endswith('\ntitle = "Other')
+        assert plans(driver).task(31).spec.text == "Do it."
+        assert plans(driver).task(31).spec.checks
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("PLAN.md", ""),
+        ("pause", "Paused the pipeline."),
+        ("resume", "Resumed the pipeline."),
+        ("stop", "Stopped the pipeline."),
+        ("retry 29", "Task 29 is ready again."),
+        ("skip 31", "Skipped task 31."),
+        ("answer 2 A warning.", "Answered question 2."),
+        ("status", "BLOCKING 2"),
+        ("retry x", "/pipeline retry takes N, the number of a task"),
+        ("answer 2", "/pipeline answer takes N TEXT"),
+        ("retry 99", "has no task 99"),
+    ],
+)
+async def test_what_is_typed_does_what_the_keys_do(words: str, said: str) -> None:
+    async with running() as driver:
+        plans(driver).show(replace(some_plan(), is_paused=words == "resume"))
+        await driver.type(f"/pipeline {words}")
+        await driver.until_shown(said)
+        found = plans(driver)
+        done = {
+            "PLAN.md": lambda: found.begun == ["PLAN.md"] and driver.screen_name == "PipelineScreen",
+            "pause": lambda: found.plans[0].is_paused,
+            "resume": lambda: not found.plans[0].is_paused and not found.begun,
+            "stop": lambda: found.is_stopped,
+            "retry 29": lambda: found.task(29).state is PipelineState.READY,
+            "skip 31": lambda: found.task(31).state is PipelineState.SKIPPED,
+            "answer 2 A warning.": lambda: found.plans[0].questions[1].answer == "A warning.",
+        }
+        assert done.get(words, lambda: found.plans == [some_plan()])()
+
+
+async def test_without_a_plan_commands_say_how_to_begin() -> None:
+    async with running() as driver:
+        await driver.type("/pipeline pause")
+        await driver.until_shown("no plans yet")
+
+
+@pytest.mark.parametrize("size", [(160, 45), SMALL])
+async def test_hostile_names_are_cleaned(size: tuple[int, int]) -> None:
+    evil = "a\x1b[2J\x1b]0;x\x07b\u202ec\n" + "漢字" * 60
+    spec = TaskSpec(evil, evil, (evil,), (), (evil,), evil)
+    attempt = replace(over(1, evil, evil, checks={evil: evil}), model=evil)
+    tasks = tuple(
+        replace(task(number, "", state, attempt, why=evil), spec=spec) for number, state in enumerate(PipelineState, 1)
+    )
+    plan = PipelinePlan("p", evil, evil, START, tasks, (OpenQuestion(evil),), problem=evil)
+    async with running(size=size) as driver:
+        await opened(driver, plan)
+        for keys in (("1",), ("2", "down"), ("3",), ("i",)):
+            await driver.press(*keys)
+            text = driver.text()
+            assert not {"\x1b", "\x07", "\u202e"} & set(text)
+            assert all(line.count("漢") < size[0] for line in text.splitlines())
+
+
+async def test_a_thousand_tasks_stay_smooth() -> None:
+    async with running(size=(160, 45)) as driver:
+        await opened(driver, large_plan())
+        screen = driver.app.screen
+        assert isinstance(screen, PipelineScreen)
+        for tab in ("1", "2", "3"):
+            await driver.press(tab, "end")
+            view = screen._panes_of_plan.pane
+            started = perf_counter()
+            for _ in range(5):
+                view.strips.clear()
+                for y in range(view.size.height):
+                    _ = view.render_line(y)
+            assert (perf_counter() - started) / 5 < 0.05, tab  # 2 to 5 ms on an idle machine
+        assert len(screen.query("*")) < 25
+
+
+async def test_the_header_tells_of_a_plan_until_it_is_done() -> None:
+    async with running() as driver:
+        assert "pipeline" not in driver.text("#header")
+        quiet = replace(some_plan(), tasks=tuple(t for t in some_plan().tasks if t.id != 29), questions=())
+        plans(driver).show(quiet)
+        await driver.settle()
+        assert "  pipeline  4/11" in driver.text("#header")
+        at_work = driver.text("#header")
+        plans(driver).show(some_plan())
+        await driver.settle()
+        assert "▲ pipeline  4/12" in driver.text("#header")
+        assert driver.text("#header").index("sandbox") == at_work.index("sandbox")
+        await driver.pilot.click("#header", offset=(driver.text("#header").index("pipeline"), 0))
+        await driver.until_screen("PipelineScreen")
+        await driver.press("escape")
+        plans(driver).show(replace(some_plan(), is_done=True))
+        await driver.settle()
+        assert "pipeline" not in driver.text("#header")
+
+
+async def test_every_verb_of_the_page_is_in_the_palette() -> None:
+    async with running() as driver:
+        await opened(driver, some_plan())
+        await driver.press("ctrl+p")
+        await driver.until_screen("Picker")
+        await driver.press(*"Later")
+        await driver.until_shown("Move the selected ready task down")
+        await driver.press("escape", "escape")
