@@ -89,11 +89,14 @@ def config_of(config: Config, number: int, variation: int = 0) -> Config:
     return replace(config, temperature=temperature, seed=seed, roles=roles)
 
 
-def plans_of(config: Config, count: int) -> list[AttemptPlan]:
-    """Return how the attempts differ: by temperature and seed; each fourth is by another model that a role names."""
+def plans_of(config: Config, count: int, earlier: int = 0) -> list[AttemptPlan]:
+    """Return how the attempts differ: by temperature and seed; each fourth is by another model that a role names.
+
+    They differ from `earlier` attempts at the same task too.
+    """
     roles = parse_roles(config.roles)
     others = [each for role in _OTHER_MODELS if role in roles and (each := roles[role].model) not in ("", config.model)]
-    plans = [AttemptPlan(number, config_of(config, number)) for number in range(1, count + 1)]
+    plans = [AttemptPlan(number, config_of(config, earlier + number)) for number in range(1, count + 1)]
     for at, plan in enumerate(plans[_EVERY - 1 :: _EVERY] if others else ()):
         plans[plan.number - 1] = replace(plan, model=others[at % len(others)])
     return plans
@@ -120,7 +123,7 @@ class Attempts:
 
     def __init__(self, host: AttemptHost) -> None:
         self._host = host
-        self.task = ""
+        self.task = self._title = ""
         self._start: Start = lambda _: None
         self._rows: dict[int, Attempt] = {}
         self._works: dict[int, _Work] = {}
@@ -188,6 +191,28 @@ class Attempts:
         await self._run(self._prepare(task, plans, start), tell)
         return self.best
 
+    async def try_task(self, task: str, title: str, count: int, earlier: int, start: Start) -> Attempt:
+        """Run attempts at a task of a plan, whose sessions are named by its title; see `run` and `plans_of`.
+
+        Raises:
+            UsageError: they cannot run here.
+        """
+        await self._require()
+        self._title = title
+        config = replace(self._host.config, review="off")
+        await self._run(self._prepare(task, plans_of(config, count, earlier), start))
+        return self.best
+
+    def sandbox_of(self, attempt: Attempt) -> WorkspaceSandbox:
+        """Return the workspace as an attempt that has begun sees it."""
+        overlay = self._works[attempt.number].overlay
+        assert overlay is not None
+        return overlay.sandbox
+
+    def failures_of(self, attempt: Attempt) -> Sequence[CheckRan]:
+        """Return the checks that failed at the end of an attempt."""
+        return [each for each in self._works[attempt.number].ran.values() if each.outcome is CheckOutcome.FAILED]
+
     async def _require(self) -> None:
         """Raise `UsageError` where attempts cannot run."""
         config = self._host.config
@@ -254,7 +279,8 @@ class Attempts:
             model = next((e.event.model for e in session.history() if isinstance(e.event, events.ModelChanged)), plan.model)
             self._change(plan.number, session=session.id, model=model, state=AttemptState.RUNNING, started=datetime.now(UTC))
             try:
-                session.rename(f"attempt {plan.number} of {len(self._works)}: {sanitize_line(self.task)}")
+                name = sanitize_line(self._title or self.task)
+                session.rename(f"attempt {plan.number} of {len(self._works)}: {name}" if len(self._works) > 1 else name)
                 if not work.is_stopped:
                     self._start(session)
                 await session.wait_idle()

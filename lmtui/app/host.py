@@ -325,6 +325,10 @@ class Runtime:
             session.emit(event)
         return self._keep(session, asked)
 
+    def new_attempts(self) -> Attempts:
+        """Return attempts next to the user's own; who asks for them closes them."""
+        return Attempts(self)
+
     async def _prepare(self) -> None:
         for each in self._features:
             await each.prepare()

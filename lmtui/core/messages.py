@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
@@ -208,6 +209,13 @@ class ModelRequest:
     sees: bool = True
     is_attended: bool = True
     hidden: tuple[ToolSpec, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaRequest(ModelRequest):
+    """A request without tools whose answer matches a JSON schema, where the server holds it to one."""
+
+    answer_schema: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

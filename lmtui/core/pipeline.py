@@ -87,11 +87,15 @@ class TaskAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """What the integrator is about to keep: files, as they are before and after (ids of checkpoints)."""
+    """What the integrator is about to keep: files, as they are before and after (ids of checkpoints).
+
+    `to_commit` are those without changes of the user's own, which git gets.
+    """
 
     before: str
     after: str
     paths: tuple[str, ...]
+    to_commit: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

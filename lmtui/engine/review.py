@@ -6,16 +6,16 @@ The gate decides which of them block the end of the turn.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.lenient_json import objects_in
-from lmtui.core.messages import Message, ModelRequest, Role
+from lmtui.core.messages import Message, ModelRequest, Role, SchemaRequest
 from lmtui.core.project_checks import CheckRunner, Finding, Gate, ReviewUse, ReviewWritten, Severity, bounded
 from lmtui.core.roles import ModelRole, RoleModel
 from lmtui.core.workspace import FileChange
 from lmtui.engine.agent import Agent
-from lmtui.engine.model_roles import ensure_loaded, role_request
+from lmtui.engine.model_roles import ensure_loaded, for_role, role_request
 from lmtui.engine.usage import answer_outside
 
 MOST_ROUNDS = 2
@@ -23,6 +23,7 @@ _MOST_ATTEMPTS = 3
 _MOST_DIFF_CHARS = 24_000
 _MOST_FINDINGS = 20
 _MAX_TOKENS = 4_000
+_WINDOW_TOKENS = 8_192
 _CRITIC_TEMPERATURE = 0.7  # a model that is asked twice in the same way says the same twice
 _SEVERITIES = " or ".join(f'"{each}"' for each in Severity)
 _SYSTEM = (
@@ -31,7 +32,7 @@ _SYSTEM = (
     f'{{"verdict": "APPROVED" or "REJECTED", "findings": [{{"severity": {_SEVERITIES}, "file": "…", '
     '"line": 1, "class": "…", "confidence": 0.0 to 1.0, "message": "…"}], "summary": "…"}'
 )
-_CUT = "[The diff is cut here. The rest exists, but is not shown.]"
+_IS_CUT = "[The diff is cut here. The rest exists, but is not shown.]"
 _AGAIN = "That was not the requested JSON. Answer again with the JSON only."
 _TOLD = "{who} found this in your change:\n{findings}\nFix what is valid, then say what you did."
 
@@ -68,16 +69,45 @@ async def _review(agent: Agent) -> list[Finding]:
         return []
     agent.turn.checking.reviews += 1
     is_gate = policy.review is ReviewUse.GATE and policy.gate is not Gate.OFF
-    text = f"The task:\n{agent.conversation.last_task}\n\nThe diff:\n{diff}"
-    request = await role_request(agent, ModelRole.REVIEWER, _SYSTEM, text, most_tokens=_MAX_TOKENS)
-    critics = [
-        replace(request, model=name or request.model, temperature=_CRITIC_TEMPERATURE, seed=None) for name in policy.critics
-    ]
-    votes = [await _ask(agent, each) for each in (request, *(critics if is_gate else ()))]
-    written = majority(votes)
-    agent.emit(replace(written, agent=agent.id))
+    written = await _written(agent, agent.conversation.last_task, diff, policy.critics if is_gate else ())
     is_held = is_gate and (written.is_rejected or policy.gate is Gate.STRICT)
     return [each for each in written.findings if is_held and policy.gate.blocks(each)]
+
+
+async def _written(agent: Agent, task: str, diff: str, critics: Sequence[str]) -> ReviewWritten:
+    """Have a reviewer and critics look at a change, and tell what they found."""
+    text = f"The task:\n{task}\n\nThe diff:\n{diff}"
+    request = await role_request(agent, ModelRole.REVIEWER, _SYSTEM, text, most_tokens=_MAX_TOKENS)
+    others = [replace(request, model=name or request.model, temperature=_CRITIC_TEMPERATURE, seed=None) for name in critics]
+    written = replace(majority([await _ask(agent, each) for each in (request, *others)]), agent=agent.id)
+    agent.emit(written)
+    return written
+
+
+class RoleRequests:
+    """Asks the models of roles outside the conversation of an agent; what it costs is told as an event."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    async def window_tokens(self) -> int:
+        """Return the size of the planner's window, as its server tells or the settings have it."""
+        settings = for_role(self._agent.model.roles, ModelRole.PLANNER, self._agent.state.model.main)
+        served = await self._agent.services.provider.served(settings.model)
+        return (served.window_tokens if served is not None else 0) or self._agent.state.model.window_tokens or _WINDOW_TOKENS
+
+    async def ask(
+        self, role: ModelRole, work: str, system: str, text: str, schema: Mapping[str, object] | None = None
+    ) -> str | None:
+        """Return the answer of a role's model, None where it fails; a server that refuses the schema is asked without it."""
+        request = await role_request(self._agent, role, system, text, most_tokens=_MAX_TOKENS)
+        held = SchemaRequest(**{each.name: getattr(request, each.name) for each in fields(request)}, answer_schema=schema or {})
+        answer = await answer_outside(self._agent, work, held) if schema else None
+        return answer if answer is not None else await answer_outside(self._agent, work, request)
+
+    async def review(self, task: str, diff: str, critics: Sequence[str] = ()) -> ReviewWritten:
+        """Have the reviewer and its critics look at a change; only the beginning of a long one is shown to them."""
+        return await _written(self._agent, task, _cut(diff), critics)
 
 
 def majority(votes: Sequence[ReviewWritten]) -> ReviewWritten:
@@ -103,7 +133,11 @@ async def _diff(agent: Agent) -> str:
     except SandboxError:
         return ""
     text = "\n".join(change.diff or f"{change.kind} {change.path}" for change in changes)
-    return text if len(text) <= _MOST_DIFF_CHARS else f"{text[:_MOST_DIFF_CHARS]}\n{_CUT}"
+    return _cut(text)
+
+
+def _cut(diff: str) -> str:
+    return diff if len(diff) <= _MOST_DIFF_CHARS else f"{diff[:_MOST_DIFF_CHARS]}\n{_IS_CUT}"
 
 
 async def _ask(agent: Agent, request: ModelRequest) -> ReviewWritten:

@@ -42,6 +42,7 @@ from lmtui.engine.inbox import Inbox, UserInput, left_waiting
 from lmtui.engine.permission_check import mask_files
 from lmtui.engine.planning import SessionPlans
 from lmtui.engine.repair import ends_for_open_work, offered_again
+from lmtui.engine.review import RoleRequests
 from lmtui.engine.skill_use import SkillControls
 from lmtui.engine.spending import BudgetControls, Spending
 from lmtui.engine.stop_policy import SessionSleep
@@ -397,6 +398,11 @@ class EngineSession:
     def goals(self) -> SessionGoals:
         """Return the commands that end its work."""
         return SessionGoals(self._agent, self._journal.emit_from_outside)
+
+    @property
+    def role_requests(self) -> RoleRequests:
+        """Return the ways to ask the models of roles outside the conversation."""
+        return RoleRequests(self._agent)
 
     @property
     def id(self) -> str:

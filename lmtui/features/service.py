@@ -11,14 +11,17 @@ from typing import Protocol
 
 from lmtui.command_line import CheckRow
 from lmtui.config import Config
+from lmtui.core.attempt_values import Attempt
 from lmtui.core.instruction_values import InstructionSource, NoInstructions
 from lmtui.core.jobs import Jobs, NoJobs
 from lmtui.core.mcp import McpServers, NoMcpServers
 from lmtui.core.permissions.rules import Rule
 from lmtui.core.pipeline import NoPipeline, WorkspacePipeline
 from lmtui.core.ports import FeatureServices, Policy, TokenCounter, Toolbox
-from lmtui.core.project_checks import NoWorkspaceChecks, WorkspaceChecks
+from lmtui.core.project_checks import CheckRan, NoWorkspaceChecks, WorkspaceChecks
 from lmtui.core.prompt_text import NoPromptFiles, PromptFiles
+from lmtui.core.servers import ServerFound
+from lmtui.core.sessions import Session, SessionAgentRunner
 from lmtui.core.skills import NoSkills, Skills
 from lmtui.core.subagents import AgentDefinitions, ChildKind, NoAgentDefinitions
 from lmtui.core.trust import Trust
@@ -54,8 +57,47 @@ class Workspace(Protocol):
 class ModelAnswers(Protocol):
     """What is asked of the model servers."""
 
+    async def find(self) -> Sequence[ServerFound]:
+        """Look for servers and what they offer."""
+
     async def silent(self) -> str:
         """Return the address in use where nothing answers there, else an empty string."""
+
+
+class TaskAttempts(Protocol):
+    """Attempts at one task of a plan, each in its own overlay."""
+
+    async def try_task(self, task: str, title: str, count: int, earlier: int, start: Callable[[Session], None]) -> Attempt:
+        """Run attempts to their end and return the best; they differ from `earlier` ones at the same task.
+
+        Raises:
+            UsageError: they cannot run here.
+        """
+
+    def sandbox_of(self, attempt: Attempt) -> WorkspaceSandbox:
+        """Return the workspace as an attempt sees it."""
+
+    def failures_of(self, attempt: Attempt) -> Sequence[CheckRan]:
+        """Return the checks that failed at the end of an attempt."""
+
+    async def keep(self, attempt: Attempt) -> Sequence[str]:
+        """Keep the changes of an attempt; return notes.
+
+        Raises:
+            SandboxError: files have changed since; nothing was kept.
+        """
+
+    def listed(self) -> Sequence[Attempt]:
+        """Return the attempts as they are."""
+
+    def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` on every change; the returned function ends that."""
+
+    def run_agents_in(self, runner: SessionAgentRunner) -> None:
+        """Let a front end run the agents of attempts that begin from now on."""
+
+    async def close(self) -> None:
+        """Stop what runs and drop what was not kept."""
 
 
 class FeatureHost(Workspace, Protocol):
@@ -75,6 +117,12 @@ class FeatureHost(Workspace, Protocol):
 
     async def new_session(self, policy: Policy | None = None) -> EngineSession:
         """Open a fresh session with its own policy."""
+
+    def new_attempts(self) -> TaskAttempts:
+        """Return the place for attempts at one task; who asks for it closes it."""
+
+    async def slot_count(self) -> int:
+        """Ask the server in use how many requests it works on at once."""
 
     async def open_session(self, session_id: str, policy: Policy | None = None) -> EngineSession:
         """Open an earlier session with its own policy."""

@@ -11,7 +11,17 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lmtui.core.messages import EXAMPLE_FILES, Message, ModelRequest, Role, ToolCall, ToolCallFormat, ToolChoice, ToolSpec
+from lmtui.core.messages import (
+    EXAMPLE_FILES,
+    Message,
+    ModelRequest,
+    Role,
+    SchemaRequest,
+    ToolCall,
+    ToolCallFormat,
+    ToolChoice,
+    ToolSpec,
+)
 from lmtui.core.permissions.rules import FileEffect, traits_of
 
 DONE = "done"
@@ -277,12 +287,18 @@ def _head(request: ModelRequest) -> dict[str, object]:
 
 def _tail(request: ModelRequest) -> dict[str, object]:
     """Return what holds the answer to a schema: in the schema's form, or for a single answer that must be a call."""
+    if isinstance(request, SchemaRequest):
+        return _held_to(request.answer_schema)
     if not request.tools or (request.hold is ToolChoice.AUTO and request.call_form is not ToolCallFormat.SCHEMA):
         return {}
     tools = () if request.hold is ToolChoice.NONE else request.tools
     if request.hold is ToolChoice.LOOK:  # a model that is pressed would write whatever it has
         tools = tuple(spec for spec in tools if traits_of(spec.name).file_effect in (FileEffect.SHOWS, FileEffect.LISTS))
     schema = answer_schema(tools, may_end=not tools or request.hold is ToolChoice.AUTO)
+    return _held_to(schema)
+
+
+def _held_to(schema: Mapping[str, object]) -> dict[str, object]:
     return {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}}
 
 

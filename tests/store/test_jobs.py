@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 
 from lmtui.core.errors import JobsError
 from lmtui.core.jobs import JobHistory, JobKind, JobPolicy, JobRecord, Lease, Missed
-from lmtui.features.jobs.job_table import NAMES, JobFile, Presence, Signer, key_file, to_row
+from lmtui.features.jobs.job_table import NAMES, JobFile, Presence, to_row
 from lmtui.paths import workspace_dir
+from lmtui.store.index_file import Signer, key_file
 
 NOW = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
 

@@ -8,14 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
-import hmac
 import json
-import logging
 import os
-import secrets
 import sqlite3
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -25,7 +20,8 @@ from typing import Any
 
 from lmtui.core.errors import JobsError, SessionFileError
 from lmtui.core.jobs import Change, JobHistory, JobKind, JobPolicy, JobRecord, JobsRead, Lease, Missed
-from lmtui.paths import state_dir, workspace_dir
+from lmtui.paths import workspace_dir
+from lmtui.store.index_file import ForeignTable, IndexFile, Signer, transaction
 from lmtui.store.session_logs import make_workspace_folder
 
 _LOCK_FILE = "scheduler.lock"
@@ -94,95 +90,6 @@ def _locked(descriptor: int, kind: int) -> bool:
     except OSError:
         return False
     return True
-
-
-_KEY_BYTES = 32
-
-
-def key_file() -> Path:
-    """Return the file of the key."""
-    return state_dir() / "jobs.key"
-
-
-class Signer:
-    """Signs rows for one workspace; the key is made with the first signature."""
-
-    def __init__(self, workspace: Path) -> None:
-        self._workspace = str(workspace.resolve())
-        self._key = b""
-
-    def sign(self, values: Sequence[object]) -> str:
-        """Return the signature of a row (HMAC-SHA256, hex).
-
-        Raises:
-            JobsError: the key cannot be made or read.
-        """
-        return self._digest(self._load(), values)
-
-    def is_ours(self, values: Sequence[object], signature: str) -> bool:
-        """Tell whether this user's lmtui signed a row, for this folder; it signs nothing but numbers and whole text."""
-        if not signature.isascii() or not all(map(_is_plain, values)):
-            return False
-        try:
-            key = self._key or _read()
-        except JobsError:
-            return False
-        self._key = key
-        return bool(key) and hmac.compare_digest(self._digest(key, values), signature)
-
-    def _digest(self, key: bytes, values: Sequence[object]) -> str:
-        data = json.dumps([self._workspace, *values], ensure_ascii=True, separators=(",", ":"))
-        return hmac.new(key, data.encode(), hashlib.sha256).hexdigest()
-
-    def _load(self) -> bytes:
-        self._key = self._key or _read() or _make()
-        return self._key
-
-
-def _is_plain(value: object) -> bool:
-    """Tell whether a value is a number, or a text without the lone surrogates that mean bytes of no text."""
-    if not isinstance(value, str):
-        return isinstance(value, int)
-    try:
-        _ = value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _read() -> bytes:
-    """Return the key, nothing where there is none."""
-    try:
-        key = key_file().read_bytes()
-    except FileNotFoundError:
-        return b""
-    except OSError as error:
-        raise _cannot("read", error) from error
-    if len(key) != _KEY_BYTES:
-        raise JobsError(f"{key_file()} is damaged", "Remove it; jobs that were added before must be added again.")
-    return key
-
-
-def _make() -> bytes:
-    """Make the key, whole or not at all; where another lmtui was quicker, take its."""
-    draft = key_file().with_suffix(f".{secrets.token_hex(4)}")
-    try:
-        draft.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(secrets.token_bytes(_KEY_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-        with contextlib.suppress(FileExistsError):
-            os.link(draft, key_file())
-        draft.unlink()
-    except OSError as error:
-        raise _cannot("make", error) from error
-    return _read()
-
-
-def _cannot(verb: str, error: OSError) -> JobsError:
-    return JobsError(f"cannot {verb} {key_file()}: {error.strerror}", "Check the folder's owner and rights.")
 
 
 VERSION = 3
@@ -283,45 +190,38 @@ def from_row(row: dict[str, str]) -> JobRecord:
     )
 
 
-_log = logging.getLogger(__name__)
-INDEX_FILE = "index.db"
-_BUSY_S = 10.0
 _MOST_DONE = 200
 _KEEP_DONE = timedelta(days=30)
 
 
-class JobFile:
+class JobFile(IndexFile):
     """The table of one workspace; implements `core.jobs.JobTable`.  Safe to use from several threads and processes."""
 
-    def __init__(self, workspace: Path) -> None:
-        self._workspace = workspace
-        self._path = workspace_dir(workspace) / INDEX_FILE
-        self._signer = Signer(workspace)
-        self._lock = threading.RLock()
-        self._database: sqlite3.Connection | None = None
-        self._inode = 0
-        self._aside = ""
-
-    def exists(self) -> bool:
-        """Tell whether there is a table."""
-        return _inode(self._path) != 0
-
-    def version(self) -> int:
-        """Return a number that is another once another connection changed the file."""
-        with self._open() as database:
-            return int(database.execute("PRAGMA data_version").fetchone()[0])
+    def prepare(self, database: sqlite3.Connection) -> None:
+        """Make the table where there is none, or bring one of an earlier version to this one."""
+        if not _shapes(database) or is_earlier(_shapes(database)):
+            with transaction(database):
+                shapes = _shapes(database)
+                if not shapes:
+                    create(database)
+                elif is_earlier(shapes):
+                    migrate(database, shapes, self.signer)
+        if int(database.execute("PRAGMA user_version").fetchone()[0]) > VERSION:
+            raise JobsError(f"{self.path} was written by a newer lmtui", "Use that one, or remove the file with its jobs.")
+        if _shapes(database) != {SCHEMA, INDEX}:
+            raise ForeignTable
 
     def read(self) -> JobsRead:
         """Return all jobs, oldest first."""
-        if self._database is None and not self.exists():
+        if not self.exists():
             return JobsRead()
-        with self._open() as database:
+        with self.open() as database:
             return self._all(database)
 
     def add(self, record: JobRecord) -> bool:
         """Add a job; False where one of its source is there already."""
-        make_workspace_folder_or_fail(self._workspace)
-        with self._open() as database, _transaction(database):
+        self.make_folder()
+        with self.writing() as database:
             if record.source and self._has_source(database, record.source):
                 return False
             self._write(database, record)
@@ -330,9 +230,9 @@ class JobFile:
 
     def change(self, change: Change) -> tuple[JobRecord, ...]:
         """Let `change` see all jobs and write what it returns, in one transaction."""
-        if self._database is None and not self.exists():
+        if not self.exists():
             return ()
-        with self._open() as database, _transaction(database):
+        with self.writing() as database:
             changed = tuple(change(self._all(database).records))
             for record in changed:
                 self._write(database, record)
@@ -340,27 +240,20 @@ class JobFile:
 
     def remove(self, job_id: str) -> bool:
         """Remove a job and tell whether it was there."""
-        if self._database is None and not self.exists():
+        if not self.exists():
             return False
-        with self._open() as database, _transaction(database):
+        with self.writing() as database:
             return database.execute("DELETE FROM jobs WHERE id = ?", (job_id,)).rowcount > 0
-
-    def close(self) -> None:
-        """Let go of the file; idempotent."""
-        with self._lock:
-            if self._database is not None:
-                self._database.close()
-                self._database = None
 
     def _all(self, database: sqlite3.Connection) -> JobsRead:
         rows = database.execute("SELECT * FROM jobs ORDER BY created, id").fetchall()
         found = [self._record(row) for row in rows]
-        return JobsRead(tuple(record for record in found if record is not None), found.count(None), self._aside)
+        return JobsRead(tuple(record for record in found if record is not None), found.count(None), self.aside)
 
     def _record(self, row: tuple[Any, ...]) -> JobRecord | None:
         """Return a row's job, None where it is not signed by this user for this folder."""
         *values, signature = row
-        if not isinstance(signature, str) or not self._signer.is_ours(values, signature):
+        if not isinstance(signature, str) or not self.signer.is_ours(values, signature):
             return None
         return from_row(dict(zip(NAMES, values, strict=True)))
 
@@ -374,7 +267,7 @@ class JobFile:
 
     def _write(self, database: sqlite3.Connection, record: JobRecord) -> None:
         values = to_row(record)
-        database.execute(INSERT, (*values, self._signer.sign(values)))
+        database.execute(INSERT, (*values, self.signer.sign(values)))
 
     def _prune(self, database: sqlite3.Connection, now: datetime) -> None:
         """Forget what was done long ago."""
@@ -383,116 +276,8 @@ class JobFile:
         for record in {each.id: each for each in (*old, *done[:-_MOST_DONE])}.values():
             database.execute("DELETE FROM jobs WHERE id = ?", (record.id,))
 
-    @contextlib.contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        """Hold the database; what goes wrong in it is told as `JobsError`."""
-        with self._lock:
-            try:
-                if self._database is not None and _inode(self._path) != self._inode:
-                    self.close()  # somebody took the file away, or put another in its place
-                if self._database is None:
-                    self._database = self._connect()
-                    self._inode = _inode(self._path)
-                yield self._database
-            except sqlite3.Error as error:
-                self.close()
-                raise JobsError(f"{self._path}: {error}", "Close what holds it, or free some space.") from error
-
-    def _connect(self) -> sqlite3.Connection:
-        """Open the file, as our own: a link is refused, what is not a table of ours is moved aside."""
-        is_link = self._path.is_symlink() or self._path.parent.is_symlink()
-        if is_link or (self._path.exists() and not self._path.is_file()):
-            raise JobsError(f"{self._path} is a link or no file; lmtui keeps jobs in a real one", "Remove it.")
-        inode = _inode(self._path)
-        try:
-            return _connected(self._path, self._signer)
-        except (sqlite3.DatabaseError, _Foreign) as error:
-            if isinstance(error, sqlite3.OperationalError):
-                raise
-        self._set_aside(inode)
-        return _connected(self._path, self._signer)
-
-    def _set_aside(self, inode: int) -> None:
-        stamp = f"{datetime.now(UTC):%Y%m%d_%H%M%S}"
-        try:
-            if _inode(self._path) != inode:
-                return  # another lmtui did it meanwhile
-            for ending in ("", "-wal", "-shm", "-journal"):
-                path = Path(f"{self._path}{ending}")
-                if path.exists():
-                    path.rename(f"{self._path}.{stamp}.aside{ending}")
-            self._aside = f"{self._path}.{stamp}.aside"
-            _log.warning("%s is not a table of jobs that this lmtui can read; it is %s now", self._path, self._aside)
-        except OSError as error:
-            raise JobsError(f"{self._path} is not a table of lmtui's and cannot be moved away: {error.strerror}") from error
-
-
-class _Foreign(Exception):
-    """The file holds a table of another shape."""
-
-
-def _inode(path: Path) -> int:
-    try:
-        return path.stat().st_ino
-    except OSError:
-        return 0
-
-
-def _connected(path: Path, signer: Signer) -> sqlite3.Connection:
-    with contextlib.suppress(OSError):  # a new file is its owner's alone, and so is what SQLite puts beside it
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-    database = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
-    with contextlib.ExitStack() as on_failure:
-        on_failure.callback(database.close)
-        database.text_factory = _text_of  # bytes of no text make one row nobody's, and not the table unreadable
-        for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "journal_mode=WAL", "synchronous=FULL"):
-            database.execute(f"PRAGMA {pragma}").close()
-        _bring_to_this_version(path, database, signer)
-        on_failure.pop_all()
-    return database
-
-
-def _bring_to_this_version(path: Path, database: sqlite3.Connection, signer: Signer) -> None:
-    """Make the table where there is none, or bring one of an earlier version to this one."""
-    if not _shapes(database) or is_earlier(_shapes(database)):
-        with _transaction(database):
-            shapes = _shapes(database)
-            if not shapes:
-                create(database)
-            elif is_earlier(shapes):
-                migrate(database, shapes, signer)
-    if int(database.execute("PRAGMA user_version").fetchone()[0]) > VERSION:
-        raise JobsError(f"{path} was written by a newer lmtui", "Use that one, or remove the file with its jobs.")
-    if _shapes(database) != {SCHEMA, INDEX}:
-        raise _Foreign
-
-
-def _text_of(data: bytes) -> str:
-    """Return a column's text; what is not UTF-8 in it becomes lone surrogates, which no row of ours has."""
-    return data.decode("utf-8", "surrogateescape")
-
 
 def _shapes(database: sqlite3.Connection) -> set[str]:
     """Return what was said to make the table and all that hangs on it."""
     found = database.execute("SELECT sql FROM sqlite_master WHERE (tbl_name = 'jobs' OR name = 'jobs') AND sql IS NOT NULL")
     return {str(sql) for (sql,) in found}
-
-
-@contextlib.contextmanager
-def _transaction(database: sqlite3.Connection) -> Iterator[None]:
-    """Hold the file for writing; what fails inside leaves it as it was."""
-    with database:
-        database.execute("BEGIN IMMEDIATE")
-        yield
-
-
-def make_workspace_folder_or_fail(workspace: Path) -> None:
-    """Make the workspace's own folder.
-
-    Raises:
-        JobsError: it cannot be made.
-    """
-    try:
-        make_workspace_folder(workspace)
-    except SessionFileError as error:
-        raise JobsError(str(error), error.hint) from error

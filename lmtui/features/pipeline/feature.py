@@ -5,7 +5,11 @@ from __future__ import annotations
 from lmtui.registry import Feature, Subcommand
 
 FEATURE = Feature(
-    subcommands=(Subcommand('ideate "TOPIC"', "lmtui.features.pipeline.ideation:ideate", is_task=True),),
+    service="lmtui.features.pipeline.service:PipelineService",
+    subcommands=(
+        Subcommand("pipeline run|status|…", "lmtui.features.pipeline.subcommands:pipeline"),
+        Subcommand('ideate "TOPIC"', "lmtui.features.pipeline.ideation:ideate", is_task=True),
+    ),
     commands="lmtui.features.pipeline.commands:COMMANDS",
     controller="lmtui.features.pipeline.screens.page:PipelineController",
 )

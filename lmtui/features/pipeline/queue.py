@@ -1,0 +1,215 @@
+"""The queue of a workspace: a table in its index with one signed row for each plan and each of its tasks.
+
+One process works on the plans of a workspace at a time: it holds a lock that goes with it.  Others may read and change tasks.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from lmtui.core.errors import JobsError, UsageError
+from lmtui.core.pipeline import (
+    Merge,
+    OpenQuestion,
+    PipelinePlan,
+    PipelineState,
+    PipelineTask,
+    TaskAttempt,
+    TaskSpec,
+)
+from lmtui.paths import workspace_dir
+from lmtui.store.index_file import IndexFile, transaction
+
+Change = Callable[[PipelinePlan], Iterable[PipelineTask | PipelinePlan]]
+"""Sees a plan and returns the tasks that change, and the plan where its own fields do."""
+
+_SCHEMA = "CREATE TABLE pipeline (plan TEXT, task INTEGER, data TEXT, signature TEXT, PRIMARY KEY (plan, task))"
+_PLAN = 0  # the number of the row of a plan itself; tasks count from 1
+_PART = -1  # a planner's answer about a part of a plan, under the digest of the part
+_LOCK_FILE = "pipeline.lock"
+
+
+class PipelineFile(IndexFile):
+    """The plans of one workspace.  Rows that this user did not sign for this folder are passed over."""
+
+    def prepare(self, database: sqlite3.Connection) -> None:
+        """Make the table where there is none."""
+        if not _shape(database):
+            with transaction(database):
+                if not _shape(database):
+                    database.execute(_SCHEMA)
+        if _shape(database) != _SCHEMA:
+            raise JobsError(f"the pipeline in {self.path} was written by another lmtui", "Use that one, or remove the file.")
+
+    def read(self) -> list[PipelinePlan]:
+        """Return all plans, the newest first."""
+        if not self.exists():
+            return []
+        with self.open() as database:
+            ids = [str(plan) for (plan,) in database.execute("SELECT plan FROM pipeline WHERE task = ?", (_PLAN,)).fetchall()]
+            found = [plan for each in ids if (plan := self._plan(database, each)) is not None]
+        return sorted(found, key=lambda each: each.created, reverse=True)
+
+    def add(self, plan: PipelinePlan) -> None:
+        """Add a plan with its tasks, whole or not at all; what is there of it is replaced."""
+        self.make_folder()
+        with self.writing() as database:
+            database.execute("DELETE FROM pipeline WHERE plan = ?", (plan.id,))
+            self._write(database, plan.id, [plan, *plan.tasks])
+
+    def change(self, plan_id: str, change: Change) -> PipelinePlan:
+        """Let `change` see a plan and write what it returns, in one transaction; return the plan as it is then.
+
+        Raises:
+            UsageError: the plan is gone.
+        """
+        with self.writing() as database:
+            plan = self._plan(database, plan_id) if self.exists() else None
+            if plan is None:
+                raise UsageError(f"the plan {plan_id} is not in the queue any more")
+            changed = [*change(plan)]
+            self._write(database, plan_id, changed)
+        return changed_plan(plan, changed)
+
+    def remove(self, plan_id: str) -> None:
+        """Forget a plan and its tasks."""
+        with self.writing() as database:
+            database.execute("DELETE FROM pipeline WHERE plan = ?", (plan_id,))
+
+    def parts(self) -> dict[str, str]:
+        """Return what planners answered about parts of plans, by their digests."""
+        if not self.exists():
+            return {}
+        with self.open() as database:
+            rows = database.execute("SELECT * FROM pipeline WHERE task = ?", (_PART,)).fetchall()
+        return {row[0]: json.loads(row[2]) for row in rows if isinstance(row[3], str) and self.signer.is_ours(row[:3], row[3])}
+
+    def keep_part(self, digest: str, answer: str) -> None:
+        """Keep what a planner answered about a part of a plan."""
+        self.make_folder()
+        with self.writing() as database:
+            self._insert(database, digest, _PART, answer)
+
+    def forget_parts(self) -> None:
+        """Forget what planners answered: the plan is in the queue."""
+        with self.writing() as database:
+            database.execute("DELETE FROM pipeline WHERE task = ?", (_PART,))
+
+    def _plan(self, database: sqlite3.Connection, plan_id: str) -> PipelinePlan | None:
+        rows = database.execute("SELECT * FROM pipeline WHERE plan = ? ORDER BY task", (plan_id,)).fetchall()
+        ours = [row[1:3] for row in rows if isinstance(row[3], str) and self.signer.is_ours(row[:3], row[3])]
+        if not ours or ours[0][0] != _PLAN:
+            return None
+        tasks = tuple(_read_task(json.loads(data)) for _, data in ours[1:])
+        return replace(_read_plan(json.loads(ours[0][1])), tasks=tasks)
+
+    def _write(self, database: sqlite3.Connection, plan_id: str, changed: Iterable[PipelineTask | PipelinePlan]) -> None:
+        for each in changed:
+            values = asdict(each)
+            values.pop("tasks", None)
+            number = each.id if isinstance(each, PipelineTask) else _PLAN
+            self._insert(database, plan_id, number, values)
+
+    def _insert(self, database: sqlite3.Connection, plan_id: str, number: int, values: object) -> None:
+        row = (plan_id, number, json.dumps(values, ensure_ascii=True, default=_json_value))
+        database.execute("INSERT OR REPLACE INTO pipeline VALUES (?, ?, ?, ?)", (*row, self.signer.sign(row)))
+
+
+def changed_plan(plan: PipelinePlan, changed: Sequence[PipelineTask | PipelinePlan]) -> PipelinePlan:
+    """Return a plan after changes of itself and its tasks."""
+    plan = next((replace(each, tasks=plan.tasks) for each in changed if isinstance(each, PipelinePlan)), plan)
+    tasks = {each.id: each for each in (*plan.tasks, *(each for each in changed if isinstance(each, PipelineTask)))}
+    return replace(plan, tasks=tuple(tasks.values()))
+
+
+def _shape(database: sqlite3.Connection) -> str:
+    found = database.execute("SELECT sql FROM sqlite_master WHERE name = 'pipeline'").fetchone()
+    return str(found[0]) if found else ""
+
+
+def _json_value(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+def _read_task(given: dict[str, Any]) -> PipelineTask:  # Any: JSON
+    attempts = (
+        TaskAttempt(**each | _tuples(each, "findings", "lines") | {"started": _moment(each.get("started"))})
+        for each in given["attempts"]
+    )
+    merge = given["merge"]
+    return PipelineTask(
+        **given
+        | {
+            "spec": TaskSpec(**given["spec"] | _tuples(given["spec"], "files", "after", "checks")),
+            "state": PipelineState(given["state"]),
+            "attempts": tuple(attempts),
+            "merge": Merge(**merge | _tuples(merge, "paths", "to_commit")) if merge else None,
+            "not_before": _moment(given["not_before"]),
+        }
+    )
+
+
+def _read_plan(given: dict[str, Any]) -> PipelinePlan:  # Any: JSON
+    questions = tuple(OpenQuestion(**each) for each in given["questions"])
+    return PipelinePlan(**given | {"created": datetime.fromisoformat(given["created"]), "questions": questions})
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def _tuples(given: dict[str, Any], *names: str) -> dict[str, tuple[Any, ...]]:  # Any: JSON
+    return {name: tuple(given[name]) for name in names}
+
+
+class RunLock:
+    """The sign of the one process that works on the plans of a workspace; all methods block (disk)."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._path = workspace_dir(workspace) / _LOCK_FILE
+        self._descriptor = -1
+
+    def take(self) -> None:
+        """Take the lock.
+
+        Raises:
+            UsageError: another process has it.
+        """
+        try:
+            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self.leave()
+            raise UsageError(
+                "another lmtui works on a plan in this folder", "Follow it with `lmtui pipeline status`, or stop it first."
+            ) from error
+        except OSError as error:
+            raise UsageError(f"cannot write {self._path}: {error.strerror}", "Check the folder's owner and rights.") from error
+
+    def leave(self) -> None:
+        """Let go of it; idempotent."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def find_plan(plans: Sequence[PipelinePlan], wanted: str) -> PipelinePlan:
+    """Return a plan by its name, its path, or the beginning of its id; the newest where nothing is wanted.
+
+    Raises:
+        UsageError: none matches, or several do.
+    """
+    names = [each for each in plans if wanted in ("", each.name, each.path, each.id)]
+    found = names[:1] or [each for each in plans if each.id.startswith(wanted)]
+    if len(found) != 1:
+        what = f"no plan is called {wanted[:60]!r}" if wanted else "there is no plan"
+        raise UsageError(f"{what} here", "`lmtui pipeline run PLAN.md` begins one.")
+    return found[0]

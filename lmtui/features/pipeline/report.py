@@ -1,0 +1,138 @@
+"""The report on a plan, as JSON with a version of its schema and as Markdown, and the check of a report that is there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from lmtui.core.errors import UsageError
+from lmtui.core.pipeline import PipelinePlan, PipelineState, PipelineTask, Stage
+from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
+
+SCHEMA_VERSION = 1
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "schema_version": int, "plan": dict, "status": str, "reasons": list, "tasks": list, "totals": dict, "efficiency": dict,
+    "notes": list,
+}  # fmt: skip
+_TASK_TYPES: Mapping[str, type] = {"id": int, "title": str, "state": str, "attempts": list, "commit": str, "why": str}
+
+
+def report_object(
+    plan: PipelinePlan,
+    reasons: Sequence[str],
+    notes: Sequence[str],
+    *,
+    elapsed_s: float = 0.0,
+    swaps: Mapping[str, int] | None = None,
+) -> dict[str, Any]:  # Any: JSON
+    """Return the report: what came of each task with every attempt, the totals, and why the plan is not done."""
+    attempts = [each for task in plan.tasks for each in task.attempts]
+    done = [task for task in plan.tasks if task.state is PipelineState.DONE]
+    counts = {str(state): count for state, count in plan.counts.items() if count}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "plan": {"id": plan.id, "name": plan.name, "path": plan.path, "created": plan.created.isoformat()},
+        "status": "not done" if reasons else "done",
+        "reasons": [*reasons],
+        "tasks": [_task_object(each) for each in plan.queue],
+        "totals": {
+            "tasks": len(plan.tasks), **counts, "attempts": len(attempts),
+            "rework": sum(max(0, len(each.attempts) - 1) for each in done),
+            "findings": sum(len(each.findings) for each in attempts),
+            "failed_at": {str(stage): count for stage in Stage if (count := sum(each.stage == stage for each in attempts))},
+        },
+        "efficiency": {
+            "elapsed_s": round(elapsed_s, 1), "model_s": round(sum(each.elapsed_s for each in attempts), 1),
+            "tokens": sum(each.tokens for each in attempts), **(swaps or {}),
+        },
+        "notes": [*notes],
+    }  # fmt: skip
+
+
+def _task_object(task: PipelineTask) -> dict[str, Any]:  # Any: JSON
+    spec = asdict(task.spec)
+    return {
+        "id": task.id,
+        "title": spec.pop("title"),
+        "state": str(task.state),
+        **spec,
+        "attempts": [asdict(each) | {"started": each.started and each.started.isoformat()} for each in task.attempts],
+        "commit": task.commit,
+        "why": task.why,
+    }
+
+
+def report_markdown(report: Mapping[str, Any]) -> str:  # Any: JSON
+    """Return a report for people."""
+    plan, totals, cost = report["plan"], report["totals"], report["efficiency"]
+    tasks, attempts = pluralize(totals["tasks"], "task"), pluralize(totals["attempts"], "attempt")
+    sums = f"{totals.get('done', 0)} of {tasks} done, {attempts}, {cost['tokens']:,} tokens, {cost['elapsed_s']:.0f} s."
+    lines = [f"# {sanitize_line(plan['name'])}: {report['status']}", "", sums]
+    lines += ["", *(f"- {sanitize(each)}" for each in report["reasons"])] if report["reasons"] else []
+    lines += ["", "| task | state | attempts | lines | commit | why |", "|---|---|---|---|---|---|"]
+    for each in report["tasks"]:
+        added, removed = each["attempts"][-1]["lines"] if each["attempts"] else (0, 0)
+        cells = (
+            f"{each['id']} {each['title']}",
+            each["state"],
+            len(each["attempts"]),
+            f"+{added} −{removed}",
+            each["commit"][:9],
+            each["why"],
+        )
+        lines.append(f"| {' | '.join(sanitize_line(str(cell)).replace('|', '·') for cell in cells)} |")
+    lines += ["", "## Notes", "", *(f"- {sanitize_line(each)}" for each in report["notes"])] if report["notes"] else []
+    return "\n".join([*lines, ""])
+
+
+def review_log(plan: PipelinePlan) -> str:
+    """Return what was found in each attempt at each task, a line each, in the order of the tasks."""
+    lines: list[str] = []
+    for task in plan.queue:
+        for each in task.attempts:
+            what = f"failed at {each.stage}" if each.stage else "passed"
+            lines.append(f"task {task.id} attempt {each.number}: {what} ({each.session})")
+            lines += [f"  {sanitize_line(finding)}" for finding in each.findings]
+    return "\n".join([*lines, ""])
+
+
+def tasks_json(plan: PipelinePlan) -> str:
+    """Return the task list of a plan as JSON."""
+    tasks = [{"id": each.id, **asdict(each.spec)} for each in plan.queue]
+    return json.dumps({"schema_version": SCHEMA_VERSION, "plan": plan.id, "tasks": tasks}, indent=1, ensure_ascii=False) + "\n"
+
+
+def read_report(data: bytes) -> dict[str, Any]:  # Any: JSON
+    """Return a report of this version.
+
+    Raises:
+        UsageError: it is none, or one of another version; the text names what is wrong with it.
+    """
+    try:
+        found: dict[str, Any] = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"the report is not JSON: {error}") from error
+    problem = _problem(found, _TYPES)
+    if not problem and found["schema_version"] != SCHEMA_VERSION:
+        hint = (
+            "`lmtui pipeline report migrate` brings it to this version."
+            if found["schema_version"] < SCHEMA_VERSION
+            else "Use a newer lmtui."
+        )
+        raise UsageError(f"the report has schema version {found['schema_version']}, not {SCHEMA_VERSION}", hint)
+    tasks = found["tasks"] if not problem else ()
+    problem = problem or next(
+        (f"task {n}: {why}" for n, each in enumerate(tasks, 1) if (why := _problem(each, _TASK_TYPES))), ""
+    )
+    if problem:
+        raise UsageError(f"the report cannot be read: {problem}")
+    return found
+
+
+def _problem(given: Any, types: Mapping[str, type | tuple[type, ...]]) -> str:  # Any: JSON
+    if not isinstance(given, dict):
+        return "it is not an object"
+    wrong = next((name for name, kind in types.items() if not isinstance(given.get(name), kind)), None)
+    return "" if wrong is None else f"{wrong} is missing or has the wrong type"

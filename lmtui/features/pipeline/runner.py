@@ -1,0 +1,472 @@
+"""The work on a plan: wave after wave of tasks, each from the coder to the integrator.  What decides are commands that ran.
+
+Each change of a task is written to the queue before the next step begins, so that a killed process is gone on with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from lmtui.core.attempt_values import Attempt
+from lmtui.core.errors import Fault, SandboxError
+from lmtui.core.events import Verified
+from lmtui.core.permissions.decide import Access, Mode, Verdict, decide
+from lmtui.core.pipeline import (
+    OVER,
+    Merge,
+    PipelinePlan,
+    PipelineState,
+    PipelineTask,
+    Stage,
+    TaskAttempt,
+    failed,
+    next_due,
+    next_tasks,
+    recovered,
+)
+from lmtui.core.ports import Policy
+from lmtui.core.project_checks import CheckRan, bounded
+from lmtui.core.roles import ModelRole, parse_roles
+from lmtui.core.sanitize import pluralize, sanitize_path
+from lmtui.core.sessions import Session
+from lmtui.engine.file_changes import to_the_end
+from lmtui.engine.session import EngineSession
+from lmtui.engine.syntax import unparsed
+from lmtui.features.pipeline.queue import Change, PipelineFile
+from lmtui.features.pipeline.trace import CommitTrace
+from lmtui.features.service import FeatureHost, TaskAttempts
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+
+_T = TypeVar("_T")
+_AWAY = frozenset({Fault.UNREACHABLE, Fault.LOADING, Fault.BUSY})
+_COOLDOWN_S, _MOST_COOLDOWN_S = 30.0, 1_800.0
+_LOOK_S = 5.0
+_MOST_FINDINGS = 12
+_AGAIN = "An earlier attempt at this task failed ({stage}):\n{findings}\nThe folder is as it was before that attempt."
+_CHANGED_NOTHING = "it changed nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How a plan is worked on.
+
+    Only tasks of `phase`, where one is named; `is_once`: one wave, then the end.  At most `attempts` fail at each stage, each
+    being `tries` at once.  `batch` tasks are coded before they are reviewed (0: as many as the server has slots).
+    """
+
+    phase: str = ""
+    is_once: bool = False
+    attempts: int = 3
+    tries: int = 1
+    batch: int = 0
+    has_commits: bool = True
+    has_trailers: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunWatcher:
+    """Who follows the work on a plan.
+
+    `on_change` gets the plan on every change, with what is known of work under way; `on_note` a line for people; `prepare` what
+    tries a task before it begins.
+    """
+
+    on_change: Callable[[PipelinePlan], None] = lambda _: None
+    on_note: Callable[[str], None] = lambda _: None
+    prepare: Callable[[TaskAttempts], None] = lambda _: None
+
+
+@dataclass(slots=True)
+class _TaskWork:
+    """One task under way: what tries it, the best attempt, and how often something had been merged when it began."""
+
+    task: PipelineTask
+    attempts: TaskAttempts
+    merges: int
+    best: Attempt | None = None
+    record: TaskAttempt = field(default_factory=lambda: TaskAttempt(0))
+
+
+class PlanRunner:
+    """Works on one plan.
+
+    Args:
+        host: of the workspace.
+        file: where its plans are.
+        plan: the plan.
+        watcher: is told of every change, and of what else there is to know.
+    """
+
+    def __init__(
+        self,
+        host: FeatureHost,
+        file: PipelineFile,
+        plan: PipelinePlan,
+        options: RunOptions,
+        watcher: RunWatcher,
+    ) -> None:
+        self._host, self._file, self._options, self._watcher = host, file, options, watcher
+        self.plan = plan
+        self._live: dict[int, TaskAttempt] = {}
+        self._away: dict[int, int] = {}
+        self._merges = 0
+        self._wake = asyncio.Event()
+        self._review_session: EngineSession | None = None
+
+    def wake(self) -> None:
+        """Look at the queue now: somebody changed it."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Work until nothing can be begun any more.  Cancelled, what is under way becomes ready again.
+
+        Raises:
+            LmtuiError: the work cannot go on at all (no overlays, no model server chosen).
+        """
+        await self.change(lambda plan: [replace(plan, problem="", is_done=False)])
+        await self._recover()
+        try:
+            while not self.plan.is_paused:
+                wave = next_tasks(self.plan, await self._room(), datetime.now(UTC), self._options.phase)
+                if wave:
+                    await self._wave(wave)
+                    if self._options.is_once:
+                        break
+                elif next_due(self.plan, self._options.phase) is None:
+                    break
+                else:
+                    await self._nap()
+                await self._look()
+        finally:
+            if self._review_session is not None:
+                await to_the_end(self._review_session.close())
+
+    async def change(self, change: Change) -> None:
+        """Change the plan in the queue."""
+        self.plan = await asyncio.to_thread(self._file.change, self.plan.id, change)
+        self._show()
+
+    async def _set(self, task_id: int, state: PipelineState, **changes: Any) -> None:  # Any: fields of a task
+        await self.change(lambda plan: [replace(plan.task(task_id), state=state, **changes)])
+
+    def _show(self) -> None:
+        tasks = (
+            replace(each, attempts=(*each.attempts, live)) if (live := self._live.get(each.id)) else each
+            for each in self.plan.tasks
+        )
+        self._watcher.on_change(replace(self.plan, tasks=tuple(tasks)))
+
+    async def _look(self) -> None:
+        """Take up what other processes changed."""
+        await self.change(lambda _: ())
+
+    async def _nap(self) -> None:
+        self._wake.clear()
+        due = next_due(self.plan, self._options.phase)
+        seconds = (due - datetime.now(UTC)).total_seconds() if due is not None else _LOOK_S
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), min(max(seconds, 0.05), _LOOK_S))
+
+    async def _room(self) -> int:
+        return self._options.batch or max(1, await self._host.slot_count() // max(1, self._options.tries))
+
+    async def _recover(self) -> None:
+        """Make ready what a killed process was working on, and finish what it was merging."""
+        await self.change(recovered)
+        for task in [each for each in self.plan.tasks if each.state is PipelineState.MERGING]:
+            if task.merge is not None and await self._is_merged(task, task.merge):
+                await self._finish(task.id, task.merge.to_commit)
+            else:
+                await self._set(task.id, PipelineState.READY, merge=None, why="lmtui was stopped before its changes were kept")
+
+    async def _is_merged(self, task: PipelineTask, merge: Merge) -> bool:
+        """Tell whether the changes of a task are in the workspace; where others are in the same files, its checks decide."""
+        sandbox = await self._host.sandbox()
+        try:
+            now = (await sandbox.checkpoints.snapshot()).id
+            if not await sandbox.checkpoints.changes(merge.after, now, merge.paths):
+                return True
+            if not await sandbox.checkpoints.changes(merge.before, now, merge.paths):
+                return False
+        except SandboxError:
+            pass
+        return bool(task.spec.checks) and not await self.failing(task.spec.checks)
+
+    async def _wave(self, tasks: Sequence[PipelineTask]) -> None:
+        """Do some tasks: all are coded, then all are reviewed, so that models are loaded rarely, then each is merged."""
+        works = [_TaskWork(each, self._host.new_attempts(), self._merges) for each in tasks]
+        free = asyncio.Semaphore(max(1, await self._host.slot_count()))
+        is_whole = False
+        try:
+            await _together(self._code(free, each) for each in works)
+            for stage in (self._review, self._merge):
+                for work in works:
+                    if work.best is not None:
+                        await stage(work)
+            is_whole = True
+        finally:
+            self._live = {}
+            if not is_whole:
+                await to_the_end(self._give_back([each.id for each in tasks]))
+            for work in works:
+                await to_the_end(work.attempts.close())
+
+    async def _give_back(self, task_ids: Sequence[int]) -> None:
+        """Make tasks ready again that were stopped; one whose changes are being kept is looked at at the next start."""
+
+        def change(plan: PipelinePlan) -> Iterable[PipelineTask]:
+            return [each for each in recovered(plan) if each.id in task_ids]
+
+        await self.change(change)
+
+    async def _code(self, free: asyncio.Semaphore, work: _TaskWork) -> None:
+        """Have a task done in an overlay and judge what came of it; what passes stays in `work.best`."""
+        async with free:
+            task = work.task
+            await self._set(task.id, PipelineState.CODING, why="")
+            unfollow = work.attempts.follow_changes(lambda: self._follow(work))
+            self._watcher.prepare(work.attempts)
+            try:
+                prompt, title = task_prompt(self.plan, task), f"{self.plan.name} {task.id}: {task.spec.title}"
+                start = _starter(task, prompt)
+                best = await work.attempts.try_task(prompt, title, self._options.tries, len(task.attempts), start)
+            finally:
+                unfollow()
+        work.record = _record(best, len(task.attempts) + 1)
+        if best.end is not None and best.end.fault in _AWAY:
+            await self._put_off(task.id, best.end.error)
+            return
+        self._live[task.id] = work.record
+        await self._set(task.id, PipelineState.CHECKING)
+        stage, findings = await self._judge(work, best)
+        if stage is None:
+            work.best = best
+        else:
+            await self._reject(work, stage, findings)
+
+    def _follow(self, work: _TaskWork) -> None:
+        """Show an attempt under way."""
+        running = [each for each in work.attempts.listed() if each.session]
+        if running:
+            self._live[work.task.id] = _record(running[-1], len(work.task.attempts) + 1)
+            self._show()
+
+    async def _put_off(self, task_id: int, why: str) -> None:
+        """Try a task again later, as the model server was away; that is no failed attempt."""
+        self._live.pop(task_id, None)
+        tries = self._away[task_id] = self._away.get(task_id, 0) + 1
+        wait = timedelta(seconds=min(_COOLDOWN_S * 2 ** (tries - 1), _MOST_COOLDOWN_S))
+        await self._set(
+            task_id, PipelineState.READY, not_before=datetime.now(UTC) + wait, why=f"the model server is away: {why}"
+        )
+
+    async def _judge(self, work: _TaskWork, best: Attempt) -> tuple[Stage | None, Sequence[str]]:
+        """Return the first stage at which an attempt fails, and why."""
+        spec, end = work.task.spec, best.end
+        if best.effect is None or end is None:
+            return Stage.CODER, [best.problem or "it ended before its turn"]
+        sandbox = work.attempts.sandbox_of(best)
+        if best.effect.is_empty:
+            has_all = spec.checks and not await self.failing(spec.checks, sandbox)
+            return (None, ()) if has_all else (Stage.CODER, [_CHANGED_NOTHING])
+        missing = [path for path in spec.files if path not in best.effect.paths and not await _exists(sandbox, path)]
+        broken = await unparsed(sandbox, best.effect.paths)
+        problems = [f"{sanitize_path(path)} is not there" for path in missing]
+        problems += [f"{sanitize_path(path)} does not parse: {why}" for path, why in broken.items()]
+        if problems:
+            return Stage.VERIFIER, problems
+        if findings := await self.failing(spec.checks, sandbox):
+            return Stage.ACCEPTANCE, findings
+        if end.verified == Verified.RED:
+            return Stage.CHECKS, [_failure_text(each) for each in work.attempts.failures_of(best)] or ["a check fails"]
+        if not spec.checks and end.exit_code != 0:
+            return Stage.CODER, [end.error or end.doubt or end.status]
+        return None, ()
+
+    async def failing(self, commands: Sequence[str], sandbox: WorkspaceSandbox | None = None) -> list[str]:
+        """Run commands, without a sandbox each in an overlay that is dropped, and return in words what failed."""
+        found: list[str] = []
+        for command in commands:
+            if decide("shell", Access.EXECUTE, command, Mode.NORMAL, self._host.rules()).verdict is Verdict.DENY:
+                found.append(f"`{command}` was not run: a rule denies it")
+                continue
+            overlay = (await self._host.sandbox()).overlay() if sandbox is None else None
+            try:
+                place = overlay.sandbox if overlay is not None else sandbox
+                assert place is not None
+                ended = await place.run_command(command, timeout_s=self._host.config.check_timeout_s)
+            except SandboxError as error:
+                found.append(f"`{command}` could not be run: {error.full_text()}")
+                continue
+            finally:
+                if overlay is not None:
+                    await overlay.close()
+            if ended.exit_code != 0:
+                lines = [line for line in ended.output.splitlines() if line.strip()]
+                found.append(f"`{command}` exits with {ended.exit_code}:\n{bounded(lines[-10:])}")
+        return found
+
+    async def _reject(self, work: _TaskWork, stage: Stage, findings: Sequence[str]) -> None:
+        """Write down why an attempt failed; the next one is told, unless there were too many or this one is no other."""
+        self._live.pop(work.task.id, None)
+        work.best = None
+        record = replace(work.record, stage=str(stage), findings=tuple(findings[:_MOST_FINDINGS]))
+
+        def change(plan: PipelinePlan) -> Iterable[PipelineTask]:
+            before = plan.task(work.task.id)
+            task = replace(before, state=PipelineState.READY, attempts=(*before.attempts, record), merge=None)
+            is_same = any(each.findings == record.findings and each.digest == record.digest for each in before.attempts)
+            if task.failures(stage) >= self._options.attempts:
+                return failed(plan, task, f"{pluralize(task.failures(stage), 'attempt')} failed: {stage}")
+            return failed(plan, task, f"no progress: {stage}") if is_same and record.digest else [task]
+
+        await self.change(change)
+
+    async def _review(self, work: _TaskWork) -> None:
+        """Have the reviewer look at the change, where there is one; it rejects only where reviews are a gate."""
+        config, best = self._host.config, work.best
+        roles = parse_roles(config.roles)
+        assert best is not None
+        if config.review == "off" or ModelRole.REVIEWER not in roles or best.effect is None or best.effect.is_empty:
+            return
+        await self._set(work.task.id, PipelineState.REVIEWING)
+        if self._review_session is None:
+            self._review_session = await self._host.new_session(Policy(is_attended=False))
+            self._review_session.rename(f"{self.plan.name}: reviews")
+        diff = "\n".join(each.diff or f"{each.kind} {each.path}" for each in best.effect.ordered)
+        written = await self._review_session.role_requests.review(task_prompt(self.plan, work.task), diff)
+        findings = [str(each) for each in written.findings]
+        work.record = replace(work.record, findings=tuple(findings[:_MOST_FINDINGS]))
+        if config.review == "gate" and written.is_rejected:
+            await self._reject(work, Stage.REVIEWER, findings)
+
+    async def _merge(self, work: _TaskWork) -> None:
+        """Make the change of a task real, check it again where others were merged meanwhile, and commit it."""
+        task, best = work.task, work.best
+        assert best is not None
+        assert best.effect is not None
+        sandbox, paths = await self._host.sandbox(), tuple(best.effect.paths)
+        uncommitted = await self._trace(sandbox).uncommitted(paths)
+        ours = tuple(each for each in paths if each not in uncommitted)
+        await self._set(task.id, PipelineState.MERGING, merge=Merge(best.effect.before, best.effect.after, paths, ours))
+        problem = "" if best.effect.is_empty else await to_the_end(self._keep(work, sandbox, best))
+        if problem:
+            await self._reject(work, Stage.INTEGRATOR, [problem])
+            return
+        self._merges += 1
+        if left := sorted({*paths} & uncommitted):
+            self._watcher.on_note(f"task {task.id}: not committed, as they had uncommitted changes before: {', '.join(left)}")
+        await self._finish(task.id, ours, work.record)
+
+    async def _keep(self, work: _TaskWork, sandbox: WorkspaceSandbox, best: Attempt) -> str:
+        """Keep an attempt's changes; return why they cannot stay, empty where they can."""
+        before = (await sandbox.checkpoints.snapshot()).id
+        try:
+            for note in await work.attempts.keep(best):
+                self._watcher.on_note(f"task {work.task.id}: {note}")
+        except SandboxError as error:
+            return error.full_text()
+        if work.merges == self._merges or not (findings := await self.failing(work.task.spec.checks)):
+            return ""
+        after = (await sandbox.checkpoints.snapshot()).id
+        assert best.effect is not None
+        try:
+            await sandbox.checkpoints.restore(before, best.effect.paths, expected=after)
+        except SandboxError as error:
+            self._watcher.on_note(f"task {work.task.id}: its changes could not be undone: {error.full_text()}")
+        return f"with what was merged meanwhile {findings[0]}"
+
+    async def _finish(self, task_id: int, paths: Sequence[str], record: TaskAttempt | None = None) -> None:
+        """Commit what a task changed, and call it done."""
+        task, commit = self.plan.task(task_id), ""
+        try:
+            commit = await self._trace(await self._host.sandbox()).commit_task(self.plan, task, paths)
+        except SandboxError as error:
+            self._watcher.on_note(f"task {task_id}: {error.full_text()}")
+        self._live.pop(task_id, None)
+        attempts = (*task.attempts, record) if record is not None else task.attempts
+        await self._set(task_id, PipelineState.DONE, attempts=attempts, merge=None, commit=commit, why="")
+
+    def _trace(self, sandbox: WorkspaceSandbox) -> CommitTrace:
+        return CommitTrace(sandbox, is_on=self._options.has_commits, has_trailers=self._options.has_trailers)
+
+    async def done_gate(self) -> list[str]:
+        """Return why the plan is not done, empty where it is: every task's checks run once more on the whole."""
+        plan, reasons = self.plan, list[str]()
+        rest = [each for each in plan.tasks if each.state not in OVER]
+        if rest:
+            reasons.append(f"{pluralize(len(rest), 'task')} not done: {', '.join(str(each.id) for each in rest[:20])}")
+        asked = [each.text for each in plan.questions if not each.answer]
+        reasons += [f"BLOCKING question without an answer: {text}" for text in asked]
+        done = [each for each in plan.queue if each.state is PipelineState.DONE]
+        commands = dict.fromkeys(command for each in done for command in each.spec.checks)
+        return [*reasons, *(await self.failing([*commands]))]
+
+
+async def _exists(sandbox: WorkspaceSandbox, path: str) -> bool:
+    try:
+        _ = await sandbox.read_file(path, 1)
+    except SandboxError:
+        return False
+    return True
+
+
+def _starter(task: PipelineTask, prompt: str) -> Callable[[Session], None]:
+    """Return what begins the session of a task: its checks are the goal, so that it ends when they pass."""
+    goal = " && ".join(f"({each})" if len(task.spec.checks) > 1 else each for each in task.spec.checks)
+
+    def start(session: Session) -> None:
+        if goal:
+            session.goals.set(goal)
+        session.submit(prompt)
+
+    return start
+
+
+def task_prompt(plan: PipelinePlan, task: PipelineTask) -> str:
+    """Return what the coder is told of a task; after a failed attempt also why that failed."""
+    spec = task.spec
+    parts = [spec.title if spec.title.endswith((".", "!", "?")) else f"{spec.title}.", spec.text]
+    parts += [f"Files: {', '.join(spec.files)}"] if spec.files else []
+    parts += ["Done when these commands exit with 0:\n" + "\n".join(f"  {each}" for each in spec.checks)] if spec.checks else []
+    answers = [f"{each.text} {each.answer}" for each in plan.questions if each.answer]
+    parts += ["\n".join(["Decided:", *answers])] if answers else []
+    if task.findings:
+        findings = "\n".join(f"- {each}" for each in task.findings)
+        parts.append(_AGAIN.format(stage=task.attempts[-1].stage, findings=findings))
+    return "\n\n".join(each for each in parts if each)
+
+
+def _record(attempt: Attempt, number: int) -> TaskAttempt:
+    return TaskAttempt(
+        number,
+        attempt.session,
+        attempt.model,
+        checks={str(rung): str(outcome) for rung, outcome in attempt.checks.items()},
+        tokens=attempt.tokens,
+        elapsed_s=round(attempt.elapsed_s, 1),
+        digest=attempt.digest,
+        lines=attempt.lines,
+        patch=attempt.patch,
+        started=attempt.started,
+    )
+
+
+def _failure_text(check: CheckRan) -> str:
+    return f"`{check.command or check.rung}` fails:\n{check.text}"
+
+
+async def _together(work: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Run all of it in parallel; if one fails, cancel the others."""
+    running = [asyncio.create_task(each) for each in work]
+    try:
+        await asyncio.gather(*running)
+    finally:
+        for each in running:
+            each.cancel()
+        await asyncio.gather(*running, return_exceptions=True)

@@ -1,0 +1,356 @@
+"""The pipeline of a workspace: plans are read, planned, worked on in the background or the foreground, and reported."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+from lmtui.core.errors import LmtuiError, SandboxError, UsageError
+from lmtui.core.events import Envelope, Level, Notice
+from lmtui.core.model_events import Swaps, swaps_of
+from lmtui.core.pipeline import (
+    WORKING,
+    PipelinePlan,
+    PipelineState,
+    PipelineTask,
+    TaskAction,
+    TaskSpec,
+    after_action,
+    plan_id,
+    problem_of,
+    retried,
+)
+from lmtui.core.ports import Policy
+from lmtui.core.roles import ModelRole
+from lmtui.core.sanitize import sanitize_line
+from lmtui.core.sessions import SessionAgentRunner
+from lmtui.engine.file_changes import to_the_end
+from lmtui.engine.session import EngineSession
+from lmtui.features.pipeline.planner import MAX_PLAN_BYTES, decompose
+from lmtui.features.pipeline.queue import Change, PipelineFile, RunLock, changed_plan, find_plan
+from lmtui.features.pipeline.report import report_markdown, report_object, review_log, tasks_json
+from lmtui.features.pipeline.runner import PlanRunner, RunOptions, RunWatcher
+from lmtui.features.pipeline.task_list import open_questions
+from lmtui.features.pipeline.trace import CommitTrace
+from lmtui.features.service import FeatureHost, TaskAttempts, WorkspaceExtensions, WorkspaceFeature
+from lmtui.store.session_logs import SessionStore, load
+
+REPORT_FOLDER = "plans"
+_NOT_IN_NAMES = re.compile(r"[^\w.-]+")
+_MOST_NOTES = 200
+
+
+class PipelineService(WorkspaceFeature):
+    """Implements `core.pipeline.WorkspacePipeline`."""
+
+    def __init__(self, host: FeatureHost, extensions: WorkspaceExtensions) -> None:
+        super().__init__(host, extensions)
+        extensions.pipeline = self
+        self.known: Sequence[PipelinePlan] = ()
+        self._file = PipelineFile(host.workspace)
+        self._listeners: list[Callable[[], None]] = []
+        self._task: asyncio.Task[None] | None = None
+        self._runner: PlanRunner | None = None
+        self._run_agents: SessionAgentRunner | None = None
+        self.on_note: Callable[[str], None] = self._notice
+        self.files = PlanFiles(host, self._file, self._tell)
+
+    @property
+    def is_running(self) -> bool:
+        """Tell whether this process works on a plan."""
+        return self._task is not None or self._runner is not None
+
+    def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` on every change."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def run_agents_in(self, runner: SessionAgentRunner) -> None:
+        """Let a front end run the agents of tasks that begin from now on."""
+        self._run_agents = runner
+
+    async def read(self) -> Sequence[PipelinePlan]:
+        """Read the plans."""
+        plans = await asyncio.to_thread(self._file.read)
+        live = self._runner.plan.id if self._runner is not None else ""
+        shown = {each.id: each for each in self.known}
+        self.known = [shown.get(each.id, each) if each.id == live else each for each in plans]
+        self._changed()
+        return self.known
+
+    async def begin(self, path: str) -> None:
+        """Plan a file, if that was not done, and work on it in the background."""
+        if self.is_running:
+            raise UsageError("this lmtui works on a plan already", "Stop it first: /pipeline stop")
+        self._task = asyncio.create_task(self._in_background(path, self.options()))
+        await asyncio.sleep(0)
+
+    def options(self) -> RunOptions:
+        """Return how plans are worked on, as the settings have it."""
+        config = self.host.config
+        return RunOptions(
+            attempts=config.task_attempts,
+            tries=config.task_tries,
+            batch=config.phase_batch,
+            has_commits=config.plan_commits != "off",
+            has_trailers=config.plan_commits == "trailers",
+        )
+
+    async def _in_background(self, path: str, options: RunOptions) -> None:
+        try:
+            plan = await self.work(path, options)
+            level = Level.INFO if plan.is_done else Level.WARNING
+            text = f"The plan {sanitize_line(plan.name)} is done." if plan.is_done else f"{plan.name}: {plan.summary()}."
+            self._notice(f"{text} /pipeline shows it.", level)
+        except LmtuiError as error:
+            self._notice(f"The pipeline stopped: {error.full_text()}", Level.ERROR)
+        finally:
+            self._task = None
+            self._changed()
+
+    async def work(self, path: str, options: RunOptions) -> PipelinePlan:
+        """Plan a file, if that was not done, work on it to its end, write the report, and return the plan.
+
+        Raises:
+            UsageError: it cannot be planned, or another process works on a plan in this folder.
+        """
+        lock, started, notes = RunLock(self.host.workspace), time.monotonic(), list[str]()
+        await asyncio.to_thread(self._file.make_folder)
+        await asyncio.to_thread(lock.take)
+        try:
+            plan = await self.planned(path, options)
+            watcher = RunWatcher(self._show, partial(self._note, notes), self._prepare)
+            runner = self._runner = PlanRunner(self.host, self._file, plan, options, watcher)
+            began = datetime.now(UTC)
+            try:
+                await runner.run()
+            finally:
+                self._runner = None
+            reasons = await runner.done_gate()
+            await runner.change(lambda now: [replace(now, is_done=not reasons, problem=reasons[0] if reasons else "")])
+            swaps = await asyncio.to_thread(_swaps, self.host.workspace, runner.plan, began)
+            report = report_object(runner.plan, reasons, notes[:_MOST_NOTES], elapsed_s=time.monotonic() - started, swaps=swaps)
+            files = {
+                "report.json": json.dumps(report, indent=1, ensure_ascii=False) + "\n",
+                "report.md": report_markdown(report),
+            }
+            await self.files.write(runner.plan, {**files, "review.log": review_log(runner.plan)}, "Add the report", options)
+            return runner.plan
+        finally:
+            await asyncio.to_thread(lock.leave)
+
+    async def planned(self, path: str, options: RunOptions) -> PipelinePlan:
+        """Return the plan of a file; the same text is planned once."""
+        plan = await self.files.planned(path, options)
+        self._show(plan)
+        return plan
+
+    def _prepare(self, attempts: TaskAttempts) -> None:
+        if self._run_agents is not None:
+            attempts.run_agents_in(self._run_agents)
+
+    async def stop(self) -> None:
+        """Stop the work."""
+        task = self._task
+        if task is not None and task is not asyncio.current_task():
+            task.cancel()
+            await asyncio.wait({task})
+
+    async def close(self) -> None:
+        """Stop the work and let go of the queue."""
+        await self.stop()
+        await asyncio.to_thread(self._file.close)
+
+    async def pause(self, plan: str, *, is_paused: bool) -> None:
+        """Begin no more tasks of a plan, or go on with it."""
+        found = await self._find(plan)
+        await self._change(found.id, lambda now: [replace(now, is_paused=is_paused)])
+        if not is_paused and not self.is_running:
+            await self.begin(found.path)
+
+    async def do(self, plan: str, task_id: int, action: TaskAction) -> None:
+        """Do something with a task."""
+        await self._change((await self._find(plan)).id, lambda now: after_action(now, task_id, action))
+
+    async def retry_failed(self, plan: str) -> PipelinePlan:
+        """Make all failed tasks of a plan ready again, without their attempts."""
+        return await self._change((await self._find(plan)).id, retried)
+
+    async def edit(self, plan: str, task_id: int, spec: TaskSpec) -> None:
+        """Change what a task is about."""
+
+        def change(now: PipelinePlan) -> Iterable[PipelineTask]:
+            task = now.task(task_id)
+            if task.state in WORKING or task.state is PipelineState.DONE:
+                raise UsageError(f"task {task_id} is {task.state}: it cannot be changed")
+            changed = replace(task, spec=spec)
+            if problem := problem_of({each.id: each.spec for each in changed_plan(now, [changed]).tasks}):
+                raise UsageError(f"the plan would not be one any more: {problem}")
+            return [changed]
+
+        await self._change((await self._find(plan)).id, change)
+
+    async def answer(self, plan: str, number: int, text: str) -> None:
+        """Answer a question of a plan."""
+
+        def change(now: PipelinePlan) -> Iterable[PipelinePlan]:
+            if not 0 < number <= len(now.questions):
+                raise UsageError(f"the plan {now.name} has no question {number}")
+            asked = [replace(each, answer=text.strip()) if at == number else each for at, each in enumerate(now.questions, 1)]
+            return [replace(now, questions=tuple(asked))]
+
+        await self._change((await self._find(plan)).id, change)
+
+    async def gate(self, plan: str) -> tuple[PipelinePlan, list[str]]:
+        """Return why a plan is not done, empty where it is; its checks run."""
+        found = await self._find(plan)
+        runner = PlanRunner(self.host, self._file, found, self.options(), RunWatcher(on_note=self.on_note))
+        return found, await runner.done_gate()
+
+    async def _find(self, wanted: str) -> PipelinePlan:
+        return find_plan(await asyncio.to_thread(self._file.read), wanted)
+
+    async def _change(self, plan: str, change: Change) -> PipelinePlan:
+        if self._runner is not None and self._runner.plan.id == plan:
+            await self._runner.change(change)
+            self._runner.wake()
+            return self._runner.plan
+        changed = await asyncio.to_thread(self._file.change, plan, change)
+        self._show(changed)
+        return changed
+
+    def _show(self, plan: PipelinePlan) -> None:
+        self.known = [plan if each.id == plan.id else each for each in self.known] or [plan]
+        if all(each.id != plan.id for each in self.known):
+            self.known = [plan, *self.known]
+        self._changed()
+
+    def _changed(self) -> None:
+        for listener in tuple(self._listeners):
+            listener()
+
+    def _tell(self, text: str) -> None:
+        self.on_note(text)
+
+    def _note(self, notes: list[str], text: str) -> None:
+        notes.append(text)
+        self.on_note(text)
+
+    def _notice(self, text: str, level: Level = Level.WARNING) -> None:
+        for session in self.host.sessions:
+            if not session.is_closed:
+                session.emit(Notice(level=level, text=text))
+
+
+class PlanFiles:
+    """The files of plans: read and planned once, and what is written beside them.
+
+    Args:
+        host: of the workspace.
+        file: the queue that a planned one joins.
+        on_note: called with a line for people.
+    """
+
+    def __init__(self, host: FeatureHost, file: PipelineFile, on_note: Callable[[str], None]) -> None:
+        self._host, self._file, self.on_note = host, file, on_note
+
+    async def planned(self, path: str, options: RunOptions) -> PipelinePlan:
+        """Return the plan of a file; the same text is planned once."""
+        text = await self.plan_text(path)
+        plans = await asyncio.to_thread(self._file.read)
+        if (found := next((each for each in plans if each.id == plan_id(text)), None)) is not None:
+            return found
+        session = await self._planner(path)
+        try:
+            specs = await decompose(
+                text,
+                partial(_asked, session),
+                await session.role_requests.window_tokens(),
+                self._host.count_tokens,
+                known=await asyncio.to_thread(self._file.parts),
+                keep=self._keep_part,
+            )
+        finally:
+            await to_the_end(session.close())
+        name = _NOT_IN_NAMES.sub("-", PurePosixPath(path).stem)[:60].strip("-.") or "plan"
+        tasks = tuple(PipelineTask(number, spec, order=float(number)) for number, spec in specs.items())
+        plan = PipelinePlan(plan_id(text), name, path, datetime.now(UTC), tasks, open_questions(text), session.id)
+        await self.write(plan, {"tasks.json": tasks_json(plan)}, "Add the task list", options)
+        await asyncio.to_thread(self._file.add, plan)
+        await asyncio.to_thread(self._file.forget_parts)
+        return plan
+
+    async def plan_text(self, path: str) -> str:
+        """Return the text of a plan's file.
+
+        Raises:
+            UsageError: it is not there, empty, too long, or no text.
+        """
+        try:
+            content = await (await self._host.sandbox()).read_file(path, MAX_PLAN_BYTES + 1)
+        except SandboxError as error:
+            raise UsageError(f"the plan {sanitize_line(path)} cannot be read: {error.full_text()}") from error
+        if content.size_bytes > MAX_PLAN_BYTES:
+            raise UsageError(
+                f"the plan {sanitize_line(path)} has more than {MAX_PLAN_BYTES:,} bytes", "Divide it into several plans."
+            )
+        try:
+            text = content.data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise UsageError(f"the plan {sanitize_line(path)} is not UTF-8 text") from error
+        if not text.strip():
+            raise UsageError(f"the plan {sanitize_line(path)} is empty", "Write what is to be done into it.")
+        return text
+
+    async def window_tokens(self) -> int:
+        """Return the window that a server tells for the model in use, 0 where none does."""
+        config = self._host.config
+        found = [model for server in await self._host.servers.find() for model in server.models]
+        named = [model for model in found if model.name == config.model]
+        return next((model.window_tokens for model in named or found if model.window_tokens), config.context_tokens)
+
+    async def _keep_part(self, digest: str, answer: str) -> None:
+        await asyncio.to_thread(self._file.keep_part, digest, answer)
+
+    async def _planner(self, path: str) -> EngineSession:
+        session = await self._host.new_session(Policy(is_attended=False))
+        session.rename(f"{PurePosixPath(path).stem}: planning")
+        return session
+
+    async def write(self, plan: PipelinePlan, files: dict[str, str], what: str, options: RunOptions) -> None:
+        """Write files of a plan into its folder, and commit them."""
+        sandbox = await self._host.sandbox()
+        paths = {f"{REPORT_FOLDER}/{plan.name}/{name}": text for name, text in files.items()}
+        try:
+            for path, text in paths.items():
+                await sandbox.write_file(path, text.encode("utf-8", "replace"))
+            trace = CommitTrace(sandbox, is_on=options.has_commits, has_trailers=options.has_trailers)
+            await trace.commit_files(plan, what, [*paths])
+        except SandboxError as error:
+            self.on_note(f"{plan.name}: {error.full_text()}")
+
+
+async def _asked(session: EngineSession, system: str, prompt: str, schema: dict[str, object]) -> str | None:
+    return await session.role_requests.ask(ModelRole.PLANNER, "plan", system, prompt, schema)
+
+
+def _swaps(workspace: Path, plan: PipelinePlan, began: datetime) -> dict[str, int]:
+    """Count how often models were changed and loaded for a plan's attempts since it began.  Blocks (disk)."""
+    store, total = SessionStore(workspace), Counter[str]()
+    for attempt in (each for task in plan.tasks for each in task.attempts if each.session):
+        history: Sequence[Envelope] = ()
+        try:
+            history = [each for each in load(store.path(attempt.session)).events if each.time >= began]
+        except LmtuiError:
+            continue
+        found: Swaps = swaps_of(history)
+        total.update(model_changes=found.model_changes, loads=found.loads, unloads=found.unloads)
+    return dict(total)

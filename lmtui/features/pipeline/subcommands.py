@@ -1,0 +1,227 @@
+"""`lmtui pipeline`: work through a plan without a screen, and look at what came of it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from lmtui.command_line import Parser, add_common, make_parser
+from lmtui.core.errors import LmtuiError, UsageError
+from lmtui.core.pipeline import PipelinePlan, TaskAction, status_lines, task_line
+from lmtui.core.sanitize import sanitize_line
+from lmtui.features.pipeline.planner import preflight
+from lmtui.features.pipeline.queue import PipelineFile, find_plan
+from lmtui.features.pipeline.report import read_report, report_markdown, report_object
+from lmtui.features.pipeline.service import REPORT_FOLDER, PipelineService
+from lmtui.features.service import CommandCall, FeatureHost, WorkspaceExtensions
+
+EXIT_NOT_DONE, EXIT_INTERRUPTED = 2, 130
+_ACTIONS = ("run", "preflight", "status", "retry-failed", "done", "report", "answer", *map(str, TaskAction))
+
+
+def pipeline_parser() -> Parser:
+    """Return the parser of `lmtui pipeline`."""
+    doc = (
+        "Work through a plan: each of its tasks is done by an agent in an overlay, checked by commands, and then kept.\n\n"
+        "  run PLAN.md            plan it, if that was not done, and work until nothing can be begun any more\n"
+        "  preflight PLAN.md      tell what planning it would take; changes nothing\n"
+        "  status                 list plans and tasks\n"
+        "  retry-failed [PLAN]    make failed tasks ready again\n"
+        "  retry|skip|pause|resume|earlier|later PLAN N    change task N\n"
+        "  answer PLAN N TEXT     answer a BLOCKING question\n"
+        "  done [PLAN]            run all checks of a plan once more, and say why it is not done\n"
+        "  report [PLAN|check FILE]   print the report of a plan, or check one\n"
+        "Exit code of run and done: 0 done, 2 not done, 1 error, 64 wrong usage, 130 interrupted."
+    )
+    parser = make_parser("pipeline", doc, "lmtui pipeline run PLAN.md")
+    add = parser.add_argument
+    add("action", choices=_ACTIONS, metavar="ACTION", help="what to do, see above")
+    add("words", nargs="*", metavar="PLAN", help="the file of a plan, or its name")
+    add("--single-run", action="store_true", help="run: one round of tasks, then stop")
+    add("--phase", default="", metavar="NAME", help="run: only the tasks of this phase")
+    add("--phase-gated", action="store_true", help="run: write several tasks, then review them, so that models load less often")
+    add("--batch-size", type=int, default=0, metavar="N", help="run: how many of them (with --phase-gated; default 4)")
+    add("--architect-only", action="store_true", help="run: only plan")
+    add("--no-git", action="store_true", help="run: commit nothing")
+    add("--json", action="store_true", help="one JSON value instead of text")
+    add_common(parser)
+    return parser
+
+
+async def pipeline(call: CommandCall) -> int:
+    """Run the action."""
+    arguments, words = call.arguments, call.arguments.words
+    match arguments.action, words:
+        case "run" | "preflight", [path]:
+            async with call.open_host() as host:
+                return await (_run if arguments.action == "run" else _preflight)(host, path, arguments)
+        case "status", []:
+            return await _status(call)
+        case "report", ["check", path]:
+            return await _check(call, path)
+        case "report" | "done" | "retry-failed", [] | [_]:
+            async with call.open_host() as host:
+                return await _look(host, words[0] if words else "", arguments)
+        case "answer", [plan, number, *text] if text:
+            async with call.open_host() as host:
+                await _service(host).answer(plan, _number(number), " ".join(text))
+            return 0
+        case action, [plan, number] if action in tuple(TaskAction):
+            async with call.open_host() as host:
+                await _service(host).do(plan, _number(number), TaskAction(action))
+            return 0
+        case action, _:
+            raise UsageError(f"`lmtui pipeline {action}` takes other words", "`lmtui pipeline --help` shows them.")
+
+
+def _service(host: FeatureHost) -> PipelineService:
+    return PipelineService(host, WorkspaceExtensions())
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise UsageError(f"{text[:40]!r} is not the number of a task")
+    return int(text)
+
+
+async def _run(host: FeatureHost, path: str, arguments: argparse.Namespace) -> int:
+    service, told = _service(host), _ProgressLines()
+    service.on_note = told.note
+    _ = await host.choose_server()
+    await host.require_sandbox()
+    unfollow = service.follow_changes(lambda: told.take(service.known))
+    options = service.options()
+    options = replace(
+        options,
+        phase=arguments.phase,
+        is_once=arguments.single_run,
+        batch=(arguments.batch_size or options.batch or 4) if arguments.phase_gated else options.batch,
+        has_commits=options.has_commits and not arguments.no_git,
+    )
+    working = service.planned(path, options) if arguments.architect_only else service.work(path, options)
+    running = asyncio.ensure_future(working)
+    try:
+        with _stopping(running):
+            await asyncio.wait({running})
+        if running.cancelled():
+            print("lmtui: interrupted; what is done stays, and the next run goes on from here", file=sys.stderr)
+            return EXIT_INTERRUPTED
+        plan = running.result()
+    finally:
+        unfollow()
+        await service.close()
+    if arguments.json:
+        print(json.dumps(plan_object(plan), ensure_ascii=False))
+    else:
+        print("\n".join(status_lines([plan])))
+        print(f"report: {REPORT_FOLDER}/{plan.name}/report.md", file=sys.stderr)
+    return 0 if plan.is_done or arguments.architect_only else EXIT_NOT_DONE
+
+
+async def _preflight(host: FeatureHost, path: str, arguments: argparse.Namespace) -> int:
+    service = _service(host)
+    text = await service.files.plan_text(path)
+    window_tokens = 0
+    with contextlib.suppress(LmtuiError):
+        window_tokens = await service.files.window_tokens()
+    rows = preflight(text, window_tokens or 8_192, host.count_tokens)
+    rows = [("window", f"{window_tokens:,} tokens" if window_tokens else "unknown, no server answers; 8,192 assumed"), *rows]
+    if arguments.json:
+        print(json.dumps(dict(rows), ensure_ascii=False))
+    else:
+        print("\n".join(f"{name:<12} {value}" for name, value in rows))
+    return 0
+
+
+async def _status(call: CommandCall) -> int:
+    file = PipelineFile(call.workspace.workspace)
+    try:
+        plans = await asyncio.to_thread(file.read)
+    finally:
+        await asyncio.to_thread(file.close)
+    if call.arguments.json:
+        print(json.dumps([*map(plan_object, plans)], ensure_ascii=False))
+    else:
+        print("\n".join(status_lines(plans)))
+    return 0
+
+
+async def _look(host: FeatureHost, wanted: str, arguments: argparse.Namespace) -> int:
+    """Retry, run the gate, or print the report."""
+    service = _service(host)
+    if arguments.action == "retry-failed":
+        plan = await service.retry_failed(wanted)
+        print("\n".join(status_lines([plan])))
+        return 0
+    if arguments.action == "report":
+        plan = find_plan(await service.read(), wanted)
+        report = report_object(plan, [plan.problem] if plan.problem or not plan.is_done else [], [])
+        print(json.dumps(report, ensure_ascii=False) if arguments.json else report_markdown(report))
+        return 0
+    plan, reasons = await service.gate(wanted)
+    if arguments.json:
+        print(json.dumps({"plan": plan.name, "done": not reasons, "reasons": reasons}, ensure_ascii=False))
+    else:
+        print(
+            "\n".join([f"{plan.name}: {'not done' if reasons else 'done'}", *(f"- {sanitize_line(each)}" for each in reasons)])
+        )
+    return EXIT_NOT_DONE if reasons else 0
+
+
+async def _check(call: CommandCall, path: str) -> int:
+    content = await (await call.workspace.sandbox()).read_file(path, 64_000_000)
+    try:
+        report = read_report(content.data)
+    except UsageError as error:
+        print(f"{path}: {error.full_text()}", file=sys.stderr)
+        return EXIT_NOT_DONE
+    print(f"{path}: schema version {report['schema_version']}, {len(report['tasks'])} tasks, {report['status']}")
+    return 0
+
+
+def plan_object(plan: PipelinePlan) -> dict[str, Any]:  # Any: JSON
+    """Return a plan as `--json` has it."""
+    found: dict[str, Any] = json.loads(json.dumps(asdict(plan), default=str))  # Any: JSON
+    return found | {"summary": plan.summary()}
+
+
+class _ProgressLines:
+    """Says on standard error what begins and what ends."""
+
+    def __init__(self) -> None:
+        self._told: dict[tuple[str, int], str] = {}
+
+    def take(self, plans: object) -> None:
+        """Take the plans as they are now."""
+        assert isinstance(plans, list | tuple)
+        for plan in plans:
+            for task in plan.tasks:
+                words = f"{task.state} {task.why}"
+                if self._told.setdefault((plan.id, task.id), "ready ") != words:
+                    self._told[plan.id, task.id] = words
+                    self.note(task_line(plan, task))
+
+    def note(self, text: str) -> None:
+        """Say a line."""
+        print(f"{datetime.now(UTC).astimezone():%H:%M:%S}  {sanitize_line(text)}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def _stopping(task: asyncio.Future[Any]) -> Iterator[None]:  # Any: what comes of it
+    """Let Ctrl+C and SIGTERM cancel the work."""
+    loop, numbers = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
+    for number in numbers:
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)

@@ -1,0 +1,164 @@
+"""`lmtui pipeline`: plans that are worked through by a scripted model, in real overlays and a real repository."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+from typing import Any
+
+import pytest
+
+from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
+from tests.e2e.conftest import Program, Result, Serve
+
+PLAN = """# Two modules
+
+- [ ] Write a.py
+  files: a.py
+  check: python3 -c "import a; assert a.one == 1"
+- [ ] Write b.py
+  It uses a.py.
+  files: b.py
+  after: 1
+  check: python3 -c "import b; assert b.two == 2"
+"""
+A, B = "one = 1\n", "from a import one\n\ntwo = one + 1\n"
+
+
+def writes(path: str, content: str, match: str, seed: int | None = None) -> Scenario:
+    """Return a conversation about a task in which a file is written."""
+    call = ScriptedCall("write", {"path": path, "content": content})
+    turns = (ScriptedTurn("I write it.", calls=(call,)), *[ScriptedTurn("It is done.")] * 6)
+    return Scenario(turns, match=match, seed=seed, name=f"{path} {seed}")
+
+
+@pytest.fixture
+def project(program: Program) -> Program:
+    (program.workspace / "PLAN.md").write_text(PLAN)
+    return program
+
+
+def git(project: Program, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=project.workspace, check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+@pytest.fixture
+def repository(project: Program) -> Program:
+    git(project, "init", "-q")
+    git(project, "config", "user.name", "Somebody")
+    git(project, "config", "user.email", "somebody@example.org")
+    git(project, "add", "PLAN.md")
+    git(project, "commit", "-q", "-m", "Begin")
+    return project
+
+
+async def pipeline(project: Program, url: str, *words: str, sandbox: str = "bubblewrap") -> Result:
+    return await project.run("pipeline", *words, "--url", url, "--sandbox", sandbox, "--json", "-c", "verify=off")
+
+
+def states(told: Any) -> dict[int, str]:
+    return {task["id"]: task["state"] for task in told["tasks"]}
+
+
+@pytest.mark.parametrize("sandbox", ["bubblewrap", "docker"])
+async def test_a_plan_is_worked_through_and_each_task_is_a_commit(repository: Program, serve: Serve, sandbox: str) -> None:
+    server = await serve(writes("b.py", B, "Write b.py"), writes("a.py", A, "Write a.py"))
+    (repository.workspace / "mine.txt").write_text("not committed\n")
+    result = await pipeline(repository, server.url, "run", "PLAN.md", sandbox=sandbox)
+    assert (result.code, states(result.json)) == (0, {1: "done", 2: "done"}), result.err
+    assert (repository.workspace / "a.py").read_text() == A
+    assert (repository.workspace / "b.py").read_text() == B
+    subjects = git(repository, "log", "--format=%s").splitlines()
+    assert subjects == ["PLAN: Add the report", "PLAN: Write b.py", "PLAN: Write a.py", "PLAN: Add the task list", "Begin"]
+    assert git(repository, "show", "--name-only", "--format=", "HEAD~1").split() == ["b.py"]
+    assert git(repository, "status", "--porcelain").splitlines()[0] == "?? .lmagent/" or "mine.txt" in git(
+        repository, "status", "--porcelain"
+    )
+    report = json.loads((repository.workspace / "plans/PLAN/report.json").read_text())
+    assert (report["status"], report["totals"]["attempts"]) == ("done", 2)
+    assert [each["commit"] for each in report["tasks"]] == [git(repository, "rev-parse", f"HEAD~{n}").strip() for n in (2, 1)]
+    checked = await repository.run("pipeline", "report", "check", "plans/PLAN/report.json", "--sandbox", sandbox)
+    assert checked.code == 0, checked.err
+
+
+async def test_a_failed_attempt_is_told_to_the_next_one_and_leaves_nothing(project: Program, serve: Serve) -> None:
+    server = await serve(
+        writes("b.py", B, "Write b.py"), writes("a.py", A, "Write a.py", 2), writes("a.py", "one = 2\n", "Write a.py")
+    )
+    result = await pipeline(project, server.url, "run", "PLAN.md")
+    assert (result.code, states(result.json)) == (0, {1: "done", 2: "done"}), result.err
+    first, second = result.json["tasks"][0]["attempts"]
+    assert (first["stage"], second["stage"]) == ("acceptance", "")
+    assert "AssertionError" in first["findings"][0]
+    told = [each.raw.decode() for each in server.requests]
+    assert any("An earlier attempt at this task failed (acceptance)" in each for each in told)
+    assert not list(project.home.rglob("upper"))
+
+
+async def test_what_cannot_be_done_fails_with_what_waits_for_it_and_can_be_retried(project: Program, serve: Serve) -> None:
+    server = await serve(writes("a.py", "one = 2\n", "Write a.py"))
+    result = await pipeline(project, server.url, "run", "PLAN.md")
+    assert (result.code, states(result.json)) == (2, {1: "failed", 2: "failed"}), result.err
+    first, second = result.json["tasks"]
+    assert (first["why"], len(first["attempts"]), second["why"]) == ("no progress: acceptance", 2, "task 1 failed")
+    assert not (project.workspace / "a.py").exists()
+    better = await serve(writes("b.py", B, "Write b.py"), writes("a.py", A, "Write a.py"))
+    assert (await project.run("pipeline", "retry-failed")).code == 0
+    again = await pipeline(project, better.url, "run", "PLAN.md")
+    assert (again.code, states(again.json)) == (0, {1: "done", 2: "done"}), again.err
+
+
+async def test_a_kill_loses_nothing_and_nothing_is_done_twice(repository: Program, serve: Serve) -> None:
+    call = ScriptedCall("write", {"path": "b.py", "content": B})
+    slow = Scenario((ScriptedTurn("I write it.", calls=(call,), rate=4.0), *[ScriptedTurn("Done.")] * 4), match="Write b.py")
+    server = await serve(slow, writes("a.py", A, "Write a.py"))
+    process = await repository.start(
+        "pipeline", "run", "PLAN.md", "--url", server.url, "--sandbox", "bubblewrap", "-c", "verify=off"
+    )
+    async with asyncio.timeout(60):
+        while "Write a.py" not in git(repository, "log", "--format=%s"):
+            await asyncio.sleep(0.05)
+    other = await pipeline(repository, server.url, "run", "PLAN.md")
+    process.send_signal(signal.SIGKILL)
+    await process.wait()
+    assert other.code == 64
+    assert "another lmtui works on a plan in this folder" in other.err
+    result = await pipeline(repository, server.url, "run", "PLAN.md")
+    assert (result.code, states(result.json)) == (0, {1: "done", 2: "done"}), result.err
+    subjects = git(repository, "log", "--format=%s").splitlines()
+    assert len(subjects) == len({*subjects}) == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "is empty"),
+        ("- [ ] a\n  after: 2\n- [ ] b\n  after: 1\n  check: true\n", "wait for each other"),
+        ("- [ ] a\n  files: ../x\n  check: true\n", "not in the workspace"),
+        ("x" * 2_000_000, "more than 1,000,000 bytes"),
+    ],
+)
+async def test_a_plan_that_cannot_be_is_refused(project: Program, serve: Serve, text: str, problem: str) -> None:
+    server = await serve(writes("a.py", A, "Write a.py"))
+    (project.workspace / "PLAN.md").write_text(text)
+    result = await pipeline(project, server.url, "run", "PLAN.md")
+    assert (result.code, problem in result.err) == (64, True), result.err
+    assert (await project.run("pipeline", "status")).out == "No plans yet. `lmtui pipeline run PLAN.md` begins one.\n"
+
+
+async def test_a_model_plans_what_is_no_task_list(project: Program, serve: Serve) -> None:
+    tasks = [
+        {"title": "Write a.py", "files": ["a.py"], "check": 'python3 -c "import a; assert a.one == 1"'},
+        {"title": "Write b.py", "files": ["b.py"], "after": ["Write a.py"], "check": 'python3 -c "import b"'},
+    ]
+    answer = f"Here is the plan:\n```json\n{json.dumps({'tasks': tasks})}\n```"
+    planner = Scenario((ScriptedTurn(answer),), match="Please make two modules")
+    server = await serve(planner, writes("b.py", B, "Write b.py"), writes("a.py", A, "Write a.py"))
+    (project.workspace / "PLAN.md").write_text("Please make two modules: a.py with one = 1, then b.py which uses it.\n")
+    result = await pipeline(project, server.url, "run", "PLAN.md")
+    assert (result.code, states(result.json)) == (0, {1: "done", 2: "done"}), result.err
+    kept = json.loads((project.workspace / "plans/PLAN/tasks.json").read_text())
+    assert [each["after"] for each in kept["tasks"]] == [[], [1]]
