@@ -37,10 +37,10 @@ from lmtui.core.sessions import Session
 from lmtui.engine.file_changes import to_the_end
 from lmtui.engine.session import EngineSession
 from lmtui.engine.syntax import unparsed
-from lmtui.features.pipeline.queue import Change, PipelineFile
 from lmtui.features.pipeline.trace import CommitTrace
 from lmtui.features.service import FeatureHost, TaskAttempts
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from lmtui.store.pipeline_queue import Change, PipelineFile
 
 _T = TypeVar("_T")
 _AWAY = frozenset({Fault.UNREACHABLE, Fault.LOADING, Fault.BUSY})

@@ -35,12 +35,12 @@ from lmtui.core.sessions import SessionAgentRunner
 from lmtui.engine.file_changes import to_the_end
 from lmtui.engine.session import EngineSession
 from lmtui.features.pipeline.planner import MAX_PLAN_BYTES, decompose
-from lmtui.features.pipeline.queue import Change, PipelineFile, RunLock, changed_plan, find_plan
 from lmtui.features.pipeline.report import report_markdown, report_object, review_log, tasks_json
 from lmtui.features.pipeline.runner import PlanRunner, RunOptions, RunWatcher
 from lmtui.features.pipeline.task_list import open_questions
 from lmtui.features.pipeline.trace import CommitTrace
 from lmtui.features.service import FeatureHost, TaskAttempts, WorkspaceExtensions, WorkspaceFeature
+from lmtui.store.pipeline_queue import Change, PipelineFile, RunLock, changed_plan, find_plan
 from lmtui.store.session_logs import SessionStore, load
 
 REPORT_FOLDER = "plans"

@@ -18,10 +18,10 @@ from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.pipeline import PipelinePlan, TaskAction, status_lines, task_line
 from lmtui.core.sanitize import sanitize_line
 from lmtui.features.pipeline.planner import preflight
-from lmtui.features.pipeline.queue import PipelineFile, find_plan
 from lmtui.features.pipeline.report import read_report, report_markdown, report_object
 from lmtui.features.pipeline.service import REPORT_FOLDER, PipelineService
 from lmtui.features.service import CommandCall, FeatureHost, WorkspaceExtensions
+from lmtui.store.pipeline_queue import PipelineFile, find_plan
 
 EXIT_NOT_DONE, EXIT_INTERRUPTED = 2, 130
 _ACTIONS = ("run", "preflight", "status", "retry-failed", "done", "report", "answer", *map(str, TaskAction))
