@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from posixpath import basename
 
 from lmtui.core.errors import ToolError, UsageError
 from lmtui.core.lenient_json import first_of, fit_text, line_of, text_of, texts_of, without_commas
 from lmtui.core.permissions.shell_grammar import word_set
 from lmtui.core.permissions.shell_programs import GUARDS
-from lmtui.core.pipeline import TaskSpec, is_outside, plan_id, problem_of
+from lmtui.core.pipeline import MAX_TEXT_CHARS, TaskSpec, is_outside, plan_id, problem_of
 from lmtui.core.ports import TokenCounter
 from lmtui.core.sanitize import sanitize_line
 from lmtui.features.pipeline.task_list import (
@@ -34,14 +35,15 @@ from lmtui.features.pipeline.task_list import (
 MAX_PLAN_BYTES = 1_000_000
 _WINDOW_RATIO, _RESERVED_TOKENS = 0.85, 256
 _TITLES_RATIO = 0.1  # the titles of earlier parts take at most this part of the window
+_MAX_EXCERPT_CHARS = 3_000
 _LEAST_TOKENS = 200  # of a part: one that is smaller is not cut
 
 FORM = '{"tasks": [{"title": "…", "description": "…", "files": ["…"], "after": [1], "check": "…"}]}'
 PLANNER_SYSTEM = (
-    "You split a plan into small tasks. A programmer gets one task at a time and cannot see the plan: say in `description` all "
-    "that the task needs. A task changes one or two files. Leave out nothing of the plan and add nothing.\n"
-    "`files`: paths that the task changes or creates. `after`: numbers (the first task is 1) or titles of tasks that must be "
-    "done before. `check`: one shell command that exits with 0 when the task is done, or an empty text.\n"
+    "You split a plan into small tasks. Each task changes one or two files. Leave out nothing of the plan and add nothing.\n"
+    "`description`: what to do, with all names, numbers and rules that the plan gives. `files`: paths of files that the task "
+    "changes or creates. `after`: numbers of tasks (the first is 1) that must be done before. `check`: one shell command that "
+    "exits with 0 when the task is done, or an empty text.\n"
     f"Answer with JSON only: {FORM}"
 )
 _TEXTS = {"type": "array", "items": {"type": "string"}}
@@ -233,37 +235,35 @@ def _is_shell_word(word: str) -> bool:
 def joined(parts: Sequence[Sequence[TaskDraft]]) -> dict[int, TaskSpec]:
     """Return the tasks of all parts, numbered from 1, each waiting for numbers.
 
-    A title means a task of the same part, else of any.  A task that is in two parts counts once.  Of two tasks on one file the
-    later one waits for the earlier one, unless that one waits for it.
+    A title means a task of the same part, else of any, else the first one on the file of that name.  A task that is there twice
+    counts once.  Of two tasks on one file the later one waits for the earlier one, unless that one waits for it.
     """
     numbers: dict[tuple[str, ...], int] = {}
-    drafts: dict[int, TaskDraft] = {}
+    drafts: dict[int, tuple[TaskDraft, dict[str, int]]] = {}
     everywhere: dict[str, int] = {}
-    own: list[dict[str, int]] = []
-    parts_of: dict[int, int] = {}
-    for place, part in enumerate(parts):
-        own.append({})
+    by_file: dict[str, int] = {}
+    for part in parts:
+        own: dict[str, int] = {}
         for draft in part:
             key = title_key(draft.spec.title)
             number = numbers.setdefault((key, *draft.spec.files), len(numbers) + 1)
-            drafts.setdefault(number, draft)
-            parts_of.setdefault(number, place)
+            drafts.setdefault(number, (draft, own))
+            own.setdefault(key, number)
             everywhere.setdefault(key, number)
-            own[-1].setdefault(key, number)
+            for path in draft.spec.files:
+                by_file = {title_key(basename(path)): number, title_key(path): number} | by_file
     specs: dict[int, TaskSpec] = {}
-    for number, draft in drafts.items():
-        named = {
-            each: own[parts_of[number]].get(key) or everywhere.get(key) for each in draft.after if (key := title_key(each))
-        }
-        lost = [
-            f"Left out: it was to wait for {sanitize_line(each)[:100]!r}, which is not a task."
-            for each, to in named.items()
-            if not to
-        ]
-        after = tuple(dict.fromkeys(each for each in named.values() if each and each != number))
+    for number, (draft, own) in drafts.items():
+        keys = {each: key for each in draft.after if (key := title_key(each))}
+        named = {each: next((to[key] for to in (own, everywhere, by_file) if key in to), 0) for each, key in keys.items()}
+        lost = [_LOST.format(sanitize_line(each)[:100]) for each in named if not named[each]]
+        after = tuple(dict.fromkeys(each for each in named.values() if each not in (0, number)))
         text = "\n".join(filter(None, (draft.spec.text, *lost)))
-        specs[number] = replace(draft.spec, text=text, after=(*draft.spec.after, *after))
+        specs[number] = replace(draft.spec, text=text, after=after)
     return in_file_order(specs)
+
+
+_LOST = "Left out: it was to wait for {!r}, which is not a task."
 
 
 def in_file_order(specs: Mapping[int, TaskSpec]) -> dict[int, TaskSpec]:
@@ -338,6 +338,34 @@ def _units(text: str, level: int) -> Iterator[str]:
     yield "".join(unit)
 
 
+def with_excerpts(drafts: Sequence[TaskDraft], part: str) -> list[TaskDraft]:
+    """Return tasks with what a part of the plan says of their files in their texts; a short part is whole where it names none.
+
+    Small models leave out details when they describe a task.
+    """
+    found: list[TaskDraft] = []
+    for draft in drafts:
+        names = {name for path in draft.spec.files for name in (path, basename(path))}
+        excerpt = "\n\n".join(_about(part, names)) or part.strip()
+        text = f"{draft.spec.text}\n\nFrom the plan (do only this task):\n\n{excerpt}".strip()
+        is_apt = len(excerpt) <= _MAX_EXCERPT_CHARS and len(text) <= MAX_TEXT_CHARS and excerpt not in draft.spec.text
+        found.append(replace(draft, spec=replace(draft.spec, text=text)) if is_apt else draft)
+    return found
+
+
+def _about(part: str, names: Collection[str]) -> Iterator[str]:
+    """Yield the sections that name a file; of one that does so only in list items, its beginning and these items."""
+    for section in _units(part, 1):
+        head, *items = _units(section, 2)
+        named = items if _names(head, names) else [item for item in items if _names(item, names)]
+        if named or _names(head, names):
+            yield "".join((head, *named)).strip()
+
+
+def _names(text: str, names: Collection[str]) -> bool:
+    return any(name in text and re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", text) for name in names)
+
+
 def room_for_plan(window_tokens: int, count_tokens: TokenCounter, survey: str = "") -> int:
     """Return how many tokens of a plan fit into one prompt of the planner, next to the survey and titles of earlier tasks."""
     prompt = count_tokens(PLANNER_SYSTEM) + count_tokens(planner_prompt("", survey)) + int(window_tokens * _TITLES_RATIO)
@@ -377,7 +405,7 @@ async def decompose(
         part = rest.pop(0)
         digest = plan_id(part)
         answer = (known or {}).get(digest, "")
-        if answer and planner.take(answer):
+        if answer and planner.take(part, answer):
             continue
         try:
             answer = await planner.answer_about(part, is_all=not planner.parts and not rest)
@@ -430,10 +458,10 @@ class _Planner:
         self._survey, self._title_tokens = survey, title_tokens
         self.parts: list[list[TaskDraft]] = []
 
-    def take(self, answer: str) -> bool:
-        """Take an earlier answer; tell whether it can be used."""
+    def take(self, part: str, answer: str) -> bool:
+        """Take an earlier answer about a part; tell whether it can be used."""
         try:
-            self.parts.append(read_tasks(answer, may_be_empty=True))
+            self.parts.append(with_excerpts(read_tasks(answer, may_be_empty=True), part))
         except ToolError:
             return False
         return True
@@ -455,7 +483,7 @@ class _Planner:
                     "the model did not answer, so the plan has no tasks yet", "Check the model server, then try again."
                 )
             try:
-                self.parts.append(read_tasks(answer, may_be_empty=not is_all))
+                self.parts.append(with_excerpts(read_tasks(answer, may_be_empty=not is_all), part))
             except ToolError as error:
                 problem = error.full_text()
             else:

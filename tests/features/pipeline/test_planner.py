@@ -27,6 +27,7 @@ from lmtui.features.pipeline.planner import (
     joined,
     preflight,
     read_tasks,
+    with_excerpts,
 )
 
 A = {"title": "Add a", "description": "Make a.", "files": ["a.py"], "after": [], "check": "pytest -q"}
@@ -135,6 +136,40 @@ def test_tasks_wait_across_parts_and_for_the_last_one_on_their_file() -> None:
     specs = joined([first, second])
     assert [each.title for each in specs.values()] == ["Base", "Tests", "Late", "Tests", "Later", "Ends"]
     assert {number: each.after for number, each in specs.items()} == {1: (), 2: (), 3: (5,), 4: (), 5: (4,), 6: (1, 5)}
+
+
+def test_a_task_may_wait_for_a_file() -> None:
+    drafts = read_tasks(json.dumps([A | {"files": ["src/a.py"]}, B | {"after": ["src/a.py", "a.py"]}]))
+    assert joined([drafts])[2] == TaskSpec("Add b", "Make b.", ("b.py",), (1,))
+
+
+PLAN = """\
+# Shapes
+Words about them, in `all.py`.
+## Circle
+circle.py has an area.
+- It is round.
+## Others
+Each has an area, too.
+- `src/square.py` has four corners.
+- mysquare.py and square.pyc do not matter.
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "excerpt"),
+    [
+        ("circle.py", "## Circle\ncircle.py has an area.\n- It is round."),
+        ("lib/square.py", "## Others\nEach has an area, too.\n- `src/square.py` has four corners."),
+        ("lib/all.py", "# Shapes\nWords about them, in `all.py`."),
+        ("none.py", PLAN.strip()),
+    ],
+)
+def test_a_task_gets_what_the_plan_says_of_its_files(path: str, excerpt: str) -> None:
+    (draft,) = with_excerpts([TaskDraft(TaskSpec("Add it", "Words.", (path,)))], PLAN)
+    assert draft.spec.text == f"Words.\n\nFrom the plan (do only this task):\n\n{excerpt}"
+    assert with_excerpts([draft], PLAN) == [draft]
+    assert with_excerpts([TaskDraft(TaskSpec("Add it", "Words."))], PLAN * 50)[0].spec.text == "Words."
 
 
 LINES = [
