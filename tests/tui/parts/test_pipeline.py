@@ -224,6 +224,15 @@ async def test_a_blocking_question_is_answered() -> None:
         await until_said(driver, "No question is open.")
 
 
+async def test_a_question_is_no_task() -> None:
+    async with running() as driver:
+        await opened(driver, some_plan())
+        await driver.press("s")
+        await until_said(driver, "This is a question; a answers it.")
+        await driver.press("enter")
+        await driver.until_screen("AskText")
+
+
 async def test_another_plan_is_begun_or_the_reason_said() -> None:
     async with running() as driver:
         await opened(driver)

@@ -202,7 +202,8 @@ class BoardLines(LineSource):
     def take(self, columns: Sequence[Sequence[Card]]) -> None:
         """Show these cards."""
         self.columns, self._drawn_at = columns, None
-        self._tops = [[*accumulate((card.height(self._room) + 1 for card in each), initial=0)] for each in columns]
+        room = self._room
+        self._tops = [[*accumulate((card.height(room) + 1 for card in each), initial=0)] for each in columns]
 
     def set_width(self, width: int) -> None:
         """Take up the width of the pane in cells."""
@@ -333,9 +334,12 @@ class Board(VirtualLineView, can_focus=True, inherit_bindings=False):
         """Go to a card of a column."""
         source = self.source
         if source.columns and source.columns[column]:
+            before = source.column, source.index
             source.column, source.index = column, max(0, min(index, len(source.columns[column]) - 1))
             self.reveal()
-            self.redraw()
+            for card in (before, (source.column, source.index)):
+                for line in range(*source.place(*card)):
+                    self.strips.forget(line)
             self.post_message(Table.Marked())
 
     def step_column(self, step: int) -> None:

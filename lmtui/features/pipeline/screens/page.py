@@ -30,6 +30,7 @@ from lmtui.features.pipeline.screens.board import (
     GAP_CELLS,
     NEEDS_YOU,
     READY,
+    BlockingQuestion,
     Board,
     Card,
     Item,
@@ -38,7 +39,7 @@ from lmtui.features.pipeline.screens.board import (
 )
 from lmtui.features.pipeline.screens.details import detail_lines
 from lmtui.features.pipeline.task_text import read_spec, spec_text
-from lmtui.tui.commands import Scope, bindings, command
+from lmtui.tui.commands import Scope, bindings, command, first_key
 from lmtui.tui.editor import edit_text
 from lmtui.tui.lines.page_view import PageView, whole_text
 from lmtui.tui.lines.patch import parse_patch
@@ -139,6 +140,13 @@ class PlanPanes(Vertical):
             case FindingTable() as table:
                 return table.current.task if table.current is not None else None
 
+    def chosen_task(self, say: Say) -> PipelineTask | None:
+        """Return the task under the cursor; `say` so where it is a question."""
+        item = self.current
+        if isinstance(item, BlockingQuestion):
+            say(f"This is a question; {first_key(command('pipeline.answer'))} answers it.")
+        return item if isinstance(item, PipelineTask) else None
+
     def show(self, plan: PipelinePlan | None) -> None:
         """Show the tasks of a plan."""
         self._columns = cards_of(plan) if plan is not None else [[] for _ in COLUMNS]
@@ -157,6 +165,7 @@ class PlanPanes(Vertical):
         at = self.current
         self.tab = tab
         self.place(at)
+        self.pane.focus()
 
     def place(self, at: Item | None = None) -> None:
         """Show the pane that there is room for, and the names of the columns."""
@@ -169,7 +178,9 @@ class PlanPanes(Vertical):
             self.list.show(self.list.rows, _key_of_row(Card(at)))
         if self.head.display:
             self.call_after_refresh(self._draw_head)
-        self.pane.focus()
+        focused = self.screen.focused
+        if focused is None or not focused.display:
+            self.pane.focus()
 
     def tick(self) -> None:
         """Draw again what changes with the time."""
@@ -367,15 +378,15 @@ class PipelineScreen(BesideChat):
             self._panes_of_plan.board.step_column(step)
 
     def action_pipeline_open(self) -> None:
-        """Open the last session of the task; of a question, that of the plan."""
-        plan, item = self._plan, self._panes_of_plan.current
-        if plan is None or item is None:
+        """Open the last session of the task; answer a question."""
+        item = self._panes_of_plan.current
+        if item is None:
             return
         if not isinstance(item, PipelineTask):
-            session = plan.session
-        else:
-            session = next((each.session for each in reversed(item.attempts) if each.session), "")
-        if isinstance(item, PipelineTask) and item.state in WORKING:
+            self.action_pipeline_answer()
+            return
+        session = next((each.session for each in reversed(item.attempts) if each.session), "")
+        if item.state in WORKING:
             self._say("You can open the session when the attempt is done.")
         elif session:
             _ = self.dismiss(None)
@@ -385,13 +396,12 @@ class PipelineScreen(BesideChat):
 
     def action_pipeline_diff(self) -> None:
         """Show what the last attempt changed."""
-        task = self._panes_of_plan.current
 
         async def show(task: PipelineTask) -> None:
             page = await asyncio.to_thread(_diff_page, task, self._folder)
             _ = self.app.push_screen(OutputScreen(lambda _: page, tab="Task"))
 
-        if isinstance(task, PipelineTask):
+        if (task := self._panes_of_plan.chosen_task(self._say)) is not None:
             self._do(show(task))
 
     def action_pipeline_details(self) -> None:
@@ -403,10 +413,10 @@ class PipelineScreen(BesideChat):
 
     def action_pipeline_do(self, what: str) -> None:
         """Do something with the current task."""
-        plan, item = self._plan, self._panes_of_plan.current
-        if plan is not None and isinstance(item, PipelineTask):
-            action = TaskAction.RESUME if what == TaskAction.PAUSE and item.is_paused else TaskAction(what)
-            self._do(self._plans.do(plan.id, item.id, action))
+        plan, task = self._plan, self._panes_of_plan.chosen_task(self._say)
+        if plan is not None and task is not None:
+            action = TaskAction.RESUME if what == TaskAction.PAUSE and task.is_paused else TaskAction(what)
+            self._do(self._plans.do(plan.id, task.id, action))
 
     def action_pipeline_pause_all(self) -> None:
         """Pause the plan, or go on with it."""
@@ -445,13 +455,13 @@ class PipelineScreen(BesideChat):
 
     def action_pipeline_edit(self) -> None:
         """Edit the current task in the user's editor."""
-        plan, item = self._plan, self._panes_of_plan.current
-        if plan is None or not isinstance(item, PipelineTask):
+        plan, task = self._plan, self._panes_of_plan.chosen_task(self._say)
+        if plan is None or task is None:
             return
-        if item.state in WORKING:
-            self._say(f"Task {item.id} is being worked on; pause it to edit it afterwards.", is_error=True)
+        if task.state in WORKING:
+            self._say(f"Task {task.id} is being worked on; pause it to edit it afterwards.", is_error=True)
             return
-        self._do(self._edits.edit(self.app, plan.id, item))
+        self._do(self._edits.edit(self.app, plan.id, task))
 
 
 class TaskEdits:
@@ -483,7 +493,7 @@ def _usable(plan: PipelinePlan, item: Item) -> set[str]:
     usable = {"details", "next_column", "pause_all", "new", "stop"}
     usable |= {"answer"} if any(not each.answer for each in plan.questions) else set()
     if not isinstance(item, PipelineTask):
-        return usable | ({"open"} if plan.session else set())
+        return usable
     is_working = item.state in WORKING
     usable |= {"open"} if item.attempts and not is_working else set()
     usable |= {"diff"} if any(each.patch for each in item.attempts) else set()
