@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 from typing import Any
@@ -162,3 +163,44 @@ async def test_a_model_plans_what_is_no_task_list(project: Program, serve: Serve
     assert (result.code, states(result.json)) == (0, {1: "done", 2: "done"}), result.err
     kept = json.loads((project.workspace / "plans/PLAN/tasks.json").read_text())
     assert [each["after"] for each in kept["tasks"]] == [[], [1]]
+
+
+KILLS = int(os.environ.get("LMTUI_PIPELINE_KILLS", "6"))
+_KILLED = """
+import os, signal, sys
+from lmtui.features.pipeline import service
+
+at, is_before, arguments = int(sys.argv[1]), sys.argv[2] == "before", sys.argv[3:]
+change, counted = service.PipelineFile.change, [0]
+
+def counting(self, *given):
+    counted[0] += 1
+    if is_before and counted[0] == at:
+        os.kill(os.getpid(), signal.SIGKILL)
+    changed = change(self, *given)
+    if counted[0] == at:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return changed
+
+service.PipelineFile.change = counting
+from lmtui.__main__ import main
+sys.argv = ["lmtui", *arguments]
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("number", range(KILLS))
+async def test_a_kill_at_any_change_of_state_is_gone_on_from(repository: Program, serve: Serve, number: int) -> None:
+    server = await serve(writes("b.py", B, "Write b.py"), writes("a.py", A, "Write a.py"))
+    at, when = 3 + (number * 5) % 14, "before" if number % 2 else "after"
+    common = ("--url", server.url, "--sandbox", "bubblewrap", "-c", "verify=off")
+    process = await repository.start_python("-c", _KILLED, str(at), when, "pipeline", "run", "PLAN.md", *common)
+    _, err = await process.communicate()
+    assert process.returncode in (-signal.SIGKILL, 0), err.decode()
+    result = await pipeline(repository, server.url, "run", "PLAN.md")
+    assert (result.code, states(result.json)) == (0, {1: "done", 2: "done"}), (at, when, result.err)
+    assert (repository.workspace / "b.py").read_text() == B
+    subjects = [each for each in git(repository, "log", "--format=%s").splitlines() if "Write" in each]
+    assert subjects == ["PLAN: Write b.py", "PLAN: Write a.py"], (at, when)
+    assert not list(repository.home.rglob("upper"))
+    assert len([each for task in result.json["tasks"] for each in task["attempts"]]) <= 2
