@@ -15,6 +15,7 @@ from typing import Protocol
 
 from lmtui.core.errors import UsageError
 from lmtui.core.plan import cycle_of
+from lmtui.core.ports import SessionAgentRunner
 from lmtui.core.sanitize import pluralize, sanitize_line
 
 MOST_TASKS = 1_000
@@ -179,6 +180,11 @@ class PipelinePlan:
     def counts(self) -> Mapping[PipelineState, int]:
         """Return how many tasks are in each state."""
         return {state: sum(each.state is state for each in self.tasks) for state in PipelineState}
+
+    @property
+    def is_at_work(self) -> bool:
+        """Tell whether a task is being worked on, by whichever process."""
+        return any(each.state in WORKING for each in self.tasks)
 
     def summary(self) -> str:
         """Return how far it is, in one line."""
@@ -364,6 +370,9 @@ class WorkspacePipeline(Protocol):
     def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call `listener` on every change, on the event loop; the returned function ends it."""
 
+    def run_agents_in(self, runner: SessionAgentRunner) -> None:
+        """Let a front end run the agents of tasks that begin from now on; see `Session.run_agents_in`."""
+
     async def read(self) -> Sequence[PipelinePlan]:
         """Read the plans, which another process may have changed."""
 
@@ -378,7 +387,7 @@ class WorkspacePipeline(Protocol):
         """Stop the work; what was under way is ready again."""
 
     async def pause(self, plan: str, *, is_paused: bool) -> None:
-        """Begin no more tasks of a plan, or go on with it."""
+        """Begin no more tasks of a plan, or go on with it; where this process works on none, it works on this one then."""
 
     async def do(self, plan: str, task_id: int, action: TaskAction) -> None:
         """Do something with a task."""
@@ -400,6 +409,9 @@ class NoPipeline:
         """Never call it."""
         del listener
         return lambda: None
+
+    def run_agents_in(self, runner: SessionAgentRunner) -> None:
+        """Run none."""
 
     async def read(self) -> Sequence[PipelinePlan]:
         """Return none."""
@@ -431,3 +443,8 @@ class NoPipeline:
         """Say so."""
         del number, text
         await self.pause(plan, is_paused=False)
+
+
+def is_planning(pipeline: WorkspacePipeline) -> bool:
+    """Tell whether this process makes the tasks of a plan that is not known yet."""
+    return pipeline.is_running and all(each.is_done for each in pipeline.known[:1])

@@ -5,11 +5,11 @@ A protocol is here only where a second implementation or a fake exists.  Nothing
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from lmtui.core.errors import ToolError
 from lmtui.core.events import Envelope
@@ -38,6 +38,9 @@ from lmtui.core.workspace import (
     GrepMatch,
     SandboxStatus,
 )
+
+# Runs the work of an agent of a session (both given by id) to its end.
+SessionAgentRunner = Callable[[str, str, Coroutine[Any, Any, None]], Coroutine[Any, Any, None]]
 
 
 class Provider(Protocol):

@@ -18,6 +18,7 @@ from lmtui.core.messages import Image, ToolCallFormat
 from lmtui.core.permissions.decide import GrantScope, Mode, Rule
 from lmtui.core.pipeline import WorkspacePipeline
 from lmtui.core.plan_mode import PlanApprovals
+from lmtui.core.ports import SessionAgentRunner
 from lmtui.core.project_checks import Goals, WorkspaceChecks
 from lmtui.core.prompt_text import PromptFiles, PromptsInUse
 from lmtui.core.roles import ModelRole, Roles
@@ -458,10 +459,6 @@ class Archive(Protocol):
 
     async def export(self, session_id: str, form: str) -> Path:
         """Write a session as `md`, `html` or `jsonl` where lmtui was started, else into the user's own folder."""
-
-
-# Runs the work of an agent of a session (both given by id) to its end.
-SessionAgentRunner = Callable[[str, str, Coroutine[Any, Any, None]], Coroutine[Any, Any, None]]
 
 
 class WorkspaceAttempts(Protocol):

@@ -17,11 +17,11 @@ from lmtui.core.jobs import Jobs, NoJobs
 from lmtui.core.mcp import McpServers, NoMcpServers
 from lmtui.core.permissions.rules import Rule
 from lmtui.core.pipeline import NoPipeline, WorkspacePipeline
-from lmtui.core.ports import FeatureServices, Policy, TokenCounter, Toolbox
+from lmtui.core.ports import FeatureServices, Policy, SessionAgentRunner, TokenCounter, Toolbox
 from lmtui.core.project_checks import CheckRan, NoWorkspaceChecks, WorkspaceChecks
 from lmtui.core.prompt_text import NoPromptFiles, PromptFiles
 from lmtui.core.servers import ServerFound
-from lmtui.core.sessions import Session, SessionAgentRunner
+from lmtui.core.sessions import Session
 from lmtui.core.skills import NoSkills, Skills
 from lmtui.core.subagents import AgentDefinitions, ChildKind, NoAgentDefinitions
 from lmtui.core.trust import Trust

@@ -19,7 +19,7 @@ from textual.app import App
 from textual.worker import Worker, WorkerCancelled, WorkerFailed
 
 from lmtui.core.messages import Image
-from lmtui.core.pipeline import NoPipeline, WorkspacePipeline
+from lmtui.core.pipeline import WORKING, NoPipeline, WorkspacePipeline
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import Session, SessionHost, SessionSummary
@@ -128,9 +128,11 @@ class OpenSessions:
 
     @property
     def working(self) -> int:
-        """Return how many agents work: in sessions that are open, and on attempts."""
+        """Return how many agents work: in sessions that are open, on attempts, and on tasks of plans."""
         attempts = self.host.attempts.listed() if self.host is not None else ()
-        return len(self.running) + sum(not each.is_over for each in attempts)
+        plans = self.pipeline.known if self.pipeline.is_running else ()
+        tasks = sum(each.state in WORKING for plan in plans for each in plan.tasks)
+        return len(self.running) + sum(not each.is_over for each in attempts) + tasks
 
     async def open(self, session_id: str = "") -> SessionView:
         """Open a session (a new one without id) and put it on screen.

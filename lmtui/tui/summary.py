@@ -15,7 +15,7 @@ from textual.screen import ModalScreen, Screen
 from textual.style import Style
 
 from lmtui.core.events import TurnReason
-from lmtui.core.pipeline import OVER, WORKING, NoPipeline, PipelineState, WorkspacePipeline
+from lmtui.core.pipeline import OVER, NoPipeline, PipelineState, WorkspacePipeline, is_planning
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import LocalZone, moment_text
@@ -221,17 +221,19 @@ def header_parts(
 
 def pipeline_part(pipeline: WorkspacePipeline) -> Part:
     """Return how far the newest plan is, while it is worked on or needs the user; always as wide for the same plan."""
-    plan = next(iter(pipeline.known), None)
+    plan, opens = next(iter(pipeline.known), None), Style.from_meta({"verb": command("pipeline.show").action})
+    if is_planning(pipeline):
+        return Part(Content.styled("  pipeline planning", "$accent").stylize(opens), "", 3)
     if plan is None or plan.is_done:
         return Part("")
     states = [each.state for each in plan.tasks]
     needs_user = PipelineState.FAILED in states or any(not each.answer for each in plan.questions)
-    if not (needs_user or pipeline.is_running or not WORKING.isdisjoint(states)):
+    if not (needs_user or pipeline.is_running or plan.is_at_work):
         return Part("")
     total = f"{len(states)}"
     done = f"{sum(each in OVER for each in states):>{len(total)}}"
     text = Content.styled(f"{'▲' if needs_user else ' '} pipeline {done}/{total}", "bold $warning" if needs_user else "$accent")
-    return Part(text.stylize(Style.from_meta({"verb": command("pipeline.show").action})), "", 2 if needs_user else 3)
+    return Part(text.stylize(opens), "", 2 if needs_user else 3)
 
 
 def _tabs(active: SessionView | None, views: list[SessionView], now: datetime, room: int) -> Content:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from lmtui.core.errors import UsageError
-from lmtui.core.pipeline import WORKING, PipelinePlan, PipelineTask, TaskAction, TaskSpec, after_action
+from lmtui.core.pipeline import PipelinePlan, PipelineTask, TaskAction, TaskSpec, after_action
+from lmtui.core.ports import SessionAgentRunner
 
 
 class FakePipeline:
@@ -15,7 +16,7 @@ class FakePipeline:
     def __init__(self) -> None:
         self.plans: list[PipelinePlan] = []
         self.begun: list[str] = []
-        self.is_stopped = False
+        self.is_stopped = self.is_planning = False
         self.failure: UsageError | None = None
         self._listeners: list[Callable[[], None]] = []
 
@@ -25,11 +26,14 @@ class FakePipeline:
 
     @property
     def is_running(self) -> bool:
-        return not self.is_stopped and any(task.state in WORKING for plan in self.plans for task in plan.tasks)
+        return self.is_planning or (not self.is_stopped and any(plan.is_at_work and not plan.is_done for plan in self.plans))
 
     def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
+
+    def run_agents_in(self, runner: SessionAgentRunner) -> None:
+        self.runner = runner
 
     async def read(self) -> Sequence[PipelinePlan]:
         self._check()
@@ -38,6 +42,8 @@ class FakePipeline:
     async def begin(self, path: str) -> None:
         self._check()
         self.begun.append(path)
+        self.is_planning = not self.plans
+        self._changed()
 
     async def stop(self) -> None:
         self._check()
@@ -45,7 +51,10 @@ class FakePipeline:
 
     async def pause(self, plan: str, *, is_paused: bool) -> None:
         self._check()
-        self.show(replace(self._plan(plan), is_paused=is_paused))
+        found = replace(self._plan(plan), is_paused=is_paused)
+        self.show(found)
+        if not is_paused and not self.is_running:
+            await self.begin(found.path)
 
     async def do(self, plan: str, task_id: int, action: TaskAction) -> None:
         self._check()
@@ -71,7 +80,11 @@ class FakePipeline:
 
     def show(self, *plans: PipelinePlan) -> None:
         """Have these from now on."""
+        self.is_planning = False
         self.plans = [*plans]
+        self._changed()
+
+    def _changed(self) -> None:
         for listener in list(self._listeners):
             listener()
 

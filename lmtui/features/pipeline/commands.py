@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from lmtui.commands.command import Command, CommandContext, OpenView, Output, Result, Scope
 from lmtui.core.errors import UsageError
-from lmtui.core.pipeline import WORKING, PipelinePlan, TaskAction, WorkspacePipeline, status_lines
+from lmtui.core.pipeline import PipelinePlan, TaskAction, WorkspacePipeline, status_lines
 from lmtui.core.sanitize import sanitize_line
 
 SCOPE = "pipeline"
@@ -24,7 +24,7 @@ async def pipeline(context: CommandContext, words: str) -> Result:
             await plans.stop()
             return Output(("Stopped the pipeline. /pipeline resume continues it.",))
         case "pause" | "resume" if not rest:
-            await pause(plans, await _newest(plans), is_paused=verb == "pause")
+            await plans.pause((await _newest(plans)).id, is_paused=verb == "pause")
             return Output((f"{verb.capitalize()}d the pipeline.",))
         case _ if verb in _WITH_NUMBER:
             return await _do(plans, verb, rest.strip())
@@ -37,18 +37,6 @@ async def pipeline(context: CommandContext, words: str) -> Result:
         return status_lines(plans.known)
 
     return OpenView("pipeline.show", text=lines)
-
-
-async def pause(plans: WorkspacePipeline, plan: PipelinePlan, *, is_paused: bool) -> None:
-    """Begin no more tasks of a plan, or go on with it; it is worked on here where nothing works on it."""
-    await plans.pause(plan.id, is_paused=is_paused)
-    if not is_paused and not plan.is_done and not is_at_work(plans, plan):
-        await plans.begin(plan.path)
-
-
-def is_at_work(plans: WorkspacePipeline, plan: PipelinePlan) -> bool:
-    """Tell whether this process or another works on a plan."""
-    return plans.is_running or any(each.state in WORKING for each in plan.tasks)
 
 
 async def _newest(plans: WorkspacePipeline) -> PipelinePlan:

@@ -28,10 +28,9 @@ from lmtui.core.pipeline import (
     problem_of,
     retried,
 )
-from lmtui.core.ports import Policy
+from lmtui.core.ports import Policy, SessionAgentRunner
 from lmtui.core.roles import ModelRole
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.sessions import SessionAgentRunner
 from lmtui.engine.file_changes import to_the_end
 from lmtui.engine.session import EngineSession
 from lmtui.features.pipeline.planner import MAX_PLAN_BYTES, decompose
@@ -91,6 +90,7 @@ class PipelineService(WorkspaceFeature):
         if self.is_running:
             raise UsageError("this lmtui works on a plan already", "Stop it first: /pipeline stop")
         self._task = asyncio.create_task(self._in_background(path, self.options()))
+        self._changed()
         await asyncio.sleep(0)
 
     def options(self) -> RunOptions:

@@ -241,6 +241,13 @@ async def test_another_plan_is_begun_or_the_reason_said() -> None:
         await driver.until_screen("AskText")
         await driver.press(*"docs/PLAN.md", "enter")
         assert plans(driver).begun == ["docs/PLAN.md"]
+        await driver.until_shown("Planning. The tasks of the plan appear here.")
+        await driver.press("escape")
+        assert "pipeline planning" in driver.text("#header")
+        plans(driver).show(some_plan())
+        await driver.type("/pipeline")
+        await driver.until_screen("PipelineScreen")
+        assert "Planning." not in driver.text()
         plans(driver).failure = UsageError("there is no file x.md", "Name another.")
         await driver.press("n")
         await driver.until_screen("AskText")
@@ -304,6 +311,15 @@ async def test_what_is_typed_does_what_the_keys_do(words: str, said: str) -> Non
             "answer 2 A warning.": lambda: found.plans[0].questions[1].answer == "A warning.",
         }
         assert done.get(words, lambda: found.plans == [some_plan()])()
+
+
+async def test_leaving_while_a_plan_is_worked_on_is_asked() -> None:
+    async with running() as driver:
+        plans(driver).show(some_plan())
+        assert plans(driver).runner == driver.app.workbench.sessions.run_agent
+        await driver.press("ctrl+q")
+        await driver.until_screen("Confirm")
+        assert "3 agents are working" in driver.text()
 
 
 async def test_without_a_plan_commands_say_how_to_begin() -> None:

@@ -18,10 +18,19 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from lmtui.core.errors import LmtuiError, UsageError
-from lmtui.core.pipeline import OVER, WORKING, PipelinePlan, PipelineTask, TaskAction, TaskAttempt, WorkspacePipeline
+from lmtui.core.pipeline import (
+    OVER,
+    WORKING,
+    PipelinePlan,
+    PipelineTask,
+    TaskAction,
+    TaskAttempt,
+    WorkspacePipeline,
+    is_planning,
+)
 from lmtui.core.pipeline import PipelineState as State
 from lmtui.core.sanitize import sanitize_line, sanitize_path
-from lmtui.features.pipeline.commands import SCOPE, is_at_work, pause
+from lmtui.features.pipeline.commands import SCOPE
 from lmtui.features.pipeline.screens.board import (
     CHECKING,
     CODING,
@@ -54,6 +63,7 @@ from lmtui.tui.widgets.start_page import TALL_ROWS
 from lmtui.tui.workbench_api import FeatureController, Handler
 
 EMPTY = "No plans yet. /pipeline PLAN.md works through a plan file."
+PLANNING = "Planning. The tasks of the plan appear here."
 NO_CHANGES = "The attempt changed no files."
 TICK_S = 0.25
 MOST_PATCH_BYTES = 4_000_000
@@ -301,11 +311,14 @@ class PipelineScreen(BesideChat):
         if not self.is_attached:
             return
         plan = self._plan
-        is_working = plan is not None and is_at_work(self._plans, plan)
+        is_working = self._plans.is_running or (plan is not None and plan.is_at_work)
         (self._ticker.resume if is_working else self._ticker.pause)()
         self._panes_of_plan.show(plan)
-        problem = f"Not done: {sanitize_line(plan.problem)}" if plan is not None and plan.problem else ""
-        text = Content.styled(problem, "$warning") if plan is not None else Content.styled(EMPTY, "$text-muted")
+        text = Content.styled(EMPTY if plan is None else "", "$text-muted")
+        if is_planning(self._plans):
+            text = Content.styled(PLANNING, "$accent")
+        elif plan is not None and plan.problem:
+            text = Content.styled(f"Not done: {sanitize_line(plan.problem)}", "$warning")
         self._note.update(text)
         self._note.display = bool(text)
         if plan is None:
@@ -337,10 +350,10 @@ class PipelineScreen(BesideChat):
         self._verbs.show(
             [replace(each, hint="resume") if each.id == "pipeline.pause" and is_paused else each for each in verbs]
         )
-        is_halted = plan.is_paused or not is_at_work(self._plans, plan)
+        halted = is_halted(self._plans, plan)
         keys = [command(f"pipeline.{each}") for each in _KEYS if each in usable]
         self.show_keys(
-            replace(each, hint="resume plan") if each.id == "pipeline.pause_all" and is_halted else each for each in keys
+            replace(each, hint="resume plan") if each.id == "pipeline.pause_all" and halted else each for each in keys
         )
 
     def _show_detail(self, plan: PipelinePlan, item: Item) -> None:
@@ -421,7 +434,7 @@ class PipelineScreen(BesideChat):
     def action_pipeline_pause_all(self) -> None:
         """Pause the plan, or go on with it."""
         if (plan := self._plan) is not None:
-            self._do(pause(self._plans, plan, is_paused=is_at_work(self._plans, plan) and not plan.is_paused))
+            self._do(self._plans.pause(plan.id, is_paused=not is_halted(self._plans, plan)))
 
     def action_pipeline_stop(self) -> None:
         """Ask, then stop the work."""
@@ -488,6 +501,11 @@ class TaskEdits:
         _ = self._drafts.pop(key, None)
 
 
+def is_halted(plans: WorkspacePipeline, plan: PipelinePlan) -> bool:
+    """Tell whether a plan can be resumed: it is paused, or nobody works on it."""
+    return plan.is_paused or not (plans.is_running or plan.is_at_work)
+
+
 def _usable(plan: PipelinePlan, item: Item) -> set[str]:
     """Return the actions that count for a task or a question."""
     usable = {"details", "next_column", "pause_all", "new", "stop"}
@@ -529,7 +547,8 @@ class PipelineController(FeatureController):
         return {"pipeline.show": lambda _: self._show()}
 
     def start(self) -> None:
-        """Follow the plans."""
+        """Run the agents of tasks in workers of the app, and follow the plans."""
+        self.host.extensions.pipeline.run_agents_in(self.workbench.sessions.run_agent)
         _ = self.host.extensions.pipeline.follow_changes(self.workbench.draw)
         _ = self.workbench.app.run_worker(self._read(), group="pipeline")
 
