@@ -38,12 +38,12 @@ _TITLES_RATIO = 0.1  # the titles of earlier parts take at most this part of the
 _MAX_EXCERPT_CHARS = 3_000
 _LEAST_TOKENS = 200  # of a part: one that is smaller is not cut
 
-FORM = '{"tasks": [{"title": "…", "description": "…", "files": ["…"], "after": [1], "check": "…"}]}'
+FORM = '{"tasks": [{"title": "…", "description": "…", "files": ["…"], "after": [], "check": "…"}]}'
 PLANNER_SYSTEM = (
     "You split a plan into small tasks. Each task changes one or two files. Leave out nothing of the plan and add nothing.\n"
     "`description`: what to do, with all names, numbers and rules that the plan gives. `files`: paths of files that the task "
     "changes or creates. `after`: numbers of tasks (the first is 1) that must be done before. `check`: one shell command that "
-    "exits with 0 when the task is done, or an empty text.\n"
+    "fails until the task is done, or an empty text.\n"
     f"Answer with JSON only: {FORM}"
 )
 _TEXTS = {"type": "array", "items": {"type": "string"}}
@@ -189,7 +189,7 @@ def _spec(given: Mapping[str, object]) -> TaskSpec:
     notes = [f"Left out: {sanitize_line(path)[:100]} is not in the workspace." for path in outside if title_key(path)]
     lines = (line for value in texts_of(first_of(given, _CHECK)) for line in value.splitlines())
     checks = tuple(
-        dict.fromkeys(each for line in lines for each in (*commands_in(line), *QUOTED.findall(line)) if is_command(each))
+        dict.fromkeys(each for line in lines for each in (*commands_in(line), *QUOTED.findall(line)) if is_check(each))
     )
     text = "\n".join([text, *notes]).strip()
     return TaskSpec(title, text, tuple(path for path in files if path not in outside), (), checks, line_of(given.get("phase")))
@@ -203,18 +203,19 @@ def _after(given: Mapping[str, object], names: Mapping[str, str], titles: Mappin
 
 
 _PROGRAMS = frozenset(GUARDS) | word_set(
-    "python python3 py node ruby php java dotnet bash sh git uv poetry hatch pdm just npx bunx ls cat grep true ctest rspec "
+    "python python3 py node ruby php java dotnet bash sh git uv poetry hatch pdm just npx bunx ls cat grep ctest rspec "
     "rake bundle mix zig swift flutter dart bazel pylint flake8 pyright shellcheck phpunit javac ninja meson cd"
 )
 _COMMAND_SIGN = re.compile(r"-\w|--\w|.*[\w.]/\w|\./|.*\w\.\w+\Z|\w+=|&&|\|\|?|[<>;]")
+_NEVER_FAIL, _OPERATORS = word_set("true exit echo printf pwd cd mkdir touch"), word_set("&& || | ;")
 _PROSE = word_set(
     "the a an that this should must is are was be been it its sure works work passes succeeds exists correctly successfully "
     "manually verify ensure"
 )
 
 
-def is_command(text: str) -> bool:
-    """Tell whether a text is a command rather than prose about one."""
+def is_check(text: str) -> bool:
+    """Tell whether a text is a command that can fail, rather than prose about one."""
     try:
         words = shlex.split(text)
     except ValueError:  # an open quote, as in prose
@@ -222,6 +223,8 @@ def is_command(text: str) -> bool:
     while words and re.fullmatch(r"[A-Za-z_]\w*=.*", words[0]):
         words = words[1:]
     if not words or "…" in text or "\0" in text or not re.fullmatch(r"[A-Za-z0-9_./~+-]+|\[", words[0]):
+        return False
+    if words[0] in _NEVER_FAIL and not _OPERATORS & {*words}:
         return False
     if _PROSE & {word.casefold().strip(".,") for word in words} or not all(map(_is_shell_word, words)):
         return False
@@ -528,9 +531,10 @@ def preflight(text: str, window_tokens: int, count_tokens: TokenCounter) -> list
         ("tasks", f"{len(listed):,}" if listed is not None else "not known yet"),
         ("questions", f"{len(questions):,}, {sum(not each.answer for each in questions):,} open"),
     ]
-    prose = [(n, each) for n, spec in enumerate(listed or (), 1) for each in spec.checks if not is_command(each)]
+    prose = [(n, each) for n, spec in enumerate(listed or (), 1) for each in spec.checks if not is_check(each)]
     rows += [("problem", problem)] if problem else []
     rows += [
-        ("problem", f"the check of task {n} does not look like a command: {sanitize_line(each)[:100]}") for n, each in prose
+        ("problem", f"the check of task {n} does not look like a command that can fail: {sanitize_line(each)[:100]}")
+        for n, each in prose
     ]
     return rows

@@ -23,7 +23,7 @@ from lmtui.features.pipeline.planner import (
     TaskDraft,
     chunks,
     decompose,
-    is_command,
+    is_check,
     joined,
     preflight,
     read_tasks,
@@ -108,11 +108,12 @@ def test_paths_outside_and_unknown_tasks_become_notes_and_checks_in_prose_go() -
     [
         "pytest -q", "make", "make all", "npm test", "python -m unittest", "go test ./...", "./run.sh", "PYTHONPATH=src pytest",
         "cargo test && cargo clippy", 'grep -q "the end" a.txt', "test -f a.py", "[ -f a.py ]", "cd web && npm test",
+        "ls src | grep x",
         "mytool --check", "python3 tests/run_all.py", "pytest tests/tést.py", "tool src/a.py",
     ],
 )  # fmt: skip
 def test_commands(text: str) -> None:
-    assert is_command(text)
+    assert is_check(text)
 
 
 @pytest.mark.parametrize(
@@ -120,11 +121,12 @@ def test_commands(text: str) -> None:
     [
         "", "none", "Check that it works", "make sure the tests pass", "the tests pass", "test that a is b", "manual",
         "Prüfe, ob es geht", "führe die Tests aus", "运行测试", "pytest passes", "it's fine", "run all of it", "go läuft", "…",
+        "true", "echo done", "cd web", "exit 0",
         "python a.py prints the sum", "look at a and b",
     ],
 )  # fmt: skip
 def test_prose_is_no_command(text: str) -> None:
-    assert not is_command(text)
+    assert not is_check(text)
 
 
 def test_tasks_wait_across_parts_and_for_the_last_one_on_their_file() -> None:
@@ -320,7 +322,7 @@ def test_preflight_says_what_is_known() -> None:
         ("task list", "yes: no model is needed to plan it"),
         ("tasks", "1"),
         ("questions", "1, 1 open"),
-        ("problem", "the check of task 1 does not look like a command: look at it"),
+        ("problem", "the check of task 1 does not look like a command that can fail: look at it"),
     ]
     rows = preflight(sections(20), 1_600, bytes_by_four)
     assert ("fits", "no: the model is asked about 4 parts") in rows
