@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lmtui.commands.command import Command, CommandContext, OpenView, Output, Result, Scope
+from lmtui.commands.command import Begin, Command, CommandContext, OpenView, Output, Result, Scope
 from lmtui.core.errors import UsageError
 from lmtui.core.pipeline import PipelinePlan, TaskAction, WorkspacePipeline, status_lines
 from lmtui.core.sanitize import sanitize_line
+from lmtui.features.pipeline.spec import ideate_task
 
 SCOPE = "pipeline"
 _WITH_NUMBER = ("retry", "skip", "answer")
@@ -59,10 +60,19 @@ async def _do(plans: WorkspacePipeline, verb: str, words: str) -> Output:
     return Output((f"Task {number} is ready again." if verb == "retry" else f"Skipped task {number}.",))
 
 
+async def ideate(_context: CommandContext, topic: str) -> Begin:
+    """Have the model ask about a topic, then write SPEC.md."""
+    if not topic.strip():
+        raise UsageError("/ideate needs a topic", "For example: /ideate a calculator for the terminal")
+    return Begin(lambda session: session.submit(ideate_task(topic)))
+
+
 COMMANDS: tuple[Command, ...] = (
     Command("pipeline.show", Scope.WORKBENCH, "Pipeline", "Work through the tasks of a plan file, or show them.",
         slash=("pipeline",), argument="[PLAN.md, pause, resume, stop, retry N, skip N, answer N TEXT or status]",
         handler=pipeline, instead="`lmtui pipeline status`"),
+    Command("pipeline.ideate", Scope.WORKBENCH, "Specify a topic", "Have the model ask you about a topic, then write SPEC.md.",
+        slash=("ideate",), argument="TOPIC", handler=ideate, instead='`lmtui ideate "TOPIC"`'),
     Command("pipeline.open", SCOPE, "Open session", "Open the task's last session, or answer the question.", ("enter", "o"),
         "open session"),
     Command("pipeline.diff", SCOPE, "Diff", "Show what the last attempt of the selected task changed.", ("d",), "diff"),

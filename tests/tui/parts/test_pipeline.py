@@ -391,3 +391,12 @@ async def test_every_verb_of_the_page_is_in_the_palette() -> None:
         await driver.press(*"Later")
         await driver.until_shown("Move the selected ready task down")
         await driver.press("escape", "escape")
+
+
+async def test_a_topic_to_specify_is_a_task_for_the_model() -> None:
+    async with running() as driver:
+        await driver.type("/ideate")
+        await driver.until(lambda: "/ideate needs a topic" in driver.text())
+        await driver.type("/ideate a {calculator}")
+        await driver.settle()
+        assert driver.host.session.submitted[-1].startswith("Help the user to specify this: a {calculator}\n")
