@@ -19,6 +19,7 @@ AC-9 is no criterion here, as `AC-9` begins the line but the next one does. See 
 ## Acceptance criteria
 - AC-1: `2+3` prints 5
   check: `python calc.py 2+3 | grep -x 5`
+  check: make all
 * **AC-2** Errors exit with 1 (check: `! python calc.py x`)
 AC3: It is fast
 ### AC-4
