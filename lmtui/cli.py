@@ -207,6 +207,8 @@ def _app(arguments: argparse.Namespace, session_id: str = "", task: str = "", *,
     )
     app = LmtuiApp(open_host, options)
     app.run()
+    if app.next_folder:
+        command_line.open_app(app.next_folder)
     if is_demo and opened:
         print(f"The demo's files are in {opened[0].workspace}.")
     return app.return_code or 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import os
 import shlex
 import sys
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -18,6 +19,7 @@ from lmtui import __version__
 from lmtui.config import MODES, NETWORKS, SANDBOXES
 from lmtui.core.errors import UsageError
 from lmtui.core.roles import ModelRole
+from lmtui.core.sanitize import sanitize_line
 from lmtui.paths import docs_dir
 from lmtui.registry import features
 
@@ -102,6 +104,22 @@ def with_report(parser: Parser, *, has_json: bool = True) -> Parser:
     if has_json:
         parser.add_argument("--json", action="store_true", help="one JSON value instead of text")
     return parser
+
+
+def open_app(folder: str) -> NoReturn:
+    """Become `lmtui FOLDER`, with the settings of that folder and of the user.
+
+    Raises:
+        UsageError: it is not a folder that can be entered.
+    """
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        raise UsageError(
+            f"cannot open {sanitize_line(folder)}: {error.strerror}", "`lmtui projects` lists the others."
+        ) from error
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "lmtui", folder])
 
 
 OK, NONE, WARNING, FAILURE = "ok", "none", "warning", "failure"

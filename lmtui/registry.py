@@ -24,6 +24,7 @@ FEATURES = (
     "effects",
     "attempts",
     "pipeline",
+    "projects",
 )
 
 

@@ -20,6 +20,7 @@ from lmtui.core.pipeline import WorkspacePipeline
 from lmtui.core.plan_mode import PlanApprovals
 from lmtui.core.ports import SessionAgentRunner
 from lmtui.core.project_checks import Goals, WorkspaceChecks
+from lmtui.core.project_values import Projects
 from lmtui.core.prompt_text import PromptFiles, PromptsInUse
 from lmtui.core.roles import ModelRole, Roles
 from lmtui.core.servers import ModelServers
@@ -74,6 +75,10 @@ class Extensions(Protocol):
     @property
     def pipeline(self) -> WorkspacePipeline:
         """Return the plans whose tasks agents work on."""
+
+    @property
+    def projects(self) -> Projects:
+        """Return the folders that the user works in."""
 
 
 @dataclass(frozen=True, slots=True)

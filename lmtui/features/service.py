@@ -19,6 +19,7 @@ from lmtui.core.permissions.rules import Rule
 from lmtui.core.pipeline import NoPipeline, WorkspacePipeline
 from lmtui.core.ports import FeatureServices, Policy, SessionAgentRunner, TokenCounter, Toolbox
 from lmtui.core.project_checks import CheckRan, NoWorkspaceChecks, WorkspaceChecks
+from lmtui.core.project_values import NoProjects, Projects
 from lmtui.core.prompt_text import NoPromptFiles, PromptFiles
 from lmtui.core.servers import ServerFound
 from lmtui.core.sessions import Session
@@ -156,6 +157,7 @@ class WorkspaceExtensions:
     jobs: Jobs = field(default_factory=NoJobs)
     checks: WorkspaceChecks = field(default_factory=NoWorkspaceChecks)
     pipeline: WorkspacePipeline = field(default_factory=NoPipeline)
+    projects: Projects = field(default_factory=NoProjects)
 
 
 @dataclass(slots=True)

@@ -188,11 +188,32 @@ class IndexFile(ABC):
                 self.close()
                 raise JobsError(f"{self.path}: {error}", "Close what holds it, or free some space.") from error
 
-    def _connect(self) -> sqlite3.Connection:
-        """Open the file, as our own: a link is refused, what is not a table of ours is moved aside."""
+    @contextlib.contextmanager
+    def looking(self) -> Iterator[sqlite3.Connection]:
+        """Open the database for a look: nothing is made or moved aside.
+
+        Raises:
+            JobsError: it cannot be read.
+        """
+        self._refuse_links()
+        is_idle = not Path(f"{self.path}-wal").exists()  # SQLite makes that file to read, and leaves it
+        uri = f"{self.path.absolute().as_uri()}?mode=ro{'&immutable=1' if is_idle else ''}"
+        try:
+            with contextlib.closing(sqlite3.connect(uri, timeout=1.0, uri=True)) as found:
+                found.text_factory = _text_of
+                found.execute("PRAGMA trusted_schema=OFF").close()
+                yield found
+        except sqlite3.Error as error:
+            raise JobsError(f"{self.path}: {error}", "lmtui moves a damaged index aside when it next needs one.") from error
+
+    def _refuse_links(self) -> None:
         is_link = self.path.is_symlink() or self.path.parent.is_symlink()
         if is_link or (self.path.exists() and not self.path.is_file()):
             raise JobsError(f"{self.path} is a link or no file; lmtui keeps its index in a real one", "Remove it.")
+
+    def _connect(self) -> sqlite3.Connection:
+        """Open the file, as our own: a link is refused, what is not a table of ours is moved aside."""
+        self._refuse_links()
         inode = _inode(self.path)
         try:
             return self._connected()

@@ -45,7 +45,7 @@ class ProfileStore:
         while len(found) > _MAX_PROFILES:
             del found[next(iter(found))]
         try:
-            _write(self.file, json.dumps(found, indent=1, ensure_ascii=False))
+            write_whole(self.file, json.dumps(found, indent=1, ensure_ascii=False))
         except OSError as error:
             _log.warning("%s cannot be written: %s", self.file, error)
 
@@ -82,7 +82,12 @@ def _read(file: Path) -> dict[str, dict[str, Any]]:
         return {}
 
 
-def _write(file: Path, text: str) -> None:
+def write_whole(file: Path, text: str) -> None:
+    """Put a text in the place of a file's, in one step.  Blocks.
+
+    Raises:
+        OSError: it cannot be written; the file is as it was.
+    """
     file.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name)
     try:

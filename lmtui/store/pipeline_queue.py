@@ -46,6 +46,9 @@ class PipelineFile(IndexFile):
             with transaction(database):
                 if not _shape(database):
                     database.execute(_SCHEMA)
+        self._check(database)
+
+    def _check(self, database: sqlite3.Connection) -> None:
         if _shape(database) != _SCHEMA:
             raise JobsError(f"the pipeline in {self.path} was written by another lmtui", "Use that one, or remove the file.")
 
@@ -54,8 +57,25 @@ class PipelineFile(IndexFile):
         if not self.exists():
             return []
         with self.open() as database:
-            ids = [str(plan) for (plan,) in database.execute("SELECT plan FROM pipeline WHERE task = ?", (_PLAN,)).fetchall()]
-            found = [plan for each in ids if (plan := self._plan(database, each)) is not None]
+            return self._all(database)
+
+    def peek(self) -> list[PipelinePlan]:
+        """Return all plans, the newest first, and leave the file as it is.
+
+        Raises:
+            JobsError: it cannot be read.
+        """
+        if not self.exists():
+            return []
+        with self.looking() as database:
+            if not _shape(database):
+                return []
+            self._check(database)
+            return self._all(database)
+
+    def _all(self, database: sqlite3.Connection) -> list[PipelinePlan]:
+        ids = [str(plan) for (plan,) in database.execute("SELECT plan FROM pipeline WHERE task = ?", (_PLAN,)).fetchall()]
+        found = [plan for each in ids if (plan := self._plan(database, each)) is not None]
         return sorted(found, key=lambda each: each.created, reverse=True)
 
     def add(self, plan: PipelinePlan) -> None:

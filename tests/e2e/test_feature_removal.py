@@ -29,6 +29,7 @@ HELP = {
     "mcp": ("lmtui mcp", "--no-mcp"),
     "jobs": ("lmtui submit", "jobs", "scheduler"),
     "checks": ("lmtui check", "--verify", "--goal"),
+    "projects": ("lmtui projects",),
 }
 SETTINGS = {
     "instructions": ("append_system_prompt",),
@@ -44,6 +45,7 @@ SLASH = {
     "mcp": ("mcp",),
     "jobs": ("jobs", "submit"),
     "checks": ("goal", "fix", "check", "checks", "gates"),
+    "projects": ("projects",),
 }
 COMMANDS = {
     "instructions": ("guidance.show", "guidance.persona", "guidance.draft"),
@@ -52,6 +54,7 @@ COMMANDS = {
     "mcp": ("mcp.show", "mcp.tools", "mcp.accept", "mcp.switch", "mcp.restart", "mcp.log"),
     "jobs": ("jobs.show", "jobs.add", "jobs.open", "jobs.new", "jobs.run", "jobs.pause", "jobs.remove"),
     "checks": ("checks.run", "checks.show", "checks.goal"),
+    "projects": ("projects.show", "projects.open"),
 }
 TITLES = {
     "instructions": ("Instructions", "Persona", "Draft AGENTS.md"),
@@ -60,6 +63,7 @@ TITLES = {
     "mcp": ("MCP servers",),
     "jobs": ("Jobs", "New job"),
     "checks": ("Check", "Checks", "Goal"),
+    "projects": ("Projects",),
 }
 HEADINGS = {"skills": ("Skills",), "mcp": ("MCP servers",), "jobs": ("Jobs",)}
 VIEWS = {"skills": ("skills.show",), "slash_commands": ("prompts.show",), "mcp": ("mcp.show",), "jobs": ("jobs.show",)}

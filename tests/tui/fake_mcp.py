@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lmtui.core.mcp import Ask, McpResource, McpServer, McpTool, Reach, ServerState, ToolChange, ask_nobody
 from lmtui.core.project_checks import NoWorkspaceChecks
+from lmtui.core.project_values import KnownProject
 from tests.tui.fake_pipeline import FakePipeline
 from tests.tui.fake_prompt_files import FakePromptFiles
 from tests.tui.fake_skills import FakeSkills
@@ -79,6 +80,16 @@ class FakeMcp:
             listener()
 
 
+class FakeProjects:
+    """Implements `core.project_values.Projects`."""
+
+    def __init__(self) -> None:
+        self.found: list[KnownProject] = []
+
+    async def read(self) -> Sequence[KnownProject]:
+        return self.found
+
+
 class FakeExtensions:
     """What a fake workspace brings."""
 
@@ -88,6 +99,7 @@ class FakeExtensions:
         self.prompts = FakePromptFiles()
         self.checks = NoWorkspaceChecks()
         self.pipeline = FakePipeline()
+        self.projects = FakeProjects()
 
 
 def some_servers() -> list[McpServer]:

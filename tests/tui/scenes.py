@@ -27,6 +27,7 @@ from tests.tui.scenes_mcp import MCP_SCENES
 from tests.tui.scenes_models import MODEL_SCENES
 from tests.tui.scenes_pipeline import PIPELINE_SCENES
 from tests.tui.scenes_plan import PLAN_SCENES
+from tests.tui.scenes_projects import PROJECT_SCENES
 from tests.tui.scenes_prompt import PROMPT_SCENES
 from tests.tui.scenes_sessions import SESSION_SCENES
 from tests.tui.scenes_skills import SKILL_SCENES
@@ -378,4 +379,5 @@ SCENES = (
     *(Scene(name, steps) for name, steps in ATTEMPT_SCENES),
     *(Scene(name, steps) for name, steps in EFFECT_SCENES),
     *(Scene(name, steps) for name, steps in PIPELINE_SCENES),
+    *(Scene(name, steps) for name, steps in PROJECT_SCENES),
 )

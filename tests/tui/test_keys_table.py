@@ -100,6 +100,7 @@ PLACES: dict[str, tuple[str, Steps]] = {
     "jobs": ("jobs", nothing),
     "attempts": ("attempts", nothing),
     "pipeline": ("pipeline", nothing),
+    "projects": ("projects", nothing),
     "MCP servers": ("mcp_waiting", keys("n")),
     "skills": ("skills_remove", keys("n")),
     Scope.CONTEXT: ("window_use", nothing),

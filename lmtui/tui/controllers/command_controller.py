@@ -162,7 +162,7 @@ class CommandController:
 
 GROUPS = {
     "This turn": "undo. merge. room. deep. plan. budget. background.",
-    "Session": "session.",
+    "Session": "session. projects.",
     "View": "pane. changes. attempts. pipeline. side. viewer. files. chat. window. cache. perf. layout. lines.",
     "Permissions": "mode. rules. trust.",
     "Model": "model. calls.",

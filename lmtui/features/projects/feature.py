@@ -1,0 +1,12 @@
+"""The folders that the user works in: which there are, how their plans are, and going to another."""
+
+from __future__ import annotations
+
+from lmtui.registry import Feature, Subcommand
+
+FEATURE = Feature(
+    service="lmtui.features.projects.service:ProjectsService",
+    subcommands=(Subcommand("projects [scan|add|remove|needs-action|use]", "lmtui.features.projects.service:projects"),),
+    commands="lmtui.features.projects.commands:COMMANDS",
+    controller="lmtui.features.projects.screens:ProjectsController",
+)

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.pipeline import PipelinePlan, PipelineState, PipelineTask, TaskSpec
+from lmtui.models.demo_scripts import ScriptedTurn
+from lmtui.store.pipeline_queue import PipelineFile
+from tests.e2e.conftest import Program, Serve
+from tests.e2e.test_tmux import Terminal
+
+FLAGS = ("--sandbox", "process", "--mode", "auto")
+
+
+async def test_a_folder_is_a_project_once_a_session_was_opened_in_it(program: Program, serve: Serve) -> None:
+    server = await serve(ScriptedTurn("Done."), ScriptedTurn("Done."))
+    assert (await program.run("projects")).out.startswith("No projects yet.")
+    assert (await program.run("run", "--url", server.url, *FLAGS, "do it")).code == 0
+    (project,) = (await program.run("projects", "--json")).json
+    assert (project["path"], project["name"], project["needs"]) == (str(program.workspace), "work", [])
+    assert datetime.fromisoformat(project["last_used"]).tzinfo is not None
+
+
+async def test_the_demo_is_no_project(program: Program) -> None:
+    assert (await program.run("demo", "--headless", "--sandbox", "process")).code in (0, 1)
+    assert (await program.run("projects", "--json")).json == []
+
+
+async def test_projects_are_scanned_tagged_used_and_removed(program: Program) -> None:
+    (program.workspace / "one" / ".lmagent").mkdir(parents=True)
+    (program.workspace / "two" / "plans").mkdir(parents=True)
+    (program.workspace / "two" / "plans" / "a.md").touch()
+    found = await program.run("projects", "scan")
+    assert (found.code, "2 projects found, 2 new" in found.err) == (0, True)
+    assert (await program.run("projects", "add", "two", "--tag", "rust")).code == 0
+    assert "  #rust" in (await program.run("projects")).out
+    assert (await program.run("projects", "use", "two")).out == f"{program.workspace}/two\n"
+    assert (await program.run("projects", "remove", str(program.workspace / "one"))).code == 0
+    assert [each["name"] for each in (await program.run("projects", "list", "--json")).json] == ["two"]
+    for words in (("remove", "one"), ("use",), ("add", "nothing"), ("scan", "--tag", "x")):
+        wrong = await program.run("projects", *words)
+        assert (wrong.code, wrong.out) == (64, ""), words
+
+
+async def test_what_needs_the_user_is_listed_and_is_the_exit_code(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    await program.run("projects", "add")
+    quiet = await program.run("projects", "needs-action")
+    assert (quiet.code, quiet.out) == (0, "Nothing needs you.\n")
+    monkeypatch.setenv("LMTUI_HOME", str(program.home))
+    file = PipelineFile(program.workspace)
+    task = PipelineTask(1, TaskSpec("a task"), PipelineState.FAILED)
+    file.add(PipelinePlan("a" * 16, "plan", "plan.md", datetime.now(UTC), (task,)))
+    file.close()
+    loud = await program.run("projects", "needs-action")
+    assert (loud.code, "needs you: 1 failed task" in loud.out) == (2, True)
+    assert (await program.run("projects", "needs-action", "--json")).json[0]["failed"] == 1
+
+
+@pytest.mark.tmux
+async def test_the_app_goes_on_in_the_folder_that_is_chosen(program: Program, serve: Serve, tmp_path: Path) -> None:
+    server = await serve(ScriptedTurn("Done."))
+    other = tmp_path / "another-place"
+    (other / "lmtui").mkdir(parents=True)
+    (other / "lmtui" / "__main__.py").write_text("raise SystemExit('the folder ran its own program')")
+    (program.home / "config").mkdir(parents=True)
+    (program.home / "config" / "config.toml").write_text(f"url = {json.dumps(server.url)}\nsandbox = 'process'\n")
+    await program.run("projects", "add", str(other))
+    terminal = Terminal(program)
+    terminal.open()
+    try:
+        await terminal.until("work")
+        await terminal.until("Resume")
+        terminal.type("/projects")
+        terminal.keys("Enter")
+        await terminal.until("another-place")
+        terminal.keys("Down", "Enter")
+        await terminal.until(lambda screen: "another-place" in screen and "Projects" not in screen and "normal" in screen)
+        terminal.type("say something")
+        terminal.keys("Enter")
+        await terminal.until("Done.")
+        terminal.keys("C-q")
+        await terminal.until("ended with code 0")
+    finally:
+        terminal.close()
+    assert {each["name"]: bool(each["last_used"]) for each in (await program.run("projects", "--json")).json} == {
+        "work": True,
+        "another-place": True,
+    }
+    assert list((other / ".lmagent" / "sessions").glob("*.jsonl"))
