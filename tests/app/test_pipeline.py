@@ -1,0 +1,152 @@
+"""The pipeline inside one process: what models are loaded for it, what puts a task off, what blocks its end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmtui.app.host import Runtime
+from lmtui.core.errors import UsageError
+from lmtui.core.pipeline import PipelinePlan, PipelineState, TaskAction
+from lmtui.features.pipeline import runner
+from lmtui.features.pipeline.service import PipelineService
+from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
+from lmtui.models.scripted_server import ScriptedServer
+from tests.app.conftest import Open, Serve
+from tests.app.test_role_loads import CHAT, Machine, Start, start
+from tests.models.fake_server import Reply
+
+__all__ = ["start"]
+TASK = "- [ ] Write {name}\n  files: {name}\n  check: test -s {name}\n"
+DONE = ScriptedTurn("It is done.")
+
+
+def plan_of(*names: str) -> str:
+    return "# Files\n\n" + "".join(TASK.format(name=name) for name in names)
+
+
+def write(name: str) -> ScriptedTurn:
+    return ScriptedTurn("I write it.", calls=(ScriptedCall("write", {"path": name, "content": "text\n"}),))
+
+
+def service_of(runtime: Runtime) -> PipelineService:
+    found = runtime.extensions.pipeline
+    assert isinstance(found, PipelineService)
+    return found
+
+
+async def worked(open_one: Open, url: str, workspace: Path, text: str, **settings: Any) -> tuple[PipelineService, PipelinePlan]:
+    (workspace / "PLAN.md").write_text(text)
+    service = service_of(open_one(url, **{"sandbox": "bubblewrap", "verify": "off", "titles": "off"} | settings))
+    return service, await service.work("PLAN.md", service.options())
+
+
+def states(plan: PipelinePlan) -> list[str]:
+    return [str(each.state) for each in plan.queue]
+
+
+def asked(body: dict[str, Any]) -> Reply:
+    """Answer as a reviewer where the big model is asked, else write the file that the task names, then be done."""
+    texts = [str(each.get("content")) for each in body["messages"]]
+    delta: dict[str, Any] = {"role": "assistant", "content": "Done."}
+    if body["model"] == "big":
+        delta["content"] = '{"verdict": "APPROVED", "findings": [], "summary": "fine"}'
+    elif not any(each["role"] == "tool" for each in body["messages"]):
+        name = next(
+            word for text in texts for line in text.splitlines() if line.startswith("Write f") for word in line.split()[1:]
+        )
+        call = {"name": "write", "arguments": json.dumps({"path": name.rstrip("."), "content": "text\n"})}
+        delta = {"role": "assistant", "tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": call}]}
+    ending = "tool_calls" if "tool_calls" in delta else "stop"
+    piece = {"choices": [{"index": 0, "delta": delta, "finish_reason": ending}]}
+    return 200, f"data: {json.dumps(piece)}\n\ndata: [DONE]\n\n".encode()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+async def test_a_phase_of_tasks_loads_each_model_once(open_one: Open, start: Start, workspace: Path) -> None:
+    machine = Machine(names=("small", "big"), loaded={"small": 16384})
+    server = await start({**machine.lm_studio(), CHAT: asked})
+    names = [f"f{n}.txt" for n in range(8)]
+    roles = ("coder: small", "reviewer: big")
+    settings = {"model": "small", "roles": roles, "memory_gate_ratio": 0.0, "phase_batch": 4}
+    service, plan = await worked(open_one, server.url, workspace, plan_of(*names), **settings)
+    assert (plan.is_done, states(plan)) == (True, ["done"] * 8), plan
+    loads = [path for path, _ in server.posted if path.endswith("/load")]
+    assert 1 <= len(loads) <= 2 * len(roles) * 2  # two waves
+    report = json.loads((workspace / "plans/PLAN/report.json").read_text())
+    assert report["efficiency"]["loads"] <= len(loads)
+    assert service.is_running is False
+
+
+async def test_a_server_that_is_away_costs_no_attempt(
+    open_one: Open, serve: Serve, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "_COOLDOWN_S", 1.0)
+    away = await serve(write("a.txt"), DONE)
+    url = away.url
+    (workspace / "PLAN.md").write_text(plan_of("a.txt"))
+    service = service_of(open_one(url, sandbox="bubblewrap", verify="off", titles="off", max_retries=0))
+    await service.files.planned("PLAN.md", service.options())
+    await away.__aexit__(None, None, None)
+    work = asyncio.create_task(service.work("PLAN.md", service.options()))
+    async with asyncio.timeout(60):
+        while not any(task.why.startswith("the model server is away") for plan in service.known for task in plan.tasks):
+            await asyncio.sleep(0.05)
+    port = int(url.rsplit(":", 1)[1].partition("/")[0])
+    back = ScriptedServer(*away._scenarios)
+    back._server = await asyncio.start_server(back._accept, "127.0.0.1", port, limit=1 << 20)
+    async with asyncio.timeout(60):
+        plan = await work
+    assert (states(plan), len(plan.tasks[0].attempts)) == (["done"], 1)
+    await back.__aexit__(None, None, None)
+
+
+async def test_what_the_user_did_not_commit_is_not_swept_into_commits(open_one: Open, serve: Serve, workspace: Path) -> None:
+    for words in (["init", "-q"], ["config", "user.name", "A"], ["config", "user.email", "a@example.org"]):
+        await (await asyncio.create_subprocess_exec("git", *words, cwd=workspace)).wait()
+    (workspace / "a.txt").write_text("mine\n")
+    call = ScriptedCall("shell", {"command": "echo theirs >> a.txt"})
+    server = await serve(ScriptedTurn("I add it.", calls=(call,)), DONE)
+    text = "- [ ] Add a line\n  check: grep -q theirs a.txt\n"
+    notes: list[str] = []
+    (workspace / "PLAN.md").write_text(text)
+    service = service_of(open_one(server.url, sandbox="bubblewrap", verify="off", titles="off"))
+    service.on_note = notes.append
+    plan = await service.work("PLAN.md", service.options())
+    assert (states(plan), plan.tasks[0].commit, (workspace / "a.txt").read_text()) == (["done"], "", "mine\ntheirs\n")
+    assert any("not committed" in each and "a.txt" in each for each in notes)
+
+
+async def test_a_blocking_question_holds_the_end_up_until_it_is_answered(open_one: Open, serve: Serve, workspace: Path) -> None:
+    server = await serve(write("a.txt"), DONE)
+    service, plan = await worked(open_one, server.url, workspace, f"{plan_of('a.txt')}\nBLOCKING: Which licence?\n")
+    assert (plan.is_done, states(plan)) == (False, ["done"])
+    assert "Which licence?" in plan.problem
+    with pytest.raises(UsageError, match="no question 2"):
+        await service.answer("PLAN", 2, "MIT")
+    await service.answer("PLAN", 1, "MIT")
+    assert (await service.work("PLAN.md", service.options())).is_done
+
+
+async def test_tasks_can_be_paused_moved_skipped_and_edited_while_nothing_runs(
+    open_one: Open, serve: Serve, workspace: Path
+) -> None:
+    server = await serve(write("b.txt"), DONE)
+    (workspace / "PLAN.md").write_text(plan_of("a.txt", "b.txt"))
+    service = service_of(open_one(server.url, sandbox="bubblewrap", verify="off", titles="off"))
+    await service.files.planned("PLAN.md", service.options())
+    await service.do("PLAN", 2, TaskAction.EARLIER)
+    assert [each.id for each in (await service.read())[0].queue] == [2, 1]
+    with pytest.raises(UsageError, match="wait for each other"):
+        await service.edit("PLAN", 1, replace(service.known[0].task(1).spec, after=(1,)))
+    await service.do("PLAN", 1, TaskAction.PAUSE)
+    plan = await service.work("PLAN.md", service.options())
+    assert states(plan) == ["done", "ready"]
+    await service.do("PLAN", 1, TaskAction.SKIP)
+    assert (await service.work("PLAN.md", service.options())).is_done
+    assert service.known[0].counts[PipelineState.SKIPPED] == 1
