@@ -15,6 +15,7 @@ import secrets
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -36,6 +37,8 @@ _MOUNT = Path("/sys/fs/cgroup")
 _OWN_PROCESSES = 16  # bubblewrap itself, the supervisor, and a keeper for each of some commands at once
 _OWN_MEMORY_MB = 512  # the supervisor's, and that of pages that nobody counts
 _CPU_PERIOD_US = 100_000
+_JOIN_S = 30.0  # within it the process that a group is made for joins it
+_made: dict[Path, float] = {}
 _JOIN = 'for group in $1; do echo $$ > "$group/cgroup.procs" || exit 125; done; shift; exec "$@"'
 
 
@@ -98,13 +101,11 @@ def _is_usable(base: Path) -> bool:
 
 
 def _make(base: Path, limits: dict[str, str]) -> Path | None:
-    for old in base.glob("lmtui-*-*"):
-        if not Path("/proc", old.name.split("-")[1]).exists():
-            with contextlib.suppress(OSError):  # still in use
-                old.rmdir()
+    _remove_unused(base)
     group = base / f"lmtui-{os.getpid()}-{secrets.token_hex(4)}"
     try:
         group.mkdir()
+        _made[group] = time.monotonic()
         for name, value in limits.items():
             (group / name).write_text(value, encoding="ascii")
     except OSError:
@@ -112,6 +113,17 @@ def _make(base: Path, limits: dict[str, str]) -> Path | None:
             group.rmdir()
         return None  # read-only in here: the limits inside still hold
     return group
+
+
+def _remove_unused(base: Path) -> None:
+    """Remove groups of processes that are gone, and our own whose instance has ended; one in use cannot be removed."""
+    others = (each for each in base.glob("lmtui-*-*") if each not in _made)
+    gone = [each for each in others if not Path("/proc", each.name.split("-")[1]).exists()]
+    old = [each for each, made_s in _made.items() if each.parent == base and time.monotonic() - made_s > _JOIN_S]
+    for group in (*gone, *old):
+        with contextlib.suppress(OSError):
+            group.rmdir()
+            _made.pop(group, None)
 
 
 FULL = ("docker", "podman", "bubblewrap")  # those with a container or namespaces around each instance, in which it has mounts

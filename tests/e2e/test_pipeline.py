@@ -204,3 +204,25 @@ async def test_a_kill_at_any_change_of_state_is_gone_on_from(repository: Program
     assert subjects == ["PLAN: Write b.py", "PLAN: Write a.py"], (at, when)
     assert not list(repository.home.rglob("upper"))
     assert len([each for task in result.json["tasks"] for each in task["attempts"]]) <= 2
+
+
+async def test_plans_in_their_folder_are_worked_on_once(project: Program, serve: Serve) -> None:
+    server = await serve(writes("b.py", B, "Write b.py"), writes("a.py", A, "Write a.py"))
+    (project.workspace / "plans").mkdir()
+    (project.workspace / "PLAN.md").rename(project.workspace / "plans/first.md")
+    (project.workspace / "plans/README.md").write_text("No plan.\n")
+    (project.workspace / "plans/wrong.md").write_text("- [ ] x\n  files: ../y\n  check: true\n")
+    process = await project.start(
+        *("pipeline", "run", "--url", server.url, "--sandbox", "bubblewrap", "-c", "verify=off", "--no-git", "--json")
+    )
+    assert process.stderr is not None
+    async with asyncio.timeout(60):
+        while b"plans/wrong.md: " not in (line := await process.stderr.readline()):
+            assert line
+    process.send_signal(signal.SIGINT)
+    _, err = await process.communicate()
+    assert process.returncode == 130, err.decode()
+    assert (project.workspace / "plans/first/report.md").exists()
+    requests = len(server.requests)
+    told = await project.run("pipeline", "run", "--single-run", "--url", server.url, "--sandbox", "bubblewrap", "--json")
+    assert (told.code, told.json, len(server.requests)) == (0, [], requests), told.err

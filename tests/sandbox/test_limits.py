@@ -7,6 +7,7 @@ import pytest
 
 from lmtui.core.ports import Sandbox
 from lmtui.core.workspace import CommandLimits
+from lmtui.sandbox import backend
 from lmtui.sandbox.backend import in_control_group
 from tests.sandbox.conftest import CONFINED, ISOLATED, LIMITS, OpenSandbox
 
@@ -73,3 +74,16 @@ def test_a_group_of_the_second_version_has_every_limit_that_is_offered(tmp_path:
 
 def test_without_groups_the_command_stays_as_it_is(tmp_path: Path) -> None:
     assert in_control_group(["program"], LIMITS, tmp_path) == ["program"]
+
+
+def test_groups_of_instances_that_ended_are_removed_while_lmtui_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.getuid() != 0 or in_control_group(["x"], LIMITS) == ["x"]:
+        pytest.skip("groups cannot be made here")
+    first = [Path(each) for each in in_control_group(["x"], LIMITS)[4].split()]
+    second = [Path(each) for each in in_control_group(["x"], LIMITS)[4].split()]
+    assert all(each.exists() for each in first)  # what joins it may be about to
+    monkeypatch.setattr(backend, "_JOIN_S", 0.0)
+    third = [Path(each) for each in in_control_group(["x"], LIMITS)[4].split()]
+    assert not any(each.exists() for each in (*first, *second))
+    for each in third:
+        each.rmdir()

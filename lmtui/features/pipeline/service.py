@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 import time
@@ -24,6 +25,8 @@ from lmtui.core.pipeline import (
     TaskAction,
     TaskSpec,
     after_action,
+    next_due,
+    next_tasks,
     plan_id,
     problem_of,
     retried,
@@ -43,6 +46,7 @@ from lmtui.store.pipeline_queue import Change, PipelineFile, RunLock, changed_pl
 from lmtui.store.session_logs import SessionStore, load
 
 REPORT_FOLDER = "plans"
+WATCH_S = 10.0
 _NOT_IN_NAMES = re.compile(r"[^\w.-]+")
 _MOST_NOTES = 200
 
@@ -147,6 +151,27 @@ class PipelineService(WorkspaceFeature):
         finally:
             await asyncio.to_thread(lock.leave)
 
+    async def watch(self, options: RunOptions, *, is_once: bool) -> list[PipelinePlan]:
+        """Work on the plans in the folder `plans`, one after the other, as they come; return those that were worked on.
+
+        One that cannot be planned is said once.  With `is_once` it ends when there is none; else when it is cancelled.
+        """
+        worked: dict[str, PipelinePlan] = {}
+        refused: set[str] = set()
+        while True:
+            plans = await asyncio.to_thread(self._file.read)
+            paths = [each for each in await self.files.waiting(plans) if each not in refused]
+            for path in paths:
+                try:
+                    worked[path] = await self.work(path, options)
+                except UsageError as error:
+                    refused.add(path)
+                    self.on_note(f"{path}: {error.full_text()}")
+            if is_once and (options.is_once or not paths):
+                return [*worked.values()]
+            if not paths:
+                await asyncio.sleep(WATCH_S)
+
     async def planned(self, path: str, options: RunOptions) -> PipelinePlan:
         """Return the plan of a file; the same text is planned once."""
         plan = await self.files.planned(path, options)
@@ -173,8 +198,6 @@ class PipelineService(WorkspaceFeature):
         """Begin no more tasks of a plan, or go on with it."""
         found = await self._find(plan)
         await self._change(found.id, lambda now: [replace(now, is_paused=is_paused)])
-        if not is_paused and not self.is_running:
-            await self.begin(found.path)
 
     async def do(self, plan: str, task_id: int, action: TaskAction) -> None:
         """Do something with a task."""
@@ -309,6 +332,21 @@ class PlanFiles:
         if not text.strip():
             raise UsageError(f"the plan {sanitize_line(path)} is empty", "Write what is to be done into it.")
         return text
+
+    async def waiting(self, plans: Sequence[PipelinePlan]) -> list[str]:
+        """Return the plans in the folder `plans`, by name, that can be begun or gone on with; `README.md` is none."""
+        try:
+            entries = await (await self._host.sandbox()).list_directory(REPORT_FOLDER)
+        except SandboxError:
+            return []
+        over = {each.id for each in plans if not next_tasks(each, 1, datetime.now(UTC)) and next_due(each) is None}
+        found: list[str] = []
+        for path in sorted(each.path for each in entries if each.kind == "file" and each.path.lower().endswith(".md")):
+            text = ""
+            with contextlib.suppress(UsageError):  # it is said when the plan is begun
+                text = await self.plan_text(path)
+            found += [path] if PurePosixPath(path).name.lower() != "readme.md" and plan_id(text) not in over else []
+        return found
 
     async def window_tokens(self) -> int:
         """Return the window that a server tells for the model in use, 0 where none does."""

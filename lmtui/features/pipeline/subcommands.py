@@ -8,7 +8,7 @@ import contextlib
 import json
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -19,6 +19,7 @@ from lmtui.core.pipeline import PipelinePlan, TaskAction, status_lines, task_lin
 from lmtui.core.sanitize import sanitize_line
 from lmtui.features.pipeline.planner import preflight
 from lmtui.features.pipeline.report import read_report, report_markdown, report_object
+from lmtui.features.pipeline.runner import RunOptions
 from lmtui.features.pipeline.service import REPORT_FOLDER, PipelineService
 from lmtui.features.service import CommandCall, FeatureHost, WorkspaceExtensions
 from lmtui.store.pipeline_queue import PipelineFile, find_plan
@@ -32,6 +33,7 @@ def pipeline_parser() -> Parser:
     doc = (
         "Work through a plan: each of its tasks is done by an agent in an overlay, checked by commands, and then kept.\n\n"
         "  run PLAN.md            plan it, if that was not done, and work until nothing can be begun any more\n"
+        "  run                    do that with each plan in the folder plans, and wait for more until it is stopped\n"
         "  preflight PLAN.md      tell what planning it would take; changes nothing\n"
         "  status                 list plans and tasks\n"
         "  retry-failed [PLAN]    make failed tasks ready again\n"
@@ -45,7 +47,7 @@ def pipeline_parser() -> Parser:
     add = parser.add_argument
     add("action", choices=_ACTIONS, metavar="ACTION", help="what to do, see above")
     add("words", nargs="*", metavar="PLAN", help="the file of a plan, or its name")
-    add("--single-run", action="store_true", help="run: one round of tasks, then stop")
+    add("--single-run", action="store_true", help="run: one round of tasks, then stop; without a plan, end when none is left")
     add("--phase", default="", metavar="NAME", help="run: only the tasks of this phase")
     add("--phase-gated", action="store_true", help="run: write several tasks, then review them, so that models load less often")
     add("--batch-size", type=int, default=0, metavar="N", help="run: how many of them (with --phase-gated; default 4)")
@@ -60,9 +62,12 @@ async def pipeline(call: CommandCall) -> int:
     """Run the action."""
     arguments, words = call.arguments, call.arguments.words
     match arguments.action, words:
-        case "run" | "preflight", [path]:
+        case "run", [] | [_]:
             async with call.open_host() as host:
-                return await (_run if arguments.action == "run" else _preflight)(host, path, arguments)
+                return await _run(host, words[0] if words else "", arguments)
+        case "preflight", [path]:
+            async with call.open_host() as host:
+                return await _preflight(host, path, arguments)
         case "status", []:
             return await _status(call)
         case "report", ["check", path]:
@@ -106,24 +111,32 @@ async def _run(host: FeatureHost, path: str, arguments: argparse.Namespace) -> i
         batch=(arguments.batch_size or options.batch or 4) if arguments.phase_gated else options.batch,
         has_commits=options.has_commits and not arguments.no_git,
     )
-    working = service.planned(path, options) if arguments.architect_only else service.work(path, options)
-    running = asyncio.ensure_future(working)
+    running = asyncio.ensure_future(_worked(service, path, options, arguments))
     try:
         with _stopping(running):
             await asyncio.wait({running})
         if running.cancelled():
             print("lmtui: interrupted; what is done stays, and the next run goes on from here", file=sys.stderr)
             return EXIT_INTERRUPTED
-        plan = running.result()
+        plans = running.result()
     finally:
         unfollow()
         await service.close()
     if arguments.json:
-        print(json.dumps(plan_object(plan), ensure_ascii=False))
+        found = [*map(plan_object, plans)]
+        print(json.dumps(found[0] if path else found, ensure_ascii=False))
     else:
-        print("\n".join(status_lines([plan])))
-        print(f"report: {REPORT_FOLDER}/{plan.name}/report.md", file=sys.stderr)
-    return 0 if plan.is_done or arguments.architect_only else EXIT_NOT_DONE
+        print("\n".join(status_lines(plans)))
+        print(*(f"report: {REPORT_FOLDER}/{plan.name}/report.md" for plan in plans), sep="\n", file=sys.stderr)
+    return 0 if arguments.architect_only or all(plan.is_done for plan in plans) else EXIT_NOT_DONE
+
+
+async def _worked(
+    service: PipelineService, path: str, options: RunOptions, arguments: argparse.Namespace
+) -> Sequence[PipelinePlan]:
+    if not path:
+        return await service.watch(options, is_once=arguments.single_run)
+    return [await (service.planned if arguments.architect_only else service.work)(path, options)]
 
 
 async def _preflight(host: FeatureHost, path: str, arguments: argparse.Namespace) -> int:
