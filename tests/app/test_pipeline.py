@@ -150,3 +150,16 @@ async def test_tasks_can_be_paused_moved_skipped_and_edited_while_nothing_runs(
     await service.do("PLAN", 1, TaskAction.SKIP)
     assert (await service.work("PLAN.md", service.options())).is_done
     assert service.known[0].counts[PipelineState.SKIPPED] == 1
+
+
+async def test_criteria_of_a_specification_hold_the_end_up(open_one: Open, serve: Serve, workspace: Path) -> None:
+    server = await serve(write("a.txt"), DONE)
+    (workspace / "SPEC.md").write_text("# Spec\n\n- AC-1: there is b.txt\n  check: test -s b.txt\n- BLOCKING: Who pays?\n")
+    service, plan = await worked(open_one, server.url, workspace, plan_of("a.txt"))
+    assert (plan.is_done, states(plan)) == (False, ["done"])
+    (workspace / "SPEC.md").write_text("# Spec\n\n- AC-1: there is b.txt\n  check: test -s b.txt\n")
+    _, reasons = await service.gate("PLAN")
+    assert len(reasons) == 1
+    assert "`test -s b.txt` exits with 1" in reasons[0]
+    (workspace / "b.txt").write_text("b\n")
+    assert (await service.gate("PLAN"))[1] == []

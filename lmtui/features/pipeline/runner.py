@@ -395,16 +395,19 @@ class PlanRunner:
     def _trace(self, sandbox: WorkspaceSandbox) -> CommitTrace:
         return CommitTrace(sandbox, is_on=self._options.has_commits, has_trailers=self._options.has_trailers)
 
-    async def done_gate(self) -> list[str]:
-        """Return why the plan is not done, empty where it is: every task's checks run once more on the whole."""
+    async def done_gate(self, criteria: Sequence[str] = (), questions: Sequence[str] = ()) -> list[str]:
+        """Return why the plan is not done, empty where it is: every task's checks and the criteria's run on the whole.
+
+        `questions` are open ones beside those of the plan.
+        """
         plan, reasons = self.plan, list[str]()
         rest = [each for each in plan.tasks if each.state not in OVER]
         if rest:
             reasons.append(f"{pluralize(len(rest), 'task')} not done: {', '.join(str(each.id) for each in rest[:20])}")
-        asked = [each.text for each in plan.questions if not each.answer]
+        asked = [*(each.text for each in plan.questions if not each.answer), *questions]
         reasons += [f"BLOCKING question without an answer: {text}" for text in asked]
         done = [each for each in plan.queue if each.state is PipelineState.DONE]
-        commands = dict.fromkeys(command for each in done for command in each.spec.checks)
+        commands = dict.fromkeys([*(command for each in done for command in each.spec.checks), *criteria])
         return [*reasons, *(await self.failing([*commands]))]
 
 

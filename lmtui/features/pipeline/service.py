@@ -39,7 +39,8 @@ from lmtui.engine.session import EngineSession
 from lmtui.features.pipeline.planner import MAX_PLAN_BYTES, decompose
 from lmtui.features.pipeline.report import report_markdown, report_object, review_log, tasks_json
 from lmtui.features.pipeline.runner import PlanRunner, RunOptions, RunWatcher
-from lmtui.features.pipeline.task_list import open_questions
+from lmtui.features.pipeline.spec import criteria, files_to_read, survey_text
+from lmtui.features.pipeline.task_list import open_questions, read_task_list
 from lmtui.features.pipeline.trace import CommitTrace
 from lmtui.features.service import FeatureHost, TaskAttempts, WorkspaceExtensions, WorkspaceFeature
 from lmtui.store.pipeline_queue import Change, PipelineFile, RunLock, changed_plan, find_plan
@@ -49,6 +50,7 @@ REPORT_FOLDER = "plans"
 WATCH_S = 10.0
 _NOT_IN_NAMES = re.compile(r"[^\w.-]+")
 _MOST_NOTES = 200
+_MOST_SURVEYED, _EXCERPT_BYTES, _MOST_SURVEY_CHARS = 2_000, 4_000, 6_000
 
 
 class PipelineService(WorkspaceFeature):
@@ -138,7 +140,7 @@ class PipelineService(WorkspaceFeature):
                 await runner.run()
             finally:
                 self._runner = None
-            reasons = await runner.done_gate()
+            reasons = await runner.done_gate(*await self.files.criteria(runner.plan))
             await runner.change(lambda now: [replace(now, is_done=not reasons, problem=reasons[0] if reasons else "")])
             swaps = await asyncio.to_thread(_swaps, self.host.workspace, runner.plan, began)
             report = report_object(runner.plan, reasons, notes[:_MOST_NOTES], elapsed_s=time.monotonic() - started, swaps=swaps)
@@ -236,7 +238,7 @@ class PipelineService(WorkspaceFeature):
         """Return why a plan is not done, empty where it is; its checks run."""
         found = await self._find(plan)
         runner = PlanRunner(self.host, self._file, found, self.options(), RunWatcher(on_note=self.on_note))
-        return found, await runner.done_gate()
+        return found, await runner.done_gate(*await self.files.criteria(runner.plan))
 
     async def _find(self, wanted: str) -> PipelinePlan:
         return find_plan(await asyncio.to_thread(self._file.read), wanted)
@@ -298,6 +300,7 @@ class PlanFiles:
                 partial(_asked, session),
                 await session.role_requests.window_tokens(),
                 self._host.count_tokens,
+                survey="" if read_task_list(text) is not None else await self._survey(text),
                 known=await asyncio.to_thread(self._file.parts),
                 keep=self._keep_part,
             )
@@ -354,6 +357,29 @@ class PlanFiles:
         found = [model for server in await self._host.servers.find() for model in server.models]
         named = [model for model in found if model.name == config.model]
         return next((model.window_tokens for model in named or found if model.window_tokens), config.context_tokens)
+
+    async def _survey(self, text: str) -> str:
+        """Return what the planner is told of the folder."""
+        sandbox = await self._host.sandbox()
+        try:
+            entries = await sandbox.list_directory("", depth=5, max_entries=_MOST_SURVEYED)
+        except SandboxError:
+            return ""
+        files, excerpts = [each.path for each in entries if each.kind == "file"], dict[str, str]()
+        for path in files_to_read(files, text):
+            with contextlib.suppress(SandboxError):
+                excerpts[path] = (await sandbox.read_file(path, _EXCERPT_BYTES)).data.decode("utf-8", "replace")
+        return survey_text(files, excerpts, _MOST_SURVEY_CHARS)
+
+    async def criteria(self, plan: PipelinePlan) -> tuple[list[str], list[str]]:
+        """Return the commands of the acceptance criteria of a plan and of the SPEC.md beside it, and its open questions."""
+        commands, questions = list[str](), list[str]()
+        for path in (plan.path, str(PurePosixPath(plan.path).with_name("SPEC.md"))):
+            with contextlib.suppress(UsageError):  # it is gone, or there is none
+                text = await self.plan_text(path)
+                commands += [each.check for each in criteria(text) if each.check]
+                questions += [each.text for each in open_questions(text) if not each.answer and path != plan.path]
+        return commands, questions
 
     async def _keep_part(self, digest: str, answer: str) -> None:
         await asyncio.to_thread(self._file.keep_part, digest, answer)
