@@ -236,7 +236,7 @@ def _finding_line(finding: FindingRow, width: int) -> Line:
         (pad(fit(sanitize_line(attempt.stage), 11), 11), "muted"),
     )
     sign = ("! ", "bad") if is_open else ("✓ ", "muted")
-    return crop((*lead, sign, (sanitize_line(finding.text), "" if is_open else "muted")), width)
+    return crop((*lead, sign, (sanitize_line(" ".join(finding.text.split())), "" if is_open else "muted")), width)
 
 
 class PipelineScreen(BesideChat):
@@ -318,7 +318,7 @@ class PipelineScreen(BesideChat):
         if is_planning(self._plans):
             text = Content.styled(PLANNING, "$accent")
         elif plan is not None and plan.problem:
-            text = Content.styled(f"Not done: {sanitize_line(plan.problem)}", "$warning")
+            text = Content.styled(f"▲ {sanitize_line(plan.problem)}", "$warning")
         self._note.update(text)
         self._note.display = bool(text)
         if plan is None:
@@ -344,7 +344,8 @@ class PipelineScreen(BesideChat):
             self.show_keys([command("pipeline.new")])
             return
         self._show_detail(plan, item)
-        usable = _usable(plan, item) - ({"next_column"} if self._panes_of_plan.shown != "Board" else set())
+        usable = _usable(plan, item) | ({"stop"} if self._plans.is_running else set())
+        usable |= {"next_column"} if self._panes_of_plan.shown == "Board" else set()
         verbs = [command(f"pipeline.{each}") for each in _VERBS if each in usable]
         is_paused = isinstance(item, PipelineTask) and item.is_paused
         self._verbs.show(
@@ -508,7 +509,7 @@ def is_halted(plans: WorkspacePipeline, plan: PipelinePlan) -> bool:
 
 def _usable(plan: PipelinePlan, item: Item) -> set[str]:
     """Return the actions that count for a task or a question."""
-    usable = {"details", "next_column", "pause_all", "new", "stop"}
+    usable = {"details", "pause_all", "new"}
     usable |= {"answer"} if any(not each.answer for each in plan.questions) else set()
     if not isinstance(item, PipelineTask):
         return usable
