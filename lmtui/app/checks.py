@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from lmtui.app.process import drop_path_entries_below
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.ports import Sandbox
 from lmtui.models.tokens import counter_name
+from lmtui.paths import state_dir
 from lmtui.sandbox.backend import FULL, Isolation
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.images import (
@@ -81,8 +85,10 @@ __all__ = [
     "FULL",
     "BackendReport",
     "backend_reports",
+    "free_space",
     "make_image",
     "make_project_image",
+    "memory_bytes",
     "project_image_source",
     "tokenizer_name",
     "workspace_problem",
@@ -143,6 +149,17 @@ async def make_project_image(
             files[path] = file.data, file.mode
         files[source.dockerfile] = texts[source.dockerfile].encode(), 0o644  # what was shown is what is built
     return await asyncio.to_thread(build_project_image, workspace, source, digest_of(texts), files, say)
+
+
+def free_space(workspace: Path) -> Mapping[Path, int]:
+    """Return the free bytes of the disks that the workspace and lmtui's own state are on, by folder."""
+    folders = [next(each for each in (folder, *folder.parents) if each.exists()) for folder in (workspace, state_dir())]
+    return {folder: shutil.disk_usage(folder).free for folder in {each.stat().st_dev: each for each in folders}.values()}
+
+
+def memory_bytes() -> int:
+    """Return how much memory this machine has."""
+    return int(psutil.virtual_memory().total)
 
 
 def workspace_problem(workspace: Path) -> UsageError | None:

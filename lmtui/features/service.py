@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from lmtui.command_line import CheckRow
+from lmtui.command_line import FAILURE, NONE, OK, CheckRow
 from lmtui.config import Config
 from lmtui.core.attempt_values import Attempt
 from lmtui.core.instruction_values import InstructionSource, NoInstructions
@@ -21,6 +22,7 @@ from lmtui.core.ports import FeatureServices, Policy, SessionAgentRunner, TokenC
 from lmtui.core.project_checks import CheckRan, NoWorkspaceChecks, WorkspaceChecks
 from lmtui.core.project_values import NoProjects, Projects
 from lmtui.core.prompt_text import NoPromptFiles, PromptFiles
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import ServerFound
 from lmtui.core.sessions import Session
 from lmtui.core.skills import NoSkills, Skills
@@ -28,6 +30,7 @@ from lmtui.core.subagents import AgentDefinitions, ChildKind, NoAgentDefinitions
 from lmtui.core.trust import Trust
 from lmtui.engine.session import EngineSession
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from lmtui.store.index_file import INDEX_FILE, IndexFile
 from lmtui.tools.registry import ToolRegistry
 
 
@@ -227,6 +230,17 @@ class WorkspaceFeature:
         """Return its rows of `lmtui doctor`."""
         del is_offline
         return ()
+
+
+async def index_row(name: str, file: IndexFile) -> CheckRow:
+    """Return the row of `lmtui doctor` about a part of a workspace's index."""
+    problem = await asyncio.to_thread(file.problem)
+    hint = "Use the lmtui that wrote it; this one moves a damaged index aside and begins a new one." if problem else ""
+    state = FAILURE if problem else OK if file.exists() else NONE
+    return CheckRow(name, state, sanitize_line(problem) or f"{name} in {INDEX_FILE}: {_INDEX_STATES[state]}", hint)
+
+
+_INDEX_STATES = {OK: "readable", NONE: "none yet"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import asdict
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from lmtui.app.checks import FULL, BackendReport, backend_reports, tokenizer_name, workspace_problem
-from lmtui.app.connection import lacking_models
+from lmtui.app.checks import FULL, BackendReport, backend_reports, free_space, memory_bytes, tokenizer_name, workspace_problem
+from lmtui.app.connection import lacking_models, largest_model
 from lmtui.app.extensions import IdleWorkspace, WorkspaceFeatures
 from lmtui.app.folder_rules import kept_problems, rules_in_force, unmatched
 from lmtui.app.reports import find_models
@@ -23,9 +24,10 @@ from lmtui.core.errors import ConfigError, UsageError
 from lmtui.core.hosts import is_same_server
 from lmtui.core.roles import parse_roles, unasked_roles
 from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.core.servers import ServerFound, window_words
+from lmtui.core.servers import ServerFound, size_text, window_words
 from lmtui.paths import config_dir, sessions_dir, state_dir, themes_dir
 
+_LEAST_FREE, _MOST_MEMORY = 5_000_000_000, 0.9
 _SIGNS = {OK: "✓", NONE: "–", WARNING: "!", FAILURE: "✗"}
 
 
@@ -78,6 +80,12 @@ def _workspace_rows(workspace: Path, loaded: Loaded) -> Iterable[CheckRow]:
         yield CheckRow("workspace", OK, f"{workspace}, {pluralize(count, 'session')}")
     if unasked := unasked_roles(parse_roles(loaded.config.roles)):
         yield CheckRow("roles", NONE, unasked.removeprefix("roles: "))
+    for folder, free in free_space(workspace).items():
+        is_enough = free >= _LEAST_FREE
+        hint = "" if is_enough else "Free some: checkpoints, overlays and downloaded packages need it."
+        yield CheckRow(
+            "disk", OK if is_enough else WARNING, f"{size_text(free) or 'nothing'} free at {sanitize_line(str(folder))}", hint
+        )
     if loaded.ignored:
         hint = "Put them into your own config.toml if you want them: a folder's own files may only tighten."
         yield CheckRow("trust", WARNING, f"not taken from this folder: {', '.join(loaded.ignored)}", hint)
@@ -149,7 +157,19 @@ async def _server_rows(loaded: Loaded) -> list[CheckRow]:
         CheckRow("models", OK if server.models else WARNING, f"{server.kind} at {server.url}: {_offer(server)}")
         for server in servers
     ]
-    return [*rows, *_role_rows(loaded, servers)]
+    return [*rows, *_role_rows(loaded, servers), *memory_rows(loaded, servers[0])]
+
+
+def memory_rows(loaded: Loaded, server: ServerFound) -> Iterable[CheckRow]:
+    """Tell whether the largest model that the settings name fits, where it runs on this machine."""
+    model = largest_model(loaded.config, server)
+    if model is None or urlsplit(server.url).hostname not in ("localhost", "127.0.0.1", "::1"):
+        return
+    total = memory_bytes()
+    text = f"{sanitize_line(model.name)} is {size_text(model.size_bytes)}, this machine has {size_text(total)} of memory"
+    is_small = model.size_bytes <= _MOST_MEMORY * total
+    hint = "" if is_small else "Use a smaller model or quantisation, unless a graphics card has memory for it."
+    yield CheckRow("memory", OK if is_small else WARNING, text, hint)
 
 
 def _offer(server: ServerFound) -> str:

@@ -140,6 +140,25 @@ class IndexFile(ABC):
             JobsError: the file cannot be used.
         """
 
+    @abstractmethod
+    def check(self, database: sqlite3.Connection) -> None:
+        """Look whether the tables of this part, as far as they are there, are those of this version.  Raises as `prepare`."""
+
+    def problem(self) -> str:
+        """Return why this part cannot be used as it is, empty where it can; the file stays as it is."""
+        try:
+            if self.exists():
+                with self.looking() as database:
+                    found = database.execute("PRAGMA quick_check(1)").fetchone()[0]
+                    if found != "ok":
+                        return f"{self.path}: {found}"
+                    self.check(database)
+        except JobsError as error:
+            return str(error)
+        except ForeignTable:
+            return f"{self.path} has a table of another shape"
+        return ""
+
     def exists(self) -> bool:
         """Tell whether there is an index."""
         return _inode(self.path) != 0

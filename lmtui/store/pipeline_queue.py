@@ -46,10 +46,11 @@ class PipelineFile(IndexFile):
             with transaction(database):
                 if not _shape(database):
                     database.execute(_SCHEMA)
-        self._check(database)
+        self.check(database)
 
-    def _check(self, database: sqlite3.Connection) -> None:
-        if _shape(database) != _SCHEMA:
+    def check(self, database: sqlite3.Connection) -> None:
+        """Look whether the table is the one of this version."""
+        if _shape(database) not in ("", _SCHEMA):
             raise JobsError(f"the pipeline in {self.path} was written by another lmtui", "Use that one, or remove the file.")
 
     def read(self) -> list[PipelinePlan]:
@@ -68,10 +69,8 @@ class PipelineFile(IndexFile):
         if not self.exists():
             return []
         with self.looking() as database:
-            if not _shape(database):
-                return []
-            self._check(database)
-            return self._all(database)
+            self.check(database)
+            return self._all(database) if _shape(database) else []
 
     def _all(self, database: sqlite3.Connection) -> list[PipelinePlan]:
         ids = [str(plan) for (plan,) in database.execute("SELECT plan FROM pipeline WHERE task = ?", (_PLAN,)).fetchall()]

@@ -1,15 +1,21 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import shutil
+import sqlite3
+import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lmtui.app.checks import BackendReport
+from lmtui.app.checks import BackendReport, memory_bytes
 from lmtui.config import Config, Loaded, load_config
-from lmtui.headless.doctor import report, sandbox_rows
+from lmtui.core.servers import ServedModel, ServerFound, ServerKind
+from lmtui.headless.doctor import memory_rows, report, sandbox_rows
 from lmtui.models.demo_scripts import Scenario
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.sandbox.backend import Isolation
@@ -123,3 +129,66 @@ async def test_a_role_whose_model_is_not_there_is_a_warning(workspace: Path, cap
         await report(workspace, loaded, argparse.Namespace(offline=False, json=True))
     found = [row for row in json.loads(capsys.readouterr().out) if row["name"] == "roles"]
     assert [(row["state"], "title: egret" in row["text"]) for row in found] == [("warning", True)]
+
+
+@pytest.mark.git
+async def test_git_says_as_whom_a_plan_commits(
+    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git = ("git", "-C", str(workspace))
+    for words in (("init", "-q"), ("config", "user.name", "Ada\x1b[2J"), ("config", "user.email", "ada@example.org")):
+        subprocess.run((*git, *words), check=True)
+    _, found = await rows(workspace, capsys)
+    assert (found["git"]["state"], found["git"]["text"]) == ("ok", "plans commit as Ada <ada@example.org>")
+    subprocess.run((*git, "config", "--unset", "user.email"), check=True)
+    _, found = await rows(workspace, capsys)
+    assert (found["git"]["state"], "user.email" in found["git"]["hint"]) == ("none", True)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    _, found = await rows(workspace, capsys)
+    assert (found["git"]["state"], found["git"]["text"]) == ("warning", "git is not on PATH")
+
+
+@pytest.mark.parametrize(
+    ("free", "state", "text"),
+    [(5_000_000_000, "ok", "5.0 GB"), (4_999_999_999, "warning", "5.0 GB"), (0, "warning", "nothing")],
+)
+async def test_a_disk_that_is_nearly_full_is_a_warning(
+    free: int, state: str, text: str, workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: argparse.Namespace(free=free))
+    _, found = await rows(workspace, capsys)
+    assert (found["disk"]["state"], found["disk"]["text"].startswith(f"{text} free at")) == (state, True)
+
+
+def test_a_model_that_is_larger_than_the_memory_is_a_warning_on_this_machine_alone() -> None:
+    total = memory_bytes()
+    models = tuple(
+        ServedModel(name, size_bytes=int(total * share)) for name, share in (("small", 0.1), ("large", 0.91), ("huge", 5))
+    )
+    server = ServerFound(ServerKind.OLLAMA, "http://127.0.0.1:11434/v1", models)
+    one, two = Loaded(Config(model="small"), {}), Loaded(Config(model="small", roles=("planner: large",)), {})
+    assert [row.state for row in memory_rows(one, server)] == ["ok"]
+    assert [(row.state, row.text.startswith("large is")) for row in memory_rows(two, server)] == [("warning", True)]
+    assert [*memory_rows(two, replace(server, url="http://192.168.1.5:11434/v1"))] == []
+    assert [*memory_rows(Loaded(Config(), {}), server)] == []
+
+
+@pytest.mark.parametrize("kind", ["jobs", "plans", "garbage", "newer"])
+async def test_an_index_that_this_version_does_not_know_is_a_failure_and_stays(
+    kind: str, workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index = workspace / ".lmagent" / "index.db"
+    _, found = await rows(workspace, capsys)
+    assert (found["jobs"]["state"], found["plans"]["state"], index.exists()) == ("none", "none", False)
+    if kind == "garbage":
+        index.write_bytes(b"no database" * 1000)
+    else:
+        with contextlib.closing(sqlite3.connect(index)) as database:
+            sql = {"jobs": "CREATE TABLE jobs (x)", "plans": "CREATE TABLE pipeline (x)", "newer": "PRAGMA user_version = 99"}
+            database.execute(sql[kind])
+            database.commit()
+    before = index.read_bytes()
+    code, found = await rows(workspace, capsys)
+    broken = {name for name in ("jobs", "plans") if found[name]["state"] == "failure" and found[name]["hint"]}
+    assert broken == {"jobs": {"jobs"}, "plans": {"plans"}, "newer": {"jobs"}, "garbage": {"jobs", "plans"}}[kind]
+    assert (code, index.read_bytes(), [each.name for each in index.parent.glob("index.*")]) == (2, before, ["index.db"])

@@ -206,9 +206,14 @@ class JobFile(IndexFile):
                     create(database)
                 elif is_earlier(shapes):
                     migrate(database, shapes, self.signer)
+        self.check(database)
+
+    def check(self, database: sqlite3.Connection) -> None:
+        """Look whether the table is the one of this version, or of an earlier one."""
         if int(database.execute("PRAGMA user_version").fetchone()[0]) > VERSION:
             raise JobsError(f"{self.path} was written by a newer lmtui", "Use that one, or remove the file with its jobs.")
-        if _shapes(database) != {SCHEMA, INDEX}:
+        shapes = _shapes(database)
+        if shapes and shapes != {SCHEMA, INDEX} and not is_earlier(shapes):
             raise ForeignTable
 
     def read(self) -> JobsRead:

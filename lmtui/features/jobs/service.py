@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 
+from lmtui.command_line import CheckRow
 from lmtui.core.agent_events import WaitSet
 from lmtui.core.errors import JobsError, UsageError
 from lmtui.core.events import ROOT, Envelope, Event, Level, Notice, TurnStarted
@@ -40,7 +41,7 @@ from lmtui.features.jobs.job_table import JobFile, Presence
 from lmtui.features.jobs.leases import Owner
 from lmtui.features.jobs.scheduler import Parts, Scheduler
 from lmtui.features.jobs.schedules import first_time, read_schedule, schedule_text
-from lmtui.features.service import FeatureHost, WorkspaceExtensions, WorkspaceFeature
+from lmtui.features.service import FeatureHost, WorkspaceExtensions, WorkspaceFeature, index_row
 from lmtui.paths import inbox_dir
 from lmtui.store.session_logs import SessionStore
 from lmtui.store.summaries import OpenWaits, open_wait
@@ -186,6 +187,11 @@ class WorkspaceJobs(WorkspaceFeature):
         await self.stop()
         await self._waits.settle()
         await asyncio.to_thread(self._table.close)
+
+    async def check(self, *, is_offline: bool) -> Sequence[CheckRow]:
+        """Look at the table."""
+        del is_offline
+        return (await index_row("jobs", self._table),)
 
     def _emit(self, event: Event) -> None:
         for session in self.host.sessions:

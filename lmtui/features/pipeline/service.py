@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import re
+import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -14,6 +15,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path, PurePosixPath
 
+from lmtui.command_line import NONE, OK, WARNING, CheckRow
 from lmtui.core.errors import LmtuiError, SandboxError, UsageError
 from lmtui.core.events import Envelope, Level, Notice
 from lmtui.core.model_events import Swaps, swaps_of
@@ -42,12 +44,14 @@ from lmtui.features.pipeline.runner import PlanRunner, RunOptions, RunWatcher
 from lmtui.features.pipeline.spec import criteria, files_to_read, survey_text
 from lmtui.features.pipeline.task_list import open_questions, read_task_list
 from lmtui.features.pipeline.trace import CommitTrace
-from lmtui.features.service import FeatureHost, TaskAttempts, WorkspaceExtensions, WorkspaceFeature
+from lmtui.features.service import FeatureHost, TaskAttempts, WorkspaceExtensions, WorkspaceFeature, index_row
+from lmtui.sandbox.host_paths import check_workspace
 from lmtui.store.pipeline_queue import Change, PipelineFile, RunLock, changed_plan, find_plan
 from lmtui.store.session_logs import SessionStore, load
 
 REPORT_FOLDER = "plans"
 WATCH_S = 10.0
+_OWN_ADDRESS = "<lmtui@localhost>"  # in the sandbox's gitconfig: that of the user is not read there
 _NOT_IN_NAMES = re.compile(r"[^\w.-]+")
 _MOST_NOTES = 200
 _MOST_SURVEYED, _EXCERPT_BYTES, _MOST_SURVEY_CHARS = 2_000, 4_000, 6_000
@@ -195,6 +199,11 @@ class PipelineService(WorkspaceFeature):
         """Stop the work and let go of the queue."""
         await self.stop()
         await asyncio.to_thread(self._file.close)
+
+    async def check(self, *, is_offline: bool) -> Sequence[CheckRow]:
+        """Look at the queue, and who the author of a plan's commits is."""
+        del is_offline
+        return (await index_row("plans", self._file), await _git_row(self.host))
 
     async def pause(self, plan: str, *, is_paused: bool) -> None:
         """Begin no more tasks of a plan, or go on with it."""
@@ -418,3 +427,21 @@ def _swaps(workspace: Path, plan: PipelinePlan, began: datetime) -> dict[str, in
         found: Swaps = swaps_of(history)
         total.update(model_changes=found.model_changes, loads=found.loads, unloads=found.unloads)
     return dict(total)
+
+
+async def _git_row(host: FeatureHost) -> CheckRow:
+    if shutil.which("git") is None:
+        return CheckRow("git", WARNING, "git is not on PATH", "Install git: without it, tasks of plans are not committed.")
+    try:
+        check_workspace(host.workspace)
+        result = await (await host.sandbox()).run_git(["var", "GIT_COMMITTER_IDENT"])
+    except LmtuiError as error:
+        return CheckRow("git", NONE, f"not tried: {sanitize_line(str(error))}")
+    author = sanitize_line(result.output).rpartition(">")[0] + ">"
+    if result.exit_code != 0 or len(author) == 1:
+        return CheckRow(
+            "git", WARNING, sanitize_line(result.output)[:200] or "git failed", "Run `git var GIT_COMMITTER_IDENT`."
+        )
+    hint = "To commit as yourself, set user.name and user.email in the repository: git config user.name NAME"
+    is_own = not author.endswith(_OWN_ADDRESS)
+    return CheckRow("git", OK if is_own else NONE, f"plans commit as {author}", "" if is_own else hint)
