@@ -35,8 +35,7 @@ SIGHTS = ("auto", "true", "false")
 ONE_MODEL = ("auto", "on", "off")
 NETWORKS = ("off", "proxy", "on")
 NOTIFY_WAYS = ("auto", "osc9", "osc777", "bell", "off")
-_MAX_TOML_BYTES = 1_048_576
-_MAX_DOTENV_BYTES = 65_536
+_MAX_TOML_BYTES, _MAX_DOTENV_BYTES = 1_048_576, 65_536
 _PROFILE = re.compile(r"([\w.-]+)(?:\s+(build|lint|test))?\s*:\s*(\S.*)")
 _REFERENCES = ("file:", "keyring:")  # where a key is, not the key itself
 
@@ -276,6 +275,7 @@ class Config:
     task_tries: int = _setting(1, "attempts at a plan's task at once; the checks choose", at_least=1, feature="pipeline")
     phase_batch: int = _setting(0, "tasks coded before they are reviewed; 0: one per slot", at_least=0, feature="pipeline")
     plan_commits: str = _setting("on", "commit each task of a plan", choices=("off", "on", "trailers"), feature="pipeline")
+    otel_endpoint: str = _setting("", "OTLP/HTTP address for traces; empty: off", "LMTUI_OTEL_ENDPOINT", feature="otel")
     notify: str = _setting(
         "auto", "how to notify you that a session is done or waits while you are in another window", "LMTUI_NOTIFY",
         choices=NOTIFY_WAYS, label="Notifications",

@@ -36,6 +36,7 @@ SETTINGS = {
     "hooks": ("hooks",),
     "mcp": ("mcp",),
     "jobs": ("scheduler_interval_s", "inbox"),
+    "otel": ("otel_endpoint",),
     "checks": ("verify", "check_profiles", "goal", "lint_command", "gate", "review", "critics", "check_timeout_s"),
 }
 SLASH = {

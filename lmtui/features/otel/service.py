@@ -1,0 +1,68 @@
+"""Follows sessions with spans where the setting `otel_endpoint` names an address; else nothing of OpenTelemetry is imported."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Protocol
+
+from lmtui.command_line import OK, WARNING, CheckRow
+from lmtui.core.errors import UsageError
+from lmtui.core.events import Level, Notice
+from lmtui.core.sanitize import sanitize_line
+from lmtui.engine.session import EngineSession
+from lmtui.features.service import FeatureHost, WorkspaceExtensions, WorkspaceFeature
+from lmtui.registry import load
+
+MISSING = "no traces are sent: otel_endpoint is set, but OpenTelemetry is not installed"
+INSTALL = "Install it with `pip install 'lmtui[otel]'`, or set otel_endpoint to an empty text."
+_EXPORTER = "lmtui.features.otel.spans:SpanExport"
+
+
+class Export(Protocol):
+    """What sends spans to one address."""
+
+    def follow(self, session: EngineSession) -> None:
+        """Make spans of a session's events."""
+
+    def close(self) -> None:
+        """Send what is left.  Blocks for some seconds where nothing answers."""
+
+
+class TelemetryService(WorkspaceFeature):
+    """Sends the spans of sessions; an address that is changed in the settings holds for sessions opened later."""
+
+    def __init__(self, host: FeatureHost, extensions: WorkspaceExtensions) -> None:
+        super().__init__(host, extensions)
+        self._exports: dict[str, Export] = {}
+
+    def follow(self, session: EngineSession, *, is_ours: bool) -> None:
+        """Follow a session; why that is not possible is said in it."""
+        del is_ours
+        endpoint = self.host.config.otel_endpoint
+        if not endpoint:
+            return
+        try:
+            if endpoint not in self._exports:
+                self._exports[endpoint] = load(_EXPORTER)(endpoint)
+            self._exports[endpoint].follow(session)
+        except ImportError:
+            session.emit(Notice(level=Level.WARNING, text=f"{MISSING}. {INSTALL}"))
+        except UsageError as error:
+            session.emit(Notice(level=Level.WARNING, text=error.full_text()))
+
+    async def close(self) -> None:
+        """Send what is left."""
+        exports, self._exports = [*self._exports.values()], {}
+        for each in exports:
+            await asyncio.to_thread(each.close)
+
+    async def check(self, *, is_offline: bool) -> Sequence[CheckRow]:
+        """Tell whether traces can be made, where they are wanted; nothing is sent."""
+        del is_offline
+        if not self.host.config.otel_endpoint:
+            return ()
+        if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
+            return (CheckRow("otel", WARNING, MISSING, INSTALL),)
+        return (CheckRow("otel", OK, f"traces go to {sanitize_line(self.host.config.otel_endpoint)}"),)
