@@ -29,7 +29,8 @@ from tests.tui.driving import SMALL, WIDE, running  # noqa: E402 - the checkout 
 from tests.tui.scenes import SCENES, Scene  # noqa: E402 - the checkout is not installed
 
 WANTED = (
-    "workbench", "approval_command", "approval_edit", "approval_effect", "attempts", "pipeline", "approval_always", "approval_batch",
+    "workbench", "approval_command", "approval_edit", "approval_effect", "attempts", "pipeline",
+    "approval_always", "approval_batch",
     "changes", "undo", "rules", "trust", "switcher", "first_run", "approval_hunks", "changes_by_turn", "grid", "plan", "files",
     "viewer", "chat_search", "settings", "window_use", "prompt_paths", "models", "cache", "plan_question", "jobs",
     "mcp", "mcp_tools", "skills", "hooks", "file_commands", "help",

@@ -30,7 +30,7 @@ from lmtui.core.workspace import CommandEffect, EffectPart
 from lmtui.engine.file_changes import to_the_end
 from lmtui.engine.session import EngineSession
 from lmtui.engine.trial import kept_in_part, with_tracked
-from lmtui.features.service import FeatureHost
+from lmtui.features.service import Begin, FeatureHost
 from lmtui.sandbox.overlays import WorkspaceOverlay
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.attempt_history import AttemptResult, add_results
@@ -125,6 +125,7 @@ class Attempts:
         self._host = host
         self.task = self._title = ""
         self._start: Start = lambda _: None
+        self._begin: Begin | None = None
         self._rows: dict[int, Attempt] = {}
         self._works: dict[int, _Work] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -191,16 +192,16 @@ class Attempts:
         await self._run(self._prepare(task, plans, start), tell)
         return self.best
 
-    async def try_task(self, task: str, title: str, count: int, earlier: int, start: Start) -> Attempt:
+    async def try_task(self, task: str, title: str, count: int, earlier: int, begin: Begin) -> Attempt:
         """Run attempts at a task of a plan, whose sessions are named by its title; see `run` and `plans_of`.
 
         Raises:
             UsageError: they cannot run here.
         """
         await self._require()
-        self._title = title
+        self._title, self._begin = title, begin
         config = replace(self._host.config, review="off")
-        await self._run(self._prepare(task, plans_of(config, count, earlier), start))
+        await self._run(self._prepare(task, plans_of(config, count, earlier), lambda _: None))
         return self.best
 
     def sandbox_of(self, attempt: Attempt) -> WorkspaceSandbox:
@@ -282,7 +283,7 @@ class Attempts:
                 name = sanitize_line(self._title or self.task)
                 session.rename(f"attempt {plan.number} of {len(self._works)}: {name}" if len(self._works) > 1 else name)
                 if not work.is_stopped:
-                    self._start(session)
+                    await self._begin(session, overlay.sandbox) if self._begin is not None else self._start(session)
                 await session.wait_idle()
             finally:
                 unfollow()

@@ -71,6 +71,11 @@ def syntax_error(path: str, data: bytes) -> str:
     return parse(data) if parse is not None else ""
 
 
+def can_parse(path: str) -> bool:
+    """Tell whether the syntax of a file is known by its name."""
+    return _parser(path) is not None
+
+
 def _parser(path: str) -> Callable[[bytes], str] | None:
     ending = posixpath.splitext(path)[1].lower()
     return None if _WITH_COMMENTS.search(path) else _PARSERS.get(ending) or _grammar(ending)

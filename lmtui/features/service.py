@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +24,7 @@ from lmtui.core.project_values import NoProjects, Projects
 from lmtui.core.prompt_text import NoPromptFiles, PromptFiles
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import ServerFound
-from lmtui.core.sessions import Session
+from lmtui.core.sessions import Extensions
 from lmtui.core.skills import NoSkills, Skills
 from lmtui.core.subagents import AgentDefinitions, ChildKind, NoAgentDefinitions
 from lmtui.core.trust import Trust
@@ -68,10 +68,14 @@ class ModelAnswers(Protocol):
         """Return the address in use where nothing answers there, else an empty string."""
 
 
+Begin = Callable[[EngineSession, WorkspaceSandbox], Awaitable[None]]
+"""Begins the session of an attempt, and gets the workspace as it sees that."""
+
+
 class TaskAttempts(Protocol):
     """Attempts at one task of a plan, each in its own overlay."""
 
-    async def try_task(self, task: str, title: str, count: int, earlier: int, start: Callable[[Session], None]) -> Attempt:
+    async def try_task(self, task: str, title: str, count: int, earlier: int, begin: Begin) -> Attempt:
         """Run attempts to their end and return the best; they differ from `earlier` ones at the same task.
 
         Raises:
@@ -118,6 +122,10 @@ class FeatureHost(Workspace, Protocol):
     @property
     def jobs(self) -> Jobs:
         """Return what runs by itself."""
+
+    @property
+    def extensions(self) -> Extensions:
+        """Return what the workspace and its user bring."""
 
     async def new_session(self, policy: Policy | None = None) -> EngineSession:
         """Open a fresh session with its own policy."""

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 from lmtui.core.attempt_values import Attempt
@@ -33,10 +34,10 @@ from lmtui.core.ports import Policy
 from lmtui.core.project_checks import CheckRan, bounded
 from lmtui.core.roles import ModelRole, parse_roles
 from lmtui.core.sanitize import pluralize, sanitize_path
-from lmtui.core.sessions import Session
 from lmtui.engine.file_changes import to_the_end
 from lmtui.engine.session import EngineSession
 from lmtui.engine.syntax import unparsed
+from lmtui.features.pipeline.drafts import can_draft, draft
 from lmtui.features.pipeline.trace import CommitTrace
 from lmtui.features.service import FeatureHost, TaskAttempts
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
@@ -48,6 +49,7 @@ _COOLDOWN_S, _MOST_COOLDOWN_S = 30.0, 1_800.0
 _LOOK_S = 5.0
 _MOST_FINDINGS = 12
 _AGAIN = "An earlier attempt at this task failed ({stage}):\n{findings}\nThe folder is as it was before that attempt."
+_DRAFTED = "A draft of this is in the folder already, and the commands exit with 0. Say in one sentence what it does."
 _CHANGED_NOTHING = "it changed nothing"
 
 
@@ -73,12 +75,13 @@ class RunWatcher:
     """Who follows the work on a plan.
 
     `on_change` gets the plan on every change, with what is known of work under way; `on_note` a line for people; `prepare` what
-    tries a task before it begins.
+    tries a task before it begins.  `suite` returns the commands that check everything in the project.
     """
 
     on_change: Callable[[PipelinePlan], None] = lambda _: None
     on_note: Callable[[str], None] = lambda _: None
     prepare: Callable[[TaskAttempts], None] = lambda _: None
+    suite: Callable[[], Awaitable[Sequence[str]]] | None = None
 
 
 @dataclass(slots=True)
@@ -113,6 +116,7 @@ class PlanRunner:
         self._host, self._file, self._options, self._watcher = host, file, options, watcher
         self.plan = plan
         self._live: dict[int, TaskAttempt] = {}
+        self._suite: list[str] | None = None
         self._away: dict[int, int] = {}
         self._merges = 0
         self._wake = asyncio.Event()
@@ -233,8 +237,8 @@ class PlanRunner:
             self._watcher.prepare(work.attempts)
             try:
                 prompt, title = task_prompt(self.plan, task), f"{self.plan.name} {task.id}: {task.spec.title}"
-                start = _starter(task, prompt)
-                best = await work.attempts.try_task(prompt, title, self._options.tries, len(task.attempts), start)
+                begin = partial(self._begin, task, prompt)
+                best = await work.attempts.try_task(prompt, title, self._options.tries, len(task.attempts), begin)
             finally:
                 unfollow()
         work.record = _record(best, len(task.attempts) + 1)
@@ -248,6 +252,15 @@ class PlanRunner:
             work.best = best
         else:
             await self._reject(work, stage, findings)
+
+    async def _begin(self, task: PipelineTask, prompt: str, session: EngineSession, sandbox: WorkspaceSandbox) -> None:
+        """Begin the session of a task, where its file is small with a draft; its checks are the goal, which ends it."""
+        ask = partial(session.role_requests.ask, ModelRole.CODER, "draft")
+        checks = task.spec.checks
+        is_drafted = can_draft(task.spec) and await draft(task.spec, sandbox, ask, self.failing)
+        if checks:
+            session.goals.set(" && ".join(f"({each})" if len(checks) > 1 else each for each in checks))
+        session.submit(f"{prompt}\n\n{_DRAFTED}" if is_drafted else prompt)
 
     def _follow(self, work: _TaskWork) -> None:
         """Show an attempt under way."""
@@ -284,9 +297,18 @@ class PlanRunner:
             return Stage.ACCEPTANCE, findings
         if end.verified == Verified.RED:
             return Stage.CHECKS, [_failure_text(each) for each in work.attempts.failures_of(best)] or ["a check fails"]
+        if end.verified == Verified.NONE and (findings := await self.failing(await self._passing_suite(), sandbox)):
+            return Stage.CHECKS, findings  # a draft is no change of the session's, which checked nothing then
         if not spec.checks and end.exit_code != 0:
             return Stage.CODER, [end.error or end.doubt or end.status]
         return None, ()
+
+    async def _passing_suite(self) -> Sequence[str]:
+        """Return the commands that check everything and pass in the folder as it was when they were first asked for."""
+        if self._suite is None:
+            found = await self._watcher.suite() if self._watcher.suite is not None else ()
+            self._suite = [each for each in found if not await self.failing([each])]
+        return self._suite
 
     async def failing(self, commands: Sequence[str], sandbox: WorkspaceSandbox | None = None) -> list[str]:
         """Run commands, without a sandbox each in an overlay that is dropped, and return in words what failed."""
@@ -417,18 +439,6 @@ async def _exists(sandbox: WorkspaceSandbox, path: str) -> bool:
     except SandboxError:
         return False
     return True
-
-
-def _starter(task: PipelineTask, prompt: str) -> Callable[[Session], None]:
-    """Return what begins the session of a task: its checks are the goal, so that it ends when they pass."""
-    goal = " && ".join(f"({each})" if len(task.spec.checks) > 1 else each for each in task.spec.checks)
-
-    def start(session: Session) -> None:
-        if goal:
-            session.goals.set(goal)
-        session.submit(prompt)
-
-    return start
 
 
 def task_prompt(plan: PipelinePlan, task: PipelineTask) -> str:

@@ -34,6 +34,7 @@ from lmtui.core.pipeline import (
     retried,
 )
 from lmtui.core.ports import Policy, SessionAgentRunner
+from lmtui.core.project_checks import Rung
 from lmtui.core.roles import ModelRole
 from lmtui.core.sanitize import sanitize_line
 from lmtui.engine.file_changes import to_the_end
@@ -64,6 +65,7 @@ class PipelineService(WorkspaceFeature):
         super().__init__(host, extensions)
         extensions.pipeline = self
         self.known: Sequence[PipelinePlan] = ()
+        self._extensions = extensions
         self._file = PipelineFile(host.workspace)
         self._listeners: list[Callable[[], None]] = []
         self._task: asyncio.Task[None] | None = None
@@ -137,7 +139,7 @@ class PipelineService(WorkspaceFeature):
         await asyncio.to_thread(lock.take)
         try:
             plan = await self.planned(path, options)
-            watcher = RunWatcher(self._show, partial(self._note, notes), self._prepare)
+            watcher = RunWatcher(self._show, partial(self._note, notes), self._prepare, self._suite)
             runner = self._runner = PlanRunner(self.host, self._file, plan, options, watcher)
             began = datetime.now(UTC)
             try:
@@ -183,6 +185,10 @@ class PipelineService(WorkspaceFeature):
         plan = await self.files.planned(path, options)
         self._show(plan)
         return plan
+
+    async def _suite(self) -> Sequence[str]:
+        listed = await self._extensions.checks.listed() if self.host.config.verify != "off" else ()
+        return [each.command for each in listed if each.rung is Rung.SUITE]
 
     def _prepare(self, attempts: TaskAttempts) -> None:
         if self._run_agents is not None:

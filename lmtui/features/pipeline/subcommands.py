@@ -21,7 +21,7 @@ from lmtui.features.pipeline.planner import preflight
 from lmtui.features.pipeline.report import read_report, report_markdown, report_object
 from lmtui.features.pipeline.runner import RunOptions
 from lmtui.features.pipeline.service import REPORT_FOLDER, PipelineService
-from lmtui.features.service import CommandCall, FeatureHost, WorkspaceExtensions
+from lmtui.features.service import CommandCall, FeatureHost
 from lmtui.store.pipeline_queue import PipelineFile, find_plan
 
 EXIT_NOT_DONE, EXIT_INTERRUPTED = 2, 130
@@ -88,7 +88,9 @@ async def pipeline(call: CommandCall) -> int:
 
 
 def _service(host: FeatureHost) -> PipelineService:
-    return PipelineService(host, WorkspaceExtensions())
+    found = host.extensions.pipeline
+    assert isinstance(found, PipelineService)
+    return found
 
 
 def _number(text: str) -> int:

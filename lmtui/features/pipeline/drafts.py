@@ -1,0 +1,118 @@
+"""Drafts: before an agent begins on a small task, its one file is asked for whole, and the task's checks judge what comes.
+
+A small model that writes a whole file in one answer is right more often than one that has to find its way with tools.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections.abc import Awaitable, Callable, Sequence
+
+from lmtui.core.errors import SandboxError
+from lmtui.core.pipeline import TaskSpec
+from lmtui.core.sanitize import sanitize_path
+from lmtui.engine.syntax import can_parse, syntax_error
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+
+MOST_DRAFTS = 3
+_MOST_FILE_BYTES, _MOST_SHOWN_FILES = 8_000, 3
+_FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*\.\w{1,8}")
+DRAFT_SYSTEM = (
+    "You write code. Answer with the complete new content of the file in one fenced block, and with nothing else. "
+    "Keep everything in the file that the task does not change."
+)
+
+Ask = Callable[[str, str], Awaitable[str | None]]
+Failing = Callable[[Sequence[str], WorkspaceSandbox], Awaitable[list[str]]]
+
+
+def can_draft(spec: TaskSpec) -> bool:
+    """Tell whether a task is about one file of a language that can be parsed, and has checks."""
+    return len(spec.files) == 1 and bool(spec.checks) and can_parse(spec.files[0])
+
+
+async def draft(spec: TaskSpec, sandbox: WorkspaceSandbox, ask: Ask, failing: Failing) -> bool:
+    """Write the file of a task as the model drafts it; tell whether a draft passes the checks.
+
+    Else the file is as it was before.
+    """
+    (path,) = spec.files
+    before = await _read(sandbox, path)
+    if before is not None and len(before) > _MOST_FILE_BYTES:
+        return False
+    prompt = problem = await _prompt(spec, sandbox, before)
+    for _ in range(MOST_DRAFTS):
+        answer = await ask(DRAFT_SYSTEM, problem)
+        if answer is None:
+            break
+        text = _file_in(answer)
+        why = _lost(path, before or b"", text)
+        if not why:
+            await sandbox.write_file(path, text.encode("utf-8", "replace"))
+            found = await failing(spec.checks, sandbox)
+            if not found:
+                return True
+            why = found[0]
+        problem = (
+            f"{prompt}\n\nThis answer was wrong:\n```\n{text[:_MOST_FILE_BYTES]}```\n{why}\nWrite the complete file again."
+        )
+    await _restore(sandbox, path, before)
+    return False
+
+
+async def _prompt(spec: TaskSpec, sandbox: WorkspaceSandbox, before: bytes | None) -> str:
+    (path,) = spec.files
+    parts = [f"{spec.title}.", spec.text]
+    named = [each for each in dict.fromkeys(_PATH.findall(spec.text)) if each != path][:_MOST_SHOWN_FILES]
+    contents = [(each, await _read(sandbox, each)) for each in named]
+    parts += [_shown(each, data) for each, data in contents if data is not None and len(data) <= _MOST_FILE_BYTES]
+    parts.append(f"{path} does not exist yet." if before is None else _shown(path, before))
+    parts.append("Afterwards this has to exit with 0:\n" + "\n".join(spec.checks))
+    parts.append(f"Write the complete file {path}.")
+    return "\n\n".join(each for each in parts if each)
+
+
+def _shown(path: str, content: bytes) -> str:
+    return f"{path} is now:\n```\n{content.decode('utf-8', 'replace')}```"
+
+
+def _file_in(answer: str) -> str:
+    """Return the longest fenced block of an answer, all of it where there is none."""
+    text = answer.rpartition("</think>")[2]
+    return max(_FENCE.findall(text), key=len, default=text.strip() + "\n")
+
+
+def _lost(path: str, before: bytes, text: str) -> str:
+    """Return what is wrong with a draft before any command runs: it does not parse, or lacks a definition of before."""
+    if why := syntax_error(path, text.encode("utf-8", "replace")):
+        return f"{sanitize_path(path)} does not parse: {why}"
+    lost = sorted(_names(path, before) - _names(path, text.encode("utf-8", "replace")))
+    return f"{', '.join(lost)} is missing, which the file had." if lost else ""
+
+
+def _names(path: str, data: bytes) -> frozenset[str]:
+    """Return the functions and classes at the top of a Python file; none of others."""
+    if not path.endswith(".py"):
+        return frozenset()
+    try:
+        body = ast.parse(data).body
+    except (SyntaxError, ValueError):
+        return frozenset()
+    return frozenset(each.name for each in body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef))
+
+
+async def _read(sandbox: WorkspaceSandbox, path: str) -> bytes | None:
+    try:
+        return (await sandbox.read_file(path, _MOST_FILE_BYTES + 1)).data
+    except SandboxError:
+        return None
+
+
+async def _restore(sandbox: WorkspaceSandbox, path: str, before: bytes | None) -> None:
+    if before is not None:
+        await sandbox.write_file(path, before)
+    elif await _read(sandbox, path) is not None:
+        _ = await sandbox.run_command(f"rm -f -- {shlex.quote(path)}")
