@@ -72,7 +72,7 @@ class PipelineService(WorkspaceFeature):
         self._runner: PlanRunner | None = None
         self._run_agents: SessionAgentRunner | None = None
         self.on_note: Callable[[str], None] = self._notice
-        self.files = PlanFiles(host, self._file, self._tell)
+        self.files = PlanFiles(host, self._file, self._note)
 
     @property
     def is_running(self) -> bool:
@@ -139,7 +139,7 @@ class PipelineService(WorkspaceFeature):
         await asyncio.to_thread(lock.take)
         try:
             plan = await self.planned(path, options)
-            watcher = RunWatcher(self._show, partial(self._note, notes), self._prepare, self._suite)
+            watcher = RunWatcher(self._show, partial(self._note, notes=notes), self._prepare, self._suite)
             runner = self._runner = PlanRunner(self.host, self._file, plan, options, watcher)
             began = datetime.now(UTC)
             try:
@@ -277,11 +277,9 @@ class PipelineService(WorkspaceFeature):
         for listener in tuple(self._listeners):
             listener()
 
-    def _tell(self, text: str) -> None:
-        self.on_note(text)
-
-    def _note(self, notes: list[str], text: str) -> None:
-        notes.append(text)
+    def _note(self, text: str, notes: list[str] | None = None) -> None:
+        if notes is not None:
+            notes.append(text)
         self.on_note(text)
 
     def _notice(self, text: str, level: Level = Level.WARNING) -> None:
