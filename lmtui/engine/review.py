@@ -97,10 +97,22 @@ class RoleRequests:
         return (served.window_tokens if served is not None else 0) or self._agent.state.model.window_tokens or _WINDOW_TOKENS
 
     async def ask(
-        self, role: ModelRole, work: str, system: str, text: str, schema: Mapping[str, object] | None = None
+        self,
+        role: ModelRole,
+        work: str,
+        question: tuple[str, str],
+        *,
+        schema: Mapping[str, object] | None = None,
+        variation: int = 0,
     ) -> str | None:
-        """Return the answer of a role's model, None where it fails; a server that refuses the schema is asked without it."""
-        request = await role_request(self._agent, role, system, text, most_tokens=_MAX_TOKENS)
+        """Return the answer of a role's model to a system prompt and a text, None where it fails.
+
+        A server that refuses the schema is asked without it.  A `variation` is asked hotter, with another seed.
+        """
+        request = await role_request(self._agent, role, *question, most_tokens=_MAX_TOKENS)
+        if variation:
+            seed = None if request.seed is None else request.seed + variation
+            request = replace(request, seed=seed, temperature=max(request.temperature or 0.0, _CRITIC_TEMPERATURE))
         held = SchemaRequest(**{each.name: getattr(request, each.name) for each in fields(request)}, answer_schema=schema or {})
         answer = await answer_outside(self._agent, work, held) if schema else None
         return answer if answer is not None else await answer_outside(self._agent, work, request)

@@ -25,7 +25,8 @@ DRAFT_SYSTEM = (
     "Keep everything in the file that the task does not change."
 )
 
-Ask = Callable[[str, str], Awaitable[str | None]]
+Ask = Callable[[tuple[str, str], int], Awaitable[str | None]]
+Tell = Callable[[str], None]
 Failing = Callable[[Sequence[str], WorkspaceSandbox], Awaitable[list[str]]]
 
 
@@ -34,18 +35,18 @@ def can_draft(spec: TaskSpec) -> bool:
     return len(spec.files) == 1 and bool(spec.checks) and can_parse(spec.files[0])
 
 
-async def draft(spec: TaskSpec, sandbox: WorkspaceSandbox, ask: Ask, failing: Failing) -> bool:
+async def draft(spec: TaskSpec, sandbox: WorkspaceSandbox, ask: Ask, failing: Failing, tell: Tell) -> bool:
     """Write the file of a task as the model drafts it; tell whether a draft passes the checks.
 
-    Else the file is as it was before.
+    Else the file is as it was before.  Why a draft was dropped is told.
     """
     (path,) = spec.files
     before = await _read(sandbox, path)
     if before is not None and len(before) > _MOST_FILE_BYTES:
         return False
     prompt = problem = await _prompt(spec, sandbox, before)
-    for _ in range(MOST_DRAFTS):
-        answer = await ask(DRAFT_SYSTEM, problem)
+    for number in range(MOST_DRAFTS):
+        answer = await ask((DRAFT_SYSTEM, problem), number)
         if answer is None:
             break
         text = _file_in(answer)
@@ -56,6 +57,7 @@ async def draft(spec: TaskSpec, sandbox: WorkspaceSandbox, ask: Ask, failing: Fa
             if not found:
                 return True
             why = found[0]
+        tell(f"Draft {number + 1} of {path} was dropped: {why}")
         problem = (
             f"{prompt}\n\nThis answer was wrong:\n```\n{text[:_MOST_FILE_BYTES]}```\n{why}\nWrite the complete file again."
         )

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from lmtui.core.attempt_values import Attempt
 from lmtui.core.errors import Fault, SandboxError
-from lmtui.core.events import Verified
+from lmtui.core.events import Level, Notice, Verified
 from lmtui.core.permissions.decide import Access, Mode, Verdict, decide
 from lmtui.core.pipeline import (
     OVER,
@@ -255,9 +255,15 @@ class PlanRunner:
 
     async def _begin(self, task: PipelineTask, prompt: str, session: EngineSession, sandbox: WorkspaceSandbox) -> None:
         """Begin the session of a task, where its file is small with a draft; its checks are the goal, which ends it."""
-        ask = partial(session.role_requests.ask, ModelRole.CODER, "draft")
         checks = task.spec.checks
-        is_drafted = can_draft(task.spec) and await draft(task.spec, sandbox, ask, self.failing)
+
+        async def ask(question: tuple[str, str], variation: int) -> str | None:
+            return await session.role_requests.ask(ModelRole.CODER, "draft", question, variation=variation)
+
+        def tell(text: str) -> None:
+            session.emit(Notice(level=Level.INFO, text=text))
+
+        is_drafted = can_draft(task.spec) and await draft(task.spec, sandbox, ask, self.failing, tell)
         if checks:
             session.goals.set(" && ".join(f"({each})" if len(checks) > 1 else each for each in checks))
         session.submit(f"{prompt}\n\n{_DRAFTED}" if is_drafted else prompt)

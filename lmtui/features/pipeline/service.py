@@ -416,7 +416,7 @@ class PlanFiles:
 
 
 async def _asked(session: EngineSession, system: str, prompt: str, schema: dict[str, object]) -> str | None:
-    return await session.role_requests.ask(ModelRole.PLANNER, "plan", system, prompt, schema)
+    return await session.role_requests.ask(ModelRole.PLANNER, "plan", (system, prompt), schema=schema)
 
 
 def _swaps(workspace: Path, plan: PipelinePlan, began: datetime) -> dict[str, int]:
