@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ import pytest
 
 from lmtui.app.host import Runtime
 from lmtui.core.errors import UsageError
-from lmtui.core.pipeline import PipelinePlan, PipelineState, TaskAction
+from lmtui.core.pipeline import PipelinePlan, PipelineState, PipelineTask, TaskAction, TaskSpec
 from lmtui.features.pipeline import runner
+from lmtui.features.pipeline.drafts import can_draft, draft
 from lmtui.features.pipeline.service import PipelineService
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
+from lmtui.store.pipeline_queue import PipelineFile
 from tests.app.conftest import Open, Serve
 from tests.app.test_role_loads import CHAT, Machine, Start, start
 from tests.models.fake_server import Reply
@@ -163,3 +166,52 @@ async def test_criteria_of_a_specification_hold_the_end_up(open_one: Open, serve
     assert "`test -s b.txt` exits with 1" in reasons[0]
     (workspace / "b.txt").write_text("b\n")
     assert (await service.gate("PLAN"))[1] == []
+
+
+async def test_a_small_file_is_drafted_and_what_its_checks_say_is_told(open_one: Open, serve: Serve, workspace: Path) -> None:
+    (workspace / "kit.py").write_text("def one():\n    return 1\n")
+    lost = "```python\ndef two():\n    return 2\n```"
+    wrong = "Here it is:\n```python\ndef one():\n    return 1\n\n\ndef two():\n    return 3\n```"
+    right = "```python\ndef one():\n    return 1\n\n\ndef two():\n    return 2\n```"
+    answers = {"": lost, "one is missing": wrong, "AssertionError": right}
+    asked_for: list[str] = []
+
+    async def ask(question: tuple[str, str], variation: int) -> str:
+        asked_for.append(question[1])
+        assert variation == len(asked_for) - 1
+        return next(answer for words, answer in reversed(answers.items()) if words in question[1])
+
+    server = await serve(DONE)
+    runtime = open_one(server.url, sandbox="bubblewrap", verify="off", titles="off")
+    overlay = (await runtime.sandbox()).overlay(stays=True)
+    told: list[str] = []
+    spec = TaskSpec("Add two", files=("kit.py",), checks=('python3 -c "import kit; assert kit.two() == 2"',))
+    plan = PipelinePlan("0", "p", "p.md", datetime.now(UTC), (PipelineTask(1, spec),))
+    judge = runner.PlanRunner(runtime, PipelineFile(workspace), plan, runner.RunOptions(), runner.RunWatcher())
+    assert can_draft(spec)
+    assert await draft(spec, overlay.sandbox, ask, judge.failing, told.append)
+    assert (await overlay.sandbox.read_file("kit.py")).data.decode() == right.split("```python\n")[1].removesuffix("```")
+    assert [("one is missing" in each, "AssertionError" in each) for each in told] == [(True, False), (False, True)]
+    answers = dict.fromkeys(answers, wrong)
+    asked_for.clear()
+    assert not await draft(
+        replace(spec, files=("new.py",), checks=("false",)), overlay.sandbox, ask, judge.failing, told.append
+    )
+    assert "new.py" not in await overlay.sandbox.glob("*.py")
+    await overlay.close()
+    assert (workspace / "kit.py").read_text() == "def one():\n    return 1\n"
+
+
+async def test_rows_that_another_user_wrote_are_no_plans(workspace: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LMTUI_HOME", str(home))
+    plan = PipelinePlan("0", "p", "p.md", datetime.now(UTC), (PipelineTask(1, TaskSpec("Do it", checks=("true",))),))
+    file = PipelineFile(workspace)
+    file.add(plan)
+    assert file.read() == [plan]
+    with file.writing() as database:
+        database.execute("UPDATE pipeline SET data = replace(data, 'true', 'evil') WHERE task = 1")
+    assert file.read()[0].tasks == ()
+    with file.writing() as database:
+        database.execute("UPDATE pipeline SET plan = '1'")
+    assert file.read() == []
+    file.close()

@@ -50,6 +50,7 @@ _LOOK_S = 5.0
 _MOST_FINDINGS = 12
 _AGAIN = "An earlier attempt at this task failed ({stage}):\n{findings}\nThe folder is as it was before that attempt."
 _DRAFTED = "A draft of this is in the folder already, and the commands exit with 0. Say in one sentence what it does."
+_NO_PYC = "export PYTHONDONTWRITEBYTECODE=1"  # a compiled file is taken for that of any source as old and as long
 _CHANGED_NOTHING = "it changed nothing"
 
 
@@ -327,7 +328,7 @@ class PlanRunner:
             try:
                 place = overlay.sandbox if overlay is not None else sandbox
                 assert place is not None
-                ended = await place.run_command(command, timeout_s=self._host.config.check_timeout_s)
+                ended = await place.run_command(f"{_NO_PYC}\n{command}", timeout_s=self._host.config.check_timeout_s)
             except SandboxError as error:
                 found.append(f"`{command}` could not be run: {error.full_text()}")
                 continue
