@@ -306,6 +306,9 @@ class PlanFiles:
         plans = await asyncio.to_thread(self._file.read)
         if (found := next((each for each in plans if each.id == plan_id(text)), None)) is not None:
             return found
+        is_listed = read_task_list(text) is not None
+        if not is_listed and (silent := await self._host.servers.silent()):
+            raise LmtuiError(f"no model server answers at {silent}", "Start it, and run the plan again.")
         session = await self._planner(path)
         try:
             specs = await decompose(
@@ -313,7 +316,7 @@ class PlanFiles:
                 partial(_asked, session),
                 await session.role_requests.window_tokens(),
                 self._host.count_tokens,
-                survey="" if read_task_list(text) is not None else await self._survey(text),
+                survey="" if is_listed else await self._survey(text),
                 known=await asyncio.to_thread(self._file.parts),
                 keep=self._keep_part,
             )

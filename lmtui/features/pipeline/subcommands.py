@@ -102,6 +102,8 @@ def _number(text: str) -> int:
 async def _run(host: FeatureHost, path: str, arguments: argparse.Namespace) -> int:
     service, told = _service(host), _ProgressLines()
     service.on_note = told.note
+    if path:
+        _ = await service.files.plan_text(path)
     _ = await host.choose_server()
     await host.require_sandbox()
     unfollow = service.follow_changes(lambda: told.take(service.known))
