@@ -38,7 +38,8 @@ def can_draft(spec: TaskSpec) -> bool:
 async def draft(spec: TaskSpec, sandbox: WorkspaceSandbox, ask: Ask, failing: Failing, tell: Tell) -> bool:
     """Write the file of a task as the model drafts it; tell whether a draft passes the checks.
 
-    Else the file is as it was before.  Why a draft was dropped is told.
+    Else the file is as it was before.  Why a draft was dropped is told.  The next one does not see it: a small model that reads
+    its own wrong answer writes it again.
     """
     (path,) = spec.files
     before = await _read(sandbox, path)
@@ -58,9 +59,7 @@ async def draft(spec: TaskSpec, sandbox: WorkspaceSandbox, ask: Ask, failing: Fa
                 return True
             why = found[0]
         tell(f"Draft {number + 1} of {path} was dropped: {why}")
-        problem = (
-            f"{prompt}\n\nThis answer was wrong:\n```\n{text[:_MOST_FILE_BYTES]}```\n{why}\nWrite the complete file again."
-        )
+        problem = f"{prompt}\n\nAn earlier version was wrong:\n{why}\nRead the task again, and do not repeat that."
     await _restore(sandbox, path, before)
     return False
 
