@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lmtui.core.messages import ToolSet
+from lmtui.features.pipeline.tools import PIPELINE
 from lmtui.tools.delegation import REPORT_RESULT
 from lmtui.tools.registry import ALL_TOOLS, ToolRegistry
 from lmtui.tools.tool import Tool
@@ -22,6 +23,7 @@ by [permissions](permissions.md), where they run by [the sandbox](sandbox.md). M
 - **full**: told by default. **small**: told in windows with little room too, with fewer arguments. **long**: told there
   once room had to be made or a plan was approved. **all**: told with the setting `tools = "all"`. **known**: taken, never
   told, for models that know it from elsewhere.
+- **plans**: told in a workspace with a plan in its queue or a file in `plans/`, and with `tools = "all"`.
 - Arguments that must be given are **bold**. lmtui refuses a call with an unknown argument if the call writes or
   runs something; any other call runs, and its result names the argument.
 
@@ -48,8 +50,8 @@ def _row(tool: Tool[Any]) -> str:
 
 def _told(tool: Tool[Any]) -> str:
     """Return the smallest set of tools in which a tool is told."""
-    if tool is REPORT_RESULT:
-        return "sub-agents"
+    if tool in (REPORT_RESULT, PIPELINE):
+        return "sub-agents" if tool is REPORT_RESULT else "plans"
     registry = ToolRegistry()
     for tools, word in ((ToolSet.LEAN, "small"), (ToolSet.LONG, "long"), (ToolSet.FULL, "full"), (ToolSet.ALL, "all")):
         if any(spec.name == tool.name for spec in registry.specs(tools, sees=True)):

@@ -21,11 +21,12 @@ from lmtui.core import events
 from lmtui.core.attempt_values import MOST_ATTEMPTS, Attempt, AttemptState, ranked, reason
 from lmtui.core.errors import FilesChangedSince, LmtuiError, SandboxError, UsageError
 from lmtui.core.permissions.rules import Mode
-from lmtui.core.ports import Policy, SessionAgentRunner
+from lmtui.core.ports import Policy
 from lmtui.core.project_checks import CheckOutcome, CheckRan
 from lmtui.core.roles import ModelRole, parse_roles
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import EffectReview, Session
+from lmtui.core.subagents import SessionAgentRunner
 from lmtui.core.workspace import CommandEffect, EffectPart
 from lmtui.engine.file_changes import to_the_end
 from lmtui.engine.session import EngineSession

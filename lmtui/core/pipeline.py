@@ -15,9 +15,10 @@ from typing import Protocol
 
 from lmtui.core.errors import UsageError
 from lmtui.core.plan import cycle_of
-from lmtui.core.ports import SessionAgentRunner
 from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.subagents import SessionAgentRunner
 
+PLANS_FOLDER = "plans"
 MOST_TASKS = 1_000
 MOST_NAMED = 50
 MAX_TITLE_CHARS = 200
@@ -234,6 +235,14 @@ def is_outside(path: str) -> bool:
     return not parts or path.startswith(("/", "~")) or ".." in parts or parts[0] in (".git", ".lmagent") or "\0" in path
 
 
+def added_task(plan: PipelinePlan, spec: TaskSpec) -> PipelineTask:
+    """Return a further task of a plan, the last one in its queue; raise `UsageError` if it cannot be one."""
+    number = max((each.id for each in plan.tasks), default=0) + 1
+    if problem := problem_of({each.id: each.spec for each in plan.tasks} | {number: spec}):
+        raise UsageError(f"the task was not added: {problem}")
+    return PipelineTask(number, spec, order=max((each.order for each in plan.tasks), default=0.0) + 1)
+
+
 def next_tasks(plan: PipelinePlan, most: int, now: datetime, phase: str = "") -> list[PipelineTask]:
     """Return the tasks that can be begun, in their order: at most `most`, no two of which name the same file."""
     found: list[PipelineTask] = []
@@ -392,6 +401,9 @@ class WorkspacePipeline(Protocol):
     async def do(self, plan: str, task_id: int, action: TaskAction) -> None:
         """Do something with a task."""
 
+    async def add_task(self, plan: str, spec: TaskSpec) -> PipelinePlan:
+        """Add a task to a plan, which is not done any more then; it gets the highest id."""
+
     async def edit(self, plan: str, task_id: int, spec: TaskSpec) -> None:
         """Change what a task that is not being worked on is about."""
 
@@ -433,6 +445,10 @@ class NoPipeline:
         """Say so."""
         del task_id, action
         await self.pause(plan, is_paused=False)
+
+    async def add_task(self, plan: str, spec: TaskSpec) -> PipelinePlan:
+        """Say so."""
+        raise UsageError(f"no plan {sanitize_line(plan)[:60]!r} here for {sanitize_line(spec.title)[:60]!r}")
 
     async def edit(self, plan: str, task_id: int, spec: TaskSpec) -> None:
         """Say so."""

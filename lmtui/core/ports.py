@@ -5,11 +5,11 @@ A protocol is here only where a second implementation or a fake exists.  Nothing
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from lmtui.core.errors import ToolError
 from lmtui.core.events import Envelope
@@ -19,6 +19,7 @@ from lmtui.core.instruction_values import InstructionSource, NoInstructions
 from lmtui.core.messages import Image, ImageRef, ModelRequest, StreamChunk, ToolSet, ToolSpec
 from lmtui.core.permissions.decide import Access, Mode, Rule, Verdict
 from lmtui.core.permissions.rules import MaskExpressions
+from lmtui.core.pipeline import NoPipeline, WorkspacePipeline
 from lmtui.core.plan import Plan, StepWork
 from lmtui.core.programs import Interpreter, NoInterpreter
 from lmtui.core.project_checks import Checks, NoChecks
@@ -38,9 +39,6 @@ from lmtui.core.workspace import (
     GrepMatch,
     SandboxStatus,
 )
-
-# Runs the work of an agent of a session (both given by id) to its end.
-SessionAgentRunner = Callable[[str, str, Coroutine[Any, Any, None]], Coroutine[Any, Any, None]]
 
 
 class Provider(Protocol):
@@ -297,7 +295,7 @@ def no_wait(_: datetime, __: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FeatureServices:
-    """What features do for an agent: a Python that keeps its values, the web, instruction files, skills, hooks, checks."""
+    """What features do for an agent: a Python that keeps its values, the web, instructions, skills, hooks, checks, plans."""
 
     interpreter: Interpreter = field(default_factory=NoInterpreter)
     web: Web = field(default_factory=NoWeb)
@@ -305,6 +303,7 @@ class FeatureServices:
     skills: SkillReader = field(default_factory=NoSkills)
     hooks: Hooks = field(default_factory=NoHooks)
     checks: Checks = field(default_factory=NoChecks)
+    pipeline: WorkspacePipeline = field(default_factory=NoPipeline)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,13 +18,13 @@ from lmtui.core.messages import Image, ToolCallFormat
 from lmtui.core.permissions.decide import GrantScope, Mode, Rule
 from lmtui.core.pipeline import WorkspacePipeline
 from lmtui.core.plan_mode import PlanApprovals
-from lmtui.core.ports import SessionAgentRunner
 from lmtui.core.project_checks import Goals, WorkspaceChecks
 from lmtui.core.project_values import Projects
 from lmtui.core.prompt_text import PromptFiles, PromptsInUse
 from lmtui.core.roles import ModelRole, Roles
 from lmtui.core.servers import ModelServers
 from lmtui.core.skills import Skills, SkillsInUse
+from lmtui.core.subagents import SessionAgentRunner
 from lmtui.core.trust import Trust
 from lmtui.core.window import WindowUse
 from lmtui.core.workspace import BackgroundCommands, EffectPart, FileChange, Files, kept_text

@@ -6,7 +6,7 @@ A brief and a report are written down as `brief.json` and `result.json` (`store/
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
@@ -15,6 +15,9 @@ from lmtui.core.errors import ToolError
 from lmtui.core.lenient_json import read_loose_json
 from lmtui.core.plan import cycle_of
 from lmtui.core.skills import SkillState
+
+# Runs the work of an agent of a session (both given by id) to its end.
+SessionAgentRunner = Callable[[str, str, Coroutine[Any, Any, None]], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True, slots=True)

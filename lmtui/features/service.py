@@ -18,7 +18,7 @@ from lmtui.core.jobs import Jobs, NoJobs
 from lmtui.core.mcp import McpServers, NoMcpServers
 from lmtui.core.permissions.rules import Rule
 from lmtui.core.pipeline import NoPipeline, WorkspacePipeline
-from lmtui.core.ports import FeatureServices, Policy, SessionAgentRunner, TokenCounter, Toolbox
+from lmtui.core.ports import FeatureServices, Policy, TokenCounter, Toolbox
 from lmtui.core.project_checks import CheckRan, NoWorkspaceChecks, WorkspaceChecks
 from lmtui.core.project_values import NoProjects, Projects
 from lmtui.core.prompt_text import NoPromptFiles, PromptFiles
@@ -26,7 +26,7 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import ServerFound
 from lmtui.core.sessions import Extensions
 from lmtui.core.skills import NoSkills, Skills
-from lmtui.core.subagents import AgentDefinitions, ChildKind, NoAgentDefinitions
+from lmtui.core.subagents import AgentDefinitions, ChildKind, NoAgentDefinitions, SessionAgentRunner
 from lmtui.core.trust import Trust
 from lmtui.engine.session import EngineSession
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox

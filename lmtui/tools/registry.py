@@ -196,6 +196,7 @@ class ToolRegistry:
         sets |= {ToolSet.LEAN: _lean(specs, LEAN_TOOLS), ToolSet.LONG: _lean(specs, LONG_TOOLS)}
         self._by_name = {name.lower(): tool for tool in self._tools for name in (*tool.aliases, tool.name)}
         others = [each for each in shell.OTHER_TOOLS if each.into in self._by_name]
+        others += [each for tool in self._tools for each in tool.others]
         self._others = {name: each for each in others for name in each.names}
         every = (*(each.spec() for each in others), *(tool.spec() for tool in self._tools))
         sets[ToolSet.HIDDEN] = tuple(replace(spec, is_hidden=True) for spec in every)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Annotated, Any, Generic, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, PrivateAttr, ValidationInfo, model_validator
 
 from lmtui.core.errors import ToolError
-from lmtui.core.messages import ToolSpec
 from lmtui.core.permissions.decide import Access, Verdict
 from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.ports import Preview, ToolContext, ToolResult
@@ -20,7 +17,7 @@ from lmtui.core.programs import CodeResult
 from lmtui.core.sanitize import pluralize
 from lmtui.core.workspace import BackgroundCommand, CommandLimits, ExecResult, FileChange, FileChangeKind
 from lmtui.paths import MOUNT_POINT
-from lmtui.tools.tool import A, Arguments, Told, Tool, WorkspacePath, aliases_of, always, argument, below_root, schema_of
+from lmtui.tools.tool import Arguments, OtherTool, Told, Tool, WorkspacePath, always, argument, below_root
 
 MIN_TIMEOUT_S, MAX_TIMEOUT_S = 1, 600
 _CODE_TITLE_CHARS = 120
@@ -464,20 +461,6 @@ BRANCH = Tool(
     subject=lambda arguments: arguments.name,
     title=_branch_title,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class OtherTool(Generic[A]):
-    """A tool that models invent: a call of it becomes one of the tool `into`, whose permissions hold."""
-
-    names: tuple[str, ...]
-    arguments: type[A]
-    into: str
-    convert: Callable[[A], dict[str, object]]
-
-    def spec(self) -> ToolSpec:
-        """Return how it is called."""
-        return ToolSpec(self.names[0], "", schema_of(self.arguments), self.names[1:], aliases_of(self.arguments))
 
 
 def _keeping_slash(path: str, info: ValidationInfo) -> str:

@@ -77,6 +77,20 @@ class Told(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class OtherTool(Generic[A]):
+    """A tool that models invent: a call of it becomes one of the tool `into`, whose permissions hold."""
+
+    names: tuple[str, ...]
+    arguments: type[A]
+    into: str
+    convert: Callable[[A], dict[str, object]]
+
+    def spec(self) -> ToolSpec:
+        """Return how it is called."""
+        return ToolSpec(self.names[0], "", schema_of(self.arguments), self.names[1:], aliases_of(self.arguments))
+
+
+@dataclass(frozen=True, slots=True)
 class Tool(Generic[A]):
     """One tool.
 
@@ -88,6 +102,7 @@ class Tool(Generic[A]):
         preview: what an approval shows; by default the title.
         aliases: names that other programs use; accepted, never listed.
         told: when the model is told of it; it can be called all the same.
+        others: what models invent for some of its calls.
         read: reads the arguments, where they may be written more freely than as one whole JSON object.
     """
 
@@ -102,6 +117,7 @@ class Tool(Generic[A]):
     aliases: tuple[str, ...] = ()
     read: Callable[[str], dict[str, object]] | None = None
     told: Told = Told.ALWAYS
+    others: tuple[OtherTool[A], ...] = ()
 
     def spec(self) -> ToolSpec:
         """Return what the model is told."""

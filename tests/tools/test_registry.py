@@ -63,7 +63,7 @@ def test_the_tools_of_the_contract_are_there_in_their_order() -> None:
         "todo_add", "todo_complete", "todo_update", "todo_list", "propose_plan", "plan_complete_step",
         "task_state_update", "task_reconcile", "task_state_get", "task_todo_set", "manage_tasks",
         "delegate", "explore", "decompose", "python", "data_view", "skill", "promote_skill", "fetch", "get_time", "wait",
-        "references", "rename_symbol", "look",
+        "references", "rename_symbol", "pipeline", "look",
     )  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def test_of_tools_that_do_the_same_one_is_told_and_all_are_taken() -> None:
     untold = [name for name in REGISTRY.names() if name not in told]
     assert untold == [
         "mkdir", "background", "todo_complete", "todo_list", "task_reconcile", "task_state_get", "task_todo_set",
-        "manage_tasks", "python", "data_view", "skill", "promote_skill", "fetch", "references", "rename_symbol",
+        "manage_tasks", "python", "data_view", "skill", "promote_skill", "fetch", "references", "rename_symbol", "pipeline",
     ]  # fmt: skip
     assert told == [name for name in REGISTRY.names() if name not in untold]
     given = {

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from lmtui.core.errors import UsageError
-from lmtui.core.pipeline import PipelinePlan, PipelineTask, TaskAction, TaskSpec, after_action
-from lmtui.core.ports import SessionAgentRunner
+from lmtui.core.pipeline import PipelinePlan, PipelineTask, TaskAction, TaskSpec, added_task, after_action
+from lmtui.core.subagents import SessionAgentRunner
 
 
 class FakePipeline:
@@ -60,6 +60,12 @@ class FakePipeline:
         self._check()
         found = self._plan(plan)
         self._put(found, *after_action(found, task_id, action))
+
+    async def add_task(self, plan: str, spec: TaskSpec) -> PipelinePlan:
+        self._check()
+        found = self._plan(plan)
+        self.show(replace(found, tasks=(*found.tasks, added_task(found, spec)), is_done=False))
+        return self.plans[0]
 
     async def edit(self, plan: str, task_id: int, spec: TaskSpec) -> None:
         self._check()

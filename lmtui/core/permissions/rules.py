@@ -137,6 +137,7 @@ TOOL_TRAITS = {
     "get_time": _NOTHING,
     "fetch": _NOTHING,
     "skill": _NOTHING,
+    "pipeline": _NOTHING,
 }
 _OF_OTHERS = ToolTraits(FileEffect.UNKNOWN)
 

@@ -16,16 +16,18 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from lmtui.command_line import NONE, OK, WARNING, CheckRow
-from lmtui.core.errors import LmtuiError, SandboxError, UsageError
+from lmtui.core.errors import JobsError, LmtuiError, SandboxError, UsageError
 from lmtui.core.events import Envelope, Level, Notice
 from lmtui.core.model_events import Swaps, swaps_of
 from lmtui.core.pipeline import (
+    PLANS_FOLDER,
     WORKING,
     PipelinePlan,
     PipelineState,
     PipelineTask,
     TaskAction,
     TaskSpec,
+    added_task,
     after_action,
     next_due,
     next_tasks,
@@ -33,10 +35,11 @@ from lmtui.core.pipeline import (
     problem_of,
     retried,
 )
-from lmtui.core.ports import Policy, SessionAgentRunner
+from lmtui.core.ports import Policy
 from lmtui.core.project_checks import Rung
 from lmtui.core.roles import ModelRole
 from lmtui.core.sanitize import sanitize_line
+from lmtui.core.subagents import SessionAgentRunner
 from lmtui.engine.file_changes import to_the_end
 from lmtui.engine.session import EngineSession
 from lmtui.features.pipeline.planner import MAX_PLAN_BYTES, decompose
@@ -44,13 +47,14 @@ from lmtui.features.pipeline.report import report_markdown, report_object, revie
 from lmtui.features.pipeline.runner import PlanRunner, RunOptions, RunWatcher
 from lmtui.features.pipeline.spec import criteria, files_to_read, survey_text
 from lmtui.features.pipeline.task_list import open_questions, read_task_list
+from lmtui.features.pipeline.tools import PipelineToolbox
 from lmtui.features.pipeline.trace import CommitTrace
-from lmtui.features.service import FeatureHost, TaskAttempts, WorkspaceExtensions, WorkspaceFeature, index_row
+from lmtui.features.service import FeatureHost, SessionServices, TaskAttempts, WorkspaceExtensions, WorkspaceFeature, index_row
 from lmtui.sandbox.host_paths import check_workspace
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.pipeline_queue import Change, PipelineFile, RunLock, changed_plan, find_plan
 from lmtui.store.session_logs import SessionStore, load
 
-REPORT_FOLDER = "plans"
 WATCH_S = 10.0
 _OWN_ADDRESS = "<lmtui@localhost>"  # in the sandbox's gitconfig: that of the user is not read there
 _NOT_IN_NAMES = re.compile(r"[^\w.-]+")
@@ -73,6 +77,14 @@ class PipelineService(WorkspaceFeature):
         self._run_agents: SessionAgentRunner | None = None
         self.on_note: Callable[[str], None] = self._notice
         self.files = PlanFiles(host, self._file, self._note)
+
+    def equip(self, session: SessionServices, sandbox: WorkspaceSandbox) -> None:
+        """Add the tool that steers it.  Blocks (a small query)."""
+        del sandbox
+        with contextlib.suppress(JobsError):  # it is said where the queue is used
+            self.known = self.known or self._file.peek()
+        session.features = replace(session.features, pipeline=self)
+        session.toolbox = PipelineToolbox(session.toolbox, self, self.host.workspace)
 
     @property
     def is_running(self) -> bool:
@@ -138,8 +150,10 @@ class PipelineService(WorkspaceFeature):
         await asyncio.to_thread(self._file.make_folder)
         await asyncio.to_thread(lock.take)
         try:
-            plan = await self.planned(path, options)
-            watcher = RunWatcher(self._show, partial(self._note, notes=notes), self._prepare, self._suite)
+            plan = await self.files.planned(path, options)
+            self._show(plan)
+            prepare = partial(_run_agents_in, lambda: self._run_agents)
+            watcher = RunWatcher(self._show, partial(self._note, notes=notes), prepare, self._suite)
             runner = self._runner = PlanRunner(self.host, self._file, plan, options, watcher)
             began = datetime.now(UTC)
             try:
@@ -180,19 +194,9 @@ class PipelineService(WorkspaceFeature):
             if not paths:
                 await asyncio.sleep(WATCH_S)
 
-    async def planned(self, path: str, options: RunOptions) -> PipelinePlan:
-        """Return the plan of a file; the same text is planned once."""
-        plan = await self.files.planned(path, options)
-        self._show(plan)
-        return plan
-
     async def _suite(self) -> Sequence[str]:
         listed = await self._extensions.checks.listed() if self.host.config.verify != "off" else ()
         return [each.command for each in listed if each.rung is Rung.SUITE]
-
-    def _prepare(self, attempts: TaskAttempts) -> None:
-        if self._run_agents is not None:
-            attempts.run_agents_in(self._run_agents)
 
     async def stop(self) -> None:
         """Stop the work."""
@@ -223,6 +227,11 @@ class PipelineService(WorkspaceFeature):
     async def retry_failed(self, plan: str) -> PipelinePlan:
         """Make all failed tasks of a plan ready again, without their attempts."""
         return await self._change((await self._find(plan)).id, retried)
+
+    async def add_task(self, plan: str, spec: TaskSpec) -> PipelinePlan:
+        """Add a task to a plan, which is not done any more then."""
+        found = await self._find(plan)
+        return await self._change(found.id, lambda now: [added_task(now, spec), replace(now, is_done=False, problem="")])
 
     async def edit(self, plan: str, task_id: int, spec: TaskSpec) -> None:
         """Change what a task is about."""
@@ -355,7 +364,7 @@ class PlanFiles:
     async def waiting(self, plans: Sequence[PipelinePlan]) -> list[str]:
         """Return the plans in the folder `plans`, by name, that can be begun or gone on with; `README.md` is none."""
         try:
-            entries = await (await self._host.sandbox()).list_directory(REPORT_FOLDER)
+            entries = await (await self._host.sandbox()).list_directory(PLANS_FOLDER)
         except SandboxError:
             return []
         over = {each.id for each in plans if not next_tasks(each, 1, datetime.now(UTC)) and next_due(each) is None}
@@ -408,7 +417,7 @@ class PlanFiles:
     async def write(self, plan: PipelinePlan, files: dict[str, str], what: str, options: RunOptions) -> None:
         """Write files of a plan into its folder, and commit them."""
         sandbox = await self._host.sandbox()
-        paths = {f"{REPORT_FOLDER}/{plan.name}/{name}": text for name, text in files.items()}
+        paths = {f"{PLANS_FOLDER}/{plan.name}/{name}": text for name, text in files.items()}
         try:
             for path, text in paths.items():
                 await sandbox.write_file(path, text.encode("utf-8", "replace"))
@@ -416,6 +425,11 @@ class PlanFiles:
             await trace.commit_files(plan, what, [*paths])
         except SandboxError as error:
             self.on_note(f"{plan.name}: {error.full_text()}")
+
+
+def _run_agents_in(runner: Callable[[], SessionAgentRunner | None], attempts: TaskAttempts) -> None:
+    if (found := runner()) is not None:
+        attempts.run_agents_in(found)
 
 
 async def _asked(session: EngineSession, system: str, prompt: str, schema: dict[str, object]) -> str | None:

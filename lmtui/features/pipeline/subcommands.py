@@ -15,12 +15,12 @@ from typing import Any
 
 from lmtui.command_line import Parser, add_common, make_parser
 from lmtui.core.errors import LmtuiError, UsageError
-from lmtui.core.pipeline import PipelinePlan, TaskAction, status_lines, task_line
+from lmtui.core.pipeline import PLANS_FOLDER, PipelinePlan, TaskAction, status_lines, task_line
 from lmtui.core.sanitize import sanitize_line
 from lmtui.features.pipeline.planner import preflight
 from lmtui.features.pipeline.report import read_report, report_markdown, report_object
 from lmtui.features.pipeline.runner import RunOptions
-from lmtui.features.pipeline.service import REPORT_FOLDER, PipelineService
+from lmtui.features.pipeline.service import PipelineService
 from lmtui.features.service import CommandCall, FeatureHost
 from lmtui.store.pipeline_queue import PipelineFile, find_plan
 
@@ -131,7 +131,7 @@ async def _run(host: FeatureHost, path: str, arguments: argparse.Namespace) -> i
         print(json.dumps(found[0] if path else found, ensure_ascii=False))
     else:
         print("\n".join(status_lines(plans)))
-        print(*(f"report: {REPORT_FOLDER}/{plan.name}/report.md" for plan in plans), sep="\n", file=sys.stderr)
+        print(*(f"report: {PLANS_FOLDER}/{plan.name}/report.md" for plan in plans), sep="\n", file=sys.stderr)
     return 0 if arguments.architect_only or all(plan.is_done for plan in plans) else EXIT_NOT_DONE
 
 
@@ -140,7 +140,7 @@ async def _worked(
 ) -> Sequence[PipelinePlan]:
     if not path:
         return await service.watch(options, is_once=arguments.single_run)
-    return [await (service.planned if arguments.architect_only else service.work)(path, options)]
+    return [await (service.files.planned if arguments.architect_only else service.work)(path, options)]
 
 
 async def _preflight(host: FeatureHost, path: str, arguments: argparse.Namespace) -> int:

@@ -266,6 +266,14 @@ def _spec(item: _Item, after: tuple[int, ...]) -> TaskSpec:
     return TaskSpec(title, text, tuple(dict.fromkeys(files)), after, tuple(dict.fromkeys(checks)), item.phase)
 
 
+def task_item(spec: TaskSpec) -> str:
+    """Return a task as an item of a task list, with the numbers of that list after `after`."""
+    lines = [f"files: {', '.join(f'`{each}`' for each in spec.files)}"] if spec.files else []
+    lines += [f"after: {', '.join(map(str, spec.after))}"] if spec.after else []
+    lines += [*(f"check: {each}" for each in spec.checks), *spec.text.splitlines()]
+    return "".join((f"- [ ] {spec.title}\n", *(f"  {line}".rstrip() + "\n" for line in lines)))
+
+
 def fitted_title(title: str, text: str) -> tuple[str, str]:
     """Return a title of an allowed length, and the text; a longer title is whole at the beginning of the text."""
     if len(title) <= MAX_TITLE_CHARS:

@@ -1,0 +1,207 @@
+"""The tool by which the model of a conversation steers the pipeline, and when it is told of it."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator
+
+from lmtui.core import pipeline
+from lmtui.core.errors import JobsError, SandboxError, ToolError, UsageError
+from lmtui.core.messages import ToolSet, ToolSpec
+from lmtui.core.permissions.decide import Access, Verdict
+from lmtui.core.pipeline import OVER, PLANS_FOLDER, PipelinePlan, PipelineState, TaskAction, TaskSpec, WorkspacePipeline
+from lmtui.core.ports import PreparedCall, Preview, Toolbox, ToolContext, ToolResult
+from lmtui.core.sanitize import sanitize_line
+from lmtui.features.pipeline.task_list import fitted_title, paths_in, read_task_list, task_item, task_number
+from lmtui.plain_files import list_plain
+from lmtui.tools.tool import Arguments, OtherTool, Told, Tool, argument
+
+_MAX_BYTES, _MOST_LINES, _MOST_CHARS = 262_144, 40, 300
+_ADD = '{"action": "add", "title": TITLE, "files": [FILE], "checks": [COMMAND], "after": [NUMBER]}'
+_SAME = {"list": "status", "show": "status", "create": "add", "resume": "run", "start": "run", "stop": "pause"}
+_OTHERS = {
+    "status": "pipeline_status queue_status plan_status project_status queue_list", "retry": "retry_failed retry_task",
+    "add": "queue_add pipeline_add create_plan add_task create_task", "skip": "skip_task",
+    "run": "resume_pipeline run_pipeline start_pipeline run_plan", "pause": "pause_pipeline stop_pipeline pause_plan",
+}  # fmt: skip
+_Listed = BeforeValidator(lambda given: [given] if isinstance(given, str) and not given.lstrip().startswith("[") else given)
+_Action = BeforeValidator(lambda given: _SAME.get(str(given).strip().lower(), given))
+
+
+class PipelineArguments(Arguments):
+    """What to do, with which plan or task; the last five are of a new task."""
+
+    action: Annotated[Literal["status", "add", "retry", "skip", "run", "pause"], _Action] = argument("status")
+    plan: str = argument("", also=("name", "plan_name", "path", "plan_file"))
+    task: Annotated[int, BeforeValidator(lambda given: task_number(str(given)) or given)] = argument(0, also=("task_id", "id"))
+    title: str = argument("", also=("objective", "task_title"))
+    text: str = argument("", also=("description", "details", "content", "acceptance"), is_told=False)
+    files: Annotated[list[str], _Listed] = argument([], also=("file", "inputs"), is_told=False)
+    checks: Annotated[list[str], _Listed] = argument([], also=("check", "command", "commands"), doc="commands")
+    after: Annotated[list[int], _Listed] = argument([], also=("depends_on", "dependencies"), is_told=False)
+
+    def spec(self) -> TaskSpec:
+        """Return the new task."""
+        title, text = fitted_title(" ".join(self.title.split()), self.text.strip())
+        files = (path for each in self.files for path in paths_in(each))
+        return TaskSpec(title, text, tuple(files), tuple(self.after), tuple(" ".join(each.split()) for each in self.checks))
+
+
+def _form(action: str, task: object = "NUMBER") -> str:
+    more = f', "task": {task}' if action in ("retry", "skip") else ""
+    return _ADD if action == "add" else f'{{"action": "{action}"{more}}}'
+
+
+def _stem(path: str) -> str:
+    return re.sub(r"[^\w-]+", "-", path.strip().lower().removesuffix(".md").rpartition("/")[2]).strip("-")[:60] or "tasks"
+
+
+async def _target(given: PipelineArguments, context: ToolContext) -> tuple[str, PipelinePlan | None, str, str]:
+    """Return the plan that is named, else the newest, else a new one: its path, itself if it was begun, its text and hash."""
+    if isinstance(context.features.pipeline, pipeline.NoPipeline):
+        raise ToolError("there is no pipeline here: you work on one task. Do that task.")
+    plans, wanted = await context.features.pipeline.read(), given.plan.strip()
+    paths = [*(each.path for each in plans), *await _files(plans, context)]
+    new = wanted if wanted.lower().endswith(".md") and not pipeline.is_outside(wanted) else f"{PLANS_FOLDER}/{_stem(wanted)}.md"
+    path = next((each for each in paths if wanted in ("", each) or _stem(wanted) == _stem(each)), new)
+    plan, text, sha256 = next((each for each in plans if each.path == path), None), "", ""
+    with contextlib.suppress(SandboxError):
+        content = await context.sandbox.read_file(path, _MAX_BYTES)
+        text, sha256 = content.data.decode("utf-8", "replace"), content.sha256
+    return path, plan, text, sha256
+
+
+async def _files(plans: Sequence[PipelinePlan], context: ToolContext) -> list[str]:
+    """Return the plans in the folder `plans` that were not begun."""
+    known, paths = {f"{PLANS_FOLDER}/readme.md", *(each.path.lower() for each in plans)}, list[str]()
+    with contextlib.suppress(SandboxError):
+        paths = [each.path for each in await context.sandbox.list_directory(PLANS_FOLDER) if each.kind == "file"]
+    return [each for each in paths if each.lower().endswith(".md") and each.lower() not in known]
+
+
+async def _add(given: PipelineArguments, context: ToolContext, *, is_real: bool) -> str:
+    """Add a task, or only say what would be added."""
+    (path, plan, old, sha256), spec = await _target(given, context), given.spec()
+    if plan is not None:
+        number = pipeline.added_task(plan, spec).id
+        _ = await context.features.pipeline.add_task(plan.id, spec) if is_real else None
+    else:
+        text = (f"{old.rstrip()}\n" if old else f"# {_stem(path)}\n\n") + task_item(spec)
+        before, specs = read_task_list(old) if old else [], read_task_list(text) or []
+        number, problem = len(specs), pipeline.problem_of(dict(enumerate([*(before or ()), spec], 1)))
+        if before is None or context.agent.on_writing(path) is Verdict.DENY:
+            problem = f"{sanitize_line(path)} must not be written, or is no task list yet: then first {_form('run')}"
+        elif number != len(before) + 1 or (specs[-1].files, specs[-1].checks) != (spec.files, spec.checks):
+            problem = problem or "its text reads as another task: use plain sentences"
+        if problem:
+            raise UsageError(f"the task was not added: {problem}")
+        if is_real:
+            await context.sandbox.write_file(path, text.encode(), expect_sha256=sha256)
+    what = f"task {number} of {sanitize_line(path)}"
+    return f"Added {what}. Next: add more, or {_form('run')}." if is_real else f"add {what}\n\n{task_item(spec)}"
+
+
+async def _run(given: PipelineArguments, context: ToolContext, *, is_real: bool) -> str:
+    """Begin or go on with a plan, or only say what would be done."""
+    path, plan, shown, sha256 = await _target(given, context)
+    if context.features.pipeline.is_running:
+        raise UsageError("a plan is running already")
+    if not shown.strip() or context.seen.setdefault(path, sha256) != sha256:
+        raise UsageError(f"{sanitize_line(path)} is not there, or has changed: add a task first with {_ADD}")
+    if plan is not None and pipeline.plan_id(shown) == plan.id:  # else the file has changed, and is planned again
+        if plan.counts[PipelineState.FAILED] and not plan.counts[PipelineState.READY]:
+            raise UsageError(f"only failed tasks are left: first {_form('retry')} or {_form('skip')}")
+        shown = "\n".join(task_item(each.spec) for each in plan.queue if each.state not in OVER)
+        if is_real and plan.is_paused:
+            await context.features.pipeline.pause(plan.id, is_paused=False)
+    if not is_real:
+        return f"work on {sanitize_line(path)} in the background, unattended: what passes its checks is kept\n\n{shown}"
+    await context.features.pipeline.begin(path)
+    return f"{sanitize_line(path)} runs in the background while lmtui is open. Do not do its tasks yourself. Tell the user."
+
+
+async def _change(given: PipelineArguments, context: ToolContext, *, is_real: bool) -> str:
+    """Retry or skip a task or pause a plan, or only say so."""
+    path, plan, *_ = await _target(given, context)
+    if plan is None:
+        raise UsageError(f"{sanitize_line(path)} was not begun: {_form('run')} begins it")
+    failed = [each.id for each in plan.queue if each.state is PipelineState.FAILED and each.attempts]
+    tasks = [] if given.action == "pause" else [given.task] if given.task or given.action == "skip" else failed
+    if not is_real:
+        return " ".join((given.action, *map(str, tasks), f"in the plan {plan.name}"))
+    if given.action == "pause":
+        await context.features.pipeline.pause(plan.id, is_paused=True)
+    for each in tasks:
+        await context.features.pipeline.do(plan.id, each, TaskAction(given.action))
+    return f"ok: {given.action} {', '.join(map(str, tasks))}. To go on: {_form('run')}."
+
+
+async def _status(given: PipelineArguments, context: ToolContext, *, is_real: bool) -> str:
+    (_, plan, *_), plans = await _target(given, context), await context.features.pipeline.read()
+    lines = [f"Other plan: {sanitize_line(each.name)}: {each.summary()}" for each in plans if each is not plan][:5]
+    lines += [f'Not begun: {{"action": "run", "plan": "{sanitize_line(each)}"}}' for each in await _files(plans, context)][:5]
+    if plan is None or not is_real:
+        return "\n".join((*lines, f"Next: {_ADD}."))
+    failed = [each for each in plan.queue if each.state is PipelineState.FAILED]
+    lines += [f"Task {task.id} failed: {sanitize_line(each)[:_MOST_CHARS]}" for task in failed for each in task.findings[:3]]
+    ways = f"{_form('retry', failed[0].id)} or {_form('skip', failed[0].id)}, then {_form('run')}." if failed else _form("run")
+    ways = "nothing, all is done." if all(each.state in OVER for each in plan.tasks) else ways
+    lines.append(f"Next: {'wait, it is running.' if context.features.pipeline.is_running else ways}")
+    return "\n".join((*(" ".join(each.split()) for each in pipeline.status_lines([plan])[:_MOST_LINES]), *lines[-_MOST_LINES:]))
+
+
+async def _do(given: PipelineArguments, context: ToolContext, *, is_real: bool = True) -> ToolResult:
+    act = {"status": _status, "add": _add, "run": _run}.get(given.action, _change)
+    try:
+        return ToolResult(await act(given, context, is_real=is_real), given.action)
+    except (UsageError, JobsError) as error:
+        raise ToolError(str(error), f"Its form is {_form(given.action)}. {_form('status')} lists the tasks.") from error
+
+
+async def _preview(given: PipelineArguments, context: ToolContext) -> Preview:
+    return Preview((await _do(given, context, is_real=False)).text)
+
+
+def _convert(action: str, given: PipelineArguments) -> dict[str, object]:
+    return given.model_dump(exclude_unset=True) | {"action": action}
+
+
+PIPELINE = Tool(
+    name="pipeline",
+    description="Steer the queue of plans: see it, add a task, run it in the background.",
+    arguments=PipelineArguments,
+    run=_do,
+    access=lambda given: {"status": Access.NONE, "run": Access.EXECUTE}.get(given.action, Access.WRITE),
+    subject=lambda given: f"{given.action} {given.plan}".strip(),
+    title=lambda given: f"{given.action} {given.title or given.task or given.plan}".strip(),
+    preview=_preview,
+    told=Told.NEVER,
+    others=tuple(OtherTool((*v.split(),), PipelineArguments, "pipeline", partial(_convert, k)) for k, v in _OTHERS.items()),
+)
+
+
+class PipelineToolbox:
+    """Implements `core.ports.Toolbox` over another: once there are plans, the model is told of the pipeline."""
+
+    def __init__(self, base: Toolbox, plans: WorkspacePipeline, workspace: Path) -> None:
+        self._base, self._plans, self._workspace, self._is_told = base, plans, workspace, False
+        self.prepare: Callable[[str, str], PreparedCall] = base.prepare
+
+    def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
+        """Return what the model is told about the tools.  Blocks (a small folder) while there are no plans."""
+        self._is_told = (
+            self._is_told
+            or bool(self._plans.known)
+            or any(
+                kind == "file" and name.lower().endswith(".md") and name.lower() != "readme.md"
+                for name, kind in list_plain(self._workspace, PLANS_FOLDER)
+            )
+        )
+        is_told = tools is ToolSet.ALL or (self._is_told and tools in (ToolSet.FULL, ToolSet.LEAN))
+        return (*self._base.specs(tools, sees=sees), *((PIPELINE.spec(),) if is_told else ()))

@@ -1,0 +1,280 @@
+"""The model of a conversation steers the pipeline: when it is told of that, what it may do, and what it is told back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmtui.core.events import ApprovalRequested, Envelope, Event, Outcome, ToolCallFinished
+from lmtui.core.pipeline import PipelinePlan, PipelineState, TaskAction
+from lmtui.core.ports import Policy
+from lmtui.features.pipeline.service import PipelineService
+from lmtui.features.pipeline.tools import PIPELINE
+from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
+from lmtui.models.request_encoding import wire_tool
+from lmtui.models.scripted_server import ScriptedServer
+from lmtui.models.tokens import count_tokens
+from tests.app.answering import answering
+from tests.app.conftest import DONE, Open, Serve, run
+from tests.app.test_pipeline import plan_of, service_of, states, write
+
+SETTINGS: dict[str, Any] = {"sandbox": "bubblewrap", "verify": "off", "titles": "off"}
+ADDED: dict[str, Any] = {"title": "Write a.txt", "files": ["a.txt"], "checks": ["test -s a.txt"]}
+
+
+def call(action: str, name: str = "pipeline", /, **arguments: Any) -> ScriptedTurn:
+    given = {"action": action, **arguments} if action else arguments
+    return ScriptedTurn("I use it.", calls=(ScriptedCall(name, given),))
+
+
+def results(events: list[Event]) -> list[str]:
+    return [each.result for each in events if isinstance(each, ToolCallFinished)]
+
+
+def bodies(server: ScriptedServer) -> list[dict[str, Any]]:
+    return [each.body for each in server.requests]
+
+
+def told(server: ScriptedServer) -> list[set[str]]:
+    """Return the tools that each request names."""
+    return [{tool["function"]["name"] for tool in body.get("tools", ())} for body in bodies(server)]
+
+
+async def queued(service: PipelineService, workspace: Path, text: str) -> PipelinePlan:
+    (workspace / "plans").mkdir(exist_ok=True)
+    (workspace / "plans/files.md").write_text(text)
+    return await service.files.planned("plans/files.md", service.options())
+
+
+async def finished(service: PipelineService) -> PipelinePlan:
+    async with asyncio.timeout(60):
+        while service.is_running:
+            await asyncio.sleep(0.05)
+    return (await service.read())[0]
+
+
+async def test_it_is_told_of_only_where_there_are_plans(open_one: Open, serve: Serve, workspace: Path) -> None:
+    server = await serve(DONE)
+    session = await open_one(server.url, **SETTINGS).new_session()
+    await run(session)
+    (workspace / "plans").mkdir()
+    (workspace / "plans/README.md").write_text("About plans.")
+    await run(session)
+    (workspace / "plans/files.md").write_text(plan_of("a.txt"))
+    await run(session)
+    assert ["pipeline" in each for each in told(server)] == [False, False, True]
+
+
+async def test_a_plan_in_the_queue_is_enough_and_so_is_the_setting(open_one: Open, serve: Serve, workspace: Path) -> None:
+    server = await serve(DONE)
+    await run(await open_one(server.url, tools="all", **SETTINGS).new_session())
+    service = service_of(open_one(server.url, **SETTINGS))
+    await queued(service, workspace, plan_of("a.txt"))
+    (workspace / "plans/files.md").unlink()
+    await run(await open_one(server.url, **SETTINGS).new_session())
+    assert ["pipeline" in each for each in told(server)] == [True, True]
+
+
+@pytest.mark.parametrize("encoding", ["o200k_base", "cl100k_base"])
+def test_it_costs_few_tokens(encoding: str) -> None:
+    assert count_tokens(json.dumps([wire_tool(PIPELINE.spec())]), encoding) <= 140
+
+
+async def test_a_task_that_is_added_and_run_ends_done(open_one: Open, workspace: Path) -> None:
+    chat = Scenario((call("add", **ADDED), call("run"), DONE), match="do it")
+    async with ScriptedServer(chat, Scenario((write("a.txt"), DONE))) as server:
+        runtime = open_one(server.url, **SETTINGS)
+        session = await runtime.new_session(Policy(is_attended=True))
+        asked = answering(session, Outcome.ONCE)
+        events = await run(session)
+        plan = await finished(service_of(runtime))
+    assert (workspace / "plans/tasks.md").read_text() == (
+        "# tasks\n\n- [ ] Write a.txt\n  files: `a.txt`\n  check: test -s a.txt\n"
+    )
+    assert (plan.path, states(plan), plan.is_done) == ("plans/tasks.md", ["done"], True), plan
+    assert [each.tool for each in asked] == ["pipeline", "pipeline"]
+    assert "test -s a.txt" in asked[0].text
+    assert "in the background" in asked[1].text
+    assert "unattended" in asked[1].text
+    assert 'Next: add more, or {"action": "run"}' in results(events)[0]
+
+
+@pytest.mark.parametrize("action", ["add", "run", "retry", "skip", "pause"])
+async def test_what_changes_something_asks_and_a_no_changes_nothing(
+    open_one: Open, serve: Serve, workspace: Path, action: str
+) -> None:
+    server = await serve(call(action, task=1, **(ADDED if action == "add" else {})), DONE)
+    runtime = open_one(server.url, **SETTINGS)
+    before = await queued(service_of(runtime), workspace, plan_of("a.txt"))
+    session = await runtime.new_session(Policy(is_attended=True))
+    asked = answering(session, Outcome.NO)
+    await run(session)
+    assert [each.tool for each in asked] == ["pipeline"]
+    assert await service_of(runtime).read() == [before]
+    assert not service_of(runtime).is_running
+
+
+async def test_nobody_there_and_try_mode_refuse_what_asks(open_one: Open, serve: Serve, workspace: Path) -> None:
+    server = await serve(call("run"), call("status"), DONE)
+    runtime = open_one(server.url, **SETTINGS)
+    await queued(service_of(runtime), workspace, plan_of("a.txt"))
+    refused, shown = results(await run(await runtime.new_session()))
+    assert "1 ready Write a.txt" in shown
+    assert "ready" not in refused
+    server = await serve(call("run"), DONE)
+    events = await run(await open_one(server.url, mode="try", **SETTINGS).new_session())
+    assert "try mode allows nothing outside its overlay" in results(events)[0]
+    assert not service_of(runtime).is_running
+
+
+async def test_status_says_what_failed_and_why_and_what_comes_next(open_one: Open, serve: Serve, workspace: Path) -> None:
+    server = await serve(DONE)
+    runtime = open_one(server.url, **SETTINGS, task_attempts=1)
+    service = service_of(runtime)
+    await queued(service, workspace, plan_of("a.txt", "b.txt"))
+    await service.work("plans/files.md", service.options())
+    server = await serve(call("", "pipeline_status"), call("", "retry_failed"), call("skip", task=2), DONE)
+    later = open_one(server.url, **SETTINGS, task_attempts=1)
+    session = await later.new_session(Policy(is_attended=True))
+    answering(session, Outcome.ONCE)
+    shown, retried, skipped = results(await run(session))
+    assert "Task 1 failed: it changed nothing" in shown
+    assert shown.splitlines()[-1].startswith('Next: {"action": "retry", "task": 1} or {"action": "skip", "task": 1}, then')
+    assert retried.startswith("ok: retry 1, 2.")
+    assert skipped.startswith("ok: skip 2.")
+    assert states((await service.read())[0]) == ["ready", "skipped"]
+
+
+@pytest.mark.parametrize(
+    ("turn", "said"),
+    [
+        (call("frobnicate"), "'status', 'add', 'retry', 'skip', 'run' or 'pause'"),
+        (call("add"), 'task 2 has no title Its form is {"action": "add", "title": TITLE'),
+        (call("add", title="More", after=[7]), "task 2 waits for 7, which is not in the plan"),
+        (call("add", title="More", files=["../x"]), "names ../x, which is not in the workspace"),
+        (call("skip", task=9), 'the plan files has no task 9 Its form is {"action": "skip", "task": NUMBER}'),
+        (call("skip"), "has no task 0"),
+        (call("retry", task="task 1"), "task 1 is ready: retry is not possible"),
+        (call("run", plan="other"), "plans/other.md is not there, or has changed: add a task first with"),
+    ],
+)
+async def test_a_wrong_call_is_told_the_right_form(
+    open_one: Open, serve: Serve, workspace: Path, turn: ScriptedTurn, said: str
+) -> None:
+    server = await serve(turn, DONE)
+    runtime = open_one(server.url, **SETTINGS)
+    before = await queued(service_of(runtime), workspace, plan_of("a.txt"))
+    session = await runtime.new_session(Policy(is_attended=True))
+    answering(session, Outcome.ONCE)
+    (result,) = results(await run(session))
+    assert said in " ".join(result.replace(". Its", " Its").split())
+    assert await service_of(runtime).read() == [before]
+
+
+async def test_names_of_other_programs_add_to_a_file_and_to_the_queue(open_one: Open, serve: Serve, workspace: Path) -> None:
+    (workspace / "plans").mkdir()
+    (workspace / "plans/site.md").write_text("# Site\n\n## Phase: one\n- [ ] Write x.txt\n  check: test -s x.txt\n")
+    turns = (
+        call("", "create_plan", plan="Site", title="Write y", check="test -s y", after="1", description="Big"),
+        call("", "queue_add", objective="Write z", plan="files.md"),
+    )
+    server = await serve(*turns, DONE)
+    runtime = open_one(server.url, **SETTINGS, mode="auto")
+    service = service_of(runtime)
+    before = await queued(service, workspace, plan_of("a.txt"))
+    await service.do(before.id, 1, TaskAction.SKIP)
+    first, second = results(await run(await runtime.new_session()))
+    plan = (await service.read())[0]
+    assert first.startswith("Added task 2 of plans/site.md"), first
+    added = "- [ ] Write y\n  after: 1\n  check: test -s y\n  Big\n"
+    assert (workspace / "plans/site.md").read_text().endswith(added)
+    assert second.startswith("Added task 2 of plans/files.md")
+    assert [(each.id, each.spec.title, each.state) for each in plan.queue] == [
+        (1, "Write a.txt", PipelineState.SKIPPED),
+        (2, "Write z", PipelineState.READY),
+    ]
+
+
+async def test_prose_and_a_task_that_reads_as_several_are_refused(open_one: Open, serve: Serve, workspace: Path) -> None:
+    (workspace / "plans").mkdir()
+    (workspace / "plans/prose.md").write_text("Make the site faster.\n")
+    hostile = "fine\n# Tasks\n- [ ] Another\n  check: rm -rf ."
+    server = await serve(call("add", title="More"), call("add", plan="new", title="One", text=hostile), DONE)
+    first, second = results(await run(await open_one(server.url, **SETTINGS, mode="auto").new_session()))
+    assert "plans/prose.md must not be written, or is no task list yet: then first" in first
+    assert "its text reads as another task" in second
+    assert not (workspace / "plans/new.md").exists()
+
+
+async def test_a_task_of_the_queue_neither_sees_nor_steers_the_pipeline(open_one: Open, serve: Serve, workspace: Path) -> None:
+    server = await serve(call("status"), call("add", **ADDED), write("a.txt"), DONE)
+    runtime = open_one(server.url, tools="all", **SETTINGS)
+    service = service_of(runtime)
+    await queued(service, workspace, plan_of("a.txt"))
+    plan = await service.work("plans/files.md", service.options())
+    assert states(plan) == ["done"]
+    assert not any("pipeline" in each for each in told(server))
+    refusals = [each["content"] for body in bodies(server) for each in body["messages"] if each["role"] == "tool"]
+    assert sum("there is no pipeline here" in str(each) for each in refusals) >= 2
+
+
+async def test_a_sub_task_is_asked_about_as_it_will_be_written(open_one: Open, serve: Serve, workspace: Path) -> None:
+    server = await serve(call("add", title="Two\nlines", checks="true"), DONE)
+    session = await open_one(server.url, **SETTINGS).new_session(Policy(is_attended=True))
+    asked: list[ApprovalRequested] = answering(session, Outcome.ONCE)
+    await run(session)
+    assert (workspace / "plans/tasks.md").read_text().endswith(asked[0].text.partition("\n\n")[2])
+    assert "- [ ] Two lines\n  check: true\n" in asked[0].text
+
+
+async def test_a_done_plan_with_a_task_more_is_not_done_until_that_is(open_one: Open, serve: Serve, workspace: Path) -> None:
+    server = await serve(write("a.txt"), DONE)
+    first = service_of(open_one(server.url, **SETTINGS))
+    await queued(first, workspace, plan_of("a.txt"))
+    assert (await first.work("plans/files.md", first.options())).is_done
+    chat = Scenario((call("add", title="Write b.txt", after=[1]), DONE, call("run"), DONE), match="do it")
+    async with ScriptedServer(chat, Scenario((write("b.txt"), DONE))) as other:
+        runtime = open_one(other.url, mode="auto", **SETTINGS)
+        session = await runtime.new_session()
+        await run(session)
+        (plan,) = await service_of(runtime).read()
+        assert (states(plan), plan.is_done) == (["done", "ready"], False)
+        await run(session)
+        plan = await finished(service_of(runtime))
+    assert (states(plan), plan.is_done, plan.tasks[1].spec.after) == (["done", "done"], True, (1,))
+
+
+async def test_the_question_about_a_run_shows_what_will_be_planned(open_one: Open, serve: Serve, workspace: Path) -> None:
+    server = await serve(call("run"), DONE, call("run"), DONE)
+    runtime = open_one(server.url, **SETTINGS)
+    await queued(service_of(runtime), workspace, plan_of("a.txt"))
+    session = await runtime.new_session(Policy(is_attended=True))
+    asked = answering(session, Outcome.NO)
+    await run(session)
+    (workspace / "plans/files.md").write_text("- [ ] Something else\n")
+    await run(session)
+    shown = [each.text for each in asked]
+    assert ["Write a.txt" in each for each in shown] == [True, False]
+    assert "Something else" in shown[1]
+
+
+async def test_a_plan_that_changes_while_the_user_is_asked_is_not_run(open_one: Open, serve: Serve, workspace: Path) -> None:
+    server = await serve(call("run"), DONE)
+    runtime = open_one(server.url, **SETTINGS)
+    await queued(service_of(runtime), workspace, plan_of("a.txt"))
+    session = await runtime.new_session(Policy(is_attended=True))
+
+    def change(envelope: Envelope) -> None:
+        if isinstance(envelope.event, ApprovalRequested):
+            (workspace / "plans/files.md").write_text("- [ ] Something else\n")
+
+    unfollow = session.subscribe(change)
+    answering(session, Outcome.ONCE)
+    (result,) = results(await run(session))
+    unfollow()
+    assert "has changed" in result
+    assert not service_of(runtime).is_running
