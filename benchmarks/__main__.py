@@ -23,6 +23,7 @@ from benchmarks import (
     mcp,
     models,
     parsing,
+    pipeline,
     prefix,
     sandbox,
     screen,
@@ -35,6 +36,7 @@ from benchmarks.report import Figure, put_into_page, table
 _MEASURED = {
     "engine": engine.figures,
     "attempts": attempts.figures,
+    "pipeline": pipeline.figures,
     "fullscreen": fullscreen.figures,
     "files": files.figures,
     "diffs": diffs.figures,

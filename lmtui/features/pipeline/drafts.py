@@ -16,7 +16,7 @@ from lmtui.core.sanitize import sanitize_path
 from lmtui.engine.syntax import can_parse, syntax_error
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
-MOST_DRAFTS = 3
+MOST_DRAFTS = 5
 _MOST_FILE_BYTES, _MOST_SHOWN_FILES = 8_000, 3
 _FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*\.\w{1,8}")
@@ -38,8 +38,8 @@ def can_draft(spec: TaskSpec) -> bool:
 async def draft(spec: TaskSpec, sandbox: WorkspaceSandbox, ask: Ask, failing: Failing, tell: Tell) -> bool:
     """Write the file of a task as the model drafts it; tell whether a draft passes the checks.
 
-    Else the file is as it was before.  Why a draft was dropped is told.  The next one does not see it: a small model that reads
-    its own wrong answer writes it again.
+    Else the file is as it was before.  Why a draft was dropped is told.  Only every second one sees the one before: a small
+    model that reads its own wrong answer mends what is nearly right, and writes all else again.
     """
     (path,) = spec.files
     before = await _read(sandbox, path)
@@ -59,7 +59,8 @@ async def draft(spec: TaskSpec, sandbox: WorkspaceSandbox, ask: Ask, failing: Fa
                 return True
             why = found[0]
         tell(f"Draft {number + 1} of {path} was dropped: {why}")
-        problem = f"{prompt}\n\nAn earlier version was wrong:\n{why}\nRead the task again, and do not repeat that."
+        seen = "" if number % 2 else f"```\n{text[:_MOST_FILE_BYTES]}```\n"
+        problem = f"{prompt}\n\nAn earlier version was wrong:\n{seen}{why}\nRead the task again, and do not repeat that."
     await _restore(sandbox, path, before)
     return False
 

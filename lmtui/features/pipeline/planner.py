@@ -263,33 +263,10 @@ def joined(parts: Sequence[Sequence[TaskDraft]]) -> dict[int, TaskSpec]:
         after = tuple(dict.fromkeys(each for each in named.values() if each not in (0, number)))
         text = "\n".join(filter(None, (draft.spec.text, *lost)))
         specs[number] = replace(draft.spec, text=text, after=after)
-    return in_file_order(specs)
+    return specs
 
 
 _LOST = "Left out: it was to wait for {!r}, which is not a task."
-
-
-def in_file_order(specs: Mapping[int, TaskSpec]) -> dict[int, TaskSpec]:
-    """Return tasks of which each waits for the last one before it that names one of its files, unless that makes a cycle."""
-    found, last = dict(specs), dict[str, int]()
-    for number, spec in specs.items():
-        for earlier in dict.fromkeys(last[path] for path in spec.files if path in last):
-            if not _waits(found, number, earlier) and not _waits(found, earlier, number):
-                found[number] = replace(found[number], after=(*found[number].after, earlier))
-        last |= dict.fromkeys(spec.files, number)
-    return found
-
-
-def _waits(specs: Mapping[int, TaskSpec], number: int, wanted: int) -> bool:
-    """Tell whether a task waits for another, directly or not."""
-    seen, rest = {number}, [number]
-    while rest:
-        after = specs[rest.pop()].after
-        if wanted in after:
-            return True
-        rest += [each for each in after if each in specs and each not in seen]
-        seen |= {*after}
-    return False
 
 
 def chunks(text: str, most_tokens: int, count_tokens: TokenCounter) -> list[str]:
@@ -397,7 +374,7 @@ async def decompose(
     text = checked_plan(text)
     listed = read_task_list(text)
     if listed is not None:
-        return _possible(in_file_order(dict(enumerate(listed, 1))), "Change the plan.")
+        return _possible(dict(enumerate(listed, 1)), "Change the plan.")
     survey = survey if room_for_plan(window_tokens, count_tokens, survey) > count_tokens(survey) else ""
     room = room_for_plan(window_tokens, count_tokens, survey)
     if room < _LEAST_TOKENS:
@@ -516,7 +493,7 @@ def preflight(text: str, window_tokens: int, count_tokens: TokenCounter) -> list
     rows = [("tokens", f"{count_tokens(text):,} of {window_tokens:,} in the window")]
     try:
         listed = read_task_list(text)
-        problem = problem_of(in_file_order(dict(enumerate(listed, 1)))) if listed is not None else ""
+        problem = problem_of(dict(enumerate(listed, 1))) if listed is not None else ""
     except UsageError as error:
         listed, problem = [], str(error)
     if listed is None and room < _LEAST_TOKENS:

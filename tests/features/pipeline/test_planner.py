@@ -129,7 +129,7 @@ def test_prose_is_no_command(text: str) -> None:
     assert not is_check(text)
 
 
-def test_tasks_wait_across_parts_and_for_the_last_one_on_their_file() -> None:
+def test_tasks_wait_across_parts() -> None:
     def draft(title: str, *files: str, after: tuple[str, ...] = ()) -> TaskDraft:
         return TaskDraft(TaskSpec(title, files=files), after)
 
@@ -137,7 +137,7 @@ def test_tasks_wait_across_parts_and_for_the_last_one_on_their_file() -> None:
     second = [draft("Base", "a"), draft("Tests", "t2"), draft("Later", "b", after=("tests",)), draft("Ends", "a", "b")]
     specs = joined([first, second])
     assert [each.title for each in specs.values()] == ["Base", "Tests", "Late", "Tests", "Later", "Ends"]
-    assert {number: each.after for number, each in specs.items()} == {1: (), 2: (), 3: (5,), 4: (), 5: (4,), 6: (1, 5)}
+    assert {number: each.after for number, each in specs.items()} == {1: (), 2: (), 3: (5,), 4: (), 5: (4,), 6: ()}
 
 
 def test_a_task_may_wait_for_a_file() -> None:
@@ -228,7 +228,7 @@ async def planned(text: str, model: Model, window: int = 8_000, **more: Any) -> 
 async def test_a_task_list_needs_no_model() -> None:
     text = "- [ ] Add a\n  files: a.py\n- [ ] Add b\n  files: a.py\n"
     specs = await decompose(text, no_model, 4_000, bytes_by_four)
-    assert {number: each.after for number, each in specs.items()} == {1: (), 2: (1,)}
+    assert {number: each.title for number, each in specs.items()} == {1: "Add a", 2: "Add b"}
 
 
 async def test_a_model_is_told_once_what_is_wrong() -> None:
