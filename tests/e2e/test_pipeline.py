@@ -157,7 +157,7 @@ async def test_a_model_plans_what_is_no_task_list(project: Program, serve: Serve
     ]
     answer = f"Here is the plan:\n```json\n{json.dumps({'tasks': tasks})}\n```"
     planner = Scenario((ScriptedTurn(answer),), match="Please make two modules")
-    server = await serve(planner, writes("b.py", B, "Write b.py"), writes("a.py", A, "Write a.py"))
+    server = await serve(writes("b.py", B, "Write b.py"), writes("a.py", A, "Write a.py"), planner)
     (project.workspace / "PLAN.md").write_text("Please make two modules: a.py with one = 1, then b.py which uses it.\n")
     result = await pipeline(project, server.url, "run", "PLAN.md")
     assert (result.code, states(result.json)) == (0, {1: "done", 2: "done"}), result.err
