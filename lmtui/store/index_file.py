@@ -15,6 +15,7 @@ import os
 import secrets
 import sqlite3
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -26,7 +27,7 @@ from lmtui.store.session_logs import make_workspace_folder
 
 _log = logging.getLogger(__name__)
 INDEX_FILE = "index.db"
-_BUSY_S = 10.0
+_BUSY_S, _NAP_S = 10.0, 0.02
 _KEY_BYTES = 32
 
 
@@ -265,10 +266,24 @@ class IndexFile(ABC):
             on_failure.callback(database.close)
             database.text_factory = _text_of  # bytes of no text make one row nobody's, and not the table unreadable
             for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "journal_mode=WAL", "synchronous=FULL"):
-                database.execute(f"PRAGMA {pragma}").close()
+                _set_pragma(database, pragma)
             self.prepare(database)
             on_failure.pop_all()
         return database
+
+
+def _set_pragma(database: sqlite3.Connection, pragma: str) -> None:
+    """Set a pragma; one that another process keeps from it, which SQLite does not wait for here, is tried again."""
+    end_s = time.monotonic() + _BUSY_S
+    while True:
+        try:
+            database.execute(f"PRAGMA {pragma}").close()
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > end_s:
+                raise
+            time.sleep(_NAP_S)
+        else:
+            return
 
 
 class ForeignTable(Exception):

@@ -221,11 +221,12 @@ def header_parts(
 
 def pipeline_part(pipeline: WorkspacePipeline) -> Part:
     """Return how far the newest plan is, while it is worked on or needs the user; always as wide for the same plan."""
-    plan, opens = next(iter(pipeline.known), None), Style.from_meta({"verb": command("pipeline.show").action})
-    if is_planning(pipeline):
-        return Part(Content.styled("  pipeline planning", "$accent").stylize(opens), "", 3)
-    if plan is None or plan.is_done:
+    plan = next(iter(pipeline.known), None)
+    if not is_planning(pipeline) and (plan is None or plan.is_done):
         return Part("")
+    opens = Style.from_meta({"verb": command("pipeline.show").action})
+    if is_planning(pipeline) or plan is None:
+        return Part(Content.styled("  pipeline planning", "$accent").stylize(opens), "", 3)
     states = [each.state for each in plan.tasks]
     needs_user = PipelineState.FAILED in states or any(not each.answer for each in plan.questions)
     if not (needs_user or pipeline.is_running or plan.is_at_work):

@@ -123,7 +123,7 @@ async def test_a_job_without_a_server_is_shown_as_waiting_for_it(workspace: Path
 
 async def test_two_submits_in_one_second_are_two_jobs_and_the_list_has_both(workspace: Path, server: ScriptedServer) -> None:
     results = await asyncio.gather(*(said_by(workspace, "submit", "hello", "--json") for _ in range(2)))
-    assert [code for code, *_ in results] == [0, 0]
+    assert [code for code, *_ in results] == [0, 0], results
     assert "lmtui scheduler" in results[0][2]
     code, out, _ = await said_by(workspace, "jobs", "--json")
     assert code == 0

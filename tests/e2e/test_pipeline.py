@@ -165,7 +165,7 @@ async def test_a_model_plans_what_is_no_task_list(project: Program, serve: Serve
     assert [each["after"] for each in kept["tasks"]] == [[], [1]]
 
 
-KILLS = int(os.environ.get("LMTUI_PIPELINE_KILLS", "6"))
+KILLS = int(os.environ.get("LMTUI_PIPELINE_KILLS", "3"))
 _KILLED = """
 import os, signal, sys
 from lmtui.features.pipeline import service
