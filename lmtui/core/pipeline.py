@@ -120,7 +120,7 @@ class PipelineTask:
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """Return what the last attempt is to mend."""
+        """Return what was wrong with the last attempt."""
         return self.attempts[-1].findings if self.attempts else ()
 
     def failures(self, stage: Stage) -> int:

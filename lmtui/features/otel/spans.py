@@ -29,7 +29,7 @@ _MAX_NAME_CHARS = 100
 
 
 class SpanExport:
-    """Sends spans to a collector (OTLP over HTTP, protobuf) from a thread of its own.
+    """Sends spans to a collector (OTLP over HTTP, protobuf) from its own thread.
 
     Args:
         endpoint: an http or https address; without a path, `/v1/traces` is added.
@@ -128,7 +128,7 @@ class SessionSpans:
         return self._chats[agent]
 
     def _end_chat(self, event: events.UsageUpdated, time: datetime) -> None:
-        """End a request; one beside the conversation, such as for a title, has no sign of its beginning."""
+        """End a request; one outside the conversation, such as for a title, has no sign of its beginning."""
         span = self._chat(event.agent, time)
         if not event.is_estimate:
             span.set_attribute("gen_ai.usage.input_tokens", event.usage.prompt_tokens)

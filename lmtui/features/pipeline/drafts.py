@@ -39,7 +39,7 @@ async def draft(spec: TaskSpec, sandbox: WorkspaceSandbox, ask: Ask, failing: Fa
     """Write the file of a task as the model drafts it; tell whether a draft passes the checks.
 
     Else the file is as it was before.  Why a draft was dropped is told.  Only every second one sees the one before: a small
-    model that reads its own wrong answer mends what is nearly right, and writes all else again.
+    model that reads its own wrong answer fixes what is nearly right, and repeats everything else.
     """
     (path,) = spec.files
     before = await _read(sandbox, path)

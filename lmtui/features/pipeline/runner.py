@@ -103,7 +103,7 @@ class PlanRunner:
         host: of the workspace.
         file: where its plans are.
         plan: the plan.
-        watcher: is told of every change, and of what else there is to know.
+        watcher: gets every change, and notes for people.
     """
 
     def __init__(
@@ -277,7 +277,7 @@ class PlanRunner:
             self._show()
 
     async def _put_off(self, task_id: int, why: str) -> None:
-        """Try a task again later, as the model server was away; that is no failed attempt."""
+        """Try a task again later, as the model server was away; this does not count as an attempt."""
         self._live.pop(task_id, None)
         tries = self._away[task_id] = self._away.get(task_id, 0) + 1
         wait = timedelta(seconds=min(_COOLDOWN_S * 2 ** (tries - 1), _MOST_COOLDOWN_S))
@@ -341,7 +341,7 @@ class PlanRunner:
         return found
 
     async def _reject(self, work: _TaskWork, stage: Stage, findings: Sequence[str]) -> None:
-        """Write down why an attempt failed; the next one is told, unless there were too many or this one is no other."""
+        """Record why an attempt failed; another follows, unless there were too many or it only repeated an earlier one."""
         self._live.pop(work.task.id, None)
         work.best = None
         record = replace(work.record, stage=str(stage), findings=tuple(findings[:_MOST_FINDINGS]))
@@ -427,7 +427,7 @@ class PlanRunner:
     async def done_gate(self, criteria: Sequence[str] = (), questions: Sequence[str] = ()) -> list[str]:
         """Return why the plan is not done, empty where it is: every task's checks and the criteria's run on the whole.
 
-        `questions` are open ones beside those of the plan.
+        `questions` are open ones in addition to those of the plan.
         """
         plan, reasons = self.plan, list[str]()
         rest = [each for each in plan.tasks if each.state not in OVER]
@@ -449,7 +449,7 @@ async def _exists(sandbox: WorkspaceSandbox, path: str) -> bool:
 
 
 def task_prompt(plan: PipelinePlan, task: PipelineTask) -> str:
-    """Return what the coder is told of a task; after a failed attempt also why that failed."""
+    """Return the prompt of a task; after a failed attempt also why that failed."""
     spec = task.spec
     parts = [spec.title if spec.title.endswith((".", "!", "?")) else f"{spec.title}.", spec.text]
     parts += [f"Files: {', '.join(spec.files)}"] if spec.files else []

@@ -298,7 +298,7 @@ class PipelineService(WorkspaceFeature):
 
 
 class PlanFiles:
-    """The files of plans: read and planned once, and what is written beside them.
+    """The files of plans: read and planned once, and what is written next to them.
 
     Args:
         host: of the workspace.
@@ -384,7 +384,7 @@ class PlanFiles:
         return next((model.window_tokens for model in named or found if model.window_tokens), config.context_tokens)
 
     async def _survey(self, text: str) -> str:
-        """Return what the planner is told of the folder."""
+        """Return a survey of the folder for the planner."""
         sandbox = await self._host.sandbox()
         try:
             entries = await sandbox.list_directory("", depth=5, max_entries=_MOST_SURVEYED)
@@ -397,7 +397,7 @@ class PlanFiles:
         return survey_text(files, excerpts, _MOST_SURVEY_CHARS)
 
     async def criteria(self, plan: PipelinePlan) -> tuple[list[str], list[str]]:
-        """Return the commands of the acceptance criteria of a plan and of the SPEC.md beside it, and its open questions."""
+        """Return the commands of the acceptance criteria of a plan and of the SPEC.md next to it, and its open questions."""
         commands, questions = list[str](), list[str]()
         for path in (plan.path, str(PurePosixPath(plan.path).with_name("SPEC.md"))):
             with contextlib.suppress(UsageError):  # it is gone, or there is none

@@ -1,4 +1,4 @@
-"""What comes before a plan: a specification with acceptance criteria, and what a planner is told of the workspace.  No I/O.
+"""What comes before a plan: a specification with acceptance criteria, and the survey of a workspace for the planner.  No I/O.
 
 A criterion of SPEC.md is a line, list item or heading that begins with `AC-1`; its check is a line `check: COMMAND`, or inline
 code that follows the word check.

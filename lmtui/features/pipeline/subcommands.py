@@ -120,7 +120,7 @@ async def _run(host: FeatureHost, path: str, arguments: argparse.Namespace) -> i
         with _stopping(running):
             await asyncio.wait({running})
         if running.cancelled():
-            print("lmtui: interrupted; what is done stays, and the next run goes on from here", file=sys.stderr)
+            print("lmtui: interrupted; what is done stays, and the next run continues from here", file=sys.stderr)
             return EXIT_INTERRUPTED
         plans = running.result()
     finally:

@@ -1,4 +1,4 @@
-"""The tool by which the model of a conversation steers the pipeline, and when it is told of it."""
+"""The tool by which the model of a conversation steers the pipeline, and when it is offered."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ PIPELINE = Tool(
 
 
 class PipelineToolbox:
-    """Implements `core.ports.Toolbox` over another: once there are plans, the model is told of the pipeline."""
+    """Implements `core.ports.Toolbox` over another: once there are plans, the model is offered the tool."""
 
     def __init__(self, base: Toolbox, plans: WorkspacePipeline, workspace: Path) -> None:
         self._base, self._plans, self._workspace, self._is_told = base, plans, workspace, False

@@ -1,4 +1,4 @@
-"""What a plan leaves in git: a commit for each task with its files alone, and the task list, log and report beside the plan.
+"""What a plan leaves in git: a commit for each task with its files alone, and the task list, log and report next to the plan.
 
 A repository that is there is respected: what the user has not committed stays uncommitted, and without one nothing is made.
 """

@@ -163,7 +163,7 @@ def elapsed_text(task: PipelineTask, now: datetime, attempt: TaskAttempt | None 
 
 
 def checks_line(attempt: TaskAttempt, width: int) -> Line:
-    """Return the last outcome of each check; where there is no room, those that passed are counted."""
+    """Return the last outcome of each check; without enough room, those that passed are counted."""
 
     def named(rungs: Mapping[str, str]) -> Line:
         pairs = [((f"{sanitize_line(rung)} ", "muted"), _SIGNS.get(each, ("○", "muted"))) for rung, each in rungs.items()]
