@@ -7,7 +7,7 @@ import hashlib
 import re
 import secrets
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -28,7 +28,7 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import EffectReview, Session
 from lmtui.core.subagents import SessionAgentRunner
 from lmtui.core.workspace import CommandEffect, EffectPart
-from lmtui.engine.file_changes import to_the_end
+from lmtui.engine.file_changes import to_the_end, together
 from lmtui.engine.session import EngineSession
 from lmtui.engine.trial import kept_in_part, with_tracked
 from lmtui.features.service import Begin, FeatureHost
@@ -255,13 +255,13 @@ class Attempts:
     async def _run(self, plans: Sequence[AttemptPlan], tell: Tell = lambda _: None) -> None:
         """Run attempts to their end: at once on different servers, model after model on the same one."""
         urls = dict.fromkeys(each.url for each in plans)
-        await _together(self._run_on(url, [each for each in plans if each.url == url], tell) for url in urls)
+        await together(self._run_on(url, [each for each in plans if each.url == url], tell) for url in urls)
         await asyncio.to_thread(add_results, self._results([each.number for each in plans]))
 
     async def _run_on(self, url: str, plans: Sequence[AttemptPlan], tell: Tell) -> None:
         for model in dict.fromkeys(each.model for each in plans):
             free = asyncio.Semaphore(await self._host.slot_count(url))
-            await _together(self._run_one(free, each, tell) for each in plans if each.model == model)
+            await together(self._run_one(free, each, tell) for each in plans if each.model == model)
 
     async def _run_one(self, free: asyncio.Semaphore, plan: AttemptPlan, tell: Tell) -> None:
         async with free:
@@ -542,17 +542,6 @@ class AttemptReview:
 
 def _use_title(number: int) -> str:
     return f"/attempts use {number}"
-
-
-async def _together(work: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Run all of it in parallel; if one fails, cancel the others."""
-    running = [asyncio.create_task(each) for each in work]
-    try:
-        await asyncio.gather(*running)
-    finally:
-        for each in running:
-            each.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
 
 
 def _failing(ran: Sequence[CheckRan]) -> int:

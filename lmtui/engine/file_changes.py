@@ -10,10 +10,10 @@ import asyncio
 import contextlib
 import itertools
 import re
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, takewhile
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from lmtui.core import events
 from lmtui.core.errors import SandboxError
@@ -85,6 +85,17 @@ async def record_changes(
             with contextlib.suppress(SandboxError):  # the review says why it cannot be seen
                 agent.emit(replace(await workspace.changed(paths), agent=ROOT))
     return paths
+
+
+async def together(work: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Run all of it in parallel; if one fails, cancel the others."""
+    running = [asyncio.create_task(each) for each in work]
+    try:
+        await asyncio.gather(*running)
+    finally:
+        for each in running:
+            each.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
 
 async def to_the_end(work: Coroutine[object, object, T]) -> T:

@@ -116,11 +116,7 @@ def read_report(data: bytes) -> dict[str, Any]:  # Any: JSON
         raise UsageError(f"the report is not JSON: {error}") from error
     problem = _problem(found, _TYPES)
     if not problem and found["schema_version"] != SCHEMA_VERSION:
-        hint = (
-            "`lmtui pipeline report migrate` brings it to this version."
-            if found["schema_version"] < SCHEMA_VERSION
-            else "Use a newer lmtui."
-        )
+        hint = "Run the plan again for a new one." if found["schema_version"] < SCHEMA_VERSION else "Use a newer lmtui."
         raise UsageError(f"the report has schema version {found['schema_version']}, not {SCHEMA_VERSION}", hint)
     tasks = found["tasks"] if not problem else ()
     problem = problem or next(

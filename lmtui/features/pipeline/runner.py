@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -34,7 +34,7 @@ from lmtui.core.ports import Policy
 from lmtui.core.project_checks import CheckRan, bounded
 from lmtui.core.roles import ModelRole, parse_roles
 from lmtui.core.sanitize import pluralize, sanitize_path
-from lmtui.engine.file_changes import to_the_end
+from lmtui.engine.file_changes import to_the_end, together
 from lmtui.engine.session import EngineSession
 from lmtui.engine.syntax import unparsed
 from lmtui.features.pipeline.drafts import can_draft, draft
@@ -208,7 +208,7 @@ class PlanRunner:
         free = asyncio.Semaphore(max(1, await self._host.slot_count()))
         is_whole = False
         try:
-            await _together(self._code(free, each) for each in works)
+            await together(self._code(free, each) for each in works)
             for stage in (self._review, self._merge):
                 for work in works:
                     if work.best is not None:
@@ -479,14 +479,3 @@ def _record(attempt: Attempt, number: int) -> TaskAttempt:
 
 def _failure_text(check: CheckRan) -> str:
     return f"`{check.command or check.rung}` fails:\n{check.text}"
-
-
-async def _together(work: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Run all of it in parallel; if one fails, cancel the others."""
-    running = [asyncio.create_task(each) for each in work]
-    try:
-        await asyncio.gather(*running)
-    finally:
-        for each in running:
-            each.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
