@@ -1,7 +1,7 @@
 # What a developer runs.  Everything works from a fresh clone; `make setup` makes the environment that the rest uses.
 PYTHON ?= .venv/bin/python
 
-.PHONY: setup check format lint types contracts test bench projects battery kills exam unseen demo screenshots docs
+.PHONY: setup check format lint types contracts test bench projects battery kills exam exam-plan unseen demo screenshots docs
 
 setup: .venv/.made
 
@@ -43,6 +43,10 @@ battery: setup
 # Ten small tasks on a model of yours: make exam URL=http://127.0.0.1:8080 MODEL=qwen2.5-coder-1.5b
 exam: setup
 	$(PYTHON) -m benchmarks.exam --url "$(URL)" --model "$(MODEL)" --runs 3
+
+# A plan of twelve tasks on a model of yours, by the pipeline and as one conversation.
+exam-plan: setup
+	$(PYTHON) -m benchmarks.exam.planned --url "$(URL)" --model "$(MODEL)"
 
 # Tasks and repairs that nobody has seen, with fresh seeds: make unseen URL=http://127.0.0.1:8080
 unseen: setup
