@@ -78,8 +78,9 @@ def status_error(url: str, model: str, status: int, body: str, content_type: str
         return ProviderError(Fault.UNKNOWN_MODEL, f"{url} has no model {model!r}: {said}", hint)
     if status == 404:
         return not_a_server(url, content_type or "HTTP 404", said)
-    if status >= 500:
-        return ProviderError(Fault.SERVER_ERROR, f"{url} failed (HTTP {status}: {said})", "Look at the server's log.")
+    if status >= 500:  # what a gateway says whose model server is away will pass
+        fault = Fault.BUSY if status in (502, 503, 504) else Fault.SERVER_ERROR
+        return ProviderError(fault, f"{url} failed (HTTP {status}: {said})", "Look at the server's log.")
     return ProviderError(Fault.REJECTED, f"{url} rejects the request (HTTP {status}: {said})", "Look at the server's log.")
 
 

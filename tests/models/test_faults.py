@@ -49,7 +49,7 @@ def test_a_page_that_takes_no_requests_is_no_model_server() -> None:
 )
 def test_of_a_proxys_page_only_the_words_are_told(page: str, said: str) -> None:
     error = status_error(URL, "m", 502, page, "text/html")
-    assert error.fault is Fault.SERVER_ERROR
+    assert error.fault is Fault.BUSY
     assert str(error) == f"{URL} failed (HTTP 502: {said})"
 
 
