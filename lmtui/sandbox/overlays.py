@@ -33,7 +33,8 @@ _MOST_PATCHES = 64
 _MOST_MERGED = 200
 _MERGED = "[{path} had changed in the meantime; both changes were merged]"
 _LEAST_FREE_BYTES, _LOOK_S = 1 << 30, 0.5
-_FULL = "it was stopped: less than 1 GB is left on the disk of the overlay; nothing was kept"
+_LITTLE_ROOM = "less than 1 GB is left on the disk of the overlay"
+_FULL = f"it was stopped: {_LITTLE_ROOM}; nothing was kept"
 _NOT_UNDONE = "steps in an overlay cannot be undone one by one; drop the overlay's changes instead"
 
 
@@ -59,6 +60,13 @@ class States(Checkpoints, Protocol):
 def free_bytes(folder: Path) -> int:
     """Return how much room there is on the disk of a folder."""
     return shutil.disk_usage(folder).free
+
+
+def full_disk(workspace: Path) -> str:
+    """Return in words that there is no room for overlays over a workspace, empty where there is.  Blocks (disk)."""
+    folder = overlays_dir(workspace)
+    free = free_bytes(next(each for each in (folder, *folder.parents) if each.exists()))
+    return f"{_LITTLE_ROOM}s: {folder}" if free <= _LEAST_FREE_BYTES else ""
 
 
 @asynccontextmanager

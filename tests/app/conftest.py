@@ -63,9 +63,9 @@ Open = Callable[..., Runtime]
 async def open_one(workspace: Path) -> AsyncIterator[Open]:
     runtimes: list[Runtime] = []
 
-    def start(url: str = "", **settings: Any) -> Runtime:
+    def start(url: str = "", *, at: Path = workspace, **settings: Any) -> Runtime:
         config = dataclasses.replace(Config(sandbox="process", max_retries=0), url=url, **settings)
-        runtime = open_runtime(workspace, config, is_attended=False)
+        runtime = open_runtime(at, config, is_attended=False)
         runtimes.append(runtime)
         return runtime
 

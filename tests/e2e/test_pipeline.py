@@ -226,3 +226,136 @@ async def test_plans_in_their_folder_are_worked_on_once(project: Program, serve:
     requests = len(server.requests)
     told = await project.run("pipeline", "run", "--single-run", "--url", server.url, "--sandbox", "bubblewrap", "--json")
     assert (told.code, told.json, len(server.requests)) == (0, [], requests), told.err
+
+
+async def test_a_second_lmtui_on_the_folder_of_plans_says_so_and_ends(project: Program, serve: Serve) -> None:
+    server = await serve(writes("b.py", B, "Write b.py"), writes("a.py", A, "Write a.py"))
+    (project.workspace / "plans").mkdir()
+    (project.workspace / "PLAN.md").rename(project.workspace / "plans/first.md")
+    common = ("--url", server.url, "--sandbox", "bubblewrap", "-c", "verify=off", "--no-git")
+    process = await project.start("pipeline", "run", *common)
+    assert process.stderr is not None
+    async with asyncio.timeout(60):
+        while b"coding" not in (line := await process.stderr.readline()):
+            assert line
+    for words in (["run"], ["run", "--single-run"], ["run", "plans/first.md"]):
+        other = await project.run("pipeline", *words, *common)
+        assert (other.code, "another lmtui works on a plan in this folder" in other.err) == (64, True), (words, other.err)
+    report = project.workspace / "plans/first/report.md"
+    async with asyncio.timeout(60):
+        while not report.exists():
+            await asyncio.sleep(0.05)
+    other = await project.run("pipeline", "run", *common)  # while the first one waits for plans
+    assert (other.code, "another lmtui works on a plan in this folder" in other.err) == (64, True), other.err
+    process.send_signal(signal.SIGINT)
+    await process.communicate()
+    assert process.returncode == 130
+
+
+PHASES = """# In two phases
+
+## Phase: core
+- [ ] Write a.py
+  files: a.py
+  check: python3 -c "import a; assert a.one == 1"
+
+## Phase: docs
+- [ ] Write b.py
+  files: b.py
+  after: 1
+  check: python3 -c "import b; assert b.two == 2"
+- [ ] Write c.txt
+  files: c.txt
+  check: test -s c.txt
+"""
+
+
+async def test_only_the_tasks_of_a_phase_run_and_the_end_says_so(project: Program, serve: Serve) -> None:
+    script = (writes("b.py", B, "Write b.py"), writes("a.py", A, "Write a.py"), writes("c.txt", "text\n", "Write c.txt"))
+    server = await serve(*script)
+    (project.workspace / "PLAN.md").write_text(PHASES)
+    wrong = await pipeline(project, server.url, "run", "PLAN.md", "--phase", "doc")
+    assert (wrong.code, wrong.out) == (64, "")
+    assert "the plan PLAN has no phase 'doc'. Its phases: core, docs." in wrong.err
+    result = await pipeline(project, server.url, "run", "PLAN.md", "--phase", "docs")
+    assert (result.code, states(result.json)) == (2, {1: "ready", 2: "ready", 3: "done"}), result.err
+    assert result.json["problem"] == "2 tasks not done: 1, 2 (only the phase docs was worked on)"
+    assert result.json["summary"] == "1 of 3 tasks done"
+    assert result.json["tasks"][1]["attempts"] == []
+    core = await pipeline(project, server.url, "run", "PLAN.md", "--phase", "core")
+    assert (core.code, states(core.json)) == (2, {1: "done", 2: "ready", 3: "done"}), core.err
+    rest = await pipeline(project, server.url, "run", "PLAN.md", "--phase", "docs")
+    assert (rest.code, states(rest.json)) == (0, {1: "done", 2: "done", 3: "done"}), rest.err
+
+
+LONG = "It is a long text." + " And so on." * 110
+PROSE = "".join(f"## Part {n}\n\n- Please write {n}.txt. {LONG}\n- Then name it in {n}.md. {LONG}\n\n" for n in range(1, 5))
+WHOLE = "And so on.\n- Then name it in {}.md."
+
+
+def part(number: int, *names: str, match: str = WHOLE, answer: str = "", rate: float = 0.0) -> Scenario:
+    """Return what the planner says of a part of the plan, by default of a whole one: tasks that write files, or prose."""
+    tasks = [{"title": f"Write {name}", "files": [name], "check": f"test -s {name}"} for name in names]
+    turn = ScriptedTurn(answer or json.dumps({"tasks": tasks}), rate=rate)
+    return Scenario((turn,), match=match.format(number), window_tokens=1_600)
+
+
+def asked_about(server: Any) -> list[list[str]]:
+    """Return the files that the part of the plan in each request of the planner asks for."""
+    texts = [str(each.body["messages"][-1]["content"]) for each in server.requests]
+    names = [f"{n}.{ending}" for n in range(1, 5) for ending in ("txt", "md")]
+    return [[name for name in names if f"{name}. It is" in text] for text in texts if "Write the tasks of this as JSON" in text]
+
+
+async def planned(project: Program, url: str) -> Result:
+    common = ("--url", url, "--sandbox", "bubblewrap", "--json", "--no-git", "-c", "context_tokens=1600")
+    return await project.run("pipeline", "run", "PLAN.md", "--architect-only", *common)
+
+
+def titles(told: Any) -> list[str]:
+    return [each["spec"]["title"] for each in told["tasks"]]
+
+
+async def test_a_killed_planner_goes_on_with_the_parts_that_it_had(project: Program, serve: Serve) -> None:
+    (project.workspace / "PLAN.md").write_text(PROSE)
+    server = await serve(part(4, "4.txt", rate=0.2), *(part(n, f"{n}.txt") for n in (1, 2, 3)))
+    common = ("--url", server.url, "--sandbox", "bubblewrap", "--no-git", "-c", "context_tokens=1600")
+    process = await project.start("pipeline", "run", "PLAN.md", *common)
+    async with asyncio.timeout(60):
+        while ["4.txt", "4.md"] not in asked_about(server):
+            assert process.returncode is None, (await process.communicate())[1].decode()
+            await asyncio.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    await process.communicate()
+    assert (await project.run("pipeline", "status")).out == "No plans yet. `lmtui pipeline run PLAN.md` begins one.\n"
+    better = await serve(part(4, "4.txt"), *(part(n, f"other{n}.txt") for n in (1, 2, 3)))
+    result = await planned(project, better.url)
+    assert (result.code, asked_about(better)) == (0, [["4.txt", "4.md"]]), result.err
+    assert titles(result.json) == [f"Write {n}.txt" for n in (1, 2, 3, 4)]
+
+
+async def test_a_part_that_is_answered_with_prose_is_asked_about_again_then_in_halves(project: Program, serve: Serve) -> None:
+    (project.workspace / "PLAN.md").write_text(PROSE)
+    halves = (part(2, "2.txt", match="Please write {}.txt"), part(2, "2.md", match="Then name it in {}.md"))
+    rest = (part(n, f"{n}.txt") for n in (1, 3, 4))
+    server = await serve(*rest, part(2, answer="I would begin with the first one."), *halves)
+    result = await planned(project, server.url)
+    both = ["2.txt", "2.md"]
+    assert asked_about(server) == [
+        ["1.txt", "1.md"], both, both, ["2.txt"], ["2.md"], ["3.txt", "3.md"], ["4.txt", "4.md"]
+    ], result.err  # fmt: skip
+    assert (result.code, titles(result.json)) == (0, [f"Write {each}" for each in ("1.txt", *both, "3.txt", "4.txt")])
+
+
+async def test_a_plan_that_gets_only_prose_is_not_begun_and_the_error_says_what_to_do(project: Program, serve: Serve) -> None:
+    (project.workspace / "PLAN.md").write_text(PROSE)
+    prose = (part(2, answer="I would begin.", match=each) for each in (WHOLE, "Please write {}.txt", "Then name it in {}.md"))
+    server = await serve(part(1, "1.txt"), *prose)
+    result = await planned(project, server.url)
+    assert (result.code, result.out) == (64, "")
+    assert "the model wrote no usable task list: there are no tasks in your answer." in result.err
+    assert "Or write the tasks into the plan yourself" in result.err
+    better = await serve(*(part(n, f"{n}.txt") for n in (1, 2, 3, 4)))
+    result = await planned(project, better.url)
+    assert (result.code, titles(result.json)) == (0, [f"Write {n}.txt" for n in (1, 2, 3, 4)]), result.err
+    assert ["1.txt", "1.md"] not in asked_about(better)

@@ -40,6 +40,7 @@ from lmtui.engine.syntax import unparsed
 from lmtui.features.pipeline.drafts import can_draft, draft
 from lmtui.features.pipeline.trace import CommitTrace
 from lmtui.features.service import FeatureHost, TaskAttempts
+from lmtui.sandbox.overlays import full_disk
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.pipeline_queue import Change, PipelineFile
 
@@ -139,7 +140,11 @@ class PlanRunner:
             while not self.plan.is_paused:
                 wave = next_tasks(self.plan, await self._room(), datetime.now(UTC), self._options.phase)
                 if wave:
-                    await self._wave(wave)
+                    if full := await asyncio.to_thread(full_disk, self._host.workspace):
+                        for each in wave:
+                            await self._put_off(each.id, full, "the disk is full")
+                    else:
+                        await self._wave(wave)
                     if self._options.is_once:
                         break
                 elif next_due(self.plan, self._options.phase) is None:
@@ -276,14 +281,12 @@ class PlanRunner:
             self._live[work.task.id] = _record(running[-1], len(work.task.attempts) + 1)
             self._show()
 
-    async def _put_off(self, task_id: int, why: str) -> None:
-        """Try a task again later, as the model server was away; this does not count as an attempt."""
+    async def _put_off(self, task_id: int, why: str, cause: str = "the model server is away") -> None:
+        """Try a task again later; this does not count as an attempt."""
         self._live.pop(task_id, None)
         tries = self._away[task_id] = self._away.get(task_id, 0) + 1
         wait = timedelta(seconds=min(_COOLDOWN_S * 2 ** (tries - 1), _MOST_COOLDOWN_S))
-        await self._set(
-            task_id, PipelineState.READY, not_before=datetime.now(UTC) + wait, why=f"the model server is away: {why}"
-        )
+        await self._set(task_id, PipelineState.READY, not_before=datetime.now(UTC) + wait, why=f"{cause}: {why}")
 
     async def _judge(self, work: _TaskWork, best: Attempt) -> tuple[Stage | None, Sequence[str]]:
         """Return the first stage at which an attempt fails, and why."""
@@ -292,8 +295,9 @@ class PlanRunner:
             return Stage.CODER, [best.problem or "it ended before its turn"]
         sandbox = work.attempts.sandbox_of(best)
         if best.effect.is_empty:
-            has_all = spec.checks and not await self.failing(spec.checks, sandbox)
-            return (None, ()) if has_all else (Stage.CODER, [_CHANGED_NOTHING])
+            if spec.checks and not await self.failing(spec.checks, sandbox):
+                return None, ()
+            return Stage.CODER, [await asyncio.to_thread(full_disk, self._host.workspace) or _CHANGED_NOTHING]
         missing = [path for path in spec.files if path not in best.effect.paths and not await _exists(sandbox, path)]
         broken = await unparsed(sandbox, best.effect.paths)
         problems = [f"{sanitize_path(path)} is not there" for path in missing]
@@ -369,6 +373,8 @@ class PlanRunner:
             self._review_session.rename(f"{self.plan.name}: reviews")
         diff = "\n".join(each.diff or f"{each.kind} {each.path}" for each in best.effect.ordered)
         written = await self._review_session.role_requests.review(task_prompt(self.plan, work.task), diff)
+        if not written.is_usable:
+            self._watcher.on_note(f"task {work.task.id}: not reviewed, the reviewer gave no usable answer")
         findings = [str(each) for each in written.findings]
         work.record = replace(work.record, findings=tuple(findings[:_MOST_FINDINGS]))
         if config.review == "gate" and written.is_rejected:
@@ -432,7 +438,8 @@ class PlanRunner:
         plan, reasons = self.plan, list[str]()
         rest = [each for each in plan.tasks if each.state not in OVER]
         if rest:
-            reasons.append(f"{pluralize(len(rest), 'task')} not done: {', '.join(str(each.id) for each in rest[:20])}")
+            only = f" (only the phase {self._options.phase} was worked on)" if self._options.phase else ""
+            reasons.append(f"{pluralize(len(rest), 'task')} not done: {', '.join(str(each.id) for each in rest[:20])}{only}")
         asked = [*(each.text for each in plan.questions if not each.answer), *questions]
         reasons += [f"BLOCKING question without an answer: {text}" for text in asked]
         done = [each for each in plan.queue if each.state is PipelineState.DONE]

@@ -9,7 +9,7 @@ import re
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -140,17 +140,16 @@ class PipelineService(WorkspaceFeature):
             self._task = None
             self._changed()
 
-    async def work(self, path: str, options: RunOptions) -> PipelinePlan:
+    async def work(self, path: str, options: RunOptions, *, is_alone: bool = False) -> PipelinePlan:
         """Plan a file, if that was not done, work on it to its end, write the report, and return the plan.
 
         Raises:
-            UsageError: it cannot be planned, or another process works on a plan in this folder.
+            UsageError: it cannot be planned, or another process works on a plan in this folder; with `is_alone` none can.
         """
-        lock, started, notes = RunLock(self.host.workspace), time.monotonic(), list[str]()
-        await asyncio.to_thread(self._file.make_folder)
-        await asyncio.to_thread(lock.take)
-        try:
+        async with contextlib.nullcontext() if is_alone else _alone(self._file, self.host.workspace):
+            started, notes = time.monotonic(), list[str]()
             plan = await self.files.planned(path, options)
+            _require_phase(plan, options.phase)
             self._show(plan)
             prepare = partial(_run_agents_in, lambda: self._run_agents)
             watcher = RunWatcher(self._show, partial(self._note, notes=notes), prepare, self._suite)
@@ -170,29 +169,31 @@ class PipelineService(WorkspaceFeature):
             }
             await self.files.write(runner.plan, {**files, "review.log": review_log(runner.plan)}, "Add the report", options)
             return runner.plan
-        finally:
-            await asyncio.to_thread(lock.leave)
 
     async def watch(self, options: RunOptions, *, is_once: bool) -> list[PipelinePlan]:
         """Work on the plans in the folder `plans`, one after the other, as they come; return those that were worked on.
 
         One that cannot be planned is said once.  With `is_once` it ends when there is none; else when it is cancelled.
+
+        Raises:
+            UsageError: another process works on plans in this folder.
         """
-        worked: dict[str, PipelinePlan] = {}
-        refused: set[str] = set()
-        while True:
-            plans = await asyncio.to_thread(self._file.read)
-            paths = [each for each in await self.files.waiting(plans) if each not in refused]
-            for path in paths:
-                try:
-                    worked[path] = await self.work(path, options)
-                except UsageError as error:
-                    refused.add(path)
-                    self.on_note(f"{path}: {error.full_text()}")
-            if is_once and (options.is_once or not paths):
-                return [*worked.values()]
-            if not paths:
-                await asyncio.sleep(WATCH_S)
+        async with _alone(self._file, self.host.workspace):
+            worked: dict[str, PipelinePlan] = {}
+            refused: set[str] = set()
+            while True:
+                plans = await asyncio.to_thread(self._file.read)
+                paths = [each for each in await self.files.waiting(plans, options.phase) if each not in refused]
+                for path in paths:
+                    try:
+                        worked[path] = await self.work(path, options, is_alone=True)
+                    except UsageError as error:
+                        refused.add(path)
+                        self.on_note(f"{path}: {error.full_text()}")
+                if is_once and (options.is_once or not paths):
+                    return [*worked.values()]
+                if not paths:
+                    await asyncio.sleep(WATCH_S)
 
     async def _suite(self) -> Sequence[str]:
         listed = await self._extensions.checks.listed() if self.host.config.verify != "off" else ()
@@ -361,13 +362,14 @@ class PlanFiles:
             raise UsageError(f"the plan {sanitize_line(path)} is empty", "Write what is to be done into it.")
         return text
 
-    async def waiting(self, plans: Sequence[PipelinePlan]) -> list[str]:
+    async def waiting(self, plans: Sequence[PipelinePlan], phase: str = "") -> list[str]:
         """Return the plans in the folder `plans`, by name, that can be begun or gone on with; `README.md` is none."""
         try:
             entries = await (await self._host.sandbox()).list_directory(PLANS_FOLDER)
         except SandboxError:
             return []
-        over = {each.id for each in plans if not next_tasks(each, 1, datetime.now(UTC)) and next_due(each) is None}
+        now = datetime.now(UTC)
+        over = {each.id for each in plans if not next_tasks(each, 1, now, phase) and next_due(each, phase) is None}
         found: list[str] = []
         for path in sorted(each.path for each in entries if each.kind == "file" and each.path.lower().endswith(".md")):
             text = ""
@@ -425,6 +427,26 @@ class PlanFiles:
             await trace.commit_files(plan, what, [*paths])
         except SandboxError as error:
             self.on_note(f"{plan.name}: {error.full_text()}")
+
+
+@contextlib.asynccontextmanager
+async def _alone(file: PipelineFile, workspace: Path) -> AsyncIterator[None]:
+    """Keep other processes from working on plans in a folder; raise `UsageError` where one does."""
+    lock = RunLock(workspace)
+    await asyncio.to_thread(file.make_folder)
+    await asyncio.to_thread(lock.take)
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(lock.leave)
+
+
+def _require_phase(plan: PipelinePlan, phase: str) -> None:
+    """Raise `UsageError` where a phase is named that the plan does not have."""
+    known = dict.fromkeys(each.spec.phase for each in plan.tasks)
+    if phase and phase not in known:
+        named = ", ".join(sanitize_line(each) for each in known if each)
+        raise UsageError(f"the plan {plan.name} has no phase {sanitize_line(phase)[:60]!r}", f"Its phases: {named or 'none'}.")
 
 
 def _run_agents_in(runner: Callable[[], SessionAgentRunner | None], attempts: TaskAttempts) -> None:
