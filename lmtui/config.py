@@ -197,11 +197,9 @@ class Config:
     )
     goal: str = _setting("", "goal of a new session: a command that has to exit with 0 before a turn may end", feature="checks")
     lint_command: str = _setting(
-        "",
-        "lint command for changed files ({files}); empty: as the project is configured",
-        feature="checks",
+        "", "lint command for changed files ({files}); empty: as the project is configured", feature="checks",
         label="Lint command",
-    )
+    )  # fmt: skip
     gate: str = _setting(
         "standard", "findings that block the end of a turn; standard: critical and major ones, strict: all",
         choices=("off", "standard", "strict"), feature="checks", label="Gate",
@@ -275,6 +273,7 @@ class Config:
     task_tries: int = _setting(1, "attempts at a plan's task at once; the checks choose", at_least=1, feature="pipeline")
     phase_batch: int = _setting(0, "tasks coded before they are reviewed; 0: one per slot", at_least=0, feature="pipeline")
     plan_commits: str = _setting("on", "commit each task of a plan", choices=("off", "on", "trailers"), feature="pipeline")
+    plan_contracts: str = _setting("off", "write a test first for tasks without one", choices=("off", "on"), feature="pipeline")
     otel_endpoint: str = _setting("", "OTLP/HTTP address for traces; empty: off", "LMTUI_OTEL_ENDPOINT", feature="otel")
     notify: str = _setting(
         "auto", "how to notify you that a session is done or waits while you are in another window", "LMTUI_NOTIFY",

@@ -17,6 +17,7 @@ from typing import Any
 
 from lmtui.core.errors import JobsError, UsageError
 from lmtui.core.pipeline import (
+    Contract,
     Merge,
     OpenQuestion,
     PipelinePlan,
@@ -172,6 +173,7 @@ def _read_task(given: dict[str, Any]) -> PipelineTask:  # Any: JSON
             "attempts": tuple(attempts),
             "merge": Merge(**merge | _tuples(merge, "paths", "to_commit")) if merge else None,
             "not_before": _moment(given["not_before"]),
+            "contract": Contract(**given["contract"]) if given.get("contract") else None,
         }
     )
 

@@ -42,7 +42,7 @@ async def draft(spec: TaskSpec, sandbox: WorkspaceSandbox, ask: Ask, failing: Fa
     model that reads its own wrong answer fixes what is nearly right, and repeats everything else.
     """
     (path,) = spec.files
-    before = await _read(sandbox, path)
+    before = await read_small(sandbox, path)
     if before is not None and len(before) > _MOST_FILE_BYTES:
         return False
     prompt = problem = await _prompt(spec, sandbox, before)
@@ -50,7 +50,7 @@ async def draft(spec: TaskSpec, sandbox: WorkspaceSandbox, ask: Ask, failing: Fa
         answer = await ask((DRAFT_SYSTEM, problem), number)
         if answer is None:
             break
-        text = _file_in(answer)
+        text = fenced_text(answer)
         why = _lost(path, before or b"", text)
         if not why:
             await sandbox.write_file(path, text.encode("utf-8", "replace"))
@@ -69,19 +69,20 @@ async def _prompt(spec: TaskSpec, sandbox: WorkspaceSandbox, before: bytes | Non
     (path,) = spec.files
     parts = [f"{spec.title}.", spec.text]
     named = [each for each in dict.fromkeys(_PATH.findall(spec.text)) if each != path][:_MOST_SHOWN_FILES]
-    contents = [(each, await _read(sandbox, each)) for each in named]
-    parts += [_shown(each, data) for each, data in contents if data is not None and len(data) <= _MOST_FILE_BYTES]
-    parts.append(f"{path} does not exist yet." if before is None else _shown(path, before))
+    contents = [(each, await read_small(sandbox, each)) for each in named]
+    parts += [shown_file(each, data) for each, data in contents if data is not None and len(data) <= _MOST_FILE_BYTES]
+    parts.append(f"{path} does not exist yet." if before is None else shown_file(path, before))
     parts.append("Afterwards this has to exit with 0:\n" + "\n".join(spec.checks))
     parts.append(f"Write the complete file {path}.")
     return "\n\n".join(each for each in parts if each)
 
 
-def _shown(path: str, content: bytes) -> str:
+def shown_file(path: str, content: bytes) -> str:
+    """Return a file as a model is shown it."""
     return f"{path} is now:\n```\n{content.decode('utf-8', 'replace')}```"
 
 
-def _file_in(answer: str) -> str:
+def fenced_text(answer: str) -> str:
     """Return the longest fenced block of an answer, all of it where there is none."""
     text = answer.rpartition("</think>")[2]
     return max(_FENCE.findall(text), key=len, default=text.strip() + "\n")
@@ -106,9 +107,10 @@ def _names(path: str, data: bytes) -> frozenset[str]:
     return frozenset(each.name for each in body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef))
 
 
-async def _read(sandbox: WorkspaceSandbox, path: str) -> bytes | None:
+async def read_small(sandbox: WorkspaceSandbox, path: str, most_bytes: int = _MOST_FILE_BYTES + 1) -> bytes | None:
+    """Return the beginning of a file, None where it cannot be read."""
     try:
-        return (await sandbox.read_file(path, _MOST_FILE_BYTES + 1)).data
+        return (await sandbox.read_file(path, most_bytes)).data
     except SandboxError:
         return None
 
@@ -116,5 +118,5 @@ async def _read(sandbox: WorkspaceSandbox, path: str) -> bytes | None:
 async def _restore(sandbox: WorkspaceSandbox, path: str, before: bytes | None) -> None:
     if before is not None:
         await sandbox.write_file(path, before)
-    elif await _read(sandbox, path) is not None:
+    elif await read_small(sandbox, path) is not None:
         _ = await sandbox.run_command(f"rm -f -- {shlex.quote(path)}")

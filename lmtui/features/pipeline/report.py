@@ -60,6 +60,7 @@ def _task_object(task: PipelineTask) -> dict[str, Any]:  # Any: JSON
         **spec,
         "attempts": [asdict(each) | {"started": each.started and each.started.isoformat()} for each in task.attempts],
         "commit": task.commit,
+        "contract": {"path": task.contract.path, "problem": task.contract.problem} if task.contract is not None else None,
         "why": task.why,
     }
 
@@ -83,6 +84,12 @@ def report_markdown(report: Mapping[str, Any]) -> str:  # Any: JSON
             each["why"],
         )
         lines.append(f"| {' | '.join(sanitize_line(str(cell)).replace('|', '·') for cell in cells)} |")
+    contracts = [(each, found) for each in report["tasks"] if (found := each.get("contract"))]
+    lines += ["", "## Contracts", ""] if contracts else []
+    for each, found in contracts:
+        lines.append(
+            f"- {each['id']} {sanitize_line(each['title'])}: {sanitize_line(found['path'] or 'none, ' + found['problem'])}"
+        )
     lines += ["", "## Notes", "", *(f"- {sanitize_line(each)}" for each in report["notes"])] if report["notes"] else []
     return "\n".join([*lines, ""])
 

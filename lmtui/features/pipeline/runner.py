@@ -19,6 +19,7 @@ from lmtui.core.events import Level, Notice, Verified
 from lmtui.core.permissions.decide import Access, Mode, Verdict, decide
 from lmtui.core.pipeline import (
     OVER,
+    Contract,
     Merge,
     PipelinePlan,
     PipelineState,
@@ -34,10 +35,12 @@ from lmtui.core.ports import Policy
 from lmtui.core.project_checks import CheckRan, bounded
 from lmtui.core.roles import ModelRole, parse_roles
 from lmtui.core.sanitize import pluralize, sanitize_path
+from lmtui.core.workspace import ExecResult
 from lmtui.engine.file_changes import to_the_end, together
 from lmtui.engine.session import EngineSession
 from lmtui.engine.syntax import unparsed
-from lmtui.features.pipeline.drafts import can_draft, draft
+from lmtui.features.pipeline.contract import ContractAuthor, needs_contract, with_note
+from lmtui.features.pipeline.drafts import can_draft, draft, read_small
 from lmtui.features.pipeline.trace import CommitTrace
 from lmtui.features.service import FeatureHost, TaskAttempts
 from lmtui.sandbox.overlays import full_disk
@@ -60,7 +63,8 @@ class RunOptions:
     """How a plan is worked on.
 
     Only tasks of `phase`, where one is named; `is_once`: one wave, then the end.  At most `attempts` fail at each stage, each
-    being `tries` at once.  `batch` tasks are coded before they are reviewed (0: as many as the server has slots).
+    being `tries` at once.  `batch` tasks are coded before they are reviewed (0: as many as the server has slots).  With
+    `has_contracts` an acceptance test is written first for a task without checks.
     """
 
     phase: str = ""
@@ -70,6 +74,7 @@ class RunOptions:
     batch: int = 0
     has_commits: bool = True
     has_trailers: bool = False
+    has_contracts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +127,7 @@ class PlanRunner:
         self._away: dict[int, int] = {}
         self._merges = 0
         self._wake = asyncio.Event()
-        self._review_session: EngineSession | None = None
+        self._role_session: EngineSession | None = None
 
     def wake(self) -> None:
         """Look at the queue now: somebody changed it."""
@@ -153,8 +158,8 @@ class PlanRunner:
                     await self._nap()
                 await self._look()
         finally:
-            if self._review_session is not None:
-                await to_the_end(self._review_session.close())
+            if self._role_session is not None:
+                await to_the_end(self._role_session.close())
 
     async def change(self, change: Change) -> None:
         """Change the plan in the queue."""
@@ -208,11 +213,12 @@ class PlanRunner:
         return bool(task.spec.checks) and not await self.failing(task.spec.checks)
 
     async def _wave(self, tasks: Sequence[PipelineTask]) -> None:
-        """Do some tasks: all are coded, then all are reviewed, so that models are loaded rarely, then each is merged."""
+        """Do some tasks, one step for all and then the next, so that models are loaded rarely.  Each is merged on its own."""
         works = [_TaskWork(each, self._host.new_attempts(), self._merges) for each in tasks]
         free = asyncio.Semaphore(max(1, await self._host.slot_count()))
         is_whole = False
         try:
+            await self._write_contracts(free, works)
             await together(self._code(free, each) for each in works)
             for stage in (self._review, self._merge):
                 for work in works:
@@ -233,6 +239,35 @@ class PlanRunner:
             return [each for each in recovered(plan) if each.id in task_ids]
 
         await self.change(change)
+
+    async def _write_contracts(self, free: asyncio.Semaphore, works: Sequence[_TaskWork]) -> None:
+        """Have acceptance tests written for tasks without checks; where that fails, a note says so and the task goes on."""
+        wanted = [each for each in works if self._options.has_contracts and needs_contract(each.task)]
+        if wanted:
+            session = await self._session_for_roles()
+            author = ContractAuthor(await self._host.sandbox(), self._run, self._host.count_tokens)
+            await together(self._write_contract(free, session, author, each) for each in wanted)
+
+    async def _write_contract(
+        self, free: asyncio.Semaphore, session: EngineSession, author: ContractAuthor, work: _TaskWork
+    ) -> None:
+        async def ask(question: tuple[str, str], variation: int) -> str | None:
+            return await session.role_requests.ask(ModelRole.PLANNER, "contract", question, variation=variation)
+
+        task = work.task
+        async with free:
+            await self._set(task.id, PipelineState.CODING, why="its acceptance test is written")
+            contract, why = None, "the model did not answer"
+            try:
+                contract = await author.write(self.plan, task, task_prompt(self.plan, task), ask)
+            except SandboxError as error:
+                why = error.full_text()
+        if contract is not None:
+            why, checks = contract.problem, (contract.command,) if contract.command else ()
+            await self._set(task.id, PipelineState.CODING, contract=contract, spec=replace(task.spec, checks=checks))
+            work.task = self.plan.task(task.id)
+        if why:
+            self._watcher.on_note(f"task {task.id}: no contract: {why}")
 
     async def _code(self, free: asyncio.Semaphore, work: _TaskWork) -> None:
         """Have a task done in an overlay and judge what came of it; what passes stays in `work.best`."""
@@ -261,7 +296,7 @@ class PlanRunner:
 
     async def _begin(self, task: PipelineTask, prompt: str, session: EngineSession, sandbox: WorkspaceSandbox) -> None:
         """Begin the session of a task, where its file is small with a draft; its checks are the goal, which ends it."""
-        checks = task.spec.checks
+        checks, contract = task.spec.checks, task.contract
 
         async def ask(question: tuple[str, str], variation: int) -> str | None:
             return await session.role_requests.ask(ModelRole.CODER, "draft", question, variation=variation)
@@ -269,7 +304,9 @@ class PlanRunner:
         def tell(text: str) -> None:
             session.emit(Notice(level=Level.INFO, text=text))
 
-        is_drafted = can_draft(task.spec) and await draft(task.spec, sandbox, ask, self.failing, tell)
+        if contract is not None and contract.path:
+            await sandbox.write_file(contract.path, contract.text.encode("utf-8", "replace"))
+        is_drafted = can_draft(task.spec) and await draft(with_note(task), sandbox, ask, self.failing, tell)
         if checks:
             session.goals.set(" && ".join(f"({each})" if len(checks) > 1 else each for each in checks))
         session.submit(f"{prompt}\n\n{_DRAFTED}" if is_drafted else prompt)
@@ -293,12 +330,14 @@ class PlanRunner:
         spec, end = work.task.spec, best.end
         if best.effect is None or end is None:
             return Stage.CODER, [best.problem or "it ended before its turn"]
-        sandbox = work.attempts.sandbox_of(best)
-        if best.effect.is_empty:
+        sandbox, contract = work.attempts.sandbox_of(best), work.task.contract or Contract()
+        if not await _is_intact(contract, sandbox):
+            return Stage.VERIFIER, [f"{contract.path} was changed: it is the acceptance test and has to stay as it was"]
+        if not {*best.effect.paths} - {contract.path}:
             if spec.checks and not await self.failing(spec.checks, sandbox):
                 return None, ()
             return Stage.CODER, [await asyncio.to_thread(full_disk, self._host.workspace) or _CHANGED_NOTHING]
-        missing = [path for path in spec.files if path not in best.effect.paths and not await _exists(sandbox, path)]
+        missing = [path for path in spec.files if path not in best.effect.paths and await read_small(sandbox, path, 1) is None]
         broken = await unparsed(sandbox, best.effect.paths)
         problems = [f"{sanitize_path(path)} is not there" for path in missing]
         problems += [f"{sanitize_path(path)} does not parse: {why}" for path, why in broken.items()]
@@ -325,14 +364,11 @@ class PlanRunner:
         """Run commands, without a sandbox each in an overlay that is dropped, and return in words what failed."""
         found: list[str] = []
         for command in commands:
-            if decide("shell", Access.EXECUTE, command, Mode.NORMAL, self._host.rules()).verdict is Verdict.DENY:
-                found.append(f"`{command}` was not run: a rule denies it")
-                continue
             overlay = (await self._host.sandbox()).overlay() if sandbox is None else None
             try:
                 place = overlay.sandbox if overlay is not None else sandbox
                 assert place is not None
-                ended = await place.run_command(f"{_NO_PYC}\n{command}", timeout_s=self._host.config.check_timeout_s)
+                ended = await self._run(command, place)
             except SandboxError as error:
                 found.append(f"`{command}` could not be run: {error.full_text()}")
                 continue
@@ -343,6 +379,16 @@ class PlanRunner:
                 lines = [line for line in ended.output.splitlines() if line.strip()]
                 found.append(f"`{command}` exits with {ended.exit_code}:\n{bounded(lines[-10:])}")
         return found
+
+    async def _run(self, command: str, sandbox: WorkspaceSandbox) -> ExecResult:
+        """Run a command.
+
+        Raises:
+            SandboxError: it could not be run, or a rule denies it.
+        """
+        if decide("shell", Access.EXECUTE, command, Mode.NORMAL, self._host.rules()).verdict is Verdict.DENY:
+            raise SandboxError("a rule denies it")
+        return await sandbox.run_command(f"{_NO_PYC}\n{command}", timeout_s=self._host.config.check_timeout_s)
 
     async def _reject(self, work: _TaskWork, stage: Stage, findings: Sequence[str]) -> None:
         """Record why an attempt failed; another follows, unless there were too many or it only repeated an earlier one."""
@@ -368,17 +414,22 @@ class PlanRunner:
         if config.review == "off" or ModelRole.REVIEWER not in roles or best.effect is None or best.effect.is_empty:
             return
         await self._set(work.task.id, PipelineState.REVIEWING)
-        if self._review_session is None:
-            self._review_session = await self._host.new_session(Policy(is_attended=False))
-            self._review_session.rename(f"{self.plan.name}: reviews")
+        session = await self._session_for_roles()
         diff = "\n".join(each.diff or f"{each.kind} {each.path}" for each in best.effect.ordered)
-        written = await self._review_session.role_requests.review(task_prompt(self.plan, work.task), diff)
+        written = await session.role_requests.review(task_prompt(self.plan, work.task), diff)
         if not written.is_usable:
             self._watcher.on_note(f"task {work.task.id}: not reviewed, the reviewer gave no usable answer")
         findings = [str(each) for each in written.findings]
         work.record = replace(work.record, findings=tuple(findings[:_MOST_FINDINGS]))
         if config.review == "gate" and written.is_rejected:
             await self._reject(work, Stage.REVIEWER, findings)
+
+    async def _session_for_roles(self) -> EngineSession:
+        """Return the session in which the planner and the reviewer are asked."""
+        if self._role_session is None:
+            self._role_session = await self._host.new_session(Policy(is_attended=False))
+            self._role_session.rename(f"{self.plan.name}: reviews")
+        return self._role_session
 
     async def _merge(self, work: _TaskWork) -> None:
         """Make the change of a task real, check it again where others were merged meanwhile, and commit it."""
@@ -447,17 +498,14 @@ class PlanRunner:
         return [*reasons, *(await self.failing([*commands]))]
 
 
-async def _exists(sandbox: WorkspaceSandbox, path: str) -> bool:
-    try:
-        _ = await sandbox.read_file(path, 1)
-    except SandboxError:
-        return False
-    return True
+async def _is_intact(contract: Contract, sandbox: WorkspaceSandbox) -> bool:
+    data = contract.text.encode("utf-8", "replace")
+    return not contract.path or await read_small(sandbox, contract.path, len(data) + 1) == data
 
 
 def task_prompt(plan: PipelinePlan, task: PipelineTask) -> str:
     """Return the prompt of a task; after a failed attempt also why that failed."""
-    spec = task.spec
+    spec = with_note(task)
     parts = [spec.title if spec.title.endswith((".", "!", "?")) else f"{spec.title}.", spec.text]
     parts += [f"Files: {', '.join(spec.files)}"] if spec.files else []
     parts += ["Done when these commands exit with 0:\n" + "\n".join(f"  {each}" for each in spec.checks)] if spec.checks else []
