@@ -260,8 +260,9 @@ class Attempts:
 
     async def _run_on(self, url: str, plans: Sequence[AttemptPlan], tell: Tell) -> None:
         for model in dict.fromkeys(each.model for each in plans):
-            free = asyncio.Semaphore(await self._host.slot_count(url))
-            await together(self._run_one(free, each, tell) for each in plans if each.model == model)
+            its = [each for each in plans if each.model == model]
+            free = asyncio.Semaphore(await self._host.slot_count(url) if len(its) > 1 else 1)
+            await together(self._run_one(free, each, tell) for each in its)
 
     async def _run_one(self, free: asyncio.Semaphore, plan: AttemptPlan, tell: Tell) -> None:
         async with free:

@@ -179,7 +179,7 @@ class ToolSpec:
     description: str
     parameters: dict[str, object]
     aliases: tuple[str, ...] = ()
-    argument_aliases: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    argument_aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     is_hidden: bool = False
 
 

@@ -229,7 +229,8 @@ def always(access: Access) -> Callable[[Arguments], Access]:
     return lambda _: access
 
 
-def aliases_of(arguments: type[BaseModel]) -> dict[str, tuple[str, ...]]:
+@cache
+def aliases_of(arguments: type[BaseModel]) -> Mapping[str, tuple[str, ...]]:
     """Return the other names of each argument, including hidden ones."""
     found = {name: getattr(field.validation_alias, "choices", ()) for name, field in arguments.model_fields.items()}
     return {name: tuple(str(choice) for choice in choices) for name, choices in found.items()}

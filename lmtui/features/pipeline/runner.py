@@ -143,13 +143,14 @@ class PlanRunner:
         await self._recover()
         try:
             while not self.plan.is_paused:
-                wave = next_tasks(self.plan, await self._room(), datetime.now(UTC), self._options.phase)
-                if wave:
+                slots = max(1, await self._host.slot_count())
+                most = self._options.batch or max(1, slots // max(1, self._options.tries))
+                if wave := next_tasks(self.plan, most, datetime.now(UTC), self._options.phase):
                     if full := await asyncio.to_thread(full_disk, self._host.workspace):
                         for each in wave:
                             await self._put_off(each.id, full, "the disk is full")
                     else:
-                        await self._wave(wave)
+                        await self._wave(wave, slots)
                     if self._options.is_once:
                         break
                 elif next_due(self.plan, self._options.phase) is None:
@@ -187,9 +188,6 @@ class PlanRunner:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._wake.wait(), min(max(seconds, 0.05), _LOOK_S))
 
-    async def _room(self) -> int:
-        return self._options.batch or max(1, await self._host.slot_count() // max(1, self._options.tries))
-
     async def _recover(self) -> None:
         """Make ready what a killed process was working on, and finish what it was merging."""
         await self.change(recovered)
@@ -212,10 +210,10 @@ class PlanRunner:
             pass
         return bool(task.spec.checks) and not await self.failing(task.spec.checks)
 
-    async def _wave(self, tasks: Sequence[PipelineTask]) -> None:
+    async def _wave(self, tasks: Sequence[PipelineTask], slots: int) -> None:
         """Do some tasks, one step for all and then the next, so that models are loaded rarely.  Each is merged on its own."""
         works = [_TaskWork(each, self._host.new_attempts(), self._merges) for each in tasks]
-        free = asyncio.Semaphore(max(1, await self._host.slot_count()))
+        free = asyncio.Semaphore(slots)
         is_whole = False
         try:
             await self._write_contracts(free, works)
