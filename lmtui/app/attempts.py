@@ -19,6 +19,7 @@ from lmtui.app.sandboxes import SessionVariant
 from lmtui.config import Config
 from lmtui.core import events
 from lmtui.core.attempt_values import MOST_ATTEMPTS, Attempt, AttemptState, ranked, reason
+from lmtui.core.budgets import NO_BUDGET, SessionBudget
 from lmtui.core.errors import FilesChangedSince, LmtuiError, SandboxError, UsageError
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.ports import Policy
@@ -120,10 +121,11 @@ class Attempts:
 
     Args:
         host: the workspace's.
+        budget: what each may spend, in addition to what the settings allow.
     """
 
-    def __init__(self, host: AttemptHost) -> None:
-        self._host = host
+    def __init__(self, host: AttemptHost, budget: SessionBudget = NO_BUDGET) -> None:
+        self._host, self._budget = host, budget
         self.task = self._title = ""
         self._start: Start = lambda _: None
         self._begin: Begin | None = None
@@ -276,6 +278,8 @@ class Attempts:
             overlay = work.overlay = sandbox.overlay(stays=True)
             variant = SessionVariant(overlay.sandbox, plan.config, plan.model, plan.url)
             session = work.session = await self._host.new_session(Policy(is_attended=False), variant=variant)
+            if self._budget:
+                session.budget.give(self._budget.tighter(session.budget.in_force()[0]))
             if self._runner is not None:
                 session.run_agents_in(partial(self._runner, session.id))
             unfollow = session.subscribe(lambda envelope: self._take(plan.number, envelope.event))
@@ -312,7 +316,7 @@ class Attempts:
                 pass
 
     async def _end(self, work: _Work, overlay: WorkspaceOverlay[WorkspaceSandbox]) -> None:
-        """Read the effect of an attempt, and save it as a patch."""
+        """Read the effect of an attempt, and save it as a patch; note that its budget ended it."""
         number, effect, problem, digest, patch = work.plan.number, None, "", "", ""
         if self._rows[number].end is None and not work.is_stopped:
             raise SandboxError("an attempt ended before its turn")
@@ -324,6 +328,12 @@ class Attempts:
                 digest, patch = _digest(await asyncio.to_thread(file.read_bytes)), str(file)
         except SandboxError as error:
             problem = error.full_text()
+        end, (budget, spent) = (
+            self._rows[number].end,
+            work.session.budget.in_force() if work.session else (NO_BUDGET, NO_BUDGET),
+        )
+        if end is not None and end.reason is events.TurnReason.LIMIT and budget.used(spent) >= 1:
+            problem = problem or f"budget exhausted: {budget}"
         state = AttemptState.STOPPED if work.is_stopped else AttemptState.OVER
         self._change(number, state=state, effect=effect, problem=problem, digest=digest, patch=patch)
 

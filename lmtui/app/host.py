@@ -31,7 +31,7 @@ from lmtui.app.settings_trust import FolderTrust
 from lmtui.app.workspace_files import WorkspaceFiles
 from lmtui.config import SETTINGS, Config, Loaded
 from lmtui.core import events
-from lmtui.core.budgets import BudgetSet, whole_budget
+from lmtui.core.budgets import NO_BUDGET, BudgetSet, SessionBudget, whole_budget
 from lmtui.core.errors import ConfigError, SessionFileError, UsageError
 from lmtui.core.hooks import HookEvent
 from lmtui.core.instruction_values import InstructionSource
@@ -325,9 +325,9 @@ class Runtime:
             session.emit(event)
         return self._keep(session, asked)
 
-    def new_attempts(self) -> Attempts:
-        """Return attempts next to the user's own; who asks for them closes them."""
-        return Attempts(self)
+    def new_attempts(self, budget: SessionBudget = NO_BUDGET) -> Attempts:
+        """Return attempts next to the user's own, each of which may spend so much; who asks for them closes them."""
+        return Attempts(self, budget)
 
     async def _prepare(self) -> None:
         for each in self._features:

@@ -34,6 +34,15 @@ class SessionBudget:
         pairs = ((spent.tokens, self.tokens), (spent.steps, self.steps), (spent.seconds, self.seconds))
         return max((have / limit for have, limit in pairs if limit), default=0.0)
 
+    def tighter(self, other: SessionBudget) -> SessionBudget:
+        """Return what neither of two budgets lets be exceeded."""
+
+        def least(one: float, two: float) -> float:
+            return min(one, two) if one and two else one or two
+
+        tokens, steps = int(least(self.tokens, other.tokens)), int(least(self.steps, other.steps))
+        return SessionBudget(tokens, steps, least(self.seconds, other.seconds))
+
     def __add__(self, other: SessionBudget) -> SessionBudget:
         return SessionBudget(self.tokens + other.tokens, self.steps + other.steps, self.seconds + other.seconds)
 
@@ -44,6 +53,9 @@ class SessionBudget:
             pluralize(self.tokens, "token") if self.tokens else "",
         )
         return ", ".join(part for part in parts if part) or "nothing"
+
+
+NO_BUDGET = SessionBudget()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

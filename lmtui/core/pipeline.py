@@ -40,6 +40,7 @@ class PipelineState(StrEnum):
 
 WORKING = frozenset({PipelineState.CODING, PipelineState.CHECKING, PipelineState.REVIEWING, PipelineState.MERGING})
 OVER = frozenset({PipelineState.DONE, PipelineState.SKIPPED})
+ENDED = frozenset({PipelineState.DONE, PipelineState.FAILED})
 
 
 class Stage(StrEnum):
@@ -55,7 +56,10 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
-    """What is to be done: `after` are the ids of tasks that come first, `checks` commands that have to exit with 0."""
+    """What is to be done: `after` are the ids of tasks that come first, `checks` commands that have to exit with 0.
+
+    `max_steps` and `max_tokens` are what one attempt may spend in requests and tokens, 0 for no limit.
+    """
 
     title: str
     text: str = ""
@@ -63,6 +67,14 @@ class TaskSpec:
     after: tuple[int, ...] = ()
     checks: tuple[str, ...] = ()
     phase: str = ""
+    max_steps: int = 0
+    max_tokens: int = 0
+
+    @property
+    def budget(self) -> str:
+        """Return what one attempt may spend, as a plan says it; empty where it is not limited."""
+        limits = ((self.max_steps, "steps"), (self.max_tokens, "tokens"))
+        return " ".join(f"{number} {unit}" for number, unit in limits if number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +82,8 @@ class TaskAttempt:
     """One attempt at a task: its session, and what came of it.
 
     `stage` is where it failed, empty where it did not; `findings` say why.  `checks` has the last outcome of each rung.
-    `digest` identifies the resulting files.  `lines` were added and removed.  `started` (UTC) is when it was begun.
+    `digest` identifies the resulting files.  `lines` were added and removed.  `started` (UTC) is when it was begun.  It changed
+    `files`, and `summary` is the beginning of what the model said at its end.
     """
 
     number: int
@@ -85,6 +98,8 @@ class TaskAttempt:
     lines: tuple[int, int] = (0, 0)
     patch: str = ""
     started: datetime | None = None
+    files: tuple[str, ...] = ()
+    summary: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +252,8 @@ def _problem_of_task(spec: TaskSpec, known: Collection[int]) -> str:
         return f"has a title of more than {MAX_TITLE_CHARS} or a text of more than {MAX_TEXT_CHARS} characters"
     if max(len(spec.files), len(spec.checks), len(spec.after)) > MOST_NAMED:
         return f"names more than {MOST_NAMED} files, checks or tasks"
+    if min(spec.max_steps, spec.max_tokens) < 0:
+        return "has a budget below 0"
     unknown = [each for each in spec.after if each not in known]
     if unknown:
         return f"waits for {', '.join(map(str, unknown))}, which is not in the plan"

@@ -13,6 +13,7 @@ from typing import Protocol
 from lmtui.command_line import FAILURE, NONE, OK, CheckRow
 from lmtui.config import Config
 from lmtui.core.attempt_values import Attempt
+from lmtui.core.budgets import NO_BUDGET, SessionBudget
 from lmtui.core.instruction_values import InstructionSource, NoInstructions
 from lmtui.core.jobs import Jobs, NoJobs
 from lmtui.core.mcp import McpServers, NoMcpServers
@@ -130,8 +131,8 @@ class FeatureHost(Workspace, Protocol):
     async def new_session(self, policy: Policy | None = None) -> EngineSession:
         """Open a fresh session with its own policy."""
 
-    def new_attempts(self) -> TaskAttempts:
-        """Return the place for attempts at one task; who asks for it closes it."""
+    def new_attempts(self, budget: SessionBudget = NO_BUDGET) -> TaskAttempts:
+        """Return the place for attempts at one task, each of which may spend so much; who asks for it closes it."""
 
     async def slot_count(self) -> int:
         """Ask the server in use how many requests it works on at once."""

@@ -161,7 +161,9 @@ def _json_value(value: object) -> str:
 
 def _read_task(given: dict[str, Any]) -> PipelineTask:  # Any: JSON
     attempts = (
-        TaskAttempt(**each | _tuples(each, "findings", "lines") | {"started": _moment(each.get("started"))})
+        TaskAttempt(
+            **each | _tuples({"files": ()} | each, "findings", "lines", "files") | {"started": _moment(each.get("started"))}
+        )
         for each in given["attempts"]
     )
     merge = given["merge"]

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from lmtui.core.errors import LmtuiError
-from lmtui.core.pipeline import PipelinePlan
+from lmtui.core.pipeline import PipelinePlan, PipelineTask, TaskAttempt, TaskSpec
 from lmtui.features.pipeline import runner
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
@@ -212,6 +212,93 @@ async def test_a_model_that_is_away_for_long_costs_no_task_and_is_asked_more_and
     assert (plan.is_done, states(plan), stages(plan, 1), stages(plan, 2)) == (True, ["done"] * 2, [""], [""]), plan
     waits = [(when - seen) / timedelta(seconds=1) for when, seen in due.items()]
     assert waits == pytest.approx([0.2, 0.4, 0.8, 1.0, 1.0], abs=0.15)
+
+
+def repeats(match: str, command: str) -> Scenario:
+    """Return a conversation in which a command is run again and again, which never gets anywhere."""
+    turns = (ScriptedTurn(f"Step {n}.", calls=(ScriptedCall("shell", {"command": f"{command} # {n}"}),)) for n in range(40))
+    return Scenario(tuple(turns), match=match)
+
+
+@pytest.mark.parametrize("budget", ["3 steps", "1 tokens", "3 steps 900000 tokens"])
+async def test_an_attempt_ends_when_its_budget_is_used_up(open_one: Open, workspace: Path, budget: str) -> None:
+    text = f"- [ ] Write a.txt\n  check: test -s a.txt\n  budget: {budget}\n"
+    async with ScriptedServer(repeats("Write a.txt", "date +%N >> other.txt")) as server:
+        _, plan = await worked(open_one, server.url, workspace, text, **SETTINGS, task_attempts=2)
+        first = sum("An earlier attempt" not in each for each in prompts(server) if each.startswith("Write a.txt."))
+        told = prompts(server)
+    named = budget.replace("1 tokens", "1 token").replace(" 900000", ", 900,000")
+    assert [each.findings for each in plan.task(1).attempts] == [(f"budget exhausted: {named}",)] * 2
+    assert (stages(plan, 1), plan.task(1).why) == (["coder", "coder"], "2 attempts failed: coder")
+    assert any(f"failed (coder):\n- budget exhausted: {named}" in each for each in told)
+    assert first == (1 if budget == "1 tokens" else 3)
+    assert not (workspace / "other.txt").exists()
+
+
+async def test_work_that_passes_its_checks_is_kept_though_the_budget_ended_it(open_one: Open, workspace: Path) -> None:
+    text = "- [ ] Write a.txt\n  check: test -s a.txt\n  budget: 1 step\n"
+    async with ScriptedServer(repeats("Write a.txt", "echo a > a.txt")) as server:
+        _, plan = await worked(open_one, server.url, workspace, text, **SETTINGS)
+    assert (plan.is_done, stages(plan, 1), (workspace / "a.txt").read_text()) == (True, [""], "a\n"), plan
+
+
+async def test_a_task_that_ends_leaves_a_checkpoint(open_one: Open, workspace: Path) -> None:
+    for words in (["init", "-q"], ["config", "user.name", "A"], ["config", "user.email", "a@example.org"]):
+        subprocess.run(["git", *words], cwd=workspace, check=True)
+    text = plan_of("a.txt", "b.txt") + "- [ ] Write c.txt\n  after: 2\n- [ ] Write d.txt\n  after: 1\n"
+    answer = ScriptedTurn("I wrote it.\n# As you wanted")
+    call = ScriptedCall("shell", {"command": "echo a > a.txt"})
+    script = Scenario((ScriptedTurn("I do it.", calls=(call,)), *[answer] * 6), match="Write a.txt")
+    folder = workspace / "plans/PLAN/tasks"
+    async with ScriptedServer(script, does("Write b.txt", "echo b > x.txt"), does("Write d.txt", "echo d > d.txt")) as server:
+        (workspace / "PLAN.md").write_text(text)
+        service = service_of(open_one(server.url, **{**SETTINGS, "plan_commits": "on"}, task_attempts=1))
+        early: list[str] = []
+
+        def look() -> None:
+            if not early and service.known[0].task(4).state == "coding":
+                early.append((folder / "1.md").read_text())
+
+        service.follow_changes(look)
+        plan = await service.work("PLAN.md", service.options())
+    assert states(plan) == ["done", "failed", "failed", "done"]
+    first, second = plan.task(1).attempts[0], plan.task(2).attempts[0]
+    done = (folder / "1.md").read_text()
+    assert done == (
+        f"# Task 1: Write a.txt\n\ndone, {first.tokens:,} tokens, {first.elapsed_s:.0f} s\n"
+        f"\n## Done\n\n- attempt 1: passed, +1 −0 (session {first.session}, scripted)\n- > I wrote it. # As you wanted\n"
+        f"\n## Changed\n\n- `a.txt`\n- commit {plan.task(1).commit}\n"
+        "\n## Checks\n\n- `test -s a.txt`: passed\n- goal: passed\n"
+        "\n## Next\n\n- nothing\n\n## Blockers\n\n- nothing\n"
+    )
+    assert early[0].replace("- task 2: Write b.txt\n- task 4: Write d.txt", "- nothing") == done
+    failed = (folder / "2.md").read_text()
+    assert "failed: 1 attempt failed: verifier" in failed
+    assert f"- attempt 1: failed at verifier, +1 −0 (session {second.session}, scripted)" in failed
+    assert "\n## Changed\n\n- nothing\n\n## Checks\n\n- `test -s b.txt`: not run\n" in failed
+    assert "\n## Next\n\n- `lmtui pipeline retry PLAN 2`\n" in failed
+    assert "\n## Blockers\n\n- b.txt is not there\n- task 3 waits for it\n" in failed
+    assert "failed: task 2 failed" in (folder / "3.md").read_text()
+    shown = subprocess.run(["git", "show", "--stat", "--format=%s"], cwd=workspace, check=True, capture_output=True, text=True)
+    assert shown.stdout.startswith("PLAN: Add the report\n")
+    assert "plans/PLAN/tasks/2.md" in shown.stdout
+
+
+async def test_a_task_from_before_there_were_budgets_is_read(workspace: Path) -> None:
+    attempt = TaskAttempt(1, "s", files=("a",), summary="x")
+    plan = PipelinePlan("0", "p", "p.md", datetime.now(UTC), (PipelineTask(1, TaskSpec("Do it"), attempts=(attempt,)),))
+    file = PipelineFile(workspace)
+    file.add(plan)
+    with file.writing() as database:
+        (data,) = database.execute("SELECT data FROM pipeline WHERE task = 1").fetchone()
+        given = json.loads(data)
+        for holder, names in ((given["spec"], ("max_steps", "max_tokens")), (given["attempts"][0], ("files", "summary"))):
+            for name in names:
+                del holder[name]
+        row = ("0", 1, json.dumps(given))
+        database.execute("REPLACE INTO pipeline VALUES (?, ?, ?, ?)", (*row, file.signer.sign(row)))
+    assert file.read()[0].tasks == (replace(plan.tasks[0], attempts=(TaskAttempt(1, "s"),)),)
+    file.close()
 
 
 TWO = plan_of("a.txt") + "- [ ] Write b.txt\n  after: 1\n  check: test -s b.txt\n"

@@ -6,6 +6,7 @@ joined, so that a task may wait for one of an earlier part.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shlex
@@ -27,6 +28,7 @@ from lmtui.features.pipeline.task_list import (
     open_questions,
     paths_in,
     read_task_list,
+    steps_and_tokens,
     task_number,
     title_key,
     waited_for,
@@ -192,7 +194,11 @@ def _spec(given: Mapping[str, object]) -> TaskSpec:
         dict.fromkeys(each for line in lines for each in (*commands_in(line), *QUOTED.findall(line)) if is_check(each))
     )
     text = "\n".join([text, *notes]).strip()
-    return TaskSpec(title, text, tuple(path for path in files if path not in outside), (), checks, line_of(given.get("phase")))
+    budget = (0, 0)
+    with contextlib.suppress(UsageError):  # it is prose
+        budget = steps_and_tokens(text_of(first_of(given, ("budget", "limit"))))
+    inside = tuple(path for path in files if path not in outside)
+    return TaskSpec(title, text, inside, (), checks, line_of(given.get("phase")), *budget)
 
 
 def _after(given: Mapping[str, object], names: Mapping[str, str], titles: Mapping[str, str]) -> Iterator[str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from textwrap import indent
 from typing import Any
 
 from lmtui.core.errors import UsageError
-from lmtui.core.pipeline import PipelinePlan, PipelineState, PipelineTask, Stage
+from lmtui.core.pipeline import ENDED, OVER, PipelinePlan, PipelineState, PipelineTask, Stage, TaskAttempt
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
 
 SCHEMA_VERSION = 1
@@ -92,6 +93,57 @@ def report_markdown(report: Mapping[str, Any]) -> str:  # Any: JSON
         )
     lines += ["", "## Notes", "", *(f"- {sanitize_line(each)}" for each in report["notes"])] if report["notes"] else []
     return "\n".join([*lines, ""])
+
+
+def checkpoint_files(plan: PipelinePlan, tasks: Sequence[PipelineTask]) -> dict[str, str]:
+    """Return the checkpoints of those of some tasks that have ended, by their paths in the plan's folder."""
+    return {f"tasks/{each.id}.md": task_checkpoint(plan, each) for each in tasks if each.state in ENDED}
+
+
+def task_checkpoint(plan: PipelinePlan, task: PipelineTask) -> str:
+    """Return what a task came to, as Markdown: what was done, changed and checked, what comes next, and what blocks."""
+    last = task.attempts[-1] if task.attempts else TaskAttempt(0)
+    is_done = task.state in OVER
+    changed = [f"`{sanitize_line(each)}`" for each in last.files]
+    following = [each for each in plan.queue if each.state is PipelineState.READY and not plan.waits_for(each)]
+    lost = [each for each in plan.queue if task.id in each.spec.after and each.state not in OVER]
+    sections = {
+        "Done": [_attempt_line(each) for each in task.attempts]
+        + ([f"> {sanitize_line(' '.join(last.summary.split()))}"] if last.summary else []),
+        "Changed": [*changed, *([f"commit {task.commit}"] if task.commit else [])] if is_done else [],
+        "Checks": [*_checks(task, last), *(f"{sanitize_line(rung)}: {outcome}" for rung, outcome in last.checks.items())],
+        "Review": [sanitize(each) for each in last.findings if is_done],
+        "Next": [f"`lmtui pipeline retry {sanitize_line(plan.name)} {task.id}`"] * (task.state is PipelineState.FAILED)
+        + [f"task {each.id}: {sanitize_line(each.spec.title)}" for each in following[:_MOST_NEXT]],
+        "Blockers": [] if is_done else [*map(sanitize, last.findings), *(f"task {each.id} waits for it" for each in lost)],
+    }
+    why = f": {sanitize_line(task.why)}" if task.why else ""
+    cost = f"{sum(each.tokens for each in task.attempts):,} tokens, {sum(each.elapsed_s for each in task.attempts):.0f} s"
+    head = f"# Task {task.id}: {sanitize_line(task.spec.title)}\n\n{task.state}{why}, {cost}\n"
+    return head + "".join(
+        f"\n## {name}\n\n" + "".join(f"- {indent(each, '  ').strip()}\n" for each in lines or ["nothing"])
+        for name, lines in sections.items()
+        if lines or name != "Review"
+    )
+
+
+def _attempt_line(attempt: TaskAttempt) -> str:
+    came = f"failed at {attempt.stage}" if attempt.stage else "passed"
+    added, removed = attempt.lines
+    return f"attempt {attempt.number}: {came}, +{added} −{removed} (session {attempt.session}, {sanitize_line(attempt.model)})"
+
+
+def _checks(task: PipelineTask, last: TaskAttempt) -> list[str]:
+    """Return what is known of the task's own commands: they run after the verifier, all of them."""
+    is_run = last.number and last.stage not in (Stage.CODER, Stage.VERIFIER)
+    found: list[str] = []
+    for each in task.spec.checks:
+        has_failed = last.stage == Stage.ACCEPTANCE and any(why.startswith(f"`{each}` ") for why in last.findings)
+        found.append(f"`{sanitize_line(each)}`: {'failed' if has_failed else 'passed' if is_run else 'not run'}")
+    return found
+
+
+_MOST_NEXT = 5
 
 
 def review_log(plan: PipelinePlan) -> str:

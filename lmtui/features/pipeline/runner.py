@@ -14,10 +14,12 @@ from functools import partial
 from typing import Any, TypeVar
 
 from lmtui.core.attempt_values import Attempt
+from lmtui.core.budgets import SessionBudget
 from lmtui.core.errors import Fault, SandboxError
 from lmtui.core.events import Level, Notice, Verified
 from lmtui.core.permissions.decide import Access, Mode, Verdict, decide
 from lmtui.core.pipeline import (
+    ENDED,
     OVER,
     Contract,
     Merge,
@@ -26,13 +28,14 @@ from lmtui.core.pipeline import (
     PipelineTask,
     Stage,
     TaskAttempt,
+    TaskSpec,
     failed,
     next_due,
     next_tasks,
     recovered,
 )
 from lmtui.core.ports import Policy
-from lmtui.core.project_checks import CheckRan, bounded
+from lmtui.core.project_checks import CheckRan, Rung, bounded
 from lmtui.core.roles import ModelRole, parse_roles
 from lmtui.core.sanitize import pluralize, sanitize_path
 from lmtui.core.workspace import ExecResult
@@ -52,6 +55,7 @@ _AWAY = frozenset({Fault.UNREACHABLE, Fault.LOADING, Fault.BUSY})
 _COOLDOWN_S, _MOST_COOLDOWN_S = 30.0, 1_800.0
 _LOOK_S = 5.0
 _MOST_FINDINGS = 12
+_MOST_FILES, _MOST_SUMMARY_CHARS = 50, 600
 _AGAIN = "An earlier attempt at this task failed ({stage}):\n{findings}\nThe folder is as it was before that attempt."
 _DRAFTED = "A draft of this is in the folder already, and the commands exit with 0. Say in one sentence what it does."
 _NO_PYC = "export PYTHONDONTWRITEBYTECODE=1"  # a compiled file is taken for that of any source as old and as long
@@ -82,13 +86,15 @@ class RunWatcher:
     """Who follows the work on a plan.
 
     `on_change` gets the plan on every change, with what is known of work under way; `on_note` a line for people; `prepare` what
-    tries a task before it begins.  `suite` returns the commands that check everything in the project.
+    tries a task before it begins; `on_end` the plan with tasks that are done or failed just now.  `suite` returns the commands
+    that check everything in the project.
     """
 
     on_change: Callable[[PipelinePlan], None] = lambda _: None
     on_note: Callable[[str], None] = lambda _: None
     prepare: Callable[[TaskAttempts], None] = lambda _: None
     suite: Callable[[], Awaitable[Sequence[str]]] | None = None
+    on_end: Callable[[PipelinePlan, Sequence[PipelineTask]], Awaitable[None]] | None = None
 
 
 @dataclass(slots=True)
@@ -164,8 +170,12 @@ class PlanRunner:
 
     async def change(self, change: Change) -> None:
         """Change the plan in the queue."""
-        self.plan = await asyncio.to_thread(self._file.change, self.plan.id, change)
+        before = {each.id: each.state for each in self.plan.tasks}
+        plan = self.plan = await asyncio.to_thread(self._file.change, self.plan.id, change)
         self._show()
+        ended = [each for each in plan.tasks if each.state in ENDED and before.get(each.id) is not each.state]
+        if ended and self._watcher.on_end is not None:
+            await self._watcher.on_end(plan, ended)
 
     async def _set(self, task_id: int, state: PipelineState, **changes: Any) -> None:  # Any: fields of a task
         await self.change(lambda plan: [replace(plan.task(task_id), state=state, **changes)])
@@ -212,7 +222,7 @@ class PlanRunner:
 
     async def _wave(self, tasks: Sequence[PipelineTask], slots: int) -> None:
         """Do some tasks, one step for all and then the next, so that models are loaded rarely.  Each is merged on its own."""
-        works = [_TaskWork(each, self._host.new_attempts(), self._merges) for each in tasks]
+        works = [_TaskWork(each, self._host.new_attempts(_budget(each.spec)), self._merges) for each in tasks]
         free = asyncio.Semaphore(slots)
         is_whole = False
         try:
@@ -331,6 +341,8 @@ class PlanRunner:
         sandbox, contract = work.attempts.sandbox_of(best), work.task.contract or Contract()
         if not await _is_intact(contract, sandbox):
             return Stage.VERIFIER, [f"{contract.path} was changed: it is the acceptance test and has to stay as it was"]
+        if best.problem and (not spec.checks or await self.failing(spec.checks, sandbox)):
+            return Stage.CODER, [best.problem]
         if not {*best.effect.paths} - {contract.path}:
             if spec.checks and not await self.failing(spec.checks, sandbox):
                 return None, ()
@@ -343,10 +355,14 @@ class PlanRunner:
             return Stage.VERIFIER, problems
         if findings := await self.failing(spec.checks, sandbox):
             return Stage.ACCEPTANCE, findings
-        if end.verified == Verified.RED:
-            return Stage.CHECKS, [_failure_text(each) for each in work.attempts.failures_of(best)] or ["a check fails"]
-        if end.verified == Verified.NONE and (findings := await self.failing(await self._passing_suite(), sandbox)):
-            return Stage.CHECKS, findings  # a draft is no change of the session's, which checked nothing then
+        failed_checks = work.attempts.failures_of(best)
+        failures = [each for each in failed_checks if each.rung is not Rung.GOAL or not spec.checks]
+        if end.verified == Verified.RED and (failures or not failed_checks):
+            return Stage.CHECKS, [_failure_text(each) for each in failures] or ["a check fails"]
+        if end.verified in (Verified.NONE, Verified.RED) and (
+            findings := await self.failing(await self._passing_suite(), sandbox)
+        ):
+            return Stage.CHECKS, findings  # the session did not check a draft, nor what its budget ended
         if not spec.checks and end.exit_code != 0:
             return Stage.CODER, [end.error or end.doubt or end.status]
         return None, ()
@@ -527,7 +543,13 @@ def _record(attempt: Attempt, number: int) -> TaskAttempt:
         lines=attempt.lines,
         patch=attempt.patch,
         started=attempt.started,
+        files=tuple(attempt.effect.paths)[:_MOST_FILES] if attempt.effect is not None else (),
+        summary=attempt.end.text.strip()[:_MOST_SUMMARY_CHARS] if attempt.end is not None else "",
     )
+
+
+def _budget(spec: TaskSpec) -> SessionBudget:
+    return SessionBudget(tokens=spec.max_tokens, steps=spec.max_steps)
 
 
 def _failure_text(check: CheckRan) -> str:

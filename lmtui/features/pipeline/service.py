@@ -44,7 +44,7 @@ from lmtui.core.subagents import SessionAgentRunner
 from lmtui.engine.file_changes import to_the_end
 from lmtui.engine.session import EngineSession
 from lmtui.features.pipeline.planner import MAX_PLAN_BYTES, decompose
-from lmtui.features.pipeline.report import report_markdown, report_object, review_log, tasks_json
+from lmtui.features.pipeline.report import checkpoint_files, report_markdown, report_object, review_log, tasks_json
 from lmtui.features.pipeline.runner import PlanRunner, RunOptions, RunWatcher
 from lmtui.features.pipeline.spec import criteria, files_to_read, survey_text
 from lmtui.features.pipeline.task_list import open_questions, read_task_list
@@ -154,7 +154,8 @@ class PipelineService(WorkspaceFeature):
             _require_phase(plan, options.phase)
             self._show(plan)
             prepare = partial(_run_agents_in, lambda: self._run_agents)
-            watcher = RunWatcher(self._show, partial(self._note, notes=notes), prepare, self._suite)
+            ended = partial(self.files.keep_checkpoints, replace(options, has_commits=False))
+            watcher = RunWatcher(self._show, partial(self._note, notes=notes), prepare, self._suite, ended)
             runner = self._runner = PlanRunner(self.host, self._file, plan, options, watcher)
             began = datetime.now(UTC)
             try:
@@ -168,6 +169,7 @@ class PipelineService(WorkspaceFeature):
             files = {
                 "report.json": json.dumps(report, indent=1, ensure_ascii=False) + "\n",
                 "report.md": report_markdown(report),
+                **checkpoint_files(runner.plan, runner.plan.tasks),
             }
             await self.files.write(runner.plan, {**files, "review.log": review_log(runner.plan)}, "Add the report", options)
             return runner.plan
@@ -417,6 +419,10 @@ class PlanFiles:
         session = await self._host.new_session(Policy(is_attended=False))
         session.rename(f"{PurePosixPath(path).stem}: planning")
         return session
+
+    async def keep_checkpoints(self, options: RunOptions, plan: PipelinePlan, tasks: Sequence[PipelineTask]) -> None:
+        """Write what some tasks came to."""
+        await self.write(plan, checkpoint_files(plan, tasks), "Add checkpoints", options)
 
     async def write(self, plan: PipelinePlan, files: dict[str, str], what: str, options: RunOptions) -> None:
         """Write files of a plan into its folder, and commit them."""

@@ -9,6 +9,7 @@ A task list is Markdown. Each task is a list item with a check box; below it com
       after: 1, 2                             the numbers, from 1, or titles of tasks that come first
       check: pytest -q tests/test_tok.py      a command that exits with 0 when the task is done
       check: python -m src.tok --self-test
+      budget: 20 steps 50k tokens             what an attempt may spend in requests and tokens
     - [x] Done tasks are left out, and none waits for them
 
 The values of a field may also be list items or a fenced block below it.  Numbered items (`1. Title`) and headings
@@ -23,6 +24,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from lmtui.core.budgets import whole_budget
 from lmtui.core.errors import UsageError
 from lmtui.core.lenient_json import fit_text
 from lmtui.core.pipeline import MAX_TITLE_CHARS, OpenQuestion, TaskSpec
@@ -35,7 +37,9 @@ _NUMBERED = re.compile(r"(?P<title>\d{1,4}[.)]\s.*)")
 _TASK_HEADING = re.compile(r"#{1,6}\s++(?P<title>(?!phase\b)(?:[^\W\d_]++\s++)?#?\d{1,4}\s*[.:)–—-]\s.*)", re.IGNORECASE)
 _NUMBER = re.compile(r"(?:\[?(?:[^\W\d_]++\s++)?#?)(\d{1,4})\]?\s*[.:)–—-]\s++")
 _FIELD = re.compile(
-    r"(?:[-*+]\s++)?[*_]*(?P<name>files?|after|depends[ _]on|checks?)[*_]*\s*:[*_]*(?P<value>.*)", re.IGNORECASE
+    r"(?:[-*+]\s++)?[*_]*(?P<name>files?|after|depends[ _]on|checks?|budget(?=[*_]*\s*:.*\b(?:steps?|tok|tokens?)\b))"
+    r"[*_]*\s*:[*_]*(?P<value>.*)",
+    re.IGNORECASE,
 )
 _PHASE = re.compile(r"phase\b\s*[\w.]*\s*:\s*(.*)", re.IGNORECASE)
 _BULLET = re.compile(r"(?:[-*+]|\d{1,4}[.)])\s++(.*)")
@@ -50,7 +54,7 @@ def read_task_list(text: str) -> list[TaskSpec] | None:
     Returns None for prose.
 
     Raises:
-        UsageError: a task waits for one that is not in the list; the message names the line.
+        UsageError: a task waits for one that is not in the list, or a budget cannot be read; the message names the line.
     """
     lines = text.split("\n")
     for opens, share in ((_TASK_HEADING, 0.5), (_BOX, 0.0), (_NUMBERED, 0.5)):
@@ -128,7 +132,7 @@ class _Item:
     """A task as it is written.
 
     `level` is that of its heading, 0 for a list item; `number` is its own, 0 where it has none.  `fields` are
-    those of files, after and checks by their first letter; a value comes with the number of its line.
+    those of files, after, checks and budget by their first letter; a value comes with the number of its line.
     """
 
     line: int
@@ -263,14 +267,38 @@ def _spec(item: _Item, after: tuple[int, ...]) -> TaskSpec:
     files = [path for value in item.values("f") for path in paths_in(value)]
     checks = [command for value in item.values("c") for command in commands_in(value)]
     title, text = fitted_title(item.title, text)
-    return TaskSpec(title, text, tuple(dict.fromkeys(files)), after, tuple(dict.fromkeys(checks)), item.phase)
+    steps, tokens = 0, 0
+    for line, value in item.fields.get("b", ()):
+        try:
+            found = steps_and_tokens(value)
+        except UsageError as error:
+            raise UsageError(f"line {line}: {error}", error.hint) from error
+        steps, tokens = (new or old for new, old in zip(found, (steps, tokens), strict=True))
+    unique = tuple(dict.fromkeys(checks))
+    return TaskSpec(title, text, tuple(dict.fromkeys(files)), after, unique, item.phase, steps, tokens)
+
+
+def steps_and_tokens(text: str) -> tuple[int, int]:
+    """Return how many requests and tokens a text allows, 0 for no limit.
+
+    Raises:
+        UsageError: it is no budget, or has a time.
+    """
+    budget = whole_budget(_THOUSANDS.sub("", text.strip(" `*_.")))
+    if budget.seconds:
+        raise UsageError("the budget of a task has steps and tokens, but no time", "Write it like 20 steps 50k tokens.")
+    return budget.steps, budget.tokens
+
+
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 
 
 def task_item(spec: TaskSpec) -> str:
     """Return a task as an item of a task list, with the numbers of that list after `after`."""
     lines = [f"files: {', '.join(f'`{each}`' for each in spec.files)}"] if spec.files else []
     lines += [f"after: {', '.join(map(str, spec.after))}"] if spec.after else []
-    lines += [*(f"check: {each}" for each in spec.checks), *spec.text.splitlines()]
+    lines += [*(f"check: {each}" for each in spec.checks), *([f"budget: {spec.budget}"] if spec.budget else [])]
+    lines += spec.text.splitlines()
     return "".join((f"- [ ] {spec.title}\n", *(f"  {line}".rstrip() + "\n" for line in lines)))
 
 

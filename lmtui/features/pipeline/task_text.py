@@ -14,7 +14,8 @@ from lmtui.core.pipeline import TaskSpec
 from lmtui.core.sanitize import sanitize_line
 
 _TEXTS, _LISTS = ("title", "text", "phase"), {"files": str, "after": int, "checks": str}
-_FIELDS = ("title", "text", "files", "after", "checks", "phase")
+_NUMBERS = ("max_steps", "max_tokens")
+_FIELDS = ("title", "text", "files", "after", "checks", "phase", *_NUMBERS)
 
 
 def spec_text(spec: TaskSpec) -> str:
@@ -27,6 +28,8 @@ def spec_text(spec: TaskSpec) -> str:
         f"after = {_listed(spec.after)}\n"
         f"checks = {_listed(spec.checks)}\n"
         f"phase = {_quoted(spec.phase)}\n"
+        f"max_steps = {spec.max_steps}  # of an attempt; 0: no limit\n"
+        f"max_tokens = {spec.max_tokens}\n"
     )
 
 
@@ -49,7 +52,9 @@ def read_spec(text: str, spec: TaskSpec) -> TaskSpec:
             raise UsageError(f"line {line}: {name} has to be a text in quotes")
         if name in _LISTS and not _is_list(value, _LISTS[name]):
             raise UsageError(f"line {line}: {name} has to be a list of {'numbers' if name == 'after' else 'texts in quotes'}")
-    values: dict[str, Any] = {name: value if name in _TEXTS else tuple(value) for name, value in found.items()}
+        if name in _NUMBERS and (type(value) is not int or value < 0):
+            raise UsageError(f"line {line}: {name} has to be a number of 0 or more")
+    values: dict[str, Any] = {name: tuple(value) if name in _LISTS else value for name, value in found.items()}
     return replace(spec, **values)
 
 

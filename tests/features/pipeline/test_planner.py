@@ -129,6 +129,12 @@ def test_prose_is_no_command(text: str) -> None:
     assert not is_check(text)
 
 
+@pytest.mark.parametrize(("budget", "found"), [("20 steps 5,000 tokens", (20, 5_000)), ("low", (0, 0)), (3, (0, 0))])
+def test_a_budget_is_taken_where_it_is_one(budget: object, found: tuple[int, int]) -> None:
+    (draft,) = read_tasks(json.dumps([{"title": "Write a", "budget": budget}]))
+    assert (draft.spec.max_steps, draft.spec.max_tokens) == found
+
+
 def test_tasks_wait_across_parts() -> None:
     def draft(title: str, *files: str, after: tuple[str, ...] = ()) -> TaskDraft:
         return TaskDraft(TaskSpec(title, files=files), after)

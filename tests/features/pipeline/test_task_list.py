@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.errors import UsageError
 from lmtui.core.pipeline import OpenQuestion, TaskSpec
-from lmtui.features.pipeline.task_list import open_questions, paths_in, read_task_list
+from lmtui.features.pipeline.task_list import open_questions, paths_in, read_task_list, task_item
 
 LIST = """\
 # Calculator
@@ -108,6 +108,34 @@ def test_a_field_goes_on_below_its_name_until_something_else_comes() -> None:
 )
 def test_prose_is_no_list(text: str) -> None:
     assert read_task_list(text) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "budget"),
+    [
+        ("budget: 20 steps", (20, 0)),
+        ("- **Budget:** 20 steps, 5,000 tokens", (20, 5_000)),
+        ("budget: 1.5k tokens", (0, 1_500)),
+        ("budget: 20 steps\n  budget: 50k tokens", (20, 50_000)),
+        ("Budget: $500", (0, 0)),
+        ("budget: 2h", (0, 0)),
+    ],
+)
+def test_a_budget_has_steps_and_tokens(line: str, budget: tuple[int, int]) -> None:
+    found = read_task_list(f"- [ ] Add a\n  files: a.py\n  {line}\n")
+    assert found is not None
+    (spec,) = found
+    assert (spec.max_steps, spec.max_tokens) == budget
+    assert bool(spec.text) is not any(budget)
+    assert read_task_list(task_item(spec)) == [spec]
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"), [("many steps", "line 2: 'many steps' does not begin"), ("1h 20 steps", "line 2: .* but no time")]
+)
+def test_a_budget_that_cannot_be_read_is_named_with_its_line(value: str, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        read_task_list(f"- [ ] Add a\n  budget: {value}\n  files: a.py\n")
 
 
 def test_an_unknown_task_is_named_with_its_line() -> None:

@@ -9,11 +9,16 @@ from lmtui.core.pipeline import TaskSpec
 from lmtui.features.pipeline.task_text import read_spec, spec_text
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+NUMBERS = st.integers(0, 1_000_000)
 LISTS = st.lists(TEXTS, max_size=3).map(tuple)
 SPEC = TaskSpec("Nested comments", "Count the depth.\nKeep strings.", ("a.py",), (3,), ("pytest -q",), "lexer")
 
 
-@given(st.builds(TaskSpec, TEXTS, TEXTS, LISTS, st.lists(st.integers(1, 99), max_size=3).map(tuple), LISTS, TEXTS))
+@given(
+    st.builds(
+        TaskSpec, TEXTS, TEXTS, LISTS, st.lists(st.integers(1, 99), max_size=3).map(tuple), LISTS, TEXTS, NUMBERS, NUMBERS
+    )
+)
 def test_what_is_written_is_read_back(spec: TaskSpec) -> None:
     assert read_spec(spec_text(spec), TaskSpec("")) == spec
 
@@ -35,6 +40,8 @@ def test_what_is_left_out_stays() -> None:
         ("after = [true]", "line 1: after has to be a list of numbers"),
         ('\n\ncheck = ["x"]', "line 3: a task has no 'check', only title"),
         ("title = 3", "line 1: title has to be a text in quotes"),
+        ("max_steps = -1", "line 1: max_steps has to be a number of 0 or more"),
+        ("max_tokens = true", "line 1: max_tokens has to be a number of 0 or more"),
         ("after = " + "[" * 2000, "TOML"),
     ],
 )
