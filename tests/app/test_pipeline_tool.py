@@ -199,6 +199,55 @@ async def test_names_of_other_programs_add_to_a_file_and_to_the_queue(open_one: 
     ]
 
 
+async def test_a_budget_of_a_task_is_written_to_its_plan_and_to_the_queue(
+    open_one: Open, serve: Serve, workspace: Path
+) -> None:
+    turns = (
+        call("", "queue_add", plan="new", objective="Write y", max_tool_calls=20, token_budget=5_000),
+        call("", "queue_add", plan="files", objective="Write z", max_steps=10),
+    )
+    server = await serve(*turns, DONE)
+    runtime = open_one(server.url, **SETTINGS, mode="auto")
+    service = service_of(runtime)
+    await queued(service, workspace, plan_of("a.txt"))
+    await run(await runtime.new_session())
+    assert (workspace / "plans/new.md").read_text() == "# new\n\n- [ ] Write y\n  budget: 20 steps 5000 tokens\n"
+    assert (await service.read())[0].task(2).spec.budget == "10 steps"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("queue_done", "there is no queue_done: a task is done when its checks have run, and nobody has to say so."),
+        ("queue_fail", "there is no queue_fail: a task is failed when its checks have run, and nobody has to say so."),
+    ],
+)
+async def test_what_decides_about_a_task_is_told_to_who_would_say_that_it_is_over(
+    open_one: Open, serve: Serve, workspace: Path, name: str, said: str
+) -> None:
+    server = await serve(call("", name, task=1, result="all is well"), call("", "queue_next"), DONE)
+    runtime = open_one(server.url, **SETTINGS, mode="auto")
+    before = await queued(service_of(runtime), workspace, plan_of("a.txt"))
+    refused, shown = results(await run(await runtime.new_session()))
+    assert said in refused
+    assert (
+        'Use the tool pipeline: {"action": "run"} to run the plan, {"action": "skip", "task": 1} to leave the task' in refused
+    )
+    assert "1 ready Write a.txt" in shown
+    assert shown.splitlines()[-1] == 'Next: {"action": "run"}'
+    assert await service_of(runtime).read() == [before]
+
+
+async def test_the_status_of_a_task_is_its_checkpoint(open_one: Open, serve: Serve, workspace: Path) -> None:
+    server = await serve(write("a.txt"), DONE)
+    first = service_of(open_one(server.url, **SETTINGS))
+    await queued(first, workspace, plan_of("a.txt"))
+    await first.work("plans/files.md", first.options())
+    server = await serve(call("status", task=1), DONE)
+    (shown,) = results(await run(await open_one(server.url, **SETTINGS).new_session()))
+    assert shown == (workspace / "plans/files/tasks/1.md").read_text()
+
+
 async def test_prose_and_a_task_that_reads_as_several_are_refused(open_one: Open, serve: Serve, workspace: Path) -> None:
     (workspace / "plans").mkdir()
     (workspace / "plans/prose.md").write_text("Make the site faster.\n")

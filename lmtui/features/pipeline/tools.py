@@ -18,24 +18,27 @@ from lmtui.core.permissions.decide import Access, Verdict
 from lmtui.core.pipeline import OVER, PLANS_FOLDER, PipelinePlan, PipelineState, TaskAction, TaskSpec, WorkspacePipeline
 from lmtui.core.ports import PreparedCall, Preview, Toolbox, ToolContext, ToolResult
 from lmtui.core.sanitize import sanitize_line
+from lmtui.features.pipeline.report import task_checkpoint
 from lmtui.features.pipeline.task_list import fitted_title, paths_in, read_task_list, task_item, task_number
 from lmtui.plain_files import list_plain
 from lmtui.tools.tool import Arguments, OtherTool, Told, Tool, argument
 
-_MAX_BYTES, _MOST_LINES, _MOST_CHARS = 262_144, 40, 300
+_MAX_BYTES, _MOST_LINES, _MOST_CHARS, _MOST_CHECKPOINT_CHARS = 262_144, 40, 300, 4_000
 _ADD = '{"action": "add", "title": TITLE, "files": [FILE], "checks": [COMMAND], "after": [NUMBER]}'
 _SAME = {"list": "status", "show": "status", "create": "add", "resume": "run", "start": "run", "stop": "pause"}
 _OTHERS = {
-    "status": "pipeline_status queue_status plan_status project_status queue_list", "retry": "retry_failed retry_task",
+    "status": "pipeline_status queue_status plan_status project_status queue_list queue_next",
+    "retry": "retry_failed retry_task",
     "add": "queue_add pipeline_add create_plan add_task create_task", "skip": "skip_task",
     "run": "resume_pipeline run_pipeline start_pipeline run_plan", "pause": "pause_pipeline stop_pipeline pause_plan",
 }  # fmt: skip
+_ENDS = {"queue_done": "done", "queue_fail": "failed"}
 _Listed = BeforeValidator(lambda given: [given] if isinstance(given, str) and not given.lstrip().startswith("[") else given)
 _Action = BeforeValidator(lambda given: _SAME.get(str(given).strip().lower(), given))
 
 
 class PipelineArguments(Arguments):
-    """What to do, with which plan or task; the last five are of a new task."""
+    """What to do, with which plan or task; the last seven are of a new task."""
 
     action: Annotated[Literal["status", "add", "retry", "skip", "run", "pause"], _Action] = argument("status")
     plan: str = argument("", also=("name", "plan_name", "path", "plan_file"))
@@ -45,12 +48,15 @@ class PipelineArguments(Arguments):
     files: Annotated[list[str], _Listed] = argument([], also=("file", "inputs"), is_told=False)
     checks: Annotated[list[str], _Listed] = argument([], also=("check", "command", "commands"), doc="commands")
     after: Annotated[list[int], _Listed] = argument([], also=("depends_on", "dependencies"), is_told=False)
+    max_steps: int = argument(0, also=("steps", "max_tool_calls"), is_told=False, ge=0)
+    max_tokens: int = argument(0, also=("tokens", "token_budget"), is_told=False, ge=0)
 
     def spec(self) -> TaskSpec:
         """Return the new task."""
         title, text = fitted_title(" ".join(self.title.split()), self.text.strip())
-        files = (path for each in self.files for path in paths_in(each))
-        return TaskSpec(title, text, tuple(files), tuple(self.after), tuple(" ".join(each.split()) for each in self.checks))
+        files = tuple(path for each in self.files for path in paths_in(each))
+        checks = tuple(" ".join(each.split()) for each in self.checks)
+        return TaskSpec(title, text, files, tuple(self.after), checks, "", self.max_steps, self.max_tokens)
 
 
 def _form(action: str, task: object = "NUMBER") -> str:
@@ -97,7 +103,7 @@ async def _add(given: PipelineArguments, context: ToolContext, *, is_real: bool)
         number, problem = len(specs), pipeline.problem_of(dict(enumerate([*(before or ()), spec], 1)))
         if before is None or context.agent.on_writing(path) is Verdict.DENY:
             problem = f"{sanitize_line(path)} must not be written, or is no task list yet: then first {_form('run')}"
-        elif number != len(before) + 1 or (specs[-1].files, specs[-1].checks) != (spec.files, spec.checks):
+        elif number != len(before) + 1 or not _is_like(specs[-1], spec):
             problem = problem or "its text reads as another task: use plain sentences"
         if problem:
             raise UsageError(f"the task was not added: {problem}")
@@ -105,6 +111,10 @@ async def _add(given: PipelineArguments, context: ToolContext, *, is_real: bool)
             await context.sandbox.write_file(path, text.encode(), expect_sha256=sha256)
     what = f"task {number} of {sanitize_line(path)}"
     return f"Added {what}. Next: add more, or {_form('run')}." if is_real else f"add {what}\n\n{task_item(spec)}"
+
+
+def _is_like(one: TaskSpec, other: TaskSpec) -> bool:
+    return (one.files, one.checks, one.budget) == (other.files, other.checks, other.budget)
 
 
 async def _run(given: PipelineArguments, context: ToolContext, *, is_real: bool) -> str:
@@ -148,6 +158,8 @@ async def _status(given: PipelineArguments, context: ToolContext, *, is_real: bo
     lines += [f'Not begun: {{"action": "run", "plan": "{sanitize_line(each)}"}}' for each in await _files(plans, context)][:5]
     if plan is None or not is_real:
         return "\n".join((*lines, f"Next: {_ADD}."))
+    if given.task:
+        return task_checkpoint(plan, plan.task(given.task))[:_MOST_CHECKPOINT_CHARS]
     failed = [each for each in plan.queue if each.state is PipelineState.FAILED]
     lines += [f"Task {task.id} failed: {sanitize_line(each)[:_MOST_CHARS]}" for task in failed for each in task.findings[:3]]
     ways = f"{_form('retry', failed[0].id)} or {_form('skip', failed[0].id)}, then {_form('run')}." if failed else _form("run")
@@ -168,6 +180,12 @@ async def _preview(given: PipelineArguments, context: ToolContext) -> Preview:
     return Preview((await _do(given, context, is_real=False)).text)
 
 
+def _refuse(name: str, given: PipelineArguments) -> dict[str, object]:
+    told = f"there is no {name}: a task is {_ENDS[name]} when its checks have run, and nobody has to say so."
+    forms = f"{_form('run')} to run the plan, {_form('skip', given.task or 'NUMBER')} to leave the task out"
+    raise ToolError(told, f"Use the tool pipeline: {forms}, or {_form('pause')} to stop.")
+
+
 def _convert(action: str, given: PipelineArguments) -> dict[str, object]:
     return given.model_dump(exclude_unset=True) | {"action": action}
 
@@ -182,7 +200,10 @@ PIPELINE = Tool(
     title=lambda given: f"{given.action} {given.title or given.task or given.plan}".strip(),
     preview=_preview,
     told=Told.NEVER,
-    others=tuple(OtherTool((*v.split(),), PipelineArguments, "pipeline", partial(_convert, k)) for k, v in _OTHERS.items()),
+    others=(
+        *(OtherTool((*v.split(),), PipelineArguments, "pipeline", partial(_convert, k)) for k, v in _OTHERS.items()),
+        *(OtherTool((each,), PipelineArguments, "pipeline", partial(_refuse, each)) for each in _ENDS),
+    ),
 )
 
 
