@@ -28,6 +28,7 @@ class Result:
 
     @property
     def json(self) -> Any:
+        assert self.out, (self.code, self.err)
         return json.loads(self.out)
 
     @property

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import itertools
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox import battery
@@ -23,14 +26,23 @@ QUICK = frozenset((
     "v-names-with-controls", "v-notable-told", "v-io-uring", "v-af-alg", "v-setuid-tmpfile", "v-kmsg", "v-memory-tree",
     "v-traps", "v-link-swap", "v-write-envrc-link",
 ))  # fmt: skip
+_IS_FULL = os.environ.get("LMTUI_FULL_BATTERY") == "1"
 _CASES = battery.cases()
 _CONTROLS = [case for case in _CASES if case.category == "must-work"]
 _ATTACKS = [
-    case
-    for case in _CASES
-    if case.category not in ("must-work", *battery.NOT_APPLICABLE)
-    and (case.id in QUICK or os.environ.get("LMTUI_FULL_BATTERY") == "1")
+    case for case in _CASES if case.category not in ("must-work", *battery.NOT_APPLICABLE) and (_IS_FULL or case.id in QUICK)
 ]
+
+
+def _in_overlays() -> Iterator[ParameterSet]:
+    """Yield the attacks on overlays, on one of two backends each, so that each kind of overlay meets each attack."""
+    attacks = [case for case in _ATTACKS if case.command and case.id not in battery.TOLD_WHEN_KEPT]
+    for (place, case), stays in itertools.product(enumerate(attacks), (False, True)):
+        for other, backend in enumerate(ISOLATED):
+            if _IS_FULL or (place + stays + other) % 2 == 0:
+                (name,) = backend.values
+                kind = "session" if stays else "command"
+                yield pytest.param(case, stays, name, marks=backend.marks, id=f"{kind}-{name}-{case.id}")
 
 
 async def _play(case: battery.Case, backend: str, base: Path, open_sandbox: OpenSandbox) -> None:
@@ -53,11 +65,7 @@ async def test_attack_gets_nothing_out(case: battery.Case, backend: str, tmp_pat
     await _play(case, backend, tmp_path, open_sandbox)
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in _ATTACKS if case.command and case.id not in battery.TOLD_WHEN_KEPT], ids=lambda case: case.id
-)
-@pytest.mark.parametrize("backend", ISOLATED)
-@pytest.mark.parametrize("stays", [False, True], ids=["command", "session"])
+@pytest.mark.parametrize(("case", "stays", "backend"), [*_in_overlays()])
 async def test_attack_gets_nothing_out_of_an_overlay(
     case: battery.Case, backend: str, tmp_path: Path, open_sandbox: OpenSandbox, *, stays: bool
 ) -> None:
