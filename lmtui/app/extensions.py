@@ -80,10 +80,10 @@ class WorkspaceFeatures:
         """Yield each, in the order of the registry."""
         return iter(self._all)
 
-    def equip(self, session_id: str, own: ToolRegistry, sandbox: WorkspaceSandbox) -> SessionServices:
+    def equip(self, session_id: str, config: Config, own: ToolRegistry, sandbox: WorkspaceSandbox) -> SessionServices:
         """Return what a session gets."""
         services = FeatureServices(instructions=self.extensions.guide, skills=self.extensions.skills)
-        session = SessionServices(session_id, own, own, services)
+        session = SessionServices(session_id, config, own, own, services)
         for each in self._all:
             each.equip(session, sandbox)
         return session

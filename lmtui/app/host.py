@@ -472,7 +472,7 @@ class Runtime:
         """Return what a session works with; one that `is_apart` gets nothing that acts outside its sandbox."""
         config, sandbox = own.config, own.sandbox
         policy = policy or Policy(is_attended=self.is_attended)
-        given = self._features.equip(session_id, tools_of(config, self._workspace), sandbox)
+        given = self._features.equip(session_id, config, tools_of(config, self._workspace), sandbox)
         features = replace(given.features, interpreter=interpreter_of(config, sandbox))
         if is_apart:
             features = _apart(features)

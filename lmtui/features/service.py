@@ -174,9 +174,13 @@ class WorkspaceExtensions:
 
 @dataclass(slots=True)
 class SessionServices:
-    """What one session gets: `toolbox` begins with its `own` tools, and each feature may put its own around it."""
+    """What one session gets: `toolbox` begins with its `own` tools, and each feature may put its own around it.
+
+    `config` are its settings, which for an attempt differ from those of the workspace.
+    """
 
     session_id: str
+    config: Config
     own: ToolRegistry
     toolbox: Toolbox
     features: FeatureServices

@@ -99,7 +99,9 @@ async def test_findings_of_a_review_that_is_no_gate_are_recorded_and_the_change_
     async with ScriptedServer(*scripts) as server:
         settings = {**SETTINGS, "roles": REVIEWER, "review": use}
         _, plan = await worked(open_one, server.url, workspace, plan_of("a.txt"), **settings)
+        asked = sum("The diff:" in each for each in prompts(server))
     assert (plan.is_done, stages(plan, 1), (workspace / "a.txt").read_text()) == (True, [""], "bad\n")
+    assert asked == (1 if use == "notes" else 0)  # the attempt itself asks no reviewer
     assert ["the text is bad" in each for each in plan.task(1).findings] == ([True] if use == "notes" else [])
 
 

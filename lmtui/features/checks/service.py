@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from lmtui.config import load_config, parse_profiles
+from lmtui.config import Config, load_config, parse_profiles
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.events import Level, Notice, TurnStarted
 from lmtui.core.permissions.decide import Access, Mode, Rule, Verdict, decide, exact_rule
@@ -166,6 +166,7 @@ class ChecksService(WorkspaceFeature):
         """Give a session its checks."""
         del sandbox
         self._given.append(self.ladder())
+        self._given[-1].policy = self.policy(session.config)
         session.features = replace(session.features, checks=self._given[-1])
 
     def follow(self, session: EngineSession, *, is_ours: bool) -> None:
@@ -191,13 +192,12 @@ class ChecksService(WorkspaceFeature):
             source=f"profile {name}" if commands else "settings",
             servers=LanguageServers() if config.language_servers == "on" else None,
             limit_s=config.check_timeout_s,
-            policy=self.policy(),
+            policy=self.policy(config),
             seconds=self._seconds,
         )
 
-    def policy(self) -> CheckPolicy:
-        """Return what findings do to a turn, as the settings have it."""
-        config = self.host.config
+    def policy(self, config: Config) -> CheckPolicy:
+        """Return what findings do to a turn, as settings have it."""
         critics = itertools.islice(itertools.cycle(config.critic_models or ("",)), config.critics)
         return CheckPolicy(Gate(config.gate), ReviewUse(config.review), tuple(critics))
 
@@ -230,8 +230,8 @@ class ChecksService(WorkspaceFeature):
         if name or others:
             used = (name if commands else self._missing(name)) if name else "none"
             rows.insert(0, ("profile", used + (f"  (switch with /checks NAME: {', '.join(others)})" if others else "")))
-        if self.policy().critics and config.review == "gate":
-            rows.append(("critics", ", ".join(each or "the reviewer's model" for each in self.policy().critics)))
+        if self.policy(config).critics and config.review == "gate":
+            rows.append(("critics", ", ".join(each or "the reviewer's model" for each in self.policy(config).critics)))
         return rows
 
     def require_profile(self) -> None:

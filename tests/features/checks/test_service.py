@@ -75,7 +75,7 @@ async def test_a_profile_that_is_not_there_is_said_and_the_own_commands_decide(m
 
 async def test_a_profile_that_is_chosen_holds_in_open_sessions_until_the_settings_do_again(make: Make) -> None:
     checks = make(verify="off", lint_command="own {files}", check_profiles=PROFILES)
-    session = SessionServices("s", cast("Any", None), cast("Any", None), FeatureServices())
+    session = SessionServices("s", checks.host.config, cast("Any", None), cast("Any", None), FeatureServices())
     checks.equip(session, cast("Any", None))
     ladder = cast("Any", session.features.checks)
     assert not ladder.is_on
@@ -120,7 +120,8 @@ async def test_the_command_lists_what_decides_and_a_word_uses_a_profile(make: Ma
 
 async def test_the_rules_say_what_the_gate_does_and_who_votes(make: Make) -> None:
     checks = make(gate="strict", review="gate", critics=3, critic_models=("a", "b"))
-    assert (checks.policy().gate, checks.policy().review) == (Gate.STRICT, ReviewUse.GATE)
+    policy = checks.policy(checks.host.config)
+    assert (policy.gate, policy.review) == (Gate.STRICT, ReviewUse.GATE)
     assert command_lines((), checks.rules()) == [
         "gate    strict (every finding blocks a turn)",
         "review  gate (reviewer: none; name one with the setting roles)",
