@@ -83,7 +83,11 @@ async def test_a_phase_of_tasks_loads_each_model_once(open_one: Open, start: Sta
     loads = [path for path, _ in server.posted if path.endswith("/load")]
     assert 1 <= len(loads) <= 2 * len(roles) * 2  # two waves
     report = json.loads((workspace / "plans/PLAN/report.json").read_text())
-    assert report["efficiency"]["loads"] <= len(loads)
+    assert report["efficiency"]["loads"] == len(loads)
+    assert {*report["usage"]} == {"coder", "reviewer"}
+    assert sum(each["loads"] for each in report["usage"].values()) == len(loads)
+    reviews = [body for path, body in server.posted if path == CHAT and body["model"] == "big"]
+    assert report["usage"]["reviewer"]["requests"] == len(reviews) == 8
     assert service.is_running is False
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from textwrap import indent
 from typing import Any
 
 from lmtui.core.errors import UsageError
+from lmtui.core.events import ROOT, Event, UsageUpdated
+from lmtui.core.model_events import ModelLoaded
 from lmtui.core.pipeline import ENDED, OVER, PipelinePlan, PipelineState, PipelineTask, Stage, TaskAttempt
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION, _OLDEST_VERSION = 2, 1  # 2 added `usage`
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "schema_version": int, "plan": dict, "status": str, "reasons": list, "tasks": list, "totals": dict, "efficiency": dict,
     "notes": list,
@@ -27,6 +29,7 @@ def report_object(
     *,
     elapsed_s: float = 0.0,
     swaps: Mapping[str, int] | None = None,
+    usage: Mapping[str, Mapping[str, float]] | None = None,
 ) -> dict[str, Any]:  # Any: JSON
     """Return the report: what came of each task with every attempt, the totals, and why the plan is not done."""
     attempts = [each for task in plan.tasks for each in task.attempts]
@@ -48,6 +51,7 @@ def report_object(
             "elapsed_s": round(elapsed_s, 1), "model_s": round(sum(each.elapsed_s for each in attempts), 1),
             "tokens": sum(each.tokens for each in attempts), **(swaps or {}),
         },
+        "usage": {role: dict(each) for role, each in (usage or {}).items()},
         "notes": [*notes],
     }  # fmt: skip
 
@@ -64,6 +68,35 @@ def _task_object(task: PipelineTask) -> dict[str, Any]:  # Any: JSON
         "contract": {"path": task.contract.path, "problem": task.contract.problem} if task.contract is not None else None,
         "why": task.why,
     }
+
+
+def usage_by_role(history: Iterable[Event]) -> dict[str, dict[str, float]]:
+    """Return what events say of requests, tokens and loads of models, by the role that they were for."""
+    found: dict[str, dict[str, float]] = {}
+    for event in history:
+        match event:
+            case UsageUpdated(agent=agent, usage=usage):
+                role = _ROLES.get(agent, "other")
+                added = (1, usage.prompt_tokens, usage.completion_tokens, 0, 0, 0.0)
+            case ModelLoaded(role=role, ok=True, unloaded=unloaded, elapsed_s=elapsed_s):
+                added = (0, 0, 0, 1, len(unloaded), elapsed_s)
+            case _:
+                continue
+        total = found.setdefault(role or _ROLES[ROOT], dict.fromkeys(_USAGE, 0))
+        for name, number in zip(_USAGE, added, strict=True):
+            total[name] = round(total[name] + number, 1)
+    return found
+
+
+_USAGE = ("requests", "prompt_tokens", "completion_tokens", "loads", "unloads", "load_s")
+_ROLES = {
+    ROOT: "coder",
+    "draft": "coder",
+    "fix": "coder",
+    "plan": "planner",
+    "contract": "planner",
+    "review": "reviewer",
+}  # by who or what for
 
 
 def report_markdown(report: Mapping[str, Any]) -> str:  # Any: JSON
@@ -91,6 +124,10 @@ def report_markdown(report: Mapping[str, Any]) -> str:  # Any: JSON
         lines.append(
             f"- {each['id']} {sanitize_line(each['title'])}: {sanitize_line(found['path'] or 'none, ' + found['problem'])}"
         )
+    rows = [(sanitize_line(role), *(each.get(name, 0) for name in _USAGE)) for role, each in report.get("usage", {}).items()]
+    if rows:
+        lines += ["", f"| role | {' | '.join(each.replace('_', ' ') for each in _USAGE)} |", "|---" * (1 + len(_USAGE)) + "|"]
+        lines += [f"| {role} | {' | '.join(f'{value:,}' for value in values)} |" for role, *values in rows]
     lines += ["", "## Notes", "", *(f"- {sanitize_line(each)}" for each in report["notes"])] if report["notes"] else []
     return "\n".join([*lines, ""])
 
@@ -164,7 +201,7 @@ def tasks_json(plan: PipelinePlan) -> str:
 
 
 def read_report(data: bytes) -> dict[str, Any]:  # Any: JSON
-    """Return a report of this version.
+    """Return a report of this version, or of an earlier one that can be read.
 
     Raises:
         UsageError: it is none, or one of another version; the text names what is wrong with it.
@@ -174,9 +211,11 @@ def read_report(data: bytes) -> dict[str, Any]:  # Any: JSON
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the report is not JSON: {error}") from error
     problem = _problem(found, _TYPES)
-    if not problem and found["schema_version"] != SCHEMA_VERSION:
+    if not problem and not _OLDEST_VERSION <= found["schema_version"] <= SCHEMA_VERSION:
         hint = "Run the plan again for a new one." if found["schema_version"] < SCHEMA_VERSION else "Use a newer lmtui."
         raise UsageError(f"the report has schema version {found['schema_version']}, not {SCHEMA_VERSION}", hint)
+    if not problem and found["schema_version"] > 1:
+        problem = _problem(found, {"usage": dict})
     tasks = found["tasks"] if not problem else ()
     problem = problem or next(
         (f"task {n}: {why}" for n, each in enumerate(tasks, 1) if (why := _problem(each, _TASK_TYPES))), ""

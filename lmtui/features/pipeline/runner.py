@@ -136,6 +136,11 @@ class PlanRunner:
         self._wake = asyncio.Event()
         self._role_session: EngineSession | None = None
 
+    @property
+    def role_session(self) -> str:
+        """Return the id of the session in which the planner and the reviewer were asked, empty where they were not."""
+        return self._role_session.id if self._role_session is not None else ""
+
     def wake(self) -> None:
         """Look at the queue now: somebody changed it."""
         self._wake.set()

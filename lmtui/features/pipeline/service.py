@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 
 from lmtui.command_line import NONE, OK, WARNING, CheckRow
 from lmtui.core.errors import JobsError, LmtuiError, SandboxError, UsageError
-from lmtui.core.events import Envelope, Level, Notice
+from lmtui.core.events import Event, Level, Notice
 from lmtui.core.model_events import Swaps, swaps_of
 from lmtui.core.pipeline import (
     PLANS_FOLDER,
@@ -44,7 +44,14 @@ from lmtui.core.subagents import SessionAgentRunner
 from lmtui.engine.file_changes import to_the_end
 from lmtui.engine.session import EngineSession
 from lmtui.features.pipeline.planner import MAX_PLAN_BYTES, decompose
-from lmtui.features.pipeline.report import checkpoint_files, report_markdown, report_object, review_log, tasks_json
+from lmtui.features.pipeline.report import (
+    checkpoint_files,
+    report_markdown,
+    report_object,
+    review_log,
+    tasks_json,
+    usage_by_role,
+)
 from lmtui.features.pipeline.runner import PlanRunner, RunOptions, RunWatcher
 from lmtui.features.pipeline.spec import criteria, files_to_read, survey_text
 from lmtui.features.pipeline.task_list import open_questions, read_task_list
@@ -149,7 +156,7 @@ class PipelineService(WorkspaceFeature):
             UsageError: it cannot be planned, or another process works on a plan in this folder; with `is_alone` none can.
         """
         async with contextlib.nullcontext() if is_alone else _alone(self._file, self.host.workspace):
-            started, notes = time.monotonic(), list[str]()
+            began, started, notes = datetime.now(UTC), time.monotonic(), list[str]()
             plan = await self.files.planned(path, options)
             _require_phase(plan, options.phase)
             self._show(plan)
@@ -157,15 +164,17 @@ class PipelineService(WorkspaceFeature):
             ended = partial(self.files.keep_checkpoints, replace(options, has_commits=False))
             watcher = RunWatcher(self._show, partial(self._note, notes=notes), prepare, self._suite, ended)
             runner = self._runner = PlanRunner(self.host, self._file, plan, options, watcher)
-            began = datetime.now(UTC)
             try:
                 await runner.run()
             finally:
                 self._runner = None
             reasons = await runner.done_gate(*await self.files.criteria(runner.plan))
             await runner.change(lambda now: [replace(now, is_done=not reasons, problem=reasons[0] if reasons else "")])
-            swaps = await asyncio.to_thread(_swaps, self.host.workspace, runner.plan, began)
-            report = report_object(runner.plan, reasons, notes[:_MOST_NOTES], elapsed_s=time.monotonic() - started, swaps=swaps)
+            sessions = [runner.plan.session, runner.role_session]
+            sessions += [attempt.session for task in runner.plan.tasks for attempt in task.attempts]
+            swaps, usage = await asyncio.to_thread(_measured, SessionStore(self.host.workspace), sessions, began)
+            elapsed_s = time.monotonic() - started
+            report = report_object(runner.plan, reasons, notes[:_MOST_NOTES], elapsed_s=elapsed_s, swaps=swaps, usage=usage)
             files = {
                 "report.json": json.dumps(report, indent=1, ensure_ascii=False) + "\n",
                 "report.md": report_markdown(report),
@@ -466,18 +475,20 @@ async def _asked(session: EngineSession, system: str, prompt: str, schema: dict[
     return await session.role_requests.ask(ModelRole.PLANNER, "plan", (system, prompt), schema=schema)
 
 
-def _swaps(workspace: Path, plan: PipelinePlan, began: datetime) -> dict[str, int]:
-    """Count how often models were changed and loaded for a plan's attempts since it began.  Blocks (disk)."""
-    store, total = SessionStore(workspace), Counter[str]()
-    for attempt in (each for task in plan.tasks for each in task.attempts if each.session):
-        history: Sequence[Envelope] = ()
+def _measured(
+    store: SessionStore, sessions: Iterable[str], began: datetime
+) -> tuple[dict[str, int], dict[str, dict[str, float]]]:
+    """Count how often models were changed and loaded in sessions since a time, and what each role used.  Blocks (disk)."""
+    total, found = Counter[str](), list[Event]()
+    for session in dict.fromkeys(filter(None, sessions)):
         try:
-            history = [each for each in load(store.path(attempt.session)).events if each.time >= began]
+            history = [each for each in load(store.path(session)).events if each.time >= began]
         except LmtuiError:
             continue
-        found: Swaps = swaps_of(history)
-        total.update(model_changes=found.model_changes, loads=found.loads, unloads=found.unloads)
-    return dict(total)
+        swaps: Swaps = swaps_of(history)
+        total.update(model_changes=swaps.model_changes, loads=swaps.loads, unloads=swaps.unloads)
+        found += [each.event for each in history]
+    return dict(total), usage_by_role(found)
 
 
 async def _git_row(host: FeatureHost) -> CheckRow:
