@@ -421,6 +421,10 @@ class WorkspacePipeline(Protocol):
     def is_running(self) -> bool:
         """Tell whether this process works on a plan."""
 
+    @property
+    def most_attempts(self) -> int:
+        """Return how many attempts at a task may fail at one stage."""
+
     def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call `listener` on every change, on the event loop; the returned function ends it."""
 
@@ -461,6 +465,7 @@ class NoPipeline:
 
     known: Sequence[PipelinePlan] = ()
     is_running = False
+    most_attempts = 0
 
     def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Never call it."""

@@ -13,6 +13,8 @@ from lmtui.core.subagents import SessionAgentRunner
 class FakePipeline:
     """Implements `core.pipeline.WorkspacePipeline`."""
 
+    most_attempts = 3
+
     def __init__(self) -> None:
         self.plans: list[PipelinePlan] = []
         self.begun: list[str] = []
@@ -96,7 +98,8 @@ class FakePipeline:
 
     def _put(self, plan: PipelinePlan, *changed: PipelineTask) -> None:
         new = {each.id: each for each in changed}
-        self.show(replace(plan, tasks=tuple(new.get(each.id, each) for each in plan.tasks)))
+        after = replace(plan, tasks=tuple(new.get(each.id, each) for each in plan.tasks))
+        self.show(*(after if each.id == plan.id else each for each in self.plans))
 
     def _plan(self, plan_id: str) -> PipelinePlan:
         return next(each for each in self.plans if each.id == plan_id)

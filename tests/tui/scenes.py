@@ -25,7 +25,7 @@ from tests.tui.scenes_hooks import HOOK_SCENES
 from tests.tui.scenes_jobs import JOB_SCENES
 from tests.tui.scenes_mcp import MCP_SCENES
 from tests.tui.scenes_models import MODEL_SCENES
-from tests.tui.scenes_pipeline import PIPELINE_SCENES
+from tests.tui.scenes_pipeline import PIPELINE_SCENES, pipeline_plans
 from tests.tui.scenes_plan import PLAN_SCENES
 from tests.tui.scenes_projects import PROJECT_SCENES
 from tests.tui.scenes_prompt import PROMPT_SCENES
@@ -380,4 +380,5 @@ SCENES = (
     *(Scene(name, steps) for name, steps in EFFECT_SCENES),
     *(Scene(name, steps) for name, steps in PIPELINE_SCENES),
     *(Scene(name, steps) for name, steps in PROJECT_SCENES),
+    Scene("pipeline_plans", pipeline_plans),
 )

@@ -99,6 +99,15 @@ async def pipeline_findings(driver: Driver) -> None:
     await driver.press("3", "down")
 
 
+async def pipeline_plans(driver: Driver) -> None:
+    """Which of several plans is to be shown."""
+    play_work(driver.host.session)
+    driver.host.clock.time = START
+    await opened(driver, some_plan(), replace(large_plan(6), name="Faster start", path="plans/faster-start.md"))
+    await driver.press("l")
+    await driver.until_screen("Picker")
+
+
 async def no_pipeline(driver: Driver) -> None:
     """There is no plan, and the page says how to begin."""
     play_work(driver.host.session)

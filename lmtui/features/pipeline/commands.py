@@ -98,6 +98,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("pipeline.pause_all", SCOPE, "Pause plan", "Begin no more tasks of this plan, or go on with it.", ("P",),
         "pause plan"),
     Command("pipeline.stop", SCOPE, "Stop", "Stop the work on this plan; asks first.", ("x",), "stop"),
+    Command("pipeline.plans", SCOPE, "Plans", "Choose which plan is shown.", ("l",), "plans…"),
     Command("pipeline.new", SCOPE, "New plan", "Work through another plan file.", ("n",), "new plan…"),
     Command("pipeline.board", SCOPE, "Board", "Show the tasks in columns by state.", ("1",), runs="pipeline_tab('Board')"),
     Command("pipeline.list", SCOPE, "List", "Show the tasks in a list by state.", ("2",), runs="pipeline_tab('List')"),

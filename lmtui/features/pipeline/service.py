@@ -99,6 +99,11 @@ class PipelineService(WorkspaceFeature):
         """Tell whether this process works on a plan."""
         return self._task is not None or self._runner is not None
 
+    @property
+    def most_attempts(self) -> int:
+        """Return how many attempts at a task may fail at one stage."""
+        return self.host.config.task_attempts
+
     def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call `listener` on every change."""
         self._listeners.append(listener)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from time import perf_counter
 
@@ -10,13 +11,14 @@ import pytest
 
 from lmtui.core.errors import UsageError
 from lmtui.core.pipeline import OpenQuestion, PipelinePlan, PipelineState, TaskSpec
-from lmtui.features.pipeline.screens.board import Board
+from lmtui.features.pipeline.screens.board import CODING, Board, cards_of
 from lmtui.features.pipeline.screens.page import PipelineScreen
+from lmtui.tui.lines.styled_text import plain
 from tests.tui.driving import SMALL, Driver, running
 from tests.tui.fake_pipeline import FakePipeline
 from tests.tui.fakes import START, FakeHost
 from tests.tui.scenes_attempts import DEPTH
-from tests.tui.scenes_pipeline import large_plan, opened, over, some_plan, task
+from tests.tui.scenes_pipeline import large_plan, opened, over, some_plan, task, under_way
 
 
 def plans(driver: Driver) -> FakePipeline:
@@ -57,10 +59,58 @@ async def test_the_board_shows_each_task_in_the_column_of_its_state() -> None:
         shown = {"#31 ": 0, "#28 ": 1, "#27 ": 2, "#30 ": 2, "#29 Col": 3, "Question 2": 3, "#25 ": 4, "#26 ": 4}
         assert {words: column_of(driver, words) for words in shown} == shown
         text = driver.text()
-        for words in ("after #29", "paused", "attempt 2 · 4:12", "reviewing · 6:30", "parse ✓ lint ✓ tests ✗", "! 1 finding"):
+        for words in (
+            "after #29",
+            "paused",
+            "attempt 2 of 3 · 4:12",
+            "reviewing · 6:30",
+            "parse ✓ lint ✓ tests ✗",
+            "! 1 finding",
+        ):
             assert words in text
         assert "3 of 12 tasks done, 3 working, 1 failed, 1 skipped" in text
         assert text.index("#25 ") < text.index("#23 ")
+
+
+def test_the_limit_of_attempts_is_said_where_there_is_room_and_as_long_as_it_is_one() -> None:
+    def said(attempts: int, width: int) -> str:
+        tried = [over(each, "checks") for each in range(1, attempts)]
+        plan = PipelinePlan("0", "p", "p.md", START, (task(1, "Write it", "coding", *tried, under_way(attempts, 252, {})),))
+        (card,) = cards_of(plan, 3)[CODING]
+        return plain(card.rows[1].draw(width, START))[2:]
+
+    assert [said(2, 23), said(2, 22), said(4, 40)] == ["attempt 2 of 3 · 4:12", "attempt 2 · 4:12", "attempt 4 · 4:12"]
+
+
+async def test_an_older_plan_can_be_chosen_and_a_new_one_shows_the_newest() -> None:
+    async with running() as driver:
+        older = replace(large_plan(6), name="An older plan", id="older", created=START - timedelta(days=1))
+        older = replace(older, tasks=(*older.tasks, task(7, "Left over", "failed", over(1, "checks", "It is red."))))
+        await opened(driver, some_plan(), older)
+        assert "A lexer for version 2" in driver.text()
+        await driver.press("l")
+        await driver.until_screen("Picker")
+        await driver.until_shown("1 of 7 tasks done")
+        await driver.press(*"older", "enter")
+        await driver.until_screen("PipelineScreen")
+        await driver.until_shown("An older plan")
+        await at(driver, 7)
+        await driver.press("r")
+        await driver.until(lambda: plans(driver).plans[1].task(7).state is PipelineState.READY)
+        assert plans(driver).plans[0] == some_plan()
+        assert "An older plan" in driver.text()
+        await driver.press("n")
+        await driver.press(*"OTHER", "enter")
+        await driver.until(lambda: plans(driver).begun == ["OTHER"])
+        await driver.until_shown("A lexer for version 2")
+
+
+async def test_a_single_plan_offers_no_other() -> None:
+    async with running() as driver:
+        await opened(driver, some_plan())
+        assert "plans…" not in driver.text()
+        plans(driver).show(some_plan(), large_plan(3))
+        await driver.until_shown("plans…")
 
 
 async def test_a_narrow_screen_has_a_list_and_says_why() -> None:

@@ -54,7 +54,8 @@ from lmtui.tui.lines.page_view import PageView, whole_text
 from lmtui.tui.lines.patch import parse_patch
 from lmtui.tui.lines.styled_text import Line, crop, fit, pad, width_of
 from lmtui.tui.lines.table import BAR_CELLS, Table
-from lmtui.tui.modals.picker import AskText, Confirm
+from lmtui.tui.modals.picker import AskText, Confirm, Picker
+from lmtui.tui.modals.results import Choice
 from lmtui.tui.screens.beside import BesideChat, tab_part
 from lmtui.tui.screens.output_screen import CallPage, OutputScreen
 from lmtui.tui.summary import SHORT_CELLS
@@ -71,7 +72,7 @@ STOP = ("Stop the pipeline?", "What is under way is ready again and starts over.
 _TEXT_ROWS = 3
 _LIST_ORDER = (NEEDS_YOU, CODING, CHECKING, READY, DONE)
 _VERBS = ("open", "diff", "details", "retry", "skip", "pause", "edit", "answer")
-_KEYS = ("next_column", "earlier", "later", "pause_all", "new", "stop")
+_KEYS = ("next_column", "earlier", "later", "pause_all", "plans", "new", "stop")
 Say = Callable[[str], None]
 
 
@@ -157,9 +158,9 @@ class PlanPanes(Vertical):
             say(f"This is a question; {first_key(command('pipeline.answer'))} answers it.")
         return item if isinstance(item, PipelineTask) else None
 
-    def show(self, plan: PipelinePlan | None) -> None:
+    def show(self, plan: PipelinePlan | None, most_attempts: int) -> None:
         """Show the tasks of a plan."""
-        self._columns = cards_of(plan) if plan is not None else [[] for _ in COLUMNS]
+        self._columns = cards_of(plan, most_attempts) if plan is not None else [[] for _ in COLUMNS]
         rows: list[Group | Card] = []
         for column in _LIST_ORDER:
             if cards := self._columns[column]:
@@ -240,7 +241,7 @@ def _finding_line(finding: FindingRow, width: int) -> Line:
 
 
 class PipelineScreen(BesideChat):
-    """Shows the newest plan.  `open_session` opens a session; `confirm` asks before the work is stopped."""
+    """Shows the newest plan, or a chosen one.  `open_session` opens a session; `confirm` asks before the work is stopped."""
 
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
@@ -274,6 +275,7 @@ class PipelineScreen(BesideChat):
         self._note = Static("", id="pipeline-note", markup=False)
         self._detail, self._verbs = PageView(lambda _: [], id="pipeline-detail"), Verbs()
         self._edits = TaskEdits(plans, self._say)
+        self._chosen = ""
 
     def content(self) -> Iterable[Widget]:
         """Return the note, the tasks, what is known of one, and its actions."""
@@ -305,7 +307,8 @@ class PipelineScreen(BesideChat):
 
     @property
     def _plan(self) -> PipelinePlan | None:
-        return next(iter(self._plans.known), None)
+        known = self._plans.known
+        return next((each for each in known if each.id == self._chosen), next(iter(known), None))
 
     def _load(self) -> None:
         if not self.is_attached:
@@ -313,7 +316,7 @@ class PipelineScreen(BesideChat):
         plan = self._plan
         is_working = self._plans.is_running or (plan is not None and plan.is_at_work)
         (self._ticker.resume if is_working else self._ticker.pause)()
-        self._panes_of_plan.show(plan)
+        self._panes_of_plan.show(plan, self._plans.most_attempts)
         text = Content.styled(EMPTY if plan is None else "", "$text-muted")
         if is_planning(self._plans):
             text = Content.styled(PLANNING, "$accent")
@@ -345,6 +348,7 @@ class PipelineScreen(BesideChat):
             return
         self._show_detail(plan, item)
         usable = _usable(plan, item) | ({"stop"} if self._plans.is_running else set())
+        usable |= {"plans"} if len(self._plans.known) > 1 else set()
         usable |= {"next_column"} if self._panes_of_plan.shown == "Board" else set()
         verbs = [command(f"pipeline.{each}") for each in _VERBS if each in usable]
         is_paused = isinstance(item, PipelineTask) and item.is_paused
@@ -445,9 +449,26 @@ class PipelineScreen(BesideChat):
         _ = self.app.push_screen(self._confirm(*STOP), lambda is_sure: self._do(self._plans.stop()) if is_sure else None)
 
     def action_pipeline_new(self) -> None:
-        """Ask for a plan file and work through it."""
-        ask = AskText("Which plan file?", placeholder="a path in this folder, such as PLAN.md")
-        _ = self.app.push_screen(ask, lambda path: self._do(self._plans.begin(path)) if path else None)
+        """Ask for a plan file, work through it, and show it."""
+
+        def begin(path: str | None) -> None:
+            if path:
+                self._chosen = ""
+                self._do(self._plans.begin(path))
+
+        _ = self.app.push_screen(AskText("Which plan file?", placeholder="a path in this folder, such as PLAN.md"), begin)
+
+    def action_pipeline_plans(self) -> None:
+        """Ask which plan is to be shown."""
+
+        def show(plan_id: str | None) -> None:
+            self._chosen = plan_id or self._chosen
+            self._load()
+
+        plan, known = self._plan, self._plans.known
+        if plan is not None:
+            choices = [Choice(each.id, sanitize_line(each.name), each.summary(), sanitize_line(each.path)) for each in known]
+            _ = self.app.push_screen(Picker("Which plan?", choices, chosen=plan.id, noun="plan"), show)
 
     def action_pipeline_answer(self) -> None:
         """Ask for the answer to the current question, else to the first one that is open."""
