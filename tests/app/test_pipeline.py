@@ -160,6 +160,29 @@ async def test_tasks_can_be_paused_moved_skipped_and_edited_while_nothing_runs(
     assert service.known[0].counts[PipelineState.SKIPPED] == 1
 
 
+async def test_a_plan_that_was_stopped_or_paused_is_resumed(open_one: Open, serve: Serve, workspace: Path) -> None:
+    server = await serve(write("a.txt"), DONE)
+    (workspace / "PLAN.md").write_text(plan_of("a.txt"))
+    service = service_of(open_one(server.url, sandbox="bubblewrap", verify="off", titles="off"))
+    await service.files.planned("PLAN.md", service.options())
+    await service.pause("PLAN", is_paused=True)
+    ran = [service.is_running]
+    (workspace / "PLAN.md").write_text(plan_of("b.txt"))
+    with pytest.raises(UsageError, match="has changed since it was planned"):
+        await service.pause("PLAN", is_paused=False)
+    assert (await service.read())[0].is_paused
+    (workspace / "PLAN.md").write_text(plan_of("a.txt"))
+    await service.pause("PLAN", is_paused=False)
+    ran.append(service.is_running)
+    async with asyncio.timeout(60):
+        while service.is_running:
+            await asyncio.sleep(0.05)
+    (plan,) = await service.read()
+    assert (plan.is_done, plan.is_paused) == (True, False)
+    await service.pause("PLAN", is_paused=False)
+    assert [*ran, service.is_running] == [False, True, False]
+
+
 async def test_criteria_of_a_specification_hold_the_end_up(open_one: Open, serve: Serve, workspace: Path) -> None:
     server = await serve(write("a.txt"), DONE)
     (workspace / "SPEC.md").write_text("# Spec\n\n- AC-1: there is b.txt\n  check: test -s b.txt\n- BLOCKING: Who pays?\n")

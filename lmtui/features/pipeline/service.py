@@ -235,9 +235,15 @@ class PipelineService(WorkspaceFeature):
         return (await index_row("plans", self._file), await _git_row(self.host))
 
     async def pause(self, plan: str, *, is_paused: bool) -> None:
-        """Begin no more tasks of a plan, or go on with it."""
+        """Begin no more tasks of a plan, or go on with it; where nobody works on it, this process does then."""
         found = await self._find(plan)
+        begins = not (is_paused or self.is_running or found.is_at_work or found.is_done)
+        if begins and plan_id(await self.files.plan_text(found.path)) != found.id:
+            path = sanitize_line(found.path)
+            raise UsageError(f"{path} has changed since it was planned", f"/pipeline {path} plans it again.")
         await self._change(found.id, lambda now: [replace(now, is_paused=is_paused)])
+        if begins:
+            await self.begin(found.path)
 
     async def do(self, plan: str, task_id: int, action: TaskAction) -> None:
         """Do something with a task."""

@@ -132,7 +132,8 @@ async def _run(given: PipelineArguments, context: ToolContext, *, is_real: bool)
             await context.features.pipeline.pause(plan.id, is_paused=False)
     if not is_real:
         return f"work on {sanitize_line(path)} in the background, unattended: what passes its checks is kept\n\n{shown}"
-    await context.features.pipeline.begin(path)
+    if not context.features.pipeline.is_running:  # a plan that was paused goes on already
+        await context.features.pipeline.begin(path)
     return f"{sanitize_line(path)} runs in the background while lmtui is open. Do not do its tasks yourself. Tell the user."
 
 
