@@ -236,7 +236,7 @@ class PipelineService(WorkspaceFeature):
 
     async def pause(self, plan: str, *, is_paused: bool) -> None:
         """Begin no more tasks of a plan, or go on with it; where nobody works on it, this process does then."""
-        found = await self._find(plan)
+        found = await self.files.find(plan)
         begins = not (is_paused or self.is_running or found.is_at_work or found.is_done)
         if begins and plan_id(await self.files.plan_text(found.path)) != found.id:
             path = sanitize_line(found.path)
@@ -247,15 +247,15 @@ class PipelineService(WorkspaceFeature):
 
     async def do(self, plan: str, task_id: int, action: TaskAction) -> None:
         """Do something with a task."""
-        await self._change((await self._find(plan)).id, lambda now: after_action(now, task_id, action))
+        await self._change((await self.files.find(plan)).id, lambda now: after_action(now, task_id, action))
 
     async def retry_failed(self, plan: str) -> PipelinePlan:
         """Make all failed tasks of a plan ready again, without their attempts."""
-        return await self._change((await self._find(plan)).id, retried)
+        return await self._change((await self.files.find(plan)).id, retried)
 
     async def add_task(self, plan: str, spec: TaskSpec) -> PipelinePlan:
         """Add a task to a plan, which is not done any more then."""
-        found = await self._find(plan)
+        found = await self.files.find(plan)
         return await self._change(found.id, lambda now: [added_task(now, spec), replace(now, is_done=False, problem="")])
 
     async def edit(self, plan: str, task_id: int, spec: TaskSpec) -> None:
@@ -270,7 +270,7 @@ class PipelineService(WorkspaceFeature):
                 raise UsageError(f"the plan would not be one any more: {problem}")
             return [changed]
 
-        await self._change((await self._find(plan)).id, change)
+        await self._change((await self.files.find(plan)).id, change)
 
     async def answer(self, plan: str, number: int, text: str) -> None:
         """Answer a question of a plan."""
@@ -281,16 +281,13 @@ class PipelineService(WorkspaceFeature):
             asked = [replace(each, answer=text.strip()) if at == number else each for at, each in enumerate(now.questions, 1)]
             return [replace(now, questions=tuple(asked))]
 
-        await self._change((await self._find(plan)).id, change)
+        await self._change((await self.files.find(plan)).id, change)
 
     async def gate(self, plan: str) -> tuple[PipelinePlan, list[str]]:
         """Return why a plan is not done, empty where it is; its checks run."""
-        found = await self._find(plan)
+        found = await self.files.find(plan)
         runner = PlanRunner(self.host, self._file, found, self.options(), RunWatcher(on_note=self.on_note))
         return found, await runner.done_gate(*await self.files.criteria(runner.plan))
-
-    async def _find(self, wanted: str) -> PipelinePlan:
-        return find_plan(await asyncio.to_thread(self._file.read), wanted)
 
     async def _change(self, plan: str, change: Change) -> PipelinePlan:
         if self._runner is not None and self._runner.plan.id == plan:
@@ -363,6 +360,10 @@ class PlanFiles:
         await asyncio.to_thread(self._file.add, plan)
         await asyncio.to_thread(self._file.forget_parts)
         return plan
+
+    async def find(self, wanted: str) -> PipelinePlan:
+        """Return a plan of the queue; see `find_plan`."""
+        return find_plan(await asyncio.to_thread(self._file.read), wanted)
 
     async def plan_text(self, path: str) -> str:
         """Return the text of a plan's file.

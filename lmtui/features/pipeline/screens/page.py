@@ -336,7 +336,7 @@ class PipelineScreen(BesideChat):
         self._panes_of_plan.tick()
         item, plan = self._panes_of_plan.current, self._plan
         if isinstance(item, PipelineTask) and item.state in WORKING and plan is not None:
-            self._show_detail(plan, item)
+            _show_detail(self._detail, plan, item, self._now)
 
     @on(Table.Marked)
     def _about(self) -> None:
@@ -346,7 +346,7 @@ class PipelineScreen(BesideChat):
         if plan is None or item is None:
             self.show_keys([command("pipeline.new")])
             return
-        self._show_detail(plan, item)
+        _show_detail(self._detail, plan, item, self._now)
         usable = _usable(plan, item) | ({"stop"} if self._plans.is_running else set())
         usable |= {"plans"} if len(self._plans.known) > 1 else set()
         usable |= {"next_column"} if self._panes_of_plan.shown == "Board" else set()
@@ -360,10 +360,6 @@ class PipelineScreen(BesideChat):
         self.show_keys(
             replace(each, hint="resume plan") if each.id == "pipeline.pause_all" and halted else each for each in keys
         )
-
-    def _show_detail(self, plan: PipelinePlan, item: Item) -> None:
-        most = _TEXT_ROWS if self.app.size.height >= TALL_ROWS else 1
-        self._detail.show(lambda width: detail_lines(plan, item, width, self._now(), most))
 
     def _say(self, text: str, *, is_error: bool = False) -> None:
         self.app.notify(sanitize_line(text), severity="error" if is_error else "information", markup=False)
@@ -521,6 +517,11 @@ class TaskEdits:
             self._drafts[key] = body, sanitize_line(str(error))
             raise UsageError(f"not changed: {error}", "Edit it again; what you typed is kept.") from error
         _ = self._drafts.pop(key, None)
+
+
+def _show_detail(view: PageView, plan: PipelinePlan, item: Item, now: Callable[[], datetime]) -> None:
+    most = _TEXT_ROWS if view.app.size.height >= TALL_ROWS else 1
+    view.show(lambda width: detail_lines(plan, item, width, now(), most))
 
 
 def is_halted(plans: WorkspacePipeline, plan: PipelinePlan) -> bool:
