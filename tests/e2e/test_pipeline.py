@@ -163,6 +163,9 @@ async def test_a_model_plans_what_is_no_task_list(project: Program, serve: Serve
     assert (result.code, states(result.json)) == (0, {1: "done", 2: "done"}), result.err
     kept = json.loads((project.workspace / "plans/PLAN/tasks.json").read_text())
     assert [each["after"] for each in kept["tasks"]] == [[], [1]]
+    report = json.loads((project.workspace / "plans/PLAN/report.json").read_text())
+    assert report["usage"]["planner"]["requests"] == 1
+    assert report["usage"]["coder"]["requests"] == len(server.requests) - 1
 
 
 KILLS = int(os.environ.get("LMTUI_PIPELINE_KILLS", "3"))
