@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from lmtui.commands.command import Begin, Command, CommandContext, OpenView, Output, Result, Scope
 from lmtui.core.errors import UsageError
-from lmtui.core.pipeline import PipelinePlan, TaskAction, WorkspacePipeline, status_lines
+from lmtui.core.pipeline import PipelinePlan, TaskAction, WorkspacePipeline, is_planning, status_lines
 from lmtui.core.sanitize import sanitize_line
 from lmtui.features.pipeline.spec import ideate_task
 
@@ -35,7 +35,8 @@ async def pipeline(context: CommandContext, words: str) -> Result:
             await plans.begin(words.strip())
 
     async def lines() -> Iterable[str]:
-        return status_lines(plans.known)
+        planning = ("Reading the plan; work on its tasks begins then. /pipeline status shows them.",)
+        return planning if is_planning(plans) else status_lines(plans.known)
 
     return OpenView("pipeline.show", text=lines)
 

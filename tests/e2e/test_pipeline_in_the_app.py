@@ -1,0 +1,81 @@
+"""A plan in the full-screen app and in plain mode: begun, watched, a question answered, a failed task tried again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from tests.e2e.conftest import Program, Serve
+from tests.e2e.test_pipeline import PLAN, A, B, writes
+from tests.e2e.test_plain import Pty
+from tests.e2e.test_tmux import Terminal, terminal  # noqa: F401  # a fixture
+
+QUESTION = "\nBLOCKING: Which greeting?\n"
+
+
+def report_of(program: Program) -> dict[str, object]:
+    found: dict[str, object] = json.loads((program.workspace / "plans/PLAN/report.json").read_text())
+    return found
+
+
+@pytest.mark.tmux
+@pytest.mark.bubblewrap
+async def test_a_plan_in_the_app(program: Program, serve: Serve, terminal: Terminal) -> None:  # noqa: F811
+    (program.workspace / "PLAN.md").write_text(PLAN + QUESTION)
+    server = await serve(writes("a.py", "one = 2\n", "Write a.py"), writes("b.py", B, "Write b.py"))
+    terminal.open("--url", server.url, "--sandbox", "bubblewrap", "-c", "verify=off", width=140, height=40)
+    await terminal.until("What should we work on?")
+    terminal.type("/pipeline PLAN.md")
+    terminal.keys("Enter")
+    shown = await terminal.until("no progress:", 90)
+    assert "Which greeting?" in shown
+    terminal.keys("Escape")
+    await terminal.until(lambda screen: "What should we work on?" in screen and "2 failed" in screen)
+    better = await serve(writes("a.py", A, "Write a.py"), writes("b.py", B, "Write b.py"))
+    terminal.close()
+    terminal.open("--url", better.url, "--sandbox", "bubblewrap", "-c", "verify=off", width=140, height=40)
+    await terminal.until("What should we work on?")
+    terminal.type("/pipeline")
+    terminal.keys("Enter")
+    await terminal.until("no progress:")
+    terminal.keys("3")
+    await terminal.until("the left side is 2, the right side is 1")
+    terminal.keys("1", "a")
+    await terminal.until("your answer")
+    terminal.type("Good day")
+    terminal.keys("Enter")
+    await terminal.until(lambda screen: "Good day" in screen or "Which greeting?" not in screen)
+    terminal.keys("r")
+    await terminal.until(lambda screen: "0 failed" in screen or "failed" not in screen)
+    terminal.keys("P")
+    await terminal.until("2 of 2 tasks done", 90)
+    async with asyncio.timeout(60):
+        while report_of(program)["status"] != "done":
+            await asyncio.sleep(0.2)
+    assert (program.workspace / "b.py").read_text() == B
+
+
+@pytest.mark.bubblewrap
+async def test_a_plan_in_plain_mode(program: Program, serve: Serve) -> None:
+    (program.workspace / "PLAN.md").write_text(PLAN)
+    server, terminal = await serve(writes("b.py", B, "Write b.py"), writes("a.py", A, "Write a.py")), Pty(program)
+    program.environ |= {"TERM": "dumb", "PYTHONWARNINGS": "ignore"}
+    terminal.open("--plain", "--url", server.url, "--sandbox", "bubblewrap", "-c", "verify=off")
+    await terminal.until("you: ")
+    terminal.type("/pipeline PLAN.md\n")
+    await terminal.until("Reading the plan")
+    told = ""
+    async with asyncio.timeout(90):
+        while "2 of 2 tasks done" not in told:
+            await asyncio.sleep(0.5)
+            terminal.type("/pipeline status\n")
+            told = await terminal.until("you: ")
+        assert "Write a.py" in told
+        while not (program.workspace / "plans/PLAN/report.json").exists():
+            await asyncio.sleep(0.2)
+    terminal.type("/quit\n")
+    assert await terminal.code() == 0
+    terminal.close()
+    assert report_of(program)["status"] == "done"
