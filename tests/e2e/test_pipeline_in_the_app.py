@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 
 import pytest
 
 from tests.e2e.conftest import Program, Serve
 from tests.e2e.test_pipeline import PLAN, A, B, writes
 from tests.e2e.test_plain import Pty
-from tests.e2e.test_tmux import Terminal, terminal  # noqa: F401  # a fixture
+from tests.e2e.test_tmux import Terminal
 
 QUESTION = "\nBLOCKING: Which greeting?\n"
 
@@ -20,37 +21,44 @@ def report_of(program: Program) -> dict[str, object]:
     return found
 
 
+@pytest.fixture
+def window(program: Program) -> Iterator[Terminal]:
+    window = Terminal(program)
+    yield window
+    window.close()
+
+
 @pytest.mark.tmux
 @pytest.mark.bubblewrap
-async def test_a_plan_in_the_app(program: Program, serve: Serve, terminal: Terminal) -> None:  # noqa: F811
+async def test_a_plan_in_the_app(program: Program, serve: Serve, window: Terminal) -> None:
     (program.workspace / "PLAN.md").write_text(PLAN + QUESTION)
     server = await serve(writes("a.py", "one = 2\n", "Write a.py"), writes("b.py", B, "Write b.py"))
-    terminal.open("--url", server.url, "--sandbox", "bubblewrap", "-c", "verify=off", width=140, height=40)
-    await terminal.until("What should we work on?")
-    terminal.type("/pipeline PLAN.md")
-    terminal.keys("Enter")
-    shown = await terminal.until("no progress:", 90)
+    window.open("--url", server.url, "--sandbox", "bubblewrap", "-c", "verify=off", width=140, height=40)
+    await window.until("What should we work on?")
+    window.type("/pipeline PLAN.md")
+    window.keys("Enter")
+    shown = await window.until("no progress:", 90)
     assert "Which greeting?" in shown
-    terminal.keys("Escape")
-    await terminal.until(lambda screen: "What should we work on?" in screen and "2 failed" in screen)
+    window.keys("Escape")
+    await window.until(lambda screen: "What should we work on?" in screen and "2 failed" in screen)
     better = await serve(writes("a.py", A, "Write a.py"), writes("b.py", B, "Write b.py"))
-    terminal.close()
-    terminal.open("--url", better.url, "--sandbox", "bubblewrap", "-c", "verify=off", width=140, height=40)
-    await terminal.until("What should we work on?")
-    terminal.type("/pipeline")
-    terminal.keys("Enter")
-    await terminal.until("no progress:")
-    terminal.keys("3")
-    await terminal.until("the left side is 2, the right side is 1")
-    terminal.keys("1", "a")
-    await terminal.until("your answer")
-    terminal.type("Good day")
-    terminal.keys("Enter")
-    await terminal.until(lambda screen: "Good day" in screen or "Which greeting?" not in screen)
-    terminal.keys("r")
-    await terminal.until(lambda screen: "0 failed" in screen or "failed" not in screen)
-    terminal.keys("P")
-    await terminal.until("2 of 2 tasks done", 90)
+    window.close()
+    window.open("--url", better.url, "--sandbox", "bubblewrap", "-c", "verify=off", width=140, height=40)
+    await window.until("What should we work on?")
+    window.type("/pipeline")
+    window.keys("Enter")
+    await window.until("no progress:")
+    window.keys("3")
+    await window.until("the left side is 2, the right side is 1")
+    window.keys("1", "a")
+    await window.until("your answer")
+    window.type("Good day")
+    window.keys("Enter")
+    await window.until(lambda screen: "Good day" in screen or "Which greeting?" not in screen)
+    window.keys("r")
+    await window.until(lambda screen: "0 failed" in screen or "failed" not in screen)
+    window.keys("P")
+    await window.until("2 of 2 tasks done", 90)
     async with asyncio.timeout(60):
         while report_of(program)["status"] != "done":
             await asyncio.sleep(0.2)
