@@ -82,7 +82,7 @@ async def test_a_phase_of_tasks_loads_each_model_once(open_one: Open, start: Sta
     assert (plan.is_done, states(plan)) == (True, ["done"] * 8), plan
     loads = [path for path, _ in server.posted if path.endswith("/load")]
     assert 1 <= len(loads) <= 2 * len(roles) * 2  # two waves
-    report = json.loads((workspace / "plans/PLAN/report.json").read_text())
+    report = json.loads((workspace / "plans/PLAN/quality_report.json").read_text())
     assert report["efficiency"]["loads"] == len(loads)
     assert {*report["usage"]} == {"coder", "reviewer"}
     assert sum(each["loads"] for each in report["usage"].values()) == len(loads)

@@ -111,7 +111,7 @@ async def test_a_reviewer_without_a_usable_answer_rejects_nothing_and_that_is_to
         settings = {**SETTINGS, "roles": REVIEWER, "review": "gate"}
         _, plan = await worked(open_one, server.url, workspace, plan_of("a.txt"), **settings)
     assert plan.is_done
-    report = json.loads((workspace / "plans/PLAN/report.json").read_text())
+    report = json.loads((workspace / "plans/PLAN/quality_report.json").read_text())
     assert report["notes"] == ["task 1: not reviewed, the reviewer gave no usable answer"]
 
 

@@ -78,10 +78,11 @@ async def test_a_plan_is_worked_through_and_each_task_is_a_commit(repository: Pr
     assert git(repository, "status", "--porcelain").splitlines()[0] == "?? .lmagent/" or "mine.txt" in git(
         repository, "status", "--porcelain"
     )
-    report = json.loads((repository.workspace / "plans/PLAN/report.json").read_text())
+    report = json.loads((repository.workspace / "plans/PLAN/quality_report.json").read_text())
     assert (report["status"], report["totals"]["attempts"]) == ("done", 2)
     assert [each["commit"] for each in report["tasks"]] == [git(repository, "rev-parse", f"HEAD~{n}").strip() for n in (2, 1)]
-    checked = await repository.run("pipeline", "report", "check", "plans/PLAN/report.json", "--sandbox", sandbox)
+    assert (await repository.run("pipeline", "gates", "PLAN", "--sandbox", sandbox)).out == "PLAN: done\n"
+    checked = await repository.run("pipeline", "report", "check", "plans/PLAN/quality_report.json", "--sandbox", sandbox)
     assert checked.code == 0, checked.err
 
 
@@ -133,6 +134,33 @@ async def test_a_kill_loses_nothing_and_nothing_is_done_twice(repository: Progra
     assert len(subjects) == len({*subjects}) == 5
 
 
+async def test_a_report_of_version_1_is_rewritten_once_as_version_2(project: Program) -> None:
+    task = {"id": 1, "title": "Write a.py", "state": "done", "attempts": [], "commit": "", "why": ""}
+    earlier = {"schema_version": 1, "plan": {"name": "p"}, "status": "done\x1b[31m", "reasons": [], "tasks": [task]}
+    earlier |= {"totals": {"tasks": 1}, "efficiency": {}, "notes": []}
+    file = project.workspace / "old report.json"
+    file.write_text(json.dumps(earlier))
+
+    async def report(verb: str, name: str = file.name) -> tuple[int, str]:
+        found = await project.run("pipeline", "report", verb, name, "--sandbox", "bubblewrap")
+        return found.code, found.out + found.err
+
+    code, text = await report("check")
+    assert (code, "\x1b" in text) == (0, False)
+    assert text.startswith("old report.json: schema version 1, 1 task, done")
+    assert await report("migrate") == (0, "old report.json: migrated from schema version 1 to 2\n")
+    migrated = file.read_bytes()
+    found = json.loads(migrated)
+    assert (found["schema_version"], found["usage"], found["tasks"][0]["contract"]) == (2, {}, None)
+    assert await report("migrate") == (0, "old report.json: already has schema version 2, not changed\n")
+    assert (file.read_bytes(), (await report("check"))[0]) == (migrated, 0)
+    file.write_text('{"schema_version": 1}')
+    for name, problem in (("none.json", "none.json: "), (file.name, "the report cannot be read: plan is missing")):
+        code, text = await report("migrate", name)
+        assert (code, problem in text) == (2, True), text
+    assert file.read_text() == '{"schema_version": 1}'
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -163,7 +191,7 @@ async def test_a_model_plans_what_is_no_task_list(project: Program, serve: Serve
     assert (result.code, states(result.json)) == (0, {1: "done", 2: "done"}), result.err
     kept = json.loads((project.workspace / "plans/PLAN/tasks.json").read_text())
     assert [each["after"] for each in kept["tasks"]] == [[], [1]]
-    report = json.loads((project.workspace / "plans/PLAN/report.json").read_text())
+    report = json.loads((project.workspace / "plans/PLAN/quality_report.json").read_text())
     assert report["usage"]["planner"]["requests"] == 1
     assert report["usage"]["coder"]["requests"] == len(server.requests) - 1
 
@@ -225,7 +253,7 @@ async def test_plans_in_their_folder_are_worked_on_once(project: Program, serve:
     process.send_signal(signal.SIGINT)
     _, err = await process.communicate()
     assert process.returncode == 130, err.decode()
-    assert (project.workspace / "plans/first/report.md").exists()
+    assert (project.workspace / "plans/first/quality_report.md").exists()
     requests = len(server.requests)
     told = await project.run("pipeline", "run", "--single-run", "--url", server.url, "--sandbox", "bubblewrap", "--json")
     assert (told.code, told.json, len(server.requests)) == (0, [], requests), told.err
@@ -244,7 +272,7 @@ async def test_a_second_lmtui_on_the_folder_of_plans_says_so_and_ends(project: P
     for words in (["run"], ["run", "--single-run"], ["run", "plans/first.md"]):
         other = await project.run("pipeline", *words, *common)
         assert (other.code, "another lmtui works on a plan in this folder" in other.err) == (64, True), (words, other.err)
-    report = project.workspace / "plans/first/report.md"
+    report = project.workspace / "plans/first/quality_report.md"
     async with asyncio.timeout(60):
         while not report.exists():
             await asyncio.sleep(0.05)

@@ -97,9 +97,9 @@ async def test_a_contract_is_written_first_then_passed_merged_and_committed(proj
     assert all(f"{PATH} is now" in each and "AssertionError: 2 != 1" in each for each in drafts[1:])
     coder = next(each for each in told if "I do it." in each)
     assert f"The acceptance test of this task is {PATH}. It fails now and has to pass. Do not change or delete it." in coder
-    report = json.loads((project.workspace / "plans/PLAN/report.json").read_text())
+    report = json.loads((project.workspace / "plans/PLAN/quality_report.json").read_text())
     assert [each["contract"] for each in report["tasks"]] == [{"path": PATH, "problem": ""}, None]
-    assert f"## Contracts\n\n- 1 Write kit.py: {PATH}\n" in (project.workspace / "plans/PLAN/report.md").read_text()
+    assert f"## Contracts\n\n- 1 Write kit.py: {PATH}\n" in (project.workspace / "plans/PLAN/quality_report.md").read_text()
     gate = await project.run("pipeline", "done", "--url", server.url, "--sandbox", "bubblewrap", "-c", "verify=off")
     assert gate.code == 0, gate.out
     (project.workspace / "kit.py").write_text(KIT.replace("1\n", "2\n"))
@@ -118,7 +118,7 @@ async def test_a_test_that_passes_at_once_is_refused_three_times_and_the_task_go
     assert not (project.workspace / PATH).exists()
     asked = [each.raw.decode() for each in server.requests if CONTRACT in each.raw.decode()]
     assert ["An earlier test could not be used" in each for each in asked] == [False, True, True]
-    report = (project.workspace / "plans/PLAN/report.md").read_text()
+    report = (project.workspace / "plans/PLAN/quality_report.md").read_text()
     assert "- 1 Write kit.py: none, it passes if the files are empty\n" in report
 
 

@@ -17,7 +17,7 @@ QUESTION = "\nBLOCKING: Which greeting?\n"
 
 
 def report_of(program: Program) -> dict[str, object]:
-    found: dict[str, object] = json.loads((program.workspace / "plans/PLAN/report.json").read_text())
+    found: dict[str, object] = json.loads((program.workspace / "plans/PLAN/quality_report.json").read_text())
     return found
 
 
@@ -81,7 +81,7 @@ async def test_a_plan_in_plain_mode(program: Program, serve: Serve) -> None:
             terminal.type("/pipeline status\n")
             told = await terminal.until("you: ")
         assert "Write a.py" in told
-        while not (program.workspace / "plans/PLAN/report.json").exists():
+        while not (program.workspace / "plans/PLAN/quality_report.json").exists():
             await asyncio.sleep(0.2)
     terminal.type("/quit\n")
     assert await terminal.code() == 0

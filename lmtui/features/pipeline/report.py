@@ -1,4 +1,4 @@
-"""The report on a plan, as JSON with a version of its schema and as Markdown, and the check of a report that is there."""
+"""The report on a plan, as JSON with a version of its schema and as Markdown; reading reports, also of an earlier version."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from lmtui.core.errors import UsageError
 from lmtui.core.events import ROOT, Event, UsageUpdated
 from lmtui.core.model_events import ModelLoaded
-from lmtui.core.pipeline import ENDED, OVER, PipelinePlan, PipelineState, PipelineTask, Stage, TaskAttempt
+from lmtui.core.pipeline import ENDED, OVER, PipelinePlan, PipelineState, PipelineTask, Stage, TaskAttempt, TaskSpec
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
 
 SCHEMA_VERSION, _OLDEST_VERSION = 2, 1  # 2 added `usage`
@@ -20,6 +20,7 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "notes": list,
 }  # fmt: skip
 _TASK_TYPES: Mapping[str, type] = {"id": int, "title": str, "state": str, "attempts": list, "commit": str, "why": str}
+_ATTEMPT_TYPES: Mapping[str, type] = {"number": int, "findings": list, "lines": list}
 
 
 def report_object(
@@ -217,12 +218,33 @@ def read_report(data: bytes) -> dict[str, Any]:  # Any: JSON
     if not problem and found["schema_version"] > 1:
         problem = _problem(found, {"usage": dict})
     tasks = found["tasks"] if not problem else ()
-    problem = problem or next(
-        (f"task {n}: {why}" for n, each in enumerate(tasks, 1) if (why := _problem(each, _TASK_TYPES))), ""
-    )
+    problem = problem or next((f"task {n}: {why}" for n, each in enumerate(tasks, 1) if (why := _problem_of_task(each))), "")
     if problem:
         raise UsageError(f"the report cannot be read: {problem}")
     return found
+
+
+def migrated(report: Mapping[str, Any]) -> dict[str, Any]:  # Any: JSON
+    """Return a report that was read as one of this version; what an earlier version did not record is empty."""
+    tasks = [
+        {**_task_object(PipelineTask(0, TaskSpec(""))), **task, "attempts": [_NO_ATTEMPT | each for each in task["attempts"]]}
+        for task in report["tasks"]
+    ]
+    return {"usage": {}, **report, "schema_version": SCHEMA_VERSION, "tasks": tasks}
+
+
+_NO_ATTEMPT = asdict(TaskAttempt(0))
+
+
+def report_json(report: Mapping[str, Any]) -> str:  # Any: JSON
+    """Return a report as its file has it."""
+    return json.dumps(report, indent=1, ensure_ascii=False) + "\n"
+
+
+def _problem_of_task(given: Any) -> str:  # Any: JSON
+    attempts = given["attempts"] if not (problem := _problem(given, _TASK_TYPES)) else ()
+    found = (f"attempt {n}: {why}" for n, each in enumerate(attempts, 1) if (why := _problem(each, _ATTEMPT_TYPES)))
+    return problem or next(found, "")
 
 
 def _problem(given: Any, types: Mapping[str, type | tuple[type, ...]]) -> str:  # Any: JSON

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import re
 import shutil
 import time
@@ -46,6 +45,7 @@ from lmtui.engine.session import EngineSession
 from lmtui.features.pipeline.planner import MAX_PLAN_BYTES, decompose
 from lmtui.features.pipeline.report import (
     checkpoint_files,
+    report_json,
     report_markdown,
     report_object,
     review_log,
@@ -181,8 +181,8 @@ class PipelineService(WorkspaceFeature):
             elapsed_s = time.monotonic() - started
             report = report_object(runner.plan, reasons, notes[:_MOST_NOTES], elapsed_s=elapsed_s, swaps=swaps, usage=usage)
             files = {
-                "report.json": json.dumps(report, indent=1, ensure_ascii=False) + "\n",
-                "report.md": report_markdown(report),
+                "quality_report.json": report_json(report),
+                "quality_report.md": report_markdown(report),
                 **checkpoint_files(runner.plan, runner.plan.tasks),
             }
             await self.files.write(runner.plan, {**files, "review.log": review_log(runner.plan)}, "Add the report", options)

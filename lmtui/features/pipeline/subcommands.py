@@ -14,18 +14,19 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lmtui.command_line import Parser, add_common, make_parser
-from lmtui.core.errors import LmtuiError, UsageError
+from lmtui.core.errors import LmtuiError, SandboxError, UsageError
 from lmtui.core.pipeline import PLANS_FOLDER, PipelinePlan, TaskAction, status_lines, task_line
-from lmtui.core.sanitize import sanitize_line
+from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.pipeline.planner import preflight
-from lmtui.features.pipeline.report import read_report, report_markdown, report_object
+from lmtui.features.pipeline.report import SCHEMA_VERSION, migrated, read_report, report_json, report_markdown, report_object
 from lmtui.features.pipeline.runner import RunOptions
 from lmtui.features.pipeline.service import PipelineService
 from lmtui.features.service import CommandCall, FeatureHost
 from lmtui.store.pipeline_queue import PipelineFile, find_plan
 
 EXIT_NOT_DONE, EXIT_INTERRUPTED = 2, 130
-_ACTIONS = ("run", "preflight", "status", "retry-failed", "done", "report", "answer", *map(str, TaskAction))
+_MAX_REPORT_BYTES = 64_000_000
+_ACTIONS = ("run", "preflight", "status", "retry-failed", "done", "gates", "report", "answer", *map(str, TaskAction))
 
 
 def pipeline_parser() -> Parser:
@@ -39,8 +40,9 @@ def pipeline_parser() -> Parser:
         "  retry-failed [PLAN]    make failed tasks ready again\n"
         "  retry|skip|pause|resume|earlier|later PLAN N    change task N\n"
         "  answer PLAN N TEXT     answer a BLOCKING question\n"
-        "  done [PLAN]            run all checks of a plan once more, and say why it is not done\n"
-        "  report [PLAN|check FILE]   print the report of a plan, or check one\n"
+        "  done|gates [PLAN]      run all checks of a plan once more, and say why it is not done\n"
+        "  report [PLAN]          print the report of a plan\n"
+        "  report check|migrate FILE    check a report, or rewrite one of schema version 1 as version 2\n"
         "Exit code of run and done: 0 done, 2 not done, 1 error, 64 wrong usage, 130 interrupted."
     )
     parser = make_parser("pipeline", doc, "lmtui pipeline run PLAN.md")
@@ -71,9 +73,9 @@ async def pipeline(call: CommandCall) -> int:
                 return await _preflight(host, path, arguments)
         case "status", []:
             return await _status(call)
-        case "report", ["check", path]:
-            return await _check(call, path)
-        case "report" | "done" | "retry-failed", [] | [_]:
+        case "report", ["check" | "migrate" as verb, path]:
+            return await _read_report(call, path, migrates=verb == "migrate")
+        case "report" | "done" | "gates" | "retry-failed", [] | [_]:
             async with call.open_host() as host:
                 return await _look(host, words[0] if words else "", arguments)
         case "answer", [plan, number, *text] if text:
@@ -133,7 +135,7 @@ async def _run(host: FeatureHost, path: str, arguments: argparse.Namespace) -> i
         print(json.dumps(found[0] if path else found, ensure_ascii=False))
     else:
         print("\n".join(status_lines(plans)))
-        print(*(f"report: {PLANS_FOLDER}/{plan.name}/report.md" for plan in plans), sep="\n", file=sys.stderr)
+        print(*(f"report: {PLANS_FOLDER}/{plan.name}/quality_report.md" for plan in plans), sep="\n", file=sys.stderr)
     return 0 if arguments.architect_only or all(plan.is_done for plan in plans) else EXIT_NOT_DONE
 
 
@@ -195,14 +197,23 @@ async def _look(host: FeatureHost, wanted: str, arguments: argparse.Namespace) -
     return EXIT_NOT_DONE if reasons else 0
 
 
-async def _check(call: CommandCall, path: str) -> int:
-    content = await (await call.workspace.sandbox()).read_file(path, 64_000_000)
+async def _read_report(call: CommandCall, path: str, *, migrates: bool) -> int:
+    """Check a report, or rewrite one of an earlier version."""
+    sandbox, name = await call.workspace.sandbox(), sanitize_line(path)
     try:
+        content = await sandbox.read_file(path, _MAX_REPORT_BYTES)
         report = read_report(content.data)
-    except UsageError as error:
-        print(f"{path}: {error.full_text()}", file=sys.stderr)
+    except (UsageError, SandboxError) as error:
+        print(f"{name}: {error.full_text()}", file=sys.stderr)
         return EXIT_NOT_DONE
-    print(f"{path}: schema version {report['schema_version']}, {len(report['tasks'])} tasks, {report['status']}")
+    version = report["schema_version"]
+    if not migrates:
+        print(f"{name}: schema version {version}, {pluralize(len(report['tasks']), 'task')}, {sanitize_line(report['status'])}")
+    elif version == SCHEMA_VERSION:
+        print(f"{name}: already has schema version {version}, not changed")
+    else:
+        await sandbox.write_file(path, report_json(migrated(report)).encode("utf-8", "replace"), expect_sha256=content.sha256)
+        print(f"{name}: migrated from schema version {version} to {SCHEMA_VERSION}")
     return 0
 
 

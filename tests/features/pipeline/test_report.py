@@ -13,7 +13,7 @@ from lmtui.core.events import ROOT, TurnStarted, UsageUpdated
 from lmtui.core.messages import Usage
 from lmtui.core.model_events import ModelLoaded
 from lmtui.core.pipeline import PipelinePlan, PipelineTask, TaskAttempt, TaskSpec
-from lmtui.features.pipeline.report import read_report, report_markdown, report_object, usage_by_role
+from lmtui.features.pipeline.report import migrated, read_report, report_json, report_markdown, report_object, usage_by_role
 
 PLAN = PipelinePlan("0", "p", "p.md", datetime.now(UTC), (PipelineTask(1, TaskSpec("Do it"), attempts=(TaskAttempt(1),)),))
 EVENTS = (
@@ -66,8 +66,17 @@ def test_this_version_and_the_one_before_can_be_read() -> None:
         ({"schema_version": 3}, "schema version 3, not 2"),
         ({"usage": None}, "usage is missing or has the wrong type"),
         ({"tasks": [{}]}, "task 1: id is missing"),
+        ({"tasks": [some_report()["tasks"][0] | {"attempts": ["one"]}]}, "task 1: attempt 1: it is not an object"),
     ],
 )
 def test_what_is_wrong_with_others_is_said(changes: dict[str, Any], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         read_report(json.dumps(some_report(**changes)).encode())
+
+
+def test_a_report_of_version_1_becomes_one_of_version_2_with_what_it_lacks_empty() -> None:
+    current = some_report(usage={})
+    earlier = json.loads(json.dumps(current)) | {"schema_version": 1}
+    del earlier["usage"], earlier["tasks"][0]["contract"], earlier["tasks"][0]["attempts"][0]["summary"]
+    found = migrated(read_report(json.dumps(earlier).encode()))
+    assert read_report(report_json(found).encode()) == json.loads(json.dumps(current))
