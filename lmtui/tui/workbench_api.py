@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from textual.app import App
 
+from lmtui.core.errors import LmtuiError
 from lmtui.tui.widgets.bars import SayLine, Tone
 
 if TYPE_CHECKING:
@@ -88,3 +89,13 @@ class FeatureController:
 
     def start(self) -> None:
         """Begin what runs without a command; a session was opened."""
+
+    def open_session(self, session_id: str) -> None:
+        """Open a session in the workbench; why that is not possible is said there."""
+        _ = self.workbench.app.run_worker(self._opened(session_id), group="open")
+
+    async def _opened(self, session_id: str) -> None:
+        try:
+            _ = await self.workbench.sessions.open(session_id)
+        except LmtuiError as error:
+            self.workbench.say(error.full_text(), "error")

@@ -462,7 +462,7 @@ class AttemptController(FeatureController):
     def _show(self) -> None:
         if not isinstance(self.workbench.app.screen, AttemptsScreen):
             screen = AttemptsScreen(
-                self.host.attempts, self.workbench.now, use=self._use, review=self._review, open_log=self._open
+                self.host.attempts, self.workbench.now, use=self._use, review=self._review, open_log=self.open_session
             )
             _ = self.workbench.app.push_screen(screen)
 
@@ -476,12 +476,3 @@ class AttemptController(FeatureController):
 
     def _review(self, number: int) -> EffectReview:
         return self.host.attempts.review(number, self._session_id)
-
-    def _open(self, session_id: str) -> None:
-        _ = self.workbench.app.run_worker(self._open_session(session_id), group="open")
-
-    async def _open_session(self, session_id: str) -> None:
-        try:
-            _ = await self.workbench.sessions.open(session_id)
-        except LmtuiError as error:
-            self.workbench.say(error.full_text(), "error")

@@ -199,10 +199,4 @@ class JobController(FeatureController):
         if chosen == NEW:
             _ = self.workbench.app.run_worker(self.workbench.action_run_command("jobs.add"), group="commands")
         elif chosen:
-            _ = self.workbench.app.run_worker(self._open(chosen), group="open")
-
-    async def _open(self, session_id: str) -> None:
-        try:
-            _ = await self.workbench.sessions.open(session_id)
-        except LmtuiError as error:
-            self.workbench.say(error.full_text(), "error")
+            self.open_session(chosen)

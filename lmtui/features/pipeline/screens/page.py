@@ -585,14 +585,5 @@ class PipelineController(FeatureController):
     def _show(self) -> None:
         if not isinstance(self.workbench.app.screen, PipelineScreen):
             plans, folder = self.host.extensions.pipeline, Path(self.host.workspace)
-            screen = PipelineScreen(plans, self.workbench.now, open_session=self._open, folder=folder)
+            screen = PipelineScreen(plans, self.workbench.now, open_session=self.open_session, folder=folder)
             _ = self.workbench.app.push_screen(screen)
-
-    def _open(self, session_id: str) -> None:
-        _ = self.workbench.app.run_worker(self._open_session(session_id), group="open")
-
-    async def _open_session(self, session_id: str) -> None:
-        try:
-            _ = await self.workbench.sessions.open(session_id)
-        except LmtuiError as error:
-            self.workbench.say(error.full_text(), "error")
