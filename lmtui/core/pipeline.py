@@ -307,7 +307,8 @@ def next_tasks(plan: PipelinePlan, most: int, now: datetime, phase: str = "") ->
 def next_due(plan: PipelinePlan, phase: str = "") -> datetime | None:
     """Return when the next task that waits for a model server is tried again; None where none does."""
     waiting = (each for each in plan.tasks if each.state is PipelineState.READY and (not phase or each.spec.phase == phase))
-    return min((each.not_before for each in waiting if each.not_before and not plan.waits_for(each)), default=None)
+    due = (each.not_before for each in waiting if not each.is_paused and not plan.waits_for(each))
+    return min((each for each in due if each is not None), default=None)
 
 
 def recovered(plan: PipelinePlan) -> Iterator[PipelineTask]:
@@ -330,11 +331,19 @@ def failed(plan: PipelinePlan, task: PipelineTask, why: str) -> Iterator[Pipelin
 
 def retried(plan: PipelinePlan, task_ids: Collection[int] = ()) -> Iterator[PipelineTask]:
     """Yield failed tasks, all or some, as ready with no attempts; and those that failed only because of these."""
-    chosen = {each.id for each in plan.tasks if each.state is PipelineState.FAILED and (not task_ids or each.id in task_ids)}
-    for task in plan.tasks:
-        if task.state is PipelineState.FAILED and (task.id in chosen or (not task.attempts and chosen & {*task.spec.after})):
-            chosen.add(task.id)
-            yield replace(task, state=PipelineState.READY, attempts=(), why="", not_before=None)
+    chosen = [each for each in plan.tasks if each.state is PipelineState.FAILED and (not task_ids or each.id in task_ids)]
+    for task in chosen:
+        yield replace(task, state=PipelineState.READY, attempts=(), why="", not_before=None)
+    yield from _freed(plan, {each.id for each in chosen})
+
+
+def _freed(plan: PipelinePlan, task_ids: Collection[int]) -> Iterator[PipelineTask]:
+    """Yield the tasks as ready that failed without an attempt because they wait for some others, directly or not."""
+    found = {*task_ids}
+    rest = [each for each in plan.tasks if each.state is PipelineState.FAILED and not each.attempts]
+    while more := [each for each in rest if found & {*each.spec.after} and each.id not in found]:
+        found |= {each.id for each in more}
+        yield from (replace(each, state=PipelineState.READY, why="", not_before=None) for each in more)
 
 
 def moved(plan: PipelinePlan, task: PipelineTask, by: int) -> PipelineTask:
@@ -373,11 +382,7 @@ def after_action(plan: PipelinePlan, task_id: int, action: TaskAction) -> list[P
         case TaskAction.RETRY if task.state is PipelineState.FAILED:
             return [*retried(plan, (task_id,))]
         case TaskAction.SKIP if task.state in (PipelineState.READY, PipelineState.FAILED):
-            skipped = replace(task, state=PipelineState.SKIPPED, why="skipped by the user")
-            after = replace(plan, tasks=tuple(skipped if each.id == task_id else each for each in plan.tasks))
-            lost = [each for each in after.tasks if each.state is PipelineState.FAILED and not each.attempts]
-            freed = [replace(each, state=PipelineState.READY, why="") for each in lost if task_id in each.spec.after]
-            return [skipped, *freed]
+            return [replace(task, state=PipelineState.SKIPPED, why="skipped by the user"), *_freed(plan, (task_id,))]
         case TaskAction.PAUSE | TaskAction.RESUME:
             return [replace(task, is_paused=action is TaskAction.PAUSE)]
         case TaskAction.EARLIER | TaskAction.LATER if task.state is PipelineState.READY:

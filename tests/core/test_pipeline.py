@@ -1,0 +1,64 @@
+"""Decisions about the tasks of a plan: which are ready again, and when the next one is due."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from lmtui.core.pipeline import (
+    PipelinePlan,
+    PipelineState,
+    PipelineTask,
+    TaskAction,
+    TaskAttempt,
+    TaskSpec,
+    after_action,
+    failed,
+    next_due,
+)
+
+NOW = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
+
+
+def plan_of(*after: tuple[int, ...]) -> PipelinePlan:
+    """Return a plan whose tasks wait for others."""
+    tasks = (PipelineTask(number, TaskSpec(f"Do {number}", after=each)) for number, each in enumerate(after, 1))
+    return PipelinePlan("0", "p", "p.md", NOW, tuple(tasks))
+
+
+def changed(plan: PipelinePlan, tasks: list[PipelineTask]) -> PipelinePlan:
+    new = {each.id: each for each in tasks}
+    return replace(plan, tasks=tuple(new.get(each.id, each) for each in plan.tasks))
+
+
+def failed_at(plan: PipelinePlan, task_id: int) -> PipelinePlan:
+    task = replace(plan.task(task_id), attempts=(TaskAttempt(1, stage="coder"),))
+    return changed(plan, [*failed(plan, task, "no progress: coder")])
+
+
+def states(plan: PipelinePlan) -> list[str]:
+    return [str(each.state) for each in plan.tasks]
+
+
+def test_a_retried_task_frees_all_that_failed_because_of_it_whatever_their_numbers() -> None:
+    plan = failed_at(plan_of((2,), (3,), ()), 3)
+    assert states(plan) == ["failed"] * 3
+    assert states(changed(plan, after_action(plan, 3, TaskAction.RETRY))) == ["ready"] * 3
+
+
+def test_a_skipped_task_frees_also_those_that_wait_for_it_through_others() -> None:
+    plan = failed_at(plan_of((), (1,), (2,), ()), 1)
+    assert states(changed(plan, after_action(plan, 1, TaskAction.SKIP))) == ["skipped", "ready", "ready", "ready"]
+
+
+def test_what_failed_on_its_own_stays_failed_when_another_is_skipped() -> None:
+    plan = failed_at(failed_at(plan_of((), (), (1, 2)), 1), 2)
+    freed = changed(plan, after_action(plan, 1, TaskAction.SKIP))
+    assert freed.task(2).state is PipelineState.FAILED
+
+
+def test_a_paused_task_is_not_due() -> None:
+    task = PipelineTask(1, TaskSpec("Do it"), not_before=NOW)
+    plan = replace(plan_of(()), tasks=(task,))
+    assert next_due(plan) == NOW
+    assert next_due(replace(plan, tasks=(replace(task, is_paused=True),))) is None
