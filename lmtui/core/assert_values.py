@@ -16,11 +16,11 @@ def with_values(command: str) -> str:
         words = shlex.split(command)
         is_one = len(words) == 3 and _PYTHON.fullmatch(words[0]) and words[1] == "-c"
         tree = ast.parse(words[2]) if is_one and not _EXPANDED.search(command) else None
-    except (ValueError, SyntaxError, RecursionError):
+        if tree is None or not any(isinstance(each, ast.Assert) and each.msg is None for each in ast.walk(tree)):
+            return ""
+        return shlex.join([words[0], "-c", ast.unparse(ast.fix_missing_locations(_Asserts().visit(tree)))])
+    except (ValueError, SyntaxError, RecursionError, MemoryError):  # the last two: too deeply nested
         return ""
-    if tree is None or not any(isinstance(each, ast.Assert) and each.msg is None for each in ast.walk(tree)):
-        return ""
-    return shlex.join([words[0], "-c", ast.unparse(ast.fix_missing_locations(_Asserts().visit(tree)))])
 
 
 class _Asserts(ast.NodeTransformer):

@@ -226,6 +226,11 @@ async def test_a_small_file_is_drafted_and_what_its_checks_say_is_told(open_one:
         replace(spec, files=("new.py",), checks=("false",)), overlay.sandbox, ask, judge.failing, told.append
     )
     assert "new.py" not in await overlay.sandbox.glob("*.py")
+    asked_for.clear()
+    await overlay.sandbox.write_file("deep.py", b"x = " + b"-" * 3_000 + b"1\n")
+    assert not await draft(
+        replace(spec, files=("deep.py",), checks=("false",)), overlay.sandbox, ask, judge.failing, told.append
+    )
     await overlay.close()
     assert (workspace / "kit.py").read_text() == "def one():\n    return 1\n"
 

@@ -37,7 +37,8 @@ def test_a_bare_assert_says_its_values(code: str, said: str) -> None:
     [
         "pytest -q", "python -c 'print(1)'", "python -c 'assert 0, 1'", "python -c 'assert' x", "python -c 'assert (' ",
         "python x.py", "python -c \"assert '$HOME' == 1\"", "python -c 'assert 0' | cat", "cd a && python -c 'assert 0'",
-        "python -c 'assert 0", "",
+        "python -c 'assert 0", "", pytest.param(f"python -c 'assert {'not ' * 900}1'", id="deep"),
+        pytest.param(f"python -c 'assert {'-' * 7000}1'", id="deeper"),
     ],
 )  # fmt: skip
 def test_any_other_command_is_left_alone(command: str) -> None:

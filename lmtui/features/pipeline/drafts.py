@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from lmtui.core.errors import SandboxError
 from lmtui.core.pipeline import TaskSpec
 from lmtui.core.sanitize import sanitize_path
-from lmtui.engine.syntax import can_parse, syntax_error
+from lmtui.engine.syntax import can_parse, python_tree, syntax_error
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
 MOST_DRAFTS = 5
@@ -100,10 +100,8 @@ def _names(path: str, data: bytes) -> frozenset[str]:
     """Return the functions and classes at the top of a Python file; none of others."""
     if not path.endswith(".py"):
         return frozenset()
-    try:
-        body = ast.parse(data).body
-    except (SyntaxError, ValueError):
-        return frozenset()
+    tree = python_tree(data.decode("utf-8", "replace"))
+    body = tree.body if tree is not None else ()
     return frozenset(each.name for each in body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef))
 
 
