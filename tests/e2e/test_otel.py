@@ -129,13 +129,14 @@ async def test_a_collector_that_does_not_answer_is_in_the_log_and_stops_nothing(
 
 
 async def test_without_the_extra_or_with_a_wrong_address_it_says_what_to_do(program: Program, serve: Serve) -> None:
-    server = await serve(*SCRIPT, *SCRIPT)
+    server = await serve(*SCRIPT, *SCRIPT, *SCRIPT, *SCRIPT)
     flags = ("run", "--url", server.url, *FLAGS, "-c")
     code, _, err = await lines_of(program, "block", *flags, "otel_endpoint=http://127.0.0.1:9", "do it")
     assert (code, "pip install 'lmtui[otel]'" in err) == (0, True), err
     pytest.importorskip(SDK, reason="the extra otel is not installed")
-    code, _, err = await lines_of(program, "", *flags, "otel_endpoint=localhost", "do it")
-    assert (code, "otel_endpoint is not an address: localhost" in err) == (0, True), err
+    for address in ("localhost", "http://[::1", "http://localhost:x"):
+        code, _, err = await lines_of(program, "", *flags, f"otel_endpoint={address}", "do it")
+        assert (code, f"otel_endpoint is not an address: {address}" in err) == (0, True), err
     rows = {row["name"]: row for row in (await program.run("doctor", "--offline", "--json")).json}
     assert "otel" not in rows
 

@@ -39,11 +39,14 @@ class SpanExport:
     """
 
     def __init__(self, endpoint: str) -> None:
-        parts = urlsplit(endpoint)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            parts = urlsplit(endpoint)
+            if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+                raise ValueError
+        except ValueError as error:  # also of half an IPv6 address, or a port that is not a number
             raise UsageError(
                 f"otel_endpoint is not an address: {sanitize_line(endpoint)}", "Use http://localhost:4318, for example."
-            )
+            ) from error
         self._log_failures()
         address = endpoint if parts.path.strip("/") else f"{endpoint.rstrip('/')}/v1/traces"
         resource = Resource.create({"service.name": "lmtui", "service.version": __version__})
