@@ -18,6 +18,7 @@ import pytest
 from lmtui.core.errors import LmtuiError
 from lmtui.core.pipeline import PipelinePlan, PipelineTask, TaskAttempt, TaskSpec
 from lmtui.features.pipeline import runner
+from lmtui.features.pipeline import service as service_module
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.store.pipeline_queue import PipelineFile
@@ -397,3 +398,32 @@ async def test_the_folder_of_plans_is_over_when_nothing_of_the_phase_is_left(ope
         async with asyncio.timeout(60):
             (plan,) = await service.watch(replace(service.options(), phase="docs"), is_once=True)
     assert (plan.is_done, states(plan)) == (False, ["ready", "done"])
+
+
+async def test_a_plan_that_was_refused_or_had_no_server_is_looked_at_again(
+    open_one: Open, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_module, "WATCH_S", 0.05)
+    (workspace / "plans").mkdir()
+    plan, prose = workspace / "plans/files.md", workspace / "plans/prose.md"
+    plan.write_text("- [ ] Write a.txt\n  files: ../a.txt\n")
+    prose.write_text("Please write a file.\n")
+    service = service_of(open_one("http://127.0.0.1:9/v1", **SETTINGS))
+    notes: list[str] = []
+    service.on_note = notes.append
+    watching = asyncio.create_task(service.watch(replace(service.options(), has_commits=False), is_once=False))
+    try:
+        async with asyncio.timeout(60):
+            while len(notes) < 2:
+                await asyncio.sleep(0.05)
+            plan.write_text("- [ ] Write a.txt\n  files: /a.txt\n")
+            while len(notes) < 3:
+                await asyncio.sleep(0.05)
+            await asyncio.sleep(0.3)
+        assert not watching.done()
+    finally:
+        watching.cancel()
+        await asyncio.wait({watching})
+        await service.close()
+    assert [each.partition(": ")[0] for each in notes] == ["plans/files.md", "plans/prose.md", "plans/files.md"]
+    assert ("../a.txt" in notes[0], "no model server answers" in notes[1], "/a.txt" in notes[2]) == (True, True, True)

@@ -305,6 +305,12 @@ async def test_only_the_tasks_of_a_phase_run_and_the_end_says_so(project: Progra
     script = (writes("b.py", B, "Write b.py"), writes("a.py", A, "Write a.py"), writes("c.txt", "text\n", "Write c.txt"))
     server = await serve(*script)
     (project.workspace / "PLAN.md").write_text(PHASES)
+    for words, problem in (
+        (["run", "PLAN.md", "--batch-size", "-2"], "--batch-size is -2"),
+        (["run", "--architect-only"], "--architect-only needs the file of a plan"),
+    ):
+        refused = await pipeline(project, server.url, *words)
+        assert (refused.code, refused.out, problem in refused.err) == (64, "", True), refused.err
     wrong = await pipeline(project, server.url, "run", "PLAN.md", "--phase", "doc")
     assert (wrong.code, wrong.out) == (64, "")
     assert "the plan PLAN has no phase 'doc'. Its phases: core, docs." in wrong.err
@@ -376,6 +382,7 @@ async def test_a_part_that_is_answered_with_prose_is_asked_about_again_then_in_h
         ["1.txt", "1.md"], both, both, ["2.txt"], ["2.md"], ["3.txt", "3.md"], ["4.txt", "4.md"]
     ], result.err  # fmt: skip
     assert (result.code, titles(result.json)) == (0, [f"Write {each}" for each in ("1.txt", *both, "3.txt", "4.txt")])
+    assert "\n- 0 of 5 tasks done\n" in (await project.run("pipeline", "report")).out
 
 
 async def test_a_plan_that_gets_only_prose_is_not_begun_and_the_error_says_what_to_do(project: Program, serve: Serve) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, 
 from dataclasses import dataclass, replace
 from posixpath import basename
 
-from lmtui.core.errors import ToolError, UsageError
+from lmtui.core.errors import LmtuiError, ToolError, UsageError
 from lmtui.core.lenient_json import first_of, fit_text, line_of, text_of, texts_of, without_commas
 from lmtui.core.permissions.shell_grammar import word_set
 from lmtui.core.permissions.shell_programs import GUARDS
@@ -375,7 +375,8 @@ async def decompose(
     planning is tried again.  A survey that leaves less room than itself is left out.
 
     Raises:
-        UsageError: the plan is empty, too large or impossible, the model does not answer or not usably, or its window is small.
+        UsageError: the plan is empty, too large or impossible, the model's answers cannot be used, or its window is small.
+        LmtuiError: the model does not answer.
     """
     text = checked_plan(text)
     listed = read_task_list(text)
@@ -457,7 +458,7 @@ class _Planner:
 
         Raises:
             ToolError: two answers cannot be used.
-            UsageError: the model did not answer.
+            LmtuiError: the model did not answer.
         """
         prompt = planner_prompt(part, self._survey, self._titles(), "The plan" if is_all else _PART)
         problem = ""
@@ -465,7 +466,7 @@ class _Planner:
             told = f"{prompt}\n\nYour last answer could not be used: {problem}" if problem else prompt
             answer = await self._ask(PLANNER_SYSTEM, told, TASKS_SCHEMA)
             if answer is None:
-                raise UsageError(
+                raise LmtuiError(
                     "the model did not answer, so the plan has no tasks yet", "Check the model server, then try again."
                 )
             try:

@@ -191,26 +191,36 @@ class PipelineService(WorkspaceFeature):
     async def watch(self, options: RunOptions, *, is_once: bool) -> list[PipelinePlan]:
         """Work on the plans in the folder `plans`, one after the other, as they come; return those that were worked on.
 
-        One that cannot be planned is said once.  With `is_once` it ends when there is none; else when it is cancelled.
+        One that cannot be planned is said once, and looked at again when its file changes.  With `is_once` it ends when there
+        is none; else when it is cancelled, and what may pass, such as a model server that is away, is waited for.
 
         Raises:
             UsageError: another process works on plans in this folder.
+            LmtuiError: with `is_once`: a plan cannot be worked on now.
         """
         async with _alone(self._file, self.host.workspace):
             worked: dict[str, PipelinePlan] = {}
-            refused: set[str] = set()
+            refused: set[tuple[str, str]] = set()
+            told: dict[str, str] = {}
             while True:
-                plans = await asyncio.to_thread(self._file.read)
-                paths = [each for each in await self.files.waiting(plans, options.phase) if each not in refused]
-                for path in paths:
+                plans, has_to_wait = await asyncio.to_thread(self._file.read), False
+                waiting = [each for each in await self.files.waiting(plans, options.phase) if each not in refused]
+                for path, digest in waiting:
                     try:
                         worked[path] = await self.work(path, options, is_alone=True)
-                    except UsageError as error:
-                        refused.add(path)
-                        self.on_note(f"{path}: {error.full_text()}")
-                if is_once and (options.is_once or not paths):
+                    except LmtuiError as error:
+                        if isinstance(error, UsageError):
+                            refused.add((path, digest))
+                        elif is_once:
+                            raise
+                        else:
+                            has_to_wait = True
+                        if told.get(path) != (text := f"{path}: {error.full_text()}"):
+                            self.on_note(text)
+                        told[path] = text
+                if is_once and (options.is_once or not waiting):
                     return [*worked.values()]
-                if not paths:
+                if has_to_wait or not waiting:
                     await asyncio.sleep(WATCH_S)
 
     async def _suite(self) -> Sequence[str]:
@@ -387,20 +397,21 @@ class PlanFiles:
             raise UsageError(f"the plan {sanitize_line(path)} is empty", "Write what is to be done into it.")
         return text
 
-    async def waiting(self, plans: Sequence[PipelinePlan], phase: str = "") -> list[str]:
-        """Return the plans in the folder `plans`, by name, that can be begun or gone on with; `README.md` is none."""
+    async def waiting(self, plans: Sequence[PipelinePlan], phase: str = "") -> list[tuple[str, str]]:
+        """Return paths and ids of plans in the folder `plans` that can be begun or gone on with; `README.md` is none."""
         try:
             entries = await (await self._host.sandbox()).list_directory(PLANS_FOLDER)
         except SandboxError:
             return []
         now = datetime.now(UTC)
         over = {each.id for each in plans if not next_tasks(each, 1, now, phase) and next_due(each, phase) is None}
-        found: list[str] = []
+        found: list[tuple[str, str]] = []
         for path in sorted(each.path for each in entries if each.kind == "file" and each.path.lower().endswith(".md")):
             text = ""
             with contextlib.suppress(UsageError):  # it is said when the plan is begun
                 text = await self.plan_text(path)
-            found += [path] if PurePosixPath(path).name.lower() != "readme.md" and plan_id(text) not in over else []
+            digest = plan_id(text)
+            found += [(path, digest)] if PurePosixPath(path).name.lower() != "readme.md" and digest not in over else []
         return found
 
     async def window_tokens(self) -> int:

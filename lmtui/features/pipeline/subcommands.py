@@ -52,7 +52,7 @@ def pipeline_parser() -> Parser:
     add("--single-run", action="store_true", help="run: one round of tasks, then stop; without a plan, end when none is left")
     add("--phase", default="", metavar="NAME", help="run: only the tasks of this phase")
     add("--phase-gated", action="store_true", help="run: write several tasks, then review them, so that models load less often")
-    add("--batch-size", type=int, default=0, metavar="N", help="run: how many of them (with --phase-gated; default 4)")
+    add("--batch-size", type=int, default=0, metavar="N", help="run: as --phase-gated, with this many tasks (default 4)")
     add("--contracts", action="store_true", help="run: first have an acceptance test written for each task without checks")
     add("--architect-only", action="store_true", help="run: only plan")
     add("--no-git", action="store_true", help="run: commit nothing")
@@ -103,6 +103,10 @@ def _number(text: str) -> int:
 
 
 async def _run(host: FeatureHost, path: str, arguments: argparse.Namespace) -> int:
+    if arguments.architect_only and not path:
+        raise UsageError("--architect-only needs the file of a plan", "lmtui pipeline run PLAN.md --architect-only")
+    if arguments.batch_size < 0:
+        raise UsageError(f"--batch-size is {arguments.batch_size}", "Give a number of 1 or more.")
     service, told = _service(host), _ProgressLines()
     service.on_note = told.note
     if path:
@@ -115,7 +119,7 @@ async def _run(host: FeatureHost, path: str, arguments: argparse.Namespace) -> i
         options,
         phase=arguments.phase,
         is_once=arguments.single_run,
-        batch=(arguments.batch_size or options.batch or 4) if arguments.phase_gated else options.batch,
+        batch=arguments.batch_size or options.batch or (4 if arguments.phase_gated else 0),
         has_commits=options.has_commits and not arguments.no_git,
         has_contracts=options.has_contracts or arguments.contracts,
     )
@@ -184,7 +188,7 @@ async def _look(host: FeatureHost, wanted: str, arguments: argparse.Namespace) -
         return 0
     if arguments.action == "report":
         plan = find_plan(await service.read(), wanted)
-        report = report_object(plan, [plan.problem] if plan.problem or not plan.is_done else [], [])
+        report = report_object(plan, [] if plan.is_done else [plan.problem or plan.summary()], [])
         print(json.dumps(report, ensure_ascii=False) if arguments.json else report_markdown(report))
         return 0
     plan, reasons = await service.gate(wanted)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.errors import ToolError, UsageError
+from lmtui.core.errors import LmtuiError, ToolError, UsageError
 from lmtui.core.pipeline import TaskSpec
 from lmtui.core.window import bytes_by_four
 from lmtui.features.pipeline.planner import (
@@ -257,7 +257,7 @@ async def test_a_model_that_never_answers_usably_ends_it(answer: str) -> None:
 
 
 async def test_no_answer_is_no_plan() -> None:
-    with pytest.raises(UsageError, match="did not answer"):
+    with pytest.raises(LmtuiError, match="did not answer"):
         await planned("Write a.", Model(None))
 
 
@@ -276,7 +276,7 @@ async def test_finished_parts_are_kept_and_not_asked_again() -> None:
         kept[digest] = answer
 
     model = Model(part_answer(1), part_answer(2, ["do 1"]), None)
-    with pytest.raises(UsageError):
+    with pytest.raises(LmtuiError):
         await planned(text, model, 1_600, keep=keep)
     assert len(kept) == 2
     assert "- Do 1\n" in model.prompts[1] + "\n"
