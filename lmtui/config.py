@@ -269,11 +269,11 @@ class Config:
         "off", "create jobs from task files that other programs write to .lmagent/inbox", choices=("off", "on"),
         feature="jobs", label="Job inbox",
     )  # fmt: skip
-    task_attempts: int = _setting(3, "attempts per stage before a plan's task has failed", at_least=1, feature="pipeline")
-    task_tries: int = _setting(1, "attempts at a plan's task at once; the checks choose", at_least=1, feature="pipeline")
+    task_attempts: int = _setting(3, "failed attempts at one stage before a task fails", at_least=1, feature="pipeline")
+    task_tries: int = _setting(1, "parallel attempts at each task; the checks choose", at_least=1, feature="pipeline")
     phase_batch: int = _setting(0, "tasks coded before they are reviewed; 0: one per slot", at_least=0, feature="pipeline")
     plan_commits: str = _setting("on", "commit each task of a plan", choices=("off", "on", "trailers"), feature="pipeline")
-    plan_contracts: str = _setting("off", "write a test first for tasks without one", choices=("off", "on"), feature="pipeline")
+    plan_contracts: str = _setting("off", "write a test for tasks without checks", choices=("off", "on"), feature="pipeline")
     otel_endpoint: str = _setting("", "OTLP/HTTP address for traces; empty: off", "LMTUI_OTEL_ENDPOINT", feature="otel")
     notify: str = _setting(
         "auto", "how to notify you that a session is done or waits while you are in another window", "LMTUI_NOTIFY",

@@ -315,7 +315,7 @@ def recovered(plan: PipelinePlan) -> Iterator[PipelineTask]:
     """Yield the tasks that a killed process was working on as those that are ready again; what was being merged is left."""
     for task in plan.tasks:
         if task.state in WORKING and task.state is not PipelineState.MERGING:
-            yield replace(task, state=PipelineState.READY, why="lmtui was stopped while it was worked on")
+            yield replace(task, state=PipelineState.READY, why="lmtui was stopped during this task")
 
 
 def failed(plan: PipelinePlan, task: PipelineTask, why: str) -> Iterator[PipelineTask]:

@@ -94,7 +94,7 @@ class PipelineFile(IndexFile):
         with self.writing() as database:
             plan = self._plan(database, plan_id) if self.exists() else None
             if plan is None:
-                raise UsageError(f"the plan {plan_id} is not in the queue any more")
+                raise UsageError(f"the plan {plan_id} is no longer in the queue")
             changed = [*change(plan)]
             self._write(database, plan_id, changed)
         return changed_plan(plan, changed)
@@ -212,7 +212,7 @@ class RunLock:
         except BlockingIOError as error:
             self.leave()
             raise UsageError(
-                "another lmtui works on a plan in this folder", "Follow it with `lmtui pipeline status`, or stop it first."
+                "another lmtui is working on a plan in this folder", "Follow it with `lmtui pipeline status`, or stop it first."
             ) from error
         except OSError as error:
             raise UsageError(f"cannot write {self._path}: {error.strerror}", "Check the folder's owner and rights.") from error

@@ -290,7 +290,7 @@ async def test_a_test_that_a_rule_forbids_to_run_is_no_contract(open_one: Open, 
         service.on_note = notes.append
         (workspace / "kit.py").write_text("x = 1\n")
         task = (await service.work("PLAN.md", service.options())).tasks[0]
-    assert (task.contract, task.spec.checks, notes[0]) == (None, (), "task 1: no contract: a rule denies it")
+    assert (task.contract, task.spec.checks, notes[0]) == (None, (), "task 1: no contract: denied by a rule")
     assert task.attempts[0].session
 
 

@@ -174,7 +174,7 @@ async def test_a_change_that_fails_with_what_was_merged_meanwhile_is_undone_to_t
         service.follow_changes(look)
         plan = await service.work("PLAN.md", service.options())
     assert (plan.is_done, stages(plan, 1), stages(plan, 2)) == (True, [""], ["integrator", ""]), plan
-    assert "with what was merged meanwhile" in plan.task(2).attempts[0].findings[0]
+    assert "after other tasks were merged" in plan.task(2).attempts[0].findings[0]
     assert undone[0].pop("a.n")[0] == b"6\n"
     assert undone[0] == before
     assert ((workspace / "b.n").read_text(), (workspace / "old.bin").read_bytes()) == ("4\n", b"\xff\x00 old\r\n")

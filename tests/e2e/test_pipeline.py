@@ -127,7 +127,7 @@ async def test_a_kill_loses_nothing_and_nothing_is_done_twice(repository: Progra
     process.send_signal(signal.SIGKILL)
     await process.wait()
     assert other.code == 64
-    assert "another lmtui works on a plan in this folder" in other.err
+    assert "another lmtui is working on a plan in this folder" in other.err
     result = await pipeline(repository, server.url, "run", "PLAN.md")
     assert (result.code, states(result.json)) == (0, {1: "done", 2: "done"}), result.err
     subjects = git(repository, "log", "--format=%s").splitlines()
@@ -271,13 +271,13 @@ async def test_a_second_lmtui_on_the_folder_of_plans_says_so_and_ends(project: P
             assert line
     for words in (["run"], ["run", "--single-run"], ["run", "plans/first.md"]):
         other = await project.run("pipeline", *words, *common)
-        assert (other.code, "another lmtui works on a plan in this folder" in other.err) == (64, True), (words, other.err)
+        assert (other.code, "another lmtui is working on a plan in this folder" in other.err) == (64, True), (words, other.err)
     report = project.workspace / "plans/first/quality_report.md"
     async with asyncio.timeout(60):
         while not report.exists():
             await asyncio.sleep(0.05)
     other = await project.run("pipeline", "run", *common)  # while the first one waits for plans
-    assert (other.code, "another lmtui works on a plan in this folder" in other.err) == (64, True), other.err
+    assert (other.code, "another lmtui is working on a plan in this folder" in other.err) == (64, True), other.err
     process.send_signal(signal.SIGINT)
     await process.communicate()
     assert process.returncode == 130

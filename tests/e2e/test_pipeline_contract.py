@@ -138,7 +138,7 @@ async def test_an_attempt_that_changes_the_contract_fails(project: Program, serv
     result = await run(project, server.url)
     first = result.json["tasks"][0]
     assert (result.code, first["state"], first["attempts"][0]["stage"]) == (2, "failed", "verifier"), result.err
-    assert first["attempts"][0]["findings"] == [f"{PATH} was changed: it is the acceptance test and has to stay as it was"]
+    assert first["attempts"][0]["findings"] == [f"{PATH} was changed: it is the acceptance test, which must stay as it is"]
     assert not (project.workspace / "kit.py").exists()
     assert not (project.workspace / PATH).exists()
 

@@ -16,7 +16,7 @@ from lmtui.features.service import FeatureHost, WorkspaceExtensions, WorkspaceFe
 from lmtui.registry import load
 
 MISSING = "no traces are sent: otel_endpoint is set, but OpenTelemetry is not installed"
-INSTALL = "Install it with `pip install 'lmtui[otel]'`, or set otel_endpoint to an empty text."
+INSTALL = "Install it with `pip install 'lmtui[otel]'`, or leave otel_endpoint empty."
 _EXPORTER = "lmtui.features.otel.spans:SpanExport"
 
 

@@ -424,7 +424,7 @@ def checked_plan(text: str) -> str:
     if size > MAX_PLAN_BYTES:
         raise UsageError(f"the plan has {size:,} bytes, more than {MAX_PLAN_BYTES:,}", "Split it into several plans.")
     if not text.strip():
-        raise UsageError("the plan is empty", "Write into the file what is to be done.")
+        raise UsageError("the plan is empty", "Write into it what to do.")
     return text
 
 

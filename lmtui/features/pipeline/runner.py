@@ -270,7 +270,7 @@ class PlanRunner:
 
         task = work.task
         async with free:
-            await self._set(task.id, PipelineState.CODING, why="its acceptance test is written")
+            await self._set(task.id, PipelineState.CODING, why="writing its acceptance test")
             contract, why = None, "the model did not answer"
             try:
                 contract = await author.write(self.plan, task, task_prompt(self.plan, task), ask)
@@ -346,7 +346,7 @@ class PlanRunner:
             return Stage.CODER, [best.problem or "it ended before its turn"]
         sandbox, contract = work.attempts.sandbox_of(best), work.task.contract or Contract()
         if not await _is_intact(contract, sandbox):
-            return Stage.VERIFIER, [f"{contract.path} was changed: it is the acceptance test and has to stay as it was"]
+            return Stage.VERIFIER, [f"{contract.path} was changed: it is the acceptance test, which must stay as it is"]
         if best.problem and (not spec.checks or await self.failing(spec.checks, sandbox)):
             return Stage.CODER, [best.problem]
         if not {*best.effect.paths} - {contract.path}:
@@ -409,7 +409,7 @@ class PlanRunner:
             SandboxError: it could not be run, or a rule denies it.
         """
         if decide("shell", Access.EXECUTE, command, Mode.NORMAL, self._host.rules()).verdict is Verdict.DENY:
-            raise SandboxError("a rule denies it")
+            raise SandboxError("denied by a rule")
         return await sandbox.run_command(f"{_NO_PYC}\n{command}", timeout_s=self._host.config.check_timeout_s)
 
     async def _reject(self, work: _TaskWork, stage: Stage, findings: Sequence[str]) -> None:
@@ -468,7 +468,7 @@ class PlanRunner:
             return
         self._merges += 1
         if left := sorted({*paths} & uncommitted):
-            self._watcher.on_note(f"task {task.id}: not committed, as they had uncommitted changes before: {', '.join(left)}")
+            self._watcher.on_note(f"task {task.id}: not committed, because you had changed them before: {', '.join(left)}")
         await self._finish(task.id, ours, work.record)
 
     async def _keep(self, work: _TaskWork, sandbox: WorkspaceSandbox, best: Attempt) -> str:
@@ -487,7 +487,7 @@ class PlanRunner:
             await sandbox.checkpoints.restore(before, best.effect.paths, expected=after)
         except SandboxError as error:
             self._watcher.on_note(f"task {work.task.id}: its changes could not be undone: {error.full_text()}")
-        return f"with what was merged meanwhile {findings[0]}"
+        return f"after other tasks were merged, {findings[0]}"
 
     async def _finish(self, task_id: int, paths: Sequence[str], record: TaskAttempt | None = None) -> None:
         """Commit what a task changed, and call it done."""

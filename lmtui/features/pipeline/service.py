@@ -125,7 +125,7 @@ class PipelineService(WorkspaceFeature):
     async def begin(self, path: str) -> None:
         """Plan a file, if that was not done, and work on it in the background."""
         if self.is_running:
-            raise UsageError("this lmtui works on a plan already", "Stop it first: /pipeline stop")
+            raise UsageError("this lmtui is already working on a plan", "Stop it first: /pipeline stop")
         self._task = asyncio.create_task(self._in_background(path, self.options()))
         self._changed()
         await asyncio.sleep(0)
@@ -277,7 +277,7 @@ class PipelineService(WorkspaceFeature):
                 raise UsageError(f"task {task_id} is {task.state}: it cannot be changed")
             changed = edited(task, spec)
             if problem := problem_of({each.id: each.spec for each in changed_plan(now, [changed]).tasks}):
-                raise UsageError(f"the plan would not be one any more: {problem}")
+                raise UsageError(f"the task was not changed: {problem}")
             return [changed]
 
         await self._change((await self.files.find(plan)).id, change)
@@ -394,7 +394,7 @@ class PlanFiles:
         except UnicodeDecodeError as error:
             raise UsageError(f"the plan {sanitize_line(path)} is not UTF-8 text") from error
         if not text.strip():
-            raise UsageError(f"the plan {sanitize_line(path)} is empty", "Write what is to be done into it.")
+            raise UsageError(f"the plan {sanitize_line(path)} is empty", "Write into it what to do.")
         return text
 
     async def waiting(self, plans: Sequence[PipelinePlan], phase: str = "") -> list[tuple[str, str]]:

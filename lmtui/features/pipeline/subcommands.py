@@ -32,15 +32,15 @@ _ACTIONS = ("run", "preflight", "status", "retry-failed", "done", "gates", "repo
 def pipeline_parser() -> Parser:
     """Return the parser of `lmtui pipeline`."""
     doc = (
-        "Work through a plan: each of its tasks is done by an agent in an overlay, checked by commands, and then kept.\n\n"
-        "  run PLAN.md            plan it, if that was not done, and work until nothing can be begun any more\n"
-        "  run                    do that with each plan in the folder plans, and wait for more until it is stopped\n"
-        "  preflight PLAN.md      tell what planning it would take; changes nothing\n"
+        "Work through a plan: an agent does each task in an overlay, commands check it, and what passes is kept.\n\n"
+        "  run PLAN.md            plan it if needed, then work until no task can start\n"
+        "  run                    work on each plan in the folder plans, then wait for more until stopped\n"
+        "  preflight PLAN.md      show the size, parts and problems of a plan; changes nothing\n"
         "  status                 list plans and tasks\n"
         "  retry-failed [PLAN]    make failed tasks ready again\n"
         "  retry|skip|pause|resume|earlier|later PLAN N    change task N\n"
         "  answer PLAN N TEXT     answer a BLOCKING question\n"
-        "  done|gates [PLAN]      run all checks of a plan once more, and say why it is not done\n"
+        "  done|gates [PLAN]      run all checks of a plan again, and say why it is not done\n"
         "  report [PLAN]          print the report of a plan\n"
         "  report check|migrate FILE    check a report, or rewrite one of schema version 1 as version 2\n"
         "Exit code of run and done: 0 done, 2 not done, 1 error, 64 wrong usage, 130 interrupted."
@@ -49,7 +49,7 @@ def pipeline_parser() -> Parser:
     add = parser.add_argument
     add("action", choices=_ACTIONS, metavar="ACTION", help="what to do, see above")
     add("words", nargs="*", metavar="PLAN", help="the file of a plan, or its name")
-    add("--single-run", action="store_true", help="run: one round of tasks, then stop; without a plan, end when none is left")
+    add("--single-run", action="store_true", help="run: stop after one round of tasks, or without a plan when none is left")
     add("--phase", default="", metavar="NAME", help="run: only the tasks of this phase")
     add("--phase-gated", action="store_true", help="run: write several tasks, then review them, so that models load less often")
     add("--batch-size", type=int, default=0, metavar="N", help="run: as --phase-gated, with this many tasks (default 4)")
@@ -87,7 +87,7 @@ async def pipeline(call: CommandCall) -> int:
                 await _service(host).do(plan, _number(number), TaskAction(action))
             return 0
         case action, _:
-            raise UsageError(f"`lmtui pipeline {action}` takes other words", "`lmtui pipeline --help` shows them.")
+            raise UsageError(f"`lmtui pipeline {action}` got the wrong arguments", "`lmtui pipeline --help` lists them.")
 
 
 def _service(host: FeatureHost) -> PipelineService:
@@ -98,7 +98,7 @@ def _service(host: FeatureHost) -> PipelineService:
 
 def _number(text: str) -> int:
     if not text.isdecimal():
-        raise UsageError(f"{text[:40]!r} is not the number of a task")
+        raise UsageError(f"{text[:40]!r} is not a task number")
     return int(text)
 
 
@@ -128,7 +128,7 @@ async def _run(host: FeatureHost, path: str, arguments: argparse.Namespace) -> i
         with _stopping(running):
             await asyncio.wait({running})
         if running.cancelled():
-            print("lmtui: interrupted; what is done stays, and the next run continues from here", file=sys.stderr)
+            print("lmtui: interrupted; finished work is kept, and the next run continues", file=sys.stderr)
             return EXIT_INTERRUPTED
         plans = running.result()
     finally:

@@ -75,9 +75,11 @@ def _do(call: CommandCall) -> int:
     for problem in problems:
         print(sanitize_line(problem), file=sys.stderr)
     if arguments.tag and arguments.action != "add":
-        raise UsageError("--tag is for `lmtui projects add`", "Leave it out.")
+        raise UsageError("--tag only works with `lmtui projects add`", "Leave it out.")
     if arguments.action in ("remove", "use") and not arguments.project:
-        raise UsageError(f"which project shall I {arguments.action}?", "`lmtui projects` lists them; give a name or a path.")
+        raise UsageError(
+            f"`lmtui projects {arguments.action}` needs a project", "`lmtui projects` lists them; give a name or a path."
+        )
     try:
         match arguments.action:
             case "add":
