@@ -383,7 +383,7 @@ def after_action(plan: PipelinePlan, task_id: int, action: TaskAction) -> list[P
             return [*retried(plan, (task_id,))]
         case TaskAction.SKIP if task.state in (PipelineState.READY, PipelineState.FAILED):
             return [replace(task, state=PipelineState.SKIPPED, why="skipped by the user"), *_freed(plan, (task_id,))]
-        case TaskAction.PAUSE | TaskAction.RESUME:
+        case TaskAction.PAUSE | TaskAction.RESUME if task.state not in OVER:
             return [replace(task, is_paused=action is TaskAction.PAUSE)]
         case TaskAction.EARLIER | TaskAction.LATER if task.state is PipelineState.READY:
             return [moved(plan, task, -1 if action is TaskAction.EARLIER else 1)]

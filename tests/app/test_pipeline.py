@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,15 +14,16 @@ from typing import Any
 import pytest
 
 from lmtui.app.host import Runtime
-from lmtui.core.errors import UsageError
+from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.pipeline import Contract, PipelinePlan, PipelineState, PipelineTask, TaskAction, TaskSpec
 from lmtui.features.pipeline import runner
 from lmtui.features.pipeline.contract import ContractAuthor
 from lmtui.features.pipeline.drafts import can_draft, draft
 from lmtui.features.pipeline.service import PipelineService
+from lmtui.features.pipeline.trace import CommitTrace
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
-from lmtui.store.pipeline_queue import PipelineFile
+from lmtui.store.pipeline_queue import PipelineFile, RunLock
 from tests.app.conftest import Open, Serve
 from tests.app.test_role_loads import CHAT, Machine, Start, start
 from tests.models.fake_server import Reply
@@ -181,6 +184,59 @@ async def test_a_plan_that_was_stopped_or_paused_is_resumed(open_one: Open, serv
     assert (plan.is_done, plan.is_paused) == (True, False)
     await service.pause("PLAN", is_paused=False)
     assert [*ran, service.is_running] == [False, True, False]
+
+
+async def test_what_cannot_be_begun_is_said_at_once(open_one: Open, serve: Serve, workspace: Path) -> None:
+    server = await serve(write("a.txt"))
+    service = service_of(open_one(server.url, sandbox="bubblewrap"))
+    with pytest.raises(UsageError, match=r"the plan nope\.md cannot be read"):
+        await service.begin("nope.md")
+    assert not service.is_running
+    (workspace / "PLAN.md").write_text(plan_of("a.txt"))
+    PipelineFile(workspace).make_folder()
+    other = RunLock(workspace)
+    other.take()
+    with pytest.raises(UsageError, match="another lmtui is working on a plan"):
+        await service.begin("PLAN.md")
+    other.leave()
+    assert not service.is_running
+
+
+async def test_after_an_action_of_the_user_an_old_reason_is_not_said_any_more(
+    open_one: Open, serve: Serve, workspace: Path
+) -> None:
+    server = await serve(DONE)
+    service, plan = await worked(open_one, server.url, workspace, plan_of("a.txt"))
+    assert plan.problem
+    assert states(plan) == ["failed"]
+    await service.do(plan.id, 1, TaskAction.SKIP)
+    (found,) = await service.read()
+    assert not found.problem
+    plan, reasons = await service.gate(plan.id)
+    assert not reasons
+    assert plan.is_done
+    (found,) = await service.read()
+    assert found.is_done
+    with pytest.raises(UsageError, match="task 1 is skipped: pause is not possible"):
+        await service.do(plan.id, 1, TaskAction.PAUSE)
+
+
+@pytest.mark.git
+async def test_where_git_does_not_tell_nothing_is_committed(
+    open_one: Open, serve: Serve, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def silent(trace: CommitTrace, paths: Sequence[str]) -> frozenset[str]:
+        raise SandboxError("git status failed: index file corrupt")
+
+    subprocess.run(["git", "init", "-q"], cwd=workspace, check=True)
+    monkeypatch.setattr(CommitTrace, "uncommitted", silent)
+    server = await serve(write("a.txt"), DONE)
+    _, plan = await worked(open_one, server.url, workspace, plan_of("a.txt"))
+    assert (states(plan), plan.task(1).commit) == (["done"], "")
+    told = json.loads((workspace / "plans/PLAN/quality_report.json").read_text())["notes"]
+    assert any("index file corrupt" in each for each in told)
+    log = subprocess.run(["git", "log", "--format=%s"], cwd=workspace, check=True, capture_output=True, text=True).stdout
+    assert "PLAN: Write a.txt" not in log
 
 
 async def test_criteria_of_a_specification_hold_the_end_up(open_one: Open, serve: Serve, workspace: Path) -> None:

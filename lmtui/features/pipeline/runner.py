@@ -459,7 +459,11 @@ class PlanRunner:
         assert best is not None
         assert best.effect is not None
         sandbox, paths = await self._host.sandbox(), tuple(best.effect.paths)
-        uncommitted = await self._trace(sandbox).uncommitted(paths)
+        try:
+            uncommitted = await self._trace(sandbox).uncommitted(paths)
+        except SandboxError as error:
+            uncommitted = frozenset(paths)  # nothing of the user's may get into a commit
+            self._watcher.on_note(f"task {task.id}: {error.full_text()}")
         ours = tuple(each for each in paths if each not in uncommitted)
         await self._set(task.id, PipelineState.MERGING, merge=Merge(best.effect.before, best.effect.after, paths, ours))
         problem = "" if best.effect.is_empty else await to_the_end(self._keep(work, sandbox, best))

@@ -124,6 +124,12 @@ class PipelineService(WorkspaceFeature):
 
     async def begin(self, path: str) -> None:
         """Plan a file, if that was not done, and work on it in the background."""
+        _ = await self.files.plan_text(path)
+        await asyncio.to_thread(self._file.make_folder)
+        lock = RunLock(self.host.workspace)
+        if not self.is_running:  # else the lock is our own
+            await asyncio.to_thread(lock.take)
+            await asyncio.to_thread(lock.leave)
         if self.is_running:
             raise UsageError("this lmtui is already working on a plan", "Stop it first: /pipeline stop")
         self._task = asyncio.create_task(self._in_background(path, self.options()))
@@ -257,11 +263,13 @@ class PipelineService(WorkspaceFeature):
 
     async def do(self, plan: str, task_id: int, action: TaskAction) -> None:
         """Do something with a task."""
-        await self._change((await self.files.find(plan)).id, lambda now: after_action(now, task_id, action))
+        await self._change(
+            (await self.files.find(plan)).id, lambda now: [*after_action(now, task_id, action), replace(now, problem="")]
+        )
 
     async def retry_failed(self, plan: str) -> PipelinePlan:
         """Make all failed tasks of a plan ready again, without their attempts."""
-        return await self._change((await self.files.find(plan)).id, retried)
+        return await self._change((await self.files.find(plan)).id, lambda now: [*retried(now), replace(now, problem="")])
 
     async def add_task(self, plan: str, spec: TaskSpec) -> PipelinePlan:
         """Add a task to a plan, which is not done any more then."""
@@ -297,7 +305,9 @@ class PipelineService(WorkspaceFeature):
         """Return why a plan is not done, empty where it is; its checks run."""
         found = await self.files.find(plan)
         runner = PlanRunner(self.host, self._file, found, self.options(), RunWatcher(on_note=self.on_note))
-        return found, await runner.done_gate(*await self.files.criteria(runner.plan))
+        reasons = await runner.done_gate(*await self.files.criteria(runner.plan))
+        await runner.change(lambda now: [replace(now, is_done=not reasons, problem=reasons[0] if reasons else "")])
+        return runner.plan, reasons
 
     async def _change(self, plan: str, change: Change) -> PipelinePlan:
         if self._runner is not None and self._runner.plan.id == plan:

@@ -85,6 +85,8 @@ async def pipeline(call: CommandCall) -> int:
         case action, [plan, number] if action in tuple(TaskAction):
             async with call.open_host() as host:
                 await _service(host).do(plan, _number(number), TaskAction(action))
+                found = await _service(host).files.find(plan)
+                print(task_line(found, found.task(_number(number))))
             return 0
         case action, _:
             raise UsageError(f"`lmtui pipeline {action}` got the wrong arguments", "`lmtui pipeline --help` lists them.")

@@ -32,8 +32,18 @@ class CommitTrace:
         self._has_trailers = has_trailers
 
     async def uncommitted(self, paths: Sequence[str]) -> frozenset[str]:
-        """Return those of the files that differ from the last commit or are unknown to git."""
-        found = await self._git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", paths=paths)
+        """Return those of the files that differ from the last commit or are unknown to git.
+
+        Raises:
+            SandboxError: git did not tell.
+        """
+        words = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--"]
+        found: list[str] = []
+        for start in range(0, len(paths), _AT_ONCE) if self._is_on else ():
+            result = await self._sandbox.run_git([*words, *paths[start : start + _AT_ONCE]])
+            if result.exit_code != 0 and await self.is_repository():
+                raise SandboxError(f"git status failed: {sanitize_line(result.output.strip()[-200:])}")
+            found += _entries(result)
         return frozenset(entry[3:] for entry in found)
 
     async def commit_task(self, plan: PipelinePlan, task: PipelineTask, paths: Sequence[str]) -> str:
