@@ -69,7 +69,7 @@ async def test_the_app_goes_on_in_the_folder_that_is_chosen(program: Program, se
     (program.home / "config" / "config.toml").write_text(f"url = {json.dumps(server.url)}\nsandbox = 'process'\n")
     await program.run("projects", "add", str(other))
     terminal = Terminal(program)
-    terminal.open()
+    terminal.open(width=200)  # the top line names a folder where there is room for its path
     try:
         await terminal.until("work")
         await terminal.until("Resume")
