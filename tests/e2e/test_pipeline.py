@@ -128,10 +128,22 @@ async def test_a_kill_loses_nothing_and_nothing_is_done_twice(repository: Progra
     await process.wait()
     assert other.code == 64
     assert "another lmtui is working on a plan in this folder" in other.err
+    told = await repository.run("pipeline", "status")
+    at_work = any(f"  {word} " in told.out for word in ("coding", "checking", "merging"))
+    assert at_work == ("Nothing works on this any more" in told.err), told
     result = await pipeline(repository, server.url, "run", "PLAN.md")
     assert (result.code, states(result.json)) == (0, {1: "done", 2: "done"}), result.err
     subjects = git(repository, "log", "--format=%s").splitlines()
     assert len(subjects) == len({*subjects}) == 5
+
+
+async def test_preflight_of_a_plan_with_a_problem_is_no_success(project: Program) -> None:
+    good = await project.run("pipeline", "preflight", "PLAN.md", "--sandbox", "bubblewrap")
+    assert (good.code, "problem" in good.out) == (0, False), good
+    (project.workspace / "PLAN.md").write_text("- [ ] a\n  after: 2\n- [ ] b\n  after: 1\n")
+    bad = await project.run("pipeline", "preflight", "PLAN.md", "--sandbox", "bubblewrap")
+    assert bad.code == 2, bad
+    assert "wait for each other" in bad.out
 
 
 async def test_a_report_of_version_1_is_rewritten_once_as_version_2(project: Program) -> None:

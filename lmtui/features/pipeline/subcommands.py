@@ -22,7 +22,7 @@ from lmtui.features.pipeline.report import SCHEMA_VERSION, migrated, read_report
 from lmtui.features.pipeline.runner import RunOptions
 from lmtui.features.pipeline.service import PipelineService
 from lmtui.features.service import CommandCall, FeatureHost
-from lmtui.store.pipeline_queue import PipelineFile, find_plan
+from lmtui.store.pipeline_queue import PipelineFile, RunLock, find_plan
 
 EXIT_NOT_DONE, EXIT_INTERRUPTED = 2, 130
 _MAX_REPORT_BYTES = 64_000_000
@@ -43,7 +43,7 @@ def pipeline_parser() -> Parser:
         "  done|gates [PLAN]      run all checks of a plan again, and say why it is not done\n"
         "  report [PLAN]          print the report of a plan\n"
         "  report check|migrate FILE    check a report, or rewrite one of schema version 1 as version 2\n"
-        "Exit code of run and done: 0 done, 2 not done, 1 error, 64 wrong usage, 130 interrupted."
+        "Exit code of run, done and preflight: 0 done, 2 not done or a problem, 1 error, 64 wrong usage, 130 interrupted."
     )
     parser = make_parser("pipeline", doc, "lmtui pipeline run PLAN.md")
     add = parser.add_argument
@@ -165,7 +165,7 @@ async def _preflight(host: FeatureHost, path: str, arguments: argparse.Namespace
         print(json.dumps(dict(rows), ensure_ascii=False))
     else:
         print("\n".join(f"{name:<12} {value}" for name, value in rows))
-    return 0
+    return EXIT_NOT_DONE if any(name == "problem" for name, _ in rows) else 0
 
 
 async def _status(call: CommandCall) -> int:
@@ -178,7 +178,19 @@ async def _status(call: CommandCall) -> int:
         print(json.dumps([*map(plan_object, plans)], ensure_ascii=False))
     else:
         print("\n".join(status_lines(plans)))
+        if any(each.is_at_work for each in plans) and await asyncio.to_thread(_is_free, RunLock(call.workspace.workspace)):
+            print("Nothing works on this any more: `lmtui pipeline run PLAN.md` continues it.", file=sys.stderr)
     return 0
+
+
+def _is_free(lock: RunLock) -> bool:
+    """Tell whether no process works on plans."""
+    try:
+        lock.take()
+    except UsageError:
+        return False
+    lock.leave()
+    return True
 
 
 async def _look(host: FeatureHost, wanted: str, arguments: argparse.Namespace) -> int:

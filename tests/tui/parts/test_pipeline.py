@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from lmtui.core.errors import UsageError
 from lmtui.core.pipeline import OpenQuestion, PipelinePlan, PipelineState, TaskSpec
+from lmtui.features.pipeline.screens import page
 from lmtui.features.pipeline.screens.board import CODING, Board, cards_of
 from lmtui.features.pipeline.screens.page import PipelineScreen
 from lmtui.tui.lines.styled_text import plain
@@ -450,3 +452,22 @@ async def test_a_topic_to_specify_is_a_task_for_the_model() -> None:
         await driver.type("/ideate a {calculator}")
         await driver.settle()
         assert driver.host.session.submitted[-1].startswith("Help the user to specify this: a {calculator}\n")
+
+
+async def test_what_another_process_changed_appears(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "LOOK_S", 0.05)
+    async with running() as driver:
+        await opened(driver, some_plan())
+        pipeline, reads = plans(driver), [0]
+        read = pipeline.read
+
+        async def counted() -> Sequence[PipelinePlan]:
+            reads[0] += 1
+            return await read()
+
+        monkeypatch.setattr(pipeline, "read", counted)
+        assert pipeline.is_running
+        await driver.pilot.pause(0.2)
+        assert not reads[0], "what this process does is told by itself"
+        await pipeline.stop()
+        await driver.until(lambda: reads[0] > 1)

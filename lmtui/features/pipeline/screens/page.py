@@ -67,6 +67,7 @@ EMPTY = "No plans yet. /pipeline PLAN.md works through a plan file."
 PLANNING = "Planning. The tasks of the plan appear here."
 NO_CHANGES = "The attempt changed no files."
 TICK_S = 0.25
+LOOK_S = 5.0  # another process may be at work
 MOST_PATCH_BYTES = 4_000_000
 STOP = ("Stop the pipeline?", "What is under way is ready again and starts over. What is done stays.")
 _TEXT_ROWS = 3
@@ -285,6 +286,12 @@ class PipelineScreen(BesideChat):
         """Show the plan, and follow its changes."""
         self.end = self._plans.follow_changes(self._load)
         self._ticker = self.set_interval(TICK_S, self._tick, pause=True)
+
+        def look() -> None:
+            if not self._plans.is_running:
+                self._do(self._plans.read())
+
+        self.set_interval(LOOK_S, look)
         self._load()
         self._do(self._plans.read())
 
