@@ -65,4 +65,5 @@ class TelemetryService(WorkspaceFeature):
             return ()
         if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
             return (CheckRow("otel", WARNING, MISSING, INSTALL),)
-        return (CheckRow("otel", OK, f"traces go to {sanitize_line(self.host.config.otel_endpoint)}"),)
+        address = self.host.config.otel_endpoint.rpartition("@")[2]  # without a name and password
+        return (CheckRow("otel", OK, f"traces go to {sanitize_line(address)}"),)

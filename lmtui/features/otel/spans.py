@@ -45,7 +45,8 @@ class SpanExport:
                 raise ValueError
         except ValueError as error:  # also of half an IPv6 address, or a port that is not a number
             raise UsageError(
-                f"otel_endpoint is not an address: {sanitize_line(endpoint)}", "Use http://localhost:4318, for example."
+                f"otel_endpoint is not an address: {sanitize_line(endpoint.rpartition('@')[2])}",
+                "Use http://localhost:4318, for example.",
             ) from error
         self._log_failures()
         address = endpoint if parts.path.strip("/") else f"{endpoint.rstrip('/')}/v1/traces"
