@@ -50,7 +50,6 @@ from lmtui.models.tokens import TokenCounts
 from lmtui.paths import state_dir
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
-from lmtui.store.model_profiles import ProfileStore
 from lmtui.store.rule_store import add_rule, remove_rule
 from lmtui.store.session_logs import SessionStore, encode, load, new_session_id
 
@@ -229,11 +228,11 @@ class Runtime:
         _ = whole_budget(config.budget) if config.budget else None
         self._connection = ModelConnection(config)
         self.count_tokens = TokenCounts()
-        self._profiles = ProfileStore()
-        self.servers = Servers(self._connection, lambda: self.config, profiles=self._profiles)
+        self.servers = Servers(self._connection, lambda: self.config)
         self._models = SessionModels(self._connection, self.servers.key_for, is_forced=is_model_forced)
         self._sandbox = CurrentSandbox(lambda: (self._workspace, self.config))
         self._sessions: dict[str, EngineSession] = {}
+        self.when_opened: list[Callable[[EngineSession], object]] = []  # called with each session that is opened
         self._demo: Demo | None = None
         self.demo_folder: Path | None = None  # where the demo is to work; None: in a folder of its own
         defaults = Loaded(config, dict.fromkeys(SETTINGS, "default"))
@@ -507,7 +506,7 @@ class Runtime:
         return ModelOptions(
             main=_model_settings(config, asked.model),
             roles=parse_roles(config.roles),
-            profiles=self._profiles,
+            profiles=self.servers.profiles,
             loader=self.servers.on_demand,
             call_form=None if config.call_form == "auto" else ToolCallFormat(config.call_form),
             tools=config.tools,
@@ -532,6 +531,8 @@ class Runtime:
         for problem in (*kept_problems(self._workspace), *self._connection.problems()):
             session.emit(events.Notice(level=events.Level.WARNING, text=problem))
         session.prepare(is_eager=self.is_attended)
+        for told in self.when_opened:
+            _ = told(session)
         return session
 
     def _settle_in(self, folder: Path) -> None:

@@ -271,7 +271,8 @@ class Servers:
         self._connection = connection
         self._config, self.on_demand = config, OnDemandLoader(self, connection, config)
         self._embedded = embedded or Embedded()
-        self._examiner = Examiner(profiles or ProfileStore())
+        self.profiles = profiles or ProfileStore()
+        self._examiner = Examiner(self.profiles)
 
     async def find(self) -> Sequence[ServerFound]:
         """Look on the usual ports, where the environment points, at the servers that were used, and for model files."""

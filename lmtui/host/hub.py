@@ -1,0 +1,226 @@
+"""The sessions of many folders in one process.  Knows nothing of clients, sockets and HTTP, which read from here."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lmtui.app.host import Runtime, open_runtime
+from lmtui.app.settings_trust import read_trust
+from lmtui.config import MODEL_SETTINGS, Loaded, load_config
+from lmtui.core.errors import LmtuiError, UsageError
+from lmtui.core.events import Envelope
+from lmtui.core.sanitize import sanitize_path
+from lmtui.core.sessions import Session
+
+
+@dataclass(frozen=True, slots=True)
+class GivenSettings:
+    """Settings that a client brings: by their names in `lmtui.config` as flags, and as variables of its environment."""
+
+    flags: Mapping[str, object] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """Return what is the same for the same settings."""
+        return json.dumps([self.flags, self.environment], sort_keys=True, default=str)
+
+
+Listener = Callable[[Path, Envelope], None]
+"""Is called with each event of each open session and the folder of that session, on the event loop; must not raise."""
+
+
+def open_folder(folder: Path, given: GivenSettings) -> Runtime:
+    """Return the runtime of a folder for a user who is there, with the settings in force now.  Blocks (disk).
+
+    Raises:
+        LmtuiError: the folder cannot be worked in, or a setting cannot be read.
+    """
+
+    def read() -> Loaded:
+        answer = read_trust(folder)
+        return load_config(
+            folder, {**os.environ, **given.environment}, given.flags, trusted=answer.digest if answer.is_trusted else ""
+        )
+
+    loaded = read()
+    runtime = open_runtime(
+        folder,
+        loaded.config,
+        writes_log=True,
+        is_mode_forced=loaded.has_flag("mode"),
+        is_model_forced=loaded.has_flag(*MODEL_SETTINGS),
+    )
+    runtime.ask_trust(loaded, read)
+    return runtime
+
+
+@dataclass(slots=True)
+class _OpenFolder:
+    """One folder with some flags: its runtime once it is open, and the task that runs its jobs."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    runtime: Runtime | None = None
+    jobs: asyncio.Task[None] | None = None
+
+
+class SessionHub:
+    """Opens folders and finds sessions in them.
+
+    Args:
+        folders: those that clients from elsewhere may open; one that the user opens here joins them.
+        open_runtime: opens a folder; runs in a thread.
+    """
+
+    def __init__(
+        self, folders: Iterable[Path] = (), open_runtime: Callable[[Path, GivenSettings], Runtime] = open_folder
+    ) -> None:
+        self._folders = {_real(each): None for each in folders}
+        self._open_runtime = open_runtime
+        self._places: dict[tuple[Path, str], _OpenFolder] = {}
+        self._listeners: list[Listener] = []
+
+    @property
+    def folders(self) -> Sequence[Path]:
+        """Return the folders that clients from elsewhere may open."""
+        return tuple(self._folders)
+
+    def allow(self, folder: Path) -> None:
+        """Let clients from elsewhere open a folder."""
+        self._folders[_real(folder)] = None
+
+    def allowed(self, folder: str) -> Path:
+        """Return a folder that a client from elsewhere named.
+
+        Raises:
+            UsageError: it is none of those that it may open.
+        """
+        path = _real(Path(folder))
+        if path not in self._folders:
+            raise UsageError(
+                f"{sanitize_path(folder)} is not open to clients", "Add it to the setting host_folders, or open it here."
+            )
+        return path
+
+    @property
+    def runtimes(self) -> Sequence[Runtime]:
+        """Return the runtimes that are open."""
+        return [each.runtime for each in self._places.values() if each.runtime is not None]
+
+    @property
+    def sessions(self) -> Sequence[Session]:
+        """Return the sessions that are open."""
+        return [session for runtime in self.runtimes for session in runtime.sessions]
+
+    async def runtime(self, folder: Path, given: GivenSettings | None = None) -> Runtime:
+        """Return the runtime of a folder, which is opened with these settings if it is not open with them.
+
+        Raises:
+            LmtuiError: see `open_folder`.
+        """
+        folder, given = _real(folder), given or GivenSettings()
+        place = self._places.setdefault((folder, given.key), _OpenFolder())
+        async with place.lock:
+            if place.runtime is None:
+                runtime = place.runtime = await asyncio.to_thread(self._open_runtime, folder, given)
+                runtime.when_opened.append(lambda session: self._follow(runtime, session))
+                place.jobs = asyncio.create_task(_run_jobs(runtime), name=f"jobs {folder}")
+        return place.runtime
+
+    def runtime_of(self, session_id: str) -> Runtime | None:
+        """Return the runtime that has a session open."""
+        return next((each for each in self.runtimes if each.is_open(session_id)), None)
+
+    async def session(self, session_id: str) -> Session:
+        """Return a session of an open folder or of one that clients may open; one that is not open is opened.
+
+        Raises:
+            UsageError: none of these folders has it.
+            LmtuiError: it cannot be opened.
+        """
+        runtime = self.runtime_of(session_id)
+        if runtime is None:
+            runtime = await self._runtime_with(session_id)
+        return await runtime.open_session(session_id)
+
+    async def _runtime_with(self, session_id: str) -> Runtime:
+        opened = {each.workspace: each for each in reversed(self.runtimes)}
+        for folder in dict.fromkeys((*opened, *self._folders)):
+            with contextlib.suppress(LmtuiError):
+                runtime = opened.get(folder) or await self.runtime(folder)
+                if await asyncio.to_thread(runtime.archive.look_up, [session_id]):
+                    return runtime
+        raise UsageError(f"no session {sanitize_path(session_id)[:60]}", "`lmtui sessions` lists those of a folder.")
+
+    def follow(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener` with each event of all sessions from now on; the returned function ends it."""
+        self._listeners.append(listener)
+
+        def leave() -> None:
+            with contextlib.suppress(ValueError):
+                self._listeners.remove(listener)
+
+        return leave
+
+    def _follow(self, runtime: Runtime, session: Session) -> None:
+        def tell(envelope: Envelope) -> None:
+            for listener in tuple(self._listeners):
+                listener(runtime.workspace, envelope)
+
+        _ = session.subscribe(tell)
+
+    def is_busy(self, session: Session) -> bool:
+        """Tell whether an open session has something to do: a turn, a command in the background, or a time to wait for."""
+        runs = any(each.exit_code is None for each in session.background.commands())
+        return session.is_running or runs or self._sleeps(session.id)
+
+    def _sleeps(self, session_id: str) -> bool:
+        return any(
+            each.sleep.wait is not None for runtime in self.runtimes for each in runtime.sessions if each.id == session_id
+        )
+
+    def busy(self) -> Sequence[str]:
+        """Return in words what there is to do, empty where this process could end: sessions, jobs, attempts, plans."""
+        found = [f"session {each.id}" for each in self.sessions if self.is_busy(each)]
+        for runtime in self.runtimes:
+            found += [f"attempts in {runtime.workspace}"] if runtime.attempts.is_running else []
+            found += [f"a plan in {runtime.workspace}"] if runtime.extensions.pipeline.is_running else []
+            found += (
+                [f"jobs in {runtime.workspace}"]
+                if any(each.is_enabled and each.state != "done" for each in runtime.jobs.known)
+                else []
+            )
+        return found
+
+    async def release(self, session_id: str) -> None:
+        """Close a session that nobody looks at and that has nothing to do."""
+        session = next((each for each in self.sessions if each.id == session_id), None)
+        if session is not None and not self.is_busy(session):
+            await session.close()
+
+    async def close(self) -> None:
+        """Close every session and folder."""
+        for place in list(self._places.values()):
+            async with place.lock:
+                if place.jobs is not None:
+                    _ = place.jobs.cancel()
+                    await asyncio.gather(place.jobs, return_exceptions=True)
+                if place.runtime is not None:
+                    runtime, place.runtime = place.runtime, None
+                    await runtime.close()
+        self._places.clear()
+
+
+async def _run_jobs(runtime: Runtime) -> None:
+    """Run the folder's jobs until this is cancelled; what ends them is told in the log by the feature."""
+    await runtime.jobs.serve()
+
+
+def _real(folder: Path) -> Path:
+    return Path(os.path.realpath(folder.expanduser()))
