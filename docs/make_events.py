@@ -189,6 +189,8 @@ MEANINGS = {
     "turn_ended.status": "the same as `reason`",
     "turn_ended.text": "the last answer",
     "turn_ended.usage": "`prompt_tokens`, `completion_tokens` and `cached_tokens` of all its requests",
+    "usage_updated.model": "the model that was asked; empty: the server's default",
+    "usage_updated.elapsed_s": "seconds from sending the request to the end of the answer; 0: unknown",
     "usage_updated.first_token_s": "seconds until the first token; 0: unknown",
     "usage_updated.reread_tokens": "tokens of the prompt that were sent before and read again",
     "usage_updated.reused_tokens": "tokens of the prompt that came from the server's cache",

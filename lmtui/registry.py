@@ -25,6 +25,7 @@ FEATURES = (
     "attempts",
     "pipeline",
     "projects",
+    "usage",
     "otel",
 )
 

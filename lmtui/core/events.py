@@ -411,7 +411,8 @@ class UsageUpdated(Event):
 
     The prompt is `reused_tokens` from the server's cache, `reread_tokens` that were sent before and read again, and the rest,
     which is new; `is_cache_told` says that the server told so, else it is inferred.  `miss` names why something was read again.
-    `read_s` is how long the reading took, `turn_id` the turn that it was for.
+    `read_s` is how long the reading took, `turn_id` the turn that it was for.  `model` is the one that was asked, empty for the
+    server's own default; `elapsed_s` is from sending the request to the end of the answer.
     """
 
     kind: ClassVar[str] = "usage_updated"
@@ -426,6 +427,8 @@ class UsageUpdated(Event):
     miss: str = ""
     read_s: float = 0.0
     turn_id: str = ""
+    model: str = ""
+    elapsed_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

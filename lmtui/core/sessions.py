@@ -26,6 +26,7 @@ from lmtui.core.servers import ModelServers
 from lmtui.core.skills import Skills, SkillsInUse
 from lmtui.core.subagents import SessionAgentRunner
 from lmtui.core.trust import Trust
+from lmtui.core.usage_values import UsageReports
 from lmtui.core.window import WindowUse
 from lmtui.core.workspace import BackgroundCommands, EffectPart, FileChange, Files, kept_text
 
@@ -79,6 +80,10 @@ class Extensions(Protocol):
     @property
     def projects(self) -> Projects:
         """Return the folders that the user works in."""
+
+    @property
+    def usage(self) -> UsageReports:
+        """Return what the user's sessions cost."""
 
 
 @dataclass(frozen=True, slots=True)

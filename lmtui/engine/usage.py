@@ -68,6 +68,8 @@ def show_usage(agent: Agent, completion: Completion, turn_id: str) -> None:
             miss=reading.miss,
             read_s=round(timings.read_s if timings and timings.read_s else completion.first_token_s, 3),
             turn_id=turn_id,
+            model=agent.state.model.settings.model,
+            elapsed_s=_elapsed_s(completion),
         )
     )
 
@@ -75,7 +77,17 @@ def show_usage(agent: Agent, completion: Completion, turn_id: str) -> None:
 def usage_beside(agent: str, request: ModelRequest, answer: Completion) -> UsageUpdated:
     """Return what a request next to the conversation cost: as the server counted it, else by size.  Nothing is learned."""
     size = Usage(sum(bytes_by_four(message.text) for message in request.messages), bytes_by_four(answer.message.text))
-    return UsageUpdated(agent=agent, usage=answer.usage or size, is_estimate=answer.usage is None)
+    return UsageUpdated(
+        agent=agent,
+        usage=answer.usage or size,
+        is_estimate=answer.usage is None,
+        model=request.model,
+        elapsed_s=_elapsed_s(answer),
+    )
+
+
+def _elapsed_s(completion: Completion) -> float:
+    return round(completion.first_token_s + completion.decode_s, 3)
 
 
 async def answer_outside(agent: Agent, work: str, request: ModelRequest) -> str | None:

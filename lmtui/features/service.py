@@ -29,6 +29,7 @@ from lmtui.core.sessions import Extensions
 from lmtui.core.skills import NoSkills, Skills
 from lmtui.core.subagents import AgentDefinitions, ChildKind, NoAgentDefinitions, SessionAgentRunner
 from lmtui.core.trust import Trust
+from lmtui.core.usage_values import NoUsage, UsageReports
 from lmtui.engine.session import EngineSession
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.index_file import INDEX_FILE, IndexFile
@@ -170,6 +171,7 @@ class WorkspaceExtensions:
     checks: WorkspaceChecks = field(default_factory=NoWorkspaceChecks)
     pipeline: WorkspacePipeline = field(default_factory=NoPipeline)
     projects: Projects = field(default_factory=NoProjects)
+    usage: UsageReports = field(default_factory=NoUsage)
 
 
 @dataclass(slots=True)

@@ -38,7 +38,8 @@ class Received:
 class ScriptedServer:
     """An OpenAI-compatible server on 127.0.0.1; use it as an async context manager.
 
-    Several scenarios may be played at once: the first whose `match` is in the first user message.
+    Several scenarios may be played at once: the first whose `match` is in the first user message.  `usage` is what it said that
+    each whole answer cost.
     """
 
     def __init__(self, *scenarios: Scenario, key: str = "") -> None:
@@ -48,6 +49,7 @@ class ScriptedServer:
         self._faults_played: Counter[tuple[str, int]] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
         self.requests: list[Received] = []
+        self.usage: list[dict[str, Any]] = []
         self.open_streams = 0
 
     async def __aenter__(self) -> Self:
@@ -124,7 +126,10 @@ class ScriptedServer:
             return await _reply(writer, *answer, retry_after_s=fault.retry_after_s)
         self.open_streams += 1
         try:
-            return await _stream(writer, turn, fault, str(model), _prompt_tokens(body))
+            usage = {"prompt_tokens": _prompt_tokens(body), "prompt_tokens_details": {"cached_tokens": 0}}
+            is_whole = await _stream(writer, turn, fault, str(model), usage)
+            self.usage += [usage] if is_whole else []
+            return is_whole
         finally:
             self.open_streams -= 1
 
@@ -186,7 +191,7 @@ async def _reply(writer: asyncio.StreamWriter, status: int, body: object, retry_
 
 
 async def _stream(
-    writer: asyncio.StreamWriter, turn: ScriptedTurn, fault: ScriptedFault | None, model: str, prompt_tokens: int
+    writer: asyncio.StreamWriter, turn: ScriptedTurn, fault: ScriptedFault | None, model: str, usage: dict[str, Any]
 ) -> bool:
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
     await writer.drain()
@@ -201,7 +206,7 @@ async def _stream(
     default = "tool_calls" if turn.calls else "stop"
     reason = turn.finish_reason or ("length" if fault is not None else default)
     await _event(writer, {"model": model, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
-    usage = {"prompt_tokens": prompt_tokens, "completion_tokens": sent, "prompt_tokens_details": {"cached_tokens": 0}}
+    usage["completion_tokens"] = sent
     await _event(writer, {"model": model, "choices": [], "usage": usage})
     await _chunk(writer, b"data: [DONE]\n\n")
     writer.write(b"0\r\n\r\n")

@@ -472,6 +472,17 @@ def load(path: Path) -> LoadedLog:
     return LoadedLog(tuple(events), tuple(problems))
 
 
+def known_sessions() -> dict[str, Path]:
+    """Return the ids of the sessions that this user's lmtui made, each with its folder.  Blocks."""
+    found: dict[str, Path] = {}
+    with contextlib.suppress(OSError):
+        for line in _known().read_text(encoding="utf-8", errors="replace").splitlines():
+            session_id, _, folder = line.partition(" ")
+            with contextlib.suppress(ValueError, TypeError, RecursionError):
+                found[session_id] = Path(json.loads(folder))
+    return found
+
+
 def _known() -> Path:
     """Return the file that lists the sessions made by this user and where, outside every workspace."""
     return state_dir() / "sessions.txt"

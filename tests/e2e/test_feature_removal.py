@@ -30,6 +30,7 @@ HELP = {
     "jobs": ("lmtui submit", "jobs", "scheduler"),
     "checks": ("lmtui check", "--verify", "--goal"),
     "projects": ("lmtui projects",),
+    "usage": ("lmtui usage",),
 }
 SETTINGS = {
     "instructions": ("append_system_prompt",),
@@ -47,6 +48,7 @@ SLASH = {
     "jobs": ("jobs", "submit"),
     "checks": ("goal", "fix", "check", "checks", "gates"),
     "projects": ("projects",),
+    "usage": ("usage",),
 }
 COMMANDS = {
     "instructions": ("guidance.show", "guidance.persona", "guidance.draft"),
@@ -56,6 +58,7 @@ COMMANDS = {
     "jobs": ("jobs.show", "jobs.add", "jobs.open", "jobs.new", "jobs.run", "jobs.pause", "jobs.remove"),
     "checks": ("checks.run", "checks.show", "checks.goal"),
     "projects": ("projects.show", "projects.open"),
+    "usage": ("usage.show", "usage.longer", "usage.shorter", "usage.table"),
 }
 TITLES = {
     "instructions": ("Instructions", "Persona", "Draft AGENTS.md"),
@@ -65,6 +68,7 @@ TITLES = {
     "jobs": ("Jobs", "New job"),
     "checks": ("Check", "Checks", "Goal"),
     "projects": ("Projects",),
+    "usage": ("Usage",),
 }
 HEADINGS = {"skills": ("Skills",), "mcp": ("MCP servers",), "jobs": ("Jobs",)}
 VIEWS = {"skills": ("skills.show",), "slash_commands": ("prompts.show",), "mcp": ("mcp.show",), "jobs": ("jobs.show",)}

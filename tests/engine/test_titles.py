@@ -7,7 +7,7 @@ import pytest
 
 from lmtui.core.budgets import SessionBudget
 from lmtui.core.errors import Fault, ProviderError
-from lmtui.core.events import Notice, SessionRenamed
+from lmtui.core.events import Notice, SessionRenamed, UsageUpdated
 from lmtui.core.messages import Priority, StreamChunk, TextChunk
 from lmtui.core.roles import ModelRole, RoleModel, Roles
 from lmtui.core.servers import ServedModel
@@ -141,3 +141,13 @@ async def test_a_model_for_titles_that_is_not_there_is_said_and_the_sessions_own
     assert rig.provider.requests[1].model == "model"
     told = [each.text for each in rig.events if isinstance(each, Notice)]
     assert told == ["http://fake/v1 does not offer small, the model for the role title; model is asked in its place."]
+
+
+async def test_what_a_request_costs_names_its_model_and_how_long_it_took() -> None:
+    rig = Rig(FakeProvider(answer("It is mended."), answer("Mend the lexer")), roles=NAMED)
+    await rig.run("mend the lexer")
+    await later(rig, 2)
+    told = [(each.agent, each.model, each.elapsed_s) for each in rig.of("usage_updated") if isinstance(each, UsageUpdated)]
+    names = [each.model for each in rig.provider.requests]
+    assert told == [("root", names[0], 0.6), ("title", names[1], 0.6)]
+    assert len({*names}) == 2

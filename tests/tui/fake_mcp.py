@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from lmtui.core.mcp import Ask, McpResource, McpServer, McpTool, Reach, ServerState, ToolChange, ask_nobody
 from lmtui.core.project_checks import NoWorkspaceChecks
 from lmtui.core.project_values import KnownProject
+from lmtui.core.usage_values import LogUsage, UsageRange, UsageReport, usage_report
 from tests.tui.fake_pipeline import FakePipeline
 from tests.tui.fake_prompt_files import FakePromptFiles
 from tests.tui.fake_skills import FakeSkills
 
+NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 MAIL_CHANGES = (
     ToolChange("added", "forward", ("+ Send a mail on.", '+ to.type: "string"', '+ required: ["to"]')),
     ToolChange("removed", "drafts", ("- List the drafts.",)),
@@ -90,6 +93,16 @@ class FakeProjects:
         return self.found
 
 
+class FakeUsage:
+    """Implements `core.usage_values.UsageReports`."""
+
+    def __init__(self) -> None:
+        self.logs: list[LogUsage] = []
+
+    async def report(self, chosen: UsageRange = UsageRange.WEEK) -> UsageReport:
+        return usage_report(self.logs, chosen, NOW, UTC)
+
+
 class FakeExtensions:
     """What a fake workspace brings."""
 
@@ -100,6 +113,7 @@ class FakeExtensions:
         self.checks = NoWorkspaceChecks()
         self.pipeline = FakePipeline()
         self.projects = FakeProjects()
+        self.usage = FakeUsage()
 
 
 def some_servers() -> list[McpServer]:

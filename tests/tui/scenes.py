@@ -33,6 +33,7 @@ from tests.tui.scenes_sessions import SESSION_SCENES
 from tests.tui.scenes_skills import SKILL_SCENES
 from tests.tui.scenes_tasks import TASK_SCENES
 from tests.tui.scenes_trust import TRUST_SCENES
+from tests.tui.scenes_usage import USAGE_SCENES
 
 COMMAND = "rm -rf build/ && python -m build --wheel"
 SANDBOX = "docker, no network"
@@ -381,4 +382,5 @@ SCENES = (
     *(Scene(name, steps) for name, steps in PIPELINE_SCENES),
     *(Scene(name, steps) for name, steps in PROJECT_SCENES),
     Scene("pipeline_plans", pipeline_plans),
+    *(Scene(name, steps) for name, steps in USAGE_SCENES),
 )

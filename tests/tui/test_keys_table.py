@@ -101,6 +101,7 @@ PLACES: dict[str, tuple[str, Steps]] = {
     "attempts": ("attempts", nothing),
     "pipeline": ("pipeline", nothing),
     "projects": ("projects", nothing),
+    "usage": ("usage", nothing),
     "MCP servers": ("mcp_waiting", keys("n")),
     "skills": ("skills_remove", keys("n")),
     Scope.CONTEXT: ("window_use", nothing),

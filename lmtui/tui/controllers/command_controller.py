@@ -162,7 +162,7 @@ class CommandController:
 
 GROUPS = {
     "This turn": "undo. merge. room. deep. plan. budget. background.",
-    "Session": "session. projects.",
+    "Session": "session. projects. usage.",
     "View": "pane. changes. attempts. pipeline. side. viewer. files. chat. window. cache. perf. layout. lines.",
     "Permissions": "mode. rules. trust.",
     "Model": "model. calls.",
@@ -175,6 +175,7 @@ OTHER_WORDS = {
     "attempts.show": "arena models best of several tries",
     "pipeline.show": "plan tasks board kanban queue",
     "budget.show": "quota limit cost",
+    "usage.show": "tokens cost statistics stats dashboard",
     "settings.show": "config preferences options",
     "room.make": "summarize context",
     "app.leave": "exit close",

@@ -115,10 +115,10 @@ class ListBox(Vertical):
         """Show how many rows there are, at the right of the title."""
         self._title.show([Part(self._heading, "bold")], [Part(text, "$text-muted")])
 
-    def show_head(self, text: str) -> None:
-        """Show a text between the title and the list."""
+    def show_head(self, text: str | Content) -> None:
+        """Show a text between the title and the list; an empty one takes it away."""
         self._head.update(text)
-        self._head.remove_class("-empty")
+        self._head.set_class(not str(text), "-empty")
 
     def describe(self, content: Content, verbs: Sequence[Command]) -> None:
         """Show what is known of the marked row, and what can be done."""

@@ -1,0 +1,299 @@
+"""What models cost, as values: tokens, requests and time by day, model, folder and session.  Nothing here does I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from enum import StrEnum
+from typing import Any, Protocol
+
+from lmtui.core.errors import UsageError
+from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.times import LocalZone
+
+NO_USAGE = "No usage yet. Tokens, requests and time appear here after the first answer of a model."
+SLOT_S = 900  # a quarter of an hour: in every zone the days begin between two of them
+
+
+class UsageRange(StrEnum):
+    """Which days count, in the user's own time zone: today, the last 7 or 30 with today, or all."""
+
+    TODAY = "today"
+    WEEK = "7d"
+    MONTH = "30d"
+    ALL = "all"
+
+
+_DAYS = {UsageRange.TODAY: 1, UsageRange.WEEK: 7, UsageRange.MONTH: 30}
+
+
+def usage_range(text: str) -> UsageRange:
+    """Return the range that a text names.
+
+    Raises:
+        UsageError: there is no such range.
+    """
+    try:
+        return UsageRange(text.strip().lower())
+    except ValueError as error:
+        raise UsageError(f"no range {text[:20]!r}", f"Use one of {', '.join(UsageRange)}.") from error
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSum:
+    """What some requests cost together.
+
+    `cached_tokens` are those of the prompts that the server did not read again.  `model_s` is the time of requests, `turn_s`
+    that of turns from the user's message to the end, with tools and questions.
+    """
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    turns: int = 0
+    model_s: float = 0.0
+    turn_s: float = 0.0
+
+    def __add__(self, other: UsageSum) -> UsageSum:
+        return UsageSum(
+            self.requests + other.requests,
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.turns + other.turns,
+            round(self.model_s + other.model_s, 3),
+            round(self.turn_s + other.turn_s, 3),
+        )
+
+    @property
+    def tokens(self) -> int:
+        """Return prompt and completion together."""
+        return self.prompt_tokens + self.completion_tokens
+
+    @property
+    def cached_share(self) -> float:
+        """Return the share of the prompts that came from the cache."""
+        return min(1.0, self.cached_tokens / self.prompt_tokens) if self.prompt_tokens else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LogUsage:
+    """What the log of one session says: sums by quarter of an hour (counted from 1970, UTC) and model."""
+
+    session: str
+    folder: str
+    title: str = ""
+    slots: tuple[tuple[int, str, UsageSum], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRow:
+    """The sum of one day (an ISO date), model, folder or session; `title` and `folder` are those of a session."""
+
+    name: str
+    sum: UsageSum
+    title: str = ""
+    folder: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReport:
+    """What a range of days cost.  `first` is None where all count.  Days without requests are left out.
+
+    Days are in order; models and folders begin with most tokens, sessions with the newest.  `problems` are logs that could not
+    be read.
+    """
+
+    range: UsageRange
+    first: date | None
+    last: date
+    total: UsageSum = field(default_factory=UsageSum)
+    days: tuple[UsageRow, ...] = ()
+    models: tuple[UsageRow, ...] = ()
+    folders: tuple[UsageRow, ...] = ()
+    sessions: tuple[UsageRow, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def usage_report(
+    logs: Iterable[LogUsage], chosen: UsageRange, now: datetime, zone: tzinfo, problems: Sequence[str] = ()
+) -> UsageReport:
+    """Return what the days of a range cost.
+
+    Args:
+        logs: each session once.
+        chosen: the range, whose last day is that of `now`; what a wrong clock put behind it counts only in `all`.
+        now: a moment with a zone.
+        zone: in which days begin.
+        problems: what could not be read, in words.
+    """
+    today = now.astimezone(zone).date()
+    first = today - timedelta(days=_DAYS[chosen] - 1) if chosen in _DAYS else None
+    days: dict[str, UsageSum] = {}
+    models: dict[str, UsageSum] = {}
+    folders: dict[str, UsageSum] = {}
+    sessions: list[UsageRow] = []
+    dates: dict[int, date] = {}
+    for log in logs:
+        total = UsageSum()
+        for slot, model, spent in log.slots:
+            if (day := dates.get(slot)) is None:
+                day = dates[slot] = datetime.fromtimestamp(slot * SLOT_S, UTC).astimezone(zone).date()
+            if first is not None and not first <= day <= today:
+                continue
+            total += spent
+            for sums, key in ((days, day.isoformat()), (models, model)):
+                sums[key] = sums.get(key, UsageSum()) + spent
+        if total.requests or total.turns:
+            folders[log.folder] = folders.get(log.folder, UsageSum()) + total
+            sessions.append(UsageRow(log.session, total, log.title, log.folder))
+    return UsageReport(
+        chosen,
+        first,
+        today,
+        sum((each.sum for each in sessions), UsageSum()),
+        tuple(UsageRow(name, days[name]) for name in sorted(days)),
+        _by_tokens(models),
+        _by_tokens(folders),
+        tuple(sorted(sessions, key=lambda each: each.name, reverse=True)),
+        tuple(problems),
+    )
+
+
+def _by_tokens(sums: dict[str, UsageSum]) -> tuple[UsageRow, ...]:
+    rows = (UsageRow(name, spent) for name, spent in sums.items())
+    return tuple(sorted(rows, key=lambda each: (-each.sum.tokens, each.name)))
+
+
+def usage_json(report: UsageReport) -> dict[str, Any]:  # Any: JSON
+    """Return a report as JSON; `docs/usage.md` has the names of the fields."""
+
+    def rows(found: Sequence[UsageRow], name: str, *more: str) -> list[dict[str, Any]]:
+        return [{name: each.name, **{key: getattr(each, key) for key in more}, **asdict(each.sum)} for each in found]
+
+    return {
+        "range": str(report.range),
+        "first": report.first.isoformat() if report.first else None,
+        "last": report.last.isoformat(),
+        "total": asdict(report.total),
+        "days": rows(report.days, "day"),
+        "models": rows(report.models, "model"),
+        "folders": rows(report.folders, "folder"),
+        "sessions": rows(report.sessions, "session", "title", "folder"),
+        "problems": [*report.problems],
+    }
+
+
+class UsageReports(Protocol):
+    """What the user's sessions cost, in all folders, as front ends see it."""
+
+    async def report(self, chosen: UsageRange = UsageRange.WEEK) -> UsageReport:
+        """Return what the days of a range cost until now."""
+
+
+class NoUsage:
+    """Knows of none."""
+
+    async def report(self, chosen: UsageRange = UsageRange.WEEK) -> UsageReport:
+        """Return an empty report."""
+        return usage_report((), chosen, datetime.now(UTC), LocalZone())
+
+
+def amount_text(count: int) -> str:
+    """Return a number of tokens in at most five characters or so: `950`, `3.1k`, `32k`, `1.2M`, `3B`."""
+    for size, unit in ((1_000_000_000, "B"), (1_000_000, "M"), (1_000, "k")):
+        if count >= size:
+            text = f"{count / size:.1f}" if count < 10 * size else f"{count // size}"
+            return f"{text.removesuffix('.0')}{unit}"
+    return str(count)
+
+
+def time_text(seconds: float) -> str:
+    """Return a length of time in its two largest units: `42 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`."""
+    whole = int(seconds)
+    for size, unit, lesser, name in ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= size:
+            rest = whole % size // lesser
+            return f"{whole // size} {unit}" + (f" {rest} {name}" if rest else "")
+    return f"{whole} s" if whole or not seconds else f"{seconds:.1f} s"
+
+
+def total_text(total: UsageSum) -> str:
+    """Return a sum in words."""
+    cached = f" ({total.cached_share:.0%} cached)" if total.cached_tokens else ""
+    return (
+        f"{amount_text(total.tokens)} tokens: {amount_text(total.prompt_tokens)} prompt{cached}, "
+        f"{amount_text(total.completion_tokens)} completion · {pluralize(total.requests, 'request')} · "
+        f"{time_text(total.model_s)} of model time"
+    )
+
+
+RANGE_NAMES = {
+    UsageRange.TODAY: "today",
+    UsageRange.WEEK: "the last 7 days",
+    UsageRange.MONTH: "the last 30 days",
+    UsageRange.ALL: "all days",
+}
+TABLES = ("day", "model", "folder", "session")
+_COLUMNS = ("requests", "prompt", "cached", "completion", "model time")
+_BAR_CELLS = 20
+_MAX_NAME_CHARS = 60
+
+
+def usage_lines(report: UsageReport, by: str = "", most: int = 10) -> Iterator[str]:
+    """Yield a report in lines for people: one table (`by` day, model, folder or session) whole, else the first rows of all."""
+    if not report.sessions:
+        yield f"{empty_text(report)}{'' if report.range is UsageRange.ALL else ' `--range all` counts all.'}"
+    else:
+        yield f"{RANGE_NAMES[report.range].capitalize()}: {total_text(report.total)}"
+    for table in (by,) if by else TABLES:
+        rows = rows_of(report, table)
+        if not rows:
+            continue
+        shown = rows if by else rows[-most:] if table == "day" else rows[:most]
+        yield ""
+        yield from _table(table, shown)
+        if len(shown) < len(rows):
+            yield f"and {len(rows) - len(shown):,} more: `--by {table}`"
+    yield from (sanitize_line(each) for each in report.problems)
+
+
+def rows_of(report: UsageReport, table: str) -> tuple[UsageRow, ...]:
+    """Return the rows of a table: of days, models, folders or sessions."""
+    return {"day": report.days, "model": report.models, "folder": report.folders, "session": report.sessions}[table]
+
+
+def row_name(table: str, row: UsageRow) -> str:
+    """Return what a row is called on the screen: a day with its weekday, a session by its title."""
+    if table == "day":
+        return f"{date.fromisoformat(row.name):%a} {row.name}"
+    return sanitize_line(row.title or row.name)
+
+
+def row_cells(spent: UsageSum) -> tuple[str, ...]:
+    """Return the numbers of a row: requests, prompt, cached, completion, time."""
+    cached = f"{spent.cached_share:.0%}" if spent.cached_tokens else "–"
+    amounts = (amount_text(spent.prompt_tokens), cached, amount_text(spent.completion_tokens))
+    return f"{spent.requests:,}", *amounts, time_text(spent.model_s)
+
+
+def empty_text(report: UsageReport) -> str:
+    """Return that there is nothing in a range, or what will be there once there is anything at all."""
+    name = RANGE_NAMES[report.range]
+    return NO_USAGE if report.range is UsageRange.ALL else f"No requests {'' if name == 'today' else 'in '}{name}."
+
+
+def _table(table: str, rows: Sequence[UsageRow]) -> Iterator[str]:
+    names = [row_name(table, row) for row in rows]
+    if table != "folder":
+        names = [name if len(name) <= _MAX_NAME_CHARS else f"{name[: _MAX_NAME_CHARS - 1]}…" for name in names]
+    cells = [_COLUMNS, *(row_cells(row.sum) for row in rows)]
+    widths = [max(len(row[at]) for row in cells) for at in range(len(_COLUMNS))]
+    width = max(map(len, (table, *names)))
+    most = max(row.sum.tokens for row in rows)
+    for name, numbers, row in zip((table, *names), cells, (None, *rows), strict=True):
+        bar = "█" * round(_BAR_CELLS * row.sum.tokens / most) if table == "day" and row is not None and most else ""
+        end = f"  {row.name}" if table == "session" and row is not None else f"  {bar}" if bar else ""
+        yield f"{name:<{width}}  " + "  ".join(map(str.rjust, numbers, widths)) + end

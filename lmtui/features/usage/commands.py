@@ -1,0 +1,29 @@
+"""Commands of usage: show it, and count other days."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lmtui.commands.command import Command, CommandContext, OpenView, Scope
+from lmtui.core.usage_values import UsageRange, usage_lines, usage_range
+
+SCOPE = "usage"
+
+
+async def show_usage(context: CommandContext, argument: str) -> OpenView:
+    """Show what the sessions of all folders cost."""
+    chosen = usage_range(argument) if argument.strip() else UsageRange.WEEK
+
+    async def lines() -> Iterable[str]:
+        return usage_lines(await context.host.extensions.usage.report(chosen))
+
+    return OpenView("usage.show", str(chosen), text=lines)
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command("usage.show", Scope.WORKBENCH, "Usage", "Show tokens, requests and time of all your sessions.",
+        slash=("usage",), argument="[today|7d|30d|all]", handler=show_usage, instead="`lmtui usage`"),
+    Command("usage.longer", SCOPE, "More days", "Count more days: 7, 30, all.", ("right", "l"), "more days"),
+    Command("usage.shorter", SCOPE, "Fewer days", "Count fewer days, down to today.", ("left", "h"), "fewer"),
+    Command("usage.table", SCOPE, "Next table", "Show the next table: models, folders, sessions, days.", ("tab",), "table"),
+)  # fmt: skip

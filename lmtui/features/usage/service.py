@@ -1,0 +1,50 @@
+"""Sums up what sessions cost, and is `lmtui usage`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime
+
+from lmtui.command_line import Parser, make_parser, with_report
+from lmtui.core.times import LocalZone
+from lmtui.core.usage_values import TABLES, UsageRange, UsageReport, usage_json, usage_lines, usage_range, usage_report
+from lmtui.features.service import CommandCall, FeatureHost, WorkspaceExtensions, WorkspaceFeature
+from lmtui.store.usage_logs import UsageLogs
+
+
+class UsageService(WorkspaceFeature):
+    """Implements `core.usage_values.UsageReports`."""
+
+    def __init__(self, host: FeatureHost, extensions: WorkspaceExtensions) -> None:
+        super().__init__(host, extensions)
+        self._logs = UsageLogs()
+        extensions.usage = self
+
+    async def report(self, chosen: UsageRange = UsageRange.WEEK) -> UsageReport:
+        """Return what the days of a range cost; the logs are read in a thread."""
+        return await asyncio.to_thread(_report, self._logs, chosen)
+
+
+def _report(logs: UsageLogs, chosen: UsageRange) -> UsageReport:
+    found, problems = logs.read()
+    return usage_report(found, chosen, datetime.now(UTC), LocalZone(), problems)
+
+
+def usage_parser() -> Parser:
+    """Return the parser of `lmtui usage`."""
+    doc = "Show tokens, requests and time of your sessions in all folders. Days begin at midnight of your time zone."
+    parser = make_parser("usage", doc, "lmtui usage --range 30d --by model")
+    parser.add_argument("--range", metavar="|".join(UsageRange), default=str(UsageRange.WEEK), help="days (default: 7d)")
+    parser.add_argument("--by", choices=TABLES, default="", help="only this table, with all of its rows")
+    return with_report(parser)
+
+
+async def usage(call: CommandCall) -> int:
+    """Print the report."""
+    report = await asyncio.to_thread(_report, UsageLogs(), usage_range(call.arguments.range))
+    if call.arguments.json:
+        print(json.dumps(usage_json(report), ensure_ascii=False, indent=2))
+    else:
+        print("\n".join(usage_lines(report, call.arguments.by)))
+    return 0

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtui.core.errors import UsageError
+from lmtui.core.usage_values import (
+    SLOT_S,
+    LogUsage,
+    UsageRange,
+    UsageRow,
+    UsageSum,
+    amount_text,
+    time_text,
+    usage_json,
+    usage_lines,
+    usage_range,
+    usage_report,
+)
+
+NOW = datetime(2026, 3, 30, 12, tzinfo=UTC)
+BERLIN = ZoneInfo("Europe/Berlin")  # its clocks went forward on the 29th at 01:00 UTC
+
+
+def slot(moment: datetime) -> int:
+    return int(moment.timestamp() // SLOT_S)
+
+
+def log(number: int, *parts: tuple[datetime, str, UsageSum], folder: str = "/w") -> LogUsage:
+    slots = tuple((slot(at), model, spent) for at, model, spent in parts)
+    return LogUsage(f"2026010{number}_000000_abcdef", folder, f"task {number}", slots)
+
+
+ONE = UsageSum(1, 100, 10, 50, 0, 2.0)
+
+
+@pytest.mark.parametrize(("chosen", "days"), [(UsageRange.TODAY, 1), (UsageRange.WEEK, 7), (UsageRange.MONTH, 30)])
+def test_a_range_counts_so_many_days_with_today_and_no_more(chosen: UsageRange, days: int) -> None:
+    first = NOW.replace(hour=0) - timedelta(days=days - 1)
+    logs = [log(1, (first, "m", ONE)), log(2, (first - timedelta(seconds=1), "m", ONE)), log(3, (NOW, "m", ONE))]
+    report = usage_report(logs, chosen, NOW, UTC)
+    assert (report.first, report.last) == (first.date(), NOW.date())
+    assert [each.name[7] for each in report.sessions] == ["3", "1"]
+    assert report.total == ONE + ONE
+    assert usage_report(logs, UsageRange.ALL, NOW, UTC).total.requests == 3
+
+
+def test_what_a_wrong_clock_put_into_the_future_counts_only_in_all() -> None:
+    logs = [log(1, (NOW + timedelta(days=400), "m", ONE))]
+    assert usage_report(logs, UsageRange.MONTH, NOW, UTC).total == UsageSum()
+    report = usage_report(logs, UsageRange.ALL, NOW, UTC)
+    assert (report.total, report.days[0].name) == (ONE, "2027-05-04")
+
+
+@pytest.mark.parametrize("zone", [BERLIN, ZoneInfo("Asia/Kathmandu"), ZoneInfo("America/St_Johns"), UTC])
+def test_a_day_begins_at_midnight_of_the_users_clock_also_when_it_changes(zone: ZoneInfo) -> None:
+    midnight = datetime(2026, 3, 29, tzinfo=zone)
+    for days, name in ((0, "2026-03-29"), (1, "2026-03-30")):
+        begin = midnight + timedelta(days=days)
+        for moment, expected in ((begin, name), (begin.astimezone(UTC) - timedelta(seconds=1), "")):
+            (day,) = usage_report([log(1, (moment, "m", ONE))], UsageRange.ALL, NOW, zone).days
+            assert (day.name == name) is bool(expected)
+
+
+def test_sums_are_by_day_model_folder_and_session_with_the_most_first() -> None:
+    yesterday = NOW - timedelta(days=1)
+    big = UsageSum(1, 1000, 1, 0, 0, 1.0)
+    logs = [log(1, (NOW, "a", ONE), (yesterday, "b", big)), log(2, (NOW, "a", ONE), folder="/v"), log(3)]
+    report = usage_report(logs, UsageRange.WEEK, NOW, UTC, ["1 log could not be read"])
+    assert [(each.name, each.sum.prompt_tokens) for each in report.days] == [("2026-03-29", 1000), ("2026-03-30", 200)]
+    assert [(each.name, each.sum) for each in report.models] == [("b", big), ("a", ONE + ONE)]
+    assert [each.name for each in report.folders] == ["/w", "/v"]
+    assert report.sessions[1] == UsageRow("20260101_000000_abcdef", ONE + big, "task 1", "/w")
+    told = json.loads(json.dumps(usage_json(report)))
+    spent = {"requests", "prompt_tokens", "completion_tokens", "cached_tokens", "turns", "model_s", "turn_s"}
+    assert set(told) == {"range", "first", "last", "total", "days", "models", "folders", "sessions", "problems"}
+    assert (told["range"], told["first"], told["last"]) == ("7d", "2026-03-24", "2026-03-30")
+    assert set(told["total"]) == spent
+    assert set(told["sessions"][0]) == spent | {"session", "title", "folder"}
+    assert [set(told[name][0]) - spent for name in ("days", "models", "folders")] == [{"day"}, {"model"}, {"folder"}]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3000), st.sampled_from("ab"), st.integers(0, 10**9)), max_size=30))
+def test_every_table_adds_up_to_the_total(parts: list[tuple[int, str, int]]) -> None:
+    spent = [(NOW - timedelta(hours=hours), model, UsageSum(1, tokens, 1, 0, 1)) for hours, model, tokens in parts]
+    logs = [log(number, *spent[number::3], folder=f"/{number % 2}") for number in range(3)]
+    for chosen in UsageRange:
+        report = usage_report(logs, chosen, NOW, UTC)
+        for rows in (report.days, report.models, report.folders, report.sessions):
+            assert sum((each.sum for each in rows), UsageSum()) == report.total
+
+
+def test_an_unknown_range_says_which_there_are() -> None:
+    assert usage_range(" 7D ") is UsageRange.WEEK
+    with pytest.raises(UsageError, match="no range 'year'") as caught:
+        usage_range("year")
+    assert "today, 7d, 30d, all" in caught.value.full_text()
+
+
+def test_a_report_in_lines_is_one_table_or_the_beginning_of_all() -> None:
+    logs = [log(number % 10, (NOW - timedelta(days=number), f"model{number}", ONE)) for number in range(12)]
+    report = usage_report(logs, UsageRange.MONTH, NOW, UTC)
+    text = "\n".join(usage_lines(report))
+    assert text.startswith("The last 30 days: 1.3k tokens: 1.2k prompt (50% cached), 120 completion · 12 requests · 24 s")
+    assert "and 2 more: `--by model`" in text
+    whole = [*usage_lines(report, "model")]
+    assert len(whole) == 2 + 1 + 12
+    assert whole[2].split() == ["model", "requests", "prompt", "cached", "completion", "model", "time"]
+    assert "Mon 2026-03-30" in text
+
+
+def test_without_requests_the_lines_say_what_will_appear() -> None:
+    assert [*usage_lines(usage_report((), UsageRange.ALL, NOW, UTC))] == [
+        "No usage yet. Tokens, requests and time appear here after the first answer of a model."
+    ]
+    assert [*usage_lines(usage_report((), UsageRange.TODAY, NOW, UTC))] == ["No requests today. `--range all` counts all."]
+
+
+def test_numbers_are_short() -> None:
+    assert [amount_text(each) for each in (0, 999, 3100, 32_400, 1_250_000, 10**9 * 3)] == [
+        "0",
+        "999",
+        "3.1k",
+        "32k",
+        "1.2M",
+        "3B",
+    ]
+    assert [time_text(each) for each in (0, 0.4, 42, 185, 7800, 90_000)] == [
+        "0 s", "0.4 s", "42 s", "3 min 5 s", "2 h 10 min", "1 d 1 h",
+    ]  # fmt: skip

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from tests.e2e.conftest import Program, Serve
+from tests.e2e.test_agents import FILES_ONLY, pair
+
+FIELDS = ("requests", "prompt_tokens", "completion_tokens", "cached_tokens")
+
+
+async def test_the_sums_are_those_that_the_server_told_sub_agents_and_forks_counted_once(
+    program: Program, serve: Serve
+) -> None:
+    server = await serve(*pair())
+    for _ in range(2):
+        assert (await program.run("run", "--url", server.url, *FILES_ONLY, "have it written")).code == 0
+        (program.workspace / "a.txt").unlink()
+    served = {
+        "requests": len(server.usage),
+        "prompt_tokens": sum(each["prompt_tokens"] for each in server.usage),
+        "completion_tokens": sum(each["completion_tokens"] for each in server.usage),
+        "cached_tokens": 0,
+    }
+    assert served["requests"] == len(server.requests) >= 8
+    report = (await program.run("usage", "--json")).json
+    assert {name: report["total"][name] for name in FIELDS} == served
+    for table in ("days", "models", "folders", "sessions"):
+        assert {name: sum(each[name] for each in report[table]) for name in FIELDS} == served
+    assert (report["range"], report["total"]["turns"], len(report["sessions"])) == ("7d", 2, 2)
+    assert report["total"]["turn_s"] > report["total"]["model_s"] > 0
+    assert [each["folder"] for each in report["folders"]] == [str(program.workspace)]
+    assert [each["day"] for each in report["days"]] == [datetime.now(UTC).date().isoformat()]
+    text = (await program.run("usage", "--range", "today", "--by", "model")).out
+    assert text.startswith("Today: ")
+    assert report["models"][0]["model"] in text
+
+
+async def test_without_sessions_it_says_what_will_appear_and_an_unknown_range_is_refused(program: Program) -> None:
+    empty = await program.run("usage", "--range", "all")
+    assert (empty.code, empty.out.startswith("No usage yet.")) == (0, True)
+    assert (await program.run("usage", "--json")).json["sessions"] == []
+    wrong = await program.run("usage", "--range", "8d")
+    assert (wrong.code, wrong.out) == (64, "")
+    assert "no range '8d'" in wrong.err
+    assert "today, 7d, 30d, all" in wrong.err
