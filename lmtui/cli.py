@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import difflib
 import gc
+import importlib.util
 import io
 import os
 import shlex
@@ -141,6 +142,17 @@ def _reader(arguments: argparse.Namespace) -> tuple[Path, Callable[[], Loaded]]:
     """Return the workspace, and what reads the settings in force (again, once more of the workspace is trusted)."""
     given = getattr(arguments, "dir", None) or arguments.workspace or _set_workspace()
     workspace = Path(os.path.realpath(Path(given or ".").expanduser()))  # one name for one folder: rules are kept by it
+    flags = _flags(arguments)
+
+    def read() -> Loaded:
+        answer = read_trust(workspace)
+        return load_config(workspace, os.environ, flags, trusted=answer.digest if answer.is_trusted else "")
+
+    return workspace, read
+
+
+def _flags(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings among the arguments, by name."""
     flags = setting_flags(getattr(arguments, "config", None) or ())
     flags |= {name: found for name in _SETTING_FLAGS if (found := getattr(arguments, name, None)) is not None}
     if roles := {role: found for role in ModelRole if (found := getattr(arguments, f"{role}_model", None))}:
@@ -149,12 +161,7 @@ def _reader(arguments: argparse.Namespace) -> tuple[Path, Callable[[], Loaded]]:
     rules = {name: tuple(found) for name in ("allow", "deny") if (found := getattr(arguments, name, None))}
     if added := getattr(arguments, "add_dir", None):
         flags["add_dirs"] = tuple(str(Path(each).expanduser().absolute()) for each in added)
-
-    def read() -> Loaded:
-        answer = read_trust(workspace)
-        return load_config(workspace, os.environ, flags | rules, trusted=answer.digest if answer.is_trusted else "")
-
-    return workspace, read
+    return flags | rules
 
 
 def _set_workspace() -> str:
@@ -262,6 +269,16 @@ def _serve(arguments: argparse.Namespace) -> int:
     if arguments.api_key:
         os.environ["LLM_API_KEY"] = arguments.api_key  # not in the arguments of the apps, which other users can see
     return serve(passed_on(arguments), workspace, arguments.host, arguments.port, pin)
+
+
+def _acp(arguments: argparse.Namespace) -> int:
+    if importlib.util.find_spec("acp") is None:
+        hint = "Install it with: pip install 'lmtui[acp]'"
+        raise UsageError("the Agent Client Protocol needs the extra `acp`", hint)
+    from lmtui.acp.acp_server import run as serve_editor
+    from lmtui.acp.acp_server import run_setup
+
+    return (run_setup if arguments.setup else serve_editor)(_flags(arguments))
 
 
 def passed_on(arguments: argparse.Namespace) -> list[str]:
@@ -475,6 +492,7 @@ _COMMANDS: dict[str, tuple[Callable[[], Parser], Callable[[argparse.Namespace], 
     "resume": (command_line.resume_parser, _resume),
     "demo": (command_line.demo_parser, _demo),
     "serve": (command_line.serve_parser, _serve),
+    "acp": (command_line.acp_parser, _acp),
     "sessions": (command_line.sessions_parser, _report("sessions")),
     "show": (command_line.show_parser, _report("show")),
     "export": (command_line.export_parser, _report("export")),

@@ -69,9 +69,10 @@ def feature_flags() -> dict[str, Mapping[str, Any]]:
 
 
 def add_common(parser: Parser, without: Container[str] = ()) -> None:
-    """Add the flags of settings, `without` those of features that mean nothing here."""
+    """Add the flags of settings, `without` those that mean nothing here."""
     add = parser.add_argument
-    add("--workspace", metavar="DIR", help="the folder that the agent works in")
+    if "--workspace" not in without:
+        add("--workspace", metavar="DIR", help="the folder that the agent works in")
     add("--url", help="the model server: a root, a /v1 or a full /v1/chat/completions address")
     add("--model", metavar="NAME")
     roles = parser.add_argument_group(
@@ -266,6 +267,7 @@ _HEAD = """commands:
   lmtui resume [ID] ["TEXT"]  continue a session (default: the last used)
   lmtui demo [--headless]     try lmtui with a scripted model: no model needed, real tools, real sandbox
   lmtui serve [DIR]           the full-screen app in a browser on this machine
+  lmtui acp                   an agent for editors (Agent Client Protocol) on standard input and output
   lmtui --plain [DIR]         line by line, for screen readers and dumb terminals (or set ACCESSIBLE=1)
 """
 _TAIL = """  lmtui sessions | show ID | export ID --format md|html|jsonl
@@ -391,6 +393,15 @@ def serve_parser() -> Parser:
     parser.add_argument("--pin", action="store_true", help="ask for a PIN that browsers must enter (default: a one-time link)")
     parser.add_argument("--pin-file", default="", metavar="PATH", help="read the PIN from a file that only you can read")
     add_common(parser)
+    return parser
+
+
+def acp_parser() -> Parser:
+    """Return the parser of `lmtui acp`."""
+    doc = "An agent for editors, by the Agent Client Protocol on standard input and output; see docs/editors.md."
+    parser = make_parser("acp", doc, "lmtui acp --mode normal")
+    parser.add_argument("--setup", action="store_true", help="choose a model server in this terminal, and end")
+    add_common(parser, without=("--workspace",))
     return parser
 
 

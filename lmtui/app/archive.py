@@ -269,6 +269,11 @@ FORMS = ("md", "html", "jsonl")
 _MOST_NAMES = 1000
 
 
+def archive_of(folder: Path) -> SessionArchive:
+    """Return the sessions of a folder that need not be open; a fork made here has no model of its own."""
+    return SessionArchive(SessionStore(folder), {}, tuple, folder)
+
+
 class SessionArchive:
     """Implements `core.sessions.Archive`.
 

@@ -299,6 +299,15 @@ class McpServers(Protocol):
     def resources(self) -> Sequence[McpResource]:
         """Return the resources of all servers, as far as they are known."""
 
+    async def bring(self, entries: Mapping[str, Mapping[str, object]], source: str) -> None:
+        """Add servers, as entries of mcp.json by name, to those of the files, of which they replace any of the same name.
+
+        `source` says in words who brings them.  They count as the user's own.  What is there already stays as it is.
+
+        Raises:
+            ConfigError: an entry cannot be.
+        """
+
     def answer_with(self, ask: Ask) -> None:
         """Put what servers ask the user in the middle of a call before `ask`; until then it is declined."""
 
@@ -338,6 +347,11 @@ class NoMcpServers:
         """Say so."""
         del reach
         self.restart(name)
+
+    async def bring(self, entries: Mapping[str, Mapping[str, object]], source: str) -> None:
+        """Say that none can be added."""
+        del source
+        raise UsageError(f"MCP servers are not available here: {', '.join(entries)}")
 
     def answer_with(self, ask: Ask) -> None:
         """Never ask."""

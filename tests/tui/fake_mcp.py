@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -66,6 +66,9 @@ class FakeMcp:
 
     def resources(self) -> Sequence[McpResource]:
         return self.listed
+
+    async def bring(self, entries: Mapping[str, Mapping[str, object]], source: str) -> None:
+        raise AssertionError((entries, source))
 
     def answer_with(self, ask: Ask) -> None:
         self.ask = ask

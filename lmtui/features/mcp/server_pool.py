@@ -16,7 +16,7 @@ from lmtui.core.mcp import Ask, McpPrompt, McpResource, McpServer, McpTool, Reac
 from lmtui.core.ports import OutputSink, TokenCounter, ToolResult
 from lmtui.core.programs import GuardedLauncher
 from lmtui.core.sanitize import pluralize
-from lmtui.features.mcp.mcp_config import ServerFiles, read_servers
+from lmtui.features.mcp.mcp_config import ServerEntry, ServerFiles, checked_entry, read_servers
 from lmtui.features.mcp.server import RunningServer, secrets_of
 from lmtui.features.mcp.server_connection import ServerEnvironment, advice
 from lmtui.features.mcp.server_trust import Memory, answered, resting_state, set_reach
@@ -108,6 +108,7 @@ class McpRoom:
         self._workspace = workspace
         self._around = ServerEnvironment(workspace, launcher, environ, self._changed)
         self._files = ServerFiles()
+        self._brought: dict[str, ServerEntry] = {}
         self._servers: dict[str, RunningServer] = {}
         self._listeners: list[Callable[[], None]] = []
         self._loading: asyncio.Task[None] | None = None
@@ -135,6 +136,20 @@ class McpRoom:
         self.start()
         assert self._loading is not None
         await asyncio.shield(self._loading)
+
+    async def bring(self, entries: Mapping[str, Mapping[str, object]], source: str) -> None:
+        """Add servers to those of the files."""
+        found = {name: checked_entry(name, dict(entry), source, is_own=True) for name, entry in entries.items()}
+        if found == self._brought:
+            return
+        if self._loading is not None:
+            await self.loaded()
+        self._brought = found
+        if self._loading is None:
+            return
+        await asyncio.gather(*(server.close() for server in self._servers.values()))
+        self._servers.clear()
+        await self._load()
 
     def is_unknown(self) -> bool:
         """Tell whether a server starts whose tools are not known from an earlier time."""
@@ -292,6 +307,8 @@ class McpRoom:
 
     def _read(self) -> tuple[ServerFiles, dict[str, Memory]]:
         files = read_servers(self._workspace)
+        own = {entry.name: entry for entry in files.entries} | self._brought
+        files = replace(files, entries=tuple(own[name] for name in sorted(own)))
         return files, {entry.name: Memory(self._workspace, entry) for entry in files.entries}
 
     def _begin(self, server: RunningServer) -> None:

@@ -1,0 +1,317 @@
+"""The agent's methods: what an editor may ask of it, over all folders and sessions of this process."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import json
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from acp import schema
+from acp.exceptions import RequestError
+from pydantic import BaseModel
+
+from lmtui.acp.editor_client import FIND_SERVER, Editor
+from lmtui.acp.editor_session import EditorSession, trust_note
+from lmtui.acp.prompt_blocks import read_blocks
+from lmtui.acp.session_options import mode_state, set_mode
+from lmtui.app.archive import archive_of
+from lmtui.app.host import Runtime
+from lmtui.core.errors import LmtuiError, ProviderError, SessionFileError, UsageError
+from lmtui.core.mcp import Form
+from lmtui.core.sanitize import sanitize_line, sanitize_path
+from lmtui.core.sessions import SessionSummary
+from lmtui.host.hub import GivenSettings, SessionHub
+
+AUTH_REQUIRED, NOT_FOUND, INVALID_PARAMS = -32000, -32002, -32602
+PAGE = 50
+_MOST_LISTED = 2_000
+Handler = Callable[[Any], Awaitable[BaseModel]]
+McpServers = Sequence[schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio]
+
+
+class AcpAgent:
+    """Implements the agent's side of the protocol, version 1.
+
+    Args:
+        editor: the client.
+        flags: settings from the command line.
+    """
+
+    def __init__(self, editor: Editor, flags: Mapping[str, object]) -> None:
+        self._editor, self._flags = editor, flags
+        self._hub = SessionHub()
+        self._sessions: dict[str, EditorSession] = {}
+        self._noted: set[Path] = set()
+        self._routes: dict[str, tuple[type[BaseModel], Handler]] = {
+            "authenticate": (schema.AuthenticateRequest, self.authenticate),
+            "session/new": (schema.NewSessionRequest, self.new_session),
+            "session/load": (schema.LoadSessionRequest, self.load_session),
+            "session/resume": (schema.ResumeSessionRequest, self.resume_session),
+            "session/fork": (schema.ForkSessionRequest, self.fork_session),
+            "session/list": (schema.ListSessionsRequest, self.list_sessions),
+            "session/delete": (schema.DeleteSessionRequest, self.delete_session),
+            "session/close": (schema.CloseSessionRequest, self.close_session),
+            "session/set_mode": (schema.SetSessionModeRequest, self.set_session_mode),
+            "session/set_config_option": (schema.SetSessionConfigOptionSelectRequest, self.set_config_option),
+            "session/prompt": (schema.PromptRequest, self.prompt),
+        }
+
+    def route(self, method: str, params: Any) -> tuple[type[BaseModel], Handler] | None:
+        """Return what a request's parameters are and what answers it."""
+        if method == "session/set_config_option" and isinstance(params, dict) and params.get("type") == "boolean":
+            return schema.SetSessionConfigOptionBooleanRequest, self.set_config_option
+        return self._routes.get(method)
+
+    async def authenticate(self, request: schema.AuthenticateRequest) -> schema.AuthenticateResponse:
+        """Find a model server."""
+        if request.method_id != FIND_SERVER:
+            raise RequestError(INVALID_PARAMS, f"There is no authentication method {sanitize_line(request.method_id)!r} here.")
+        runtime = await self._hub.runtime(Path.cwd(), GivenSettings(self._flags))
+        await _require_server(runtime)
+        return schema.AuthenticateResponse()
+
+    # -- sessions -------------------------------------------------------------------------------------------------------
+
+    async def new_session(self, request: schema.NewSessionRequest) -> schema.NewSessionResponse:
+        """Open a fresh session."""
+        runtime = await self._runtime(request.cwd, request.mcp_servers, request.additional_directories)
+        await _require_server(runtime)
+        opened = await self._opened(runtime, "", replays=False)
+        self._editor.after_answer(opened.tell_after_answer)
+        return schema.NewSessionResponse(session_id=opened.session.id, **_state(opened))
+
+    async def load_session(self, request: schema.LoadSessionRequest) -> schema.LoadSessionResponse:
+        """Open an earlier session and tell all that was said in it."""
+        opened = await self._open_earlier(request, replays=True)
+        await opened.tell_commands()
+        return schema.LoadSessionResponse(**_state(opened))
+
+    async def resume_session(self, request: schema.ResumeSessionRequest) -> schema.ResumeSessionResponse:
+        """Open an earlier session; the editor knows what was said in it."""
+        opened = await self._open_earlier(request, replays=False)
+        self._editor.after_answer(opened.tell_after_answer)
+        return schema.ResumeSessionResponse(**_state(opened))
+
+    async def fork_session(self, request: schema.ForkSessionRequest) -> schema.ForkSessionResponse:
+        """Open a copy of a session."""
+        runtime = await self._runtime(request.cwd, request.mcp_servers, request.additional_directories)
+        await self._require_session(runtime, request.session_id)
+        copy = await runtime.archive.fork(request.session_id)
+        opened = await self._opened(runtime, copy, replays=False)
+        self._editor.after_answer(opened.tell_after_answer)
+        return schema.ForkSessionResponse(session_id=copy, **_state(opened))
+
+    async def list_sessions(self, request: schema.ListSessionsRequest) -> schema.ListSessionsResponse:
+        """Return a page of the sessions of one folder, or of those that are known."""
+        folders = [_absolute(request.cwd)] if request.cwd else await self._known_folders()
+        found = await asyncio.to_thread(_summaries, folders)
+        start = _place_after(found, request.cursor) if request.cursor else 0
+        page = found[start : start + PAGE]
+        return schema.ListSessionsResponse(
+            sessions=[
+                schema.SessionInfo(
+                    session_id=each.id,
+                    cwd=str(folder),
+                    title=sanitize_line(each.title) or None,
+                    updated_at=each.updated.isoformat(),
+                )
+                for folder, each in page
+            ],
+            next_cursor=_cursor(page[-1][1]) if start + PAGE < len(found) else None,
+        )
+
+    async def delete_session(self, request: schema.DeleteSessionRequest) -> schema.DeleteSessionResponse:
+        """Delete a session; one that is not there is none to delete."""
+        session_id = request.session_id
+        if (opened := self._sessions.pop(session_id, None)) is not None:
+            await opened.close()
+            await opened.host.archive.delete(session_id)
+            return schema.DeleteSessionResponse()
+        for folder in await self._known_folders():
+            archive = archive_of(folder)
+            if await asyncio.to_thread(_has, archive, session_id):
+                await archive.delete(session_id)
+        return schema.DeleteSessionResponse()
+
+    async def close_session(self, request: schema.CloseSessionRequest) -> schema.CloseSessionResponse:
+        """Cancel what runs in a session and let go of it; it stays in the list."""
+        opened = self._session(request.session_id)
+        await opened.close()
+        del self._sessions[opened.session.id]
+        await opened.session.close()
+        return schema.CloseSessionResponse()
+
+    async def set_session_mode(self, request: schema.SetSessionModeRequest) -> schema.SetSessionModeResponse:
+        """Change the mode of a session."""
+        await set_mode(self._session(request.session_id).session, request.mode_id)
+        return schema.SetSessionModeResponse()
+
+    async def set_config_option(
+        self, request: schema.SetSessionConfigOptionSelectRequest | schema.SetSessionConfigOptionBooleanRequest
+    ) -> schema.SetSessionConfigOptionResponse:
+        """Set a selector of a session and return all of them."""
+        opened = self._session(request.session_id)
+        await opened.options.choose(request.config_id, request.value)
+        return schema.SetSessionConfigOptionResponse(config_options=opened.options.listed())
+
+    async def prompt(self, request: schema.PromptRequest) -> schema.PromptResponse:
+        """Answer a prompt."""
+        opened = self._session(request.session_id)
+        return await opened.prompt(read_blocks(request.prompt, opened.host.workspace))
+
+    def cancel(self, session_id: str) -> None:
+        """Stop what runs in a session."""
+        if (opened := self._sessions.get(session_id)) is not None:
+            opened.cancel()
+
+    async def close(self) -> None:
+        """Close everything."""
+        await asyncio.gather(*(each.close() for each in self._sessions.values()))
+        self._sessions.clear()
+        await self._hub.close()
+
+    # -- what they need -------------------------------------------------------------------------------------------------
+
+    def _session(self, session_id: str) -> EditorSession:
+        found = self._sessions.get(session_id)
+        if found is None:
+            raise RequestError(NOT_FOUND, f"Session {sanitize_line(session_id)[:60]} is not open.")
+        return found
+
+    async def _runtime(self, cwd: str, servers: McpServers | None, folders: Sequence[str] | None) -> Runtime:
+        """Return the runtime of a folder with what the editor brings; other servers or folders make another one."""
+        folder = _absolute(cwd)
+        if not folder.is_dir():
+            raise RequestError(INVALID_PARAMS, f"The folder {sanitize_path(cwd)} does not exist.")
+        entries = _entries(servers or ())
+        flags = dict(self._flags)
+        if folders:
+            given = flags.get("add_dirs")
+            more = [f"{_absolute(each)}:rw" for each in folders]
+            flags["add_dirs"] = (*(given if isinstance(given, tuple) else ()), *more)
+        environment = {"LMTUI_EDITOR_SERVERS": json.dumps(entries, sort_keys=True)} if entries else {}
+        runtime = await self._hub.runtime(folder, GivenSettings(flags, environment))
+        mcp = runtime.extensions.mcp
+        mcp.answer_with(lambda form: self._elicit(runtime, form))
+        if entries:
+            await mcp.bring(entries, "your editor")
+        return runtime
+
+    async def _open_earlier(
+        self, request: schema.LoadSessionRequest | schema.ResumeSessionRequest, *, replays: bool
+    ) -> EditorSession:
+        session_id = request.session_id
+        if (known := self._sessions.pop(session_id, None)) is not None:
+            await known.close()
+            runtime = self._hub.runtime_of(session_id)
+        else:
+            runtime = None
+        if runtime is None:
+            runtime = await self._runtime(request.cwd, request.mcp_servers, request.additional_directories)
+            await self._require_session(runtime, session_id)
+            runtime.take_server_of(session_id)
+            await _require_server(runtime)
+        return await self._opened(runtime, session_id, replays=replays)
+
+    async def _require_session(self, runtime: Runtime, session_id: str) -> None:
+        if not await asyncio.to_thread(_has, runtime.archive, session_id):
+            raise RequestError(
+                NOT_FOUND, f"There is no session {sanitize_line(session_id)[:60]} in {sanitize_path(str(runtime.workspace))}."
+            )
+
+    async def _opened(self, runtime: Runtime, session_id: str, *, replays: bool) -> EditorSession:
+        session = await (runtime.open_session(session_id) if session_id else runtime.new_session())
+        note = "" if runtime.workspace in self._noted else trust_note(runtime)
+        self._noted.add(runtime.workspace)
+        opened = self._sessions[session.id] = EditorSession(self._editor, runtime, session, [note] if note else [])
+        await opened.options.look()
+        opened.open(replays=replays)
+        return opened
+
+    async def _elicit(self, runtime: Runtime, form: Form) -> Mapping[str, object] | None:
+        """Put a form of a server before the user, in the session that called the server."""
+        mine = [each for each in self._sessions.values() if each.host is runtime]
+        asking = [each for each in mine if each.calls_server] or [each for each in mine if each.is_answering]
+        return await asking[-1].elicit(form) if asking else None
+
+    async def _known_folders(self) -> list[Path]:
+        """Return the folders that are open here and those that the user works in, the open ones first."""
+        runtimes = self._hub.runtimes
+        found = [each.workspace for each in runtimes] or [Path.cwd()]
+        for runtime in runtimes[:1]:
+            found += [Path(each.path) for each in await runtime.extensions.projects.read()]
+        return list(dict.fromkeys(found))
+
+
+def _state(opened: EditorSession) -> dict[str, Any]:
+    return {"modes": mode_state(opened.session), "config_options": opened.options.listed()}
+
+
+async def _require_server(runtime: Runtime) -> None:
+    """Make sure that a model server is chosen; where none is, the first that answers on this machine is taken."""
+    if not runtime.setup_note:
+        return
+    try:
+        _ = await runtime.choose_server()
+    except (ProviderError, UsageError) as error:
+        text = f"{runtime.setup_note} {error.full_text()}"
+        raise RequestError(
+            AUTH_REQUIRED, f"{sanitize_line(text)} Or run `lmtui acp --setup` in a terminal, and try again."
+        ) from error
+
+
+def _absolute(path: str) -> Path:
+    if not path.startswith("/") or "\0" in path:
+        raise RequestError(INVALID_PARAMS, f"The path {sanitize_path(path)!r} is not absolute.")
+    return Path(os.path.realpath(path))
+
+
+def _entries(servers: McpServers) -> dict[str, dict[str, object]]:
+    """Return what the editor brings as entries of mcp.json."""
+    found: dict[str, dict[str, object]] = {}
+    for each in servers:
+        match each:
+            case schema.McpServerStdio():
+                env = {pair.name: pair.value for pair in each.env}
+                found[each.name] = {"command": each.command, "args": list(each.args), "env": env}
+            case schema.HttpMcpServer() | schema.SseMcpServer():
+                headers = {pair.name: pair.value for pair in each.headers}
+                found[each.name] = {"type": each.type, "url": str(each.url), "headers": headers}
+            case _:
+                raise RequestError(INVALID_PARAMS, f"MCP servers of the kind of {sanitize_line(each.name)} are not supported.")
+    return found
+
+
+def _has(archive: Any, session_id: str) -> bool:
+    try:
+        return any(each.id == session_id for each in archive.look_up([session_id]))
+    except SessionFileError:
+        return False
+
+
+def _summaries(folders: Sequence[Path]) -> list[tuple[Path, SessionSummary]]:
+    found: list[tuple[Path, SessionSummary]] = []
+    for folder in folders:
+        try:
+            found += [(folder, each) for each in archive_of(folder).sessions(limit=_MOST_LISTED)]
+        except LmtuiError:  # one folder that cannot be read does not hide the others
+            continue
+    return sorted(found, key=lambda each: (each[1].updated, each[1].id), reverse=True)
+
+
+def _cursor(last: SessionSummary) -> str:
+    return base64.urlsafe_b64encode(f"{last.updated.isoformat()} {last.id}".encode()).decode()
+
+
+def _place_after(found: Sequence[tuple[Path, SessionSummary]], cursor: str) -> int:
+    try:
+        updated, _, session_id = base64.urlsafe_b64decode(cursor).decode().partition(" ")
+    except (binascii.Error, ValueError) as error:
+        raise RequestError(INVALID_PARAMS, "The cursor is not one that session/list returned.") from error
+    last = (updated, session_id)
+    return next((at for at, (_, each) in enumerate(found) if (each.updated.isoformat(), each.id) < last), len(found))

@@ -1,0 +1,310 @@
+"""One session as an editor has it open: its events become updates, its questions become requests, its prompts are turns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from acp.exceptions import RequestError
+from acp.schema import AvailableCommandsUpdate, ConfigOptionUpdate, PromptResponse, StopReason
+from pydantic import BaseModel
+
+from lmtui.acp.editor_client import Editor
+from lmtui.acp.projection import Projection
+from lmtui.acp.prompt_blocks import PromptText
+from lmtui.acp.questions import APPROVE_WITH_GRANTS, PermissionRequests
+from lmtui.acp.session_options import SessionOptions
+from lmtui.acp.slash_commands import SlashCommands, Started
+from lmtui.core import events
+from lmtui.core.errors import ToolError
+from lmtui.core.mcp import Form, fields_of, is_web_address
+from lmtui.core.sanitize import sanitize_line
+from lmtui.core.sessions import Session, SessionHost
+from lmtui.core.trust import kinds_text
+
+_COMMANDS_EVERY_S = 2.0
+_STOP_REASONS: dict[events.TurnReason, StopReason] = {
+    events.TurnReason.LIMIT: "max_turn_requests",
+    events.TurnReason.INTERRUPTED: "cancelled",
+}
+
+
+@dataclass(slots=True)
+class _Prompt:
+    """A prompt that is being answered: whether the editor cancelled it, and how its last turn ended."""
+
+    is_cancelled: bool = False
+    ended: events.TurnEnded | None = None
+
+
+class EditorSession:
+    """An open session.
+
+    Args:
+        editor: who has it open.
+        host: the host of its folder.
+        session: the session.
+        notes: what is said once, before the first answer.
+    """
+
+    def __init__(self, editor: Editor, host: SessionHost, session: Session, notes: list[str]) -> None:
+        self._editor, self.host, self.session = editor, host, session
+        self._notes = notes
+        self._projection = Projection(host.workspace, session.id)
+        self._questions = PermissionRequests(editor, host.workspace, session.id)
+        self._commands = SlashCommands(host, session, self._questions)
+        self.options = SessionOptions(host, session)
+        self._told_commands: Mapping[str, Any] = {}
+        self._prompts: list[_Prompt] = []
+        self._turn = asyncio.Lock()
+        self._asked: dict[str, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._queued: tuple[str, ...] = ()
+        self._leave: list[Callable[[], None]] = []
+
+    def open(self, *, replays: bool) -> None:
+        """Follow the session from now on; with `replays` the editor is told all that was said before."""
+        for envelope in self.session.history():
+            for update in self._projection.updates(envelope):
+                if replays:
+                    self._update(update)
+        self._leave = [
+            self.session.subscribe(self._take),
+            self.host.extensions.mcp.listen(self.tell_after_answer),
+        ]
+        _ = self._start(self._watch_commands())
+
+    @property
+    def is_answering(self) -> bool:
+        """Tell whether a prompt is being answered."""
+        return bool(self._prompts)
+
+    @property
+    def calls_server(self) -> bool:
+        """Tell whether a tool of an MCP server is being called."""
+        return bool(self._projection.server_call())
+
+    async def close(self) -> None:
+        """Cancel what runs, and follow the session no longer."""
+        self.cancel()
+        for leave in self._leave:
+            leave()
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _update(self, update: BaseModel) -> None:
+        self._editor.update(self.session.id, update)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # -- events ---------------------------------------------------------------------------------------------------------
+
+    def _take(self, envelope: events.Envelope) -> None:
+        for update in self._projection.updates(envelope):
+            self._update(update)
+        if self.options.take(envelope):
+            self.tell_options()
+        match envelope.event:
+            case events.ApprovalRequested(approval_id=approval_id) as event:
+                self._asked[approval_id] = self._start(self._ask(event))
+            case events.ApprovalResolved(approval_id=approval_id):
+                if (task := self._asked.pop(approval_id, None)) is not None:
+                    task.cancel()
+            case events.TurnEnded(agent=events.ROOT) as event:
+                for prompt in self._prompts[:1]:
+                    prompt.ended = event
+            case events.InboxChanged(queued=queued):
+                self._queued = queued
+            case _:
+                pass
+
+    async def _ask(self, event: events.ApprovalRequested) -> None:
+        answer = await self._questions.approval(event, self._projection.call_id(event.agent, event.call_id))
+        if self._asked.pop(event.approval_id, None) is None:
+            return
+        if answer is None:
+            self.cancel()
+            return
+        if answer.outcome is not events.Outcome.NO:
+            for update in self._projection.begun(event.agent, event.call_id):
+                self._update(update)
+        self.session.answer(event.approval_id, answer)
+
+    async def elicit(self, form: Form) -> Mapping[str, object] | None:
+        """Return how the user filled in a form of an MCP server, None where they did not or the editor has no forms."""
+        call_id = self._projection.server_call()
+        text = f"{sanitize_line(form.server)}: {sanitize_line(form.text)}"
+        params: dict[str, Any] = {"sessionId": self.session.id, "message": text}
+        params |= {"toolCallId": call_id} if call_id else {}
+        if form.url:
+            if not (self._editor.has_addresses and is_web_address(form.url)):
+                return None
+            params |= {"mode": "url", "url": form.url, "elicitationId": f"{self.session.id}-{id(form)}"}
+        else:
+            if not self._editor.has_forms:
+                return None
+            names = {each.name for each in fields_of(form)}
+            properties, required = form.schema.get("properties"), form.schema.get("required")
+            known = (
+                {name: value for name, value in properties.items() if name in names} if isinstance(properties, Mapping) else {}
+            )
+            needed = [each for each in required if each in names] if isinstance(required, Sequence) else []
+            params |= {
+                "mode": "form",
+                "requestedSchema": {"type": "object", "properties": known, "required": needed},
+            }
+        try:
+            answer = await self._editor.request("elicitation/create", params)
+        except (RequestError, ConnectionError):
+            return None
+        if not isinstance(answer, dict) or answer.get("action") != "accept":
+            return None
+        content = answer.get("content")
+        return content if isinstance(content, dict) else {}
+
+    # -- what the editor shows around the conversation ------------------------------------------------------------------
+
+    def tell_after_answer(self) -> None:
+        """Send the slash commands soon: once the editor knows the session, and when those of a server change."""
+        _ = self._start(self.tell_commands())
+
+    def tell_options(self) -> None:
+        """Send the selectors."""
+        self._update(ConfigOptionUpdate(session_update="config_option_update", config_options=self.options.listed()))
+
+    async def tell_commands(self) -> None:
+        """Send the slash commands, if they are others than the editor was told."""
+        commands = AvailableCommandsUpdate(
+            session_update="available_commands_update", available_commands=await self._commands.offered()
+        )
+        told = commands.model_dump()
+        if told != self._told_commands:
+            self._told_commands = told
+            self._update(commands)
+
+    async def _watch_commands(self) -> None:
+        while True:
+            await asyncio.sleep(_COMMANDS_EVERY_S)
+            await self.tell_commands()
+
+    # -- prompts --------------------------------------------------------------------------------------------------------
+
+    def cancel(self) -> None:
+        """Stop what runs, and the prompts that wait behind it."""
+        for prompt in self._prompts:
+            prompt.is_cancelled = True
+        if self.session.is_running:
+            self.session.interrupt()
+
+    async def prompt(self, text: PromptText) -> PromptResponse:
+        """Answer a prompt; one that comes while another is answered waits for its turn.
+
+        Raises:
+            RequestError: the turn failed.
+            LmtuiError: a slash command cannot be done.
+        """
+        prompt = _Prompt()
+        self._prompts.append(prompt)
+        try:
+            async with self._turn:
+                if not prompt.is_cancelled:
+                    await self._answer(prompt, text)
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+        finally:
+            self._prompts.remove(prompt)
+        return _response(prompt)
+
+    async def _answer(self, prompt: _Prompt, text: PromptText) -> None:
+        await self.tell_commands()
+        self._tell_notes()
+        start = await self._begin(text)
+        if start is None or prompt.is_cancelled:
+            return
+        self._projection.expected = 1
+        start(self.session)
+        await self._settle(prompt)
+        while await self._approve_plan(prompt):
+            await self._settle(prompt)
+        self._projection.expected = 0
+
+    async def _begin(self, text: PromptText) -> Started:
+        """Return what starts the work of a prompt, None where nothing is left to do."""
+        if not text.images and not text.documents and self._commands.is_command(text.typed):
+            return await self._commands.run(text.typed, self._say)
+        plan = self.session.plans.open
+        if plan is not None:
+            return lambda session: session.plans.revise(plan.proposal_id, text.text)
+        return lambda session: session.submit(text.text, typed=text.typed, images=text.images)
+
+    async def _approve_plan(self, prompt: _Prompt) -> bool:
+        """Ask about the plan that is open; tell whether it is carried out now."""
+        plans = self.session.plans
+        if prompt.is_cancelled or plans.open is None:
+            return False
+        proposal_id = plans.open.proposal_id
+        grants = plans.grants(plans.open.proposal).rules
+        answer = await self._questions.plan(plans.open, grants=grants)
+        if not answer:
+            return False
+        try:
+            plans.approve(proposal_id, rules=grants if answer == APPROVE_WITH_GRANTS else ())
+        except ToolError as error:
+            self._say(f"{error.full_text()}\n")
+            return False
+        return True
+
+    async def _settle(self, prompt: _Prompt) -> None:
+        """Wait until nothing is left to do; what waits behind a turn that was cancelled is dropped."""
+        idle = asyncio.ensure_future(self.session.wait_idle())
+        try:
+            while not idle.done():
+                await asyncio.wait({idle}, timeout=0.05 if prompt.is_cancelled else 0.5)
+                if prompt.is_cancelled and not self.session.is_running:
+                    for _ in self._queued:
+                        self.session.waiting.drop(0)
+                    await asyncio.wait({idle}, timeout=1.0)
+                    return
+        finally:
+            _ = idle.cancel()
+
+    def _tell_notes(self) -> None:
+        for note in self._notes:
+            self._update(self._projection.note(f"{note}\n", note))
+        self._notes.clear()
+
+    def _say(self, text: str) -> None:
+        self._update(self._projection.say(text, f"said {id(text)} {text[:40]}"))
+
+
+def _response(prompt: _Prompt) -> PromptResponse:
+    """Return why a prompt's turn stopped.
+
+    Raises:
+        RequestError: it failed.
+    """
+    if prompt.is_cancelled:
+        return PromptResponse(stop_reason="cancelled")
+    ended = prompt.ended
+    if ended is not None and ended.reason is events.TurnReason.ERROR:
+        raise RequestError(-32603, sanitize_line(ended.error) or "The turn failed.", {"fault": ended.fault})
+    return PromptResponse(stop_reason=_STOP_REASONS.get(ended.reason, "end_turn") if ended is not None else "end_turn")
+
+
+def trust_note(host: SessionHost) -> str:
+    """Return what of the folder does not hold as nobody trusted it yet, with the way out; empty for nothing."""
+    waiting = host.trust.waiting()
+    if not waiting:
+        return ""
+    return (
+        f"This folder brings {kinds_text(waiting)} that you have not trusted: not in effect. "
+        f"To review them, run `lmtui config trust` in {host.workspace}."
+    )

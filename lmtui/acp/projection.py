@@ -1,0 +1,391 @@
+"""A session's events as updates of the protocol: messages, tool calls with their places and differences, plans, usage.
+
+Pure; replayed events give the ids that they gave live.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from acp.schema import (
+    AgentMessageChunk,
+    AgentPlanUpdate,
+    AgentThoughtChunk,
+    ContentToolCallContent,
+    CurrentModeUpdate,
+    FileEditToolCallContent,
+    PlanEntry,
+    PlanEntryPriority,
+    PlanEntryStatus,
+    SessionInfoUpdate,
+    TerminalToolCallContent,
+    TextContentBlock,
+    ToolCallLocation,
+    ToolCallProgress,
+    ToolCallStart,
+    ToolCallStatus,
+    ToolKind,
+    UsageUpdate,
+    UserMessageChunk,
+)
+
+from lmtui.core import events
+from lmtui.core.agent_events import PlanProposed
+from lmtui.core.budgets import ReportWritten
+from lmtui.core.mcp import PREFIX
+from lmtui.core.messages import Role
+from lmtui.core.plan import Plan, TodoStatus
+from lmtui.core.plan_mode import proposal_lines
+from lmtui.core.sanitize import sanitize, sanitize_line, sanitize_path
+from lmtui.core.workspace import FileChangeKind
+
+ToolContent = ContentToolCallContent | FileEditToolCallContent | TerminalToolCallContent
+MAX_TEXT_CHARS = 30_000
+_KINDS: dict[str, ToolKind] = {
+    "read": "read", "look": "read", "data_view": "read", "mcp_resource": "read", "git_diff": "read", "git_status": "read",
+    "write": "edit", "edit": "edit", "mkdir": "edit", "rename_symbol": "edit", "merge": "edit",
+    "glob": "search", "grep": "search", "ls": "search", "references": "search", "explore": "search",
+    "shell": "execute", "background": "execute", "python": "execute", "git_add": "execute", "git_commit": "execute",
+    "git_branch": "execute", "effect": "edit", "fetch": "fetch", "propose_plan": "switch_mode", "delegate": "think",
+    "decompose": "think", "skill": "read",
+}  # fmt: skip
+_THINKS = re.compile(r"todo|plan|task")
+_HEADER = re.compile(r"@@ -(\d{1,9})(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@")
+_PATHS = ("path", "file_path", "file", "deliverable_path")
+
+
+def kind_of(tool: str) -> ToolKind:
+    """Return what kind of work a tool does, in the protocol's words."""
+    return _KINDS.get(tool, "think" if _THINKS.search(tool) and not tool.startswith("mcp__") else "other")
+
+
+def title_of(call: events.ToolCallStarted) -> str:
+    """Return a tool call in a line."""
+    words = sanitize_path(call.title) if call.title else ""
+    text = f"{sanitize_line(call.tool)} {words}".strip()
+    return text if call.agent == "root" else f"{sanitize_line(call.agent)}: {text}"
+
+
+def text_content(text: str) -> ContentToolCallContent:
+    """Return a text, cleaned, with its middle left out where it is very long."""
+    shown = sanitize(text)
+    if len(shown) > MAX_TEXT_CHARS:
+        half = MAX_TEXT_CHARS // 2
+        shown = f"{shown[:half]}\n[… {len(shown) - MAX_TEXT_CHARS:,} characters …]\n{shown[-half:]}"
+    return ContentToolCallContent(type="content", content=TextContentBlock(type="text", text=shown))
+
+
+def absolute(workspace: Path, path: str) -> str:
+    """Return the absolute path of a file of the workspace, or of an added folder."""
+    return str(workspace / path.removeprefix("/workspace/")) if path else str(workspace)
+
+
+def places_of(workspace: Path, call: events.ToolCallStarted) -> list[ToolCallLocation]:
+    """Return the file that a call names."""
+    named = [found for key in _PATHS if isinstance(found := call.arguments.get(key), str) and found]
+    if not named or "\0" in named[0]:
+        return []
+    line = call.arguments.get("offset") if call.tool == "read" else None
+    return [ToolCallLocation(path=absolute(workspace, named[0]), line=line if isinstance(line, int) and line > 0 else None)]
+
+
+@dataclass(frozen=True, slots=True)
+class DiffHunk:
+    """One hunk of a difference: the lines as they are and as they become, and the line (from 1) where it begins."""
+
+    old: str
+    new: str
+    line: int
+
+
+def hunks_of(diff: str) -> Sequence[DiffHunk]:
+    """Return the hunks of the unified diff of one file."""
+    return tuple(_hunks(diff.split("\n")))
+
+
+def _hunks(lines: Sequence[str]) -> Iterator[DiffHunk]:
+    old: list[str] = []
+    new: list[str] = []
+    at, last = 0, " "
+    for line in (*lines, "@@ -0,0 +0,0 @@"):
+        if header := _HEADER.match(line):
+            if at:
+                yield DiffHunk("".join(old), "".join(new), at)
+            old, new, at = [], [], max(1, int(header[2]))
+        elif not at or not line:
+            continue
+        elif line[0] == "\\":  # no newline at the end of the file
+            for side in (old,) if last == "-" else (new,) if last == "+" else (old, new):
+                side[-1:] = [line.removesuffix("\n") for line in side[-1:]]
+        else:
+            old += [f"{line[1:]}\n"] if line[0] in " -" else []
+            new += [f"{line[1:]}\n"] if line[0] in " +" else []
+            last = line[0]
+
+
+def diff_content(workspace: Path, path: str, diff: str, *, is_new: bool = False) -> list[FileEditToolCallContent]:
+    """Return the hunks of a file's change, each as a difference of its own; a new file has no old text."""
+    where = absolute(workspace, path)
+    return [
+        FileEditToolCallContent(
+            type="diff", path=where, old_text=None if is_new and not hunk.old else hunk.old, new_text=hunk.new
+        )
+        for hunk in hunks_of(diff)
+    ]
+
+
+def diff_places(workspace: Path, path: str, diff: str) -> list[ToolCallLocation]:
+    """Return where the hunks of a file's change are."""
+    where = absolute(workspace, path)
+    return [ToolCallLocation(path=where, line=hunk.line) for hunk in hunks_of(diff)] or [ToolCallLocation(path=where)]
+
+
+Update = (
+    AgentMessageChunk
+    | AgentPlanUpdate
+    | AgentThoughtChunk
+    | CurrentModeUpdate
+    | SessionInfoUpdate
+    | ToolCallProgress
+    | ToolCallStart
+    | UsageUpdate
+    | UserMessageChunk
+)
+_OUTPUT_EVERY = timedelta(seconds=0.5)
+_OUTPUT_CHARS = 4_000
+_IDS = uuid.UUID("3f6f1f1c-7d1b-4a57-9f5e-0d6f1a0c9b52")
+_STATES: dict[TodoStatus, PlanEntryStatus] = {
+    TodoStatus.IN_PROGRESS: "in_progress", TodoStatus.COMPLETED: "completed", TodoStatus.CANCELLED: "completed",
+}  # fmt: skip
+_PRIORITIES: dict[str, PlanEntryPriority] = {"high": "high", "low": "low"}
+
+
+@dataclass(slots=True)
+class _OpenCall:
+    """A tool call that is under way: its id for the editor, its changes so far, and its output's end."""
+
+    id: str
+    tool: str
+    changes: list[ToolContent] = field(default_factory=list)
+    output: str = ""
+    told: datetime | None = None
+    is_begun: bool = False
+    is_open: bool = True
+    result: list[ToolContent] = field(default_factory=list)
+
+
+class Projection:
+    """Makes the updates of one session.
+
+    Args:
+        workspace: its folder.
+        session_id: names its messages.
+    """
+
+    def __init__(self, workspace: Path, session_id: str) -> None:
+        self._workspace, self._session_id = workspace, session_id
+        self._calls: dict[tuple[str, str], _OpenCall] = {}
+        self._call_ids: set[str] = set()
+        self._answers = self._said = self._void = 0
+        self._streamed = self._thought = ""
+        self.expected = 0
+        """How many messages of the user the editor has shown itself already."""
+
+    def server_call(self) -> str:
+        """Return the id of the tool call of an MCP server that began last and is under way, empty for none."""
+        return next((call.id for call in reversed(self._calls.values()) if call.is_open and call.tool.startswith(PREFIX)), "")
+
+    def call_id(self, agent: str, call_id: str) -> str:
+        """Return the id of a tool call for the editor."""
+        call = self._calls.get((agent, call_id))
+        return call.id if call is not None else call_id
+
+    def updates(self, envelope: events.Envelope) -> Iterator[Update]:
+        """Yield what one event changes for the editor."""
+        event = envelope.event
+        match event:
+            case events.ToolCallStarted():
+                yield self._call_began(event)
+            case events.ToolOutputDelta():
+                yield from self._output(event, envelope.time)
+            case events.CheckpointCreated(agent=agent, call_id=call_id):
+                yield from self._begun(self._calls.get((agent, call_id)))
+            case events.FilesChanged():
+                yield from self._files(event)
+            case events.ToolCallFinished():
+                yield from self._call_ended(event)
+            case _ if event.agent == events.ROOT:
+                yield from self._root(event, envelope)
+            case _:
+                pass
+
+    def _root(self, event: events.Event, envelope: events.Envelope) -> Iterator[Update]:
+        match event:
+            case events.TextDelta(text=text):
+                self._streamed += text
+                yield self._answer(text)
+            case events.ThinkingDelta(text=text):
+                self._thought += text
+                yield self._thinking(text)
+            case events.RetryScheduled():
+                self._void += 1 if self._streamed or self._thought else 0
+                self._streamed = self._thought = ""
+            case events.MessageAdded():
+                yield from self._message(event)
+            case events.PlanChanged(plan=plan):
+                yield AgentPlanUpdate(session_update="plan", entries=plan_entries(plan))
+            case events.UsageUpdated(usage=usage, window_tokens=window) if window:
+                used = usage.prompt_tokens + usage.completion_tokens
+                yield UsageUpdate(session_update="usage_update", used=used, size=window)
+            case events.ModeChanged(mode=mode):
+                yield CurrentModeUpdate(session_update="current_mode_update", current_mode_id=mode)
+            case events.SessionRenamed(title=title):
+                at = envelope.time.isoformat()
+                yield SessionInfoUpdate(session_update="session_info_update", title=sanitize_line(title), updated_at=at)
+            case _:
+                yield from self._told(event, envelope.seq)
+
+    def _told(self, event: events.Event, seq: int) -> Iterator[Update]:
+        match event:
+            case events.Notice(level=level, text=text) if level is not events.Level.INFO:
+                yield self.note(f"{level}: {sanitize_line(text)}\n", f"note {seq}")
+            case events.RetryScheduled(reason=reason):
+                yield self.note(f"{sanitize_line(reason)}\n", f"note {seq}")
+            case PlanProposed(proposal=proposal):
+                yield self.say("\n".join(proposal_lines(proposal)) + "\n", f"plan {seq}")
+            case ReportWritten(text=text):
+                yield self.say(sanitize(text), f"report {seq}")
+            case _:
+                pass
+
+    def say(self, text: str, key: str) -> AgentMessageChunk:
+        """Return words of lmtui's own as a message; `key` names it."""
+        return AgentMessageChunk(session_update="agent_message_chunk", content=_text(text), message_id=self._id(key))
+
+    def note(self, text: str, key: str) -> AgentThoughtChunk:
+        """Return a remark of lmtui's own, which is not part of the answer."""
+        return AgentThoughtChunk(session_update="agent_thought_chunk", content=_text(text), message_id=self._id(key))
+
+    # -- messages -------------------------------------------------------------------------------------------------------
+
+    def _id(self, key: str) -> str:
+        return str(uuid.uuid5(_IDS, f"{self._session_id} {key}"))
+
+    def _answer(self, text: str) -> AgentMessageChunk:
+        return self.say(text, f"answer {self._answers} {self._void}".removesuffix(" 0"))
+
+    def _thinking(self, text: str) -> AgentThoughtChunk:
+        return self.note(text, f"thought {self._answers} {self._void}".removesuffix(" 0"))
+
+    def _message(self, event: events.MessageAdded) -> Iterator[Update]:
+        if event.role is Role.USER:
+            self._said += 1
+            if self.expected:
+                self.expected -= 1
+                return
+            names = [f"[picture: {sanitize_line(image.name) or image.media_type}]" for image in event.images]
+            text = "\n".join([*([event.text] if event.text else []), *names])
+            if text:
+                message_id = self._id(f"user {self._said}")
+                yield UserMessageChunk(session_update="user_message_chunk", content=_text(text), message_id=message_id)
+            return
+        if event.role is not Role.ASSISTANT:
+            return
+        if event.thinking and not self._thought.strip():
+            yield self._thinking(event.thinking)
+        if rest := _rest(event.text, self._streamed):
+            yield self._answer(rest)
+        self._answers += 1
+        self._void = 0
+        self._streamed = self._thought = ""
+
+    # -- tool calls -----------------------------------------------------------------------------------------------------
+
+    def _call_began(self, event: events.ToolCallStarted) -> ToolCallStart:
+        own = event.call_id if event.agent == events.ROOT else f"{event.agent}/{event.call_id}"
+        wire = own if own not in self._call_ids else f"{own}~{len(self._call_ids)}"
+        self._call_ids.add(wire)
+        self._calls[event.agent, event.call_id] = _OpenCall(wire, event.tool)
+        return ToolCallStart(
+            session_update="tool_call",
+            tool_call_id=wire,
+            title=title_of(event),
+            kind=kind_of(event.tool),
+            status="pending",
+            locations=places_of(self._workspace, event),
+            raw_input=event.arguments,
+        )
+
+    def begun(self, agent: str, call_id: str) -> Iterator[Update]:
+        """Yield that a call is carried out now, once somebody let it."""
+        yield from self._begun(self._calls.get((agent, call_id)))
+
+    def _begun(self, call: _OpenCall | None) -> Iterator[ToolCallProgress]:
+        if call is not None and not call.is_begun:
+            call.is_begun = True
+            yield _progress(call, "in_progress")
+
+    def _output(self, event: events.ToolOutputDelta, now: datetime) -> Iterator[Update]:
+        call = self._calls.get((event.agent, event.call_id))
+        if call is None:
+            return
+        yield from self._begun(call)
+        call.output = (call.output + event.text)[-_OUTPUT_CHARS:]
+        if call.told is None or now - call.told >= _OUTPUT_EVERY:
+            call.told = now
+            yield _progress(call, None, [text_content(call.output)])
+
+    def _files(self, event: events.FilesChanged) -> Iterator[Update]:
+        call = self._calls.get((event.agent, event.call_id))
+        if call is None:
+            return
+        places = []
+        for change in event.changes:
+            is_new = change.kind is FileChangeKind.ADDED
+            call.changes += diff_content(self._workspace, change.path, change.diff, is_new=is_new)
+            places += diff_places(self._workspace, change.path, change.diff)
+        update = _progress(call, None, [*call.result, *call.changes])
+        update.locations = places or None
+        yield update
+
+    def _call_ended(self, event: events.ToolCallFinished) -> Iterator[Update]:
+        call = self._calls.get((event.agent, event.call_id))
+        if call is None:
+            return
+        call.is_open = False
+        is_shown = not (event.ok and kind_of(event.tool) == "edit" and call.changes)
+        call.result = [text_content(event.result)] if is_shown and event.result else []
+        status: ToolCallStatus = "completed" if event.ok else "failed"
+        yield _progress(call, status, [*call.result, *call.changes])
+
+
+def plan_entries(plan: Plan) -> list[PlanEntry]:
+    """Return the steps of a plan, or else the todos, as the editor's plan."""
+    entries = []
+    for each in plan.steps or plan.todos:
+        priority = _PRIORITIES.get(getattr(each, "risk", ""), "medium")
+        entries.append(
+            PlanEntry(content=sanitize_line(each.text), priority=priority, status=_STATES.get(each.status, "pending"))
+        )
+    return entries
+
+
+def _progress(call: _OpenCall, status: ToolCallStatus | None, content: list[ToolContent] | None = None) -> ToolCallProgress:
+    return ToolCallProgress(session_update="tool_call_update", tool_call_id=call.id, status=status, content=content or None)
+
+
+def _text(text: str) -> TextContentBlock:
+    return TextContentBlock(type="text", text=text)
+
+
+def _rest(text: str, streamed: str) -> str:
+    """Return what of a message was not streamed; a message that became another while it was read is left as it was shown."""
+    if not streamed.strip():
+        return text
+    shown = streamed.strip()
+    return text.strip()[len(shown) :] if text.strip().startswith(shown) else ""

@@ -1,0 +1,129 @@
+"""The content blocks of a prompt as a task: text, mentions of files, embedded documents and pictures.  Pure."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from acp.exceptions import RequestError
+from acp.schema import (
+    AudioContentBlock,
+    BlobResourceContents,
+    EmbeddedResourceContentBlock,
+    ImageContentBlock,
+    ResourceContentBlock,
+    TextContentBlock,
+    TextResourceContents,
+)
+
+from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, sniff
+from lmtui.core.prompt_text import mention_text
+from lmtui.core.sanitize import sanitize_line
+
+Block = TextContentBlock | ImageContentBlock | AudioContentBlock | ResourceContentBlock | EmbeddedResourceContentBlock
+_LINES = re.compile(r"L?(\d{1,9})(?:[:-]L?(\d{1,9}))?\Z")
+
+
+@dataclass(slots=True)
+class PromptText:
+    """A task: `typed` is what the user wrote, with mentions; `text` has the embedded documents behind it."""
+
+    typed: str = ""
+    documents: list[str] = field(default_factory=list)
+    images: list[Image] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """Return all that the model reads."""
+        return "\n\n".join(part for part in (self.typed, *self.documents) if part)
+
+
+def read_blocks(blocks: Sequence[Block], workspace: Path) -> PromptText:
+    """Return the task that some blocks are.
+
+    Raises:
+        RequestError: there is nothing in them, or something that lmtui does not take.
+    """
+    found = PromptText()
+    for block in blocks:
+        match block:
+            case TextContentBlock(text=text):
+                found.typed += text
+            case ResourceContentBlock(uri=uri, name=name):
+                found.typed += _beside(found.typed, _link(uri, name, workspace))
+            case EmbeddedResourceContentBlock(resource=TextResourceContents(uri=uri, text=text)):
+                found.typed += _beside(found.typed, _named(uri, workspace))
+                found.documents.append(f'<document uri="{sanitize_line(uri)}">\n{text}\n</document>')
+            case EmbeddedResourceContentBlock(resource=BlobResourceContents(uri=uri, blob=blob)):
+                _add_image(found, blob, uri)
+            case ImageContentBlock(data=data, uri=uri):
+                _add_image(found, data, uri or "")
+            case AudioContentBlock():
+                raise _refused("audio is not supported")
+            case _:
+                raise _refused("this content block is not supported")
+    if not found.text.strip() and not found.images:
+        raise _refused("the prompt is empty")
+    return found
+
+
+def _refused(why: str) -> RequestError:
+    return RequestError(-32602, f"Invalid prompt: {why}.")
+
+
+def _beside(before: str, text: str) -> str:
+    return text if not before or before[-1].isspace() else f" {text}"
+
+
+def _link(uri: str, name: str, workspace: Path) -> str:
+    """Return a link as a mention, which attaches the file, where it is one of the workspace."""
+    path = path_of(uri)
+    if path is None:
+        return f"{sanitize_line(name)} ({sanitize_line(uri)})"
+    lines = _LINES.match(urlsplit(uri).fragment)
+    try:
+        shown = mention_text(path.relative_to(workspace).as_posix())
+    except ValueError:
+        return f"{path}"
+    if lines is None or shown == "@.":
+        return shown
+    return f"{shown}:{lines[1]}" + (f"-{lines[2]}" if lines[2] else "")
+
+
+def _named(uri: str, workspace: Path) -> str:
+    """Return how an embedded document is called in the text: without a mention, as its text is there already."""
+    path = path_of(uri)
+    if path is None:
+        return sanitize_line(uri)
+    return path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else str(path)
+
+
+def path_of(uri: str) -> Path | None:
+    """Return the file that an address names, None for any other address."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return None
+    path = unquote(parts.path)
+    if parts.scheme not in ("file", "") or not path.startswith("/") or "\0" in path:
+        return None
+    return Path(path)
+
+
+def _add_image(found: PromptText, data: str, uri: str) -> None:
+    try:
+        content = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise _refused("a picture is not valid base64") from error
+    media_type = sniff(content)
+    if not media_type:
+        raise _refused("attachments can be PNG, JPEG, GIF or WebP pictures, or text")
+    if len(content) > MAX_IMAGE_BYTES or len(found.images) >= MAX_IMAGES:
+        raise _refused(f"at most {MAX_IMAGES} pictures of {MAX_IMAGE_BYTES // 1_000_000} MB each")
+    path = path_of(uri) if uri else None
+    found.images.append(Image(path.name if path else f"picture {len(found.images) + 1}", media_type, content))

@@ -1,0 +1,160 @@
+"""The mode, the model and the tool-call format of a session as the editor's selectors."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import Literal
+
+from acp.schema import (
+    SessionConfigOptionBoolean,
+    SessionConfigOptionSelect,
+    SessionConfigSelectOption,
+    SessionMode,
+    SessionModeState,
+)
+
+from lmtui.commands.session_commands import MODE_NOTES
+from lmtui.core.errors import UsageError
+from lmtui.core.events import ROOT, Envelope, ModelChanged
+from lmtui.core.messages import ToolCallFormat
+from lmtui.core.permissions.rules import Mode
+from lmtui.core.sanitize import sanitize_line
+from lmtui.core.servers import ServerFound, short_details
+from lmtui.core.sessions import BETWEEN_TURNS, Session, SessionHost
+
+MODE, MODEL, CALLS = "mode", "model", "calls"
+_AUTO = "auto"
+_LOOK_S = 1.5
+_FORMS = {
+    ToolCallFormat.NATIVE: "Native", ToolCallFormat.TEXT: "In the text", ToolCallFormat.SCHEMA: "By a JSON schema",
+}  # fmt: skip
+Category = Literal["mode", "model", "model_config"]
+ConfigOption = SessionConfigOptionSelect | SessionConfigOptionBoolean
+
+
+def mode_state(session: Session) -> SessionModeState:
+    """Return the modes and the one in force."""
+    modes = [SessionMode(id=str(mode), name=str(mode).capitalize(), description=note) for mode, note in MODE_NOTES.items()]
+    return SessionModeState(current_mode_id=str(session.mode), available_modes=modes)
+
+
+async def set_mode(session: Session, mode_id: str) -> None:
+    """Change the mode of a session.
+
+    Raises:
+        UsageError: there is no such mode, or it cannot be now.
+    """
+    if mode_id not in tuple(Mode):
+        raise UsageError(f"no mode {sanitize_line(mode_id)!r}; there are {', '.join(Mode)}")
+    mode = Mode(mode_id)
+    if Mode.TRY in (mode, session.mode) and mode is not session.mode:
+        if session.is_running:
+            raise UsageError(BETWEEN_TURNS)
+        if mode is Mode.TRY and (problem := await session.trial.problem()):
+            raise UsageError(problem)
+    session.set_mode(mode)
+
+
+class SessionOptions:
+    """The selectors of one session.
+
+    Args:
+        host: the host of the session.
+        session: the session.
+    """
+
+    def __init__(self, host: SessionHost, session: Session) -> None:
+        self._host, self._session = host, session
+        self._found: Sequence[ServerFound] = ()
+        self._url = self._model = ""
+        for envelope in session.history():
+            self.take(envelope)
+
+    def take(self, envelope: Envelope) -> bool:
+        """Take up an event; tell whether the selectors are others now."""
+        event = envelope.event
+        if not isinstance(event, ModelChanged) or event.role or event.agent != ROOT:
+            return event.kind in ("mode_changed", "call_form_changed")
+        self._url, self._model = event.url, event.model or event.default_model
+        return True
+
+    async def look(self) -> None:
+        """Look which models there are, for a short time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LOOK_S):
+                self._found = await self._host.servers.find()
+
+    def listed(self) -> list[ConfigOption]:
+        """Return the selectors with their values."""
+        return [self._mode(), self._models(), self._calls()]
+
+    async def choose(self, option_id: str, value: str | bool) -> None:
+        """Set a selector.
+
+        Raises:
+            UsageError: there is no such selector or value, or it cannot be now.
+            ProviderError: the server of the model does not answer.
+        """
+        option = next((each for each in self.listed() if each.id == option_id), None)
+        if not isinstance(option, SessionConfigOptionSelect):
+            raise UsageError(f"no option {sanitize_line(option_id)!r}; there are {MODE}, {MODEL} and {CALLS}")
+        if value not in {each.value for each in option.options if isinstance(each, SessionConfigSelectOption)}:
+            raise UsageError(f"no value {sanitize_line(str(value))!r} of the option {option_id}")
+        match option_id:
+            case _ if value == option.current_value:
+                return
+            case "mode":
+                await set_mode(self._session, str(value))
+            case "model":
+                url, _, model = str(value).partition(" ")
+                await self._host.switch_model(self._session.id, url, model)
+            case _:
+                self._session.calls.use(None if value == _AUTO else ToolCallFormat(str(value)))
+
+    def _mode(self) -> ConfigOption:
+        values = [
+            SessionConfigSelectOption(value=str(mode), name=str(mode).capitalize(), description=note)
+            for mode, note in MODE_NOTES.items()
+        ]
+        return _select((MODE, "Mode", "When lmtui asks before a tool runs"), "mode", str(self._session.mode), values)
+
+    def _models(self) -> ConfigOption:
+        current = f"{_root(self._url)} {self._model}"
+        values = {current: SessionConfigSelectOption(value=current, name=self._model or "the server's own")}
+        for server in self._found:
+            for model in server.chat_models:
+                value = f"{_root(server.url)} {model.name}"
+                note = f"{sanitize_line(server.kind)}: {sanitize_line(short_details(model))}"
+                values[value] = SessionConfigSelectOption(value=value, name=sanitize_line(model.name), description=note)
+        return _select(
+            (MODEL, "Model", "Which model answers from the next request on"), "model", current, list(values.values())
+        )
+
+    def _calls(self) -> ConfigOption:
+        in_use = self._session.calls.in_use()
+        auto = f"now: {_FORMS[in_use.form].lower()}" if not in_use.is_by_hand else None
+        values = [SessionConfigSelectOption(value=_AUTO, name="Automatic", description=auto)]
+        values += [SessionConfigSelectOption(value=str(form), name=name) for form, name in _FORMS.items()]
+        current = str(in_use.form) if in_use.is_by_hand else _AUTO
+        return _select((CALLS, "Tool calls", "In which form the model calls tools"), "model_config", current, values)
+
+
+def _root(url: str) -> str:
+    return url.rstrip("/").removesuffix("/v1")
+
+
+def _select(
+    own: tuple[str, str, str], category: Category, current: str, values: list[SessionConfigSelectOption]
+) -> ConfigOption:
+    """Return a selector; `own` are its id, name and description."""
+    return SessionConfigOptionSelect(
+        id=own[0],
+        name=own[1],
+        description=own[2],
+        category=category,
+        type="select",
+        current_value=current,
+        options=values,
+    )
