@@ -12,7 +12,6 @@ import io
 import json
 import logging
 import math
-import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -36,7 +35,6 @@ ONE_MODEL = ("auto", "on", "off")
 NETWORKS = ("off", "proxy", "on")
 NOTIFY_WAYS = ("auto", "osc9", "osc777", "bell", "off")
 _MAX_TOML_BYTES, _MAX_DOTENV_BYTES = 1_048_576, 65_536
-_PROFILE = re.compile(r"([\w.-]+)(?:\s+(build|lint|test))?\s*:\s*(\S.*)")
 _REFERENCES = ("file:", "keyring:")  # where a key is, not the key itself
 
 
@@ -275,6 +273,21 @@ class Config:
     plan_commits: str = _setting("on", "commit each task of a plan", choices=("off", "on", "trailers"), feature="pipeline")
     plan_contracts: str = _setting("off", "write a test for tasks without checks", choices=("off", "on"), feature="pipeline")
     otel_endpoint: str = _setting("", "OTLP/HTTP address for traces; empty: off", "LMTUI_OTEL_ENDPOINT", feature="otel")
+    host_folders: tuple[str, ...] = _setting(
+        (), "folders that clients of the HTTP API may work in, next to those that you open here", label="API folders"
+    )
+    host_http: str = _setting(
+        "", "address of the HTTP API, such as 127.0.0.1:8765; empty: only its own socket", label="API address"
+    )
+    host_names: tuple[str, ...] = _setting((), "further names of this machine in requests to the API", label="API host names")
+    host_origins: tuple[str, ...] = _setting(
+        (), "web pages that may use the API, such as https://chat.example", label="API origins"
+    )
+    host_certificate: str = _setting("", "PEM file with the certificate and key of the API", label="API certificate")
+    host_approval_wait_s: float = _setting(
+        300.0, "seconds that a chat client's question waits for an answer in lmtui before it is denied", at_least=0,
+        label="API approval limit",
+    )  # fmt: skip
     notify: str = _setting(
         "auto", "how to notify you that a session is done or waits while you are in another window", "LMTUI_NOTIFY",
         choices=NOTIFY_WAYS, label="Notifications",
@@ -493,12 +506,13 @@ def convert(name: str, value: Any, source: str) -> Any:
         converted = _KINDS[kind][1](value)
         if name == "roles":
             _check_words(parse_roles, converted, source)
-        elif name == "check_profiles":
-            _check_words(parse_profiles, converted, source)
-        elif name in ("budget", "url") and converted:
-            from lmtui.core import budgets, hosts  # noqa: PLC0415  (few set one, and every start is timed)
+        elif name in ("budget", "check_profiles", "url") and converted:
+            from lmtui.core import budgets, hosts, project_checks  # noqa: PLC0415  (few set one, and every start is timed)
 
-            _check_words(budgets.whole_budget if name == "budget" else hosts.base_url, converted, f"{name}, {source}")
+            parsers = {
+                "budget": budgets.whole_budget, "check_profiles": project_checks.parse_profiles, "url": hosts.base_url,
+            }  # fmt: skip
+            _check_words(parsers[name], converted, source if name == "check_profiles" else f"{name}, {source}")
         elif name == "critics" and converted and converted % 2 == 0:
             raise ConfigError(f"critics cannot be {converted} ({source})", "Use 1, 3 or 5, so that they cannot tie, or 0.")
         if setting.metadata["is_secret"]:
@@ -517,22 +531,6 @@ def _check_words(parse: Callable[[Any], object], value: object, source: str) -> 
         _ = parse(value)
     except (ConfigError, UsageError) as error:
         raise ConfigError(f"{error} ({source})", error.hint) from error
-
-
-def parse_profiles(texts: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Read the setting `check_profiles`: the commands of each profile by what they are for (build, lint or test).
-
-    Raises:
-        ConfigError: an entry cannot be read; the text names it.
-    """
-    profiles: dict[str, dict[str, str]] = {}
-    for text in texts:
-        found = _PROFILE.fullmatch(text.strip())
-        if found is None or found[1] in ("auto", "off"):
-            hint = 'Write it as "NAME: COMMAND" (the test), "NAME build: COMMAND" or "NAME lint: COMMAND".'
-            raise ConfigError(f"check_profiles: {text!r} is not a profile", hint)
-        profiles.setdefault(found[1], {})[found[2] or "test"] = found[3]
-    return profiles
 
 
 def _key(value: str) -> str:

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.config import SETTINGS, Config, Loaded, convert, load_config, parse_profiles, shown
+from lmtui.config import SETTINGS, Config, Loaded, convert, load_config, shown
 from lmtui.core.errors import ConfigError
+from lmtui.core.project_checks import parse_profiles
 
 KEY = "sk-canary-123"
 

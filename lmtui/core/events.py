@@ -355,11 +355,11 @@ class ApprovalRequested(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalResolved(Event):
-    """Somebody decided.  `by` is user, headless or interrupt; `rule` is what was granted; `feedback` goes to the model.
+    """Somebody decided.  `by` is user, headless, interrupt or a client of the host; `rule` is what was granted.
 
-    `scope` says how far a grant reaches: session, workspace or user.  `edited` is the command that the user put in place of
-    the one that was asked about.  `hunks` are those (from 0) of a change that were accepted, None where all or none were.
-    `elapsed_ms` is how long the question was open.
+    `feedback` goes to the model.  `scope` says how far a grant reaches: session, workspace or user.  `edited` is the command
+    that the user put in place of the one that was asked about.  `hunks` are those (from 0) of a change that were accepted,
+    None where all or none were.  `elapsed_ms` is how long the question was open.
     """
 
     kind: ClassVar[str] = "approval_resolved"

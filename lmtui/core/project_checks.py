@@ -5,13 +5,14 @@ A command decides, a model only proposes.  Nothing here does I/O; the feature th
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar, Protocol
 
-from lmtui.core.errors import UsageError
+from lmtui.core.errors import ConfigError, UsageError
 from lmtui.core.events import (
     ROOT,
     CheckSummary,
@@ -32,6 +33,7 @@ MOST_LINES = 10
 _LINE_CHARS = 200
 LATE = "did not finish in"  # how the text of a check begins whose time ran out
 _LEAST_CONFIDENCE = 0.6
+_PROFILE = re.compile(r"([\w.-]+)(?:\s+(build|lint|test))?\s*:\s*(\S.*)")
 
 
 class Rung(StrEnum):
@@ -565,3 +567,19 @@ def verification_words(event: CheckRan | GoalChanged | ReviewWritten) -> str:
             verdict = verdict if event.by == "review" else pluralize(len(findings), "finding")
             head = f"{event.by}: {verdict}" + (f", {sanitize_line(summary)}" if summary else "")
             return "\n".join([head, *(f"  {finding}" for finding in findings)])
+
+
+def parse_profiles(texts: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Read the setting `check_profiles`: the commands of each profile by what they are for (build, lint or test).
+
+    Raises:
+        ConfigError: an entry cannot be read; the text names it.
+    """
+    profiles: dict[str, dict[str, str]] = {}
+    for text in texts:
+        found = _PROFILE.fullmatch(text.strip())
+        if found is None or found[1] in ("auto", "off"):
+            hint = 'Write it as "NAME: COMMAND" (the test), "NAME build: COMMAND" or "NAME lint: COMMAND".'
+            raise ConfigError(f"check_profiles: {text!r} is not a profile", hint)
+        profiles.setdefault(found[1], {})[found[2] or "test"] = found[3]
+    return profiles

@@ -137,7 +137,7 @@ class Answer:
 
     `scope` says how far an `always` reaches.  `edited` is a command to run in place of the one that was shown.  `hunks` are
     those of a change that are accepted (from 0, as its diff has them), None is all of them; with some of them nothing is
-    granted for later.
+    granted for later.  `by` names who answers, for the other clients of the session.
     """
 
     outcome: Outcome
@@ -146,6 +146,7 @@ class Answer:
     scope: GrantScope = GrantScope.WORKSPACE
     edited: str = ""
     hunks: tuple[int, ...] | None = None
+    by: str = "user"
 
 
 class EffectReview(Protocol):

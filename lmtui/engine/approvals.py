@@ -114,7 +114,7 @@ class Approvals:
     def answer(self, approval_id: str, answer: Answer) -> None:
         """Answer an open question; one that is already resolved is ignored."""
         if approval_id in self._open:
-            self._open[approval_id].give(answer, "user")
+            self._open[approval_id].give(answer, answer.by)
 
     def has_refused(self, agent: str) -> bool:
         """Tell whether something was refused to an agent in its turn because nobody was there."""

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from lmtui.config import Config, load_config, parse_profiles
+from lmtui.config import Config, load_config
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.events import Level, Notice, TurnStarted
 from lmtui.core.permissions.decide import Access, Mode, Rule, Verdict, decide, exact_rule
@@ -25,6 +25,7 @@ from lmtui.core.project_checks import (
     ReviewUse,
     Rung,
     bounded,
+    parse_profiles,
     wants_to_write,
 )
 from lmtui.core.roles import ModelRole, RoleModel, parse_roles
