@@ -90,6 +90,7 @@ class TurnRunner:
         self._task: asyncio.Task[None] | None = None
         self._turn: asyncio.Task[None] | None = None
         self.turns = 0
+        self.has_shown = False  # the log says that something waits
         self.run_agent: AgentRunner = run_in_place
 
     @property
@@ -106,6 +107,7 @@ class TurnRunner:
 
     def show_inbox(self) -> None:
         """Say what waits."""
+        self.has_shown = bool(self._agent.inbox.texts)
         self._emit(self._agent.inbox.as_event(self._agent.id))
 
     def interrupt(self) -> None:
@@ -132,7 +134,7 @@ class TurnRunner:
         """Run a turn for each text.  The turn is its own task, so that stopping it does not stop the session."""
         try:
             while self._agent.inbox:
-                is_queued = len(self._agent.inbox.texts) > 1 or self._turn is not None
+                is_queued = self.has_shown or len(self._agent.inbox.texts) > 1 or self._turn is not None
                 said = self._agent.inbox.take()
                 if is_queued:
                     self.show_inbox()

@@ -70,3 +70,15 @@ async def test_what_cannot_be_taken_up_after_a_crash_is_told_once_and_reaches_no
     assert said == ["go on then", "and this"]
     third = Rig(FakeProvider(), past=[*past, *again.log.events])
     assert [each.event for each in third.log.events if isinstance(each.event, Notice)] == []
+
+
+async def test_a_queue_of_one_is_empty_in_the_log_once_it_was_resumed_and_taken_up() -> None:
+    rig = Rig(FakeProvider([60.0], answer("second")))
+    rig.session.submit("first")
+    await asyncio.sleep(0.01)
+    rig.session.submit("second")
+    rig.session.interrupt()
+    await rig.session.wait_idle()
+    rig.session.waiting.go_on()
+    await rig.session.wait_idle()
+    assert [event for event in rig.events if isinstance(event, InboxChanged)][-1].queued == ()
