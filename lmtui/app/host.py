@@ -36,7 +36,7 @@ from lmtui.core.errors import ConfigError, SessionFileError, UsageError
 from lmtui.core.hooks import HookEvent
 from lmtui.core.instruction_values import InstructionSource
 from lmtui.core.jobs import Jobs
-from lmtui.core.messages import ToolCallFormat
+from lmtui.core.messages import ToolCallFormat, ToolSet, ToolSpec
 from lmtui.core.permissions.decide import Effect, GrantScope, Mode, Rule
 from lmtui.core.ports import FeatureServices, Policy, SessionLog
 from lmtui.core.roles import parse_roles
@@ -289,6 +289,10 @@ class Runtime:
     async def sandbox(self) -> WorkspaceSandbox:
         """Return the workspace's sandbox, of the folder and the settings as they are; it starts when it is first used."""
         return await self._sandbox.get()
+
+    def tools(self) -> Sequence[ToolSpec]:
+        """Return the tools of lmtui's own that the model of a new session may call."""
+        return tools_of(self.config, self._workspace).specs(ToolSet.ALL, sees=True)
 
     def rules(self) -> tuple[Rule, ...]:
         """Return the permission rules of the settings and the stored ones."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from lmtui.app.host import Runtime, open_runtime
 from lmtui.app.settings_trust import read_trust
 from lmtui.config import MODEL_SETTINGS, Loaded, load_config
-from lmtui.core.errors import LmtuiError, UsageError
+from lmtui.core.errors import LmtuiError, UnknownSession, UsageError
 from lmtui.core.events import Envelope
 from lmtui.core.sanitize import sanitize_path
 from lmtui.core.sessions import Session
@@ -141,22 +141,26 @@ class SessionHub:
         """Return a session of an open folder or of one that clients may open; one that is not open is opened.
 
         Raises:
-            UsageError: none of these folders has it.
+            UnknownSession: none of these folders has it.
             LmtuiError: it cannot be opened.
         """
-        runtime = self.runtime_of(session_id)
-        if runtime is None:
-            runtime = await self._runtime_with(session_id)
-        return await runtime.open_session(session_id)
+        return await (await self.find_runtime(session_id)).open_session(session_id)
 
-    async def _runtime_with(self, session_id: str) -> Runtime:
+    async def find_runtime(self, session_id: str) -> Runtime:
+        """Return the runtime of the folder that has a session, open or not.
+
+        Raises:
+            UnknownSession: no open folder has it, nor one that clients may open.
+        """
+        if (runtime := self.runtime_of(session_id)) is not None:
+            return runtime
         opened = {each.workspace: each for each in reversed(self.runtimes)}
         for folder in dict.fromkeys((*opened, *self._folders)):
             with contextlib.suppress(LmtuiError):
                 runtime = opened.get(folder) or await self.runtime(folder)
                 if await asyncio.to_thread(runtime.archive.look_up, [session_id]):
                     return runtime
-        raise UsageError(f"no session {sanitize_path(session_id)[:60]}", "`lmtui sessions` lists those of a folder.")
+        raise UnknownSession(f"no session {sanitize_path(session_id)[:60]}", "`lmtui sessions` lists those of a folder.")
 
     def follow(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with each event of all sessions from now on; the returned function ends it."""

@@ -1,0 +1,316 @@
+"""The routes of the HTTP API as a table: from it come both what Starlette serves and the OpenAPI page."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
+
+from pydantic import BaseModel, ValidationError
+from pydantic.json_schema import models_json_schema
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from lmtui import __version__
+from lmtui.core.errors import (
+    ConfigError,
+    JobsError,
+    LmtuiError,
+    ProviderError,
+    SandboxError,
+    SessionFileError,
+    ToolError,
+    UnknownSession,
+)
+from lmtui.host.access import error_body, parse_json
+from lmtui.host.wire import SESSION_ID, ErrorBody, NoQuery
+
+BODY_TIMEOUT_S = 30.0
+JSON_BYTES = 2_000_000
+_IN_A_THREAD_BYTES = 100_000
+_LINGER_S, _LINGER_BYTES = 1.0, 16_000_000
+KINDS = {
+    400: "bad_request",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    408: "timeout",
+    409: "conflict",
+    413: "too_large",
+    415: "unsupported_media_type",
+    422: "invalid_request",
+    429: "rate_limited",
+    500: "internal_error",
+    501: "not_implemented",
+    502: "model_server_error",
+    503: "closing",
+}
+_EVERYWHERE = (401, 403, 409, 422, 429, 503)
+
+
+class ApiError(LmtuiError):
+    """A request that is answered with an error; `more` are further fields of it."""
+
+    def __init__(self, status: int, message: str, hint: str = "", **more: object) -> None:
+        super().__init__(message, hint)
+        self.status = status
+        self.more = more
+
+
+@dataclass(frozen=True, slots=True)
+class ApiCall:
+    """A request that was checked: its parameters are those that its endpoint names."""
+
+    request: Request
+    path: dict[str, str] = field(default_factory=dict)
+    query: Any = None
+    body: Any = None
+    data: bytes = b""
+
+
+Handler = Callable[[Any, ApiCall], Awaitable[Response | BaseModel | None]]
+"""Is given what the handlers share, which the table knows nothing of, and the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One method of one path.
+
+    `answer` is the model of what comes back with `status`, None where nothing does or where `media` is no JSON.  `errors` are
+    the statuses next to those that any request may get.  An endpoint with `data_bytes` takes so many bytes of anything as its
+    body instead of JSON.
+    """
+
+    method: str
+    path: str
+    summary: str
+    handle: Handler
+    query: type[BaseModel] = NoQuery
+    body: type[BaseModel] | None = None
+    answer: type[BaseModel] | None = None
+    status: int = 200
+    media: str = "application/json"
+    errors: tuple[int, ...] = ()
+    data_bytes: int = 0
+    json_bytes: int = JSON_BYTES
+
+    @property
+    def all_errors(self) -> Sequence[int]:
+        """Return every status of an error that it may answer with."""
+        found = {*_EVERYWHERE, *self.errors}
+        found |= {408, 413, 415} if self.body is not None else {408, 413} if self.data_bytes else set()
+        found |= {404} if "{" in self.path else set()
+        return sorted(found)
+
+
+def routes_of(endpoints: Sequence[Endpoint], api: object) -> list[Route]:
+    """Return what Starlette serves."""
+    return [
+        Route(each.path, partial(_answer, each, api), methods=[each.method], name=f"{each.method} {each.path}")
+        for each in endpoints
+    ]
+
+
+async def _answer(endpoint: Endpoint, api: object, request: Request) -> Response:
+    """Check a request, have it handled and return the answer."""
+    try:
+        call = await _read(endpoint, request)
+        found = await endpoint.handle(api, call)
+    except ClientDisconnect:
+        return Response(status_code=499)
+    if isinstance(found, Response):
+        return found
+    if found is None:
+        return Response(status_code=204)
+    return Response(found.model_dump_json(), status_code=endpoint.status, media_type="application/json")
+
+
+async def _read(endpoint: Endpoint, request: Request) -> ApiCall:
+    path = {name: str(value) for name, value in request.path_params.items()}
+    if "id" in path and "/sessions/" in endpoint.path and not re.match(SESSION_ID, path["id"]):
+        raise ApiError(404, "no such session", "`GET /v1/sessions` lists them.")
+    pairs = request.query_params.multi_items()
+    if len({name for name, _ in pairs}) != len(pairs):
+        raise ApiError(422, "a parameter is given twice")
+    try:
+        query = endpoint.query.model_validate(dict(pairs))
+        if endpoint.data_bytes:
+            return ApiCall(request, path, query, data=await _read_body(request, endpoint.data_bytes))
+        body = None if endpoint.body is None else endpoint.body.model_validate(await _read_json(request, endpoint.json_bytes))
+    except ValidationError as error:
+        raise ApiError(422, _words(error), "See /openapi.json for what is possible.") from error
+    return ApiCall(request, path, query, body)
+
+
+def _words(error: ValidationError) -> str:
+    """Return what is wrong with a request, without the values that it had."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    told = [f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in found[:5]]
+    return "; ".join(told)[:1_000]
+
+
+async def _read_json(request: Request, most_bytes: int) -> Any:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise ApiError(415, "the body must be JSON", "Send `Content-Type: application/json`.")
+    data = await _read_body(request, most_bytes)
+    try:
+        return await asyncio.to_thread(parse_json, data) if len(data) > _IN_A_THREAD_BYTES else parse_json(data)
+    except (ValueError, RecursionError) as error:
+        raise ApiError(422, f"the body is not JSON that can be read: {str(error)[:200]}") from error
+
+
+async def _read_body(request: Request, most_bytes: int) -> bytes:
+    """Return the body; one that is too large is not read to its end."""
+    told = request.headers.get("content-length", "")
+    too_large = ApiError(413, f"the body is larger than {most_bytes:,} bytes")
+    if told.isdecimal() and int(told[:20]) > most_bytes:
+        raise too_large
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            async for part in request.stream():
+                size += len(part)
+                if size > most_bytes:
+                    raise too_large
+                parts.append(part)
+    except TimeoutError:
+        raise ApiError(408, f"the body did not arrive within {BODY_TIMEOUT_S:.0f} s") from None
+    return b"".join(parts)
+
+
+def status_of(error: LmtuiError) -> int:
+    """Return the status with which an error is told."""
+    match error:
+        case ApiError(status=status):
+            return status
+        case UnknownSession():
+            return 404
+        case ProviderError():
+            return 502
+        case SessionFileError() | JobsError() | ToolError() | SandboxError():
+            return 409
+        case ConfigError():
+            return 500
+        case _:
+            return 422
+
+
+async def tell_error(request: Request, error: Exception) -> Response:
+    """Return the answer to an error that a handler raised."""
+    headers: dict[str, str] = {}
+    if isinstance(error, HTTPException):
+        status, message, hint, more = error.status_code, str(error.detail), "", {}
+        headers |= error.headers or {}
+    elif isinstance(error, LmtuiError):
+        status, message, hint = status_of(error), str(error), error.hint
+        more = error.more if isinstance(error, ApiError) else {}
+    else:
+        status, message, hint, more = 500, "something went wrong inside lmtui", "Its log has more.", {}
+    if request.url.path == "/v1/chat/completions":
+        more = {"param": None, "code": KINDS.get(status, "error"), **more}
+    body = error_body(KINDS.get(status, "error"), message, hint, **more)
+    kind = _EarlyResponse if status in (408, 413) else Response
+    return kind(body, status_code=status, headers=headers, media_type="application/json")
+
+
+class _EarlyResponse(Response):
+    """An answer to a request whose body has not come to its end: the rest is not wanted, and the connection ends.
+
+    A little more of it is taken and dropped, so that a client that is still sending gets to read the answer.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the answer, wait for a moment and end."""
+        del scope
+        headers = [*self.raw_headers, (b"connection", b"close")]
+        await send({"type": "http.response.start", "status": self.status_code, "headers": headers})
+        await send({"type": "http.response.body", "body": self.body, "more_body": True})
+        size = 0
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LINGER_S):
+                while size < _LINGER_BYTES and (message := await receive())["type"] == "http.request":
+                    size += len(message.get("body", b""))
+                    if not message.get("more_body"):
+                        break
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def openapi_page(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
+    """Return the OpenAPI 3.1 page of the endpoints."""
+    received = {each.body for each in endpoints if each.body is not None}
+    sent: set[type[BaseModel]] = {ErrorBody, *(each.answer for each in endpoints if each.answer is not None)}
+    wanted: list[tuple[type[BaseModel], Literal["validation", "serialization"]]] = []
+    wanted += [(each, "validation") for each in sorted(received, key=lambda model: model.__name__)]
+    wanted += [(each, "serialization") for each in sorted(sent, key=lambda model: model.__name__)]
+    names, schemas = models_json_schema(wanted, ref_template="#/components/schemas/{model}")
+    paths: dict[str, dict[str, Any]] = {}
+    for each in endpoints:
+        paths.setdefault(each.path, {})[each.method.lower()] = _operation(each, names)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "lmtui host",
+            "version": __version__,
+            "description": "Sessions of coding agents on your own models.",
+            "license": {"name": "MIT", "identifier": "MIT"},
+        },
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "schemas": schemas.get("$defs", {}),
+        },
+    }
+
+
+def _operation(endpoint: Endpoint, names: Any) -> dict[str, Any]:
+    """Return what the page says of one endpoint."""
+    answers: dict[str, Any] = {str(endpoint.status): {"description": "Done", **_content(endpoint, names)}}
+    error = {"content": {"application/json": {"schema": names[ErrorBody, "serialization"]}}}
+    answers |= {str(status): {"description": KINDS[status], **error} for status in endpoint.all_errors}
+    found: dict[str, Any] = {
+        "summary": endpoint.summary,
+        "operationId": re.sub(r"\W+", "_", f"{endpoint.method.lower()}{endpoint.path}").strip("_"),
+        "parameters": [*_path_parameters(endpoint.path), *_query_parameters(endpoint.query)],
+        "responses": answers,
+    }
+    if endpoint.body is not None:
+        content = {"application/json": {"schema": names[endpoint.body, "validation"]}}
+        found["requestBody"] = {"required": True, "content": content}
+    elif endpoint.data_bytes:
+        found["requestBody"] = {"required": True, "content": {"application/octet-stream": {}}}
+    return found
+
+
+def _content(endpoint: Endpoint, names: Any) -> dict[str, Any]:
+    if endpoint.answer is None and (endpoint.status == 204 or endpoint.media == "application/json"):
+        return {}
+    schema = {} if endpoint.answer is None else {"schema": names[endpoint.answer, "serialization"]}
+    media = {endpoint.media: schema}
+    if endpoint.media == "text/event-stream":
+        media = {endpoint.media: {"schema": {"type": "string"}}}
+    return {"content": media}
+
+
+def _path_parameters(path: str) -> list[dict[str, Any]]:
+    schema = {"type": "string", "maxLength": 100}
+    is_session = {"type": "string", "pattern": SESSION_ID} if "/sessions/" in path else schema
+    return [
+        {"name": name, "in": "path", "required": True, "schema": is_session if name == "id" else schema}
+        for name in re.findall(r"\{(\w+)\}", path)
+    ]
+
+
+def _query_parameters(query: type[BaseModel]) -> list[dict[str, Any]]:
+    properties = query.model_json_schema(mode="validation").get("properties", {})
+    return [{"name": name, "in": "query", "required": False, "schema": schema} for name, schema in properties.items()]

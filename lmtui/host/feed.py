@@ -1,0 +1,199 @@
+"""Events of all open sessions on their way to clients: each is encoded once, each client has a bounded queue.
+
+The engine is never slowed down: a client that does not keep up loses its stream and resumes from the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Sequence
+from pathlib import Path
+
+from lmtui.app.host import encode_event
+from lmtui.core.events import Envelope
+from lmtui.core.sessions import Session
+
+RING = 200
+MOST_FRAMES, MOST_BYTES = 2_000, 4_000_000
+_AT_ONCE = 64
+_SENT_AT_ONCE_BYTES = 65_536
+
+
+class Frame:
+    """An event, encoded when the first client takes it.
+
+    Args:
+        is_stored: it is in the log; only such an event has an id in the stream of its session.
+    """
+
+    __slots__ = ("_block", "_rest", "envelope", "is_stored", "message")
+
+    def __init__(self, envelope: Envelope, *, is_stored: bool) -> None:
+        self.envelope = envelope
+        self.is_stored = is_stored
+        self._rest = self._block = b""
+        self.message: str | None = None  # what clients of the WebSocket get, once the first of them has
+
+    @property
+    def rest(self) -> bytes:
+        """Return the block of a stream without its id; its data is the line of the log."""
+        if not self._rest:
+            line = encode_event(self.envelope).encode("utf-8", "backslashreplace")
+            self._rest = b"event: %s\ndata: %s\n\n" % (self.envelope.event.kind.encode(), line)
+        return self._rest
+
+    @property
+    def block(self) -> bytes:
+        """Return the block of the session's own stream."""
+        if not self._block:
+            self._block = b"id: %d\n%s" % (self.envelope.seq, self.rest) if self.is_stored else self.rest
+        return self._block
+
+    @property
+    def activity_id(self) -> str:
+        """Return its id among the events of all sessions."""
+        return f"{self.envelope.session}:{self.envelope.seq}"
+
+    @property
+    def activity_block(self) -> bytes:
+        """Return the block of the stream of all sessions."""
+        return b"id: %s\n%s" % (self.activity_id.encode(), self.rest)
+
+
+class Reader:
+    """The queue of one client.
+
+    Args:
+        session_id: the session that it follows, empty for all.
+    """
+
+    def __init__(self, session_id: str = "", *, most_frames: int = MOST_FRAMES, most_bytes: int = MOST_BYTES) -> None:
+        self.session_id = session_id
+        self._most = most_frames, most_bytes
+        self._frames: deque[Frame] = deque()
+        self._size_bytes = 0
+        self._has_news = asyncio.Event()
+        self.is_over = False
+        self.has_overflowed = False
+        self.when_overflowed: Callable[[], object] = lambda: None
+
+    def put(self, frame: Frame) -> None:
+        """Take an event; where there is no room for it, the stream is over."""
+        if self.is_over:
+            return
+        self._frames.append(frame)
+        self._size_bytes += len(frame.rest)
+        if len(self._frames) > self._most[0] or self._size_bytes > self._most[1]:
+            self.has_overflowed = True
+            self.end()
+            _ = self.when_overflowed()
+            return
+        self._has_news.set()
+
+    def end(self) -> None:
+        """End the stream; what is queued and not sent is dropped."""
+        self.is_over = True
+        self._frames.clear()
+        self._has_news.set()
+
+    async def wait(self, timeout_s: float) -> bool:
+        """Wait for an event or the end; False once `timeout_s` has passed without either."""
+        if not (self._frames or self.is_over):
+            self._has_news.clear()
+            try:
+                async with asyncio.timeout(timeout_s):
+                    _ = await self._has_news.wait()
+            except TimeoutError:
+                return False
+        return True
+
+    def take(self) -> list[Frame]:
+        """Return some events that are waiting, at most as many as are sent at once."""
+        taken: list[Frame] = []
+        size = 0
+        while self._frames and size < _SENT_AT_ONCE_BYTES:
+            frame = self._frames.popleft()
+            size += len(frame.rest)
+            taken.append(frame)
+        self._size_bytes -= size
+        return taken
+
+
+class EventFeed:
+    """Takes each event of a hub to those who read it, and keeps the last ones of all sessions.
+
+    Args:
+        find_session: returns an open session by its id.
+    """
+
+    def __init__(self, find_session: Callable[[str], Session | None]) -> None:
+        self._find_session = find_session
+        self._readers: list[Reader] = []
+        self._ring: deque[Frame] = deque(maxlen=RING)
+        self._is_closed = False
+
+    def take(self, folder: Path, envelope: Envelope) -> None:
+        """Pass an event on; the listener of a hub."""
+        del folder
+        is_durable = envelope.event.durable
+        wanted = ("", envelope.session) if is_durable else (envelope.session,)
+        readers = [reader for reader in self._readers if reader.session_id in wanted]
+        frame = Frame(envelope, is_stored=is_durable and bool(readers) and self._is_stored(envelope))
+        if is_durable:
+            self._ring.append(frame)
+        for reader in readers:
+            reader.put(frame)
+
+    def _is_stored(self, envelope: Envelope) -> bool:
+        """Tell whether an event that was just published is in the log: one that could not be written was published too."""
+        session = self._find_session(envelope.session)
+        history = session.history() if session is not None else ()
+        return bool(history) and history[-1].seq == envelope.seq
+
+    def open(self, session_id: str = "", **limits: int) -> Reader:
+        """Return a queue that gets the events from now on; `close` ends it."""
+        reader = Reader(session_id, **limits)
+        if self._is_closed:
+            reader.end()
+        else:
+            self._readers.append(reader)
+        return reader
+
+    def close(self, reader: Reader) -> None:
+        """Give nothing more to a queue."""
+        reader.end()
+        if reader in self._readers:
+            self._readers.remove(reader)
+
+    def recent(self, limit: int, after: str = "") -> Sequence[Frame]:
+        """Return the last events of all sessions, the oldest first; with the id of one, those that came behind it."""
+        frames = list(self._ring)
+        places = [place for place, frame in enumerate(frames) if after and frame.activity_id == after]
+        return frames[places[-1] + 1 :] if places else frames[-limit:] if limit else ()
+
+    def is_followed(self, session_id: str) -> bool:
+        """Tell whether a client reads the events of this session."""
+        return any(reader.session_id == session_id for reader in self._readers)
+
+    def end(self) -> None:
+        """End every stream; there will be no more."""
+        self._is_closed = True
+        while self._readers:
+            self._readers.pop().end()
+
+
+async def past(session: Session, after: int) -> AsyncGenerator[tuple[bytes, int], None]:
+    """Yield the blocks of the stored events behind one, with the last one's place; the loop is free in between.
+
+    They are those that are stored when the first is asked for.
+    """
+    history = session.history()
+    low, high = 0, len(history)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if history[middle].seq <= after else (low, middle)
+    for start in range(low, len(history), _AT_ONCE):
+        some = history[start : start + _AT_ONCE]
+        yield b"".join(Frame(each, is_stored=True).block for each in some), some[-1].seq
+        await asyncio.sleep(0)

@@ -1,0 +1,432 @@
+"""The routes of single sessions, and what a session is in the form of the API."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from starlette.responses import Response
+
+from lmtui.app.host import Runtime, encode_event
+from lmtui.app.reports import list_sessions
+from lmtui.core.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    Envelope,
+    FilesChanged,
+    FilesRestored,
+    InboxChanged,
+    ModelChanged,
+    Outcome,
+    PlanChanged,
+    SessionRenamed,
+    TurnEnded,
+    UsageUpdated,
+)
+from lmtui.core.messages import Image, Usage
+from lmtui.core.permissions.rules import Effect, Mode, parse_rule
+from lmtui.core.plan import Plan, Todo
+from lmtui.core.sessions import BETWEEN_TURNS, Answer, Session, SessionSummary
+from lmtui.host import wire
+from lmtui.host.api_context import ApiContext, Uploaded
+from lmtui.host.endpoints import ApiCall, ApiError
+from lmtui.host.streams import EventStream, activity_blocks, session_blocks
+
+
+def as_json(envelope: Envelope) -> dict[str, Any]:
+    """Return an event as an object, in the form of the log."""
+    found = json.loads(encode_event(envelope))
+    assert isinstance(found, dict)
+    return found
+
+
+def open_approvals(session: Session) -> list[ApprovalRequested]:
+    """Return the questions of a session that wait for an answer."""
+    asked: dict[str, ApprovalRequested] = {}
+    for envelope in session.history():
+        match envelope.event:
+            case ApprovalRequested() as event:
+                asked[event.approval_id] = event
+            case ApprovalResolved(approval_id=approval_id):
+                _ = asked.pop(approval_id, None)
+            case _:
+                pass
+    return list(asked.values())
+
+
+def last_seq(session: Session) -> int:
+    """Return the place of the last event in the log."""
+    history = session.history()
+    return history[-1].seq if history else 0
+
+
+def _last(session: Session, kind: type[Any]) -> Any:
+    return next((each.event for each in reversed(session.history()) if isinstance(each.event, kind)), None)
+
+
+def _approval(event: ApprovalRequested) -> wire.ApprovalInfo:
+    return wire.ApprovalInfo(
+        approval_id=event.approval_id,
+        agent=event.agent,
+        tool=event.tool,
+        text=event.text,
+        why=event.why,
+        path=event.path,
+        diff=event.diff,
+        suggested_rule=event.suggested_rule,
+        offered_rules=list(event.offered_rules),
+        hunks=event.hunks,
+        can_try=event.can_try,
+    )
+
+
+def detail(api: ApiContext, session: Session) -> wire.SessionDetail:
+    """Return an open session in the form of the API."""
+    runtime = api.hub.runtime_of(session.id)
+    renamed, model, inbox = (_last(session, kind) for kind in (SessionRenamed, ModelChanged, InboxChanged))
+    plan = session.plans.open
+    return wire.SessionDetail(
+        id=session.id,
+        folder=str(runtime.workspace) if runtime is not None else "",
+        title=renamed.title if renamed is not None else "",
+        is_running=session.is_running,
+        mode=session.mode,
+        model=(model.model or model.default_model) if model is not None else "",
+        last_seq=last_seq(session),
+        approvals=[_approval(each) for each in open_approvals(session)],
+        plan=None if plan is None else wire.PlanProposal(proposal_id=plan.proposal_id, proposal=asdict(plan.proposal)),
+        queued=list(inbox.queued) if inbox is not None else [],
+        is_paused=inbox.is_paused if inbox is not None else False,
+    )
+
+
+async def listed(api: ApiContext, call: ApiCall) -> wire.SessionList:
+    """List the sessions of a folder or of all."""
+    query: wire.SessionsQuery = call.query
+    folders = [api.folder(query.folder)] if query.folder else list(api.hub.folders)
+    found: list[wire.SessionInfo] = []
+    for folder in folders:
+        runtime = next((each for each in api.hub.runtimes if each.workspace == folder), None)
+        found += await _summaries(folder, runtime, query)
+    found.sort(key=lambda each: each.updated, reverse=True)
+    return wire.SessionList(sessions=found[: query.limit])
+
+
+async def _summaries(folder: Path, runtime: Runtime | None, query: wire.SessionsQuery) -> list[wire.SessionInfo]:
+    if runtime is None:
+        rows: Sequence[SessionSummary] = await asyncio.to_thread(list_sessions, folder, query.search, query.limit)
+        is_open: dict[str, Session] = {}
+    else:
+        rows = await asyncio.to_thread(runtime.archive.sessions, query.search, query.limit)
+        is_open = {each.id: each for each in runtime.sessions}
+    return [_info(row, folder, is_open.get(row.id)) for row in rows]
+
+
+def _info(row: SessionSummary, folder: Path, session: Session | None) -> wire.SessionInfo:
+    return wire.SessionInfo(
+        id=row.id,
+        folder=str(folder),
+        title=row.title,
+        state=row.state,
+        model=row.model,
+        created=row.created,
+        updated=row.updated,
+        changed_files=row.changed_files,
+        last_line=row.last_line,
+        tokens=row.tokens,
+        is_open=session is not None,
+        is_running=session is not None and session.is_running,
+        is_elsewhere=row.is_elsewhere,
+        needs_answer=session is not None and bool(open_approvals(session) or session.plans.open),
+    )
+
+
+async def created(api: ApiContext, call: ApiCall) -> wire.SessionDetail:
+    """Open a new session, and give it its first task."""
+    wanted: wire.NewSession = call.body
+    runtime = await api.runtime(wanted.folder)
+    session: Session = await runtime.new_session()
+    if wanted.model:
+        session.set_model(wanted.model)
+    if wanted.title:
+        session.rename(wanted.title)
+    if wanted.mode is not None:
+        await change_mode(session, wanted.mode)
+    if wanted.message.strip():
+        session.submit(wanted.message)
+    return detail(api, session)
+
+
+async def shown(api: ApiContext, call: ApiCall) -> wire.SessionDetail:
+    """Return a session."""
+    return detail(api, await api.hub.session(call.path["id"]))
+
+
+async def renamed(api: ApiContext, call: ApiCall) -> wire.SessionDetail:
+    """Give a session a title."""
+    session = await api.hub.session(call.path["id"])
+    session.rename(call.body.title)
+    return detail(api, session)
+
+
+async def deleted(api: ApiContext, call: ApiCall) -> None:
+    """Delete a session for good."""
+    runtime = await api.hub.find_runtime(call.path["id"])
+    await runtime.archive.delete(call.path["id"])
+
+
+async def forked(api: ApiContext, call: ApiCall) -> wire.NewId:
+    """Copy a session."""
+    runtime = await api.hub.find_runtime(call.path["id"])
+    return wire.NewId(id=await runtime.archive.fork(call.path["id"], call.body.seq))
+
+
+async def history(api: ApiContext, call: ApiCall) -> wire.EventPage:
+    """Return stored events."""
+    query: wire.HistoryQuery = call.query
+    session = await api.hub.session(call.path["id"])
+    found = [each for each in session.history() if each.seq > query.after][: query.limit]
+    rows: list[dict[str, Any]] = []
+    for place, envelope in enumerate(found):
+        rows.append(as_json(envelope))
+        if place % 64 == 63:
+            await asyncio.sleep(0)
+    is_all = not found or found[-1].seq == last_seq(session)
+    return wire.EventPage(events=rows, next_after=0 if is_all else found[-1].seq)
+
+
+async def events(api: ApiContext, call: ApiCall) -> Response:
+    """Stream the events of a session."""
+    session = await api.hub.session(call.path["id"])
+    told = call.request.headers.get("last-event-id", "")
+    if told and not re.fullmatch(r"\d{1,15}", told):
+        raise ApiError(422, "Last-Event-ID is not the id of an event of this session")
+    reader = api.feed.open(session.id)
+    after = int(told) if told else call.query.after
+    return EventStream(session_blocks(api.feed, reader, session, after, api.options.heartbeat_s), reader)
+
+
+async def activity(api: ApiContext, call: ApiCall) -> Response:
+    """Stream the events of all sessions."""
+    told = call.request.headers.get("last-event-id", "")
+    reader = api.feed.open()
+    begun = list(api.feed.recent(call.query.limit, told))
+    return EventStream(activity_blocks(api.feed, reader, begun, api.options.heartbeat_s), reader)
+
+
+async def said(api: ApiContext, call: ApiCall) -> wire.Receipt:
+    """Give a session a task."""
+    session = await api.hub.session(call.path["id"])
+    body: wire.NewMessage = call.body
+    uploads = api.take(body.attach)
+    text, images = with_uploads(body.text, uploads)
+    if not text.strip() and not images:
+        raise ApiError(422, "the message is empty")
+    key = call.request.headers.get("idempotency-key", "")
+    before = last_seq(session)
+    if not key or api.is_first(f"{session.id} {key[:200]}"):
+        (session.steer if body.steer else session.submit)(text, typed=body.text, images=images)
+    await asyncio.sleep(0)
+    if body.wait:
+        await session.wait_idle()
+    turn = _ended(session, before) if body.wait else None
+    return wire.Receipt(seq=before, is_running=session.is_running, turn=turn)
+
+
+def _ended(session: Session, after: int) -> dict[str, Any] | None:
+    found = (each for each in reversed(session.history()) if each.seq > after and isinstance(each.event, TurnEnded))
+    envelope = next(found, None)
+    return as_json(envelope) if envelope is not None else None
+
+
+def with_uploads(text: str, uploads: Iterable[Uploaded]) -> tuple[str, list[Image]]:
+    """Return a task with the texts that were uploaded behind it, and the pictures."""
+    images: list[Image] = []
+    for each in uploads:
+        if isinstance(each.content, Image):
+            images.append(each.content)
+            continue
+        fence = "`" * max(3, *(len(run) + 1 for run in re.findall(r"`+", each.content) or [""]))
+        text += f"\n\n{each.info.name or 'attached'}:\n{fence}\n{each.content}\n{fence}"
+    return text, images
+
+
+async def interrupted(api: ApiContext, call: ApiCall) -> wire.Receipt:
+    """Stop the running turn."""
+    session = await api.hub.session(call.path["id"])
+    before = last_seq(session)
+    session.interrupt()
+    return wire.Receipt(seq=before, is_running=session.is_running)
+
+
+async def approvals(api: ApiContext, call: ApiCall) -> wire.ApprovalList:
+    """Return the open questions."""
+    session = await api.hub.session(call.path["id"])
+    return wire.ApprovalList(approvals=[_approval(each) for each in open_approvals(session)])
+
+
+async def answered(api: ApiContext, call: ApiCall) -> wire.ApprovalDone:
+    """Answer a question."""
+    session = await api.hub.session(call.path["id"])
+    body: wire.ApprovalAnswer = call.body
+    hunks = None if body.hunks is None else tuple(body.hunks)
+    answer = Answer(body.outcome, body.feedback, body.rule, body.scope, body.edited, hunks, body.by)
+    return give_answer(session, call.path["approval_id"], answer)
+
+
+def give_answer(session: Session, approval_id: str, answer: Answer) -> wire.ApprovalDone:
+    """Answer a question.
+
+    Raises:
+        ApiError: there is no such question, it was answered before (the text says by whom), or the rule cannot be read.
+    """
+    asked, resolved = _question(session, approval_id)
+    if asked is None:
+        raise ApiError(404, "no such question", "`GET /v1/sessions/{id}/approvals` lists those that are open.")
+    if resolved is not None:
+        by = {"outcome": str(resolved.outcome), "by": resolved.by}
+        raise ApiError(409, f"{resolved.by} was quicker: {resolved.outcome}", "Nothing is left to answer.", **by)
+    if answer.outcome is Outcome.TRY and not asked.can_try:
+        raise ApiError(422, "this cannot be tried in an overlay", "Answer once, session, always or no.")
+    if answer.rule:
+        _ = parse_rule(answer.rule, Effect.ALLOW, "api")
+    session.answer(approval_id, answer)
+    _, resolved = _question(session, approval_id)
+    if resolved is None:
+        raise ApiError(409, "the question is not open any more")
+    return wire.ApprovalDone(approval_id=approval_id, outcome=resolved.outcome, by=resolved.by)
+
+
+def _question(session: Session, approval_id: str) -> tuple[ApprovalRequested | None, ApprovalResolved | None]:
+    """Return a question and its answer, as far as there are any."""
+    resolved: ApprovalResolved | None = None
+    for envelope in reversed(session.history()):
+        match envelope.event:
+            case ApprovalResolved() as event if event.approval_id == approval_id:
+                resolved = event
+            case ApprovalRequested() as event if event.approval_id == approval_id:
+                return event, resolved
+            case _:
+                pass
+    return None, None
+
+
+async def mode_set(api: ApiContext, call: ApiCall) -> wire.ModeInfo:
+    """Change the permission mode."""
+    session = await api.hub.session(call.path["id"])
+    await change_mode(session, call.body.mode)
+    return wire.ModeInfo(mode=session.mode)
+
+
+async def change_mode(session: Session, mode: Mode) -> None:
+    """Change the mode of a session.
+
+    Raises:
+        ApiError: it cannot be in that mode now.
+    """
+    if mode is Mode.TRY and session.mode is not mode and (problem := await session.trial.problem()):
+        raise ApiError(409, problem)
+    session.set_mode(mode)
+    if session.mode is not mode:
+        raise ApiError(409, BETWEEN_TURNS)
+
+
+async def plan_answered(api: ApiContext, call: ApiCall) -> wire.SessionDetail:
+    """Answer a plan."""
+    session = await api.hub.session(call.path["id"])
+    give_plan_answer(session, call.body)
+    return detail(api, session)
+
+
+def give_plan_answer(session: Session, body: wire.PlanReply) -> None:
+    """Answer the plan that is open.
+
+    Raises:
+        ApiError: none is open, or another one.
+        ToolError: this answer cannot be.
+    """
+    asked = session.plans.open
+    if asked is None or body.proposal_id not in ("", asked.proposal_id):
+        raise ApiError(409, "this plan does not wait for an answer", "`GET /v1/sessions/{id}` shows the one that does.")
+    if body.action == "approve":
+        session.plans.approve(asked.proposal_id, rules=tuple(body.rules), by=body.by)
+    elif body.action == "revise":
+        session.plans.revise(asked.proposal_id, body.feedback)
+    else:
+        session.plans.reject(asked.proposal_id, body.feedback)
+
+
+async def queue(api: ApiContext, call: ApiCall) -> wire.Queue:
+    """Return what waits to be taken up."""
+    return _queue(await api.hub.session(call.path["id"]))
+
+
+def _queue(session: Session) -> wire.Queue:
+    inbox = _last(session, InboxChanged) or InboxChanged()
+    return wire.Queue(queued=list(inbox.queued), is_paused=inbox.is_paused)
+
+
+async def queue_dropped(api: ApiContext, call: ApiCall) -> wire.Queue:
+    """Take back something that waits."""
+    session = await api.hub.session(call.path["id"])
+    place = call.path["place"]
+    if not place.isdecimal() or int(place[:6]) >= len(_queue(session).queued):
+        raise ApiError(404, "nothing waits at this place")
+    _ = session.waiting.drop(int(place))
+    return _queue(session)
+
+
+async def queue_resumed(api: ApiContext, call: ApiCall) -> wire.Queue:
+    """Take up again what an interrupt left waiting."""
+    session = await api.hub.session(call.path["id"])
+    session.waiting.go_on()
+    await asyncio.sleep(0)
+    return _queue(session)
+
+
+async def files(api: ApiContext, call: ApiCall) -> wire.SessionFiles:
+    """Return the files that a session changed."""
+    session = await api.hub.session(call.path["id"])
+    found: dict[str, wire.ChangedFile] = {}
+    for envelope in session.history():
+        if isinstance(envelope.event, FilesChanged | FilesRestored):
+            for change in envelope.event.changes:
+                before = found.pop(change.path, None)
+                found[change.path] = wire.ChangedFile(
+                    path=change.path,
+                    kind=str(change.kind),
+                    added=change.added_lines + (before.added if before else 0),
+                    removed=change.removed_lines + (before.removed if before else 0),
+                )
+    return wire.SessionFiles(files=list(found.values()))
+
+
+async def tasks(api: ApiContext, call: ApiCall) -> wire.Tasks:
+    """Return the todos and the plan's steps."""
+    changed = _last(await api.hub.session(call.path["id"]), PlanChanged)
+    plan = changed.plan if changed is not None else Plan()
+    return wire.Tasks(todos=[_task(each) for each in plan.todos], steps=[_task(each) for each in plan.steps])
+
+
+def _task(todo: Todo) -> wire.TaskInfo:
+    return wire.TaskInfo(id=todo.id, text=todo.text, status=str(todo.status), parent=todo.parent)
+
+
+async def usage(api: ApiContext, call: ApiCall) -> wire.SessionUsage:
+    """Return the tokens that a session used."""
+    session = await api.hub.session(call.path["id"])
+    past = session.history()
+    spent = [each.event.usage for each in past if isinstance(each.event, UsageUpdated)]
+    total = sum(spent, Usage())
+    return wire.SessionUsage(
+        prompt_tokens=total.prompt_tokens,
+        completion_tokens=total.completion_tokens,
+        cached_tokens=total.cached_tokens,
+        requests=len(spent),
+        turns=sum(isinstance(each.event, TurnEnded) and each.event.agent == "root" for each in past),
+    )

@@ -1,0 +1,371 @@
+"""`WS /v1/ws`: a session's events as short messages, and calls of the client in the other direction, on one connection."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
+
+from lmtui.app.host import encode_event
+from lmtui.core import events
+from lmtui.core.agent_events import PlanProposed
+from lmtui.core.errors import LmtuiError
+from lmtui.core.sessions import Answer, Session
+from lmtui.host import wire
+from lmtui.host.access import parse_json
+from lmtui.host.api_context import ApiContext
+from lmtui.host.feed import Frame
+from lmtui.host.session_routes import change_mode, give_answer, give_plan_answer
+from lmtui.host.streams import ABORT
+
+PREVIEW_CHARS = 500
+_LAST_WORDS_S, _LONG_S = 1.0, 3600.0
+_NORMAL, _POLICY, _GOING, _LATER = 1000, 1008, 1001, 1013
+_IDENTITY = Annotated[str, Field(max_length=200)]
+
+
+class _Message(wire.Wire):
+    """The base of what a client sends; one with an `id` is done once, however often it comes."""
+
+    id: _IDENTITY = ""
+
+
+class Subscribe(_Message):
+    """Follow a session from now on, beginning behind one of its events; without `after` with what comes."""
+
+    type: Literal["subscribe"]
+    session: Annotated[str, Field(pattern=wire.SESSION_ID)]
+    after: Annotated[int, Field(ge=0)] | None = None
+
+
+class Said(_Message):
+    """A task; without a session a new one is opened in the folder."""
+
+    type: Literal["message"]
+    content: Annotated[str, Field(min_length=1, max_length=wire.MOST_TEXT_CHARS)]
+    steer: bool = False
+    folder: Annotated[str, Field(max_length=4_096)] = ""
+
+
+class ModeMessage(_Message):
+    """A permission mode."""
+
+    type: Literal["set_mode"]
+    mode: str
+
+
+class Clear(_Message):
+    """Open a new session and follow it."""
+
+    type: Literal["clear"]
+    folder: Annotated[str, Field(max_length=4_096)] = ""
+
+
+class Interrupt(_Message):
+    """Stop the running turn."""
+
+    type: Literal["interrupt"]
+
+
+class Ping(_Message):
+    """Ask for a pong."""
+
+    type: Literal["ping"]
+
+
+class ApprovalResponse(_Message, wire.ApprovalAnswer):
+    """An answer to a question."""
+
+    type: Literal["approval_response"]
+    approval_id: _IDENTITY
+
+
+class ApprovePlan(_Message):
+    """A yes to a plan."""
+
+    type: Literal["approve_plan"]
+    proposal_id: _IDENTITY = ""
+    rules: Annotated[list[str], Field(max_length=200)] = Field(default_factory=list)
+
+
+class RevisePlan(_Message):
+    """What should be different in a plan."""
+
+    type: Literal["revise_plan"]
+    proposal_id: _IDENTITY = ""
+    feedback: Annotated[str, Field(min_length=1, max_length=wire.MOST_TEXT_CHARS)]
+
+
+class RejectPlan(_Message):
+    """A no to a plan."""
+
+    type: Literal["reject_plan"]
+    proposal_id: _IDENTITY = ""
+    feedback: Annotated[str, Field(max_length=wire.MOST_TEXT_CHARS)] = ""
+
+
+_Incoming = Annotated[
+    Subscribe | Said | ModeMessage | Clear | Interrupt | Ping | ApprovalResponse | ApprovePlan | RevisePlan | RejectPlan,
+    Field(discriminator="type"),
+]
+_INCOMING: TypeAdapter[Any] = TypeAdapter(_Incoming)
+
+
+def message_of(envelope: events.Envelope) -> dict[str, Any] | None:
+    """Return an event as clients of the WebSocket get it, None where they do not."""
+    event = envelope.event
+    found = _call_message(event) or _turn_message(event) or _question_message(event)
+    if found is None:
+        return None
+    return {**found, "session": envelope.session, "agent": event.agent, "seq": envelope.seq}
+
+
+def _call_message(event: events.Event) -> dict[str, Any] | None:
+    match event:
+        case events.ToolCallStarted():
+            return {"type": "tool_call", "tool": event.tool, "input": event.arguments, "tool_call_id": event.call_id}
+        case events.ToolCallFinished():
+            return {
+                "type": "tool_result",
+                "tool": event.tool,
+                "tool_call_id": event.call_id,
+                "result_preview": event.result[:PREVIEW_CHARS],
+                "duration_ms": event.elapsed_ms,
+                "success": event.ok,
+            }
+        case events.PlanChanged(plan=plan):
+            rows = [*plan.todos, *plan.steps]
+            done = sum(not each.is_open for each in rows)
+            tasks = [{"id": each.id, "text": each.text, "status": str(each.status)} for each in rows]
+            return {"type": "task_update", "tasks": tasks, "summary": f"{done} of {len(rows)} done"}
+        case _:
+            return None
+
+
+def _turn_message(event: events.Event) -> dict[str, Any] | None:
+    match event:
+        case events.PrefillProgress():
+            return {"type": "thinking", "ratio": event.ratio, "tokens": event.tokens, "queued": event.queued}
+        case events.TextDelta(text=text):
+            return {"type": "text", "text": text}
+        case events.MessageAdded():
+            return {"type": "message", "role": str(event.role), "text": event.text}
+        case events.ModeChanged(mode=mode):
+            return {"type": "mode_changed", "mode": mode}
+        case events.Notice():
+            return {"type": "notice", "level": str(event.level), "message": event.text}
+        case events.TurnEnded(reason=events.TurnReason.ERROR):
+            return {"type": "error", "message": event.error or "the turn failed", "iterations": event.iterations}
+        case events.TurnEnded():
+            return {
+                "type": "done",
+                "text": event.text,
+                "status": str(event.reason),
+                "iterations": event.iterations,
+                "usage": asdict(event.usage),
+                "files_changed": list(event.files_changed),
+            }
+        case _:
+            return None
+
+
+def _question_message(event: events.Event) -> dict[str, Any] | None:
+    match event:
+        case events.ApprovalRequested():
+            return {
+                "type": "approval_request",
+                "approval_id": event.approval_id,
+                "tool": event.tool,
+                "text": event.text,
+                "why": event.why,
+                "diff": event.diff,
+                "hunks": event.hunks,
+                "suggested_rule": event.suggested_rule,
+            }
+        case events.ApprovalResolved():
+            return {
+                "type": "approval_resolved",
+                "approval_id": event.approval_id,
+                "decision": "deny" if event.outcome is events.Outcome.NO else "allow",
+                "outcome": str(event.outcome),
+                "by": event.by,
+            }
+        case PlanProposed():
+            return {"type": "plan_ready", "proposal_id": event.proposal_id, "plan": asdict(event.proposal)}
+        case _:
+            return None
+
+
+def _text_of(frame: Frame) -> str:
+    """Return an event as text, made once for all clients; empty where they do not get it."""
+    if frame.message is None:
+        found = message_of(frame.envelope)
+        frame.message = "" if found is None else json.dumps(found, ensure_ascii=False, default=str)
+    return frame.message
+
+
+def serve_websocket(api: ApiContext) -> Callable[[WebSocket], Awaitable[None]]:
+    """Return the endpoint."""
+
+    async def endpoint(websocket: WebSocket) -> None:
+        await websocket.accept()
+        client = _Client(api, websocket)
+        try:
+            if wanted := websocket.query_params.get("session", ""):
+                await client.take(json.dumps({"type": "subscribe", "session": wanted}))
+            await client.run()
+        finally:
+            client.close()
+
+    return endpoint
+
+
+class _Client:
+    """One connection."""
+
+    def __init__(self, api: ApiContext, websocket: WebSocket) -> None:
+        self._api = api
+        self._websocket = websocket
+        self._is_log = websocket.query_params.get("form", "") == "log"
+        self._session = ""
+        self._reader = api.feed.open("-")  # follows nothing, and ends with the feed
+        self._is_following = asyncio.Event()
+        self._is_following.set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def run(self) -> None:
+        """Serve the client until it goes, does not read, or the host closes."""
+        sending = asyncio.ensure_future(self._send_events())
+        reading = asyncio.ensure_future(self._read())
+        try:
+            _ = await asyncio.wait((sending, reading), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (sending, reading):
+                _ = task.cancel()
+            _ = await asyncio.gather(sending, reading, return_exceptions=True)
+        code, why = (_LATER, "too slow") if self._reader.has_overflowed else (_GOING, "the host is closing")
+        if self._websocket.application_state is WebSocketState.CONNECTED:
+            with contextlib.suppress(RuntimeError, WebSocketDisconnect):
+                await self._websocket.close(code, why)
+
+    def close(self) -> None:
+        """Follow nothing any more."""
+        self._api.feed.close(self._reader)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    async def _read(self) -> None:
+        while True:
+            message = await self._websocket.receive()
+            if message["type"] == "websocket.disconnect":
+                return
+            text = message.get("text")
+            await self.take(text if text is not None else message.get("bytes") or b"")
+
+    async def take(self, data: str | bytes) -> None:
+        """Do what a message says; what is wrong with it is told, and the connection stays."""
+        try:
+            value = parse_json(data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass"))
+            message = _INCOMING.validate_python(value)
+            await self._do(message)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            place = ".".join(map(str, first["loc"]))
+            await self._tell({"type": "error", "kind": "invalid_message", "message": f"{place}: {first['msg']}"[:500]})
+        except (ValueError, RecursionError) as error:
+            await self._tell({"type": "error", "kind": "invalid_message", "message": f"not JSON: {str(error)[:200]}"})
+        except LmtuiError as error:
+            await self._tell({"type": "error", "kind": "refused", "message": str(error), "hint": error.hint})
+
+    async def _do(self, message: Any) -> None:
+        if isinstance(message, Ping):
+            await self._tell({"type": "pong", **({"id": message.id} if message.id else {})})
+            return
+        if message.id and not isinstance(message, Subscribe) and not self._api.is_first(f"ws {self._session} {message.id}"):
+            await self._tell({"type": "duplicate", "id": message.id})
+            return
+        match message:
+            case Subscribe(session=session_id, after=after):
+                await self._follow(await self._api.hub.session(session_id), after)
+            case Clear(folder=folder):
+                await self._open(folder)
+            case Said(content=content, steer=steers, folder=folder):
+                session = await self._current() if self._session else await self._open(folder)
+                (session.steer if steers else session.submit)(content)
+            case _:
+                await self._change(await self._current(), message)
+
+    async def _change(self, session: Session, message: Any) -> None:
+        match message:
+            case ModeMessage(mode=mode):
+                await change_mode(session, wire.SetMode.model_validate({"mode": mode}).mode)
+            case Interrupt():
+                session.interrupt()
+            case ApprovalResponse() as given:
+                hunks = None if given.hunks is None else tuple(given.hunks)
+                answer = Answer(given.outcome, given.feedback, given.rule, given.scope, given.edited, hunks, given.by)
+                _ = give_answer(session, given.approval_id, answer)
+            case ApprovePlan(proposal_id=plan, rules=rules):
+                give_plan_answer(session, wire.PlanReply(action="approve", proposal_id=plan, rules=rules))
+            case RevisePlan(proposal_id=plan, feedback=feedback):
+                give_plan_answer(session, wire.PlanReply(action="revise", proposal_id=plan, feedback=feedback))
+            case RejectPlan(proposal_id=plan, feedback=feedback):
+                give_plan_answer(session, wire.PlanReply(action="reject", proposal_id=plan, feedback=feedback))
+
+    async def _current(self) -> Session:
+        if not self._session:
+            raise LmtuiError("no session is followed", "Send subscribe, message or clear first.")
+        return await self._api.hub.session(self._session)
+
+    async def _open(self, folder: str) -> Session:
+        """Open a new session and follow it."""
+        session = await (await self._api.runtime(folder)).new_session()
+        await self._tell({"type": "cleared", "session": session.id})
+        await self._follow(session, None)
+        return session
+
+    async def _follow(self, session: Session, after: int | None) -> None:
+        """Follow another session: the past behind an event, then what comes."""
+        self._is_following.clear()
+        self._api.feed.close(self._reader)
+        self._session, reader = session.id, self._api.feed.open(session.id)
+        reader.when_overflowed = self._drop_soon
+        past = [] if after is None else [each for each in session.history() if each.seq > after]
+        await self._tell({"type": "subscribed", "session": session.id, "mode": str(session.mode)})
+        for place, envelope in enumerate(past):
+            await self._send(Frame(envelope, is_stored=True))
+            if place % 64 == 63:
+                await asyncio.sleep(0)
+        self._reader = reader
+        self._is_following.set()
+
+    def _drop_soon(self) -> None:
+        """Let a client go that does not read: in a second at the latest, whatever it was sent."""
+        abort = self._websocket.scope.get("extensions", {}).get(ABORT)
+        if abort is not None:
+            self._timer = asyncio.get_running_loop().call_later(_LAST_WORDS_S, abort)
+
+    async def _send_events(self) -> None:
+        while True:
+            _ = await self._is_following.wait()
+            reader = self._reader
+            _ = await reader.wait(_LONG_S)
+            if not self._is_following.is_set() or reader is not self._reader:
+                continue
+            if reader.is_over:
+                return
+            for frame in reader.take():
+                await self._send(frame)
+
+    async def _send(self, frame: Frame) -> None:
+        if text := encode_event(frame.envelope) if self._is_log else _text_of(frame):
+            await self._websocket.send_text(text.encode("utf-8", "backslashreplace").decode())
+
+    async def _tell(self, message: dict[str, Any]) -> None:
+        await self._websocket.send_text(json.dumps(message, ensure_ascii=True))

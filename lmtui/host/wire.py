@@ -1,0 +1,513 @@
+"""What goes over the wire of the HTTP API, as types: requests are checked by them, and the OpenAPI page is made of them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from lmtui.core.events import Outcome
+from lmtui.core.jobs import Missed
+from lmtui.core.permissions.rules import GrantScope, Mode
+
+SESSION_ID = r"^\d{8}_\d{6}_[0-9a-f]{6}$"
+MOST_TEXT_CHARS = 1_000_000
+_Name = Annotated[str, Field(min_length=1, max_length=40, pattern=r"^[\w .@-]+$")]
+_Text = Annotated[str, Field(max_length=MOST_TEXT_CHARS)]
+_Words = Annotated[str, Field(max_length=4_096)]
+
+
+class Wire(BaseModel):
+    """The base of all: what a client sends that has no place is refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ErrorDetail(BaseModel):
+    """What went wrong: a type for programs, words for people, and the way out."""
+
+    model_config = ConfigDict(extra="allow")
+    type: str
+    message: str
+    hint: str = ""
+
+
+class ErrorBody(Wire):
+    """The one form of errors."""
+
+    error: ErrorDetail
+
+
+class NoQuery(Wire):
+    """No parameters."""
+
+
+class FolderQuery(Wire):
+    """Names a folder; without it, it is the first that clients may use."""
+
+    folder: _Words = ""
+
+
+class SessionsQuery(FolderQuery):
+    """Which sessions are listed: those of one folder or of all, with these words in their text."""
+
+    search: _Words = ""
+    limit: int = Field(50, ge=1, le=1_000)
+
+
+class HistoryQuery(Wire):
+    """Which events: those behind one, at most so many."""
+
+    after: int = Field(0, ge=0)
+    limit: int = Field(1_000, ge=1, le=10_000)
+
+
+class EventsQuery(Wire):
+    """Where a stream begins; the header `Last-Event-ID` says the same and wins."""
+
+    after: int = Field(0, ge=0)
+
+
+class ActivityQuery(Wire):
+    """How many past events a stream begins with."""
+
+    limit: int = Field(50, ge=0, le=200)
+
+
+class FilesQuery(FolderQuery):
+    """A file or folder of the workspace, relative to it."""
+
+    path: _Words = ""
+
+
+class UsageQuery(FolderQuery):
+    """The days that are counted."""
+
+    range: Literal["today", "7d", "30d", "all"] = "today"
+
+
+class ModelsQuery(Wire):
+    """Which models: those whose name has these words."""
+
+    search: _Words = ""
+
+
+class UploadQuery(Wire):
+    """The name of what is uploaded."""
+
+    name: Annotated[str, Field(max_length=200)] = ""
+
+
+class Status(Wire):
+    """The host as it is; `busy` says in words what there is to do."""
+
+    version: str
+    pid: int
+    uptime_s: float
+    folders: list[str]
+    sessions: int
+    running: int
+    waiting: int
+    busy: list[str]
+
+
+class SessionInfo(Wire):
+    """A session in a list; `state` is one of writing, waits, done, interrupted, error, limit, blocked, new."""
+
+    id: str
+    folder: str
+    title: str
+    state: str
+    model: str
+    created: datetime
+    updated: datetime
+    changed_files: int
+    last_line: str
+    tokens: int
+    is_open: bool
+    is_running: bool
+    is_elsewhere: bool
+    needs_answer: bool
+
+
+class SessionList(Wire):
+    """Sessions, the newest first."""
+
+    sessions: list[SessionInfo]
+
+
+class ApprovalInfo(Wire):
+    """A question that is open: `text` is exactly what would run or change, `diff` how files would change."""
+
+    approval_id: str
+    agent: str
+    tool: str
+    text: str
+    why: str
+    path: str
+    diff: str
+    suggested_rule: str
+    offered_rules: list[str]
+    hunks: int
+    can_try: bool
+
+
+class PlanProposal(Wire):
+    """A plan that waits for an answer."""
+
+    proposal_id: str
+    proposal: dict[str, Any]
+
+
+class SessionDetail(Wire):
+    """A session that is open."""
+
+    id: str
+    folder: str
+    title: str
+    is_running: bool
+    mode: Mode
+    model: str
+    last_seq: int
+    approvals: list[ApprovalInfo]
+    plan: PlanProposal | None
+    queued: list[str]
+    is_paused: bool
+
+
+class NewSession(Wire):
+    """A new session, and what it begins with."""
+
+    folder: _Words = ""
+    message: _Text = ""
+    mode: Mode | None = None
+    title: Annotated[str, Field(max_length=120)] = ""
+    model: _Words = ""
+
+
+class Rename(Wire):
+    """A title."""
+
+    title: Annotated[str, Field(min_length=1, max_length=120)]
+
+
+class Fork(Wire):
+    """Up to which event a session is copied; 0 is all of it."""
+
+    seq: int = Field(0, ge=0)
+
+
+class NewId(Wire):
+    """The id of what was made."""
+
+    id: str
+
+
+class NewMessage(Wire):
+    """A task; `steer` puts it before the next step of a running turn, `attach` names uploads, `wait` waits for the answer."""
+
+    text: _Text
+    steer: bool = False
+    wait: bool = False
+    attach: Annotated[list[str], Field(max_length=20)] = Field(default_factory=list)
+
+
+class Receipt(Wire):
+    """It was taken up: events behind `seq` tell what comes of it.  `turn` is the end of the turn, where it was waited for."""
+
+    seq: int
+    is_running: bool
+    turn: dict[str, Any] | None = None
+
+
+class ApprovalAnswer(Wire):
+    """An answer; `by` is shown to the other clients.  See `approval_resolved` for the rest."""
+
+    outcome: Outcome
+    feedback: _Words = ""
+    rule: _Words = ""
+    scope: GrantScope = GrantScope.WORKSPACE
+    edited: _Text = ""
+    hunks: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=10_000)] | None = None
+    by: _Name = "api"
+
+
+class ApprovalDone(Wire):
+    """How a question was answered, and by whom."""
+
+    approval_id: str
+    outcome: Outcome
+    by: str
+
+
+class ApprovalList(Wire):
+    """The questions that are open."""
+
+    approvals: list[ApprovalInfo]
+
+
+class SetMode(Wire):
+    """A permission mode."""
+
+    mode: Mode
+
+
+class ModeInfo(Wire):
+    """The permission mode in force."""
+
+    mode: Mode
+
+
+class PlanReply(Wire):
+    """An answer to a plan; `rules` are granted with an approval, as far as the plan names them."""
+
+    action: Literal["approve", "revise", "reject"]
+    proposal_id: Annotated[str, Field(max_length=100)] = ""
+    feedback: _Text = ""
+    rules: Annotated[list[_Words], Field(max_length=200)] = Field(default_factory=list)
+    by: _Name = "api"
+
+
+class Queue(Wire):
+    """What waits to be taken up."""
+
+    queued: list[str]
+    is_paused: bool
+
+
+class ChangedFile(Wire):
+    """A file that a session changed; `kind` is that of its last change."""
+
+    path: str
+    kind: str
+    added: int
+    removed: int
+
+
+class SessionFiles(Wire):
+    """The files that a session changed, in the order of their last change."""
+
+    files: list[ChangedFile]
+
+
+class TaskInfo(Wire):
+    """A todo or a step of the plan."""
+
+    id: int
+    text: str
+    status: str
+    parent: int
+
+
+class Tasks(Wire):
+    """The todos and the plan's steps."""
+
+    todos: list[TaskInfo]
+    steps: list[TaskInfo]
+
+
+class SessionUsage(Wire):
+    """Tokens as the server counted them, requests, and seconds of reading and writing."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int
+    requests: int
+    turns: int
+
+
+class UsageTotals(Wire):
+    """Totals over sessions, in the form of `lmtui usage --json`."""
+
+    model_config = ConfigDict(extra="allow")
+    range: str
+
+
+class EventPage(Wire):
+    """Stored events, the oldest first; `next_after` continues, 0 at the end."""
+
+    events: list[dict[str, Any]]
+    next_after: int
+
+
+class EntryInfo(Wire):
+    """A file or folder."""
+
+    name: str
+    kind: str
+    size_bytes: int
+
+
+class FolderListing(Wire):
+    """What is in a folder."""
+
+    folder: str
+    path: str
+    entries: list[EntryInfo]
+
+
+class FileBody(Wire):
+    """A file: its text, or base64 where it is not UTF-8."""
+
+    folder: str
+    path: str
+    size_bytes: int
+    is_cut: bool
+    encoding: Literal["utf-8", "base64"]
+    content: str
+
+
+class ToolInfo(Wire):
+    """A tool that the model may call; `parameters` is a JSON Schema."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class ToolList(Wire):
+    """The tools of a folder's agents."""
+
+    tools: list[ToolInfo]
+
+
+class ModelInfo(Wire):
+    """A model in OpenAI's form: an agent of lmtui, or a model of a server (then `url` is that server)."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int
+    owned_by: str
+    url: str = ""
+    window_tokens: int = 0
+    is_loaded: bool | None = None
+
+
+class ModelList(Wire):
+    """Agents first, then the models of servers."""
+
+    object: Literal["list"] = "list"
+    data: list[ModelInfo]
+
+
+class SelectModel(FolderQuery):
+    """A model: of one open session from its next request on, or without a session for those opened later."""
+
+    url: Annotated[str, Field(min_length=1, max_length=2_000)]
+    model: _Words = ""
+    session: Annotated[str, Field(pattern=SESSION_ID)] | None = None
+
+
+class JobInfo(Wire):
+    """A job."""
+
+    id: str
+    title: str
+    text: str
+    schedule: str
+    state: str
+    next_time: datetime | None
+    session: str
+    runs: int
+    last_outcome: str
+    last_session: str
+
+
+class AllJobs(Wire):
+    """The jobs of a folder."""
+
+    jobs: list[JobInfo]
+
+
+class NewJobBody(FolderQuery):
+    """A job; `schedule` as `lmtui schedule` takes it, empty for as soon as possible."""
+
+    text: Annotated[str, Field(min_length=1, max_length=100_000)]
+    schedule: Annotated[str, Field(max_length=200)] = ""
+    zone: Annotated[str, Field(max_length=100)] = ""
+    title: Annotated[str, Field(max_length=80)] = ""
+    session: Annotated[str, Field(pattern=SESSION_ID)] | None = None
+    mode: Mode | None = None
+    allow: Annotated[list[_Words], Field(max_length=100)] = Field(default_factory=list)
+    deny: Annotated[list[_Words], Field(max_length=100)] = Field(default_factory=list)
+    missed: Missed = Missed.RUN
+
+
+class Upload(Wire):
+    """What was uploaded; its id goes into `attach` of a message, once, within an hour."""
+
+    id: str
+    name: str
+    media_type: str
+    size_bytes: int
+
+
+class ChatPart(BaseModel):
+    """A part of a message in OpenAI's form."""
+
+    model_config = ConfigDict(extra="allow")
+    type: str
+    text: str = ""
+    image_url: dict[str, Any] | None = None
+
+
+class ChatMessage(BaseModel):
+    """A message in OpenAI's form."""
+
+    model_config = ConfigDict(extra="allow")
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | list[ChatPart] | None = None
+
+
+class StreamOptions(BaseModel):
+    """How a stream ends."""
+
+    model_config = ConfigDict(extra="allow")
+    include_usage: bool = False
+
+
+class ChatRequest(BaseModel):
+    """A request in OpenAI's form; sampling and tools of the client are ignored, for the agent has its own."""
+
+    model_config = ConfigDict(extra="allow")
+    model: str = "lmtui"
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=2_000)]
+    stream: bool | None = False
+    stream_options: StreamOptions | None = None
+    n: Annotated[int, Field(ge=1, le=1)] | None = 1
+
+
+class ChatUsage(BaseModel):
+    """Tokens of the turn."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+
+class ChatAnswer(BaseModel):
+    """A message of the agent."""
+
+    role: Literal["assistant"] = "assistant"
+    content: str
+
+
+class ChatChoice(BaseModel):
+    """The one answer."""
+
+    index: int = 0
+    message: ChatAnswer
+    finish_reason: Literal["stop", "length"]
+    logprobs: None = None
+
+
+class ChatCompletion(BaseModel):
+    """An answer in OpenAI's form."""
+
+    id: str
+    object: Literal["chat.completion"] = "chat.completion"
+    created: int
+    model: str
+    choices: list[ChatChoice]
+    usage: ChatUsage

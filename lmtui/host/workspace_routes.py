@@ -1,0 +1,255 @@
+"""The routes of folders and of the host: files, tools, models, jobs, uploads, usage."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import secrets
+import time
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+from typing import Any
+
+from lmtui import __version__
+from lmtui.core.errors import SandboxError
+from lmtui.core.jobs import JobRecord, Jobs, NewJob, shown_schedule
+from lmtui.core.messages import Image, sniff
+from lmtui.core.servers import ServerFound
+from lmtui.host import wire
+from lmtui.host.api_context import UPLOAD_BYTES, UPLOAD_S, ApiContext, Uploaded
+from lmtui.host.endpoints import ApiCall, ApiError
+from lmtui.host.session_routes import open_approvals
+
+AGENT = "lmtui"
+_MOST_TEXT_BYTES, _MOST_FILE_BYTES, _MOST_FOUND = 262_144, 1_048_576, 200
+_FIND_TIMEOUT_S = 10.0
+
+
+async def status(api: ApiContext, call: ApiCall) -> wire.Status:
+    """Return how the host is."""
+    del call
+    sessions = api.hub.sessions
+    return wire.Status(
+        version=__version__,
+        pid=os.getpid(),
+        uptime_s=round(time.monotonic() - api.begun, 1),
+        folders=[str(each) for each in api.hub.folders],
+        sessions=len(sessions),
+        running=sum(each.is_running for each in sessions),
+        waiting=sum(bool(open_approvals(each) or each.plans.open) for each in sessions),
+        busy=list(api.hub.busy()),
+    )
+
+
+async def folder_listed(api: ApiContext, call: ApiCall) -> wire.FolderListing:
+    """List a folder of the workspace."""
+    runtime = await api.runtime(call.query.folder)
+    path = _inside(call.query.path)
+    try:
+        found = await runtime.files.list(path)
+    except SandboxError as error:
+        raise ApiError(404, str(error)) from error
+    entries = [wire.EntryInfo(name=each.path, kind=each.kind, size_bytes=each.size_bytes) for each in found]
+    return wire.FolderListing(folder=str(runtime.workspace), path=path, entries=entries)
+
+
+async def file_read(api: ApiContext, call: ApiCall) -> wire.FileBody:
+    """Read a file of the workspace."""
+    runtime = await api.runtime(call.query.folder)
+    path = _inside(call.query.path)
+    try:
+        found = await runtime.files.read(path, _MOST_FILE_BYTES)
+    except SandboxError as error:
+        raise ApiError(404, str(error)) from error
+    is_text = True
+    try:
+        content = found.data.decode()
+    except UnicodeDecodeError:
+        is_text, content = False, base64.b64encode(found.data).decode()
+    return wire.FileBody(
+        folder=str(runtime.workspace),
+        path=path,
+        size_bytes=found.size_bytes,
+        is_cut=found.size_bytes > len(found.data),
+        encoding="utf-8" if is_text else "base64",
+        content=content,
+    )
+
+
+def _inside(path: str) -> str:
+    """Return a path that stays in its folder; the sandbox would refuse others too.
+
+    Raises:
+        ApiError: it does not.
+    """
+    if "\0" in path or path.startswith(("/", "~")) or ".." in path.split("/"):
+        raise ApiError(422, "this path leads out of the folder", "Name it relative to the folder.")
+    return path.strip("/")
+
+
+async def tools(api: ApiContext, call: ApiCall) -> wire.ToolList:
+    """Return the tools of lmtui's own."""
+    runtime = await api.runtime(call.query.folder)
+    return wire.ToolList(
+        tools=[
+            wire.ToolInfo(name=each.name, description=each.description, parameters=each.parameters) for each in runtime.tools()
+        ]
+    )
+
+
+async def models(api: ApiContext, call: ApiCall) -> wire.ModelList:
+    """Return agents and the models of servers, in OpenAI's form."""
+    agents = [wire.ModelInfo(id=name, created=0, owned_by=AGENT) for name in agent_folders(api)]
+    found: Iterable[ServerFound] = ()
+    if api.hub.folders:
+        runtime = await api.runtime()
+        try:
+            async with asyncio.timeout(_FIND_TIMEOUT_S):
+                found = await runtime.servers.find()
+        except TimeoutError:
+            found = ()
+    served = [
+        wire.ModelInfo(
+            id=model.name,
+            created=0,
+            owned_by=server.kind,
+            url=server.url,
+            window_tokens=model.window_tokens,
+            is_loaded=model.is_loaded,
+        )
+        for server in found
+        for model in server.chat_models
+    ]
+    words = call.query.search.lower().split()
+    rows = [each for each in (*agents, *served) if all(word in each.id.lower() for word in words)]
+    return wire.ModelList(data=rows[:_MOST_FOUND])
+
+
+def agent_folders(api: ApiContext) -> dict[str, Path]:
+    """Return the folders that clients may use by the name of their agent; the first is also the agent without a folder."""
+    found: dict[str, Path] = {}
+    for folder in api.hub.folders:
+        found.setdefault(AGENT, folder)
+        name = f"{AGENT}@{folder.name}"
+        number = 2
+        while name in found:
+            name, number = f"{AGENT}@{folder.name}-{number}", number + 1
+        found[name] = folder
+    return found
+
+
+async def model_selected(api: ApiContext, call: ApiCall) -> wire.Receipt:
+    """Use another model."""
+    wanted: wire.SelectModel = call.body
+    if wanted.session is None:
+        runtime = await api.runtime(wanted.folder)
+        await runtime.servers.use(wanted.url, wanted.model)
+        return wire.Receipt(seq=0, is_running=False)
+    session = await api.hub.session(wanted.session)
+    runtime = await api.hub.find_runtime(session.id)
+    await runtime.switch_model(session.id, wanted.url, wanted.model)
+    history = session.history()
+    return wire.Receipt(seq=history[-1].seq if history else 0, is_running=session.is_running)
+
+
+async def jobs(api: ApiContext, call: ApiCall) -> wire.AllJobs:
+    """Return the jobs of a folder, or of all."""
+    folders = [api.folder(call.query.folder)] if call.query.folder else api.hub.folders
+    found: list[wire.JobInfo] = []
+    for folder in folders:
+        runtime = await api.hub.runtime(folder)
+        found += [_job(each) for each in (await runtime.jobs.read()).records]
+    return wire.AllJobs(jobs=found)
+
+
+async def job_added(api: ApiContext, call: ApiCall) -> wire.JobInfo:
+    """Add a job."""
+    body: wire.NewJobBody = call.body
+    runtime = await api.runtime(body.folder)
+    wanted = NewJob(
+        text=body.text,
+        schedule=body.schedule,
+        zone=body.zone,
+        title=body.title,
+        session=body.session or "",
+        mode=str(body.mode or ""),
+        allow=tuple(body.allow),
+        deny=tuple(body.deny),
+        missed=body.missed,
+    )
+    return _job(await runtime.jobs.add(wanted))
+
+
+async def job_changed(api: ApiContext, call: ApiCall) -> wire.JobInfo:
+    """Run a job now, pause it or resume it."""
+    found, job_id = await _find_job(api, call.path["job_id"])
+    change: dict[str, Any] = {"run": found.run_now, "pause": found.pause, "resume": found.resume}
+    return _job(await change[call.request.url.path.rpartition("/")[2]](job_id))
+
+
+async def job_removed(api: ApiContext, call: ApiCall) -> None:
+    """Remove a job."""
+    found, job_id = await _find_job(api, call.path["job_id"])
+    _ = await found.remove(job_id)
+
+
+async def _find_job(api: ApiContext, job_id: str) -> tuple[Jobs, str]:
+    """Return where a job is, by its whole id."""
+    async for known in _all_jobs(api):
+        if any(each.id == job_id for each in (await known.read()).records):
+            return known, job_id
+    raise ApiError(404, "no such job", "`GET /v1/jobs` lists them.")
+
+
+async def _all_jobs(api: ApiContext) -> AsyncIterator[Jobs]:
+    for folder in api.hub.folders:
+        yield (await api.hub.runtime(folder)).jobs
+
+
+def _job(job: JobRecord) -> wire.JobInfo:
+    return wire.JobInfo(
+        id=job.id,
+        title=job.title,
+        text=job.text,
+        schedule=shown_schedule(job),
+        state=job.state,
+        next_time=job.next_time,
+        session=job.session,
+        runs=job.history.runs,
+        last_outcome=job.history.last_outcome,
+        last_session=job.history.last_session,
+    )
+
+
+async def uploaded(api: ApiContext, call: ApiCall) -> wire.Upload:
+    """Keep a picture or a text until a message names it."""
+    name = Path(call.query.name or "upload").name
+    if not call.data or not name.isprintable():
+        raise ApiError(422, "there is nothing in the body" if not call.data else "this name cannot be shown")
+    if kind := sniff(call.data):
+        content: Image | str = Image(name, kind, call.data)
+    else:
+        kind, content = "text/plain", _text(call.data)
+    info = wire.Upload(id=secrets.token_urlsafe(12), name=name, media_type=kind, size_bytes=len(call.data))
+    api.put(Uploaded(info, content, time.monotonic() + UPLOAD_S))
+    return info
+
+
+def _text(data: bytes) -> str:
+    if len(data) > _MOST_TEXT_BYTES:
+        raise ApiError(413, f"a text may have {_MOST_TEXT_BYTES:,} bytes, a picture {UPLOAD_BYTES:,}")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise ApiError(415, "this is neither a picture (PNG, JPEG, GIF, WebP) nor text in UTF-8") from error
+
+
+async def usage(api: ApiContext, call: ApiCall) -> wire.UsageTotals:
+    """Return the totals over sessions."""
+    report = api.options.report_usage
+    if report is None:
+        raise ApiError(501, "totals over sessions are not available", "`GET /v1/sessions/{id}/usage` counts a session.")
+    folders = [api.folder(call.query.folder)] if call.query.folder else list(api.hub.folders)
+    found = await asyncio.to_thread(report, folders, call.query.range)
+    return wire.UsageTotals.model_validate({**found, "range": call.query.range})

@@ -1,0 +1,243 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+
+import pytest
+
+from lmtui.core.events import MessageAdded, TurnEnded
+from lmtui.core.messages import Role
+from lmtui.models.demo_scripts import ScriptedTurn
+from tests.host.conftest import DONE, WRITE, Start, is_end, read_blocks
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==")
+
+
+async def test_a_task_runs_and_its_session_can_be_looked_at_from_every_side(start: Start) -> None:
+    host = await start(WRITE, DONE, mode="auto")
+    session_id = await host.new_session(message="write a file", title="My task")
+    _ = await read_blocks(host, f"/v1/sessions/{session_id}/events", until=is_end)
+    await host.idle(session_id)
+    one = f"/v1/sessions/{session_id}"
+    detail = await host.call("GET", one)
+    assert (detail["title"], detail["mode"], detail["is_running"]) == ("My task", "auto", False)
+    assert detail["folder"] == str(host.folder)
+    (listed,) = (await host.call("GET", "/v1/sessions"))["sessions"]
+    assert (listed["id"], listed["state"], listed["is_open"]) == (session_id, "done", True)
+    assert (await host.call("GET", f"{one}/files"))["files"][0]["path"] == "a.txt"
+    assert (await host.call("GET", f"{one}/usage"))["turns"] == 1
+    assert (await host.call("GET", f"{one}/tasks")) == {"todos": [], "steps": []}
+    history = await host.call("GET", f"{one}/history")
+    assert history["events"][0]["kind"] == "session_opened"
+    assert history["next_after"] == 0
+    status = await host.call("GET", "/v1/status")
+    assert (status["sessions"], status["running"], status["folders"]) == (1, 0, [str(host.folder)])
+
+
+async def test_history_comes_in_parts(start: Start) -> None:
+    host = await start(DONE, mode="auto")
+    session_id = await host.new_session(message="go")
+    await host.idle(session_id)
+    whole = (await host.call("GET", f"/v1/sessions/{session_id}/history"))["events"]
+    parts: list[object] = []
+    after = 0
+    while True:
+        found = await host.call("GET", f"/v1/sessions/{session_id}/history?after={after}&limit=3")
+        parts += found["events"]
+        if not (after := found["next_after"]):
+            break
+    assert parts[: len(whole)] == whole
+
+
+async def test_a_message_can_wait_for_its_answer(start: Start) -> None:
+    host = await start(DONE, mode="auto")
+    session_id = await host.new_session()
+    found = await host.call("POST", f"/v1/sessions/{session_id}/messages", json={"text": "go", "wait": True})
+    assert (found["turn"]["text"], found["turn"]["reason"], found["is_running"]) == ("All is done.", "done", False)
+
+
+async def test_a_message_with_a_key_is_taken_once(start: Start) -> None:
+    host = await start(DONE, DONE, mode="auto")
+    session_id = await host.new_session()
+    for _ in range(3):
+        _ = await host.call(
+            "POST", f"/v1/sessions/{session_id}/messages", json={"text": "go"}, headers={"Idempotency-Key": "k"}
+        )
+    await host.idle(session_id)
+    session = await host.hub.session(session_id)
+    assert sum(isinstance(each.event, TurnEnded) for each in session.history()) == 1
+
+
+@pytest.mark.parametrize(("outcome", "is_written"), [("once", True), ("no", False)])
+async def test_a_question_is_answered_while_the_turn_goes_on(start: Start, outcome: str, is_written: bool) -> None:
+    host = await start(WRITE, DONE, mode="manual")
+    session_id = await host.new_session(message="write a file")
+    asked = await host.approval(session_id)
+    assert (asked["tool"], "a.txt" in asked["path"] + asked["text"]) == ("write", True)
+    (listed,) = (await host.call("GET", "/v1/sessions"))["sessions"]
+    assert listed["needs_answer"]
+    path = f"/v1/sessions/{session_id}/approvals/{asked['approval_id']}"
+    done = await host.call("POST", path, json={"outcome": outcome, "by": "phone"})
+    assert done == {"approval_id": asked["approval_id"], "outcome": outcome, "by": "phone"}
+    await host.idle(session_id)
+    assert (host.folder / "a.txt").exists() == is_written
+    late = await host.client.post(path, json={"outcome": "once", "by": "desk"})
+    assert late.status_code == 409
+    assert late.json()["error"] | {"message": ""} == {
+        "type": "conflict", "message": "", "hint": "Nothing is left to answer.", "outcome": outcome, "by": "phone",
+    }  # fmt: skip
+    assert "phone was quicker" in late.json()["error"]["message"]
+
+
+async def test_of_two_answers_at_once_one_wins_and_the_other_is_told(start: Start) -> None:
+    host = await start(WRITE, DONE, mode="manual")
+    session_id = await host.new_session(message="write a file")
+    asked = await host.approval(session_id)
+    path = f"/v1/sessions/{session_id}/approvals/{asked['approval_id']}"
+    names = [f"client {number}" for number in range(8)]
+    answers = await asyncio.gather(
+        *(
+            host.client.post(path, json={"outcome": "once" if number % 2 else "no", "by": name})
+            for number, name in enumerate(names)
+        )
+    )
+    won = [answer for answer in answers if answer.status_code == 200]
+    lost = [answer for answer in answers if answer.status_code == 409]
+    assert (len(won), len(lost)) == (1, 7)
+    assert {answer.json()["error"]["by"] for answer in lost} == {won[0].json()["by"]}
+    await host.idle(session_id)
+    assert (host.folder / "a.txt").exists() == (won[0].json()["outcome"] == "once")
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"outcome": "maybe"}, 422),
+        ({"outcome": "once", "by": "<b>x</b>"}, 422),
+        ({"outcome": "try"}, 422),
+        ({"outcome": "always", "rule": "rm -rf"}, 422),
+        ({"outcome": "once", "hunks": [-1]}, 422),
+        ({}, 422),
+    ],
+)
+async def test_answers_that_cannot_be_leave_the_question_open(start: Start, body: dict[str, object], status: int) -> None:
+    host = await start(WRITE, DONE, mode="manual")
+    session_id = await host.new_session(message="write a file")
+    asked = await host.approval(session_id)
+    path = f"/v1/sessions/{session_id}/approvals/"
+    assert (await host.client.post(path + asked["approval_id"], json=body)).status_code == status
+    assert (await host.client.post(path + "ask_none_1", json={"outcome": "no"})).status_code == 404
+    assert (await host.approval(session_id))["approval_id"] == asked["approval_id"]
+
+
+async def test_a_turn_can_be_interrupted_and_what_waits_taken_back(start: Start) -> None:
+    host = await start(ScriptedTurn("word " * 200, rate=20), DONE, mode="auto")
+    session_id = await host.new_session(message="write long")
+    one = f"/v1/sessions/{session_id}"
+    for text in ("second", "third"):
+        _ = await host.call("POST", f"{one}/messages", json={"text": text})
+    assert (await host.call("GET", f"{one}/queue"))["queued"] == ["second", "third"]
+    assert (await host.client.delete(f"{one}/queue/7")).status_code == 404
+    assert (await host.call("DELETE", f"{one}/queue/0"))["queued"] == ["third"]
+    _ = await host.call("POST", f"{one}/interrupt")
+    await host.idle(session_id)
+    assert await host.call("GET", f"{one}/queue") == {"queued": ["third"], "is_paused": True}
+    _ = await host.call("POST", f"{one}/queue/resume")
+    await host.idle(session_id)
+    assert (await host.call("GET", f"{one}/queue"))["queued"] == []
+
+
+async def test_mode_title_fork_and_deletion(start: Start) -> None:
+    host = await start(DONE, mode="auto")
+    session_id = await host.new_session(message="go")
+    await host.idle(session_id)
+    one = f"/v1/sessions/{session_id}"
+    assert await host.call("POST", f"{one}/mode", json={"mode": "plan"}) == {"mode": "plan"}
+    assert (await host.client.post(f"{one}/mode", json={"mode": "root"})).status_code == 422
+    assert (await host.call("PATCH", one, json={"title": "Other"}))["title"] == "Other"
+    copy = (await host.call("POST", f"{one}/fork", json={}))["id"]
+    assert (await host.call("GET", f"/v1/sessions/{copy}"))["title"]
+    await host.call("DELETE", one)
+    assert (await host.client.get(one)).status_code == 404
+    assert [each["id"] for each in (await host.call("GET", "/v1/sessions"))["sessions"]] == [copy]
+
+
+async def test_without_a_plan_none_can_be_answered(start: Start) -> None:
+    host = await start(mode="plan")
+    session_id = await host.new_session()
+    for action in ("approve", "revise", "reject"):
+        answer = await host.client.post(f"/v1/sessions/{session_id}/plan", json={"action": action})
+        assert answer.status_code == 409
+
+
+async def test_uploads_go_with_one_message(start: Start) -> None:
+    host = await start(DONE, DONE, mode="auto")
+    session_id = await host.new_session()
+    picture = await host.call("POST", "/v1/uploads?name=../../a.png", content=PNG)
+    text = await host.call("POST", "/v1/uploads?name=notes.txt", content=b"a ``` fence")
+    assert (picture["name"], picture["media_type"], text["media_type"]) == ("a.png", "image/png", "text/plain")
+    body = {"text": "look", "attach": [picture["id"], text["id"]], "wait": True}
+    _ = await host.call("POST", f"/v1/sessions/{session_id}/messages", json=body)
+    session = await host.hub.session(session_id)
+    (said,) = [
+        each.event for each in session.history() if isinstance(each.event, MessageAdded) and each.event.role is Role.USER
+    ]
+    assert "notes.txt:\n````\na ``` fence\n````" in said.text
+    assert said.images[0].name == "a.png"
+    again = await host.client.post(f"/v1/sessions/{session_id}/messages", json=body)
+    assert again.status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [(b"", 422), (b"\xff\xfe\x00", 415), (b"x" * 300_000, 413), (b"x" * 5_000_001, 413)],
+    ids=["empty", "binary", "long text", "too large"],
+)
+async def test_uploads_that_nothing_can_read_are_refused(start: Start, data: bytes, status: int) -> None:
+    host = await start()
+    assert (await host.client.post("/v1/uploads", content=data)).status_code == status
+
+
+async def test_files_tools_models_and_jobs(start: Start) -> None:
+    host = await start(DONE, mode="auto")
+    (host.folder / "a.py").write_text("print('é')\n")
+    (host.folder / "b.bin").write_bytes(b"\xff\x00")
+    listed = await host.call("GET", "/v1/files")
+    assert {"a.py", "b.bin"} <= {each["name"] for each in listed["entries"]}
+    assert (await host.call("GET", "/v1/files/content?path=a.py"))["content"] == "print('é')\n"
+    assert (await host.call("GET", "/v1/files/content?path=b.bin"))["encoding"] == "base64"
+    assert (await host.client.get("/v1/files/content?path=nothing")).status_code == 404
+    names = {each["name"] for each in (await host.call("GET", "/v1/tools"))["tools"]}
+    assert {"read", "write", "shell"} <= names
+    models = await host.call("GET", "/v1/models")
+    assert models["object"] == "list"
+    assert [each["id"] for each in models["data"]][:2] == ["lmtui", "lmtui@work"]
+    assert any(each["url"] for each in models["data"])
+    added = await host.call("POST", "/v1/jobs", json={"text": "check", "schedule": "every 1d"})
+    path = f"/v1/jobs/{added['id']}"
+    assert (await host.call("POST", f"{path}/pause"))["state"] == "paused"
+    assert (await host.call("POST", f"{path}/resume"))["state"] == "waiting"
+    assert [each["id"] for each in (await host.call("GET", "/v1/jobs"))["jobs"]] == [added["id"]]
+    assert (await host.client.post("/v1/jobs/nothing/run")).status_code == 404
+    await host.call("DELETE", path)
+    assert (await host.call("GET", "/v1/jobs"))["jobs"] == []
+    assert (await host.client.post("/v1/jobs", json={"text": "x", "schedule": "whenever"})).status_code in (409, 422)
+
+
+async def test_another_model_is_selected_for_a_session(start: Start) -> None:
+    host = await start(DONE, mode="auto", scenario={"models": ("scripted", "other")})
+    session_id = await host.new_session()
+    body = {"url": host.model.url, "model": "other", "session": session_id}
+    _ = await host.call("POST", "/v1/models/select", json=body)
+    assert (await host.call("GET", f"/v1/sessions/{session_id}"))["model"] == "other"
+    gone = await host.client.post("/v1/models/select", json={"url": "http://127.0.0.1:9", "model": "x"})
+    assert gone.status_code == 502
+
+
+async def test_without_a_model_server_a_session_is_refused_with_the_way_out(start: Start) -> None:
+    host = await start()
+    await host.model.__aexit__(None, None, None)
+    answer = await host.client.post("/v1/sessions", json={"folder": "/nowhere"})
+    assert answer.status_code == 422
+    assert "host_folders" in answer.json()["error"]["hint"]

@@ -1,0 +1,262 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.events import Envelope, Level, Notice, TextDelta
+from lmtui.host.api_context import ApiOptions
+from lmtui.host.feed import EventFeed, Frame, Reader
+from lmtui.models.demo_scripts import ScriptedTurn
+from tests.host.conftest import DONE, TOKEN, WRITE, Host, Start, event_of, is_end, read_blocks
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+CUTS = int(os.environ.get("LMTUI_STREAM_CUTS", "300"))
+
+
+async def finished(start: Start, *turns: ScriptedTurn) -> tuple[Host, str]:
+    """Return a host with a session whose turn is over."""
+    host = await start(*(turns or (WRITE, DONE)), mode="auto")
+    session_id = await host.new_session(message="write a file")
+    await host.idle(session_id)
+    return host, session_id
+
+
+def stored(blocks: Sequence[bytes]) -> list[bytes]:
+    return [block for block in blocks if block.startswith(b"id: ")]
+
+
+async def log_blocks(host: Host, session_id: str) -> list[bytes]:
+    """Return the blocks that the log on the disk makes."""
+    (path,) = host.folder.rglob(f"{session_id}.jsonl")
+    return [
+        b"id: %d\nevent: %s\ndata: %s\n\n" % (event["seq"], event["kind"].encode(), line)
+        for line in path.read_bytes().splitlines()
+        if (event := event_of(b"data: " + line)) is not None
+    ]
+
+
+async def test_a_stream_has_every_line_of_the_log_byte_for_byte(start: Start) -> None:
+    host, session_id = await finished(start)
+    expected = await log_blocks(host, session_id)
+    blocks = await read_blocks(host, f"/v1/sessions/{session_id}/events", until=is_end)
+    assert stored(blocks) == expected[: len(stored(blocks))]
+    assert stored(blocks)[-1].split(b"\n")[1] == b"event: turn_ended"
+
+
+async def test_events_that_pass_have_no_id(start: Start) -> None:
+    host = await start(ScriptedTurn("one two three four", rate=50), mode="auto")
+    session_id = await host.new_session()
+    reading = asyncio.ensure_future(read_blocks(host, f"/v1/sessions/{session_id}/events", until=is_end))
+    await asyncio.sleep(0.2)
+    _ = await host.call("POST", f"/v1/sessions/{session_id}/messages", json={"text": "count"})
+    blocks = await reading
+    deltas = [block for block in blocks if b"event: text_delta" in block]
+    assert deltas
+    assert not any(block.startswith(b"id: ") for block in deltas)
+
+
+async def test_a_stream_that_is_cut_anywhere_goes_on_exactly(start: Start) -> None:
+    host = await start(*(ScriptedTurn(f"Answer {number}. " + "é漢 words " * 30) for number in range(12)), mode="auto")
+    session_id = await host.new_session()
+    for number in range(12):
+        _ = await host.call("POST", f"/v1/sessions/{session_id}/messages", json={"text": f"task {number}", "wait": True})
+    whole = b"".join(await log_blocks(host, session_id))
+    rng = random.Random(7)
+    got, last, cuts = b"", "0", 0
+    while cuts < CUTS:
+        if len(got) == len(whole):
+            got, last = b"", "0"
+        data = await cut_stream(host.port, session_id, last, rng.randrange(1, 2_000))
+        cuts += 1
+        kept = data[: data.rfind(b"\n\n") + 2] if b"\n\n" in data else b""
+        got += kept
+        assert whole.startswith(got), cuts
+        if kept:
+            last = kept.rstrip(b"\n").split(b"\n\n")[-1].split(b"\n")[0].removeprefix(b"id: ").decode()
+
+
+async def cut_stream(port: int, session_id: str, last: str, size: int) -> bytes:
+    """Read at most so many bytes of a stream's body, then cut the connection; stop where no more comes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    head = f"GET /v1/sessions/{session_id}/events HTTP/1.0\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n"
+    writer.write(f"{head}Last-Event-ID: {last}\r\n\r\n".encode())
+    body = b""
+    try:
+        async with asyncio.timeout(5):
+            _ = await reader.readuntil(b"\r\n\r\n")
+        while len(body) < size:
+            async with asyncio.timeout(0.2):
+                data = await reader.read(size - len(body))
+            if not data:
+                break
+            body += data
+    except TimeoutError:
+        pass
+    finally:
+        writer.transport.abort()
+    return body
+
+
+async def test_a_stream_that_is_cut_while_a_turn_runs_loses_and_doubles_nothing(start: Start) -> None:
+    turns = [ScriptedTurn(f"Step {number}.", calls=WRITE.calls, rate=400) for number in range(6)]
+    host = await start(*turns, DONE, mode="auto")
+    session_id = await host.new_session()
+    _ = await host.call("POST", f"/v1/sessions/{session_id}/messages", json={"text": "work"})
+    rng, got, last = random.Random(3), list[bytes](), "0"
+    async with asyncio.timeout(60):
+        while not got or b"event: turn_ended" not in got[-1]:
+            data = await cut_stream(host.port, session_id, last, rng.randrange(100, 6_000))
+            kept = data[: data.rfind(b"\n\n") + 2].split(b"\n\n")[:-1] if b"\n\n" in data else []
+            got += stored([block + b"\n\n" for block in kept])
+            if got:
+                last = got[-1].split(b"\n")[0].removeprefix(b"id: ").decode()
+            if any(b"event: turn_ended" in block for block in got):
+                break
+    expected = await log_blocks(host, session_id)
+    assert got == expected[: len(got)]
+
+
+async def test_a_resume_behind_the_end_gets_what_comes(start: Start) -> None:
+    host, session_id = await finished(start)
+    reading = asyncio.ensure_future(
+        read_blocks(
+            host, f"/v1/sessions/{session_id}/events", last="999999999", until=lambda each: each["kind"] == "session_renamed"
+        )
+    )
+    await asyncio.sleep(0.3)
+    _ = await host.call("PATCH", f"/v1/sessions/{session_id}", json={"title": "New"})
+    (block,) = stored(await reading)
+    assert b'"title":"New"' in block
+
+
+@pytest.mark.parametrize("last", ["x", "-1", "1.5", "9" * 30, "20260101_120000_abcdef:1"])
+async def test_an_id_that_is_none_is_refused(start: Start, last: str) -> None:
+    host = await start(mode="auto")
+    session_id = await host.new_session()
+    answer = await host.client.get(f"/v1/sessions/{session_id}/events", headers={"Last-Event-ID": last})
+    assert answer.status_code == 422
+
+
+async def test_a_silent_stream_beats(start: Start) -> None:
+    host = await start(mode="auto", options=ApiOptions(heartbeat_s=0.05))
+    session_id = await host.new_session()
+    beats = 0
+    async with asyncio.timeout(10), host.client.stream("GET", f"/v1/sessions/{session_id}/events") as answer:
+        async for data in answer.aiter_raw():
+            beats += data.count(b": heartbeat\n\n")
+            if beats >= 3:
+                break
+
+
+async def test_a_client_that_does_not_read_is_dropped_and_holds_nobody_up(start: Start) -> None:
+    host = await start(mode="auto")
+    session_id = await host.new_session()
+    (session,) = host.hub.runtimes[0].sessions
+    one = socket.socket()
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    one.settimeout(0)
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(one, ("127.0.0.1", host.port))
+    head = f"GET /v1/sessions/{session_id}/events HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
+    await loop.sock_sendall(one, head.encode())
+    async with asyncio.timeout(5):
+        while not host.api.feed.is_followed(session_id):
+            await asyncio.sleep(0.01)
+    begun = loop.time()
+    for _ in range(600):
+        session.emit(Notice(level=Level.INFO, text="x" * 20_000))
+        await asyncio.sleep(0)
+    assert loop.time() - begun < 5
+    async with asyncio.timeout(5):
+        while host.api.feed.is_followed(session_id):
+            await asyncio.sleep(0.05)
+    await asyncio.sleep(1.2)
+    got = 0
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                data = await loop.sock_recv(one, 1_000_000)
+            except ConnectionError:
+                break
+            if not data:
+                break
+            got += len(data)
+    one.close()
+    assert got < 12_000_000
+    last = (await host.call("GET", f"/v1/sessions/{session_id}"))["last_seq"]
+    blocks = await read_blocks(host, f"/v1/sessions/{session_id}/events", until=lambda each: each["seq"] == last)
+    assert sum(b"event: notice" in block for block in blocks) >= 600
+
+
+async def test_activity_begins_with_the_last_events_of_all_sessions_and_goes_on(start: Start) -> None:
+    host = await start(WRITE, DONE, mode="auto")
+    first, second = await host.new_session(title="A"), await host.new_session(title="B")
+    for session_id in (first, second):
+        _ = await host.call("POST", f"/v1/sessions/{session_id}/mode", json={"mode": "manual"})
+    seen: set[str] = set()
+
+    def has_both(event: dict[str, object]) -> bool:
+        seen.add(str(event["session"]))
+        return seen >= {first, second}
+
+    blocks = await read_blocks(host, "/v1/activity?limit=200", until=has_both)
+    identity = blocks[0].split(b"\n")[0].removeprefix(b"id: ").decode()
+    assert identity.split(":")[0] in (first, second)
+    rest = await read_blocks(host, "/v1/activity", last=identity, until=lambda _: True)
+    assert rest[0] == blocks[1]
+
+
+def envelope(seq: int, *, size: int = 10, durable: bool = True) -> Envelope:
+    event = Notice(level=Level.INFO, text="x" * size) if durable else TextDelta(text="x" * size)
+    return Envelope(seq, datetime(2026, 1, 1, tzinfo=UTC), "20260101_120000_abcdef", event)
+
+
+def test_an_event_that_could_not_be_written_has_no_id() -> None:
+    assert b"id: " not in Frame(envelope(3), is_stored=False).block
+    assert Frame(envelope(3), is_stored=True).block.startswith(b"id: 3\n")
+
+
+@pytest.mark.parametrize(("count", "size"), [(11, 10), (3, 60_000)])
+async def test_a_queue_that_is_full_ends(count: int, size: int) -> None:
+    reader = Reader(most_frames=10, most_bytes=150_000)
+    told: list[bool] = []
+    reader.when_overflowed = lambda: told.append(True)
+    for seq in range(count):
+        reader.put(Frame(envelope(seq, size=size), is_stored=True))
+    assert (reader.is_over, reader.has_overflowed, told) == (True, True, [True])
+    assert await reader.wait(0.01)
+    assert not reader.take()
+
+
+def test_the_ring_keeps_the_last_two_hundred() -> None:
+    feed = EventFeed(lambda _: None)
+    for seq in range(1, 301):
+        feed.take(Path(), envelope(seq))
+        feed.take(Path(), envelope(seq, durable=False))
+    assert [each.envelope.seq for each in feed.recent(500)] == list(range(101, 301))
+    assert [each.envelope.seq for each in feed.recent(2)] == [299, 300]
+    assert not feed.recent(0)
+    assert [each.envelope.seq for each in feed.recent(5, "20260101_120000_abcdef:298")] == [299, 300]
+
+
+async def test_a_host_that_closes_ends_its_streams_within_two_seconds(start: Start) -> None:
+    host = await start(mode="auto")
+    session_id = await host.new_session()
+    reading = [
+        asyncio.ensure_future(read_blocks(host, path, until=lambda _: False))
+        for path in (f"/v1/sessions/{session_id}/events", "/v1/activity")
+    ]
+    await asyncio.sleep(0.3)
+    begun = asyncio.get_running_loop().time()
+    host.stop.set()
+    async with asyncio.timeout(5):
+        await host.serving
+        _ = await asyncio.gather(*reading)
+    assert asyncio.get_running_loop().time() - begun < 2
