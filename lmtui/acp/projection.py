@@ -232,9 +232,10 @@ class Projection:
             case events.ThinkingDelta(text=text):
                 self._thought += text
                 yield self._thinking(text)
-            case events.RetryScheduled():
+            case events.RetryScheduled(reason=reason):
                 self._void += 1 if self._streamed or self._thought else 0
                 self._streamed = self._thought = ""
+                yield self.note(f"{sanitize_line(reason)}\n", f"note {envelope.seq}")
             case events.MessageAdded():
                 yield from self._message(event)
             case events.PlanChanged(plan=plan):
@@ -254,8 +255,6 @@ class Projection:
         match event:
             case events.Notice(level=level, text=text) if level is not events.Level.INFO:
                 yield self.note(f"{level}: {sanitize_line(text)}\n", f"note {seq}")
-            case events.RetryScheduled(reason=reason):
-                yield self.note(f"{sanitize_line(reason)}\n", f"note {seq}")
             case PlanProposed(proposal=proposal):
                 yield self.say("\n".join(proposal_lines(proposal)) + "\n", f"plan {seq}")
             case ReportWritten(text=text):

@@ -11,7 +11,7 @@ from acp.schema import PermissionOption, PermissionOptionKind, ToolCallLocation,
 from pydantic import ValidationError
 
 from lmtui.acp.editor_client import Editor
-from lmtui.acp.projection import ToolContent, absolute, diff_content, diff_places, hunks_of, kind_of, text_content
+from lmtui.acp.projection import ToolContent, diff_content, diff_places, hunks_of, kind_of, text_content
 from lmtui.core.agent_events import PlanProposed
 from lmtui.core.events import ROOT, ApprovalRequested, Outcome
 from lmtui.core.plan_mode import proposal_lines
@@ -178,7 +178,7 @@ def _title(event: ApprovalRequested) -> str:
 
 def _places(workspace: Path, event: ApprovalRequested, units: Sequence[_Unit]) -> list[ToolCallLocation]:
     found = [place for unit in units for place in unit.places]
-    return found or ([ToolCallLocation(path=absolute(workspace, event.path))] if event.path else [])
+    return found or (diff_places(workspace, event.path, event.diff) if event.path else [])
 
 
 def _options(event: ApprovalRequested, *, is_divisible: bool) -> Iterator[PermissionOption]:
