@@ -174,15 +174,7 @@ ENDPOINTS: tuple[_E, ...] = (
         )
         for verb in ("run", "pause", "resume")
     ),
-    _E(
-        "GET",
-        "/v1/usage",
-        "Totals over sessions",
-        workspace_routes.usage,
-        wire.UsageQuery,
-        answer=wire.UsageTotals,
-        errors=(501,),
-    ),
+    _E("GET", "/v1/usage", "Totals over sessions", workspace_routes.usage, wire.UsageQuery, answer=wire.UsageTotals),
     _E(
         "POST",
         "/v1/chat/completions",

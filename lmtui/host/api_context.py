@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from lmtui.app.host import Runtime
 from lmtui.core.messages import Image
@@ -21,17 +21,14 @@ from lmtui.host.streams import HEARTBEAT_S
 UPLOAD_BYTES, MOST_UPLOADS, UPLOAD_S = 5_000_000, 20, 3600.0
 _MOST_KEYS, _MOST_CONVERSATIONS = 10_000, 1_000
 _Value = TypeVar("_Value")
-UsageReporter = Callable[[Sequence[Path], str], dict[str, Any]]
-"""Returns the totals of some folders over a range, in the form of `lmtui usage --json`; blocks (disk)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiOptions:
-    """Seconds between heartbeats, and until a question of a chat client is denied; and what reports usage, if anything."""
+    """Seconds between heartbeats, and until a question of a chat client is denied."""
 
     heartbeat_s: float = HEARTBEAT_S
     approval_wait_s: float = 300.0
-    report_usage: UsageReporter | None = None
 
 
 @dataclass(frozen=True, slots=True)

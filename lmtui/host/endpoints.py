@@ -49,7 +49,6 @@ KINDS = {
     422: "invalid_request",
     429: "rate_limited",
     500: "internal_error",
-    501: "not_implemented",
     502: "model_server_error",
     503: "closing",
 }

@@ -81,7 +81,7 @@ class FilesQuery(FolderQuery):
     path: _Words = ""
 
 
-class UsageQuery(FolderQuery):
+class UsageQuery(Wire):
     """The days that are counted."""
 
     range: Literal["today", "7d", "30d", "all"] = "today"
@@ -320,8 +320,15 @@ class SessionUsage(Wire):
 class UsageTotals(Wire):
     """Totals over sessions, in the form of `lmtui usage --json`."""
 
-    model_config = ConfigDict(extra="allow")
     range: str
+    first: str | None
+    last: str
+    total: dict[str, Any]
+    days: list[dict[str, Any]]
+    models: list[dict[str, Any]]
+    folders: list[dict[str, Any]]
+    sessions: list[dict[str, Any]]
+    problems: list[str]
 
 
 class EventPage(Wire):

@@ -16,6 +16,7 @@ from lmtui.core.errors import SandboxError
 from lmtui.core.jobs import JobRecord, Jobs, NewJob, shown_schedule
 from lmtui.core.messages import Image, sniff
 from lmtui.core.servers import ServerFound
+from lmtui.core.usage_values import usage_json, usage_range
 from lmtui.host import wire
 from lmtui.host.api_context import UPLOAD_BYTES, UPLOAD_S, ApiContext, Uploaded
 from lmtui.host.endpoints import ApiCall, ApiError
@@ -246,10 +247,10 @@ def _text(data: bytes) -> str:
 
 
 async def usage(api: ApiContext, call: ApiCall) -> wire.UsageTotals:
-    """Return the totals over sessions."""
-    report = api.options.report_usage
-    if report is None:
-        raise ApiError(501, "totals over sessions are not available", "`GET /v1/sessions/{id}/usage` counts a session.")
-    folders = [api.folder(call.query.folder)] if call.query.folder else list(api.hub.folders)
-    found = await asyncio.to_thread(report, folders, call.query.range)
-    return wire.UsageTotals.model_validate({**found, "range": call.query.range})
+    """Return the totals over sessions; folders that clients may not use are counted and not named."""
+    runtime = await api.runtime()
+    found = usage_json(await runtime.extensions.usage.report(usage_range(call.query.range)))
+    folders = {str(each) for each in api.hub.folders}
+    for table in ("folders", "sessions"):
+        found[table] = [row for row in found[table] if row["folder"] in folders]
+    return wire.UsageTotals.model_validate(found)

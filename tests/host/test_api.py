@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from pathlib import Path
 
 import pytest
 
@@ -223,6 +224,23 @@ async def test_files_tools_models_and_jobs(start: Start) -> None:
     await host.call("DELETE", path)
     assert (await host.call("GET", "/v1/jobs"))["jobs"] == []
     assert (await host.client.post("/v1/jobs", json={"text": "x", "schedule": "whenever"})).status_code in (409, 422)
+
+
+async def test_usage_names_only_the_folders_that_clients_may_use(start: Start, tmp_path: Path) -> None:
+    host = await start(DONE, mode="auto")
+    other = await host.hub.runtime(tmp_path / "work")
+    assert other.workspace == host.folder
+    (tmp_path / "private").mkdir()
+    hidden = await (await host.hub.runtime(tmp_path / "private")).new_session()
+    session_id = await host.new_session(message="go")
+    hidden.submit("go")
+    await host.idle(session_id)
+    await hidden.wait_idle()
+    found = await host.call("GET", "/v1/usage?range=today")
+    assert [row["session"] for row in found["sessions"]] == [session_id]
+    assert [row["folder"] for row in found["folders"]] == [str(host.folder)]
+    assert found["total"]["turns"] == 2
+    assert (await host.client.get("/v1/usage?range=year")).status_code == 422
 
 
 async def test_another_model_is_selected_for_a_session(start: Start) -> None:

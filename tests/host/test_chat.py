@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai import AsyncOpenAI, BadRequestError, ConflictError, NotFoundError, UnprocessableEntityError
+from openai.types.chat import ChatCompletionMessageParam
+
+from lmtui.core.events import MessageAdded, TurnEnded
+from lmtui.core.messages import Role
+from lmtui.host.api_context import ApiOptions
+from lmtui.models.demo_scripts import FaultKind, ScriptedFault, ScriptedTurn
+from tests.host.conftest import DONE, TOKEN, WRITE, Host, Start
+from tests.host.test_api import PNG
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+def sdk(host: Host) -> AsyncOpenAI:
+    return AsyncOpenAI(base_url=f"{host.url}/v1", api_key=TOKEN, max_retries=0)
+
+
+def user(text: str) -> ChatCompletionMessageParam:
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str) -> ChatCompletionMessageParam:
+    return {"role": "assistant", "content": text}
+
+
+async def test_the_openai_sdk_streams_an_answer_with_usage_and_no_tools(start: Start) -> None:
+    host = await start(WRITE, DONE, mode="auto")
+    async with sdk(host) as client:
+        chunks = [
+            chunk
+            async for chunk in await client.chat.completions.create(
+                model="lmtui", messages=[user("write a file")], stream=True, stream_options={"include_usage": True}
+            )
+        ]
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+    assert text == "Writing.\n\nAll is done."
+    assert not any(chunk.choices[0].delta.tool_calls for chunk in chunks if chunk.choices)
+    assert [chunk.choices[0].finish_reason for chunk in chunks if chunk.choices][-1] == "stop"
+    assert len({chunk.id for chunk in chunks}) == 1
+    usage = chunks[-1].usage
+    assert usage is not None
+    assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens > 0
+    assert (host.folder / "a.txt").exists()
+
+
+async def test_the_openai_sdk_gets_a_whole_answer_and_the_models(start: Start) -> None:
+    host = await start(DONE, mode="auto")
+    async with sdk(host) as client:
+        models = [model.id async for model in client.models.list()]
+        assert models[:2] == ["lmtui", "lmtui@work"]
+        answer = await client.chat.completions.create(model="lmtui@work", messages=[user("go")])
+    assert answer.choices[0].message.content == "All is done."
+    assert answer.usage is not None
+    assert answer.usage.total_tokens > 0
+
+
+async def test_a_conversation_stays_in_its_session(start: Start) -> None:
+    host = await start(ScriptedTurn("One."), ScriptedTurn("Two."), ScriptedTurn("Three."), mode="auto")
+    said = [user("first")]
+    async with sdk(host) as client:
+        for text in ("One.", "Two.", "Three."):
+            answer = await client.chat.completions.create(model="lmtui", messages=said)
+            assert answer.choices[0].message.content == text
+            said += [assistant(text), user("next")]
+    (listed,) = (await host.call("GET", "/v1/sessions"))["sessions"]
+    session = await host.hub.session(listed["id"])
+    users = [
+        each.event.text for each in session.history() if isinstance(each.event, MessageAdded) and each.event.role is Role.USER
+    ]
+    assert users == ["first", "next", "next"]
+
+
+async def test_an_edited_message_makes_a_branch(start: Start) -> None:
+    host = await start(ScriptedTurn("One."), ScriptedTurn("Two."), ScriptedTurn("Three."), mode="auto")
+    begun = [user("first"), assistant("One.")]
+    async with sdk(host) as client:
+        _ = await client.chat.completions.create(model="lmtui", messages=[user("first")])
+        _ = await client.chat.completions.create(model="lmtui", messages=[*begun, user("second")])
+        answer = await client.chat.completions.create(model="lmtui", messages=[*begun, user("another")])
+    assert answer.choices[0].message.content == "Two."
+    sessions = (await host.call("GET", "/v1/sessions"))["sessions"]
+    assert len(sessions) == 2
+    assert [m["content"] for m in host.model.requests[-1].body["messages"] if m["role"] == "user"][-1].endswith("another")
+    assert not any("second" in str(m["content"]) for m in host.model.requests[-1].body["messages"])
+
+
+async def test_a_past_that_is_not_known_is_told_to_a_new_session(start: Start) -> None:
+    host = await start(DONE, mode="auto")
+    messages = [user("My name is Ada."), assistant("Hello Ada."), user("What is my name?")]
+    async with sdk(host) as client:
+        _ = await client.chat.completions.create(
+            model="lmtui", messages=[{"role": "system", "content": "Be short."}, *messages]
+        )
+    sent = str(host.model.requests[-1].body["messages"][-1]["content"])
+    assert all(part in sent for part in ("What is my name?", "My name is Ada.", "Hello Ada.", "Be short."))
+
+
+async def test_a_session_can_be_named_in_a_header(start: Start) -> None:
+    host = await start(DONE, ScriptedTurn("More."), mode="auto")
+    async with sdk(host) as client:
+        first = await client.chat.completions.with_raw_response.create(model="lmtui", messages=[user("go")])
+        session_id = first.headers["x-session-id"]
+        more = await client.chat.completions.with_raw_response.create(
+            model="lmtui", messages=[user("go on")], extra_headers={"X-Session-Id": session_id}
+        )
+        assert more.headers["x-session-id"] == session_id
+        with pytest.raises(NotFoundError):
+            _ = await client.chat.completions.create(
+                model="lmtui", messages=[user("x")], extra_headers={"X-Session-Id": "20260101_120000_abcdef"}
+            )
+
+
+async def test_a_folder_is_named_by_the_model_or_a_header(start: Start, tmp_path: Path) -> None:
+    host = await start(DONE, mode="auto")
+    (tmp_path / "other").mkdir()
+    host.hub.allow(tmp_path / "other")
+    async with sdk(host) as client:
+        for kwargs in ({"model": "lmtui@other"}, {"model": "lmtui", "extra_headers": {"X-Folder": str(tmp_path / "other")}}):
+            arguments: dict[str, Any] = dict(kwargs)
+            _ = await client.chat.completions.create(messages=[user("go")], **arguments)
+        assert len((await host.call("GET", f"/v1/sessions?folder={tmp_path / 'other'}"))["sessions"]) == 2
+        with pytest.raises(UnprocessableEntityError):
+            _ = await client.chat.completions.create(model="lmtui", messages=[user("go")], extra_headers={"X-Folder": "/etc"})
+
+
+async def test_a_question_that_nobody_answers_is_denied_with_a_text_that_says_so(start: Start) -> None:
+    host = await start(WRITE, DONE, mode="manual", options=ApiOptions(approval_wait_s=0.2))
+    async with sdk(host) as client:
+        answer = await client.chat.completions.create(model="lmtui", messages=[user("write")])
+    text = answer.choices[0].message.content or ""
+    assert "[lmtui asks: write" in text
+    assert "[Denied: nobody answered in time" in text
+    assert text.endswith("All is done.")
+    assert not (host.folder / "a.txt").exists()
+
+
+async def test_a_question_can_be_answered_elsewhere_meanwhile(start: Start) -> None:
+    host = await start(WRITE, DONE, mode="manual")
+    async with sdk(host) as client:
+        chatting = asyncio.ensure_future(client.chat.completions.create(model="lmtui", messages=[user("write")]))
+        async with asyncio.timeout(10):
+            while not (found := (await host.call("GET", "/v1/sessions"))["sessions"]):
+                await asyncio.sleep(0.02)
+        asked = await host.approval(found[0]["id"])
+        _ = await host.call("POST", f"/v1/sessions/{found[0]['id']}/approvals/{asked['approval_id']}", json={"outcome": "once"})
+        answer = await chatting
+    assert "Denied" not in (answer.choices[0].message.content or "")
+    assert (host.folder / "a.txt").exists()
+
+
+async def test_a_client_that_goes_stops_its_turn(start: Start) -> None:
+    host = await start(ScriptedTurn("word " * 500, rate=50), mode="auto")
+    async with sdk(host) as client:
+        stream = await client.chat.completions.create(model="lmtui", messages=[user("go")], stream=True)
+        async for chunk in stream:
+            if chunk.choices and chunk.choices[0].delta.content:
+                break
+        await stream.close()
+    (listed,) = (await host.call("GET", "/v1/sessions"))["sessions"]
+    await host.idle(listed["id"])
+    session = await host.hub.session(listed["id"])
+    ended = [each.event for each in session.history() if isinstance(each.event, TurnEnded)]
+    assert ended[-1].reason == "interrupted"
+
+
+async def test_errors_have_openais_form(start: Start) -> None:
+    host = await start(ScriptedTurn("word " * 100, rate=20), mode="auto")
+    async with sdk(host) as client:
+        with pytest.raises(NotFoundError) as caught:
+            _ = await client.chat.completions.create(model="gpt-4", messages=[user("go")])
+        body: Any = caught.value.body
+        assert (body["code"], body["param"], body["type"]) == ("model_not_found", None, "not_found")
+        for messages in (
+            [assistant("x")],
+            [user(" ")],
+            [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://x.example/a.png"}}]}],
+        ):
+            wrong: Any = messages
+            with pytest.raises((UnprocessableEntityError, BadRequestError)):
+                _ = await client.chat.completions.create(model="lmtui", messages=wrong)
+        stream = await client.chat.completions.with_raw_response.create(model="lmtui", messages=[user("go")], stream=True)
+        with pytest.raises(ConflictError):
+            _ = await client.chat.completions.create(
+                model="lmtui", messages=[user("x")], extra_headers={"X-Session-Id": stream.headers["x-session-id"]}
+            )
+        await stream.http_response.aclose()
+
+
+async def test_a_model_server_that_fails_is_told(start: Start) -> None:
+    fault = ScriptedFault(FaultKind.STATUS, status=500, body="broken")
+    host = await start(ScriptedTurn("x", fault=fault), mode="auto")
+    answer = await host.client.post("/v1/chat/completions", json={"model": "lmtui", "messages": [user("go")]})
+    assert answer.status_code == 502
+    assert answer.json()["error"]["message"]
+    async with sdk(host) as client:
+        stream = await client.chat.completions.create(model="lmtui", messages=[user("go")], stream=True)
+        text = "".join([chunk.choices[0].delta.content or "" async for chunk in stream])
+    assert text.startswith("[")
+
+
+async def test_pictures_in_the_request_reach_the_model(start: Start) -> None:
+    host = await start(DONE, mode="auto", vision="true")
+    url = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
+    content: Any = [{"type": "text", "text": "look"}, {"type": "image_url", "image_url": {"url": url}}]
+    async with sdk(host) as client:
+        _ = await client.chat.completions.create(model="lmtui", messages=[{"role": "user", "content": content}])
+    assert "image_url" in str(host.model.requests[-1].body["messages"][-1])

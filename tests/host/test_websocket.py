@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from lmtui.core.events import Level, Notice, TurnEnded
+from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
+from tests.host.conftest import DONE, TOKEN, WRITE, Host, Start
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+PLAN = ScriptedTurn(
+    calls=(
+        ScriptedCall(
+            "propose_plan",
+            {"title": "Do it", "steps": [{"text": "write a file", "files": ["a.txt"], "verification": "look at it"}]},
+        ),
+    )
+)
+
+
+@asynccontextmanager
+async def opened(host: Host, query: str = "", **more: Any) -> AsyncIterator[ClientConnection]:
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    async with connect(f"ws://127.0.0.1:{host.port}/v1/ws{query}", additional_headers=headers, **more) as socket:
+        yield socket
+
+
+async def send(socket: ClientConnection, **message: object) -> None:
+    await socket.send(json.dumps(message))
+
+
+async def until(socket: ClientConnection, test: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
+    """Return messages to the first for which the test holds."""
+    found: list[dict[str, Any]] = []
+    async with asyncio.timeout(20):
+        while not found or not test(found[-1]):
+            found.append(json.loads(await socket.recv()))
+    return found
+
+
+def of_type(name: str) -> Callable[[dict[str, Any]], bool]:
+    return lambda message: bool(message["type"] == name)
+
+
+async def test_a_task_is_given_followed_and_approved_on_one_connection(start: Start) -> None:
+    host = await start(WRITE, DONE, mode="manual")
+    async with opened(host) as socket:
+        await send(socket, type="message", content="write a file")
+        asked = (await until(socket, of_type("approval_request")))[-1]
+        await send(socket, type="approval_response", approval_id=asked["approval_id"], outcome="once", by="tablet")
+        rest = await until(socket, of_type("done"))
+    kinds = [message["type"] for message in rest]
+    resolved = next(message for message in rest if message["type"] == "approval_resolved")
+    assert (resolved["decision"], resolved["by"]) == ("allow", "tablet")
+    result = next(message for message in rest if message["type"] == "tool_result")
+    assert (result["tool"], result["success"], result["tool_call_id"]) == ("write", True, result["tool_call_id"])
+    assert kinds.index("tool_result") < kinds.index("done")
+    assert "".join(message["text"] for message in rest if message["type"] == "text") == "All is done."
+    assert (rest[-1]["text"], rest[-1]["status"], rest[-1]["files_changed"]) == ("All is done.", "done", ["a.txt"])
+    assert (host.folder / "a.txt").read_text() == "one\n"
+
+
+async def test_another_client_sees_the_same_and_the_past(start: Start) -> None:
+    host = await start(WRITE, DONE, mode="auto")
+    session_id = await host.new_session(message="write a file")
+    await host.idle(session_id)
+    async with opened(host) as socket:
+        await send(socket, type="subscribe", session=session_id, after=0)
+        found = await until(socket, of_type("done"))
+    assert [message["type"] for message in found if message["type"] in ("tool_call", "tool_result", "done")] == [
+        "tool_call",
+        "tool_result",
+        "done",
+    ]
+
+
+async def test_the_form_of_the_log_is_that_of_the_log(start: Start) -> None:
+    host = await start(DONE, mode="auto")
+    session_id = await host.new_session(message="go")
+    await host.idle(session_id)
+    (path,) = host.folder.rglob(f"{session_id}.jsonl")
+    expected = path.read_text().splitlines()
+    async with opened(host, "?form=log") as socket:
+        await send(socket, type="subscribe", session=session_id, after=0)
+        assert json.loads(await socket.recv())["type"] == "subscribed"
+        assert [str(await socket.recv()) for _ in expected] == expected
+
+
+async def test_modes_pings_and_new_sessions(start: Start) -> None:
+    host = await start(mode="auto")
+    async with opened(host) as socket:
+        await send(socket, type="ping", id="7")
+        assert (await until(socket, of_type("pong")))[-1] == {"type": "pong", "id": "7"}
+        await send(socket, type="clear")
+        first = (await until(socket, of_type("subscribed")))[-1]["session"]
+        await send(socket, type="set_mode", mode="plan")
+        assert (await until(socket, of_type("mode_changed")))[-1]["mode"] == "plan"
+        await send(socket, type="clear")
+        second = (await until(socket, of_type("subscribed")))[-1]["session"]
+    assert first != second
+    assert (await host.call("GET", f"/v1/sessions/{first}"))["mode"] == "plan"
+
+
+async def test_a_plan_is_revised_and_approved(start: Start) -> None:
+    host = await start(PLAN, PLAN, WRITE, DONE, mode="plan")
+    async with opened(host) as socket:
+        await send(socket, type="message", content="plan it")
+        first = (await until(socket, of_type("plan_ready")))[-1]
+        assert first["plan"]["steps"][0]["files"] == ["a.txt"] or first["plan"]["steps"][0]["files"] == ("a.txt",)
+        await send(socket, type="revise_plan", feedback="shorter", proposal_id=first["proposal_id"])
+        second = (await until(socket, of_type("plan_ready")))[-1]
+        await send(socket, type="approve_plan", proposal_id=first["proposal_id"])
+        assert "does not wait" in (await until(socket, of_type("error")))[-1]["message"]
+        await send(socket, type="approve_plan", proposal_id=second["proposal_id"])
+        assert (await until(socket, of_type("mode_changed")))[-1]["mode"] == "normal"
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "",
+        "x",
+        "[]",
+        "{}",
+        '{"type": "reboot"}',
+        '{"type": "message"}',
+        '{"type": "message", "content": ""}',
+        '{"type": "message", "content": "x", "more": 1}',
+        '{"type": "message", "content": "x", "folder": "/etc"}',
+        '{"type": "set_mode", "mode": "auto"}',
+        '{"type": "subscribe", "session": "../../etc/passwd"}',
+        '{"type": "subscribe", "session": "20260101_120000_abcdef"}',
+        '{"type": "approval_response", "approval_id": "x", "outcome": "once"}',
+        "[" * 5_000,
+        b"\xff\xfe",
+        '{"type": "ping", "id": NaN}',
+        '{"type": "message", "content": "\\ud800"}',
+    ],
+)
+async def test_a_frame_that_cannot_be_is_answered_and_harms_nothing(start: Start, frame: str | bytes) -> None:
+    host = await start(mode="auto")
+    async with opened(host) as socket:
+        await socket.send(frame)
+        async with asyncio.timeout(10):
+            told = json.loads(await socket.recv())
+        assert told["type"] in ("error", "cleared")
+        assert told["type"] == "cleared" or told["message"]
+        await send(socket, type="ping")
+        _ = await until(socket, of_type("pong"))
+
+
+async def test_frames_that_come_again_are_done_once(start: Start) -> None:
+    host = await start(WRITE, DONE, DONE, mode="manual")
+    session_id = await host.new_session()
+    async with opened(host, f"?session={session_id}") as socket:
+        for _ in range(3):
+            await send(socket, type="message", content="write a file", id="m1")
+        asked = (await until(socket, of_type("approval_request")))[-1]
+        answer = {"type": "approval_response", "approval_id": asked["approval_id"], "outcome": "once", "id": "a1"}
+        for _ in range(3):
+            await send(socket, **answer)
+        _ = await until(socket, of_type("done"))
+    async with opened(host, f"?session={session_id}") as socket:  # the same frames on another connection
+        await send(socket, type="message", content="write a file", id="m1")
+        assert (await until(socket, of_type("duplicate")))[-1]["id"] == "m1"
+        await send(socket, type="approval_response", approval_id=asked["approval_id"], outcome="no")
+        assert "was quicker: once" in (await until(socket, of_type("error")))[-1]["message"]
+    await host.idle(session_id)
+    session = await host.hub.session(session_id)
+    assert sum(isinstance(each.event, TurnEnded) for each in session.history()) == 1
+
+
+async def test_of_two_clients_that_answer_at_once_one_wins(start: Start) -> None:
+    host = await start(WRITE, DONE, mode="manual")
+    session_id = await host.new_session(message="write a file")
+    asked = await host.approval(session_id)
+    async with opened(host, f"?session={session_id}") as one, opened(host, f"?session={session_id}") as other:
+        for socket, name in ((one, "one"), (other, "other")):
+            await send(socket, type="approval_response", approval_id=asked["approval_id"], outcome="once", by=name)
+        told = await asyncio.gather(*(until(socket, lambda each: each["type"] in ("error", "done")) for socket in (one, other)))
+    ends = sorted(messages[-1]["type"] for messages in told)
+    assert ends == ["done", "error"]
+    winners = {each["by"] for messages in told for each in messages if each["type"] == "approval_resolved"}
+    assert len(winners) == 1
+
+
+@pytest.mark.parametrize(
+    "headers", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Bearer {TOKEN}", "Origin": "https://x.example"}]
+)
+async def test_a_socket_without_the_token_or_from_a_page_is_not_opened(start: Start, headers: dict[str, str]) -> None:
+    host = await start()
+    for query in ("", f"?token={TOKEN}"):
+        with pytest.raises(InvalidStatus) as caught:
+            async with connect(f"ws://127.0.0.1:{host.port}/v1/ws{query}", additional_headers=headers):
+                pass
+        assert caught.value.response.status_code == (403 if "Origin" in headers else 401)
+
+
+async def test_a_client_that_stops_reading_is_closed_and_holds_nobody_up(start: Start) -> None:
+    host = await start(mode="auto")
+    session_id = await host.new_session()
+    (session,) = host.hub.runtimes[0].sessions
+    async with opened(host, f"?session={session_id}", max_queue=1, close_timeout=0.1) as socket:
+        await asyncio.sleep(0.1)
+        socket.transport.pause_reading()
+        begun = asyncio.get_running_loop().time()
+        for _ in range(800):
+            session.emit(Notice(level=Level.INFO, text="x" * 20_000))
+            await asyncio.sleep(0)
+        assert asyncio.get_running_loop().time() - begun < 5
+        async with asyncio.timeout(5):
+            while host.api.feed.is_followed(session_id):
+                await asyncio.sleep(0.05)
+    assert (await host.call("GET", f"/v1/sessions/{session_id}"))["last_seq"] > 800
+
+
+async def test_a_frame_that_is_too_large_closes_the_connection(start: Start) -> None:
+    host = await start()
+    async with opened(host) as socket:
+        with contextlib.suppress(ConnectionClosed):
+            await socket.send(json.dumps({"type": "message", "content": "x" * 1_100_000}))
+        assert await end_of(socket) is not None
+    assert (await host.client.get("/v1/status")).status_code == 200
+
+
+async def test_a_host_that_closes_says_so(start: Start) -> None:
+    host = await start(mode="auto")
+    async with opened(host) as socket:
+        await send(socket, type="clear")
+        _ = await until(socket, of_type("subscribed"))
+        host.stop.set()
+        assert await end_of(socket) in (1001, 1012)
+
+
+async def end_of(socket: ClientConnection) -> int | None:
+    """Return the code with which a connection is closed."""
+    with contextlib.suppress(ConnectionClosed):
+        async with asyncio.timeout(10):
+            async for _ in socket:
+                pass
+    return socket.close_code
