@@ -20,16 +20,22 @@ from lmtui.acp.editor_session import EditorSession, trust_note
 from lmtui.acp.prompt_blocks import read_blocks
 from lmtui.acp.session_options import mode_state, set_mode
 from lmtui.app.archive import archive_of
+from lmtui.app.connection import ModelConnection
+from lmtui.app.extensions import idle_features
 from lmtui.app.host import Runtime
+from lmtui.app.model_servers import Servers
+from lmtui.config import load_config
 from lmtui.core.errors import LmtuiError, ProviderError, SessionFileError, UsageError
 from lmtui.core.mcp import Form
 from lmtui.core.sanitize import sanitize_line, sanitize_path
+from lmtui.core.servers import short_details
 from lmtui.core.sessions import SessionSummary
 from lmtui.host.hub import GivenSettings, SessionHub
 
 AUTH_REQUIRED, NOT_FOUND, INVALID_PARAMS = -32000, -32002, -32602
 PAGE = 50
 _MOST_LISTED = 2_000
+_WAY_OUT = "Or run `lmtui acp --setup` in a terminal, and try again."
 Handler = Callable[[Any], Awaitable[BaseModel]]
 McpServers = Sequence[schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio]
 
@@ -71,8 +77,13 @@ class AcpAgent:
         """Find a model server."""
         if request.method_id != FIND_SERVER:
             raise RequestError(INVALID_PARAMS, f"There is no authentication method {sanitize_line(request.method_id)!r} here.")
-        runtime = await self._hub.runtime(Path.cwd(), GivenSettings(self._flags))
-        await _require_server(runtime)
+        connection = _connection(self._flags)
+        try:
+            _ = await connection.choose()
+        except (ProviderError, UsageError) as error:
+            raise RequestError(AUTH_REQUIRED, f"{sanitize_line(error.full_text())} {_WAY_OUT}") from error
+        finally:
+            await connection.close()
         return schema.AuthenticateResponse()
 
     # -- sessions -------------------------------------------------------------------------------------------------------
@@ -199,7 +210,7 @@ class AcpAgent:
         mcp = runtime.extensions.mcp
         mcp.answer_with(lambda form: self._elicit(runtime, form))
         if entries:
-            await mcp.bring(entries, "your editor")
+            mcp.bring(entries, "your editor")
         return runtime
 
     async def _open_earlier(
@@ -241,10 +252,9 @@ class AcpAgent:
 
     async def _known_folders(self) -> list[Path]:
         """Return the folders that are open here and those that the user works in, the open ones first."""
-        runtimes = self._hub.runtimes
-        found = [each.workspace for each in runtimes] or [Path.cwd()]
-        for runtime in runtimes[:1]:
-            found += [Path(each.path) for each in await runtime.extensions.projects.read()]
+        found = [each.workspace for each in self._hub.runtimes]
+        features = await asyncio.to_thread(idle_features, Path.cwd())
+        found += [Path(each.path) for each in await features.extensions.projects.read()]
         return list(dict.fromkeys(found))
 
 
@@ -260,9 +270,40 @@ async def _require_server(runtime: Runtime) -> None:
         _ = await runtime.choose_server()
     except (ProviderError, UsageError) as error:
         text = f"{runtime.setup_note} {error.full_text()}"
-        raise RequestError(
-            AUTH_REQUIRED, f"{sanitize_line(text)} Or run `lmtui acp --setup` in a terminal, and try again."
-        ) from error
+        raise RequestError(AUTH_REQUIRED, f"{sanitize_line(text)} {_WAY_OUT}") from error
+
+
+def _connection(flags: Mapping[str, object]) -> ModelConnection:
+    """Return the connection to the model server of the user, wherever this was started."""
+    return ModelConnection(load_config(Path.cwd(), os.environ, flags).config)
+
+
+async def choose_model(flags: Mapping[str, object]) -> int:
+    """Let the user choose a model server and a model in a terminal; return 0 once that is done."""
+    connection = _connection(flags)
+    servers = Servers(connection)
+    try:
+        found = [(server, model) for server in await servers.find() for model in server.chat_models]
+        if not found:
+            print("No model server answers on this machine.")
+            print("Start one (LM Studio, Ollama, llama.cpp, vLLM), or set its address in LLM_URL, and try again.")
+            return 1
+        for number, (server, model) in enumerate(found, 1):
+            print(
+                f"{number:3}  {sanitize_line(model.name)}  {short_details(model)}  ({sanitize_line(server.kind)}, {server.url})"
+            )
+        typed = ""
+        while not (typed.isdecimal() and 1 <= int(typed) <= len(found)):
+            typed = (await asyncio.to_thread(input, f"Which model? 1 to {len(found)}: ")).strip()
+        server, model = found[int(typed) - 1]
+        await servers.use(server.url, model.name)
+        print(f"lmtui uses {sanitize_line(model.name)} at {server.url} from now on.")
+        return 0
+    except EOFError:
+        return 1
+    finally:
+        await servers.close()
+        await connection.close()
 
 
 def _absolute(path: str) -> Path:

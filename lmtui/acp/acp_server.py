@@ -8,8 +8,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Mapping
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Protocol
 
 from acp import schema
@@ -21,16 +20,15 @@ from lmtui.acp.editor_client import Editor, dumped
 from lmtui.acp.editor_pipe import REQUEST_ID, EditorPipe
 from lmtui.core.errors import LmtuiError
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.servers import short_details
 from lmtui.registry import load
 
 METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL, CANCELLED = -32601, -32602, -32603, -32800
 _PARENT_EVERY_S = 1.0
-_CLOSE_S = 1.5
+_CLOSE_S = 1.2
 _log = logging.getLogger(__name__)
 
 _AGENT = "lmtui.acp.acp_agent:AcpAgent"
-_HUB = "lmtui.host.hub"
+_SETUP = "lmtui.acp.acp_agent:choose_model"
 
 Handler = Callable[[Any], Awaitable[BaseModel]]
 
@@ -189,31 +187,6 @@ async def _watch_parent(over: asyncio.Event) -> None:
 
 
 def run_setup(flags: Mapping[str, object]) -> int:
-    """Let the user choose and return the exit code: 0 once a model is chosen."""
-    return asyncio.run(_set_up(flags))
-
-
-async def _set_up(flags: Mapping[str, object]) -> int:
-    runtime = load(f"{_HUB}:open_folder")(Path.cwd(), load(f"{_HUB}:GivenSettings")(flags))
-    try:
-        found = [(server, model) for server in await runtime.servers.find() for model in server.chat_models]
-        if not found:
-            print("No model server answers on this machine.")
-            print("Start one (LM Studio, Ollama, llama.cpp, vLLM), or set its address in LLM_URL, and try again.")
-            return 1
-        for number, (server, model) in enumerate(found, 1):
-            print(
-                f"{number:3}  {sanitize_line(model.name)}  {short_details(model)}  ({sanitize_line(server.kind)}, {server.url})"
-            )
-        while True:
-            typed = (await asyncio.to_thread(input, f"Which model? 1 to {len(found)}: ")).strip()
-            if typed.isdecimal() and 1 <= int(typed) <= len(found):
-                break
-        server, model = found[int(typed) - 1]
-        await runtime.servers.use(server.url, model.name)
-        print(f"lmtui uses {sanitize_line(model.name)} at {server.url} from now on.")
-        return 0
-    except EOFError:
-        return 1
-    finally:
-        await runtime.close()
+    """Let the user choose a model in this terminal and return the exit code: 0 once one is chosen."""
+    choose: Callable[[Mapping[str, object]], Coroutine[Any, Any, int]] = load(_SETUP)
+    return asyncio.run(choose(flags))

@@ -17,7 +17,7 @@ from typing import Any
 MAX_LINE_BYTES = 64 * 1024 * 1024
 MAX_WAITING_CHARS = 64 * 1024 * 1024
 _READ_BYTES = 1 << 16
-_CLOSE_S = 0.5
+_CLOSE_S = 0.3
 PARSE_ERROR, INVALID_REQUEST = -32700, -32600
 _CHUNKS = frozenset({"user_message_chunk", "agent_message_chunk", "agent_thought_chunk"})
 
@@ -115,7 +115,7 @@ class EditorPipe:
         self._when_answered[request_id] = call
 
     async def close(self) -> None:
-        """Write what waits, for half a second at most."""
+        """Write what waits, for a third of a second at most."""
         await asyncio.to_thread(self._writer.close)
 
 

@@ -238,8 +238,8 @@ class EditorSession:
 
     async def _begin(self, text: PromptText) -> Started:
         """Return what starts the work of a prompt, None where nothing is left to do."""
-        if not text.images and not text.documents and self._commands.is_command(text.typed):
-            return await self._commands.run(text.typed, self._say)
+        if self._commands.is_command(text.typed):
+            return await self._commands.run(text, self._say)
         plan = self.session.plans.open
         if plan is not None:
             return lambda session: session.plans.revise(plan.proposal_id, text.text)

@@ -27,6 +27,7 @@ from lmtui.core.sessions import BETWEEN_TURNS, Session, SessionHost
 MODE, MODEL, CALLS = "mode", "model", "calls"
 _AUTO = "auto"
 _LOOK_S = 1.5
+_OWN_MODEL = "(default)"  # which one that is, the server says with its first answer
 _FORMS = {
     ToolCallFormat.NATIVE: "Native", ToolCallFormat.TEXT: "In the text", ToolCallFormat.SCHEMA: "By a JSON schema",
 }  # fmt: skip
@@ -121,8 +122,8 @@ class SessionOptions:
         return _select((MODE, "Mode", "When lmtui asks before a tool runs"), "mode", str(self._session.mode), values)
 
     def _models(self) -> ConfigOption:
-        current = f"{_root(self._url)} {self._model}"
-        values = {current: SessionConfigSelectOption(value=current, name=self._model or "the server's own")}
+        current = f"{_root(self._url)} {self._model or _OWN_MODEL}"
+        values = {current: SessionConfigSelectOption(value=current, name=self._model or "The server's own")}
         for server in self._found:
             for model in server.chat_models:
                 value = f"{_root(server.url)} {model.name}"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 from acp.schema import AvailableCommand, AvailableCommandInput, UnstructuredCommandInput
 
+from lmtui.acp.prompt_blocks import PromptText
 from lmtui.acp.questions import PermissionRequests, option
 from lmtui.commands.command import (
     Ask,
@@ -22,7 +24,7 @@ from lmtui.commands.command import (
 )
 from lmtui.commands.table import command_table, run_typed
 from lmtui.commands.work_commands import changes_text
-from lmtui.core.prompt_text import slash_call
+from lmtui.core.prompt_text import TextPart, slash_call
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.sessions import Session, SessionHost
 from lmtui.core.skills import SkillState
@@ -74,15 +76,23 @@ class SlashCommands:
         """Tell whether a text is a command, and does not go to the model."""
         return slash_call(text) is not None
 
-    async def run(self, text: str, say: Say) -> Started:
+    async def run(self, prompt: PromptText, say: Say) -> Started:
         """Run a command; return what starts work in the session, if that is what it does.
+
+        Embedded documents and pictures go with a command that the model reads; the others do not use them.
 
         Raises:
             LmtuiError: there is no such command, or it cannot be done.
         """
+        text = prompt.typed
         name, argument = slash_call(text) or ("", "")
+        file = await self._host.extensions.prompts.read(text)
+        if file is not None:
+            more = tuple(TextPart(f"\n\n{each}", is_foreign=True) for each in prompt.documents)
+            file = replace(file, pieces=(*file.pieces, *more), images=(*file.images, *prompt.images))
+            return lambda session: session.prompts.begin(file, text.strip())
         if name in self._skills:
-            text = f"/skill {name} {argument}".strip()
+            text = "\n\n".join([f"/skill {name} {argument}".strip(), *prompt.documents])
         elif name.lower() in _SCREEN_ONLY:
             say(f"/{sanitize_line(name)} is the editor's own business here: use its list of sessions, or start a new one.\n")
             return None

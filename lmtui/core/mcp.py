@@ -299,10 +299,10 @@ class McpServers(Protocol):
     def resources(self) -> Sequence[McpResource]:
         """Return the resources of all servers, as far as they are known."""
 
-    async def bring(self, entries: Mapping[str, Mapping[str, object]], source: str) -> None:
+    def bring(self, entries: Mapping[str, Mapping[str, object]], source: str) -> None:
         """Add servers, as entries of mcp.json by name, to those of the files, of which they replace any of the same name.
 
-        `source` says in words who brings them.  They count as the user's own.  What is there already stays as it is.
+        `source` says in words who brings them.  They count as the user's own, and start with the first session.
 
         Raises:
             ConfigError: an entry cannot be.
@@ -348,7 +348,7 @@ class NoMcpServers:
         del reach
         self.restart(name)
 
-    async def bring(self, entries: Mapping[str, Mapping[str, object]], source: str) -> None:
+    def bring(self, entries: Mapping[str, Mapping[str, object]], source: str) -> None:
         """Say that none can be added."""
         del source
         raise UsageError(f"MCP servers are not available here: {', '.join(entries)}")

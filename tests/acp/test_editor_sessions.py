@@ -326,6 +326,27 @@ def test_a_session_of_another_folder_is_not_found_here(agent: Agent, tmp_path: P
     assert refused.value.code == -32002
 
 
+def test_sessions_are_listed_and_open_wherever_the_agent_was_started(tmp_path: Path, server: ScriptedServer) -> None:
+    (work := tmp_path / "work").mkdir()
+    (other := tmp_path / "other").mkdir()
+    first = Agent(work, tmp_path / "home", "--url", server.url, "--sandbox", "process")
+    first.initialize()
+    session_id = first.new_session()
+    first.prompt(session_id, "hello")
+    second = Agent(other, tmp_path / "home", "--url", server.url, "--sandbox", "process")
+    second.initialize()
+    listed = {each["sessionId"]: each["cwd"] for each in second.call("session/list")["sessions"]}
+    assert listed == {session_id: str(work)}
+    with pytest.raises(Refused, match="another lmtui"):
+        second.call("session/load", sessionId=session_id, cwd=str(work), mcpServers=[])
+    first.call("session/close", sessionId=session_id)
+    second.call("session/load", sessionId=session_id, cwd=str(work), mcpServers=[])
+    assert second.said() == "Hello to you."
+    for each in (first, second):
+        assert each.end() < 2
+        each.close()
+
+
 # -- prompts -------------------------------------------------------------------------------------------------------------
 
 
@@ -386,6 +407,18 @@ def test_commands_are_sent_again_when_a_file_comes_and_run(agent: Agent, server:
         agent.prompt(session_id, "/gret")
     agent.prompt(session_id, "/quit")
     assert "/quit is the editor's own business" in agent.said()
+
+
+def test_documents_and_pictures_go_with_a_command_of_a_file(agent: Agent, server: ScriptedServer) -> None:
+    folder = agent.workspace / ".lmagent" / "commands"
+    folder.mkdir(parents=True)
+    (folder / "greet.md").write_text("Say hello to $1.\n")
+    resource = {"uri": "file:///elsewhere/note.md", "text": "the text of the note"}
+    blocks = [{"type": "text", "text": "/greet Ada"}, {"type": "resource", "resource": resource}]
+    agent.call("session/prompt", sessionId=agent.new_session(), prompt=blocks)
+    sent = json.dumps(server.requests[-1].body["messages"][-1])
+    assert "Say hello to Ada" in sent
+    assert "the text of the note" in sent
 
 
 def test_undo_asks_and_puts_back(agent: Agent) -> None:

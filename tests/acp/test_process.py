@@ -131,6 +131,17 @@ def test_without_a_model_server_a_session_says_how_to_get_one(start: Start) -> N
     assert agent.end() < END_S
 
 
+def test_a_server_is_found_in_a_folder_that_is_no_workspace(tmp_path: Path, model_server: ScriptedServer) -> None:
+    (tmp_path / "work").mkdir()
+    agent = Agent(Path("/"), tmp_path / "home", "--url", model_server.url)
+    agent.initialize()
+    assert agent.call("authenticate", methodId="find-model-server") == {}
+    with pytest.raises(Refused, match="whole file system"):
+        agent.new_session()
+    assert agent.new_session(tmp_path / "work")
+    agent.close()
+
+
 def test_setup_in_a_terminal_chooses_a_model(tmp_path: Path, model_server: ScriptedServer, start: Start) -> None:
     agent = start("--setup", server=None, LLM_URL=model_server.url)
     assert agent.process.stdout is not None

@@ -67,7 +67,7 @@ class FakeMcp:
     def resources(self) -> Sequence[McpResource]:
         return self.listed
 
-    async def bring(self, entries: Mapping[str, Mapping[str, object]], source: str) -> None:
+    def bring(self, entries: Mapping[str, Mapping[str, object]], source: str) -> None:
         raise AssertionError((entries, source))
 
     def answer_with(self, ask: Ask) -> None:

@@ -137,19 +137,9 @@ class McpRoom:
         assert self._loading is not None
         await asyncio.shield(self._loading)
 
-    async def bring(self, entries: Mapping[str, Mapping[str, object]], source: str) -> None:
+    def bring(self, entries: Mapping[str, Mapping[str, object]], source: str) -> None:
         """Add servers to those of the files."""
-        found = {name: checked_entry(name, dict(entry), source, is_own=True) for name, entry in entries.items()}
-        if found == self._brought:
-            return
-        if self._loading is not None:
-            await self.loaded()
-        self._brought = found
-        if self._loading is None:
-            return
-        await asyncio.gather(*(server.close() for server in self._servers.values()))
-        self._servers.clear()
-        await self._load()
+        self._brought = {name: checked_entry(name, dict(entry), source, is_own=True) for name, entry in entries.items()}
 
     def is_unknown(self) -> bool:
         """Tell whether a server starts whose tools are not known from an earlier time."""
