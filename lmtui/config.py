@@ -153,6 +153,7 @@ class Config:
     mcp: str = _setting(
         "on", "whether MCP servers are started", "ENABLE_MCP", choices=("on", "off"), feature="mcp", label="MCP servers"
     )
+    mcp_serve_tools: str = _setting("read", "tools of `lmtui mcp serve`: read, all, or names with commas", feature="mcp")
     hooks: str = _setting("on", "whether hooks run", "ENABLE_HOOKS", choices=("on", "off"), feature="hooks")
     append_system_prompt: str = _setting(
         "", "extra instructions for the model, added to those of the folder", feature="instructions", label="Extra instructions"

@@ -57,7 +57,9 @@ class AttemptHost(FeatureHost, Protocol):
     async def slot_count(self, url: str = "") -> int:
         """Ask a server, or the one in use, how many requests it works on at once."""
 
-    async def new_session(self, policy: Policy | None = None, *, variant: SessionVariant | None = None) -> EngineSession:
+    async def new_session(
+        self, policy: Policy | None = None, *, variant: SessionVariant | None = None, has_model: bool = True
+    ) -> EngineSession:
         """Open a fresh session that works elsewhere and with other settings."""
 
 

@@ -225,6 +225,23 @@ def _named_model(config: Config) -> str:
     return parse_roles(config.roles).get(ModelRole.CODER, RoleModel()).model or config.model
 
 
+class NoServer:
+    """Stands in for the server of a session that asks no model; implements `core.ports.Provider`."""
+
+    url = ""
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
+        """Refuse."""
+        del request
+        raise ProviderError(Fault.UNREACHABLE, "this session asks no model")
+
+    async def served(self, model: str) -> ServedModel | None:
+        """Return that nothing is told of any model."""
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
 class SessionProvider:
     """The provider of one session and its agents, which may become another between two requests; implements `Provider`.
 
@@ -257,7 +274,7 @@ class SessionProvider:
         """Leave the connections open: the runtime closes them."""
 
     def _name(self, model: str) -> str:
-        return self._names.get((root_url(self.url), model), model)
+        return self._names.get((root_url(self.url), model), model) if self._names else model
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +309,11 @@ class SessionModels:
         connection = self._connection
         provider = connection.provider_at(url, self._key_for(url)) if url else connection.provider()
         return AskedModel(SessionProvider(provider, connection.asked_as), model or connection.model)
+
+    @staticmethod
+    def none() -> AskedModel:
+        """Return what a session asks in which only others make calls."""
+        return AskedModel(SessionProvider(NoServer(), {}), "")
 
     async def last(self, past: Sequence[events.Envelope]) -> AskedModel:
         """Return the server and model that a session used last if they are still there, else those in use."""

@@ -314,12 +314,17 @@ class Runtime:
         await provider.served("" if url else connection.model)
         return provider.slots.count
 
-    async def new_session(self, policy: Policy | None = None, *, variant: SessionVariant | None = None) -> EngineSession:
-        """Open a fresh session; with a policy its rules join those of the settings.  It says whether a user is there."""
+    async def new_session(
+        self, policy: Policy | None = None, *, variant: SessionVariant | None = None, has_model: bool = True
+    ) -> EngineSession:
+        """Open a fresh session; with a policy its rules join those of the settings.  It says whether a user is there.
+
+        One without a model runs only the calls of others; opened again it has one.
+        """
         session_id = new_session_id(datetime.now(UTC))
         await self._prepare()
         own = variant or SessionVariant(await self.sandbox(), self.config)
-        asked = self._models.at(own.url, own.model)
+        asked = self._models.at(own.url, own.model) if has_model else self._models.none()
         if own.config.mode == Mode.TRY and not (await own.sandbox.status()).has_overlays:
             raise UsageError(NO_TRIAL)
         session = EngineSession(self._parts(session_id, asked, own, self._store.create, policy, is_apart=variant is not None))
@@ -341,7 +346,8 @@ class Runtime:
         asked = asked or self._models.in_use()
         model = events.ModelChanged(model=asked.model, url=asked.provider.url)
         budget = (BudgetSet(budget=whole_budget(self.config.budget)),) if self.config.budget else ()
-        return (model, *([events.ModeChanged(mode=self.config.mode)] if has_mode else []), *budget)
+        models = (model,) if model.url else ()
+        return (*models, *([events.ModeChanged(mode=self.config.mode)] if has_mode else []), *budget)
 
     def _plan_mode(self) -> tuple[events.Event, ...]:
         plans_first, self.plans_first = self.plans_first, False

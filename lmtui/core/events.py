@@ -275,8 +275,8 @@ class ToolCallStarted(Event):
     """A tool call is dealt with: checked, asked about, run.  `title` is its arguments in a few words (a path, a command).
 
     `by` is empty for the model's calls, `user` for a command of the user's own, `user_alone` for one that the model is not
-    told of, `file` for one of a slash command's file.  `recovered` is the shape in which the call was found where the model did
-    not make it as it was told to.
+    told of, `file` for one of a slash command's file, `mcp` for one of another program (`lmtui mcp serve`).  `recovered` is the
+    shape in which the call was found where the model did not make it as it was told to.
     """
 
     kind: ClassVar[str] = "tool_call_started"

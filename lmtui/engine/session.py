@@ -39,6 +39,7 @@ from lmtui.engine.entries import Entry
 from lmtui.engine.file_changes import SessionChanges
 from lmtui.engine.hook_calls import SessionHookCalls
 from lmtui.engine.inbox import Inbox, UserInput, left_waiting
+from lmtui.engine.outside_calls import OutsideCalls
 from lmtui.engine.permission_check import mask_files
 from lmtui.engine.planning import SessionPlans
 from lmtui.engine.repair import ends_for_open_work, offered_again
@@ -301,6 +302,7 @@ class EngineSession:
         self._agent.hooks.begun = self._hook_calls.begun
         self._runner = TurnRunner(self._agent, self._journal.emit_from_outside, self._after_turn, parts.id)
         self._queue = InputQueue(self._agent, self._runner, lambda: self.is_closed, self._name_after)
+        self.outside_calls = OutsideCalls(self._agent, lambda: f"turn_{self._runner.turns + 1}", parts.redactor)
         self._title = ""
         self.trial = SessionTrial(self._workspace, self._journal.emit_from_outside, lambda: self.is_running)
         self._foreign = 0 if is_ours else len(past)

@@ -129,8 +129,8 @@ class FeatureHost(Workspace, Protocol):
     def extensions(self) -> Extensions:
         """Return what the workspace and its user bring."""
 
-    async def new_session(self, policy: Policy | None = None) -> EngineSession:
-        """Open a fresh session with its own policy."""
+    async def new_session(self, policy: Policy | None = None, *, has_model: bool = True) -> EngineSession:
+        """Open a fresh session with its own policy; one without a model runs only the calls of others."""
 
     def new_attempts(self, budget: SessionBudget = NO_BUDGET) -> TaskAttempts:
         """Return the place for attempts at one task, each of which may spend so much; who asks for it closes it."""

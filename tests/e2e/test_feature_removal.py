@@ -35,7 +35,7 @@ HELP = {
 SETTINGS = {
     "instructions": ("append_system_prompt",),
     "hooks": ("hooks",),
-    "mcp": ("mcp",),
+    "mcp": ("mcp", "mcp_serve_tools"),
     "jobs": ("scheduler_interval_s", "inbox"),
     "otel": ("otel_endpoint",),
     "checks": ("verify", "check_profiles", "goal", "lint_command", "gate", "review", "critics", "check_timeout_s"),

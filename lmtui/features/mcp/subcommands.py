@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from lmtui.command_line import Parser, make_parser, with_report
-from lmtui.config import SANDBOXES
+from lmtui.config import MODES, SANDBOXES
 from lmtui.core.errors import UsageError
 from lmtui.core.mcp import McpServer, ServerState
 from lmtui.core.sanitize import sanitize_line
@@ -17,16 +17,18 @@ from lmtui.features.mcp.mcp_config import add_server, entry_of, read_servers, re
 from lmtui.features.mcp.server_trust import Memory, set_choice
 from lmtui.features.mcp.service import BROKEN, WAIT_S, Login, ServersSeen, look_at_servers, state_words
 from lmtui.features.service import CommandCall
+from lmtui.registry import load
 
 _SIGNS = {ServerState.READY: "✓", ServerState.OFF: "–", ServerState.REFUSED: "–"}
 
 
 def mcp_parser() -> Parser:
     """Return the parser of `lmtui mcp`."""
-    doc = "List the MCP servers that are named here, started to see their tools, or change your own."
+    doc = "List the MCP servers that are named here, started to see their tools, or change your own.\n"
+    doc += "serve offers lmtui's own tools to another agent on standard input and output."
     parser = make_parser("mcp", doc, "lmtui mcp add time -- uvx mcp-server-time")
     add = parser.add_argument
-    add("action", nargs="?", choices=("list", "login", "add", "get", "remove", "set"), default="list")
+    add("action", nargs="?", choices=("list", "login", "add", "get", "remove", "set", "serve"), default="list")
     add("name", nargs="?", metavar="NAME", help="the server")
     parser.behind = "server"
     parser.set_defaults(server=[])
@@ -36,13 +38,22 @@ def mcp_parser() -> Parser:
     add("--network", dest="server_network", metavar="HOSTS", help="add, set: on, off, or hosts with commas between them")
     add("--where", choices=("sandbox", "host"), help="set: in the sandbox, or on this machine without one")
     add("--reset", action="store_true", help="set: back to the server's entry")
-    parser.add_argument("--sandbox", choices=SANDBOXES, help="where the servers run (default: like commands)")
+    add("--sandbox", choices=SANDBOXES, help="where the servers run (default: like commands); serve: where commands run")
+    add("--tools", metavar="read|all|NAME,NAME", help="serve: the tools that are offered (default: read)")
+    add("--mode", choices=MODES, help="serve: what runs without approval (default: normal); nobody can approve anything")
+    add("--allow", action="append", metavar="RULE", help="serve: allow matching calls, for example 'Shell(git status*)'")
+    add("--deny", action="append", metavar="RULE", help="serve: forbid what matches, for example 'Read(secrets/**)'")
+    add("-c", "--config", action="append", metavar="KEY=VALUE", help="serve: set any setting")
+    parser.set_defaults(mcp="off")  # a session for the calls of others starts no servers
     return with_report(parser)
 
 
 async def mcp(call: CommandCall) -> int:
     """Print every server; 0 all that are switched on work, 1 one does not, or a file cannot be read."""
     arguments, workspace = call.arguments, call.workspace.workspace
+    if arguments.action == "serve":
+        code: int = await load("lmtui.features.mcp.tool_server:serve")(call)
+        return code
     if arguments.action in ("add", "get", "remove", "set"):
         return await asyncio.to_thread(_change, workspace, arguments)
     login = None

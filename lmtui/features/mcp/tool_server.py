@@ -1,0 +1,287 @@
+"""`lmtui mcp serve`: lmtui's tools for another agent, over the protocol on standard input and output.
+
+Imports the SDK, so it is loaded by its place, once it is needed.  Every call runs in a session of the folder, which is its
+audit; nobody is there to ask, so what needs approval is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import itertools
+import json
+import logging
+import os
+import shlex
+import signal
+import stat
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from mcp import MCPError, types
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel.server import Server
+from mcp.server.stdio import stdio_server
+from mcp_types import INVALID_PARAMS
+
+from lmtui import __version__
+from lmtui.core.errors import LmtuiError, UsageError
+from lmtui.core.events import ApprovalRequested, Envelope
+from lmtui.core.messages import ToolCall, ToolSet, ToolSpec
+from lmtui.core.permissions.decide import Mode
+from lmtui.core.permissions.rules import FileEffect, traits_of
+from lmtui.core.ports import Policy, ToolResult
+from lmtui.core.sanitize import sanitize_line
+from lmtui.core.subagents import ChildKind
+from lmtui.engine.session import EngineSession
+from lmtui.features.service import CommandCall, FeatureHost
+from lmtui.tools.registry import child_tools, tools_without_agents
+
+BY = "mcp"
+_READS = (FileEffect.SHOWS, FileEffect.LISTS)
+_SERVED = (*_READS, FileEffect.CHANGES, FileEffect.RUNS, FileEffect.GIT)
+_ADDS_ONLY = ("git_add", "git_commit")
+_NO_CHILD = "report_result"
+_MAX_ARGUMENT_CHARS = 8_000_000
+_MAX_LINE_BYTES = 32_000_000
+_PROGRESS_S = 2.0
+_END_S = 1.0
+_LAST_WORDS_S = 0.3
+_log = logging.getLogger(__name__)
+
+
+def served_tools(root: str, wanted: str) -> tuple[ToolSpec, ...]:
+    """Return the tools that are offered: those that only `read`, `all`, or some by their names.
+
+    Tools that belong to a conversation (plans, todos, sub-agents, skills) are never among them.
+
+    Raises:
+        UsageError: there is no such tool, or it cannot be served.
+    """
+    every = {
+        spec.name: spec
+        for spec in tools_without_agents(root).specs(ToolSet.ALL, sees=True)
+        if traits_of(spec.name).file_effect in _SERVED and not traits_of(spec.name).is_for_work
+    }
+    reading = [spec.name for spec in child_tools(root, ChildKind.EXPLORE, can_send=False).specs() if spec.name != _NO_CHILD]
+    names = [name for each in wanted.split(",") if (name := each.strip())]
+    chosen = {"read": reading, "all": [*every]}.get(wanted.strip(), names)
+    if unknown := [name for name in chosen if name not in every]:
+        hint = f"Use read, all, or names of these: {', '.join(every)}."
+        raise UsageError(f"no tool {unknown[0][:40]!r} can be served", hint)
+    if not chosen:
+        raise UsageError("no tools are named", f"Use read, all, or names of these: {', '.join(every)}.")
+    return tuple(spec for name, spec in every.items() if name in chosen)
+
+
+def as_tool(spec: ToolSpec) -> types.Tool:
+    """Return a tool as the protocol has it."""
+    effect = traits_of(spec.name).file_effect
+    only_reads = effect in _READS
+    return types.Tool(
+        name=spec.name,
+        description=spec.description,
+        input_schema={"type": "object", **spec.parameters},
+        annotations=types.ToolAnnotations(
+            read_only_hint=only_reads,
+            destructive_hint=not only_reads and spec.name not in _ADDS_ONLY,
+            open_world_hint=effect is FileEffect.RUNS,
+        ),
+    )
+
+
+def as_content(result: ToolResult, hint: str = "") -> types.CallToolResult:
+    """Return a result as the protocol has it."""
+    text = f"{result.text}\n{hint}" if hint else result.text
+    pictures = [
+        types.ImageContent(data=base64.b64encode(each.data).decode(), mime_type=each.media_type) for each in result.images
+    ]
+    return types.CallToolResult(content=[types.TextContent(text=text), *pictures], is_error=not result.ok)
+
+
+@dataclass(slots=True)
+class _Refusals:
+    """Says how to allow what was refused because nobody is there, by call."""
+
+    mode: str
+    hints: dict[str, str]
+
+    def take(self, envelope: Envelope) -> None:
+        """Take an event."""
+        event = envelope.event
+        if not isinstance(event, ApprovalRequested) or not event.call_id:
+            return
+        ways = [f"--allow {shlex.quote(event.suggested_rule)}"] if event.suggested_rule else []
+        ways += ["--mode auto"] if self.mode != Mode.AUTO else []
+        text = f"To allow it, the user can start `lmtui mcp serve` with {' or '.join(ways)}." if ways else ""
+        self.hints[event.call_id] = text or "No rule and no mode allows it here: the user has to do it."
+
+
+class ToolServer:
+    """Answers one client.  The session is opened with the first call, so that one who only lists tools leaves no log."""
+
+    def __init__(self, host: FeatureHost, specs: Sequence[ToolSpec]) -> None:
+        self._host = host
+        self._tools = [as_tool(spec) for spec in specs]
+        self._names = {spec.name for spec in specs}
+        self._session: asyncio.Task[EngineSession] | None = None
+        self._refusals = _Refusals(host.config.mode, {})
+        self._numbers = itertools.count(1)
+        self._running: set[asyncio.Task[ToolResult]] = set()
+
+    def server(self) -> Server[Any]:
+        """Return what the SDK serves."""
+        return Server("lmtui", version=__version__, on_list_tools=self._list, on_call_tool=self._call)
+
+    async def stop(self) -> None:
+        """Stop the calls that still run."""
+        tasks: set[asyncio.Task[Any]] = {*self._running, *([self._session] if self._session is not None else [])}
+        for task in tasks:
+            _ = task.cancel()
+        if tasks:
+            _ = await asyncio.wait(tasks)
+
+    async def _list(self, _: ServerRequestContext, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=self._tools)
+
+    async def _call(self, context: ServerRequestContext, params: types.CallToolRequestParams) -> types.CallToolResult:
+        """Run a call to its end, outside of the scope that the SDK cancels again and again: it cleans up in peace."""
+        if params.name not in self._names:
+            raise MCPError(INVALID_PARAMS, f"Unknown tool: {sanitize_line(params.name)[:80]}")
+        arguments = json.dumps(params.arguments or {}, ensure_ascii=False)
+        if len(arguments) > _MAX_ARGUMENT_CHARS:
+            text = f"{params.name} was not run: its arguments have {len(arguments):,} characters, at most 8,000,000 are taken."
+            return as_content(ToolResult(text, ok=False))
+        call = ToolCall(f"{BY}_{next(self._numbers)}", params.name, arguments)
+        task = asyncio.create_task(self._run(call))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        try:
+            elapsed_s = 0.0
+            while not (await asyncio.wait({task}, timeout=_PROGRESS_S))[0]:
+                elapsed_s += _PROGRESS_S
+                await context.session.report_progress(elapsed_s, message=f"{params.name} has run for {elapsed_s:.0f} s")
+            return as_content(task.result(), self._refusals.hints.pop(call.id, ""))
+        except LmtuiError as error:
+            return as_content(ToolResult(error.full_text(), ok=False))
+        finally:
+            _ = task.cancel()
+
+    async def _run(self, call: ToolCall) -> ToolResult:
+        if self._session is None:
+            self._session = asyncio.create_task(self._open())
+        try:
+            session = await asyncio.shield(self._session)
+        except LmtuiError:
+            self._session = None  # the next call tries again
+            raise
+        return await session.outside_calls.run(call, BY)
+
+    async def _open(self) -> EngineSession:
+        session = await self._host.new_session(Policy(is_attended=False), has_model=False)
+        session.rename("Calls over MCP")
+        _ = session.subscribe(self._refusals.take)
+        return session
+
+
+async def serve(call: CommandCall) -> int:
+    """Serve tools until the input ends, or a signal says so."""
+    wanted = call.arguments.tools or call.workspace.config.mcp_serve_tools
+    specs = served_tools(str(call.workspace.workspace), wanted)
+    if sys.stdin.isatty():
+        print("Waiting for an MCP client on standard input; docs/mcp.md shows how to configure one.", file=sys.stderr)
+    async with call.open_host() as host:
+        tools = ToolServer(host, specs)
+        serving = asyncio.create_task(_serve(tools))
+        for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(each, serving.cancel)
+        with contextlib.suppress(asyncio.CancelledError):
+            await serving
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_END_S):
+                await tools.stop()
+    return 0
+
+
+async def _serve(tools: ToolServer) -> None:
+    server = tools.server()
+    try:
+        async with _standard_streams() as (lines, out), stdio_server(lines, out) as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
+    except* (ConnectionError, BrokenPipeError):
+        _log.info("the client has gone")
+
+
+class _Input:
+    """The lines of a stream, as `stdio_server` reads them; one that is too long is an empty one, which is no message.
+
+    `ended` is called at the end of the stream.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, ended: Callable[[], object]) -> None:
+        self._reader = reader
+        self._ended = ended
+        self._is_too_long = False
+
+    def __aiter__(self) -> _Input:
+        return self
+
+    async def __anext__(self) -> str:
+        while True:
+            try:
+                line = await self._reader.readuntil(b"\n")
+            except asyncio.IncompleteReadError as ended:
+                if not ended.partial:
+                    _ = self._ended()
+                    raise StopAsyncIteration from None
+                line = ended.partial
+            except asyncio.LimitOverrunError as error:
+                _ = await self._reader.readexactly(error.consumed)
+                self._is_too_long = True
+                continue
+            is_too_long, self._is_too_long = self._is_too_long, False
+            return "" if is_too_long else line.decode("utf-8", "replace")
+
+
+class _Output:
+    """A stream as `stdio_server` writes to it."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+
+    async def write(self, text: str) -> None:
+        """Take a text."""
+        self._writer.write(text.encode("utf-8", "replace"))
+
+    async def flush(self) -> None:
+        """Wait until everything is written."""
+        await self._writer.drain()
+
+
+@contextlib.asynccontextmanager
+async def _standard_streams() -> AsyncIterator[tuple[Any, Any]]:  # Any: what `stdio_server` takes is a file of anyio
+    """Yield input and output without threads, as neither may keep the process from ending; nothing for files and terminals.
+
+    What else is printed goes to standard error from now on, and nothing else reads the input.
+    """
+    if not all(stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) for mode in (os.fstat(fd).st_mode for fd in (0, 1))):
+        yield None, None
+        return
+    loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(_MAX_LINE_BYTES)
+    source, target = (os.fdopen(os.dup(fd), mode, 0) for fd, mode in ((0, "rb"), (1, "wb")))
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    _ = os.dup2(nothing, 0), os.dup2(2, 1)
+    os.close(nothing)
+    from_client, _protocol = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), source)
+    to_client, protocol = await loop.connect_write_pipe(lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), target)
+    to_client.set_write_buffer_limits(0)
+    try:
+        last_words = partial(loop.call_later, _LAST_WORDS_S, to_client.abort)  # who reads nothing is not waited for
+        yield _Input(reader, last_words), _Output(asyncio.StreamWriter(to_client, protocol, None, loop))
+    finally:
+        from_client.close()
+        to_client.abort()
