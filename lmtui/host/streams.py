@@ -12,6 +12,7 @@ from lmtui.core.sessions import Session
 from lmtui.host.feed import EventFeed, Frame, Reader, past
 
 HEARTBEAT_S = 20.0
+GATHER_S = 0.02  # what happens within it is sent at once
 HEARTBEAT = b": heartbeat\n\n"
 _LAST_WORDS_S = 1.0
 ABORT = "lmtui.abort"  # the extension of a scope with which our server drops a connection
@@ -99,5 +100,7 @@ async def _frames(reader: Reader, heartbeat_s: float) -> AsyncGenerator[list[Fra
     while not reader.is_over:
         if not await reader.wait(heartbeat_s):
             yield []
-        elif frames := reader.take():
+            continue
+        await asyncio.sleep(GATHER_S)
+        if frames := reader.take():
             yield frames

@@ -22,7 +22,7 @@ from lmtui.host.access import parse_json
 from lmtui.host.api_context import ApiContext
 from lmtui.host.feed import Frame
 from lmtui.host.session_routes import change_mode, give_answer, give_plan_answer
-from lmtui.host.streams import ABORT
+from lmtui.host.streams import ABORT, GATHER_S
 
 PREVIEW_CHARS = 500
 _LAST_WORDS_S, _LONG_S = 1.0, 3600.0
@@ -360,6 +360,7 @@ class _Client:
                 continue
             if reader.is_over:
                 return
+            await asyncio.sleep(GATHER_S)
             for frame in reader.take():
                 await self._send(frame)
 

@@ -339,11 +339,10 @@ class EventPage(Wire):
 
 
 class EntryInfo(Wire):
-    """A file or folder."""
+    """A file or folder by its path in the workspace; `kind` is file, dir, link or other."""
 
-    name: str
+    path: str
     kind: str
-    size_bytes: int
 
 
 class FolderListing(Wire):

@@ -51,7 +51,7 @@ async def folder_listed(api: ApiContext, call: ApiCall) -> wire.FolderListing:
         found = await runtime.files.list(path)
     except SandboxError as error:
         raise ApiError(404, str(error)) from error
-    entries = [wire.EntryInfo(name=each.path, kind=each.kind, size_bytes=each.size_bytes) for each in found]
+    entries = [wire.EntryInfo(path=each.path, kind=each.kind) for each in found]
     return wire.FolderListing(folder=str(runtime.workspace), path=path, entries=entries)
 
 

@@ -205,7 +205,7 @@ async def test_files_tools_models_and_jobs(start: Start) -> None:
     (host.folder / "a.py").write_text("print('é')\n")
     (host.folder / "b.bin").write_bytes(b"\xff\x00")
     listed = await host.call("GET", "/v1/files")
-    assert {"a.py", "b.bin"} <= {each["name"] for each in listed["entries"]}
+    assert {"a.py", "b.bin"} <= {each["path"] for each in listed["entries"]}
     assert (await host.call("GET", "/v1/files/content?path=a.py"))["content"] == "print('é')\n"
     assert (await host.call("GET", "/v1/files/content?path=b.bin"))["encoding"] == "base64"
     assert (await host.client.get("/v1/files/content?path=nothing")).status_code == 404

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import ssl
+import time
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from lmtui.host.access import ApiAccess
+from lmtui.host.api import build_app
+from lmtui.host.http_server import serve
+from lmtui.host.hub import SessionHub
+from tests.host.conftest import TOKEN
+
+HEADERS = {"Authorization": f"Bearer {TOKEN}"}
+CERTIFICATE = """\
+-----BEGIN CERTIFICATE-----
+MIIBmzCCAUGgAwIBAgIUZD1ctaMQULJ4bbpHlxrp7gOCG6AwCgYIKoZIzj0EAwIw
+FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyNjE1MTM1NVoYDzIwODEwODI5
+MTUxMzU1WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjO
+PQMBBwNCAARPpGMv2HDfCISvKLMTS0P2SfYtdS+gEGV3HgQBuyC7/M7pm6W8wLO5
+FoFF0Z9FckFlP7uGkgRdTJpWqUZa+/tjo28wbTAdBgNVHQ4EFgQUn6XaRYYL48pc
+CUmRXSEC0tyoMjgwHwYDVR0jBBgwFoAUn6XaRYYL48pcCUmRXSEC0tyoMjgwDwYD
+VR0TAQH/BAUwAwEB/zAaBgNVHREEEzARgglsb2NhbGhvc3SHBH8AAAEwCgYIKoZI
+zj0EAwIDSAAwRQIgT7f1dYHUYx8rdobyq7JnquzMG4oyIvdMqm1rh+m5u6YCIQDi
+OKNdehZAbs3exMJFGd2NkmVMXz+yUPXlANeMhDw2Jw==
+-----END CERTIFICATE-----
+-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgbcXdtUdTni5y7ek6
+A84KkSJ/uybmxDR9r+dqQQ9DrRqhRANCAARPpGMv2HDfCISvKLMTS0P2SfYtdS+g
+EGV3HgQBuyC7/M7pm6W8wLO5FoFF0Z9FckFlP7uGkgRdTJpWqUZa+/tj
+-----END PRIVATE KEY-----
+"""
+
+
+async def test_it_serves_a_unix_socket_and_encrypted_tcp_at_once_and_ends_within_two_seconds(tmp_path: Path) -> None:
+    (tmp_path / "cert.pem").write_text(CERTIFICATE)
+    local = socket.socket(socket.AF_UNIX)
+    local.bind(str(tmp_path / "s"))
+    local.listen()
+    remote = socket.create_server(("127.0.0.1", 0))
+    port = remote.getsockname()[1]
+    stop = asyncio.Event()
+    app = build_app(SessionHub(), ApiAccess(TOKEN))
+    serving = asyncio.ensure_future(serve(app, [local, remote], stop=stop, certificate=tmp_path / "cert.pem"))
+    context = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
+    await asyncio.sleep(0.1)
+    transport = httpx2.AsyncHTTPTransport(uds=str(tmp_path / "s"))
+    async with (
+        httpx2.AsyncClient(base_url="http://localhost", transport=transport, headers=HEADERS) as one,
+        httpx2.AsyncClient(base_url=f"https://localhost:{port}", verify=context, headers=HEADERS) as other,
+    ):
+        for client in (one, other):
+            assert (await client.get("/v1/status")).status_code == 200
+            assert (await client.get("/v1/status", headers={"Authorization": ""})).status_code == 401
+        begun = time.monotonic()
+        stop.set()
+        async with asyncio.timeout(5):
+            await serving
+    assert time.monotonic() - begun < 2
+
+
+async def test_an_idle_server_does_not_wake_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    stop = asyncio.Event()
+    app = build_app(SessionHub(), ApiAccess(TOKEN))
+    serving = asyncio.ensure_future(serve(app, [listener], stop=stop))
+    await asyncio.sleep(0.1)
+    ran: list[object] = []
+    run = asyncio.Handle._run
+
+    def counted(handle: asyncio.Handle) -> None:
+        ran.append(handle)
+        run(handle)
+
+    monkeypatch.setattr(asyncio.Handle, "_run", counted)
+    await asyncio.sleep(1.5)
+    monkeypatch.undo()
+    assert len(ran) <= 3  # the end of this very wait
+    stop.set()
+    await serving
+
+
+async def test_requests_that_come_at_once_are_answered_in_order() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    stop = asyncio.Event()
+    serving = asyncio.ensure_future(serve(build_app(SessionHub(), ApiAccess(TOKEN)), [listener], stop=stop, access_log=True))
+    port = listener.getsockname()[1]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    head = f"GET /v1/status?x=1 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
+    writer.write(head + head.replace(b"?x=1", b""))  # pipelined
+    async with asyncio.timeout(10):
+        first = await reader.readuntil(b"\r\n\r\n")
+        size = int(first.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+        assert json.loads(await reader.readexactly(size))["error"]["type"] == "invalid_request"
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+    writer.close()
+    stop.set()
+    await serving
+
+
+async def test_the_log_of_requests_has_no_parameters(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    listener = socket.create_server(("127.0.0.1", 0))
+    stop = asyncio.Event()
+    serving = asyncio.ensure_future(serve(build_app(SessionHub(), ApiAccess(TOKEN)), [listener], stop=stop, access_log=True))
+    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", headers=HEADERS) as client:
+        assert (await client.get(f"/v1/status?secret={TOKEN}")).status_code == 422
+    stop.set()
+    await serving
+    lines = [each.getMessage() for each in caplog.records if each.name.startswith("lmtui")]
+    assert "GET /v1/status" in lines
+    assert not any(TOKEN in line for line in lines)
