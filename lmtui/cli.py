@@ -12,7 +12,8 @@ import io
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from lmtui import command_line
 from lmtui.app.settings_trust import read_trust
 from lmtui.command_line import EXIT_USAGE, Parser, feature_flags
-from lmtui.config import MODEL_SETTINGS, Loaded, load_config, setting_flags
+from lmtui.config import MODEL_SETTINGS, SETTINGS, Loaded, load_config, setting_flags
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
 from lmtui.core.roles import ModelRole
 from lmtui.headless.inputs import check_screen, wants_plain
@@ -28,8 +29,10 @@ from lmtui.paths import config_dir
 from lmtui.registry import Subcommand, features, load
 
 if TYPE_CHECKING:
-    from lmtui.core.sessions import AnswerForm, SessionHost
+    from lmtui.core.sessions import AgentRow, AnswerForm, SessionHost
+    from lmtui.host.connect import Target
 
+ReadAgents = Callable[[], Awaitable[Sequence["AgentRow"]]]
 EXIT_ERROR, EXIT_INTERRUPTED = 1, 130
 _OLD_WORDS = {"--list-sessions": "sessions", "--resume": "resume", "--plan": "plan", "--submit": "submit"}
 
@@ -140,15 +143,20 @@ _SETTING_FLAGS = (
 
 def _reader(arguments: argparse.Namespace) -> tuple[Path, Callable[[], Loaded]]:
     """Return the workspace, and what reads the settings in force (again, once more of the workspace is trusted)."""
-    given = getattr(arguments, "dir", None) or arguments.workspace or _set_workspace()
-    workspace = Path(os.path.realpath(Path(given or ".").expanduser()))  # one name for one folder: rules are kept by it
-    flags = _flags(arguments)
+    workspace, flags = _given(arguments)
 
     def read() -> Loaded:
         answer = read_trust(workspace)
         return load_config(workspace, os.environ, flags, trusted=answer.digest if answer.is_trusted else "")
 
     return workspace, read
+
+
+def _given(arguments: argparse.Namespace) -> tuple[Path, dict[str, Any]]:
+    """Return the workspace and the settings that the command line names."""
+    given = getattr(arguments, "dir", None) or arguments.workspace or _set_workspace()
+    workspace = Path(os.path.realpath(Path(given or ".").expanduser()))  # one name for one folder: rules are kept by it
+    return workspace, _flags(arguments)
 
 
 def _flags(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -180,11 +188,20 @@ def _settings(arguments: argparse.Namespace) -> tuple[Path, Loaded]:
     return workspace, loaded
 
 
-def _app(arguments: argparse.Namespace, session_id: str = "", task: str = "", *, is_demo: bool = False) -> int:
+def _app(
+    arguments: argparse.Namespace,
+    session_id: str = "",
+    task: str = "",
+    *,
+    is_demo: bool = False,
+    attach: Callable[[], SessionHost] | None = None,
+    agents: ReadAgents | None = None,
+) -> int:
+    """Open the app, on sessions of this process or on those of a host that `attach` connects to."""
     if wants_plain(is_asked=arguments.plain):
         from lmtui.plain.console import PlainStart, run_plain
 
-        return run_plain(_host_opener(arguments, session_id)[2], PlainStart(session_id, task, is_demo))
+        return run_plain(attach or _host_opener(arguments, session_id)[2], PlainStart(session_id, task, is_demo))
     check_screen()
     gc.disable()  # a tenth of the start-up; the app turns it on again when its first frame stands
     from lmtui.tui.app import LmtuiApp
@@ -211,11 +228,15 @@ def _app(arguments: argparse.Namespace, session_id: str = "", task: str = "", *,
         mode=config.mode,
         workspace=str(workspace),
         is_demo=is_demo,
+        is_attached=attach is not None,
+        agents=agents or _agents(),
     )
-    app = LmtuiApp(open_host, options)
+    app = LmtuiApp(attach or open_host, options)
     app.run()
     if app.next_folder:
-        command_line.open_app(app.next_folder)
+        given = {"--host-url": getattr(arguments, "host_url", ""), "--token-file": getattr(arguments, "token_file", "")}
+        words = [f"{name}={value}" for name, value in given.items() if value]
+        command_line.open_app(app.next_folder, app.next_session, words)
     if is_demo and opened:
         print(f"The demo's files are in {opened[0].workspace}.")
     return app.return_code or 0
@@ -253,6 +274,57 @@ def _host_opener(
     return workspace, loaded, open_host, opened
 
 
+def _host(arguments: argparse.Namespace) -> int:
+    from lmtui.host.commands import host
+
+    if arguments.action != "run":
+        return host(arguments)
+    from lmtui.host.host_process import host_lock, run_host
+
+    config = load_config(Path.home(), os.environ, {}).config
+    with host_lock() as file:
+        asyncio.run(run_host(file, config, arguments.http or config.host_http, allows_plain=bool(arguments.plain_http)))
+    return 0
+
+
+def _target(arguments: argparse.Namespace, session_id: str = "", url: str = "", token_file: str = "") -> Target:
+    """Return the host to connect to, with the settings that it gets from here."""
+    from lmtui.host.commands import plain_flags, token_for
+    from lmtui.host.connect import Target
+
+    workspace, flags = _given(arguments)
+    if url:
+        return Target(arguments.workspace or "", session_id, url, token_for(url, token_file, os.environ))
+    names = (name for setting in SETTINGS.values() for name in setting.metadata["env"])
+    return Target(
+        str(workspace),
+        session_id,
+        flags=plain_flags(flags),
+        environment={name: os.environ[name] for name in names if name in os.environ},
+    )
+
+
+def _agents(url: str = "", token: str = "") -> ReadAgents:
+    """Return what reads the sessions of a host."""
+
+    async def read() -> Sequence[AgentRow]:
+        from lmtui.host.commands import agents
+
+        return await asyncio.to_thread(agents, url, token)
+
+    return read
+
+
+def _attach(arguments: argparse.Namespace) -> int:
+    from lmtui.host.commands import newest_session
+    from lmtui.host.remote import RemoteHost
+
+    target = _target(arguments, arguments.id, arguments.host_url, arguments.token_file)
+    session_id = arguments.id or newest_session(target)
+    target = replace(target, session=session_id)
+    return _app(arguments, session_id, attach=lambda: RemoteHost(target.open), agents=_agents(target.url, target.token))
+
+
 def _model_file(arguments: argparse.Namespace) -> Path | None:
     """Return the model file that is to be run, None for a server."""
     given = getattr(arguments, "gguf", None)
@@ -262,13 +334,23 @@ def _model_file(arguments: argparse.Namespace) -> Path | None:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    from lmtui.web.web_server import read_pin, serve
+    from lmtui.host.connect import ensure_host
+    from lmtui.host.remote import RemoteHost
+    from lmtui.tui.options import StartOptions
+    from lmtui.tui.tab_driver import Tab
+    from lmtui.web.web_server import check_address, read_pin, serve
 
-    workspace, _ = _settings(arguments)
+    workspace, loaded = _settings(arguments)
     pin = read_pin(os.environ, arguments.pin_file, asks=arguments.pin)
-    if arguments.api_key:
-        os.environ["LLM_API_KEY"] = arguments.api_key  # not in the arguments of the apps, which other users can see
-    return serve(passed_on(arguments), workspace, arguments.host, arguments.port, pin)
+    check_address(arguments.host, pin)
+    target = _target(arguments)
+    options = StartOptions(theme=loaded.config.theme, mode=loaded.config.mode, workspace=str(workspace), is_attached=True)
+    _ = ensure_host()
+
+    def make_tab(put: Callable[[bytes], None], size: tuple[int, int]) -> Tab:
+        return Tab(lambda: RemoteHost(target.open), replace(options, agents=_agents()), put, size)
+
+    return serve(make_tab, workspace, arguments.host, arguments.port, pin)
 
 
 def _acp(arguments: argparse.Namespace) -> int:
@@ -281,21 +363,6 @@ def _acp(arguments: argparse.Namespace) -> int:
     return (run_setup if arguments.setup else serve_editor)(_flags(arguments))
 
 
-def passed_on(arguments: argparse.Namespace) -> list[str]:
-    """Return the settings among the arguments of `lmtui serve` as arguments of the app in each tab."""
-    passed: list[str] = []
-    for name in _PASSED_ON:
-        value = getattr(arguments, name)
-        flag = f"--{name.replace('_', '-')}"
-        values = value if isinstance(value, list) else [] if value is None else [value]
-        passed += [f"{flag}={each}" for each in values]
-    switches: dict[str, Mapping[str, Any]] = {"--no-sub-agents": {"dest": "sub_agents", "const": "off"}}
-    for flag, options in (switches | feature_flags()).items():
-        value = getattr(arguments, options["dest"])
-        passed += [] if value is None else [flag] if "const" in options else [f"{flag}={value}"]
-    return passed
-
-
 def _run(arguments: argparse.Namespace) -> int:
     _check_attempts(arguments)
     goal = getattr(arguments, "goal", None) or ""
@@ -304,6 +371,11 @@ def _run(arguments: argparse.Namespace) -> int:
 
         check_goal(goal)
     text, piped = _task_and_input(arguments.task, goal)
+    if arguments.detach:
+        from lmtui.headless.inputs import read_pictures
+        from lmtui.host.commands import detach
+
+        return detach(_target(arguments), f"{text}\n\n{piped}" if piped else text, read_pictures(arguments.image or ()))
     session_id = ""
     if arguments.goes_on or arguments.resume:
         from lmtui.headless.run import which_session
@@ -481,10 +553,6 @@ def _completion(arguments: argparse.Namespace) -> int:
     return 0
 
 
-_PASSED_ON = (
-    "url", "model", "mode", "sandbox", "network", "max_iterations", "temperature", "seed", "timeout_s", "allow", "deny",
-    "budget", "add_dir", "config", *(f"{role}_model" for role in ModelRole),
-)  # fmt: skip
 _COMMANDS: dict[str, tuple[Callable[[], Parser], Callable[[argparse.Namespace], int]]] = {
     "": (command_line.app_parser, _open),
     "run": (command_line.run_parser, _run),
@@ -493,6 +561,8 @@ _COMMANDS: dict[str, tuple[Callable[[], Parser], Callable[[argparse.Namespace], 
     "demo": (command_line.demo_parser, _demo),
     "serve": (command_line.serve_parser, _serve),
     "acp": (command_line.acp_parser, _acp),
+    "host": (command_line.host_parser, _host),
+    "attach": (command_line.attach_parser, _attach),
     "sessions": (command_line.sessions_parser, _report("sessions")),
     "show": (command_line.show_parser, _report("show")),
     "export": (command_line.export_parser, _report("export")),

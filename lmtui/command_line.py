@@ -10,18 +10,18 @@ import difflib
 import os
 import shlex
 import sys
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from lmtui import __version__
-from lmtui.config import MODES, NETWORKS, SANDBOXES
 from lmtui.core.errors import UsageError
 from lmtui.core.roles import ModelRole
 from lmtui.core.sanitize import sanitize_line
 from lmtui.paths import docs_dir
 from lmtui.registry import features
+from lmtui.settings import MODES, NETWORKS, SANDBOXES
 
 EXIT_USAGE = 64
 
@@ -107,8 +107,8 @@ def with_report(parser: Parser, *, has_json: bool = True) -> Parser:
     return parser
 
 
-def open_app(folder: str) -> NoReturn:
-    """Become `lmtui FOLDER`, with the settings of that folder and of the user.
+def open_app(folder: str, session: str = "", options: Sequence[str] = ()) -> NoReturn:
+    """Become `lmtui FOLDER`, or with a session of the host `lmtui attach`, with the settings of that folder and of the user.
 
     Raises:
         UsageError: it is not a folder that can be entered.
@@ -120,7 +120,8 @@ def open_app(folder: str) -> NoReturn:
             f"cannot open {sanitize_line(folder)}: {error.strerror}", "`lmtui projects` lists the others."
         ) from error
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-P", "-m", "lmtui", folder])
+    words = ["attach", session, *options, "--workspace", folder] if session else [folder]
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "lmtui", *words])
 
 
 OK, NONE, WARNING, FAILURE = "ok", "none", "warning", "failure"
@@ -331,6 +332,7 @@ def run_parser() -> Parser:
     add("--output-schema", metavar="FILE", help="JSON Schema that the answer must match")
     add("--output-last-message", metavar="FILE", help="also write the answer to this file")
     add("--ephemeral", action="store_true", help="do not save the session")
+    add("--detach", action="store_true", help="run in the host, print the session's id and return; see lmtui attach")
     add("--attempts", type=int, metavar="N", help="try N times (2 to 16), each in an overlay; the checks choose the best")
     add("--models", metavar="A,B,…", help="let each of these models try it, once or --attempts times")
     add(
@@ -339,6 +341,31 @@ def run_parser() -> Parser:
         help="with --attempts or --models: keep the changes of the chosen attempt unless checks fail",
     )
     add_task_options(parser)
+    return parser
+
+
+def host_parser() -> Parser:
+    """Return the parser of `lmtui host`."""
+    text = "The background process that owns sessions, so that they live on when a terminal closes."
+    parser = make_parser("host", text, "lmtui host start --http 127.0.0.1:8765")
+    add = parser.add_argument
+    add("action", nargs="?", choices=("start", "stop", "status", "run"), default="status", help="run: in the foreground")
+    add("--http", default="", metavar="HOST:PORT", help="with start: serve the HTTP API here (default: the setting host_http)")
+    add("--plain-http", action="store_true", help="with --http: serve other machines without encryption; they need the token")
+    add("--now", action="store_true", help="with stop: do not wait for work; sessions can be resumed")
+    return with_report(parser)
+
+
+def attach_parser() -> Parser:
+    """Return the parser of `lmtui attach`."""
+    text = "Open the app on sessions of a host; closing it leaves them at work."
+    parser = make_parser("attach", text, "lmtui attach 3fa2b1 --url http://127.0.0.1:8765")
+    add = parser.add_argument
+    add("id", nargs="?", default="", metavar="ID", help="a session (default: one that the host has open in this folder)")
+    add("--host-url", default="", metavar="URL", help="the HTTP address of a host elsewhere, such as a tunnel's end")
+    add("--token-file", default="", metavar="PATH", help="a file with its token (default: LMTUI_HOST_TOKEN)")
+    add("--plain", action="store_true", help="line by line, for screen readers")
+    add_common(parser)
     return parser
 
 

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
 from lmtui import cli
-from lmtui.cli import passed_on, run
-from lmtui.command_line import app_parser, serve_parser
+from lmtui.cli import run
+from lmtui.command_line import serve_parser
+from lmtui.config import load_config
 from lmtui.core.roles import ModelRole
 
 
@@ -31,7 +33,7 @@ def test_the_help_names_every_way_to_a_session(capsys: pytest.CaptureFixture[str
     ] == []
 
 
-def test_what_serve_is_told_of_settings_holds_in_each_tab() -> None:
+def test_settings_of_the_command_line_reach_the_host_as_they_are(tmp_path: Path) -> None:
     given = [
         "--url", "http://127.0.0.1:1", "--model=-x", "--mode", "plan", "--sandbox", "landlock", "--network", "proxy",
         "--max-iterations", "7", "--temperature", "0.5", "--timeout-s", "9", "--allow", "Read(a b)", "--allow=-y",
@@ -39,11 +41,13 @@ def test_what_serve_is_told_of_settings_holds_in_each_tab() -> None:
         "--verify", "make test", "--goal", "make", *(f"--{role}-model={role}-7b" for role in ModelRole),
         "--append-system-prompt", "Speak of herons.", "-c", "seed=3", "--config=top_p=0.5", "--add-dir", "/srv/heron",
     ]  # fmt: skip
-    served, bare = vars(serve_parser().parse_args(given)), vars(serve_parser().parse_args([]))
-    tab = vars(app_parser().parse_args(passed_on(serve_parser().parse_args(given))))
-    settings = set(served) & set(tab) - {"dir", "workspace", "api_key"}
-    assert {name for name in settings if served[name] == bare[name]} == set()
-    assert {name: tab[name] for name in settings} == {name: served[name] for name in settings}
+    arguments = serve_parser().parse_args([*given, "--workspace", str(tmp_path)])
+    _, flags = cli._given(arguments)
+    sent = json.loads(json.dumps(dict(cli._target(arguments).flags)))
+    there, here = (load_config(tmp_path, {}, each) for each in (sent, flags))
+    assert there.config == here.config
+    assert {name for name, source in there.sources.items() if source == "flag"} == set(flags)
+    assert len(flags) > 15
 
 
 def test_each_role_has_a_flag_in_one_group_of_the_help(capsys: pytest.CaptureFixture[str]) -> None:

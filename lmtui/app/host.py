@@ -20,6 +20,7 @@ from lmtui.app.archive import SessionArchive
 from lmtui.app.attempts import Attempts
 from lmtui.app.connection import AskedModel, ModelConnection, SessionModels, last_model
 from lmtui.app.demo import Demo, fresh_folder, start_demo, start_repository
+from lmtui.app.event_lines import encode_event
 from lmtui.app.extensions import CompositeTrust, IdleWorkspace, WorkspaceFeatures
 from lmtui.app.folder_rules import kept_problems, known_rules, rules_in_force
 from lmtui.app.key_protection import key_redactor
@@ -51,7 +52,7 @@ from lmtui.paths import state_dir
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.rule_store import add_rule, remove_rule
-from lmtui.store.session_logs import SessionStore, encode, load, new_session_id
+from lmtui.store.session_logs import SessionStore, load, new_session_id
 
 _MAX_BYTES = 1_000_000
 
@@ -189,11 +190,6 @@ async def run_feature_command(
 
     async with aclosing(IdleWorkspace(workspace, config)) as idle:
         return await run(CommandCall(idle, arguments, open_host))
-
-
-def encode_event(envelope: events.Envelope) -> str:
-    """Return an event as one line of JSON, the form of the log and of `--output stream-json`."""
-    return encode(envelope)
 
 
 def asks_for_title(setting: str, *, has_role: bool, slots: int) -> bool:

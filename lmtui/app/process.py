@@ -1,6 +1,6 @@
 """Steps before a process reads a setting or looks up a program: shut other processes out and fix its environment.
 
-Imports only the standard library: until `protect_process` is called, a process of a browser tab has no secret in it.
+Imports only the standard library: until `protect_process` is called, a host has no secret in it.
 """
 
 from __future__ import annotations

@@ -47,6 +47,7 @@ class Scope(StrEnum):
     RESTORE = "undo, redo, rewind"
     TRUST = "trust"
     TRUSTED = "what is trusted"
+    AGENTS = "background agents"
     SETTINGS = "settings"
     READING = "explanations"
     PICKER = "lists"

@@ -120,6 +120,8 @@ async def choose_mode(context: CommandContext, name: str) -> Result:
 SESSIONS: tuple[Command, ...] = (
     Command("session.list", Scope.WORKBENCH, "Sessions", "List all sessions; open, search, rename, fork, export or delete one.",
         ("f2",), "sessions", ("sessions",), "[text]", is_first=True, handler=list_sessions, instead="`lmtui sessions`"),
+    Command("host.agents", Scope.WORKBENCH, "Background agents", "List the sessions of the host in all folders; go to one.",
+        slash=("agents",), instead="`lmtui host`"),
     Command("session.resume", Scope.WORKBENCH, "Resume", "Open an earlier session.", slash=("resume",), argument="[id]",
         handler=resume, instead='`lmtui resume ID "TEXT"`'),
     Command("session.next_waiting", Scope.WORKBENCH, "Next waiting session", "Go to the next session that is waiting for you.",

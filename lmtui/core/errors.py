@@ -12,6 +12,7 @@ LmtuiError
 │   └── FilesChangedSince   files are not as they were when a change of them was planned
 ├── ToolError             a tool could not do it; its text goes to the model as the result
 ├── McpError              an MCP server cannot be started, reached or asked
+├── HostError             the host that owns the sessions cannot be reached
 ├── JobsError             the jobs of a workspace cannot be read or changed
 └── SessionFileError      a session log cannot be read, written or is somebody else's
 """
@@ -121,6 +122,10 @@ class SessionFileError(LmtuiError):
 
 class McpError(LmtuiError):
     """An MCP server cannot be started, reached or asked; the text says why."""
+
+
+class HostError(LmtuiError):
+    """The host that owns the sessions cannot be reached, or does not answer."""
 
 
 class JobsError(LmtuiError):

@@ -446,6 +446,15 @@ class SessionSummary:
     wakes: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class AgentRow:
+    """A session of a host as a list over all folders shows it; `clients` look at it."""
+
+    folder: Path
+    session: SessionSummary
+    clients: int = 0
+
+
 class Archive(Protocol):
     """The sessions of a workspace, open or not.  All raise `SessionFileError` where a log cannot be read or written."""
 

@@ -23,7 +23,7 @@ from lmtui.host.streams import ABORT
 
 HEADERS_TIMEOUT_S = 10.0
 MOST_HALF_OPEN, MOST_CONNECTIONS = 128, 512
-_MOST_HEADER_BYTES, _MOST_FRAME_BYTES = 32_768, 1_048_576
+_MOST_HEADER_BYTES, _MOST_FRAME_BYTES = 32_768, 33_554_432  # pictures that an attached app sends are in a frame
 _GRACE_S = 1
 _log = logging.getLogger(__name__)
 

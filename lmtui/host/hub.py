@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from lmtui.app.settings_trust import read_trust
 from lmtui.config import MODEL_SETTINGS, Loaded, load_config
 from lmtui.core.errors import LmtuiError, UnknownSession, UsageError
 from lmtui.core.events import Envelope
+from lmtui.core.mcp import Form
 from lmtui.core.sanitize import sanitize_path
-from lmtui.core.sessions import Session
+from lmtui.core.sessions import AgentRow, Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,9 @@ class GivenSettings:
         """Return what is the same for the same settings."""
         return json.dumps([self.flags, self.environment], sort_keys=True, default=str)
 
+
+Ask = Callable[[Form], Awaitable[Mapping[str, object] | None]]
+"""Puts a form of an MCP server before the user; None declines it."""
 
 Listener = Callable[[Path, Envelope], None]
 """Is called with each event of each open session and the folder of that session, on the event loop; must not raise."""
@@ -70,6 +75,43 @@ class _OpenFolder:
     jobs: asyncio.Task[None] | None = None
 
 
+class SharedControls:
+    """What the clients of one folder set together: the folders that are watched, and who answers forms of MCP servers."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._watched: dict[object, frozenset[str]] = {}
+        self._forms: dict[object, Ask] = {}
+
+    def watch_folders(self, client: object, folders: Iterable[str]) -> None:
+        """Watch what any of the clients watches."""
+        self._watched[client] = frozenset(folders)
+        self._watch()
+
+    def _watch(self) -> None:
+        self._runtime.files.watch(frozenset().union(*self._watched.values()))
+
+    def ask_with(self, client: object, ask: Ask) -> None:
+        """Put forms before the client that came last."""
+        self._forms[client] = ask
+        self._runtime.extensions.mcp.answer_with(self._ask)
+
+    async def _ask(self, form: Form) -> Mapping[str, object] | None:
+        """Ask the clients, the newest first, until one answers; without any a form is declined."""
+        while self._forms:
+            client, ask = list(self._forms.items())[-1]
+            with contextlib.suppress(LmtuiError, TimeoutError):
+                return await ask(form)
+            self._forms.pop(client, None)
+        return None
+
+    def leave(self, client: object) -> None:
+        """Forget a client."""
+        self._forms.pop(client, None)
+        if self._watched.pop(client, None) is not None:
+            self._watch()
+
+
 class SessionHub:
     """Opens folders and finds sessions in them.
 
@@ -85,6 +127,8 @@ class SessionHub:
         self._open_runtime = open_runtime
         self._places: dict[tuple[Path, str], _OpenFolder] = {}
         self._listeners: list[Listener] = []
+        self._shared: dict[Runtime, SharedControls] = {}
+        self.watchers: Counter[str] = Counter()  # how many clients look at a session, by its id
 
     @property
     def folders(self) -> Sequence[Path]:
@@ -133,9 +177,13 @@ class SessionHub:
                 place.jobs = asyncio.create_task(_run_jobs(runtime), name=f"jobs {folder}")
         return place.runtime
 
-    def runtime_of(self, session_id: str) -> Runtime | None:
-        """Return the runtime that has a session open."""
-        return next((each for each in self.runtimes if each.is_open(session_id)), None)
+    def runtime_of(self, session_id: str, folder: Path | None = None) -> Runtime | None:
+        """Return the runtime that has a session open, in a folder where one is named; there the end of an id is enough."""
+        for runtime in self.runtimes:
+            here = [each.id for each in runtime.sessions if folder is not None and each.id.endswith(session_id)]
+            if runtime.is_open(session_id) or (session_id and len(here) == 1 and runtime.workspace == folder):
+                return runtime
+        return None
 
     async def session(self, session_id: str) -> Session:
         """Return a session of an open folder or of one that clients may open; one that is not open is opened.
@@ -161,6 +209,14 @@ class SessionHub:
                 if await asyncio.to_thread(runtime.archive.look_up, [session_id]):
                     return runtime
         raise UnknownSession(f"no session {sanitize_path(session_id)[:60]}", "`lmtui sessions` lists those of a folder.")
+
+    async def agents(self, most: int = 20) -> Sequence[AgentRow]:
+        """Return the newest sessions of each open folder, open ones first."""
+        found: list[AgentRow] = []
+        for folder, archive in {each.workspace: each.archive for each in self.runtimes}.items():
+            sessions = await asyncio.to_thread(archive.sessions, "", most)
+            found += [AgentRow(folder, each, self.watchers[each.id]) for each in sessions]
+        return sorted(found, key=lambda each: (each.session.is_open, each.session.updated), reverse=True)
 
     def follow(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with each event of all sessions from now on; the returned function ends it."""
@@ -202,11 +258,25 @@ class SessionHub:
             )
         return found
 
-    async def release(self, session_id: str) -> None:
-        """Close a session that nobody looks at and that has nothing to do."""
-        session = next((each for each in self.sessions if each.id == session_id), None)
-        if session is not None and not self.is_busy(session):
-            await session.close()
+    def shared(self, runtime: Runtime) -> SharedControls:
+        """Return what the clients of a folder set together."""
+        return self._shared.setdefault(runtime, SharedControls(runtime))
+
+    def watch(self, session_id: str) -> None:
+        """Keep a session open for one client more."""
+        self.watchers[session_id] += 1
+
+    def unwatch(self, session_id: str) -> None:
+        """Let go of a session; one that nobody looks at any more is closed after a while, unless it has something to do."""
+        self.watchers[session_id] -= 1
+        if self.watchers[session_id] <= 0:
+            del self.watchers[session_id]
+
+    async def tidy(self) -> None:
+        """Close the sessions that nobody looks at and that have nothing to do."""
+        for session in self.sessions:
+            if not self.watchers[session.id] and not self.is_busy(session):
+                await session.close()
 
     async def close(self) -> None:
         """Close every session and folder."""

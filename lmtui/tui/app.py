@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
 from textual.screen import Screen
@@ -44,6 +44,7 @@ class LmtuiApp(ThemedApp):
     CSS_PATH = Path(__file__).with_name("lmtui.tcss")
     ENABLE_COMMAND_PALETTE = False
     TITLE = "lmtui"
+    has_signals: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -74,6 +75,8 @@ class LmtuiApp(ThemedApp):
     def on_mount(self) -> None:
         """Open the host once the first frame is."""
         self.call_after_refresh(self._start)
+        if not self.has_signals:
+            return
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             try:

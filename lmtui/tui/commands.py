@@ -287,6 +287,7 @@ DIALOGS: tuple[Command, ...] = (
     Command("trust.look", Scope.TRUST, "Show file", "Show a file that they come from.", ("v",), "show the file"),
     Command("trust.list", Scope.TRUST, "Trusted", "Show what is trusted in this folder.", ("l",), "show trusted"),
     Command("trusted.revoke", Scope.TRUSTED, "Revoke", "Revoke all trust in this folder; asks first.", ("d",), "revoke"),
+    Command("agents.open", Scope.AGENTS, "Open", "Attach to the selected session.", ("enter",), "attach"),
     Command("picker.open", Scope.PICKER, "Choose", "Choose the selected row.", ("enter",), "choose", is_first=True,
         runs="list_choose"),
     Command("picker.up", Scope.PICKER, "Previous row", "Select the previous row.", ("up",), is_first=True,

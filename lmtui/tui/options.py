@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lmtui.core.sessions import AgentRow
 
 KEYS_FILE = "keys.toml"
 
@@ -16,7 +20,8 @@ class StartOptions:
     `mode` and `workspace` are shown until the session itself says them, `is_plain` asks for the linear mode, `is_demo` starts
     the built-in scripted server first, `keys` binds commands by their id to other keys (`session.new` to `ctrl+n`), `problems`
     are what was wrong with the user's own files, to be said once the app is, `notify` is the setting of that name,
-    `images` are picture files to begin the prompt with (a task is next to them then, and is not sent by itself).
+    `images` are picture files to begin the prompt with (a task is next to them then, and is not sent by itself),
+    `is_attached`: the sessions are those of a host, and go on without the app, `agents` reads the sessions of the host.
     """
 
     session_id: str = ""
@@ -30,3 +35,5 @@ class StartOptions:
     problems: tuple[str, ...] = ()
     notify: str = "auto"
     images: tuple[str, ...] = ()
+    is_attached: bool = False
+    agents: Callable[[], Awaitable[Sequence[AgentRow]]] | None = None

@@ -383,6 +383,7 @@ class ThemedApp(TerminalApp):
         self.options, self.now = options, now
         self.is_leaving = False
         self.next_folder = ""  # where lmtui is started again once it has left
+        self.next_session = ""  # one of the host's to attach to there
         self._watch_theme_file: Callable[[Path | None], None] = lambda _: None
         self.register_theme(self._first_theme)
         # The style sheet was made with its colours just now: nothing has to be made again, as setting `theme` would.

@@ -1,9 +1,10 @@
-"""`lmtui serve`: the full-screen app in a browser, through textual-serve, with a door in front."""
+"""`lmtui serve`: the full-screen app in a browser; all tabs are clients of the host, and live in this process."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import getpass
 import hmac
 import ipaddress
@@ -14,65 +15,80 @@ import signal
 import socket
 import sys
 import time
-from asyncio.subprocess import PIPE, Process
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, MutableMapping
 from html import escape
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import textual_serve
 from aiohttp import web
-from textual_serve.app_service import AppService
-from textual_serve.download_manager import DownloadManager
-from textual_serve.server import Server
 
 from lmtui.app.key_protection import read_secret_file
-from lmtui.app.process import ENVIRONMENT_SOCKET, environment_at_start
 from lmtui.core.errors import UsageError
+from lmtui.tui.tab_driver import Tab
+
+MakeTab = Callable[[Callable[[bytes], None], tuple[int, int]], Tab]
+"""Makes the app of a tab from what its terminal gets, and its size in cells."""
 
 
-class Tab(AppService):
-    """The app of one websocket; `command` is a list of arguments."""
+class TabSocket:
+    """The websocket of one tab: frames for its terminal one way, what is typed the other way.
 
-    def __init__(self, command: Sequence[str], websocket: web.WebSocketResponse, downloads: DownloadManager) -> None:
-        super().__init__(
-            "",
-            write_bytes=websocket.send_bytes,
-            write_str=websocket.send_str,
-            close=_closer(websocket),
-            download_manager=downloads,
-        )
-        self._arguments = command
-        self._sending: asyncio.Task[None] | None = None  # it ends with the process at the latest
+    Args:
+        websocket: the tab's.
+        make_tab: makes its app.
+        size: of its terminal.
+    """
 
-    async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
-        environment = self._build_environment(width, height)
-        here, there = socket.socketpair()
-        with there:
-            begun = {**environment_at_start(environment), ENVIRONMENT_SOCKET: str(there.fileno())}
-            self._process = await asyncio.create_subprocess_exec(
-                *self._arguments, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=begun, pass_fds=(there.fileno(),)
-            )
-        self._stdin = self._process.stdin
-        self._sending = asyncio.create_task(_send_when_ready(here, json.dumps(environment).encode()))
-        return self._process
+    def __init__(self, websocket: web.WebSocketResponse, make_tab: MakeTab, size: tuple[int, int]) -> None:
+        self._websocket = websocket
+        self._frames: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._tab = make_tab(self._frames.put_nowait, size)
+
+    async def run(self) -> None:
+        """Run the app until it is left or the tab is closed."""
+        writing = asyncio.create_task(self._write())
+        running = asyncio.create_task(self._tab.run(), context=contextvars.Context())  # each app has a context of its own
+        running.add_done_callback(lambda _: self._frames.put_nowait(None))
+        try:
+            async for message in self._websocket:
+                if message.type is web.WSMsgType.TEXT:
+                    await self._take(message.data)
+        finally:
+            self._tab.leave()
+            _ = await asyncio.wait({running}, timeout=_LEAVE_LIMIT_S)
+            for task in (running, writing):
+                _ = task.cancel()
+            await asyncio.gather(running, writing, return_exceptions=True)
+
+    async def _write(self) -> None:
+        """Send what the app draws, all that waits in one frame; at its end close the tab."""
+        while (data := await self._frames.get()) is not None:
+            while not self._frames.empty() and (more := self._frames.get_nowait()) is not None:
+                data += more
+            await self._websocket.send_bytes(data)
+        await self._websocket.close()
+
+    async def _take(self, text: str) -> None:
+        """Take a message of the page; one that cannot be read is dropped."""
+        driver = self._tab.driver
+        try:
+            match json.loads(text):
+                case ["ping", data]:
+                    await self._websocket.send_json(["pong", data])
+                case ["stdin", str(typed)] if driver is not None:
+                    driver.type(typed)
+                case ["resize", {"width": int(width), "height": int(height)}] if driver is not None:
+                    driver.resize(width, height)
+                case ["focus" | "blur" as change, *_] if driver is not None:
+                    driver.focus(is_in_front=change == "focus")
+                case _:
+                    pass
+        except (ValueError, RecursionError):
+            return
 
 
-async def _send_when_ready(process: socket.socket, data: bytes) -> None:
-    """Send data once the other end sends a byte; send nothing if it ends first."""
-    with process:
-        process.settimeout(0)
-        loop = asyncio.get_running_loop()
-        if await loop.sock_recv(process, 1):
-            await loop.sock_sendall(process, data)
-
-
-def _closer(websocket: web.WebSocketResponse) -> Callable[[], Awaitable[None]]:
-    async def close() -> None:
-        await websocket.close()
-
-    return close
-
-
+_LEAVE_LIMIT_S = 5.0
 LEAST_PIN = 6
 MOST_TRIES, LOCKED_S = 5, 60.0
 COOKIE = "lmtui-key"
@@ -206,6 +222,7 @@ def door_page(*, has_pin: bool, is_locked: bool, was_wrong: bool) -> str:
 """
 
 
+_STATIC = Path(textual_serve.__file__).parent / "static"
 MOST_KEY_CHARS = 200
 FONT_SIZES = range(8, 41)
 HEARTBEAT_S = 15
@@ -246,13 +263,16 @@ def names_of(host: str, port: int) -> frozenset[str]:
     return frozenset(name if port == 80 else f"{name}:{port}" for name in (each.lower() for each in names))
 
 
-class WebServer(Server):
-    """textual-serve's server with our pages and the door; `tell` gets each new link."""
+class WebServer:
+    """Serves our pages and the apps of all tabs, behind the door; `tell` gets each new link.
 
-    def __init__(self, command: Sequence[str], host: str, port: int, door: AccessControl, tell: Callable[[str], None]) -> None:
+    The script of the page is that of textual-serve.
+    """
+
+    def __init__(self, make_tab: MakeTab, host: str, port: int, door: AccessControl, tell: Callable[[str], None]) -> None:
         shown = f"[{host}]" if ":" in host else host
-        super().__init__("", host=host, port=port, title="lmtui", public_url=f"http://{shown}:{port}")
-        self._arguments = command
+        self.host, self.port, self.public_url = host, port, f"http://{shown}:{port}"
+        self._make_tab = make_tab
         self._door = door
         self._tell = tell
         self._cookie = f"{COOKIE}-{port}"  # cookies know no ports: two of these servers would take each other's
@@ -280,12 +300,8 @@ class WebServer(Server):
         """Run an app for as long as its tab is open."""
         websocket = web.WebSocketResponse(heartbeat=HEARTBEAT_S)
         await websocket.prepare(request)
-        tab = Tab(self._arguments, websocket, self.download_manager)
-        try:
-            await tab.start(_cells(request, "width", 80), _cells(request, "height", 24))
-            await self._process_messages(websocket, tab)
-        finally:
-            await tab.stop()
+        size = _cells(request, "width", 80), _cells(request, "height", 24)
+        await TabSocket(websocket, self._make_tab, size).run()
         return websocket
 
     async def _make_app(self) -> web.Application:
@@ -295,10 +311,9 @@ class WebServer(Server):
                 web.get("/", self._index),
                 web.post("/key", self._try_key),
                 web.get("/ws", self.handle_websocket, name="websocket"),
-                web.get("/download/{key}", self.handle_download, name="download"),
                 web.get("/favicon.ico", _no_icon),
                 web.get("/focus.js", _focus_script),
-                web.static("/static", self.statics_path),
+                web.static("/static", _STATIC),
             ]
         )
         return app
@@ -378,8 +393,8 @@ def read_pin(environ: MutableMapping[str, str], file: str, *, asks: bool) -> str
     return typed.strip()
 
 
-def serve(arguments: list[str], workspace: Path, host: str, port: int, pin: str) -> int:
-    """Serve the app on a workspace until a signal comes; `arguments` go to every app.  Return the exit code.
+def serve(make_tab: MakeTab, workspace: Path, host: str, port: int, pin: str) -> int:
+    """Serve the app on a workspace until a signal comes.  Return the exit code.
 
     Raises:
         UsageError: the address may not be served on, or the port is taken.
@@ -391,16 +406,16 @@ def serve(arguments: list[str], workspace: Path, host: str, port: int, pin: str)
     os.environ.update(TERM="xterm-256color", COLORTERM="truecolor")
     for name in ("TMUX", "SSH_CONNECTION", "SSH_TTY", "NO_COLOR"):  # the browser is another terminal than this one
         os.environ.pop(name, None)
-    command = [sys.executable, "-P", "-m", "lmtui", *arguments, str(workspace)]
     links = 0
 
     def tell(link: str) -> None:
         nonlocal links
         links += 1
-        print("One link, for one browser:" if links == 1 else "For another browser:", link, flush=True)
+        words = "One link, for one browser:" if links == 1 else "For another browser:"
+        print(words, link, flush=True, file=sys.__stdout__)  # an app that runs has taken sys.stdout
 
-    print(f"lmtui on {workspace}; ctrl+c ends it. Each tab has its own screen.", flush=True)
-    server = WebServer(command, host, port, AccessControl(names_of(host, port), pin), tell)
+    print(f"lmtui on {workspace}; ctrl+c ends it. Each tab has its own screen; sessions go on in the host.", flush=True)
+    server = WebServer(make_tab, host, port, AccessControl(names_of(host, port), pin), tell)
     asyncio.run(server.run())
     return 0
 

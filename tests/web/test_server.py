@@ -4,12 +4,18 @@ import os
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from lmtui.core.errors import UsageError
+from lmtui.tui.tab_driver import Tab
 from lmtui.web.web_server import serve
+
+
+def _no_tab(_: Callable[[bytes], None], size: tuple[int, int]) -> Tab:
+    raise AssertionError(size)
 
 
 @pytest.mark.parametrize("port", [-1, 65_536, 99_999])
@@ -17,7 +23,7 @@ def test_a_port_that_is_none_is_told_before_anything_is_said(
     port: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(UsageError, match=f"no port {port}"):
-        serve([], tmp_path, "127.0.0.1", port, "")
+        serve(_no_tab, tmp_path, "127.0.0.1", port, "")
     assert not capsys.readouterr().out
 
 

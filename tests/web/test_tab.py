@@ -1,52 +1,83 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
 
+import aiohttp
 import pytest
 from aiohttp import web
-from textual_serve.download_manager import DownloadManager
 
-from lmtui.web.web_server import Tab
-
-PROGRAM = """
-import os, pathlib, sys
-sys.path[:0] = sys.argv[2:]
-from lmtui.app.process import receive_environment
-begun = pathlib.Path("/proc/self/environ").read_text()
-receive_environment()
-pathlib.Path(sys.argv[1]).write_text(begun + "\\n-- then --\\n" + repr(dict(os.environ)))
-"""
+from lmtui.core.errors import LmtuiError
+from lmtui.core.sessions import SessionHost
+from lmtui.tui.options import StartOptions
+from lmtui.tui.tab_driver import Tab
+from lmtui.web.web_server import TabSocket
 
 
-async def stopped(tab: Tab) -> None:
-    """Stop a tab and wait until its process is gone with all its pipes: what is left open is told in a later test."""
-    async with asyncio.timeout(20):
-        await tab.stop()
-        while not tab._process._transport.is_closing():  # type: ignore[union-attr]  # what the event loop keeps of it
-            await asyncio.sleep(0.01)
+@dataclass
+class Page:
+    """The page of a tab: what it sends, and what it got."""
+
+    sends: list[str]
+    got: bytes = b""
+    answers: list[object] = field(default_factory=list)
+    is_closed: bool = False
+    waits_for: bytes = b""
+
+    async def __aiter__(self) -> AsyncIterator[aiohttp.WSMessage]:
+        for each in self.sends:
+            yield aiohttp.WSMessage(web.WSMsgType.TEXT, each, None)
+        async with asyncio.timeout(20):
+            while not self.is_closed and (not self.waits_for or self.waits_for not in self.got):
+                await asyncio.sleep(0.01)
+
+    async def send_bytes(self, data: bytes) -> None:
+        self.got += data
+
+    async def send_json(self, value: object) -> None:
+        self.answers.append(value)
+
+    async def close(self) -> None:
+        self.is_closed = True
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
-async def test_a_tab_begins_without_a_key_and_gets_it_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("LLM_API_KEY", "GITHUB_TOKEN", "LD_PRELOAD_NOTE", "HTTPS_PROXY"):
-        monkeypatch.setenv(name, "sk-0123456789")
-    out = tmp_path / "out"
-    tab = Tab([sys.executable, "-c", PROGRAM, str(out), *sys.path], web.WebSocketResponse(), DownloadManager())
-    await tab.start(90, 30)
-    async with asyncio.timeout(20):
-        while not out.exists() or "-- then --" not in out.read_text():
-            await asyncio.sleep(0.02)
-    await stopped(tab)
-    begun, _, then = out.read_text().partition("-- then --")
-    assert "PATH=" in begun
-    assert "0123456789" not in begun
-    assert then.count("sk-0123456789") == 4
-    assert "'COLUMNS': '90'" in then
+def no_host() -> SessionHost:
+    raise LmtuiError("there is no host")
 
 
-async def test_a_tab_whose_process_ends_at_once_can_be_stopped() -> None:
-    tab = Tab([sys.executable, "-c", ""], web.WebSocketResponse(), DownloadManager())
-    await tab.start(80, 24)
-    await stopped(tab)
+def make_tab(put: Callable[[bytes], None], size: tuple[int, int]) -> Tab:
+    return Tab(no_host, StartOptions(), put, size)
+
+
+async def test_an_app_that_cannot_begin_closes_its_tab() -> None:
+    page = Page([])
+    await TabSocket(cast("Any", page), make_tab, (80, 24)).run()
+    assert page.is_closed
+    assert b"lmtui" in page.got
+    assert page.got.endswith(b"\x1b[?25h")
+
+
+async def test_two_tabs_draw_screens_of_their_own_size() -> None:
+    pages = [Page([], waits_for=b"send"), Page([], waits_for=b"send")]
+    sizes = [(60, 18), (120, 40)]
+    sockets = [TabSocket(cast("Any", page), make_tab, size) for page, size in zip(pages, sizes, strict=True)]
+    await asyncio.gather(*(each.run() for each in sockets))
+    assert b"\x1b[18;" in pages[0].got
+    assert b"\x1b[40;" not in pages[0].got
+    assert b"\x1b[40;" in pages[1].got
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{", "[]", "[1]", '["stdin"]', '["stdin", 3]', '["nothing", 1]', "[" * 100_000, '["stdin", "\\udcff\\u0000"]'),
+        *(f'["resize", {size}]' for size in ('{"width": "x"}', '{"width": -5, "height": 9}', '{"width": 1e99, "height": 0}')),
+        '["resize", {"width": 99999999, "height": 99999999}]',
+    ],
+)
+async def test_what_a_page_sends_harms_nothing(text: str) -> None:
+    page = Page([text, '["ping", 7]'])
+    await TabSocket(cast("Any", page), make_tab, (80, 24)).run()
+    assert page.answers == [["pong", 7]]

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from lmtui.command_line import Parser, add_common, make_parser, with_report
-from lmtui.config import MODES
 from lmtui.core.errors import UsageError
 from lmtui.core.jobs import JobRecord, Missed, NewJob, job_lines, when_text
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.jobs.job_table import by_column
 from lmtui.features.jobs.service import WorkspaceJobs, problems
 from lmtui.features.service import CommandCall, FeatureHost
+from lmtui.settings import MODES
 
 EXIT_INTERRUPTED = 130
 _SCHEDULES = ("at", "every", "daily", "hourly", "cron")

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 from lmtui.command_line import Parser, make_parser, with_report
-from lmtui.config import MODES, SANDBOXES
 from lmtui.core.errors import UsageError
 from lmtui.core.mcp import McpServer, ServerState
 from lmtui.core.sanitize import sanitize_line
@@ -18,6 +17,7 @@ from lmtui.features.mcp.server_trust import Memory, set_choice
 from lmtui.features.mcp.service import BROKEN, WAIT_S, Login, ServersSeen, look_at_servers, state_words
 from lmtui.features.service import CommandCall
 from lmtui.registry import load
+from lmtui.settings import MODES, SANDBOXES
 
 _SIGNS = {ServerState.READY: "✓", ServerState.OFF: "–", ServerState.REFUSED: "–"}
 

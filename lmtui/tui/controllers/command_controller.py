@@ -261,7 +261,7 @@ class AppController:
 
     def asks_to_leave(self, running: int, unmerged: int = 0) -> bool:
         """Ask before leaving while agents work or files are not merged; False where nothing is asked, or it was already."""
-        if not (running or unmerged) or isinstance(self._app.screen, Confirm):
+        if self._app.options.is_attached or not (running or unmerged) or isinstance(self._app.screen, Confirm):
             return False
         count = "an agent is working" if running == 1 else f"{running} agents are working"
         works = "Turns stop; their work is saved, and sessions can be resumed.\n" if running else ""

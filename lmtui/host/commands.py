@@ -1,0 +1,145 @@
+"""`lmtui host`, `lmtui attach` and `lmtui run --detach`, from arguments to exit code."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from lmtui.core.errors import LmtuiError, UsageError
+from lmtui.core.messages import Image
+from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.sessions import AgentRow, SessionSummary
+from lmtui.host import rpc
+from lmtui.host.access import read_token
+from lmtui.host.connect import STATUS, HostInfo, Target, ask_host, ensure_host, running_host, socket_file, token_file
+from lmtui.host.remote import RemoteHost
+
+_STOP_LIMIT_S = 30.0
+
+
+def host(arguments: argparse.Namespace) -> int:
+    """Run `lmtui host` and return the exit code: 0, or 1 where no host runs or one that has work does not end."""
+    match arguments.action:
+        case "start":
+            is_new = running_host() is None
+            plain = ("--plain-http",) if arguments.plain_http else ()
+            found = ensure_host(("--http", arguments.http, *plain) if arguments.http else ())
+            if arguments.http and not is_new and not found.http.endswith(f"//{arguments.http}"):
+                raise UsageError("a host is running already, at another address", "End it with `lmtui host stop`.")
+            return _show(found, is_json=arguments.json)
+        case "stop":
+            return _stop(is_forced=arguments.now)
+        case _:
+            return _show(running_host(), is_json=arguments.json)
+
+
+def _show(found: HostInfo | None, *, is_json: bool) -> int:
+    if found is None:
+        print("null" if is_json else "No host is running. `lmtui host start` starts one.")
+        return 1
+    status = ask_host(STATUS)
+    if is_json:
+        files = {"socket": str(socket_file()), "token_file": str(token_file())}
+        print(json.dumps(asdict(found) | files | status, indent=2))
+        return 0
+    print(f"host      lmtui {found.version}, process {found.pid}, since {found.started}")
+    print(f"http      {found.http or 'off (`lmtui host start --http 127.0.0.1:8765`, or the setting host_http)'}")
+    print(f"token     {token_file()}")
+    print(f"clients   {status['clients']}")
+    for row in status["sessions"]:
+        print(f"session   {row['id']}  {row['state']:<11}  {sanitize_line(row['folder'])}  {sanitize_line(row['title'])}")
+    for work in status["busy"]:
+        print(f"at work   {sanitize_line(work)}")
+    return 0
+
+
+def _stop(*, is_forced: bool) -> int:
+    found = running_host()
+    if found is None:
+        print("No host is running.")
+        return 0
+    busy: Sequence[str] = () if is_forced else ask_host(STATUS)["busy"]
+    if busy:
+        works = pluralize(len(busy), "thing")
+        raise LmtuiError(
+            f"the host still has {works} to do: {sanitize_line(', '.join(busy))[:300]}",
+            "Wait, or stop it with `lmtui host stop --now`: work is saved, and sessions can be resumed.",
+        )
+    os.kill(found.pid, signal.SIGTERM)
+    until = time.monotonic() + _STOP_LIMIT_S
+    while running_host() is not None:
+        if time.monotonic() > until:
+            raise LmtuiError(f"the host (process {found.pid}) does not end", f"Kill it with: kill -9 {found.pid}")
+        time.sleep(0.05)
+    print("The host has ended.")
+    return 0
+
+
+def detach(target: Target, text: str, images: Sequence[Image] = ()) -> int:
+    """Begin a task in the host of this machine, print the session's id, and return the exit code."""
+
+    async def begin() -> str:
+        remote = await asyncio.to_thread(RemoteHost, target.open)
+        try:
+            if remote.setup_note:
+                raise UsageError(remote.setup_note, "Name one with --url, or choose it in the app: lmtui")
+            session = await remote.new_session()
+            session.submit(text, images=images)
+            return str(session.id)
+        finally:
+            await remote.close()
+
+    session_id = asyncio.run(begin())
+    print(session_id)
+    return 0
+
+
+def agents(url: str = "", token: str = "") -> Sequence[AgentRow]:
+    """Return the sessions of a host, none where none runs on this machine.  Blocks.
+
+    Raises:
+        LmtuiError: the host does not answer.
+    """
+    if not url and running_host() is None:
+        return ()
+    rows = ask_host(STATUS, url, token)["sessions"]
+    return [AgentRow(Path(row["folder"]), rpc.decode(SessionSummary, row), row["clients"]) for row in rows]
+
+
+def newest_session(target: Target) -> str:
+    """Return the session that a host has open in a folder (of any folder, without one) and that changed last, empty for none.
+
+    Raises:
+        LmtuiError: the host does not answer.
+    """
+    found = [row for row in agents(target.url, target.token) if row.session.is_open]
+    here = [row.session for row in found if not target.folder or str(row.folder) == target.folder]
+    return max(here, key=lambda each: each.updated).id if here else ""
+
+
+def token_for(url: str, file: str, environ: Mapping[str, str]) -> str:
+    """Return the token for a host elsewhere: of the file, of LMTUI_HOST_TOKEN, or of this machine's own host.
+
+    Raises:
+        LmtuiError: there is none.
+    """
+    if file:
+        return read_token(Path(file).expanduser())
+    if given := environ.get("LMTUI_HOST_TOKEN", "").strip():
+        return given
+    if token_file().exists():
+        return read_token(token_file())
+    raise UsageError(f"the host at {sanitize_line(url)} needs its token", "Use --token-file FILE, or set LMTUI_HOST_TOKEN.")
+
+
+def plain_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings as they are sent."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in flags.items()}

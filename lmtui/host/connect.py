@@ -1,0 +1,280 @@
+"""From a client to a host: where its files are, starting one when there is none, and making a connection to it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import getpass
+import hashlib
+import json
+import os
+import socket as sockets
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from websockets.exceptions import InvalidStatus, WebSocketException
+from websockets.sync.client import ClientConnection, connect, unix_connect
+
+from lmtui import __version__
+from lmtui.app.process import ENVIRONMENT_SOCKET, environment_at_start
+from lmtui.core.errors import HostError, LmtuiError
+from lmtui.core.sanitize import sanitize_line
+from lmtui.host import rpc
+from lmtui.host.access import FILE_NAME, read_token
+from lmtui.host.link import FrameChannel, Welcome
+from lmtui.paths import state_dir
+
+ATTACH = "/v1/attach"
+STATUS = "/v1/host"
+START_LIMIT_S = 20.0
+_CONNECT_LIMIT_S = 10.0
+_MOST_PATH_BYTES = 100  # of a Unix socket (sockaddr_un has 108)
+
+
+@dataclass(frozen=True, slots=True)
+class HostInfo:
+    """What a running host says of itself: `http` is its address, empty where it serves none; `started` is in UTC."""
+
+    pid: int
+    version: str
+    started: str
+    http: str = ""
+
+
+def host_folder() -> Path:
+    """Return the folder with the files of the user's host."""
+    return state_dir() / "host"
+
+
+def token_file() -> Path:
+    """Return the file with the token that every client sends."""
+    return host_folder() / FILE_NAME
+
+
+def socket_file() -> Path:
+    """Return the socket of the host; where the folder's path is too long for one, it is in a private temporary folder."""
+    wanted = host_folder() / "socket"
+    if len(os.fsencode(wanted)) <= _MOST_PATH_BYTES:
+        return wanted
+    name = hashlib.sha256(os.fsencode(wanted)).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"lmtui-{os.getuid()}" / f"{name}.sock"
+
+
+def running_host() -> HostInfo | None:
+    """Return the host that runs, None where none does: whoever runs holds the lock of its file."""
+    try:
+        with (host_folder() / "host.json").open(encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                return HostInfo(**json.load(file))
+    except (OSError, ValueError, TypeError):
+        return None
+    return None
+
+
+@contextlib.contextmanager
+def _start_lock() -> Iterator[None]:
+    host_folder().mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (host_folder() / "start.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def ensure_host(options: tuple[str, ...] = ()) -> HostInfo:
+    """Return the running host, and start one first where none runs.  Blocks for up to 20 seconds.
+
+    Raises:
+        LmtuiError: it does not start.
+    """
+    if (found := running_host()) is not None:
+        return found
+    with _start_lock():  # of two that start one at once the second finds it
+        if (found := running_host()) is not None:
+            return found
+        log = host_folder() / "start.log"
+        process = _started(log, options)
+        until = time.monotonic() + START_LIMIT_S
+        while time.monotonic() < until:
+            if (found := running_host()) is not None and found.pid == process.pid:
+                process.returncode = 0  # it lives longer than this process, and nobody waits for it
+                return found
+            if process.poll() is not None:
+                break
+            time.sleep(0.02)
+        text = sanitize_line(log.read_text("utf-8", "replace").strip().splitlines()[-1:][0] if log.stat().st_size else "")
+        raise LmtuiError(f"the host did not start: {text or 'it gave no reason'}", f"See {log}.")
+
+
+def _started(log: Path, options: tuple[str, ...]) -> subprocess.Popen[bytes]:
+    """Start a host; the keys in the environment go to it once other processes cannot read them there."""
+    here, there = sockets.socketpair()
+    with log.open("wb") as output, here:
+        with there:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "lmtui", "host", "run", *options],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                cwd="/",
+                env={**environment_at_start(os.environ), ENVIRONMENT_SOCKET: str(there.fileno())},
+                pass_fds=(there.fileno(),),
+            )
+        here.settimeout(START_LIMIT_S)
+        with contextlib.suppress(OSError):
+            if here.recv(1):
+                here.sendall(json.dumps(dict(os.environ)).encode())
+    return process
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a client goes: a folder of the host of this machine, or with a `url` one elsewhere.
+
+    `flags` and `environment` are settings that it brings, for the host of this machine only.
+    """
+
+    folder: str
+    session: str = ""
+    url: str = ""
+    token: str = ""
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def open(self) -> tuple[FrameChannel, Welcome]:
+        """Make a connection; the host of this machine is started if it has to be.
+
+        Raises:
+            LmtuiError: there is no host, or it refuses.
+        """
+        connection = self._connected()
+        hello = {
+            "protocol": rpc.PROTOCOL,
+            "version": __version__,
+            "name": client_name(),
+            "folder": self.folder,
+            "session": self.session,
+            **({} if self.url else {"flags": dict(self.flags), "environment": dict(self.environment)}),
+        }
+        channel = _WebSocketChannel(connection)
+        try:
+            channel.send(rpc.dumps([{"hello": hello}]))
+            first = rpc.loads(channel.receive())[0]
+        except (ConnectionError, IndexError) as error:
+            raise LmtuiError("the host closed the connection", "See `lmtui host status` on its machine.") from error
+        if "refused" in first:
+            channel.close()
+            raise rpc.decode_error(first["refused"])
+        found = first.get("welcome") or {}
+        sessions = tuple(map(str, found.get("sessions", ())))
+        return channel, Welcome(str(found.get("version", "")), str(found.get("folder", "")), sessions)
+
+    def _connected(self) -> ClientConnection:
+        try:
+            if self.url:
+                parts = urlsplit(self.url)
+                scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
+                context = ssl.create_default_context() if scheme == "wss" else None
+                headers = {"Authorization": f"Bearer {self.token}"}
+                return connect(
+                    f"{scheme}://{parts.netloc}{parts.path.rstrip('/')}{ATTACH}", additional_headers=headers, ssl=context,
+                    open_timeout=_CONNECT_LIMIT_S, max_size=None, compression=None, proxy=None,
+                )  # fmt: skip
+            _ = ensure_host()
+            headers = {"Authorization": f"Bearer {read_token(token_file())}"}
+            return unix_connect(
+                str(socket_file()), f"ws://localhost{ATTACH}", additional_headers=headers, open_timeout=_CONNECT_LIMIT_S,
+                max_size=None, compression=None,
+            )  # fmt: skip
+        except InvalidStatus as error:
+            code = error.response.status_code
+            hint = "Give its token with --token-file, or in LMTUI_HOST_TOKEN." if code == 401 else ""
+            raise LmtuiError(f"the host at {self.url or socket_file()} answers {code}", hint) from error
+        except (OSError, WebSocketException, TimeoutError) as error:
+            where = sanitize_line(self.url) or f"the socket {socket_file()}"
+            raise HostError(f"no host answers at {where}: {error}", "Is it running, and the tunnel open?") from error
+
+
+class _WebSocketChannel:
+    """A connection as frames; implements `host.link.FrameChannel`."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self._connection = connection.__enter__()  # it ends with `close`
+
+    def send(self, frame: str) -> None:
+        """Send a frame."""
+        try:
+            self._connection.send(frame)
+        except (WebSocketException, OSError) as error:
+            raise ConnectionError(str(error)) from error
+
+    def receive(self) -> str | bytes:
+        """Wait for the next frame."""
+        try:
+            return self._connection.recv()
+        except (WebSocketException, OSError) as error:
+            raise ConnectionError(str(error)) from error
+
+    def close(self) -> None:
+        """End it."""
+        with contextlib.suppress(WebSocketException, OSError):
+            self._connection.close()
+
+
+class _UnixConnection(HTTPConnection):
+    """HTTP over the local socket (RFC 9112 says nothing against it)."""
+
+    def connect(self) -> None:
+        """Connect."""
+        self.sock = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(socket_file()))
+
+
+def ask_host(path: str, url: str = "", token: str = "") -> Any:  # Any: JSON
+    """Return what a host answers at a path: that of this machine, or the one at a URL.  Blocks.
+
+    Raises:
+        LmtuiError: it does not answer, or refuses.
+    """
+    parts = urlsplit(url)
+    make = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    connection = make(parts.netloc, timeout=_CONNECT_LIMIT_S) if url else _UnixConnection("localhost", timeout=_CONNECT_LIMIT_S)
+    try:
+        connection.request("GET", path, headers={"Authorization": f"Bearer {token or read_token(token_file())}"})
+        response = connection.getresponse()
+        body = response.read()
+        if response.status != HTTPStatus.OK:
+            raise LmtuiError(f"the host at {sanitize_line(url) or socket_file()} answers {response.status}")
+        return json.loads(body)
+    except (OSError, HTTPException, ValueError) as error:
+        raise LmtuiError(f"the host at {sanitize_line(url) or socket_file()} does not answer: {error}") from error
+    finally:
+        connection.close()
+
+
+def client_name() -> str:
+    """Return who this client is, as others see it where it answers: user, machine and terminal."""
+    with contextlib.suppress(OSError, KeyError):
+        terminal = os.ttyname(0).removeprefix("/dev/") if os.isatty(0) else ""
+        return f"{getpass.getuser()}@{sockets.gethostname()}{f' {terminal}' if terminal else ''}"
+    return "a client"
+
+
+def write_info(file: Any, info: HostInfo) -> None:
+    """Write what a running host says of itself."""
+    file.seek(0)
+    file.truncate()
+    json.dump(asdict(info), file)
+    file.flush()

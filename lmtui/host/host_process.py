@@ -1,0 +1,241 @@
+"""The host process: takes its lock and its socket, serves clients, notifies, and ends when nothing is left to do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import socket as sockets
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+from typing import TextIO
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route, WebSocketRoute
+
+from lmtui import __version__
+from lmtui.config import Config
+from lmtui.core import events
+from lmtui.core.errors import LmtuiError, UsageError
+from lmtui.core.sanitize import sanitize_line
+from lmtui.host import rpc
+from lmtui.host.access import ApiAccess, ensure_token
+from lmtui.host.api import build_app
+from lmtui.host.api_context import ApiOptions
+from lmtui.host.attach import AttachEndpoint
+from lmtui.host.connect import ATTACH, STATUS, HostInfo, host_folder, socket_file, write_info
+from lmtui.host.http_server import open_tcp, serve
+from lmtui.host.hub import SessionHub
+
+_LOOK_S = 15.0
+_CLOSE_LIMIT_S = 20.0
+
+
+@contextlib.contextmanager
+def host_lock() -> Iterator[TextIO]:
+    """Be the user's only host; the file is unlocked however the process ends.
+
+    Raises:
+        UsageError: another one runs.
+    """
+    host_folder().mkdir(parents=True, exist_ok=True, mode=0o700)
+    with os.fdopen(os.open(host_folder() / "host.json", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise UsageError("a host is running already", "`lmtui host status` shows it.") from error
+        yield file
+
+
+def local_socket() -> sockets.socket:
+    """Return the socket for clients of this machine; what a killed host left there is removed.
+
+    Raises:
+        LmtuiError: it cannot be made, or its folder is another user's.
+    """
+    path = socket_file()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        found = path.parent.lstat()
+        if found.st_uid != os.getuid() or found.st_mode & 0o077:
+            raise LmtuiError(f"{path.parent} is open to other users", f"Run: chmod 700 {path.parent}")
+        path.unlink(missing_ok=True)
+        made = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
+        before = os.umask(0o177)
+        try:
+            made.bind(str(path))
+        finally:
+            _ = os.umask(before)
+        made.listen(128)
+    except OSError as error:
+        raise LmtuiError(f"the socket {path} cannot be made: {error}") from error
+    return made
+
+
+class Notifier:
+    """Tells the user, by a command, when a session that nobody looks at needs an answer or is done.
+
+    Args:
+        hub: the sessions.
+        command: is run by the shell, with what there is to tell in its environment; `auto` is notify-send where there is a
+            desktop, an empty one tells nothing.
+    """
+
+    def __init__(self, hub: SessionHub, command: str) -> None:
+        self._hub = hub
+        self._command = _NOTIFY_SEND if command == "auto" and _has_desktop(os.environ) else "" if command == "auto" else command
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def listen(self, folder: Path, envelope: events.Envelope) -> None:
+        """Take up an event of a session."""
+        if not self._command or self._hub.watchers[envelope.session]:
+            return
+        match envelope.event:
+            case events.ApprovalRequested(text=text):
+                self._tell("waits", f"waits for you: {text}", folder, envelope.session)
+            case events.TurnEnded(agent=events.ROOT, reason=reason):
+                self._tell(str(reason), f"ended: {reason}", folder, envelope.session)
+            case _:
+                pass
+
+    def _tell(self, what: str, text: str, folder: Path, session: str) -> None:
+        told = {
+            "LMTUI_EVENT": what,
+            "LMTUI_TEXT": sanitize_line(f"{folder.name}: {text}")[:300],
+            "LMTUI_SESSION": session,
+            "LMTUI_FOLDER": str(folder),
+        }
+        task = asyncio.get_running_loop().create_task(self._run({**os.environ, **told}))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, environment: Mapping[str, str]) -> None:
+        with contextlib.suppress(OSError, TimeoutError):
+            process = await asyncio.create_subprocess_shell(
+                self._command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,
+                env=environment,
+            )
+            try:
+                async with asyncio.timeout(_NOTIFY_LIMIT_S):
+                    _ = await process.wait()
+            finally:
+                if process.returncode is None:
+                    process.kill()
+
+
+_NOTIFY_SEND = 'notify-send --app-name=lmtui "lmtui" "$LMTUI_TEXT"'
+_NOTIFY_LIMIT_S = 10.0
+
+
+def _has_desktop(environ: Mapping[str, str]) -> bool:
+    return bool(shutil.which("notify-send")) and ("DISPLAY" in environ or "WAYLAND_DISPLAY" in environ)
+
+
+class HostProcess:
+    """What one host does next to serving.
+
+    Args:
+        hub: the sessions.
+        idle_s: how long it stays when nobody is attached and nothing is left to do; 0 for ever.
+    """
+
+    def __init__(self, hub: SessionHub, idle_s: float) -> None:
+        self._hub, self._idle_s = hub, idle_s
+        self.attach = AttachEndpoint(hub)
+        self.attach.when_left = self._look_soon
+        self.stop = asyncio.Event()
+        self._look_now = asyncio.Event()
+
+    def _look_soon(self) -> None:
+        self._look_now.set()
+
+    async def status(self, request: Request) -> JSONResponse:
+        """Say who is attached, what is open and what there is to do."""
+        del request
+        rows = [
+            {**rpc.encode(each.session), "folder": str(each.folder), "clients": each.clients}
+            for each in await self._hub.agents()
+        ]
+        return JSONResponse({"clients": len(self.attach.attached), "sessions": rows, "busy": list(self._hub.busy())})
+
+    async def watch(self) -> None:
+        """Close what nobody looks at, and end the process when nothing is left to do."""
+        idle_since: float | None = None
+        while not self.stop.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_S):
+                    _ = await self._look_now.wait()
+            self._look_now.clear()
+            await self._hub.tidy()
+            if self.attach.attached or self._hub.busy():
+                idle_since = None
+                continue
+            idle_since = monotonic() if idle_since is None else idle_since
+            if self._idle_s and monotonic() - idle_since >= self._idle_s:
+                self.stop.set()
+
+
+@asynccontextmanager
+async def _signals(stop: asyncio.Event) -> AsyncIterator[None]:
+    """End in order on SIGTERM and SIGINT; the end of a terminal is none of ours."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    loop.add_signal_handler(signal.SIGHUP, lambda: None)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            _ = loop.remove_signal_handler(number)
+
+
+def _user_path(text: str) -> Path:
+    return Path(text).expanduser()
+
+
+async def run_host(file: TextIO, config: Config, http: str = "", *, allows_plain: bool = False) -> None:
+    """Serve clients until there is nothing left to do, or until a signal.
+
+    Args:
+        file: the locked file of the host, which gets what it says of itself.
+        config: the user's own settings.
+        http: the address of the HTTP API, empty for none.
+        allows_plain: the user asked for http without encryption on an address that other machines reach.
+
+    Raises:
+        LmtuiError: the address cannot be served.
+    """
+    certificate = _user_path(config.host_certificate) if config.host_certificate else None
+    access = ApiAccess(ensure_token(host_folder()), names=config.host_names, origins=config.host_origins)
+    hub = SessionHub(map(Path, config.host_folders))
+    process = HostProcess(hub, config.host_idle_s)
+    tcp = [open_tcp(http, has_certificate=certificate is not None, allows_plain=allows_plain)] if http else []
+    leave = hub.follow(Notifier(hub, config.host_notify).listen)
+    own = [WebSocketRoute(ATTACH, process.attach), Route(STATUS, process.status)]
+    app = build_app(hub, access, routes=own, options=ApiOptions(approval_wait_s=config.host_approval_wait_s))
+    async with _signals(process.stop):
+        watching = asyncio.create_task(process.watch())
+        listening = [local_socket(), *tcp]
+        shown = f"{'https' if certificate else 'http'}://{http}" if http else ""
+        write_info(file, HostInfo(os.getpid(), __version__, datetime.now(UTC).isoformat(timespec="seconds"), shown))
+        try:
+            await serve(app, listening, stop=process.stop, certificate=certificate)
+        finally:
+            leave()
+            process.stop.set()
+            _ = watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_CLOSE_LIMIT_S):
+                    await hub.close()
+            socket_file().unlink(missing_ok=True)

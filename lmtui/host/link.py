@@ -1,0 +1,473 @@
+"""The connection of a front end to a host: calls, mirrored values, events in their order, and making it again when it breaks.
+
+Messages: `lmtui.host.rpc`.  A thread reads; what the front end is told comes on its own loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import contextvars
+import itertools
+import logging
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from lmtui.app.event_lines import decode_event
+from lmtui.core import events
+from lmtui.core.errors import HostError, LmtuiError, UsageError
+from lmtui.core.events import Envelope
+from lmtui.host import rpc
+from lmtui.host.rpc import Kind, Member
+
+_LOG = logging.getLogger(__name__)
+CALL_LIMIT_S = 10.0
+_LOOK_S = 1.0
+_AWAY = "The host does not answer."
+_AWAY_HINT = "Wait, or see `lmtui host status`; nothing that it has written is lost."
+
+
+class FrameChannel(Protocol):
+    """A connection that frames go through; its methods raise `ConnectionError` once it is broken."""
+
+    def send(self, frame: str) -> None:
+        """Send a frame; from any thread."""
+
+    def receive(self) -> str | bytes:
+        """Wait for the next frame and return it."""
+
+    def close(self) -> None:
+        """End it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """What a host says at the beginning: its version, the folder, and the ids of the sessions that are open in it."""
+
+    version: str
+    folder: str
+    sessions: tuple[str, ...] = ()
+
+
+Open = Callable[[], tuple[FrameChannel, Welcome]]
+"""Makes a connection; raises `LmtuiError` or `ConnectionError`.  Called again when one breaks."""
+
+
+class LinkedSession(Protocol):
+    """What a connection does with the sessions that are open through it."""
+
+    @property
+    def id(self) -> str:
+        """Return the session's id."""
+
+    @property
+    def seq(self) -> int:
+        """Return the place of the last durable event."""
+
+    def publish(self, envelope: Envelope) -> None:
+        """Give an event to who listens.  On the loop."""
+
+    def tell(self, level: events.Level, text: str) -> None:
+        """Show a line that is not part of the session; from any thread."""
+
+    def again(self) -> None:
+        """Take up the session after a break.  Blocks."""
+
+    def known(self) -> Sequence[Envelope]:
+        """Return the history with what is not told yet; from any thread."""
+
+
+MakePort = Callable[["HostLink", str, str, type], Any]
+
+
+class PassingNotice(events.Notice):
+    """A notice of the connection; it is not part of the session."""
+
+    durable: ClassVar[bool] = False
+
+
+class _Function:
+    """A function that the host calls; where it returns something, that is sent back."""
+
+    def __init__(self, function: Callable[..., Any], hint: Any, where: tuple[str, str, str, str]) -> None:
+        self.function = function
+        self.takes, self.returns = rpc.function_types(hint)
+        self.where = where  # what it was given to: on, path, method and parameter, to give it again
+
+
+# What is sent once the connection is there again: done twice it does no harm, or the log tells that it was done.
+_SENT_LATER = frozenset({
+    "Session.submit", "Session.steer", "Session.answer", "Session.set_mode", "Session.set_model", "Session.rename",
+    "Session.revoke", "Goals.set", "Goals.clear", "Goals.pause", "Goals.resume", "Files.watch", "Waiting.go_on",
+})  # fmt: skip
+_SAID = frozenset({"submit", "steer"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Later:
+    """A call that waits for the connection; `seq` is the last event that its session had then."""
+
+    on: str
+    path: str
+    name: str
+    given: Mapping[str, Any]
+    seq: int
+
+    def is_done(self, history: Sequence[Envelope]) -> bool:
+        """Tell whether the log has what a user said: the call arrived before the connection broke."""
+        if self.name not in _SAID:
+            return False
+        text = str(self.given.get("text", "")).strip()
+        for envelope in reversed(history):
+            if envelope.seq <= self.seq:
+                return False
+            match envelope.event:
+                case events.MessageAdded(text=said) if text in said:
+                    return True
+                case events.InboxChanged(queued=queued) if any(text in each for each in queued):
+                    return True
+                case _:
+                    pass
+        return False
+
+
+class LoopCalls:
+    """Calls functions of a front end on its own loop, from any thread; without a loop none is called."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._context: contextvars.Context | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def use(self) -> None:
+        """Call functions on the loop that runs now."""
+        self._loop = asyncio.get_running_loop()
+        self._context = self._context or contextvars.copy_context()  # Textual finds the app of a callback in it
+
+    def soon(self, *todo: Callable[[], object]) -> None:
+        """Call functions soon and in order."""
+        loop = self._loop
+        if loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is there any more
+                for each in todo:
+                    _ = loop.call_soon_threadsafe(each, context=self._context)
+
+    def keep(self, work: Awaitable[None]) -> None:
+        """Do some work in a task.  On the loop."""
+        task = asyncio.ensure_future(work)
+        self._tasks = {each for each in (*self._tasks, task) if not each.done()}
+
+
+class PendingCalls:
+    """The calls that wait for an answer, by number."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, concurrent.futures.Future[Any]] = {}
+        self._parts: dict[int, Callable[[Any], object]] = {}
+
+    def begin(self, number: int, on_part: Callable[[Any], object] | None) -> concurrent.futures.Future[Any]:
+        """Return the future result of a call; `on_part` gets what comes before it."""
+        future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        self._waiting[number] = future
+        if on_part is not None:
+            self._parts[number] = on_part
+        return future
+
+    def reply(self, message: Mapping[str, Any]) -> None:
+        """Take an answer, or a part of it."""
+        number = message["re"]
+        if "part" in message:
+            if (on_part := self._parts.get(number)) is not None:
+                _ = on_part(message["part"])
+            return
+        self._parts.pop(number, None)
+        future = self._waiting.pop(number, None)
+        if future is None or future.done():
+            return
+        if "error" in message:
+            future.set_exception(rpc.decode_error(message["error"]))
+        else:
+            future.set_result(message.get("ok"))
+
+    def fail(self) -> None:
+        """Let all of them fail: the connection is broken."""
+        waiting, self._waiting, self._parts = list(self._waiting.values()), {}, {}
+        for future in waiting:
+            if not future.done():
+                future.set_exception(HostError("The connection to the host broke.", _AWAY_HINT))
+
+
+class HostLink:
+    """The connection of one front end, with everything that is made again when it breaks.
+
+    Args:
+        open_channel: makes a connection.
+        make_port: makes the object for one of the host, from this, its address, its path and its port.
+    """
+
+    def __init__(self, open_channel: Open, make_port: MakePort) -> None:
+        self._open_channel, self.make_port = open_channel, make_port
+        self.loop = LoopCalls()
+        self._numbers = itertools.count(1)
+        self._pending = PendingCalls()
+        self._functions: dict[int, _Function] = {}
+        self._mirrored: dict[tuple[str, str, str], Any] = {}
+        self.sessions: dict[str, LinkedSession] = {}
+        self._later: list[_Later] = []
+        self.is_there = threading.Event()
+        self.is_there.set()
+        self._is_given_up = False
+        self._is_closed = threading.Event()
+        self._channel, self.welcome = open_channel()
+        self._thread = threading.Thread(target=self._read, name="host", daemon=True)
+        self._thread.start()
+
+    # -- calls -----------------------------------------------------------------------------------------------------------
+
+    def send(
+        self, on: str, path: str, name: str, given: Mapping[str, Any], on_part: Callable[[Any], object] | None = None
+    ) -> concurrent.futures.Future[Any]:
+        """Call something and return its future result."""
+        number = next(self._numbers)
+        future = self._pending.begin(number, on_part)
+        self._put({"id": number, "on": on, "port": path, "call": name, "with": given}, future)
+        return future
+
+    def _put(self, message: Mapping[str, Any], future: concurrent.futures.Future[Any] | None = None) -> None:
+        try:
+            self._channel.send(rpc.dumps([message]))
+        except ConnectionError:
+            if future is not None and not future.done():
+                future.set_exception(HostError(_AWAY, _AWAY_HINT))
+
+    def wait(self, future: concurrent.futures.Future[Any]) -> Any:
+        """Return a result; this thread does nothing else until it is there.
+
+        Raises:
+            LmtuiError: the call failed, or the host does not answer in time.
+        """
+        try:
+            return future.result(CALL_LIMIT_S)
+        except TimeoutError as error:
+            raise HostError(_AWAY, _AWAY_HINT) from error
+
+    def call(self, on: str, path: str, member: Member, given: Mapping[str, Any]) -> Any:
+        """Call a method that returns at once."""
+        sent, numbers = self._sent(on, path, member, given)
+        try:
+            result = self.wait(self.send(on, path, member.name, sent))
+        except HostError:
+            return self._without_host(on, path, member, sent)
+        if rpc.is_function(member.result):
+            return lambda: self._forget(numbers)
+        return self._result(member, result)
+
+    def _without_host(self, on: str, path: str, member: Member, sent: Mapping[str, Any]) -> Any:
+        """Do a call later, or once more; a front end goes on where that does not help either, and the user is told."""
+        if member.full_name in _SENT_LATER:
+            session = self.sessions.get(on.removeprefix(rpc.SESSION))
+            self._later.append(_Later(on, path, member.name, sent, session.seq if session is not None else 0))
+            return None
+        if member.result is not type(None) and self._waits_for_host():
+            with contextlib.suppress(HostError):
+                return self._result(member, self.wait(self.send(on, path, member.name, sent)))
+        if member.kind is Kind.CALL:
+            self._tell(events.Level.ERROR, f"{_AWAY} Nothing was done ({member.full_name}).")
+        return None if member.returns is not None else _nothing_of(member.result)
+
+    def _waits_for_host(self) -> bool:
+        """Wait for a broken connection to be made again, once; tell whether it was."""
+        if self._is_given_up:
+            return False
+        self._is_given_up = not self.is_there.wait(CALL_LIMIT_S)
+        return not self._is_given_up
+
+    async def call_async(self, on: str, path: str, member: Member, given: Mapping[str, Any]) -> Any:
+        """Call a method and wait for its end; a cancelled wait leaves the call alone."""
+        self.loop.use()
+        sent, numbers = self._sent(on, path, member, given)
+        try:
+            return self._result(member, await asyncio.wrap_future(self.send(on, path, member.name, sent)))
+        finally:
+            for number in numbers:
+                self._functions.pop(number, None)
+
+    async def stream(self, on: str, path: str, member: Member, given: Mapping[str, Any]) -> AsyncGenerator[Any, None]:
+        """Yield what a method yields."""
+        self.loop.use()
+        loop, queue = asyncio.get_running_loop(), asyncio.Queue[Any]()
+        sent, _ = self._sent(on, path, member, given)
+        future = self.send(on, path, member.name, sent, lambda part: loop.call_soon_threadsafe(queue.put_nowait, (part,)))
+        future.add_done_callback(lambda _: loop.call_soon_threadsafe(queue.put_nowait, None))
+        while (part := await queue.get()) is not None:
+            yield rpc.decode(member.result, part[0])
+        _ = future.result()
+
+    def _sent(self, on: str, path: str, member: Member, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[int]]:
+        """Return arguments as they are sent, and the numbers of the functions among them."""
+        found, numbers = {}, []
+        for name, value in given.items():
+            if value is not None and rpc.is_function(member.parameters[name]):
+                number = next(self._numbers)
+                self._functions[number] = _Function(value, member.parameters[name], (on, path, member.name, name))
+                with contextlib.suppress(RuntimeError):
+                    self.loop.use()
+                numbers.append(number)
+                found[name] = number
+            elif value is not None or not rpc.is_function(member.parameters[name]):
+                found[name] = rpc.encode(value)
+        return found, numbers
+
+    def _result(self, member: Member, result: Any) -> Any:
+        if member.returns is not None:
+            return None if result is None else self.make_port(self, str(result), "", member.returns)
+        return rpc.decode(member.result, result)
+
+    def _forget(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            if self._functions.pop(number, None) is not None:
+                self._put({"leave": number})
+
+    def value(self, on: str, path: str, member: Member) -> Any:
+        """Return a value that is mirrored; the first time the host is asked."""
+        key = (on, path, member.name)
+        if key not in self._mirrored:
+            try:
+                value = rpc.decode(member.result, self.wait(self.send(on, path, member.name, {})))
+            except HostError:
+                return self._without_host(on, path, member, {})
+            _ = self._mirrored.setdefault(key, value)
+        return self._mirrored[key]
+
+    # -- the thread that reads -------------------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        while not self._is_closed.is_set():
+            try:
+                self._take(self._channel.receive())
+            except ConnectionError:
+                self._pending.fail()
+                if not self._is_closed.is_set():
+                    self._again()
+            except LmtuiError:
+                _LOG.exception("a frame of the host cannot be read")
+
+    @property
+    def is_closed(self) -> bool:
+        """Tell whether the front end has ended the connection."""
+        return self._is_closed.is_set()
+
+    def _again(self) -> None:
+        """Make the connection again, wait longer each time, and take up every session where it was."""
+        self.is_there.clear()
+        self._tell(events.Level.WARNING, "The connection to the host broke; connecting again …")
+        for attempt in itertools.count():
+            try:
+                self._channel, self.welcome = self._open_channel()
+                break
+            except (ConnectionError, LmtuiError) as error:
+                if attempt == 3:
+                    self._tell(events.Level.WARNING, f"The host cannot be reached: {error}")
+            if self._is_closed.wait(min(5.0, 0.2 * 2**attempt)):
+                return
+        threading.Thread(target=self._take_up_again, name="host again", daemon=True).start()
+
+    def _take_up_again(self) -> None:
+        """Open the sessions again and give the host the functions that it had; runs while another thread reads."""
+        problem = ""
+        for session in list(self.sessions.values()):
+            try:
+                session.again()
+            except LmtuiError as error:
+                problem = problem or f"Session {session.id} could not be opened again: {error.full_text()}"
+        later, self._later = self._later, []
+        for each in later:
+            known = self.sessions.get(each.on.removeprefix(rpc.SESSION))
+            if known is None or not each.is_done(known.known()):
+                with contextlib.suppress(LmtuiError):
+                    _ = self.wait(self.send(each.on, each.path, each.name, each.given))
+        for number, function in list(self._functions.items()):
+            on, path, name, parameter = function.where
+            with contextlib.suppress(LmtuiError):
+                _ = self.wait(self.send(on, path, name, {parameter: number}))
+        for on, path, name in list(self._mirrored):
+            with contextlib.suppress(LmtuiError):
+                root = rpc.ROOTS[rpc.SESSION if on.startswith(rpc.SESSION) else rpc.HOST]
+                member = rpc.members(rpc.resolve(root, path))[name]
+                self._mirrored[on, path, name] = rpc.decode(member.result, self.wait(self.send(on, path, name, {})))
+        self._is_given_up = False
+        self.is_there.set()
+        self._tell(events.Level.WARNING if problem else events.Level.INFO, problem or "Connected to the host again.")
+
+    def _tell(self, level: events.Level, text: str) -> None:
+        for session in list(self.sessions.values()):
+            session.tell(level, text)
+
+    def _take(self, frame: str | bytes) -> None:
+        todo: list[Callable[[], None]] = []
+        for message in rpc.loads(frame):
+            if "event" in message:
+                session = self.sessions.get(str(message["event"]).removeprefix(rpc.SESSION))
+                if session is not None:
+                    envelope = decode_event(str(message["line"]))
+                    todo.append(bound_event(session.publish, envelope))
+            elif "re" in message:
+                self._pending.reply(message)
+            elif "set" in message:
+                self._set(*map(str, message["set"]), value=message.get("value"))
+            elif "fn" in message:
+                todo += self._wanted(message)
+        if todo:
+            self.loop.soon(*todo)
+
+    def _set(self, on: str, path: str, name: str, *, value: Any) -> None:
+        root = rpc.ROOTS[rpc.SESSION if on.startswith(rpc.SESSION) else rpc.HOST]
+        member = rpc.members(rpc.resolve(root, path)).get(name)
+        if member is not None:
+            self._mirrored[on, path, name] = rpc.decode(member.result, value)
+
+    def _wanted(self, message: Mapping[str, Any]) -> list[Callable[[], None]]:
+        """Return the call of a function that the host asks for."""
+        function = self._functions.get(message["fn"])
+        if function is None:
+            return []
+        args = [rpc.decode(hint, each) for hint, each in zip(function.takes, message.get("args", ()), strict=False)]
+        if "id" not in message:
+            return [lambda: function.function(*args)]
+        number = message["id"]
+
+        async def answer() -> None:
+            try:
+                reply = {"re": number, "ok": rpc.encode(await function.function(*args))}
+            except LmtuiError as error:
+                reply = {"re": number, "error": rpc.encode_error(error)}
+            self._put(reply)
+
+        return [lambda: self.loop.keep(answer())]
+
+    def close(self) -> None:
+        """End the connection; idempotent."""
+        self._is_closed.set()
+        self._channel.close()
+        self._pending.fail()
+
+
+def _nothing_of(hint: Any) -> Any:
+    """Return the empty value of a type.
+
+    Raises:
+        HostError: it has none.
+    """
+    empty: object
+    for empty in (None, [], "", 0, {}):
+        with contextlib.suppress(UsageError):
+            return rpc.decode(hint, empty)
+    raise HostError(_AWAY, _AWAY_HINT)
+
+
+def bound_event(function: Callable[[Envelope], None], envelope: Envelope) -> Callable[[], None]:
+    """Return a call of a function with an event."""
+    return lambda: function(envelope)

@@ -1,0 +1,292 @@
+"""The ports of `core.sessions` as messages: what a client may call, and how arguments and results are written.  No I/O.
+
+What may be called is read from the protocols themselves, so a method that is added there can be called at once.  A message is
+a JSON object; a frame holds a list of them.  Bytes are written as `{"$bytes": BASE64}`, an event as its line of the log.
+
+From the client: `{"id": 7, "on": "session:ID", "port": "waiting", "call": "drop", "with": {"index": 0}}`, answered with
+`{"re": 7, "ok": …}` or `{"re": 7, "error": {…}}`; a stream sends `{"re": 7, "part": …}` before.  A function among the arguments
+is a number, which the host calls with `{"fn": 3, "args": […]}`; one that returns something gets an `id` and answers as the
+host does.  `{"set": [ON, PORT, NAME], "value": …}` is a value that the client has read once and that is another now.
+"""
+
+from __future__ import annotations
+
+import base64
+import collections.abc
+import dataclasses
+import functools
+import inspect
+import json
+import operator
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from enum import Enum, StrEnum
+from pathlib import PurePath
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from lmtui.core import errors
+from lmtui.core.errors import LmtuiError, UsageError
+from lmtui.core.events import Envelope
+from lmtui.core.sanitize import sanitize_line
+from lmtui.core.sessions import Session, SessionHost
+
+PROTOCOL = 1
+"""The version of the messages; a host and a client with different ones do not understand each other."""
+
+HOST = "host"
+SESSION = "session:"
+REVIEW = "review:"
+MAX_FRAME_BYTES = 64 * 1024 * 1024
+MAX_DEPTH = 60
+
+# Getters that a client keeps a copy of, next to every property: they are read whenever something is drawn.
+_MIRRORED = frozenset({
+    "Goals.listed", "Budgets.in_force", "Calls.in_use", "BackgroundCommands.commands", "WorkspaceAttempts.listed",
+    "McpServers.servers", "McpServers.problems", "PromptFiles.found",
+})  # fmt: skip
+# Reads or writes files: runs in a thread of the host.
+_BLOCKING = frozenset({
+    "Archive.find", "Archive.sessions", "Archive.look_up", "SettingsControls.rows", "SettingsControls.change",
+    "SettingsControls.roles", "SettingsControls.set_role", "Jobs.is_scheduled", "Skills.check", "Skills.promote",
+    "Trust.waiting", "Trust.refused", "Trust.trusted", "Trust.answered_elsewhere",
+})  # fmt: skip
+# What only the process with the sessions can do, or is a message of its own.
+_KEPT_BACK = frozenset({
+    "SessionHost.start_demo", "SessionHost.close", "SessionHost.new_session", "SessionHost.open_session", "Jobs.serve",
+    "Session.close", "Session.subscribe", "Session.history", "BackgroundCommands.watch", "BackgroundCommands.close",
+    "Session.run_agents_in", "WorkspaceAttempts.run_agents_in", "WorkspacePipeline.run_agents_in",
+})  # fmt: skip
+
+
+class Kind(StrEnum):
+    """How a member of a port is used."""
+
+    PORT = "port"
+    VALUE = "value"
+    CALL = "call"
+    ASYNC = "async"
+    STREAM = "stream"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Member:
+    """A member of a port, with the types of what it takes and returns.
+
+    A `VALUE` is mirrored by a client.  `returns` is the port of a returned object, None where it returns a value.
+    """
+
+    port: type
+    name: str
+    kind: Kind
+    is_property: bool
+    parameters: Mapping[str, Any]
+    result: Any
+    returns: type | None = None
+
+    @property
+    def full_name(self) -> str:
+        """Return the name with that of the port."""
+        return f"{self.port.__name__}.{self.name}"
+
+    @property
+    def blocks(self) -> bool:
+        """Tell whether it has to run in a thread."""
+        return self.full_name in _BLOCKING
+
+    @property
+    def is_kept_back(self) -> bool:
+        """Tell whether a client may not call it."""
+        return self.full_name in _KEPT_BACK
+
+
+@functools.cache
+def members(port: type) -> Mapping[str, Member]:
+    """Return what a port has, by name."""
+    found = {}
+    for name in dir(port):
+        attribute = inspect.getattr_static(port, name)
+        if not name.startswith("_") and isinstance(attribute, property | types.FunctionType):
+            found[name] = _member(port, name, attribute)
+    return found
+
+
+def _member(port: type, name: str, attribute: property | types.FunctionType) -> Member:
+    is_property = isinstance(attribute, property)
+    function = attribute.fget if isinstance(attribute, property) else attribute
+    hints = typing.get_type_hints(function)
+    result = hints.pop("return", type(None))
+    returns = _port_in(result)
+    origin = typing.get_origin(result)
+    if inspect.iscoroutinefunction(function):
+        kind = Kind.ASYNC
+    elif origin in (collections.abc.AsyncGenerator, collections.abc.AsyncIterator):
+        kind, result = Kind.STREAM, typing.get_args(result)[0]
+    elif is_property:
+        kind = Kind.PORT if returns else Kind.VALUE
+    else:
+        kind = Kind.VALUE if f"{port.__name__}.{name}" in _MIRRORED else Kind.CALL
+    if origin is collections.abc.Iterator:
+        result = types.GenericAlias(Sequence, typing.get_args(result)[:1])
+    return Member(port, name, kind, is_property, {key: _concrete(hint) for key, hint in hints.items()}, result, returns)
+
+
+def _concrete(hint: Any) -> Any:
+    """Return a type that values can be read into in place of one that only says how they are used."""
+    if typing.get_origin(hint) is collections.abc.Collection:
+        return types.GenericAlias(Sequence, typing.get_args(hint)[:1])
+    if isinstance(hint, types.UnionType):
+        return functools.reduce(operator.or_, map(_concrete, typing.get_args(hint)))
+    return hint
+
+
+def _port_in(hint: Any) -> type | None:
+    """Return the protocol that a type is, or may be instead of None."""
+    candidates = (
+        typing.get_args(hint) if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union else (hint,)
+    )
+    return next((each for each in candidates if isinstance(each, type) and getattr(each, "_is_protocol", False)), None)
+
+
+def resolve(root: type, path: str) -> type:
+    """Return the port at a path such as `extensions.mcp` below a root port.
+
+    Raises:
+        UsageError: there is none.
+    """
+    port = root
+    for name in path.split(".") if path else ():
+        member = members(port).get(name)
+        if member is None or member.kind is not Kind.PORT or member.returns is None:
+            raise UsageError(f"no {sanitize_line(path)[:60]} in {root.__name__}")
+        port = member.returns
+    return port
+
+
+ROOTS: Mapping[str, type] = {HOST: SessionHost, SESSION: Session}
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+
+
+def is_function(hint: Any) -> bool:
+    """Tell whether a type is one of functions (or None)."""
+    return _function_in(hint) is not None
+
+
+def _function_in(hint: Any) -> Any:
+    candidates = (
+        typing.get_args(hint) if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union else (hint,)
+    )
+    return next((each for each in candidates if typing.get_origin(each) is collections.abc.Callable), None)
+
+
+def function_types(hint: Any) -> tuple[Sequence[Any], Any]:
+    """Return the types of what a function takes, and what it returns: of an awaitable its result, None for nothing."""
+    takes, returns = typing.get_args(_function_in(hint))
+    awaited = typing.get_origin(returns) is collections.abc.Awaitable
+    return takes, typing.get_args(returns)[0] if awaited else None
+
+
+@functools.cache
+def _adapter(hint: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(hint)
+
+
+def encode(value: Any) -> Any:
+    """Return a value as JSON has it."""
+    match value:
+        case Enum():
+            return value.value
+        case None | bool() | int() | float() | str():
+            return value
+        case bytes():
+            return {"$bytes": base64.b64encode(value).decode("ascii")}
+        case datetime():
+            return value.isoformat()
+        case PurePath():
+            return str(value)
+        case timedelta():
+            return value.total_seconds()
+        case Envelope():
+            raise TypeError("an event is written by its own encoder")
+        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return {each.name: encode(getattr(value, each.name)) for each in dataclasses.fields(value) if each.init}
+        case Mapping():
+            return {str(encode(key)): encode(each) for key, each in value.items()}
+        case collections.abc.Iterable():
+            return [encode(each) for each in value]
+        case _:
+            raise TypeError(f"{type(value).__name__} cannot be sent")
+
+
+def decode(hint: Any, value: Any) -> Any:
+    """Return a value of a type from what `encode` made of it.
+
+    Raises:
+        UsageError: it is not of this type.
+    """
+    if hint is type(None):
+        return None
+    try:
+        return _adapter(hint).validate_python(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise UsageError(f"{sanitize_line(place)[:80] or 'a value'}: {first['msg']}") from error
+
+
+def dumps(messages: Sequence[Mapping[str, Any]]) -> str:
+    """Return messages as the text of a frame."""
+    return json.dumps(messages, separators=(",", ":"))
+
+
+def loads(frame: str | bytes) -> list[dict[str, Any]]:
+    """Return the messages of a frame.
+
+    Raises:
+        UsageError: it is not a list of objects.
+    """
+    try:
+        found = json.loads(frame, object_hook=_bytes_or_dict)
+    except (ValueError, RecursionError) as error:
+        raise UsageError("a frame is not JSON") from error
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise UsageError("a frame is not a list of objects")
+    return found
+
+
+def _bytes_or_dict(value: dict[str, Any]) -> Any:
+    if len(value) == 1 and isinstance(text := value.get("$bytes"), str):
+        return base64.b64decode(text)
+    return value
+
+
+# -- errors ------------------------------------------------------------------------------------------------------------
+
+_ERRORS = {each.__name__: each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, LmtuiError)}
+
+
+def encode_error(error: LmtuiError) -> dict[str, Any]:
+    """Return an error as it is sent."""
+    own = {key: encode(value) for key, value in vars(error).items() if key != "hint" and _is_plain(value)}
+    return {"class": type(error).__name__, "message": str(error), "hint": error.hint, "own": own}
+
+
+def decode_error(sent: Mapping[str, Any]) -> LmtuiError:
+    """Return the error that was sent, of the same class where this version has it."""
+    found = _ERRORS.get(str(sent.get("class")), LmtuiError)
+    error = found.__new__(found)
+    LmtuiError.__init__(error, str(sent.get("message", "")), str(sent.get("hint", "")))
+    own = sent.get("own")
+    for key, value in own.items() if isinstance(own, dict) else ():
+        hint = typing.get_type_hints(found.__init__).get(key) if found.__init__ is not LmtuiError.__init__ else None
+        setattr(error, key, decode(hint, value) if hint is not None else value)
+    return error
+
+
+def _is_plain(value: object) -> bool:
+    return value is None or isinstance(value, bool | int | float | str | Enum | tuple)

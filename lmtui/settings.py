@@ -1,0 +1,297 @@
+"""The settings: each with its default, a line of help, its names in the environment, and what it may be.
+
+They are read by `lmtui.config`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from lmtui.core.permissions.rules import Mode
+from lmtui.registry import FEATURES
+
+MODES = tuple(str(mode) for mode in Mode)
+SANDBOXES = ("auto", "docker", "podman", "bubblewrap", "landlock", "process")
+CALL_FORMS = ("auto", "native", "text", "schema")
+TOOL_SETS = ("auto", "full", "lean", "all")
+SIGHTS = ("auto", "true", "false")
+ONE_MODEL = ("auto", "on", "off")
+NETWORKS = ("off", "proxy", "on")
+NOTIFY_WAYS = ("auto", "osc9", "osc777", "bell", "off")
+
+
+def _setting(
+    default: Any,
+    doc: str,
+    *env: str,
+    choices: tuple[str, ...] = (),
+    at_least: float = -math.inf,
+    at_most: float = math.inf,
+    is_secret: bool = False,
+    feature: str = "",
+    label: str = "",
+) -> Any:
+    """Declare a setting: its default, a line of help, the names it has in the environment, and what it may be.
+
+    One of a feature is a setting only as long as the feature is there.  `label` is its name in words, by default its own.
+    """
+    metadata = {
+        "doc": doc, "env": env, "choices": choices, "at_least": at_least, "at_most": at_most, "is_secret": is_secret,
+        "feature": feature, "label": label,
+    }  # fmt: skip
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Every setting with its value."""
+
+    workspace: str = _setting("", "folder to work in if none is given; empty: the current folder", "WORKSPACE")
+    url: str = _setting(
+        "", "address of the model server; empty: look on the usual ports", "LLM_URL", "OPENAI_BASE_URL", label="Server URL"
+    )
+    model: str = _setting("", "name of the model; empty: the server's own default", "LLM_MODEL")
+    api_key: str = _setting(
+        "", "key for the model server, or file:PATH, or keyring:NAME; local servers need none", "LLM_API_KEY",
+        "OPENAI_API_KEY", is_secret=True, label="API key",
+    )  # fmt: skip
+    temperature: float = _setting(0.65, "sampling temperature, 0 to 2", "LLM_TEMPERATURE", "TEMPERATURE", at_least=0, at_most=2)
+    seed: int = _setting(-1, "sampling seed; -1: none", "LLM_SEED")
+    top_p: float = _setting(0.0, "nucleus sampling, 0 to 1; 0: the server's default", "LLM_TOP_P", at_least=0, at_most=1)
+    repeat_penalty: float = _setting(
+        0.0, "repetition penalty, about 1.05 to 1.2; 0: the server's default", "LLM_REPEAT_PENALTY", at_least=0, at_most=2,
+        label="Repetition penalty",
+    )  # fmt: skip
+    call_form: str = _setting(
+        "auto", "how the model is asked to call tools; auto: by what is known about it", "LLM_CALL_FORM", choices=CALL_FORMS,
+        label="Tool call format",
+    )  # fmt: skip
+    tools: str = _setting(
+        "auto", "tools for the model; auto: full, or lean in small windows; all: Python too", "LMTUI_TOOLS",
+        choices=TOOL_SETS, label="Tools for the model",
+    )  # fmt: skip
+    roles: tuple[str, ...] = _setting(
+        (), "models for single roles, such as planner: qwen3-14b temperature=0.2", label="Models by role"
+    )
+    vision: str = _setting(
+        "auto", "whether the model sees pictures; auto: as its server reports", "VISION_ENABLED", choices=SIGHTS,
+        label="Model sees images",
+    )  # fmt: skip
+    one_model: str = _setting(
+        "auto", "on LM Studio, unload other large models before loading one; auto: unless roles name some",
+        choices=ONE_MODEL, label="One model at a time",
+    )  # fmt: skip
+    memory_gate_ratio: float = _setting(
+        0.75, "share of an unloaded model's size that must be free again before the next one is loaded; 0: do not wait",
+        at_least=0, at_most=1, label="Memory to free",
+    )  # fmt: skip
+    memory_gate_timeout_s: float = _setting(
+        60.0, "maximum wait for this memory in seconds; it also ends after 10 s without progress", at_least=0,
+        label="Memory wait limit",
+    )  # fmt: skip
+    memory_gate_swap_mb: int = _setting(
+        512, "end this wait if swap use grows by more than this many MB; 0: ignore swap", at_least=0, label="Swap growth limit",
+    )  # fmt: skip
+    context_tokens: int = _setting(
+        0, "the model's context window in tokens, used if the server does not report one; 0: assume 8,192", at_least=0,
+        label="Context size",
+    )  # fmt: skip
+    slots: int = _setting(
+        0, "parallel requests that the server handles; 0: as the server reports, else 1", "LLM_SLOTS", at_least=0,
+        label="Parallel requests",
+    )  # fmt: skip
+    max_tokens: int = _setting(
+        -1, "longest answer in tokens; -1: the server's own limit", "LLM_MAX_TOKENS", "AGENT_MAX_TOKENS", label="Longest answer"
+    )
+    stall_timeout_s: float = _setting(
+        560.0, "seconds that a server may be silent (before the first token, attended sessions only warn); 0: no limit",
+        "LLM_TIMEOUT", at_least=0, label="Server silence limit",
+    )  # fmt: skip
+    max_retries: int = _setting(3, "retries for transient errors", "LLM_MAX_RETRIES", at_least=0, label="Retries")
+    retry_delay_s: float = _setting(
+        0.5, "seconds before the first retry; each further one waits twice as long", "LLM_RETRY_DELAY", at_least=0,
+        label="First retry delay",
+    )  # fmt: skip
+    max_iterations: int = _setting(500, "requests in one turn", "MAX_ITERATIONS", at_least=1, label="Requests per turn")
+    max_same_tool_streak: int = _setting(
+        8, "stop the turn when most of the last N calls are identical, with the same result; 0: never",
+        "MAX_SAME_TOOL_STREAK", at_least=0, label="Stop after identical calls",
+    )  # fmt: skip
+    max_no_progress_iters: int = _setting(
+        15, "stop the turn after this many steps in a row without progress; 0: never", "MAX_NO_PROGRESS_ITERS", at_least=0,
+        label="Stop without progress",
+    )  # fmt: skip
+    max_errors: int = _setting(
+        5, "stop the turn after this many steps in a row in which every call fails; 0: never", "MAX_ERRORS", at_least=0,
+        label="Stop after failed steps",
+    )  # fmt: skip
+    max_empty_iterations: int = _setting(
+        5, "stop the turn after this many empty answers in a row; 0: never", "MAX_EMPTY_ITERATIONS", at_least=0,
+        label="Stop after empty answers",
+    )  # fmt: skip
+    sub_agents: str = _setting(
+        "on", "whether the model may hand parts of its work to sub-agents", "ENABLE_SUB_AGENTS", choices=("on", "off")
+    )
+    mcp: str = _setting(
+        "on", "whether MCP servers are started", "ENABLE_MCP", choices=("on", "off"), feature="mcp", label="MCP servers"
+    )
+    mcp_serve_tools: str = _setting("read", "tools of `lmtui mcp serve`: read, all, or names with commas", feature="mcp")
+    hooks: str = _setting("on", "whether hooks run", "ENABLE_HOOKS", choices=("on", "off"), feature="hooks")
+    append_system_prompt: str = _setting(
+        "", "extra instructions for the model, added to those of the folder", feature="instructions", label="Extra instructions"
+    )
+    agent_max_depth: int = _setting(
+        3, "how many levels of sub-agents are allowed", "AGENT_MAX_DEPTH", at_least=0, at_most=5, label="Sub-agent levels"
+    )
+    agent_max_iterations: int = _setting(
+        60, "requests that one sub-agent may make", "AGENT_MAX_ITERATIONS", at_least=1, label="Sub-agent requests"
+    )
+    agent_max_tokens: int = _setting(
+        0, "tokens that one sub-agent may use; 0: no limit", "SUB_AGENT_MAX_TOKENS", at_least=0, label="Sub-agent tokens"
+    )
+    agent_timeout_s: float = _setting(
+        0.0, "seconds that one sub-agent may take; 0: no limit", at_least=0, label="Sub-agent time limit"
+    )
+    keep_agents: str = _setting(
+        "off", "keep the briefs and results of sub-agents in .lmagent/agents", choices=("on", "off"),
+        label="Keep sub-agent results",
+    )  # fmt: skip
+    compact_at: int = _setting(
+        80_000, "compact above this many tokens, however large the window is; 0: only by the window",
+        "SUMMARIZATION_THRESHOLD", at_least=0, label="Compact above",
+    )  # fmt: skip
+    summaries: str = _setting(
+        "on", "let the model summarize what is compacted", "ENABLE_SUMMARIZATION", choices=("on", "off"),
+        label="Summarize when compacting",
+    )  # fmt: skip
+    titles: str = _setting(
+        "auto",
+        "let a model name a session after its first turn; auto: if a role `title` is set or the server takes parallel requests",
+        choices=("auto", "on", "off"), label="Session titles",
+    )  # fmt: skip
+    verify: str = _setting(
+        "auto", "check changes: auto finds the project's own commands, off runs none; else the command that decides, or "
+        "profile:NAME", "LMTUI_VERIFY", feature="checks", label="Verify changes",
+    )  # fmt: skip
+    check_profiles: tuple[str, ...] = _setting(
+        (), "named sets of commands, such as full: make test, full build: make, full lint: ruff check {files}", feature="checks"
+    )
+    goal: str = _setting("", "goal of a new session: a command that has to exit with 0 before a turn may end", feature="checks")
+    lint_command: str = _setting(
+        "", "lint command for changed files ({files}); empty: as the project is configured", feature="checks",
+        label="Lint command",
+    )  # fmt: skip
+    gate: str = _setting(
+        "standard", "findings that block the end of a turn; standard: critical and major ones, strict: all",
+        choices=("off", "standard", "strict"), feature="checks", label="Gate",
+    )  # fmt: skip
+    review: str = _setting(
+        "notes", "what to do with the reviewer's findings: show them as notes, or let the gate decide",
+        choices=("off", "notes", "gate"), feature="checks", label="Reviews",
+    )  # fmt: skip
+    critics: int = _setting(
+        0, "number of critics (1, 3 or 5) that vote with the reviewer if review is gate; the majority decides, a tie rejects",
+        at_least=0, at_most=5, feature="checks",
+    )  # fmt: skip
+    critic_models: tuple[str, ...] = _setting(
+        (), "models of the critics, used in turn; empty: the reviewer's model", feature="checks", label="Critic models"
+    )
+    language_servers: str = _setting(
+        "on", "tell the model about new errors that an installed language server finds", choices=("on", "off"),
+        feature="checks", label="Language servers",
+    )  # fmt: skip
+    check_timeout_s: int = _setting(
+        180, "maximum seconds for one check; a slower one is not repeated", at_least=1, feature="checks",
+        label="Check time limit",
+    )  # fmt: skip
+    budget: str = _setting("", "budget of a new session, such as 3h 200 steps 1.5M tokens; empty: no limit")
+    timeout_s: float = _setting(0.0, "seconds that a turn may take; 0: no limit", at_least=0, label="Turn time limit")
+    mode: str = _setting(
+        "normal", "when to ask: manual, normal, auto, try (changes wait in an overlay), or plan (read only)",
+        "PERMISSION_MODE", choices=MODES, label="Permission mode",
+    )  # fmt: skip
+    allow: tuple[str, ...] = _setting((), "permission rules that allow, such as Shell(git status*)", label="Allow rules")
+    ask: tuple[str, ...] = _setting((), "permission rules that ask in every mode, such as Shell(docker *)", label="Ask rules")
+    deny: tuple[str, ...] = _setting((), "permission rules that forbid, such as Write(secrets/**)", label="Deny rules")
+    sandbox: str = _setting("auto", "where commands run", "LMTUI_SANDBOX", choices=SANDBOXES)
+    network: str = _setting(
+        "off", "network for commands: none, single hosts by a proxy, or all of it", "LMTUI_NETWORK", choices=NETWORKS
+    )
+    network_hosts: tuple[str, ...] = _setting(
+        (), "hosts that the proxy lets through unasked, such as pypi.org or .pythonhosted.org", label="Network hosts"
+    )
+    sandbox_runtime: str = _setting("", "runtime of the container engine, such as runsc; empty: its default")
+    toolchains: tuple[str, ...] = _setting(
+        (), "folders of tools (pyenv, cargo, nvm) that commands may read", label="Tool folders"
+    )
+    add_dirs: tuple[str, ...] = _setting(
+        (), "other folders that the agent may read; DIR:rw allows changes", label="Added folders"
+    )
+    pass_env: tuple[str, ...] = _setting((), "environment variables that are passed to commands", label="Passed variables")
+    command_timeout_s: int = _setting(120, "default time limit of a command in seconds", at_least=1, label="Command time limit")
+    command_max_timeout_s: int = _setting(
+        600, "longest time limit in seconds that the model may request", at_least=1, label="Longest time limit"
+    )
+    command_memory_mb: int = _setting(
+        0, "memory of a command in MB; 0: half of the machine's", at_least=0, label="Command memory (MB)"
+    )
+    command_cores: int = _setting(0, "processor cores for commands; 0: all", at_least=0, label="Command cores")
+    command_processes: int = _setting(1024, "processes and threads of all commands together", at_least=16)
+    command_tmp_mb: int = _setting(
+        0, "size of the private /tmp in MB; 0: a quarter of the memory, at most 4096", at_least=0, label="Size of /tmp (MB)"
+    )
+    command_file_mb: int = _setting(4096, "largest file that a command may write, in MB", at_least=1, label="Largest file (MB)")
+    image: str = _setting("lmtui-sandbox:3", "Docker image of the sandbox", "LMTUI_IMAGE", label="Sandbox image")
+    scheduler_interval_s: float = _setting(
+        60.0, "maximum seconds between job checks", "SCHEDULER_POLL_INTERVAL", at_least=1, feature="jobs",
+        label="Job check interval",
+    )  # fmt: skip
+    inbox: str = _setting(
+        "off", "create jobs from task files that other programs write to .lmagent/inbox", choices=("off", "on"),
+        feature="jobs", label="Job inbox",
+    )  # fmt: skip
+    task_attempts: int = _setting(3, "failed attempts at one stage before a task fails", at_least=1, feature="pipeline")
+    task_tries: int = _setting(1, "parallel attempts at each task; the checks choose", at_least=1, feature="pipeline")
+    phase_batch: int = _setting(0, "tasks coded before they are reviewed; 0: one per slot", at_least=0, feature="pipeline")
+    plan_commits: str = _setting("on", "commit each task of a plan", choices=("off", "on", "trailers"), feature="pipeline")
+    plan_contracts: str = _setting("off", "write a test for tasks without checks", choices=("off", "on"), feature="pipeline")
+    otel_endpoint: str = _setting("", "OTLP/HTTP address for traces; empty: off", "LMTUI_OTEL_ENDPOINT", feature="otel")
+    notify: str = _setting(
+        "auto", "how to notify you that a session is done or waits while you are in another window", "LMTUI_NOTIFY",
+        choices=NOTIFY_WAYS, label="Notifications",
+    )  # fmt: skip
+    host_idle_s: float = _setting(
+        600.0, "seconds after which a host with nothing to do and nobody attached ends; 0: never", at_least=0,
+        label="Host idle limit",
+    )  # fmt: skip
+    host_folders: tuple[str, ...] = _setting(
+        (), "folders that clients of the HTTP API may work in, next to those that you open here", label="API folders"
+    )
+    host_http: str = _setting(
+        "", "address of the HTTP API, such as 127.0.0.1:8765; empty: only its own socket", label="API address"
+    )
+    host_names: tuple[str, ...] = _setting((), "further names of this machine in requests to the API", label="API host names")
+    host_origins: tuple[str, ...] = _setting(
+        (), "web pages that may use the API, such as https://chat.example", label="API origins"
+    )
+    host_certificate: str = _setting("", "PEM file with the certificate and key of the API", label="API certificate")
+    host_approval_wait_s: float = _setting(
+        300.0, "seconds that a chat client's question waits for an answer in lmtui before it is denied", at_least=0,
+        label="API approval limit",
+    )  # fmt: skip
+    host_notify: str = _setting(
+        "auto", "command that runs when a session that nobody looks at waits for you or ends; auto: notify-send if it is there",
+        label="Host notifications",
+    )  # fmt: skip
+    theme: str = _setting("", "color theme; empty: the default theme", "LMTUI_THEME")
+
+    @property
+    def has_sub_agents(self) -> bool:
+        """Tell whether the model may send sub-agents."""
+        return self.sub_agents == "on" and self.agent_max_depth > 0
+
+
+SETTINGS = {each.name: each for each in fields(Config) if each.metadata["feature"] in ("", *FEATURES)}
+MODEL_SETTINGS = ("url", "model")

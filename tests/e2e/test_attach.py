@@ -1,0 +1,381 @@
+"""A host as a process of its own, with clients that come, go and are killed."""
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import signal
+import socket as sockets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmtui.app.event_lines import encode_event
+from lmtui.core import events
+from lmtui.core.errors import HostError, LmtuiError, SessionFileError, UsageError
+from lmtui.core.events import Envelope, Outcome
+from lmtui.core.permissions.decide import Mode
+from lmtui.core.sessions import Answer, Session
+from lmtui.host import rpc
+from lmtui.host.connect import HostInfo, Target, ask_host, ensure_host, host_folder, running_host, socket_file, token_file
+from lmtui.host.remote import RemoteHost
+from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
+from tests.e2e.conftest import Program, Serve
+
+# `LMTUI_HOST_KILLS=200` kills clients and hosts that often.
+_KILLS = int(os.environ.get("LMTUI_HOST_KILLS", "3"))
+_LIMIT_S = 30.0
+ASKS = ScriptedTurn(text="I write it.", calls=(ScriptedCall("write", {"path": "a.txt", "content": "one\n"}),))
+SLOW = ScriptedTurn(text="word " * 400, rate=400.0)
+END = ScriptedTurn(text="Done.")
+
+
+class Hosted:
+    """The host of one test, and its clients."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.folder, self.url = folder, url
+        self.clients: list[RemoteHost] = []
+
+    def target(self, **more: object) -> Target:
+        flags = {"url": self.url, "model": "scripted", "sandbox": "bubblewrap", **more}
+        return Target(str(self.folder), flags=flags)
+
+    async def client(self, **more: object) -> RemoteHost:
+        client = await asyncio.to_thread(RemoteHost, self.target(**more).open)
+        self.clients.append(client)
+        return client
+
+    @property
+    def info(self) -> HostInfo:
+        found = running_host()
+        assert found is not None
+        return found
+
+    def kill(self) -> None:
+        """Kill the host, and wait until its lock is free."""
+        os.kill(self.info.pid, signal.SIGKILL)
+        until = time.monotonic() + _LIMIT_S
+        while running_host() is not None and time.monotonic() < until:
+            time.sleep(0.01)
+
+    def log(self, session_id: str) -> list[str]:
+        file = self.folder / ".lmagent/sessions" / f"{session_id}.jsonl"
+        return file.read_text().splitlines()
+
+    async def close(self) -> None:
+        for client in self.clients:
+            await client.close()
+        if (found := running_host()) is not None:
+            os.kill(found.pid, signal.SIGTERM)
+            async with asyncio.timeout(_LIMIT_S):
+                while running_host() is not None:
+                    await asyncio.sleep(0.02)
+
+
+Start = Callable[..., Awaitable[Hosted]]
+
+
+@pytest.fixture
+async def start(tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Start]:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    (tmp_path / "work").mkdir(exist_ok=True)
+    made: list[Hosted] = []
+
+    async def begin(*turns: ScriptedTurn) -> Hosted:
+        server = await serve(*turns)
+        made.append(Hosted(tmp_path / "work", server.url))
+        return made[-1]
+
+    yield begin
+    for each in made:
+        await each.close()
+
+
+async def until(is_so: Callable[[], object]) -> None:
+    """Wait until something is so, in another process or thread."""
+    for _ in range(int(_LIMIT_S * 100)):
+        if is_so():
+            return
+        await asyncio.sleep(0.01)
+    raise TimeoutError
+
+
+async def wait_for(session: Session, is_it: Callable[[events.Event], bool]) -> Envelope:
+    """Return the first event, past or to come, that is the one."""
+    found: asyncio.Future[Envelope] = asyncio.get_running_loop().create_future()
+
+    def look(envelope: Envelope) -> None:
+        if is_it(envelope.event) and not found.done():
+            found.set_result(envelope)
+
+    leave = session.subscribe(look)
+    for envelope in session.history():
+        look(envelope)
+    async with asyncio.timeout(_LIMIT_S):
+        try:
+            return await found
+        finally:
+            leave()
+
+
+def asked(event: events.Event) -> bool:
+    return isinstance(event, events.ApprovalRequested)
+
+
+def resolved(event: events.Event) -> bool:
+    return isinstance(event, events.ApprovalResolved)
+
+
+def ended(event: events.Event) -> bool:
+    return isinstance(event, events.TurnEnded)
+
+
+def lines(session: Session) -> list[str]:
+    return [encode_event(each) for each in session.history()]
+
+
+async def test_a_client_sees_what_the_log_has(start: Start) -> None:
+    hosted = await start(ASKS, END)
+    session = await (await hosted.client(mode="auto")).new_session()
+    session.submit("Write a.txt")
+    _ = await wait_for(session, ended)
+    await session.wait_idle()
+    assert (hosted.folder / "a.txt").read_text() == "one\n"
+    assert lines(session) == hosted.log(session.id)[: len(session.history())]
+    later = await (await hosted.client()).open_session(session.id)
+    assert lines(later)[: len(session.history())] == lines(session)
+    assert later.mode is session.mode is Mode.AUTO
+
+
+async def test_one_of_two_clients_answers_and_the_other_is_told_who(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    hosted = await start(ASKS, END)
+    monkeypatch.setattr("lmtui.host.connect.client_name", lambda: "ada@desk")
+    first = await (await hosted.client()).new_session()
+    monkeypatch.setattr("lmtui.host.connect.client_name", lambda: "bob@sofa")
+    second = await (await hosted.client()).open_session(first.id)
+    first.submit("Write a.txt")
+    request = (await wait_for(second, asked)).event
+    assert isinstance(request, events.ApprovalRequested)
+    second.answer(request.approval_id, Answer(Outcome.ONCE, by="somebody else"))
+    first.answer(request.approval_id, Answer(Outcome.NO))
+    outcomes = [(await wait_for(each, resolved)).event for each in (first, second)]
+    assert [(each.outcome, each.by) for each in outcomes if isinstance(each, events.ApprovalResolved)] == [
+        (Outcome.ONCE, "bob@sofa")
+    ] * 2
+    _ = await wait_for(first, ended)
+    assert sum(resolved(each.event) for each in first.history()) == 1
+
+
+async def test_a_value_is_what_it_is_in_the_host_when_an_event_arrives(start: Start) -> None:
+    hosted = await start(SLOW, END)
+    session = await (await hosted.client()).new_session()
+    seen: list[tuple[Mode, bool]] = []
+
+    def look(envelope: Envelope) -> None:
+        if isinstance(envelope.event, events.ModeChanged):
+            seen.append((session.mode, session.is_running))
+
+    _ = session.subscribe(look)
+    for mode in (Mode.PLAN, Mode.AUTO):
+        session.set_mode(mode)
+        assert session.mode is mode
+    async with asyncio.timeout(_LIMIT_S):
+        while len(seen) < 2:
+            await asyncio.sleep(0.01)
+    assert [mode for mode, _ in seen][-1] is Mode.AUTO
+
+
+async def test_what_the_host_refuses_is_the_same_error_here(start: Start) -> None:
+    hosted = await start(END)
+    client = await hosted.client()
+    session = await client.new_session()
+    with pytest.raises(SessionFileError, match="nothing"):
+        _ = await client.open_session("nothing")
+    assert session.changes is not None
+    with pytest.raises(LmtuiError) as caught:
+        _ = await session.changes.plan_undo(3)
+    assert "undo" in str(caught.value).lower() or caught.value.hint
+    with pytest.raises(UsageError, match="demo"):
+        await client.start_demo()
+
+
+@pytest.mark.parametrize("number", range(_KILLS))
+async def test_a_session_goes_on_when_its_client_is_killed(start: Start, number: int) -> None:
+    hosted = await start(ASKS, SLOW)
+    client = await hosted.client(mode="auto")
+    session = await client.new_session()
+    session.submit("Write a.txt")
+    await asyncio.sleep(random.Random(number).uniform(0, 1.2))
+    client._link._is_closed.set()  # as a killed process: it neither says goodbye nor comes again
+    channel: Any = client._link._channel
+    channel._connection.socket.shutdown(sockets.SHUT_RDWR)
+    hosted.clients.remove(client)
+    again = await (await hosted.client(mode="auto")).open_session(session.id)
+    _ = await wait_for(again, ended)
+    await again.wait_idle()
+    kinds = [json.loads(line)["kind"] for line in hosted.log(session.id)]
+    assert (kinds.count("turn_started"), kinds.count("turn_ended"), kinds.count("files_changed")) == (1, 1, 1)
+    assert lines(again) == hosted.log(session.id)[: len(again.history())]
+    assert [each.seq for each in again.history()] == sorted({each.seq for each in again.history()})
+
+
+@pytest.mark.parametrize("place", range(2, 2 + 3 * _KILLS, 3))
+async def test_a_client_comes_back_to_a_host_that_was_killed_at_an_event(start: Start, place: int) -> None:
+    hosted = await start(ASKS, SLOW, END)
+    client = await hosted.client(mode="auto")
+    session = await client.new_session()
+    is_killed = asyncio.Event()
+
+    def kill(_: Envelope) -> None:
+        if len(session.history()) >= place and not is_killed.is_set():
+            is_killed.set()
+            hosted.kill()
+
+    _ = session.subscribe(kill)
+    session.submit("Write a.txt")
+    async with asyncio.timeout(_LIMIT_S):
+        while not is_killed.is_set() and not any(ended(each.event) for each in session.history()):
+            await asyncio.sleep(0.01)
+    if not is_killed.is_set():
+        pytest.skip("the session has fewer events")
+    session.submit("go on")
+    async with asyncio.timeout(_LIMIT_S):
+        while not _said(session, "go on"):
+            await asyncio.sleep(0.01)
+    await session.wait_idle()
+    assert lines(session) == hosted.log(session.id)[: len(session.history())]
+    assert _said(session, "Write a.txt") <= 1
+    assert _said(session, "go on") == 1
+
+
+def _said(session: Session, text: str) -> int:
+    found = (each.event for each in session.history())
+    return sum(isinstance(each, events.MessageAdded) and each.role == "user" and each.text.startswith(text) for each in found)
+
+
+async def test_two_that_start_a_host_at_once_find_the_same(start: Start) -> None:
+    _ = await start(END)
+    found = await asyncio.gather(*(asyncio.to_thread(ensure_host) for _ in range(4)))
+    assert len({each.pid for each in found}) == 1
+
+
+async def test_what_a_killed_host_left_stops_no_other(start: Start) -> None:
+    hosted = await start(END)
+    first = await asyncio.to_thread(ensure_host)
+    hosted.kill()
+    assert socket_file().exists()
+    assert (host_folder() / "host.json").exists()
+    second = await asyncio.to_thread(ensure_host)
+    assert second.pid != first.pid
+    assert (await hosted.client()).workspace == hosted.folder
+
+
+async def test_files_of_the_host_are_the_users_own(start: Start) -> None:
+    _ = await start(END)
+    _ = await asyncio.to_thread(ensure_host)
+    assert host_folder().stat().st_mode & 0o777 == 0o700
+    assert [each.stat().st_mode & 0o777 for each in (token_file(), socket_file())] == [0o600, 0o600]
+
+
+async def test_a_client_of_another_version_is_refused(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    hosted = await start(END)
+    monkeypatch.setattr(rpc, "PROTOCOL", 99)
+    with pytest.raises(UsageError, match="do not match"):
+        _ = await hosted.client()
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        ["nonsense"],
+        ['[{"call":"close","on":"host","port":"","id":1}]'],
+        ['[{"id":1,"on":"host","port":"__class__","call":"mro"}]'],
+        ['[{"id":1,"on":"session:../../etc","port":"","call":"follow"}]'],
+        ['[{"id":{"a":1},"on":"host","port":"archive","call":"sessions","with":[1]}]'],
+        ['[{"re":7,"ok":1},{"leave":9},{"re":"x","error":3}]'],
+        ['[{"id":1,"on":"host","port":"settings","call":"change","with":{"name":"mode"}}]'],
+        ["[" * 50_000],
+    ],
+)
+async def test_a_hostile_frame_harms_nobody_else(start: Start, frames: list[str]) -> None:
+    hosted = await start(ASKS, END)
+    good = await hosted.client(mode="auto")
+    session = await good.new_session()
+    channel, _ = await asyncio.to_thread(hosted.target().open)
+    with contextlib.suppress(ConnectionError):
+        for frame in frames:
+            channel.send(frame)
+    await asyncio.to_thread(channel.close)
+    session.submit("Write a.txt")
+    _ = await wait_for(session, ended)
+    assert (hosted.folder / "a.txt").exists()
+
+
+async def test_status_says_what_there_is_to_do(start: Start) -> None:
+    hosted = await start(ASKS, END)
+    session = await (await hosted.client()).new_session()
+    session.submit("Write a.txt")
+    _ = await wait_for(session, asked)
+    status = await asyncio.to_thread(ask_host, "/v1/host")
+    assert status["clients"] == 1
+    assert status["busy"] == [f"session {session.id}"]
+    assert [(each["id"], each["state"], each["clients"]) for each in status["sessions"]] == [(session.id, "waits", 1)]
+
+
+async def test_a_detached_run_prints_its_session_and_ends(program: Program, start: Start) -> None:
+    hosted = await start(ASKS, END)
+    program.environ |= {"LLM_URL": hosted.url, "LLM_MODEL": "scripted"}
+    program.home = Path(os.environ["LMTUI_HOME"])
+    program.workspace = hosted.folder
+    result = await program.run("run", "--detach", "--mode", "auto", "--sandbox", "bubblewrap", "Write a.txt")
+    assert result.code == 0, result.err
+    session = await (await hosted.client()).open_session(result.out.strip())
+    _ = await wait_for(session, ended)
+    busy = await program.run("host", "stop")
+    assert busy.code == 0, busy.err
+    assert running_host() is None
+    assert (await program.run("host")).code == 1
+
+
+async def test_a_host_with_work_ends_only_when_told_so(program: Program, start: Start) -> None:
+    hosted = await start(ASKS, END)
+    program.home, program.workspace = Path(os.environ["LMTUI_HOME"]), hosted.folder
+    session = await (await hosted.client()).new_session()
+    session.submit("Write a.txt")
+    _ = await wait_for(session, asked)
+    refused = await program.run("host", "stop")
+    assert refused.code == 1
+    assert session.id in refused.err
+    hosted.clients.pop()._link._is_closed.set()
+    assert (await program.run("host", "stop", "--now")).code == 0
+    assert json.loads(hosted.log(session.id)[-1])["kind"] in ("turn_ended", "notice", "background_changed")
+
+
+async def test_a_call_without_a_host_neither_crashes_nor_loses_words(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    hosted = await start(END, END)
+    monkeypatch.setattr("lmtui.host.link.CALL_LIMIT_S", 0.3)
+    session = await (await hosted.client(mode="auto")).new_session()
+    told: list[str] = []
+    _ = session.subscribe(lambda each: told.append(each.event.text) if isinstance(each.event, events.Notice) else None)
+    monkeypatch.setattr("lmtui.host.connect.ensure_host", _no_host)
+    hosted.kill()
+    session.submit("first words")
+    assert list(session.window_use.parts()) == []
+    monkeypatch.undo()
+    monkeypatch.setenv("LMTUI_HOME", str(hosted.folder.parent / "home"))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    async with asyncio.timeout(_LIMIT_S):
+        while not _said(session, "first words"):
+            await asyncio.sleep(0.05)
+    await session.wait_idle()
+    assert _said(session, "first words") == 1
+    assert any("connection to the host broke" in each for each in told)
+
+
+def _no_host(*_: object) -> HostInfo:
+    raise HostError("there is none")

@@ -1,0 +1,146 @@
+import asyncio
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtui.core import errors
+from lmtui.core.errors import Fault, FilesChangedSince, ProviderError, UsageError
+from lmtui.core.events import Outcome
+from lmtui.core.messages import Image
+from lmtui.core.permissions.decide import GrantScope
+from lmtui.core.sessions import Answer, SessionHost, SessionSummary
+from lmtui.core.workspace import FileContent
+from lmtui.host import rpc
+from lmtui.host.rpc import Kind, Member
+
+
+def _all_members() -> list[Member]:
+    found: dict[type, list[Member]] = {}
+    todo = list(rpc.ROOTS.values())
+    while todo:
+        port = todo.pop()
+        if port not in found:
+            found[port] = list(rpc.members(port).values())
+            todo += [each.returns for each in found[port] if each.returns is not None]
+    return [each for members in found.values() for each in members]
+
+
+@pytest.mark.parametrize("member", _all_members(), ids=lambda each: each.full_name)
+def test_what_a_port_takes_and_returns_can_be_sent(member: Member) -> None:
+    for hint in member.parameters.values():
+        if rpc.is_function(hint):
+            takes, _ = rpc.function_types(hint)
+            hints = [] if member.is_kept_back else takes
+        else:
+            hints = [hint]
+        assert all(rpc._adapter(each).core_schema for each in hints)
+    if member.returns is None and not rpc.is_function(member.result):
+        assert rpc._adapter(member.result).core_schema
+
+
+def test_names_of_special_members_exist() -> None:
+    names = {each.full_name for each in _all_members()}
+    assert names >= rpc._MIRRORED | rpc._BLOCKING | rpc._KEPT_BACK
+
+
+def test_what_only_the_process_with_the_sessions_can_do_is_kept_back() -> None:
+    kept = {each.full_name for each in _all_members() if each.is_kept_back}
+    assert {"SessionHost.start_demo", "SessionHost.close", "Jobs.serve", "BackgroundCommands.close"} <= kept
+    assert all(each.is_kept_back for each in _all_members() if each.name == "run_agents_in")
+
+
+def _there_and_back(hint: object, value: object) -> object:
+    (message,) = rpc.loads(rpc.dumps([{"value": rpc.encode(value)}]))
+    return rpc.decode(hint, message["value"])
+
+
+_TEXTS = st.text(st.characters(codec=None))
+
+
+@given(
+    st.builds(
+        Answer,
+        st.sampled_from(Outcome),
+        _TEXTS,
+        _TEXTS,
+        st.sampled_from(GrantScope),
+        _TEXTS,
+        st.none() | st.lists(st.integers(0, 99)).map(tuple),
+    )
+)
+def test_an_answer_comes_back_as_it_was(answer: Answer) -> None:
+    assert _there_and_back(Answer, answer) == answer
+
+
+@given(st.binary(), st.integers(0), st.text("0123456789abcdef"))
+def test_bytes_come_back_as_they_were(data: bytes, size: int, digest: str) -> None:
+    content = FileContent(data, size, 0o644, digest)
+    assert _there_and_back(FileContent, content) == content
+    assert _there_and_back(Image, Image("a.png", "image/png", data)) == Image("a.png", "image/png", data)
+
+
+def test_times_and_paths_come_back_as_they_were() -> None:
+    now = datetime(2026, 11, 24, 9, 30, 0, 123456, tzinfo=UTC)
+    row = SessionSummary("a", "A", "done", "m", now, now, 3, "last", wakes=now)
+    assert _there_and_back(SessionSummary, row) == row
+    assert _there_and_back(Path, Path("/a/\udcff")) == Path("/a/\udcff")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UsageError("no", "do this"),
+        ProviderError(Fault.BUSY, "busy", "wait", 3.5),
+        FilesChangedSince("changed", ("a.txt", "b.txt")),
+        errors.ContextOverflow("too long", "", 4096),
+        errors.HostError("away"),
+    ],
+)
+def test_an_error_comes_back_as_it_was(error: errors.LmtuiError) -> None:
+    back = rpc.decode_error(json.loads(json.dumps(rpc.encode_error(error))))
+    assert type(back) is type(error)
+    assert (str(back), back.hint, vars(back)) == (str(error), error.hint, vars(error))
+
+
+def test_an_error_of_a_newer_host_is_still_an_error() -> None:
+    back = rpc.decode_error({"class": "NewError", "message": "what", "hint": "how", "own": {"more": 1}})
+    assert (type(back), back.full_text()) == (errors.LmtuiError, "what. how")
+
+
+@pytest.mark.parametrize("frame", ["", "{", "{}", "[1]", "null", "[" * 100_000, b"\xff", '[{"a": NaN}'])
+def test_a_frame_that_is_none_is_refused(frame: str | bytes) -> None:
+    with pytest.raises(UsageError):
+        _ = rpc.loads(frame)
+
+
+@given(st.binary() | st.text())
+def test_any_frame_is_read_or_refused(frame: str | bytes) -> None:
+    try:
+        found = rpc.loads(frame)
+    except UsageError:
+        return
+    assert all(isinstance(each, dict) for each in found)
+
+
+@pytest.mark.parametrize("path", ["__class__", "extensions.__init__", "workspace", "extensions.nothing", "open_session", "."])
+def test_only_ports_can_be_reached(path: str) -> None:
+    with pytest.raises(UsageError):
+        _ = rpc.resolve(SessionHost, path)
+
+
+def test_a_value_of_another_type_is_refused() -> None:
+    with pytest.raises(UsageError, match="outcome"):
+        _ = rpc.decode(Answer, {"outcome": "perhaps"})
+
+
+def test_streams_and_waits_are_known_by_their_ports() -> None:
+    kinds = {each.full_name: each.kind for each in _all_members()}
+    assert kinds["ModelServers.load"] is Kind.STREAM
+    assert kinds["Session.wait_idle"] is Kind.ASYNC
+    assert kinds["Session.changes"] is Kind.PORT
+    assert kinds["Session.mode"] is Kind.VALUE
+    assert asyncio.iscoroutinefunction(SessionHost.new_session)
