@@ -29,7 +29,7 @@ class EventStream(Response):
     def __init__(
         self, blocks: AsyncGenerator[bytes, None], reader: Reader | None = None, headers: dict[str, str] | None = None
     ) -> None:
-        super().__init__(headers={"x-accel-buffering": "no", **(headers or {})})
+        super().__init__(headers={"x-accel-buffering": "no", "connection": "close", **(headers or {})})
         del self.headers["content-length"]
         self._blocks = blocks
         self._reader = reader
