@@ -379,7 +379,7 @@ def _progress(call: _OpenCall, status: ToolCallStatus | None, content: list[Tool
 
 
 def _text(text: str) -> TextContentBlock:
-    return TextContentBlock(type="text", text=text)
+    return TextContentBlock(type="text", text=sanitize(text))
 
 
 def _rest(text: str, streamed: str) -> str:

@@ -49,6 +49,12 @@ def test_what_was_streamed_is_not_said_twice_and_what_was_not_is_said() -> None:
     assert texts(projected(events.TextDelta(text="call {}"), answer(""))) == ["call {}"]
 
 
+def test_a_conversation_is_cleaned_of_control_sequences() -> None:
+    said = events.MessageAdded(role=Role.USER, text="\x1b]0;title\x07you")
+    found = texts(projected(events.TextDelta(text="\x1b[2Jred\u202e"), events.ThinkingDelta(text="\x00"), said))
+    assert found == ["red<U+202E>", "␀", "you"]
+
+
 def test_a_replay_gives_the_ids_that_were_given_live() -> None:
     first = (events.ThinkingDelta(text="Hm"), events.TextDelta(text="One"), answer("One", "Hm"))
     live = projected(*first, call(), ended(), answer("Two"))
