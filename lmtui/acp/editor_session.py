@@ -24,7 +24,7 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Session, SessionHost
 from lmtui.core.trust import kinds_text
 
-_COMMANDS_EVERY_S = 2.0
+_COMMANDS_EVERY_S = 4.0
 _STOP_REASONS: dict[events.TurnReason, StopReason] = {
     events.TurnReason.LIMIT: "max_turn_requests",
     events.TurnReason.INTERRUPTED: "cancelled",
@@ -264,17 +264,9 @@ class EditorSession:
 
     async def _settle(self, prompt: _Prompt) -> None:
         """Wait until nothing is left to do; what waits behind a turn that was cancelled is dropped."""
-        idle = asyncio.ensure_future(self.session.wait_idle())
-        try:
-            while not idle.done():
-                await asyncio.wait({idle}, timeout=0.05 if prompt.is_cancelled else 0.5)
-                if prompt.is_cancelled and not self.session.is_running:
-                    for _ in self._queued:
-                        self.session.waiting.drop(0)
-                    await asyncio.wait({idle}, timeout=1.0)
-                    return
-        finally:
-            _ = idle.cancel()
+        await self.session.wait_idle()
+        for _ in self._queued if prompt.is_cancelled else ():
+            self.session.waiting.drop(0)
 
     def _tell_notes(self) -> None:
         for note in self._notes:

@@ -226,7 +226,7 @@ def test_load_replays_all_before_its_answer(agent: Agent) -> None:
     assert agent.said("user_message_chunk", since) == "hello"
     assert agent.said("agent_message_chunk", since) == "Hello to you."
     assert agent.updates("available_commands_update", since)
-    assert [each for each in agent.quiet(2.5) if each.get("method") == "session/update"] == []
+    assert [each for each in agent.quiet(1.5) if each.get("method") == "session/update"] == []
     with pytest.raises(Refused):
         agent.call("session/load", sessionId="20260101_000000_abcdef", cwd=str(agent.workspace), mcpServers=[])
 

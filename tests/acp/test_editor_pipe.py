@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import select
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -26,6 +27,7 @@ class Ends:
     def read(self) -> list[dict[str, Any]]:
         found = b""
         while not found.endswith(b"\n"):
+            assert select.select([self.read_from], [], [], 5)[0], "nothing more came"
             found += os.read(self.read_from, 1 << 20)
         return [json.loads(line) for line in found.splitlines()]
 

@@ -397,7 +397,7 @@ def test_commands_are_sent_again_when_a_file_comes_and_run(agent: Agent, server:
     folder = agent.workspace / ".lmagent" / "commands"
     folder.mkdir(parents=True)
     (folder / "greet.md").write_text("---\ndescription: Greet somebody\nargument-hint: NAME\n---\nSay hello to $1.\n")
-    again = agent.until(lambda each: "available_commands_update" in str(each), 6)["params"]["update"]["availableCommands"]
+    again = agent.until(lambda each: "available_commands_update" in str(each), 12)["params"]["update"]["availableCommands"]
     assert {"name": "greet", "description": "Greet somebody", "input": {"hint": "NAME"}} in again
     agent.prompt(session_id, "/greet Ada")
     assert server.requests[-1].body["messages"][-1]["content"].startswith("Say hello to Ada.")
