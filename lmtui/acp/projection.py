@@ -171,6 +171,7 @@ class _OpenCall:
 
     id: str
     tool: str
+    title: str
     changes: list[ToolContent] = field(default_factory=list)
     output: str = ""
     told: datetime | None = None
@@ -309,11 +310,11 @@ class Projection:
         own = event.call_id if event.agent == events.ROOT else f"{event.agent}/{event.call_id}"
         wire = own if own not in self._call_ids else f"{own}~{len(self._call_ids)}"
         self._call_ids.add(wire)
-        self._calls[event.agent, event.call_id] = _OpenCall(wire, event.tool)
+        call = self._calls[event.agent, event.call_id] = _OpenCall(wire, event.tool, title_of(event))
         return ToolCallStart(
             session_update="tool_call",
             tool_call_id=wire,
-            title=title_of(event),
+            title=call.title,
             kind=kind_of(event.tool),
             status="pending",
             locations=places_of(self._workspace, event),
@@ -321,8 +322,11 @@ class Projection:
         )
 
     def begun(self, agent: str, call_id: str) -> Iterator[Update]:
-        """Yield that a call is carried out now, once somebody let it."""
-        yield from self._begun(self._calls.get((agent, call_id)))
+        """Yield that a call is carried out now, once somebody let it; the question had a title and a status of its own."""
+        call = self._calls.get((agent, call_id))
+        if call is not None:
+            call.is_begun = True
+            yield _progress(call, "in_progress", title=call.title)
 
     def _begun(self, call: _OpenCall | None) -> Iterator[ToolCallProgress]:
         if call is not None and not call.is_begun:
@@ -360,7 +364,7 @@ class Projection:
         is_shown = not (event.ok and kind_of(event.tool) == "edit" and call.changes)
         call.result = [text_content(event.result)] if is_shown and event.result else []
         status: ToolCallStatus = "completed" if event.ok else "failed"
-        yield _progress(call, status, [*call.result, *call.changes])
+        yield _progress(call, status, [*call.result, *call.changes], title=call.title)
 
 
 def plan_entries(plan: Plan) -> list[PlanEntry]:
@@ -374,8 +378,12 @@ def plan_entries(plan: Plan) -> list[PlanEntry]:
     return entries
 
 
-def _progress(call: _OpenCall, status: ToolCallStatus | None, content: list[ToolContent] | None = None) -> ToolCallProgress:
-    return ToolCallProgress(session_update="tool_call_update", tool_call_id=call.id, status=status, content=content or None)
+def _progress(
+    call: _OpenCall, status: ToolCallStatus | None, content: list[ToolContent] | None = None, title: str | None = None
+) -> ToolCallProgress:
+    return ToolCallProgress(
+        session_update="tool_call_update", tool_call_id=call.id, title=title, status=status, content=content or None
+    )
 
 
 def _text(text: str) -> TextContentBlock:

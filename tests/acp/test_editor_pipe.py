@@ -59,9 +59,11 @@ async def test_a_message_may_come_in_pieces() -> None:
 async def test_a_line_that_is_too_long_is_answered_and_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(editor_pipe, "MAX_LINE_BYTES", 1000)
     async with ends() as editor:
-        os.write(editor.write_to, b"x" * 60_000 + b'\n{"method": "a"}\n')
-        assert await editor.pipe.receive() == {"method": "a"}
-        assert editor.read()[0]["error"]["code"] == editor_pipe.PARSE_ERROR
+        received = asyncio.create_task(editor.pipe.receive())
+        os.write(editor.write_to, b"x" * 60_000)
+        assert (await asyncio.to_thread(editor.read))[0]["error"]["code"] == editor_pipe.PARSE_ERROR
+        os.write(editor.write_to, b'more of it\n{"method": "a"}\n')
+        assert await received == {"method": "a"}
 
 
 async def test_while_the_editor_is_slow_text_is_gathered_and_nothing_is_lost() -> None:

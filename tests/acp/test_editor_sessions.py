@@ -28,6 +28,7 @@ def write(name: str, content: str = "written\n") -> ScriptedCall:
     return ScriptedCall("write", {"path": name, "content": content})
 
 
+EFFECT = "echo a > a.txt; echo b > b.txt; rm list.txt"
 SLOW = ScriptedTurn(" ".join(f"word{n}" for n in range(600)), rate=20.0)
 SCENARIOS = (
     Scenario((ScriptedTurn(calls=(ScriptedCall("read", {"path": "list.txt", "offset": 3}),)), ScriptedTurn("Read.")),
@@ -37,6 +38,8 @@ SCENARIOS = (
     Scenario((ScriptedTurn(calls=(write("list.txt", CHANGED),)), ScriptedTurn("Changed.")), match="two hunks", name="hunks"),
     Scenario((ScriptedTurn(calls=(ScriptedCall("shell", {"command": "echo out; echo done > made.txt"}),)), ScriptedTurn("!")),
              match="run it", name="run"),
+    Scenario((ScriptedTurn(calls=(ScriptedCall("shell", {"command": EFFECT}),)), ScriptedTurn("Ran.")),
+             match="overlay", name="overlay"),
     Scenario((SLOW, ScriptedTurn("And on.")),
              match="talk", name="slow"),
     Scenario((ScriptedTurn(calls=(ScriptedCall("mcp__paper__ask", {}),)), ScriptedTurn("Asked.")), match="ask me", name="ask"),
@@ -113,7 +116,9 @@ def test_a_call_is_pending_until_it_was_allowed(agent: Agent) -> None:
     assert diff in asked["toolCall"]["content"]
     assert asked["toolCall"]["locations"] == [{"path": path, "line": 1}]
     assert agent.updates("tool_call")[0]["kind"] == "edit"
-    assert agent.updates("tool_call_update")[-1]["content"] == [diff | {"path": str(agent.workspace / "two.txt")}]
+    last = agent.updates("tool_call_update")[-1]
+    assert last["content"] == [diff | {"path": str(agent.workspace / "two.txt")}]
+    assert (asked["toolCall"]["title"], last["title"]) == ("write: one.txt", "write two.txt")
 
 
 def test_a_grant_for_the_session_asks_no_more(agent: Agent) -> None:
@@ -155,6 +160,12 @@ def test_a_question_that_is_dismissed_stops_the_turn(agent: Agent) -> None:
     assert not (agent.workspace / "one.txt").exists()
 
 
+def test_what_was_not_offered_cannot_be_chosen(agent: Agent) -> None:
+    agent.answers["session/request_permission"] = choose("try")
+    assert agent.prompt(agent.new_session(), "two files, please") == "cancelled"
+    assert not (agent.workspace / "one.txt").exists()
+
+
 def test_hunks_are_asked_about_one_by_one(agent: Agent) -> None:
     agent.answers["session/request_permission"] = choose_each("parts", "no", "yes")
     agent.prompt(agent.new_session(), "two hunks")
@@ -176,6 +187,26 @@ def test_the_effect_of_a_command_is_a_difference(agent: Agent) -> None:
     assert outputs
     assert agent.updates("tool_call")[0]["kind"] == "execute"
     assert (agent.workspace / "made.txt").read_text() == "done\n"
+
+
+@pytest.mark.bubblewrap
+def test_what_a_command_did_in_an_overlay_is_kept_file_by_file(tmp_path: Path, server: ScriptedServer) -> None:
+    (work := tmp_path / "work").mkdir()
+    (work / "list.txt").write_text("x\n")
+    agent = Agent(work, tmp_path / "home", "--url", server.url, "--sandbox", "bubblewrap")
+    agent.initialize()
+    agent.answers["session/request_permission"] = choose_each("parts", "no", "yes", "no")
+    agent.prompt(agent.new_session(), "an overlay")
+    first, *each = [found["params"] for found in agent.asked]
+    assert [option["name"] for option in first["options"]][:2] == ["Keep all, deletions too", "Choose change by change"]
+    assert [found["toolCall"]["title"] for found in each] == [
+        "list.txt: change 1 of 3", "a.txt: change 2 of 3", "b.txt: change 3 of 3",
+    ]  # fmt: skip
+    assert each[0]["toolCall"]["content"][0] == {
+        "type": "diff", "path": str(work / "list.txt"), "oldText": "x\n", "newText": "",
+    }  # fmt: skip
+    assert sorted(path.name for path in work.iterdir() if path.is_file()) == ["a.txt", "list.txt"]
+    agent.close()
 
 
 def test_a_call_names_its_place(agent: Agent) -> None:
