@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -57,6 +58,14 @@ async def gone(processes: Sequence[psutil.Process]) -> None:
     async with asyncio.timeout(2):
         while any(each.is_running() for each in processes):
             await asyncio.sleep(0.02)
+
+
+def command_of(process: psutil.Process) -> bytes:
+    """Return the command line of a process, empty if it has ended."""
+    try:
+        return Path(f"/proc/{process.pid}/cmdline").read_bytes().replace(b"\0", b" ")
+    except OSError:
+        return b""
 
 
 def started() -> list[psutil.Process]:
@@ -276,7 +285,7 @@ async def test_it_ends_within_two_seconds_and_leaves_no_process_whatever_runs(pr
     await answer(process)
     send(process, *(request(number, "shell", SLOW) for number in range(1, 7)))
     async with asyncio.timeout(20):
-        while not any("sleep" in each.name() for each in psutil.Process(process.pid).children(recursive=True)):
+        while not any(b"sleep 60" in command_of(each) for each in psutil.Process(process.pid).children(recursive=True)):
             await asyncio.sleep(0.05)
     processes = psutil.Process(process.pid).children(recursive=True)
     began = time.monotonic()

@@ -52,8 +52,7 @@ async def mcp(call: CommandCall) -> int:
     """Print every server; 0 all that are switched on work, 1 one does not, or a file cannot be read."""
     arguments, workspace = call.arguments, call.workspace.workspace
     if arguments.action == "serve":
-        code: int = await load("lmtui.features.mcp.tool_server:serve")(call)
-        return code
+        await load("lmtui.features.mcp.tool_server:serve")(call)
     if arguments.action in ("add", "get", "remove", "set"):
         return await asyncio.to_thread(_change, workspace, arguments)
     login = None

@@ -20,7 +20,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from mcp import MCPError, types
 from mcp.server.context import ServerRequestContext
@@ -159,7 +159,7 @@ class ToolServer:
         call = ToolCall(f"{BY}_{next(self._numbers)}", params.name, arguments)
         task = asyncio.create_task(self._run(call))
         self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        task.add_done_callback(self._forget)
         try:
             elapsed_s = 0.0
             while not (await asyncio.wait({task}, timeout=_PROGRESS_S))[0]:
@@ -170,6 +170,11 @@ class ToolServer:
             return as_content(ToolResult(error.full_text(), ok=False))
         finally:
             _ = task.cancel()
+
+    def _forget(self, task: asyncio.Task[ToolResult]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.warning("a call failed: %s", error)
 
     async def _run(self, call: ToolCall) -> ToolResult:
         if self._session is None:
@@ -188,8 +193,12 @@ class ToolServer:
         return session
 
 
-async def serve(call: CommandCall) -> int:
-    """Serve tools until the input ends, or a signal says so."""
+async def serve(call: CommandCall) -> NoReturn:
+    """Serve tools until the input ends, or a signal says so; then end the process.
+
+    Raises:
+        UsageError: a tool cannot be served.
+    """
     wanted = call.arguments.tools or call.workspace.config.mcp_serve_tools
     specs = served_tools(str(call.workspace.workspace), wanted)
     if sys.stdin.isatty():
@@ -204,7 +213,8 @@ async def serve(call: CommandCall) -> int:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_END_S):
                 await tools.stop()
-    return 0
+    logging.shutdown()
+    os._exit(0)  # nothing is left to do, and the interpreter's own end would take half a second of the client's patience
 
 
 async def _serve(tools: ToolServer) -> None:
