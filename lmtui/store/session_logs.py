@@ -264,7 +264,8 @@ class SessionFile:
         except OSError as error:
             os.close(self._fd)
             raise SessionFileError(
-                f"session {path.stem} is open in another lmtui", "Close it there, or start a new session."
+                f"session {path.stem} is open in another lmtui",
+                "Close it there, or attach to the host that has it: lmtui attach.",
             ) from error
         self._cut_torn_line()
 

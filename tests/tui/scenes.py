@@ -16,6 +16,7 @@ from tests.tui import scenes_around, scenes_calls, scenes_chat, scenes_window
 from tests.tui.driving import Driver
 from tests.tui.fake_changes import FakeChanges
 from tests.tui.fakes import DIFF, START, FakeHost, play_work
+from tests.tui.scenes_agents import AGENT_SCENES
 from tests.tui.scenes_attempts import ATTEMPT_SCENES
 from tests.tui.scenes_checks import CHECK_SCENES
 from tests.tui.scenes_diffs import DIFF_SCENES
@@ -383,4 +384,5 @@ SCENES = (
     *(Scene(name, steps) for name, steps in PROJECT_SCENES),
     Scene("pipeline_plans", pipeline_plans),
     *(Scene(name, steps) for name, steps in USAGE_SCENES),
+    *(Scene(name, steps) for name, steps in AGENT_SCENES),
 )

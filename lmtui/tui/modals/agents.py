@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from textual.binding import BindingType
 
@@ -25,7 +25,7 @@ ReadAgents = Callable[[], Awaitable[Sequence[AgentRow]]]
 NO_AGENTS = 'No session runs in the background. Start one with: lmtui run --detach "TASK"'
 _REFRESH_S = 2.0
 _FOLDER_CELLS, _STATE_CELLS, _AGE_CELLS, _TOKENS_CELLS = 16, 13, 7, 8
-_LEAST_TITLE, _MOST_TITLE, _LAST_FROM = 14, 44, 84
+_LEAST_TITLE, _MOST_TITLE, _LAST_FROM, _TIGHT_WIDTH = 14, 44, 84, 64
 _NEED = ("need", "needs")
 _RANKS = {"waits": 0, "writing": 1}
 
@@ -75,24 +75,25 @@ class AgentList(ListDialog[AgentRow, AgentRow | None]):
 
     def columns(self, width: int) -> Line:
         """Return the names of the columns."""
-        title, last = _widths(width)
-        names = f"   {'folder':<{_FOLDER_CELLS}}{'title':<{title}}{'state':<{_STATE_CELLS}}{fit('last line', last):<{last}}"
-        return ((fit(f"{names}{'age':>{_AGE_CELLS}}{'tokens':>{_TOKENS_CELLS}}", width), "muted"),)
+        cells = _widths(width)
+        tokens = f"{'tokens':>{cells.tokens}}" if cells.tokens else ""
+        names = f"   {'folder':<{cells.folder}}{'title':<{cells.title}}{'state':<{_STATE_CELLS}}"
+        return ((f"{names}{fit('last line', cells.last):<{cells.last}}{'age':>{_AGE_CELLS}}{tokens}", "muted"),)
 
     def line(self, row: AgentRow, width: int) -> Line:
         """Return a session in aligned columns."""
-        session = row.session
+        session, cells = row.session, _widths(width)
         sign, role = STATES.get(session.state, STATES["new"])
-        title, last = _widths(width)
         state = STATE_WORDS.get(session.state, session.state)
-        tokens = tokens_text(session.tokens) if session.tokens else "–"
+        tokens = f"{tokens_text(session.tokens) if session.tokens else '–':>{cells.tokens}}" if cells.tokens else ""
+        title = fit(sanitize_line(session.title) or "New session", cells.title - 1)
         return (
             (f" {sign} ", role),
-            (pad(fit(sanitize_line(row.folder.name), _FOLDER_CELLS - 1), _FOLDER_CELLS), "muted"),
-            (pad(fit(sanitize_line(session.title) or "New session", title - 1), title), "strong" if session.is_open else ""),
+            (pad(fit(sanitize_line(row.folder.name), cells.folder - 1), cells.folder), "muted"),
+            (pad(title, cells.title), "strong" if session.is_open else ""),
             (pad(fit(state, _STATE_CELLS - 1), _STATE_CELLS), role if session.state == "waits" else "muted"),
-            (pad(fit(sanitize_line(session.last_line), max(0, last - 1)), last), "muted"),
-            (f"{age_text(session.updated, self._now()):>{_AGE_CELLS}}{tokens:>{_TOKENS_CELLS}}", "muted"),
+            (pad(fit(sanitize_line(session.last_line), max(0, cells.last - 1)), cells.last), "muted"),
+            (f"{age_text(session.updated, self._now()):>{_AGE_CELLS}}{tokens}", "muted"),
         )
 
     def about(self, row: AgentRow | None) -> tuple[str, Sequence[Command]]:
@@ -116,11 +117,22 @@ class AgentList(ListDialog[AgentRow, AgentRow | None]):
     act = action_agents_open
 
 
-def _widths(width: int) -> tuple[int, int]:
-    """Return how wide title and last line are."""
-    rest = max(_LEAST_TITLE, width - 3 - _FOLDER_CELLS - _STATE_CELLS - _AGE_CELLS - _TOKENS_CELLS)
-    title = min(_MOST_TITLE, rest if width < _LAST_FROM else max(_LEAST_TITLE, rest // 2))
-    return title, rest - title if width >= _LAST_FROM else 0
+class _Cells(NamedTuple):
+    """How wide each column is, 0 where it is left out."""
+
+    folder: int
+    title: int
+    last: int
+    tokens: int
+
+
+def _widths(width: int) -> _Cells:
+    """Return the columns for a width: where there is little room, the title keeps most of it."""
+    is_tight = width < _TIGHT_WIDTH
+    folder, tokens = (_FOLDER_CELLS - 4, 0) if is_tight else (_FOLDER_CELLS, _TOKENS_CELLS)
+    rest = max(_LEAST_TITLE, width - 3 - folder - _STATE_CELLS - _AGE_CELLS - tokens)
+    title = rest if width < _LAST_FROM else min(_MOST_TITLE, max(_LEAST_TITLE, rest // 2))
+    return _Cells(folder, title, rest - title, tokens)
 
 
 class AgentController:

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lmtui.core.errors import HostError
+from lmtui.core.sessions import AgentRow
+from lmtui.tui.modals.agents import NO_AGENTS, in_order
+from tests.tui.driving import Driver, running
+from tests.tui.fakes import FakeHost, play_work
+from tests.tui.scenes_agents import AGENTS, use_agents
+
+
+async def listed(driver: Driver) -> None:
+    await driver.type("/agents")
+    await driver.until_screen("AgentList")
+
+
+def test_what_needs_the_user_is_first_and_then_what_works() -> None:
+    assert [row.session.state for row in in_order(AGENTS)] == ["waits", "writing", "done", "interrupted", "new"]
+
+
+async def test_enter_leaves_for_a_session_of_another_folder_and_says_which() -> None:
+    async with running(FakeHost()) as driver:
+        use_agents(driver)
+        await listed(driver)
+        await driver.until(lambda: "1 needs you" in driver.text())
+        assert "\x1b" not in driver.text()
+        await driver.press("home", "enter")
+        await driver.until(lambda: driver.app.is_leaving)
+        assert driver.app.next_folder == str(AGENTS[1].folder)
+        assert driver.app.next_session == AGENTS[1].session.id
+
+
+async def test_it_asks_first_while_an_agent_works_here_but_not_where_a_host_has_it() -> None:
+    for is_attached in (False, True):
+        async with running(FakeHost()) as driver:
+            play_work(driver.host.session)
+            use_agents(driver)
+            driver.app.options = replace(driver.app.options, is_attached=is_attached)
+            await listed(driver)
+            await driver.press("home", "enter")
+            if is_attached:
+                await driver.until(lambda: driver.app.is_leaving)
+            else:
+                await driver.until_screen("Confirm")
+                assert "Leave for website?" in driver.text()
+
+
+async def test_a_session_of_this_folder_is_opened_in_the_attached_app() -> None:
+    async with running(FakeHost()) as driver:
+        here = replace(AGENTS[1], folder=driver.host.workspace, session=replace(AGENTS[1].session, id=driver.host.session.id))
+        use_agents(driver, [here])
+        driver.app.options = replace(driver.app.options, is_attached=True)
+        await listed(driver)
+        await driver.until(lambda: "Build the contact form" in driver.text())
+        await driver.press("home", "enter")
+        await driver.until_screen("Workbench")
+        assert not driver.app.is_leaving
+
+
+async def test_without_a_host_it_says_how_to_start_work_there() -> None:
+    async with running(FakeHost()) as driver:
+        use_agents(driver, [])
+        await listed(driver)
+        await driver.until(lambda: "lmtui run --detach" in driver.text())
+        assert NO_AGENTS.startswith("No session runs in the background.")
+
+
+async def test_a_host_that_does_not_answer_is_said() -> None:
+    async def away() -> Sequence[AgentRow]:
+        raise HostError("the host does not answer", "See `lmtui host status`.")
+
+    async with running(FakeHost()) as driver:
+        driver.app.options = replace(driver.app.options, agents=away)
+        await listed(driver)
+        await driver.until(lambda: "the host does not answer" in driver.text())
+
+
+async def test_leaving_an_attached_app_asks_nothing_while_an_agent_works() -> None:
+    async with running(FakeHost()) as driver:
+        play_work(driver.host.session)
+        driver.app.options = replace(driver.app.options, is_attached=True)
+        await driver.press("ctrl+q")
+        await driver.until(lambda: driver.app.is_leaving)
