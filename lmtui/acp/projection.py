@@ -194,6 +194,7 @@ class Projection:
         self._call_ids: set[str] = set()
         self._answers = self._said = self._void = 0
         self._streamed = self._thought = ""
+        self._has_waited = False
         self.expected = 0
         """How many messages of the user the editor has shown itself already."""
 
@@ -237,6 +238,9 @@ class Projection:
                 self._void += 1 if self._streamed or self._thought else 0
                 self._streamed = self._thought = ""
                 yield self.note(f"{sanitize_line(reason)}\n", f"note {envelope.seq}")
+            case events.PrefillProgress(queued=queued) if queued > 0 and not self._has_waited:
+                self._has_waited = True
+                yield self.note("The model server answers another request first.\n", f"queue {self._answers}")
             case events.MessageAdded():
                 yield from self._message(event)
             case events.PlanChanged(plan=plan):
@@ -302,6 +306,7 @@ class Projection:
             yield self._answer(rest)
         self._answers += 1
         self._void = 0
+        self._has_waited = False
         self._streamed = self._thought = ""
 
     # -- tool calls -----------------------------------------------------------------------------------------------------
