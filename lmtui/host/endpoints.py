@@ -134,7 +134,7 @@ async def _answer(endpoint: Endpoint, api: object, request: Request) -> Response
 
 async def _read(endpoint: Endpoint, request: Request) -> ApiCall:
     path = {name: str(value) for name, value in request.path_params.items()}
-    if "id" in path and "/sessions/" in endpoint.path and not re.match(SESSION_ID, path["id"]):
+    if "id" in path and "/sessions/" in endpoint.path and not re.fullmatch(SESSION_ID, path["id"]):
         raise ApiError(404, "no such session", "`GET /v1/sessions` lists them.")
     pairs = request.query_params.multi_items()
     if len({name for name, _ in pairs}) != len(pairs):

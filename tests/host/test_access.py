@@ -257,15 +257,19 @@ async def test_ids_that_are_none_find_nothing(start: Start, name: str) -> None:
     for method, path in (("GET", ""), ("DELETE", ""), ("GET", "/history"), ("GET", "/events"), ("POST", "/interrupt")):
         answer = await host.client.request(method, f"/v1/sessions/{name}{path}")
         assert answer.status_code in (404, 405), (method, path)
+        assert answer.json()["error"]["message"] in ("no such session", "Not Found", "Method Not Allowed")
     assert len((await host.call("GET", "/v1/sessions"))["sessions"]) == 1
 
 
-@pytest.mark.parametrize("path", ["/etc/passwd", "../x", "a/../../x", "~/.ssh", "link/passwd", "x%00"])
-async def test_files_outside_of_the_folder_are_out_of_reach(start: Start, path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("/etc/passwd", 422), ("../x", 422), ("a/../../x", 422), ("~/.ssh", 422), ("x%00", 422), ("link/passwd", 404)],
+)
+async def test_files_outside_of_the_folder_are_out_of_reach(start: Start, path: str, status: int) -> None:
     host = await start()
     (host.folder / "link").symlink_to("/etc")
     for route in ("/v1/files", "/v1/files/content"):
-        assert (await host.client.get(f"{route}?path={path}")).status_code in (404, 422)
+        assert (await host.client.get(f"{route}?path={path}")).status_code == status
 
 
 async def test_connections_that_say_nothing_go_and_harm_nobody(start: Start) -> None:
@@ -302,11 +306,12 @@ def is_closed(one: socket.socket) -> bool:
         return True
 
 
-async def test_a_connection_has_so_long_for_its_headers(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("begun", ["", "GET", "GET /v1/status HTTP/1.1\r\nHost: 127.0.0.1\r\n"])
+async def test_a_connection_has_so_long_for_its_headers(start: Start, monkeypatch: pytest.MonkeyPatch, begun: str) -> None:
     monkeypatch.setattr("lmtui.host.http_server.HEADERS_TIMEOUT_S", 0.2)
     host = await start()
     reader, writer = await asyncio.open_connection("127.0.0.1", host.port)
-    writer.write(b"GET /v1/status HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+    writer.write(begun.encode())
     async with asyncio.timeout(5):
         with contextlib.suppress(ConnectionError):
             assert await reader.read(10) == b""
@@ -370,6 +375,11 @@ def test_the_depth_of_json_is_that_of_its_values(value: Any) -> None:
     assert is_shallow(text, deep)
     assert deep == 0 or not is_shallow(text, deep - 1)
     assert parse_json(text.encode(), most_depth=max(deep, 1)) == value
+
+
+def test_json_that_is_nested_deeply_is_refused_before_it_is_read() -> None:
+    with pytest.raises(ValueError, match="nested more than 32 deep"):
+        parse_json(b"[" * 33 + b"]" * 33)
 
 
 @given(st.text(alphabet='[]{}"\\ a', max_size=200))

@@ -7,12 +7,14 @@ import socket
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lmtui.core.events import Envelope, Level, Notice, TextDelta
 from lmtui.host.api_context import ApiOptions
 from lmtui.host.feed import EventFeed, Frame, Reader
+from lmtui.host.streams import session_blocks
 from lmtui.models.demo_scripts import ScriptedTurn
 from tests.host.conftest import DONE, TOKEN, WRITE, Host, Start, event_of, is_end, read_blocks
 
@@ -216,6 +218,37 @@ async def test_activity_begins_with_the_last_events_of_all_sessions_and_goes_on(
 def envelope(seq: int, *, size: int = 10, durable: bool = True) -> Envelope:
     event = Notice(level=Level.INFO, text="x" * size) if durable else TextDelta(text="x" * size)
     return Envelope(seq, datetime(2026, 1, 1, tzinfo=UTC), "20260101_120000_abcdef", event)
+
+
+class Past:
+    """A session as far as a stream asks it."""
+
+    id = "20260101_120000_abcdef"
+
+    def __init__(self, *envelopes: Envelope) -> None:
+        self.envelopes = list(envelopes)
+
+    def history(self) -> Sequence[Envelope]:
+        return self.envelopes
+
+
+async def test_what_happens_before_the_past_is_read_comes_once() -> None:
+    session: Any = Past(envelope(1))
+    feed = EventFeed(lambda _: session)
+    reader = feed.open(session.id)
+    for seq in (2, 4):
+        session.envelopes.append(envelope(seq))
+        feed.take(Path(), envelope(seq))
+        feed.take(Path(), envelope(seq + 1, durable=False))
+    blocks = session_blocks(feed, reader, session, 0, 1.0)
+    begun = await anext(blocks)
+    session.envelopes.append(envelope(6))
+    feed.take(Path(), envelope(6))
+    rest = await anext(blocks)
+    await blocks.aclose()
+    ids = [block.partition(b"\n")[0] for block in (begun + rest).split(b"\n\n")[:-1]]
+    assert [each for each in ids if each.startswith(b"id")] == [b"id: 1", b"id: 2", b"id: 4", b"id: 6"]
+    assert not feed.is_followed(session.id)
 
 
 def test_an_event_that_could_not_be_written_has_no_id() -> None:
