@@ -206,14 +206,17 @@ def test_close_of_an_idle_session(agent: Agent) -> None:
 
 def test_close_cancels_the_running_prompt(agent: Agent) -> None:
     session_id = agent.new_session()
-    request = agent.request("session/prompt", sessionId=session_id, prompt=[{"type": "text", "text": "please talk"}])
+    prompts = [
+        agent.request("session/prompt", sessionId=session_id, prompt=[{"type": "text", "text": text}])
+        for text in ("please talk", "and then?")
+    ]
     agent.until(lambda each: _kind(each) == "agent_message_chunk")
     close = agent.request("session/close", sessionId=session_id)
     found: dict[int | str, Message] = {}
-    while len(found) < 2:
-        message = agent.until(lambda each: each.get("id") in (request, close) and "method" not in each)
+    while len(found) < 3:
+        message = agent.until(lambda each: each.get("id") in (*prompts, close) and "method" not in each)
         found[message["id"]] = message["result"]
-    assert found == {request: {"stopReason": "cancelled"}, close: {}}
+    assert found == {prompt: {"stopReason": "cancelled"} for prompt in prompts} | {close: {}}
 
 
 def test_load_replays_all_before_its_answer(agent: Agent) -> None:

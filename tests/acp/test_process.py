@@ -12,7 +12,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from lmtui import cli
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from tests.acp.agent_process import ROOT, Agent, ModelServer, Refused
@@ -155,12 +154,20 @@ def test_setup_in_a_terminal_chooses_a_model(tmp_path: Path, model_server: Scrip
     assert chosen.new_session()
 
 
-def test_without_the_extra_it_says_how_to_install_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "acp" else name)
-    assert cli.run(["acp"]) == 64
-    assert "needs the extra `acp`" in capsys.readouterr().err
+_WITHOUT_EXTRA = """
+import importlib.util
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: None if name == "acp" else find(name, *more)
+from lmtui.cli import run
+raise SystemExit(run(["acp"]))
+"""
+
+
+def test_without_the_extra_it_says_how_to_install_it() -> None:
+    command = [sys.executable, "-c", _WITHOUT_EXTRA]
+    run = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert run.returncode == 64
+    assert "needs the extra `acp`" in run.stderr
 
 
 def test_the_engine_is_not_loaded_before_initialize_is_answered() -> None:
