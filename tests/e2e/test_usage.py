@@ -32,6 +32,9 @@ async def test_the_sums_are_those_that_the_server_told_sub_agents_and_forks_coun
     assert report["total"]["turn_s"] > report["total"]["model_s"] > 0
     assert [each["folder"] for each in report["folders"]] == [str(program.workspace)]
     assert [each["day"] for each in report["days"]] == [datetime.now(UTC).date().isoformat()]
+    (program.workspace / "empty").mkdir()
+    assert (await program.run("usage", "--workspace", ".", "--json")).json == report
+    assert (await program.run("usage", "--workspace", "empty", "--json")).json["total"]["requests"] == 0
     text = (await program.run("usage", "--range", "today", "--by", "model")).out
     assert text.startswith("Today: ")
     assert report["models"][0]["model"] in text

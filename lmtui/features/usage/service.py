@@ -26,14 +26,17 @@ class UsageService(WorkspaceFeature):
         return await asyncio.to_thread(_report, self._logs, chosen)
 
 
-def _report(logs: UsageLogs, chosen: UsageRange) -> UsageReport:
+def _report(logs: UsageLogs, chosen: UsageRange, folder: str = "") -> UsageReport:
+    """Return a report of all folders, or of one.  Blocks."""
     found, problems = logs.read()
-    return usage_report(found, chosen, datetime.now(UTC), LocalZone(), problems)
+    counted = [each for each in found if folder in ("", each.folder)]
+    return usage_report(counted, chosen, datetime.now(UTC), LocalZone(), problems)
 
 
 def usage_parser() -> Parser:
     """Return the parser of `lmtui usage`."""
-    doc = "Show tokens, requests and time of your sessions in all folders. Days begin at midnight of your time zone."
+    doc = "Show tokens, requests and time of your sessions in all folders, or of one with --workspace.\n"
+    doc += "Days begin at midnight of your time zone."
     parser = make_parser("usage", doc, "lmtui usage --range 30d --by model")
     parser.add_argument("--range", metavar="|".join(UsageRange), default=str(UsageRange.WEEK), help="days (default: 7d)")
     parser.add_argument("--by", choices=TABLES, default="", help="only this table, with all of its rows")
@@ -42,7 +45,8 @@ def usage_parser() -> Parser:
 
 async def usage(call: CommandCall) -> int:
     """Print the report."""
-    report = await asyncio.to_thread(_report, UsageLogs(), usage_range(call.arguments.range))
+    folder = str(call.workspace.workspace) if call.arguments.workspace else ""
+    report = await asyncio.to_thread(_report, UsageLogs(), usage_range(call.arguments.range), folder)
     if call.arguments.json:
         print(json.dumps(usage_json(report), ensure_ascii=False, indent=2))
     else:
