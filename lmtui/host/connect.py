@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from websockets.exceptions import InvalidStatus, WebSocketException
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.frames import CloseCode
 from websockets.sync.client import ClientConnection, connect, unix_connect
 
 from lmtui import __version__
@@ -31,7 +32,7 @@ from lmtui.core.errors import HostError, LmtuiError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.host import rpc
 from lmtui.host.access import FILE_NAME, read_token
-from lmtui.host.link import FrameChannel, Welcome
+from lmtui.host.link import FrameChannel, HostStopped, Welcome
 from lmtui.paths import state_dir
 
 ATTACH = "/v1/attach"
@@ -152,13 +153,13 @@ class Target:
     flags: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
 
-    def open(self) -> tuple[FrameChannel, Welcome]:
-        """Make a connection; the host of this machine is started if it has to be.
+    def open(self, *, may_start: bool = True) -> tuple[FrameChannel, Welcome]:
+        """Make a connection; the host of this machine is started if it has to be, unless it may not.
 
         Raises:
             LmtuiError: there is no host, or it refuses.
         """
-        connection = self._connected()
+        connection = self._connected(may_start=may_start)
         hello = {
             "protocol": rpc.PROTOCOL,
             "version": __version__,
@@ -180,7 +181,7 @@ class Target:
         sessions = tuple(map(str, found.get("sessions", ())))
         return channel, Welcome(str(found.get("version", "")), str(found.get("folder", "")), sessions)
 
-    def _connected(self) -> ClientConnection:
+    def _connected(self, *, may_start: bool) -> ClientConnection:
         try:
             if self.url:
                 parts = urlsplit(self.url)
@@ -191,7 +192,8 @@ class Target:
                     f"{scheme}://{parts.netloc}{parts.path.rstrip('/')}{ATTACH}", additional_headers=headers, ssl=context,
                     open_timeout=_CONNECT_LIMIT_S, max_size=None, compression=None, proxy=None,
                 )  # fmt: skip
-            _ = ensure_host()
+            if may_start:
+                _ = ensure_host()
             headers = {"Authorization": f"Bearer {read_token(token_file())}"}
             return unix_connect(
                 str(socket_file()), f"ws://localhost{ATTACH}", additional_headers=headers, open_timeout=_CONNECT_LIMIT_S,
@@ -223,6 +225,9 @@ class _WebSocketChannel:
         """Wait for the next frame."""
         try:
             return self._connection.recv()
+        except ConnectionClosed as error:
+            is_stopped = error.rcvd is not None and error.rcvd.code in (CloseCode.GOING_AWAY, CloseCode.SERVICE_RESTART)
+            raise (HostStopped if is_stopped else ConnectionError)(str(error)) from error
         except (WebSocketException, OSError) as error:
             raise ConnectionError(str(error)) from error
 

@@ -27,6 +27,8 @@ _LOG = logging.getLogger(__name__)
 CALL_LIMIT_S = 10.0
 _LOOK_S = 1.0
 _AWAY = "The host does not answer."
+_STOPPED = "The host was stopped. `lmtui host start` starts it again, and this window connects to it."
+_TOLD_AT = 3  # by then the host is not just starting
 _AWAY_HINT = "Wait, or see `lmtui host status`; nothing that it has written is lost."
 
 
@@ -52,8 +54,19 @@ class Welcome:
     sessions: tuple[str, ...] = ()
 
 
-Open = Callable[[], tuple[FrameChannel, Welcome]]
-"""Makes a connection; raises `LmtuiError` or `ConnectionError`.  Called again when one breaks."""
+class HostStopped(ConnectionError):
+    """The host ended the connection because it ends itself: nobody but the user starts another."""
+
+
+class Open(Protocol):
+    """Makes a connection, and again when one breaks; a host is started for it only if it may be."""
+
+    def __call__(self, *, may_start: bool = True) -> tuple[FrameChannel, Welcome]:
+        """Make a connection.
+
+        Raises:
+            LmtuiError: there is no host, or it refuses.
+        """
 
 
 class LinkedSession(Protocol):
@@ -348,10 +361,10 @@ class HostLink:
         while not self._is_closed.is_set():
             try:
                 self._take(self._channel.receive())
-            except ConnectionError:
+            except ConnectionError as error:
                 self._pending.fail()
                 if not self._is_closed.is_set():
-                    self._again()
+                    self._again(is_stopped=isinstance(error, HostStopped))
             except LmtuiError:
                 _LOG.exception("a frame of the host cannot be read")
 
@@ -360,16 +373,16 @@ class HostLink:
         """Tell whether the front end has ended the connection."""
         return self._is_closed.is_set()
 
-    def _again(self) -> None:
+    def _again(self, *, is_stopped: bool) -> None:
         """Make the connection again, wait longer each time, and take up every session where it was."""
         self.is_there.clear()
-        self._tell(events.Level.WARNING, "The connection to the host broke; connecting again …")
+        self._tell(events.Level.WARNING, _STOPPED if is_stopped else "The connection to the host broke; connecting again …")
         for attempt in itertools.count():
             try:
-                self._channel, self.welcome = self._open_channel()
+                self._channel, self.welcome = self._open_channel(may_start=not is_stopped)
                 break
             except (ConnectionError, LmtuiError) as error:
-                if attempt == 3:
+                if attempt == _TOLD_AT and not is_stopped:
                     self._tell(events.Level.WARNING, f"The host cannot be reached: {error}")
             if self._is_closed.wait(min(5.0, 0.2 * 2**attempt)):
                 return

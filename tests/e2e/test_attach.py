@@ -21,10 +21,12 @@ from lmtui.core.events import Envelope, Outcome
 from lmtui.core.permissions.decide import Mode
 from lmtui.core.sessions import Answer, Session
 from lmtui.host import rpc
+from lmtui.host.access import read_token
 from lmtui.host.connect import HostInfo, Target, ask_host, ensure_host, host_folder, running_host, socket_file, token_file
 from lmtui.host.remote import RemoteHost
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from tests.e2e.conftest import Program, Serve
+from tests.e2e.test_serve import free_port
 
 # `LMTUI_HOST_KILLS=200` kills clients and hosts that often.
 _KILLS = int(os.environ.get("LMTUI_HOST_KILLS", "3"))
@@ -354,6 +356,45 @@ async def test_a_host_with_work_ends_only_when_told_so(program: Program, start: 
     hosted.clients.pop()._link._is_closed.set()
     assert (await program.run("host", "stop", "--now")).code == 0
     assert json.loads(hosted.log(session.id)[-1])["kind"] in ("turn_ended", "notice", "background_changed")
+
+
+async def test_a_host_that_the_user_stopped_is_not_started_by_who_was_attached(program: Program, start: Start) -> None:
+    hosted = await start(END, END)
+    program.home, program.workspace = Path(os.environ["LMTUI_HOME"]), hosted.folder
+    session = await (await hosted.client()).new_session()
+    told: list[str] = []
+    _ = session.subscribe(lambda each: told.append(each.event.text) if isinstance(each.event, events.Notice) else None)
+    assert (await program.run("host", "stop")).code == 0
+    await until(lambda: any("The host was stopped" in each for each in told))
+    await asyncio.sleep(1)
+    assert running_host() is None
+    assert (await program.run("host", "start")).code == 0
+    await until(lambda: any("Connected to the host again" in each for each in told))
+    session.submit("Hello")
+    _ = await wait_for(session, ended)
+
+
+async def test_a_client_from_elsewhere_needs_the_token_and_an_open_folder(program: Program, start: Start) -> None:
+    hosted = await start(ASKS, END)
+    program.home, program.workspace = Path(os.environ["LMTUI_HOME"]), hosted.folder
+    port = free_port()
+    assert (await program.run("host", "start", "--http", f"127.0.0.1:{port}")).code == 0
+    url, token = f"http://127.0.0.1:{port}", read_token(token_file())
+    for wrong in ("", "wrong"):
+        with pytest.raises(LmtuiError, match="answers 401"):
+            _ = Target("", url=url, token=wrong).open()
+    with pytest.raises(UsageError, match="no folder is open"):
+        _ = Target("", url=url, token=token).open()
+    session = await (await hosted.client(mode="auto")).new_session()
+    with pytest.raises(UsageError, match="is not open to clients"):
+        _ = Target("/etc", url=url, token=token).open()
+    far = await asyncio.to_thread(RemoteHost, Target("", session.id, url, token).open)
+    hosted.clients.append(far)
+    there = await far.open_session(session.id)
+    there.submit("Write a.txt")
+    _ = await wait_for(session, ended)
+    assert (hosted.folder / "a.txt").exists()
+    assert there.mode is Mode.AUTO
 
 
 async def test_a_call_without_a_host_neither_crashes_nor_loses_words(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
