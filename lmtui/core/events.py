@@ -8,6 +8,7 @@ has exactly one `ToolCallFinished`, every `ApprovalRequested` exactly one `Appro
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -532,3 +533,20 @@ class HostReached(Event):
     sent_bytes: int = 0
     received_bytes: int = 0
     why_not: str = ""
+
+
+def pending_approvals(history: Sequence[Envelope]) -> Sequence[Envelope]:
+    """Return the questions that wait for an answer, oldest first; all of them are of the turn that is running."""
+    resolved: set[str] = set()
+    found: list[Envelope] = []
+    for envelope in reversed(history):
+        match envelope.event:
+            case ApprovalResolved(approval_id=approval_id):
+                resolved.add(approval_id)
+            case ApprovalRequested(approval_id=approval_id) if approval_id not in resolved:
+                found.append(envelope)
+            case TurnStarted(agent=agent) if agent == ROOT:
+                break
+            case _:
+                pass
+    return found[::-1]

@@ -18,7 +18,7 @@ from pathlib import Path
 from lmtui.commands.work_commands import INDENT
 from lmtui.core.agent_events import PlanProposed
 from lmtui.core.errors import LmtuiError, ToolError, UsageError
-from lmtui.core.events import ApprovalRequested, ApprovalResolved, Envelope, Notice, Outcome, SandboxSelected
+from lmtui.core.events import ApprovalRequested, Envelope, Notice, Outcome, SandboxSelected
 from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS
 from lmtui.core.look_alikes import approval_warning, warning
 from lmtui.core.permissions.dangerous_commands import dangers
@@ -388,7 +388,6 @@ class Console:
         self._terminal = terminal
         self._settle_s = settle_s
         self._stops = 0
-        self._resolved: set[str] = set()
         self._left: PlanProposed | None = None
 
     def run(self, open_host: Callable[[], SessionHost], start: PlainStart) -> int:
@@ -531,10 +530,8 @@ class Console:
     def _tell(self, envelope: Envelope) -> None:
         self._plain.say(*self._plain.teller.tell(envelope))
         match envelope.event:
-            case ApprovalRequested() as request if not self._stops:
+            case ApprovalRequested() as request if not self._stops and self._plain.is_open(request):
                 self._ask(request)
-            case ApprovalResolved(approval_id=approval_id):
-                self._resolved.add(approval_id)
             case _:
                 pass
 
@@ -547,10 +544,12 @@ class Console:
         self._terminal.drop_typed()  # what was typed before the question was there is no answer to it
         while answer is None:
             try:
-                typed = self._terminal.read(f"your answer ({letters}): ")
+                typed = self._plain.read_answer(request, f"your answer ({letters}): ")
             except EOFError:
                 self._plain.act(lambda session: session.answer(request.approval_id, Answer(Outcome.NO)))
                 raise
+            if not self._plain.is_open(request):
+                return
             letter, words = chosen(request, typed)
             answer = direct_answer(request, letter, words) or self._ask_more(request, letter)
             if not letter:

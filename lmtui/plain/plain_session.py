@@ -394,6 +394,28 @@ class PlainSession:
         self.teller = EventPrinter()
         self._session = session
         self._unsubscribe = self.loop.do(lambda: session.subscribe(self.inbox.put))
+        for envelope in events.pending_approvals(self.loop.do(session.history)):
+            self.inbox.put(envelope)  # a host asked while nobody was there
+
+    def is_open(self, request: events.ApprovalRequested) -> bool:
+        """Tell whether nobody has answered a question yet, here or in another window."""
+        return any(each.event == request for each in self.act(lambda session: events.pending_approvals(session.history())))
+
+    def read_answer(self, request: events.ApprovalRequested, prompt: str) -> str:
+        """Read an answer; one that another window gives meanwhile is told, and a line ends the wait."""
+
+        def look(envelope: events.Envelope) -> None:
+            match envelope.event:
+                case events.ApprovalResolved(approval_id=approval_id, by=by) if approval_id == request.approval_id:
+                    self.terminal.say(f"\nanswered by {sanitize_line(by)}; press enter to go on")
+                case _:
+                    pass
+
+        leave = self.act(lambda session: session.subscribe(look))
+        try:
+            return self.terminal.read(prompt)
+        finally:
+            self.loop.do(leave)
 
     def act(self, action: Callable[[Session], T]) -> T:
         """Call something on the session, where its loop is."""

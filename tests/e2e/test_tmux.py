@@ -292,3 +292,35 @@ async def test_the_usual_things_take_the_keys_that_the_screen_names(
         await terminal.until("Two of them are marked.")
         terminal.keys("C-q")
         await terminal.until("ended with code 0")
+
+
+async def test_a_session_outlives_its_terminal_and_two_others_share_it(program: Program, terminal: Terminal) -> None:
+    second, third = Terminal(program), Terminal(program)
+    try:
+        async with ScriptedServer(*SCENARIOS) as server:
+            begun = await program.run("run", "--detach", "--url", server.url, "--sandbox", "process", TASK)
+            assert begun.code == 0, begun.err
+            terminal.open("attach")
+            await terminal.until("greeting.txt?")
+            terminal.close()
+            second.open("attach", begun.out.strip()[-6:])
+            third.open("attach", "--plain", width=100)
+            await third.until("greeting.txt")
+            await second.until("greeting.txt?")
+            await asyncio.sleep(0.5)
+            second.keys("y")
+            await second.until("The greeting is written.")
+            await third.until("press enter to go on")
+            third.keys("Enter")
+            await third.until("The greeting is written.")
+            assert (program.workspace / "greeting.txt").read_text() == "hello from the model\n"
+            second.keys("C-q")
+            await second.until("ended with code 0")
+            stopped = await program.run("host", "stop", "--now")
+            assert stopped.code == 0, stopped.err
+            third.keys("Enter")
+            await third.until("The host was stopped")
+    finally:
+        _ = await program.run("host", "stop", "--now")
+        for each in (second, third):
+            each.close()

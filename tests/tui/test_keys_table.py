@@ -83,6 +83,7 @@ PLACES: dict[str, tuple[str, Steps]] = {
     Scope.EDIT: ("approval_edited", nothing),
     Scope.QUESTION: ("approval_command", nothing),
     Scope.BATCH: ("approval_batch", nothing),
+    Scope.AGENTS: ("agents", nothing),
     Scope.RULES: ("rules", nothing),
     Scope.SIDE: ("log_whole", nothing),
     Scope.AGENT: ("agent_chat", nothing),
