@@ -46,7 +46,7 @@ class ApiContext:
     def __init__(self, hub: SessionHub, options: ApiOptions) -> None:
         self.hub = hub
         self.options = options
-        self.feed = EventFeed(self._open_session)
+        self.feed = EventFeed(self._open_session, hub.watch, hub.unwatch)
         self.begun = time.monotonic()
         self._uploads: OrderedDict[str, Uploaded] = OrderedDict()
         self._conversations: OrderedDict[str, tuple[str, int]] = OrderedDict()

@@ -15,6 +15,7 @@ from lmtui.core.events import Envelope
 from lmtui.core.sessions import Session
 
 RING = 200
+NOTHING = "-"  # in place of a session for a client that follows none yet
 MOST_FRAMES, MOST_BYTES = 2_000, 4_000_000
 _AT_ONCE = 64
 _SENT_AT_ONCE_BYTES = 65_536
@@ -125,10 +126,17 @@ class EventFeed:
 
     Args:
         find_session: returns an open session by its id.
+        watch: is told of each client that begins to follow a session, `unwatch` of each that ends it.
     """
 
-    def __init__(self, find_session: Callable[[str], Session | None]) -> None:
+    def __init__(
+        self,
+        find_session: Callable[[str], Session | None],
+        watch: Callable[[str], object] = lambda _: None,
+        unwatch: Callable[[str], object] = lambda _: None,
+    ) -> None:
         self._find_session = find_session
+        self._watch, self._unwatch = watch, unwatch
         self._readers: list[Reader] = []
         self._ring: deque[Frame] = deque(maxlen=RING)
         self._is_closed = False
@@ -158,6 +166,8 @@ class EventFeed:
             reader.end()
         else:
             self._readers.append(reader)
+            if session_id not in ("", NOTHING):
+                _ = self._watch(session_id)
         return reader
 
     def close(self, reader: Reader) -> None:
@@ -165,6 +175,8 @@ class EventFeed:
         reader.end()
         if reader in self._readers:
             self._readers.remove(reader)
+            if reader.session_id not in ("", NOTHING):
+                _ = self._unwatch(reader.session_id)
 
     def recent(self, limit: int, after: str = "") -> Sequence[Frame]:
         """Return the last events of all sessions, the oldest first; with the id of one, those that came behind it."""
@@ -179,8 +191,8 @@ class EventFeed:
     def end(self) -> None:
         """End every stream; there will be no more."""
         self._is_closed = True
-        while self._readers:
-            self._readers.pop().end()
+        for reader in tuple(self._readers):
+            self.close(reader)
 
 
 async def past(session: Session, after: int) -> AsyncGenerator[tuple[bytes, int], None]:

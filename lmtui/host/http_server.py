@@ -153,14 +153,29 @@ def _with_abort(app: ASGIApp, protocol: _Http | _WebSocket) -> ASGIApp:
 class _Server(uvicorn.Server):
     """uvicorn's server without its clock, and without signal handlers: who runs it has those."""
 
-    def __init__(self, config: uvicorn.Config, stop: asyncio.Event) -> None:
+    def __init__(self, config: uvicorn.Config, stop: asyncio.Event, protocol: type[_Http]) -> None:
         super().__init__(config)
         self._stop = stop
+        self._protocol = protocol
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Leave signals alone."""
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen; who begins an encrypted connection has as long to finish that as others have for their headers."""
+        config, loop = self.config, asyncio.get_running_loop()
+
+        def connect() -> asyncio.Protocol:
+            return self._protocol(config=config, server_state=self.server_state, app_state={})
+
+        limit_s = HEADERS_TIMEOUT_S if config.ssl is not None else None
+        self.servers = [
+            await loop.create_server(connect, sock=each, ssl=config.ssl, backlog=config.backlog, ssl_handshake_timeout=limit_s)
+            for each in sockets or ()
+        ]
+        self.started = True
 
     async def main_loop(self) -> None:
         """Wait for the end; nothing wakes up in between."""
@@ -190,7 +205,7 @@ async def serve(
     local = [each for each in sockets if each.family == socket.AF_UNIX]
     remote = [each for each in sockets if each.family != socket.AF_UNIX]
     groups = [(local, None), (remote, certificate)] if certificate is not None else [([*local, *remote], None)]
-    servers = [_Server(_config(served, http, pem), stop).serve(list(group)) for group, pem in groups if group]
+    servers = [_Server(_config(served, http, pem), stop, http).serve(list(group)) for group, pem in groups if group]
     ending = asyncio.ensure_future(_end(app, stop))
     try:
         _ = await asyncio.gather(*servers)

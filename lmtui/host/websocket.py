@@ -20,13 +20,14 @@ from lmtui.core.sessions import Answer, Session
 from lmtui.host import wire
 from lmtui.host.access import parse_json
 from lmtui.host.api_context import ApiContext
-from lmtui.host.feed import Frame
+from lmtui.host.feed import NOTHING, Frame
 from lmtui.host.session_routes import change_mode, give_answer, give_plan_answer
 from lmtui.host.streams import ABORT, GATHER_S
 
 PREVIEW_CHARS = 500
 _LAST_WORDS_S, _LONG_S = 1.0, 3600.0
-_NORMAL, _POLICY, _GOING, _LATER = 1000, 1008, 1001, 1013
+MOST_FRAME = 1_048_576  # characters or bytes
+_GOING, _TOO_LARGE, _LATER = 1001, 1009, 1013
 _IDENTITY = Annotated[str, Field(max_length=200)]
 
 
@@ -234,7 +235,7 @@ class _Client:
         self._websocket = websocket
         self._is_log = websocket.query_params.get("form", "") == "log"
         self._session = ""
-        self._reader = api.feed.open("-")  # follows nothing, and ends with the feed
+        self._reader = api.feed.open(NOTHING)  # follows nothing, and ends with the feed
         self._is_following = asyncio.Event()
         self._is_following.set()
         self._timer: asyncio.TimerHandle | None = None
@@ -266,7 +267,11 @@ class _Client:
             if message["type"] == "websocket.disconnect":
                 return
             text = message.get("text")
-            await self.take(text if text is not None else message.get("bytes") or b"")
+            data = text if text is not None else message.get("bytes") or b""
+            if len(data) > MOST_FRAME:
+                await self._websocket.close(_TOO_LARGE, "this message is too large")
+                return
+            await self.take(data)
 
     async def take(self, data: str | bytes) -> None:
         """Do what a message says; what is wrong with it is told, and the connection stays."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 import ssl
@@ -62,6 +63,40 @@ async def test_it_serves_a_unix_socket_and_encrypted_tcp_at_once_and_ends_within
         async with asyncio.timeout(5):
             await serving
     assert time.monotonic() - begun < 2
+
+
+async def test_who_begins_an_encrypted_connection_has_so_long_to_finish_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lmtui.host.http_server.HEADERS_TIMEOUT_S", 0.2)
+    (tmp_path / "cert.pem").write_text(CERTIFICATE)
+    listener = socket.create_server(("127.0.0.1", 0))
+    stop = asyncio.Event()
+    app = build_app(SessionHub(), ApiAccess(TOKEN))
+    serving = asyncio.ensure_future(serve(app, [listener], stop=stop, certificate=tmp_path / "cert.pem"))
+    reader, writer = await asyncio.open_connection("127.0.0.1", listener.getsockname()[1])
+    with contextlib.suppress(ConnectionError):
+        async with asyncio.timeout(5):
+            assert await reader.read(10) == b""
+    writer.close()
+    stop.set()
+    await serving
+
+
+async def test_wrong_tokens_on_the_socket_are_counted_too(tmp_path: Path) -> None:
+    local = socket.socket(socket.AF_UNIX)
+    local.bind(str(tmp_path / "s"))
+    local.listen()
+    stop = asyncio.Event()
+    serving = asyncio.ensure_future(serve(build_app(SessionHub(), ApiAccess(TOKEN)), [local], stop=stop))
+    transport = httpx2.AsyncHTTPTransport(uds=str(tmp_path / "s"))
+    wrong = {"Authorization": "Bearer wrong"}
+    async with httpx2.AsyncClient(base_url="http://localhost", transport=transport) as client:
+        codes = [(await client.get("/v1/status", headers=wrong)).status_code for _ in range(12)]
+        assert codes == [401] * 10 + [429] * 2
+        assert (await client.get("/v1/status", headers=HEADERS)).status_code == 200
+    stop.set()
+    await serving
 
 
 async def test_an_idle_server_does_not_wake_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -279,6 +279,28 @@ def test_the_ring_keeps_the_last_two_hundred() -> None:
     assert [each.envelope.seq for each in feed.recent(5, "20260101_120000_abcdef:298")] == [299, 300]
 
 
+async def test_a_session_that_a_client_follows_stays_open(start: Start) -> None:
+    host = await start(mode="auto")
+    session_id = await host.new_session()
+    path = f"/v1/sessions/{session_id}/events"
+    reading = asyncio.ensure_future(
+        read_blocks(host, path, until=lambda each: each["kind"] == "mode_changed" and each["mode"] == "plan")
+    )
+    async with asyncio.timeout(10):
+        while not host.hub.watchers[session_id]:
+            await asyncio.sleep(0.01)
+    await host.hub.tidy()
+    assert [each.id for each in host.hub.sessions] == [session_id]
+    _ = await host.call("POST", f"/v1/sessions/{session_id}/mode", json={"mode": "plan"})
+    _ = await reading
+    async with asyncio.timeout(10):
+        while host.hub.watchers[session_id]:
+            await asyncio.sleep(0.01)
+    await host.hub.tidy()
+    assert not host.hub.sessions
+    assert (await host.call("GET", f"/v1/sessions/{session_id}"))["mode"] == "plan"
+
+
 async def test_a_host_that_closes_ends_its_streams_within_two_seconds(start: Start) -> None:
     host = await start(mode="auto")
     session_id = await host.new_session()

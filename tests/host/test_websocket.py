@@ -227,7 +227,7 @@ async def test_a_frame_that_is_too_large_closes_the_connection(start: Start) -> 
     async with opened(host) as socket:
         with contextlib.suppress(ConnectionClosed):
             await socket.send(json.dumps({"type": "message", "content": "x" * 1_100_000}))
-        assert await end_of(socket) is not None
+        assert await end_of(socket) == 1009
     assert (await host.client.get("/v1/status")).status_code == 200
 
 
