@@ -352,7 +352,9 @@ def _cursor(last: SessionSummary) -> str:
 def _place_after(found: Sequence[tuple[Path, SessionSummary]], cursor: str) -> int:
     try:
         updated, _, session_id = base64.urlsafe_b64decode(cursor).decode().partition(" ")
-    except (binascii.Error, ValueError) as error:
-        raise RequestError(INVALID_PARAMS, "The cursor is not one that session/list returned.") from error
+    except (binascii.Error, ValueError):
+        session_id = updated = ""
+    if not session_id:
+        raise RequestError(INVALID_PARAMS, "The cursor is not one that session/list returned.")
     last = (updated, session_id)
     return next((at for at, (_, each) in enumerate(found) if (each.updated.isoformat(), each.id) < last), len(found))

@@ -1,0 +1,80 @@
+"""What an editor may send by mistake: every request is answered once, and the agent stays."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from acp.exceptions import RequestError
+
+from lmtui.acp.acp_agent import PAGE, _cursor, _place_after
+from lmtui.core.sessions import SessionSummary
+from tests.acp.agent_process import Agent
+
+METHODS = (
+    "initialize", "session/new", "session/load", "session/resume", "session/fork", "session/list", "session/delete",
+    "session/close", "session/set_mode", "session/set_config_option", "session/prompt", "session/unknown", "_x", "",
+)  # fmt: skip
+NAMES = (
+    "protocolVersion", "clientCapabilities", "cwd", "mcpServers", "sessionId", "modeId", "configId", "value", "prompt",
+    "cursor", "additionalDirectories", "type", "_meta",
+)  # fmt: skip
+VALUES: tuple[Any, ...] = (
+    None, True, 0, -1, 1e308, "", "x", "/no/such/folder", "../..", "\x00", "\ud800", "mode", [], [None], [{"type": "text"}], {},
+    {"type": "boolean"}, [{"type": "text", "text": "\x1b[2J"}], [{"name": "a", "command": 5}], {"fs": "yes"}, "a" * 100_000,
+)  # fmt: skip
+
+
+def test_whatever_it_sends_each_request_is_answered_once(agent: Agent) -> None:
+    choice = random.Random(20261126)
+    session_id = agent.new_session()
+    sent = []
+    for number in range(400):
+        params: Any = {name: choice.choice(VALUES) for name in choice.sample(NAMES, choice.randint(0, 6))}
+        if choice.random() < 0.3:
+            params["sessionId"] = session_id
+        if choice.random() < 0.1:
+            params = choice.choice(VALUES)
+        agent.send({"id": f"r{number}", "method": choice.choice(METHODS), "params": params})
+        sent.append(f"r{number}")
+        if choice.random() < 0.2:
+            agent.send({"method": choice.choice(("session/cancel", "$/cancel_request", "x")), "params": params})
+        if choice.random() < 0.1:
+            agent.send({"id": choice.choice((0, "x", None, 10**30)), choice.choice(("result", "error")): choice.choice(VALUES)})
+    answered: list[str] = []
+    while len(answered) < len(sent):
+        message = agent.next()
+        assert message is not None, agent.stderr()
+        if "method" not in message:
+            answered.append(message["id"])
+    assert sorted(answered) == sorted(sent)
+    assert [each for each in agent.quiet() if "method" not in each] == []
+    assert agent.prompt(agent.new_session(), "hello") == "end_turn"
+
+
+def summary(number: int, minutes: int) -> tuple[Path, SessionSummary]:
+    at = datetime(2026, 11, 26, tzinfo=UTC) + timedelta(minutes=minutes)
+    return Path("/work"), SessionSummary(f"s{number:03}", "", "done", "", at, at, 0, "")
+
+
+def test_pages_hold_each_session_once_though_one_comes_meanwhile() -> None:
+    found = sorted((summary(number, number // 3) for number in range(180)), key=lambda each: (each[1].updated, each[1].id))[
+        ::-1
+    ]
+    seen: list[str] = []
+    start = 0
+    while start < len(found) and len(seen) <= 180:
+        page = found[start : start + PAGE]
+        seen += [each.id for _, each in page]
+        found.insert(0, summary(900 + len(found), 1000 + len(found)))
+        start = _place_after(found, _cursor(page[-1][1]))
+    assert seen == [f"s{number:03}" for number in reversed(range(180))]
+
+
+@pytest.mark.parametrize("cursor", ["", "no base64!", "/w==", "\ud800"])
+def test_a_cursor_of_somebody_else_is_refused(cursor: str) -> None:
+    with pytest.raises(RequestError, match="cursor"):
+        _place_after([], cursor)
