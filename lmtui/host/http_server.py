@@ -22,7 +22,9 @@ from lmtui.core.errors import UsageError
 from lmtui.host.streams import ABORT
 
 HEADERS_TIMEOUT_S = 10.0
-MOST_HALF_OPEN, MOST_CONNECTIONS = 128, 512
+MOST_HALF_OPEN, MOST_CONNECTIONS = 384, 400
+_ACCEPTED_AT_ONCE = 64  # far less than may be half open: who sends its headers at once is read before it could be dropped
+_LISTEN_BACKLOG = 1024
 _MOST_HEADER_BYTES, _MOST_FRAME_BYTES = 32_768, 33_554_432  # pictures that an attached app sends are in a frame
 _GRACE_S = 1
 _log = logging.getLogger(__name__)
@@ -171,10 +173,14 @@ class _Server(uvicorn.Server):
             return self._protocol(config=config, server_state=self.server_state, app_state={})
 
         limit_s = HEADERS_TIMEOUT_S if config.ssl is not None else None
-        self.servers = [
-            await loop.create_server(connect, sock=each, ssl=config.ssl, backlog=config.backlog, ssl_handshake_timeout=limit_s)
-            for each in sockets or ()
-        ]
+        self.servers = []
+        for each in sockets or ():
+            self.servers.append(
+                await loop.create_server(
+                    connect, sock=each, ssl=config.ssl, backlog=_ACCEPTED_AT_ONCE, ssl_handshake_timeout=limit_s
+                )
+            )
+            each.listen(_LISTEN_BACKLOG)
         self.started = True
 
     async def main_loop(self) -> None:
@@ -227,7 +233,7 @@ def _config(app: ASGIApp, http: type[_Http], certificate: Path | None) -> uvicor
         proxy_headers=False,
         server_header=False,
         date_header=False,
-        limit_concurrency=MOST_CONNECTIONS,
+        limit_concurrency=MOST_HALF_OPEN + MOST_CONNECTIONS,
         timeout_keep_alive=15,
         timeout_graceful_shutdown=_GRACE_S,
         h11_max_incomplete_event_size=_MOST_HEADER_BYTES,
