@@ -11,14 +11,15 @@ from lmtui.core.events import Envelope
 from lmtui.core.hosts import is_same_server, root_url
 from lmtui.core.permissions.rules import Effect
 from lmtui.core.servers import ServerFound
-from lmtui.core.sessions import SessionSummary
+from lmtui.core.sessions import Session, SessionSummary
+from lmtui.engine.entries import bare
 from lmtui.store.rule_store import read_rules, rules_file
 from lmtui.store.session_logs import SessionStore, load
 from lmtui.store.summaries import last_used, summaries
 
 __all__ = [
-    "find_models", "granted_rules", "last_session", "list_sessions", "rules_file", "session_events", "session_log",
-    "silent_address",
+    "bare_history", "find_models", "granted_rules", "last_session", "list_sessions", "rules_file", "session_events",
+    "session_log", "silent_address",
 ]  # fmt: skip
 
 
@@ -69,3 +70,8 @@ def silent_address(config: Config, servers: Sequence[ServerFound]) -> str:
     if not config.url:
         return ""
     return "" if any(is_same_server(server.url, config.url) for server in servers) else root_url(config.url)
+
+
+def bare_history(session: Session) -> Sequence[Envelope]:
+    """Return a session's durable events, old ones without what is long in them (results, arguments): cheap to look through."""
+    return bare(session.history())

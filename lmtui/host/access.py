@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import hmac
+import ipaddress
 import json
 import logging
 import os
@@ -179,7 +180,7 @@ class ApiAccess:
         """Return how a request is refused, None where it may pass."""
         headers = _single(scope["headers"])
         host, origin = headers.get(b"host", ""), headers.get(b"origin", "")
-        if not self._is_known(host):
+        if not self._is_known(host, scope):
             text = "this host is not known by that name"
             return 403, error_body("forbidden", text, "Add the name to the setting host_names."), []
         if origin and origin.lower().rstrip("/") not in self._origins:
@@ -208,12 +209,14 @@ class ApiAccess:
         self._failures.add(client)
         return 401, error_body("unauthorized", "this is not the token", _HINT), asks
 
-    def _is_known(self, host: str) -> bool:
+    def _is_known(self, host: str, scope: Scope) -> bool:
+        """Tell whether a request was sent to a name of ours, or to the very address that it came in at."""
         name = host.lower()
         bare, _, port = name.rpartition(":")
         if bare and port.isdecimal() and (":" not in bare or bare.startswith("[")):
             name = bare
-        return name in self._names
+        bound = scope["server"][0] if scope.get("server") else ""
+        return name in self._names or (_is_address(bound) and name == _bracketed(bound))
 
     def _answering(self, scope: Scope, send: Send) -> Send:
         """Return a `send` that adds the headers of each answer."""
@@ -233,6 +236,14 @@ _SAFE = [
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"referrer-policy", b"no-referrer"),
 ]
+
+
+def _is_address(name: str) -> bool:
+    try:
+        _ = ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _bracketed(name: str) -> str:

@@ -64,6 +64,16 @@ class ApiContext:
         """
         return await self.hub.runtime(self.folder(folder))
 
+    async def new_session(self, runtime: Runtime) -> Session:
+        """Open a new session; without a model server in the settings, the first one that is found is used.
+
+        Raises:
+            LmtuiError: there is none, or the session cannot be opened.
+        """
+        if runtime.setup_note:
+            _ = await runtime.choose_server()
+        return await runtime.new_session()
+
     def folder(self, folder: str = "") -> Path:
         """Return a folder that clients may use; without a name the first.
 

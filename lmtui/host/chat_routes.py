@@ -253,7 +253,7 @@ async def _session(api: ApiContext, call: ApiCall, body: wire.ChatRequest, said:
         runtime = await api.hub.runtime(folders[body.model])
     else:
         raise ApiError(404, f"no model {body.model[:100]!r}", "`GET /v1/models` lists them.", code="model_not_found")
-    session: Session = await runtime.new_session()
+    session = await api.new_session(runtime)
     return session, _with_past(body.messages, said)
 
 

@@ -195,17 +195,22 @@ class EventFeed:
             self.close(reader)
 
 
+def place_behind(history: Sequence[Envelope], seq: int) -> int:
+    """Return the index of the first event behind another."""
+    low, high = 0, len(history)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if history[middle].seq <= seq else (low, middle)
+    return low
+
+
 async def past(session: Session, after: int) -> AsyncGenerator[tuple[bytes, int], None]:
     """Yield the blocks of the stored events behind one, with the last one's place; the loop is free in between.
 
     They are those that are stored when the first is asked for.
     """
     history = session.history()
-    low, high = 0, len(history)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if history[middle].seq <= after else (low, middle)
-    for start in range(low, len(history), _AT_ONCE):
+    for start in range(place_behind(history, after), len(history), _AT_ONCE):
         some = history[start : start + _AT_ONCE]
         yield b"".join(Frame(each, is_stored=True).block for each in some), some[-1].seq
         await asyncio.sleep(0)

@@ -13,7 +13,7 @@ from typing import Any
 from starlette.responses import Response
 
 from lmtui.app.host import Runtime, encode_event
-from lmtui.app.reports import list_sessions
+from lmtui.app.reports import bare_history, list_sessions
 from lmtui.core.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -26,6 +26,7 @@ from lmtui.core.events import (
     PlanChanged,
     SessionRenamed,
     TurnEnded,
+    TurnStarted,
     UsageUpdated,
 )
 from lmtui.core.messages import Image, Usage
@@ -35,6 +36,7 @@ from lmtui.core.sessions import BETWEEN_TURNS, Answer, Session, SessionSummary
 from lmtui.host import wire
 from lmtui.host.api_context import ApiContext, Uploaded
 from lmtui.host.endpoints import ApiCall, ApiError
+from lmtui.host.feed import place_behind
 from lmtui.host.streams import EventStream, activity_blocks, session_blocks
 
 
@@ -46,17 +48,20 @@ def as_json(envelope: Envelope) -> dict[str, Any]:
 
 
 def open_approvals(session: Session) -> list[ApprovalRequested]:
-    """Return the questions of a session that wait for an answer."""
-    asked: dict[str, ApprovalRequested] = {}
-    for envelope in session.history():
+    """Return the questions of a session that wait for an answer; there are none outside of a turn."""
+    asked: list[ApprovalRequested] = []
+    resolved: set[str] = set()
+    for envelope in reversed(bare_history(session)) if session.is_running else ():
         match envelope.event:
-            case ApprovalRequested() as event:
-                asked[event.approval_id] = event
+            case TurnStarted(agent="root"):
+                break
             case ApprovalResolved(approval_id=approval_id):
-                _ = asked.pop(approval_id, None)
+                resolved.add(approval_id)
+            case ApprovalRequested() as event if event.approval_id not in resolved:
+                asked.append(event)
             case _:
                 pass
-    return list(asked.values())
+    return asked[::-1]
 
 
 def last_seq(session: Session) -> int:
@@ -66,7 +71,7 @@ def last_seq(session: Session) -> int:
 
 
 def _last(session: Session, kind: type[Any]) -> Any:
-    return next((each.event for each in reversed(session.history()) if isinstance(each.event, kind)), None)
+    return next((each.event for each in reversed(bare_history(session)) if isinstance(each.event, kind)), None)
 
 
 def _approval(event: ApprovalRequested) -> wire.ApprovalInfo:
@@ -150,7 +155,7 @@ async def created(api: ApiContext, call: ApiCall) -> wire.SessionDetail:
     """Open a new session, and give it its first task."""
     wanted: wire.NewSession = call.body
     runtime = await api.runtime(wanted.folder)
-    session: Session = await runtime.new_session()
+    session = await api.new_session(runtime)
     if wanted.model:
         session.set_model(wanted.model)
     if wanted.title:
@@ -190,7 +195,9 @@ async def history(api: ApiContext, call: ApiCall) -> wire.EventPage:
     """Return stored events."""
     query: wire.HistoryQuery = call.query
     session = await api.hub.session(call.path["id"])
-    found = [each for each in session.history() if each.seq > query.after][: query.limit]
+    stored = session.history()
+    first = place_behind(stored, query.after)
+    found = stored[first : first + query.limit]
     rows: list[dict[str, Any]] = []
     for place, envelope in enumerate(found):
         rows.append(as_json(envelope))
@@ -239,7 +246,7 @@ async def said(api: ApiContext, call: ApiCall) -> wire.Receipt:
 
 
 def _ended(session: Session, after: int) -> dict[str, Any] | None:
-    found = (each for each in reversed(session.history()) if each.seq > after and isinstance(each.event, TurnEnded))
+    found = (each for each in reversed(bare_history(session)) if each.seq > after and isinstance(each.event, TurnEnded))
     envelope = next(found, None)
     return as_json(envelope) if envelope is not None else None
 
@@ -305,7 +312,7 @@ def give_answer(session: Session, approval_id: str, answer: Answer) -> wire.Appr
 def _question(session: Session, approval_id: str) -> tuple[ApprovalRequested | None, ApprovalResolved | None]:
     """Return a question and its answer, as far as there are any."""
     resolved: ApprovalResolved | None = None
-    for envelope in reversed(session.history()):
+    for envelope in reversed(bare_history(session)):
         match envelope.event:
             case ApprovalResolved() as event if event.approval_id == approval_id:
                 resolved = event
@@ -393,7 +400,7 @@ async def files(api: ApiContext, call: ApiCall) -> wire.SessionFiles:
     """Return the files that a session changed."""
     session = await api.hub.session(call.path["id"])
     found: dict[str, wire.ChangedFile] = {}
-    for envelope in session.history():
+    for envelope in bare_history(session):
         if isinstance(envelope.event, FilesChanged | FilesRestored):
             for change in envelope.event.changes:
                 before = found.pop(change.path, None)
@@ -420,7 +427,7 @@ def _task(todo: Todo) -> wire.TaskInfo:
 async def usage(api: ApiContext, call: ApiCall) -> wire.SessionUsage:
     """Return the tokens that a session used."""
     session = await api.hub.session(call.path["id"])
-    past = session.history()
+    past = bare_history(session)
     spent = [each.event.usage for each in past if isinstance(each.event, UsageUpdated)]
     total = sum(spent, Usage())
     return wire.SessionUsage(

@@ -20,7 +20,7 @@ from lmtui.core.sessions import Answer, Session
 from lmtui.host import wire
 from lmtui.host.access import parse_json
 from lmtui.host.api_context import ApiContext
-from lmtui.host.feed import NOTHING, Frame
+from lmtui.host.feed import NOTHING, Frame, place_behind
 from lmtui.host.session_routes import change_mode, give_answer, give_plan_answer
 from lmtui.host.streams import ABORT, GATHER_S
 
@@ -330,7 +330,7 @@ class _Client:
 
     async def _open(self, folder: str) -> Session:
         """Open a new session and follow it."""
-        session = await (await self._api.runtime(folder)).new_session()
+        session = await self._api.new_session(await self._api.runtime(folder))
         await self._tell({"type": "cleared", "session": session.id})
         await self._follow(session, None)
         return session
@@ -341,7 +341,8 @@ class _Client:
         self._api.feed.close(self._reader)
         self._session, reader = session.id, self._api.feed.open(session.id)
         reader.when_overflowed = self._drop_soon
-        past = [] if after is None else [each for each in session.history() if each.seq > after]
+        stored = session.history() if after is not None else ()
+        past = stored[place_behind(stored, after or 0) :]
         await self._tell({"type": "subscribed", "session": session.id, "mode": str(session.mode)})
         for place, envelope in enumerate(past):
             await self._send(Frame(envelope, is_stored=True))

@@ -87,7 +87,7 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
             folder = tmp_path / "work"
             folder.mkdir(exist_ok=True)
             model = await stack.enter_async_context(ScriptedServer(Scenario(turns, **(scenario or {}))))
-            config = dataclasses.replace(Config(sandbox="process", max_retries=0), url=model.url, **settings)
+            config = dataclasses.replace(Config(sandbox="process", max_retries=0), **{"url": model.url, **settings})
 
             def open_one(at: Path, given: GivenSettings) -> Runtime:
                 del given

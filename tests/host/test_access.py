@@ -13,6 +13,7 @@ import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.types import Message, Receive, Scope, Send
 
 from lmtui.core.errors import ConfigError, UsageError
 from lmtui.host.access import FAILURES_S, MOST_FAILURES, ApiAccess, Failures, ensure_token, is_shallow, parse_json, read_token
@@ -154,6 +155,34 @@ async def test_web_pages_may_use_it_only_if_they_were_named(start: Start, origin
     assert ("access-control-allow-origin" in answer.headers) == (status == 200)
     preflight = {"Origin": origin, "Access-Control-Request-Method": "POST", "Authorization": ""}
     assert (await host.client.options("/v1/status", headers=preflight)).status_code == (204 if status == 200 else 403)
+
+
+@pytest.mark.parametrize(
+    ("host_header", "server", "status"),
+    [
+        ("192.168.1.2:8765", ("192.168.1.2", 8765), 401),
+        ("[fe80::1]:8765", ("fe80::1", 8765), 401),
+        ("192.168.1.3:8765", ("192.168.1.2", 8765), 403),
+        ("box.lan", ("box.lan", 8765), 403),
+        ("/run/socket", ("/run/socket", None), 403),
+        ("localhost", None, 401),
+    ],
+)
+async def test_the_address_that_a_request_came_in_at_is_a_name(host_header: str, server: object, status: int) -> None:
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def nothing(scope: Scope, receive: Receive, send: Send) -> None:
+        raise AssertionError
+
+    scope = {"type": "http", "method": "GET", "path": "/", "server": server, "headers": [(b"host", host_header.encode())]}
+    await ApiAccess(TOKEN).guard(nothing)(scope, receive, send)
+    assert sent[0]["status"] == status
 
 
 async def test_two_headers_of_one_name_are_not_taken(start: Start) -> None:

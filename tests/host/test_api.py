@@ -253,9 +253,18 @@ async def test_another_model_is_selected_for_a_session(start: Start) -> None:
     assert gone.status_code == 502
 
 
-async def test_without_a_model_server_a_session_is_refused_with_the_way_out(start: Start) -> None:
+async def test_without_a_folder_that_may_be_used_the_way_out_is_told(start: Start) -> None:
     host = await start()
-    await host.model.__aexit__(None, None, None)
     answer = await host.client.post("/v1/sessions", json={"folder": "/nowhere"})
     assert answer.status_code == 422
     assert "host_folders" in answer.json()["error"]["hint"]
+
+
+async def test_without_a_server_in_the_settings_the_first_that_is_found_is_used(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = await start(DONE, mode="auto", url="")
+    monkeypatch.setenv("OLLAMA_HOST", host.model.url.removesuffix("/v1"))
+    session_id = await host.new_session()
+    found = await host.call("POST", f"/v1/sessions/{session_id}/messages", json={"text": "go", "wait": True})
+    assert found["turn"]["text"]
