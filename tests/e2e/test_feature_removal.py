@@ -14,7 +14,6 @@ from lmtui.core.events import Envelope, Event
 from lmtui.core.hooks import HookRan
 from lmtui.core.skills import SkillUsed
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
-from lmtui.models.scripted_server import ScriptedServer
 from lmtui.registry import FEATURES
 from lmtui.store.session_logs import decode, encode
 from tests.e2e.conftest import ROOT, Program, Serve
@@ -79,9 +78,30 @@ EVENTS: dict[str, Event] = {
     "hooks": HookRan(event="Stop", command="true"),
     "skills": SkillUsed(skill="find-bug", source="shipped"),
 }
-SCREEN = """
-import asyncio, json, os, sys
+SCRIPT = """
+import asyncio, contextlib, io, json, os, sys
 from pathlib import Path
+
+from lmtui import cli
+
+def typed(arguments):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = cli.run(arguments)
+        except SystemExit as ended:
+            code = ended.code
+    return [code, out.getvalue(), err.getvalue()]
+
+command_lines = json.loads(sys.argv[2])
+results = [typed(each) for each in command_lines]
+settings = Path(os.environ["LMTUI_HOME"], "config", "config.toml")
+settings.parent.mkdir(parents=True, exist_ok=True)
+for name in json.loads(sys.argv[3]):
+    settings.write_text(f'{name} = "on"\\n')
+    results.append(typed(["config", "show"]))
+settings.unlink(missing_ok=True)
+
 from lmtui.app.host import open_runtime
 from lmtui.config import load_config
 from lmtui.tui.app import LmtuiApp
@@ -124,7 +144,7 @@ async def main():
             "keys page": make_keys.page(),
             "settings page": make_settings.page(),
         }
-    print(json.dumps(found))
+    print(json.dumps(found | {"results": results}))
 
 asyncio.run(main())
 """
@@ -163,30 +183,43 @@ def words_of(expected: Mapping[str, tuple[str, ...]], text: str) -> set[str]:
     return {word for words in expected.values() for word in words if re.search(rf"(?<![\w-]){word}(?![\w-])", text)}
 
 
-def told_tools(server: ScriptedServer) -> set[str]:
-    return {tool["function"]["name"] for tool in server.requests[-1].body["tools"]}
-
-
-async def test_a_turn_runs_and_the_model_is_told_nothing_of_it(removed: str, program: Program, serve: Serve) -> None:
+async def test_a_program_without_it_works_and_lists_no_trace(removed: str, program: Program, serve: Serve) -> None:
     server = await serve(WRITE, DONE)
     (program.workspace / "AGENTS.md").write_text("Wear a hat.\n")
-    flags = ("--url", server.url, "--mode", "auto", "--sandbox", "process", "-c", "tools=all")
-    result = await program.run("run", *flags, "write a file")
-    assert (result.code, result.out) == (0, "All is done.\n"), result.err
-    assert (program.workspace / "a.txt").read_text() == "one\n"
-    missing(removed, TOOLS, told_tools(server))
-    told = json.dumps(server.requests[-1].body)
-    missing(removed, PROMPT, {word for words in PROMPT.values() for word in words if word in told})
-
-
-async def test_the_screen_shows_an_answer_and_lists_no_trace(removed: str, program: Program, serve: Serve) -> None:
-    server = await serve(WRITE, DONE)
-    script = program.workspace.parent / "screen.py"
-    script.write_text(SCREEN)
-    process = await program.start_python(str(script), server.url)
-    out, err = await process.communicate()
+    slash = {feature: tuple(f"/{name}" for name in names) for feature, names in SLASH.items()}
+    unknown = [names[0] for feature, names in slash.items() if feature == removed or (not removed and feature != "checks")]
+    settings = [names[0] for feature, names in SETTINGS.items() if feature == removed]
+    flags = ("--mode", "auto", "--sandbox", "process")
+    lines = [
+        ["run", "--url", server.url, *flags, "-c", "tools=all", "write a file"],
+        ["--help"],
+        ["config", "show", "--json"],
+        ["doctor", "--offline", "--json"],
+        *(["run", "--url", "http://127.0.0.1:9/v1", "--sandbox", "process", each] for each in unknown),
+    ]
+    script = program.workspace.parent / "script.py"
+    script.write_text(SCRIPT)
+    process = await program.start_python(str(script), server.url, json.dumps(lines), json.dumps(settings))
+    out, err = await process.communicate(b"")
     assert out, err.decode()[-3000:]
     found = json.loads(out.decode().splitlines()[-1])
+
+    ran, usage, config, doctor, *rest = found["results"]
+    assert ran[:2] == [0, "All is done.\n"], ran[2]
+    assert (program.workspace / "a.txt").read_text() == "one\n"
+    told = server.requests[1].body
+    missing(removed, TOOLS, {tool["function"]["name"] for tool in told["tools"]})
+    missing(removed, PROMPT, {word for words in PROMPT.values() for word in words if word in json.dumps(told)})
+    missing(removed, HELP, words_of(HELP, usage[1]))
+    missing(removed, SETTINGS, set(json.loads(config[1])))
+    rows = {"instructions": ("instructions",), "skills": ("skills",)}
+    missing(removed, rows, {row["name"] for row in json.loads(doctor[1])})
+    for name, (code, _, said) in zip(unknown, rest, strict=False):
+        assert code == 64, said
+        assert (f"no command {name}" if removed else f"{name} needs a screen") in said
+    for name, (code, _, said) in zip(settings, rest[len(unknown) :], strict=True):
+        assert (code, f"has no setting called '{name}'" in said) == (64, True), said
+
     assert "All is done." in found["answer"]
     missing(removed, SLASH, set(found["names"]))
     missing(removed, COMMANDS, set(found["ids"]))
@@ -197,10 +230,10 @@ async def test_the_screen_shows_an_answer_and_lists_no_trace(removed: str, progr
     missing(removed, HEADINGS, set(found["help"].splitlines()))
     missing(removed, SETTINGS, words_of(SETTINGS, "\n".join(re.findall(r"^\| `(\w+)`", found["settings page"], re.M))))
     for each in ("help", "keys page"):
-        slash = {feature: tuple(f"/{name}" for name in names) for feature, names in SLASH.items()}
         missing(removed, slash, words_of(slash, found[each]))
 
 
+@pytest.mark.parametrize("removed", ["", *SLASH], indirect=True)
 async def test_plain_mode_lists_no_trace(removed: str, program: Program, serve: Serve) -> None:
     server, terminal = await serve(DONE), Pty(program)
     program.environ |= {"TERM": "dumb", "PYTHONWARNINGS": "ignore"}
@@ -217,30 +250,6 @@ async def test_plain_mode_lists_no_trace(removed: str, program: Program, serve: 
     terminal.type("/quit\n")
     assert await terminal.code() == 0
     terminal.close()
-
-
-async def test_headless_mode_knows_no_command_and_no_setting_of_it(removed: str, program: Program) -> None:
-    for feature, (name, *_) in SLASH.items():
-        if feature == removed or (not removed and feature != "checks"):  # whose commands need no screen
-            result = await program.run("run", "--url", "http://127.0.0.1:9/v1", "--sandbox", "process", f"/{name}")
-            assert result.code == 64, result.err
-            assert (f"no command /{name}" if removed else f"/{name} needs a screen") in result.err
-    settings = program.home / "config" / "config.toml"
-    settings.parent.mkdir(parents=True, exist_ok=True)
-    for feature, (name, *_) in SETTINGS.items():
-        if feature == removed:
-            settings.write_text(f'{name} = "on"\n')
-            result = await program.run("config", "show")
-            assert (result.code, f"has no setting called '{name}'" in result.err) == (64, True), result.err
-
-
-async def test_the_command_line_lists_no_trace(removed: str, program: Program) -> None:
-    missing(removed, HELP, words_of(HELP, (await program.run("--help")).out))
-    told = (await program.run("config", "show", "--json")).out
-    missing(removed, SETTINGS, set(json.loads(told)))
-    told = (await program.run("doctor", "--offline", "--json")).out
-    rows = {"instructions": ("instructions",), "skills": ("skills",)}
-    missing(removed, rows, {row["name"] for row in json.loads(told)})
 
 
 @pytest.mark.parametrize("removed", EVENTS, indirect=True)
