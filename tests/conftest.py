@@ -28,6 +28,12 @@ sys.dont_write_bytecode = False
 _NUMBERS = count()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw all pictures when they are made anew, not only those that CI looks at."""
+    if config.getoption("update_snapshots", default=False):
+        os.environ["LMTUI_ALL_PICTURES"] = "1"
+
+
 @pytest.fixture(autouse=True)
 def _own_home(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
