@@ -32,16 +32,22 @@ _IDENTITY = Annotated[str, Field(max_length=200)]
 
 
 class _Message(wire.Wire):
-    """The base of what a client sends; one with an `id` is done once, however often it comes."""
+    """The base of what a client sends; one with an `id` is done once, however often it comes.
+
+    It is about the session that it names, or else the one that is followed.
+    """
 
     id: _IDENTITY = ""
+    session: Annotated[str, Field(pattern=wire.SESSION_ID)] | None = None
 
 
 class Subscribe(_Message):
-    """Follow a session from now on, beginning behind one of its events; without `after` with what comes."""
+    """Follow a session from now on, beginning behind one of its events; without `after` with what comes.
+
+    Without a session it is the stored events of all sessions.
+    """
 
     type: Literal["subscribe"]
-    session: Annotated[str, Field(pattern=wire.SESSION_ID)]
     after: Annotated[int, Field(ge=0)] | None = None
 
 
@@ -292,19 +298,26 @@ class _Client:
         if isinstance(message, Ping):
             await self._tell({"type": "pong", **({"id": message.id} if message.id else {})})
             return
-        if message.id and not isinstance(message, Subscribe) and not self._api.is_first(f"ws {self._session} {message.id}"):
+        if (
+            message.id
+            and not isinstance(message, Subscribe)
+            and not self._api.is_first(f"ws {message.session or self._session} {message.id}")
+        ):
             await self._tell({"type": "duplicate", "id": message.id})
             return
         match message:
-            case Subscribe(session=session_id, after=after):
+            case Subscribe(session=None):
+                await self._follow(None, None)
+            case Subscribe(session=str(session_id), after=after):
                 await self._follow(await self._api.hub.session(session_id), after)
             case Clear(folder=folder):
                 await self._open(folder)
             case Said(content=content, steer=steers, folder=folder):
-                session = await self._current() if self._session else await self._open(folder)
+                is_known = bool(message.session or self._session)
+                session = await self._meant(message) if is_known else await self._open(folder)
                 (session.steer if steers else session.submit)(content)
             case _:
-                await self._change(await self._current(), message)
+                await self._change(await self._meant(message), message)
 
     async def _change(self, session: Session, message: Any) -> None:
         match message:
@@ -323,10 +336,12 @@ class _Client:
             case RejectPlan(proposal_id=plan, feedback=feedback):
                 give_plan_answer(session, wire.PlanReply(action="reject", proposal_id=plan, feedback=feedback))
 
-    async def _current(self) -> Session:
-        if not self._session:
-            raise LmtuiError("no session is followed", "Send subscribe, message or clear first.")
-        return await self._api.hub.session(self._session)
+    async def _meant(self, message: _Message) -> Session:
+        """Return the session that a message is about."""
+        session_id = message.session or self._session
+        if not session_id:
+            raise LmtuiError("no session is followed", "Name one, or send subscribe, message or clear first.")
+        return await self._api.hub.session(session_id)
 
     async def _open(self, folder: str) -> Session:
         """Open a new session and follow it."""
@@ -335,15 +350,17 @@ class _Client:
         await self._follow(session, None)
         return session
 
-    async def _follow(self, session: Session, after: int | None) -> None:
-        """Follow another session: the past behind an event, then what comes."""
+    async def _follow(self, session: Session | None, after: int | None) -> None:
+        """Follow another session, or all: the past behind an event, then what comes."""
         self._is_following.clear()
         self._api.feed.close(self._reader)
-        self._session, reader = session.id, self._api.feed.open(session.id)
+        self._session = session.id if session is not None else ""
+        reader = self._api.feed.open(self._session)
         reader.when_overflowed = self._drop_soon
-        stored = session.history() if after is not None else ()
+        stored = session.history() if session is not None and after is not None else ()
         past = stored[place_behind(stored, after or 0) :]
-        await self._tell({"type": "subscribed", "session": session.id, "mode": str(session.mode)})
+        mode = str(session.mode) if session is not None else ""
+        await self._tell({"type": "subscribed", "session": self._session, "mode": mode})
         for place, envelope in enumerate(past):
             await self._send(Frame(envelope, is_stored=True))
             if place % 64 == 63:

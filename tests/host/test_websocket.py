@@ -94,6 +94,26 @@ async def test_the_form_of_the_log_is_that_of_the_log(start: Start) -> None:
         assert [str(await socket.recv()) for _ in expected] == expected
 
 
+async def test_one_connection_follows_and_answers_all_sessions(start: Start) -> None:
+    host = await start(WRITE, DONE, mode="manual")
+    async with opened(host) as socket:
+        await send(socket, type="subscribe")
+        _ = await until(socket, of_type("subscribed"))
+        ids = [await host.new_session(message="write a file") for _ in range(2)]
+        asked: dict[str, str] = {}
+        while len(asked) < 2:
+            found = (await until(socket, of_type("approval_request")))[-1]
+            asked[found["session"]] = found["approval_id"]
+        assert sorted(asked) == sorted(ids)
+        for session_id, approval_id in asked.items():
+            await send(socket, type="approval_response", session=session_id, approval_id=approval_id, outcome="no")
+        ended: set[str] = set()
+        while len(ended) < 2:
+            ended.add((await until(socket, of_type("done")))[-1]["session"])
+        await send(socket, type="interrupt")
+        assert "no session is followed" in (await until(socket, of_type("error")))[-1]["message"]
+
+
 async def test_modes_pings_and_new_sessions(start: Start) -> None:
     host = await start(mode="auto")
     async with opened(host) as socket:
