@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from benchmarks import (
+    attach,
     attempts,
     checkpoints,
     diffs,
@@ -52,6 +53,7 @@ _MEASURED = {
     "models": models.figures,
     "jobs": jobs.figures,
     "host": host.figures,
+    "attach": attach.figures,
     "mcp": mcp.figures,
     "long_work": long_work.figures,
     "long_runs": long_runs.figures,

@@ -6,17 +6,18 @@ import argparse
 import asyncio
 import contextlib
 import difflib
+import functools
 import gc
 import importlib.util
 import io
 import os
 import shlex
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from lmtui import command_line
 from lmtui.app.settings_trust import read_trust
@@ -31,8 +32,8 @@ from lmtui.registry import Subcommand, features, load
 if TYPE_CHECKING:
     from lmtui.core.sessions import AgentRow, AnswerForm, SessionHost
     from lmtui.host.connect import Target
+    from lmtui.tui.options import Attachable, ReadAgents
 
-ReadAgents = Callable[[], Awaitable[Sequence["AgentRow"]]]
 EXIT_ERROR, EXIT_INTERRUPTED = 1, 130
 _OLD_WORDS = {"--list-sessions": "sessions", "--resume": "resume", "--plan": "plan", "--submit": "submit"}
 
@@ -194,14 +195,14 @@ def _app(
     task: str = "",
     *,
     is_demo: bool = False,
-    attach: Callable[[], SessionHost] | None = None,
-    agents: ReadAgents | None = None,
+    attach: Attachable | None = None,
 ) -> int:
     """Open the app, on sessions of this process or on those of a host that `attach` connects to."""
     if wants_plain(is_asked=arguments.plain):
         from lmtui.plain.console import PlainStart, run_plain
 
-        return run_plain(attach or _host_opener(arguments, session_id)[2], PlainStart(session_id, task, is_demo))
+        open_plain = attach.connect if attach else _host_opener(arguments, session_id)[2]
+        return run_plain(open_plain, PlainStart(session_id or (attach.find_session() if attach else ""), task, is_demo))
     check_screen()
     gc.disable()  # a tenth of the start-up; the app turns it on again when its first frame stands
     from lmtui.tui.app import LmtuiApp
@@ -229,9 +230,10 @@ def _app(
         workspace=str(workspace),
         is_demo=is_demo,
         is_attached=attach is not None,
-        agents=agents or _agents(),
+        agents=attach.read_agents if attach else _agents(),
+        find_session=attach.find_session if attach else None,
     )
-    app = LmtuiApp(attach or open_host, options)
+    app = LmtuiApp(attach.connect if attach else open_host, options)
     app.run()
     if app.next_folder:
         given = {"--host-url": getattr(arguments, "host_url", ""), "--token-file": getattr(arguments, "token_file", "")}
@@ -304,25 +306,41 @@ def _target(arguments: argparse.Namespace, session_id: str = "", url: str = "", 
     )
 
 
-def _agents(url: str = "", token: str = "") -> ReadAgents:
-    """Return what reads the sessions of a host."""
+def _agents() -> ReadAgents:
+    """Return what reads the sessions of the host of this machine."""
 
     async def read() -> Sequence[AgentRow]:
         from lmtui.host.commands import agents
 
-        return await asyncio.to_thread(agents, url, token)
+        return await asyncio.to_thread(agents)
 
     return read
 
 
 def _attach(arguments: argparse.Namespace) -> int:
-    from lmtui.host.commands import newest_session
-    from lmtui.host.remote import RemoteHost
+    """Open the app on a host; what connects to it is imported after the first frame."""
+    from lmtui.tui.options import Attachable
 
-    target = _target(arguments, arguments.id, arguments.host_url, arguments.token_file)
-    session_id = arguments.id or newest_session(target)
-    target = replace(target, session=session_id)
-    return _app(arguments, session_id, attach=lambda: RemoteHost(target.open), agents=_agents(target.url, target.token))
+    @functools.cache
+    def target() -> Target:
+        return _target(arguments, arguments.id, arguments.host_url, arguments.token_file)
+
+    def connect() -> SessionHost:
+        from lmtui.host.remote import RemoteHost
+
+        return cast("SessionHost", RemoteHost(target().open))
+
+    def find_session() -> str:
+        from lmtui.host.commands import newest_session
+
+        return newest_session(target())
+
+    async def read_agents() -> Sequence[AgentRow]:
+        from lmtui.host.commands import agents
+
+        return await asyncio.to_thread(lambda: agents(target().url, target().token))
+
+    return _app(arguments, arguments.id, attach=Attachable(connect, find_session, read_agents))
 
 
 def _model_file(arguments: argparse.Namespace) -> Path | None:

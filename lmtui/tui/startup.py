@@ -424,6 +424,8 @@ class AppStartup:
         options, workbench, opened = self._app.options, self._workbench, ready.session_controller
         workbench.set_note("opening the session …")
         restored = await opened.restore()
+        if options.find_session is not None and not options.session_id:
+            restored = await asyncio.to_thread(options.find_session) or restored
         wanted = options.session_id or ("" if options.task or options.is_demo else restored)
         view = await opened.open(wanted)
         if view is None and wanted and await opened.open() is not None:

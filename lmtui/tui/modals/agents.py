@@ -17,11 +17,11 @@ from lmtui.tui.lines.styled_text import Line, fit, pad
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import Confirm
 from lmtui.tui.modals.switcher import STATE_WORDS, STATES
+from lmtui.tui.options import ReadAgents
 from lmtui.tui.terminal_app import ThemedApp
 from lmtui.tui.wording import age_text, folder_text, tokens_text
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
-ReadAgents = Callable[[], Awaitable[Sequence[AgentRow]]]
 NO_AGENTS = 'No session runs in the background. Start one with: lmtui run --detach "TASK"'
 _REFRESH_S = 2.0
 _FOLDER_CELLS, _STATE_CELLS, _AGE_CELLS, _TOKENS_CELLS = 16, 13, 7, 8
