@@ -102,6 +102,10 @@ class Config:
         0, "parallel requests that the server handles; 0: as the server reports, else 1", "LLM_SLOTS", at_least=0,
         label="Parallel requests",
     )  # fmt: skip
+    kv_cache_gb: float = _setting(
+        4.0, "disk space in GB for prompt caches of closed sessions, where a llama.cpp server saves them; 0: off",
+        "LMTUI_KV_CACHE_GB", at_least=0, label="Saved prompt caches (GB)",
+    )  # fmt: skip
     max_tokens: int = _setting(
         -1, "longest answer in tokens; -1: the server's own limit", "LLM_MAX_TOKENS", "AGENT_MAX_TOKENS", label="Longest answer"
     )

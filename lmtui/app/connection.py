@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 
 from lmtui.app.key_protection import key_redactor
+from lmtui.app.prompt_caches import PromptCaches, SessionPromptCache, is_conversation
 from lmtui.config import Config
 from lmtui.core import events
 from lmtui.core.errors import Fault, ProviderError, UsageError
 from lmtui.core.hosts import base_url, is_same_server, root_url
-from lmtui.core.messages import ModelRequest, StreamChunk
+from lmtui.core.messages import Completion, ModelRequest, StreamChunk
 from lmtui.core.ports import Provider
 from lmtui.core.roles import ModelRole, RoleModel, parse_roles, unasked_roles
 from lmtui.core.sanitize import Redactor, sanitize_line
@@ -252,6 +255,7 @@ class SessionProvider:
 
     def __init__(self, provider: Provider, names: Mapping[tuple[str, str], str]) -> None:
         self._provider, self._names = provider, names
+        self.cache: SessionPromptCache | None = None
 
     @property
     def url(self) -> str:
@@ -264,17 +268,33 @@ class SessionProvider:
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """Yield the pieces of one answer."""
-        return self._provider.stream(replace(request, model=self._name(request.model)))
+        asked, provider = replace(request, model=self._name(request.model)), self._provider
+        if self.cache is not None and isinstance(provider, OpenAICompatible) and is_conversation(request):
+            return _with_cache(provider, self.cache, asked)
+        return provider.stream(asked)
 
     async def served(self, model: str) -> ServedModel | None:
         """Return what the server tells of a model."""
         return await self._provider.served(self._name(model))
 
     async def close(self) -> None:
-        """Leave the connections open: the runtime closes them."""
+        """Save the prompt cache, and leave the connections open: the runtime closes them."""
+        if self.cache is not None:
+            await self.cache.sleep()
 
     def _name(self, model: str) -> str:
         return self._names.get((root_url(self.url), model), model) if self._names else model
+
+
+async def _with_cache(
+    provider: OpenAICompatible, cache: SessionPromptCache, request: ModelRequest
+) -> AsyncGenerator[StreamChunk, None]:
+    """Yield the pieces of an answer to a conversation whose prompt cache may have to be restored first."""
+    async with aclosing(provider.stream(request, partial(cache.wake, provider, request))) as pieces:
+        async for piece in pieces:
+            if isinstance(piece, Completion):
+                cache.answered(provider, request, piece)
+            yield piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,11 +312,14 @@ class SessionModels:
     Args:
         connection: the server in use.
         key_for: returns the key that may go to an address.
+        caches: the prompt caches of the sessions.
         is_forced: the command line names the model, so it holds for sessions that are opened again too.
     """
 
-    def __init__(self, connection: ModelConnection, key_for: Callable[[str], str], *, is_forced: bool) -> None:
-        self._connection, self._key_for = connection, key_for
+    def __init__(
+        self, connection: ModelConnection, key_for: Callable[[str], str], caches: PromptCaches, *, is_forced: bool
+    ) -> None:
+        self._connection, self._key_for, self.caches = connection, key_for, caches
         self._is_forced = is_forced
         self._providers: dict[str, SessionProvider] = {}
 
@@ -333,9 +356,17 @@ class SessionModels:
         provider = connection.provider() if is_same else connection.provider_at(used.url, key)
         return AskedModel(SessionProvider(provider, connection.asked_as), used.model)
 
-    def keep(self, session_id: str, asked: AskedModel) -> None:
-        """Take note of what an open session asks."""
+    def keep(self, session_id: str, asked: AskedModel, tell: Callable[[events.Notice], object]) -> None:
+        """Take note of what an open session asks; `tell` takes what there is to say of its prompt cache."""
         self._providers[session_id] = asked.provider
+        if asked.provider.cache is not None:
+            asked.provider.cache.tell = tell
+
+    async def sleep(self, session_id: str = "", url: str = "") -> None:
+        """Save the prompt cache of an open session, or of all at a server, before that forgets it."""
+        for each, provider in tuple(self._providers.items()):
+            if each == session_id or (url and is_same_server(provider.url, url)):
+                await provider.close()
 
     def switch(self, session_id: str) -> None:
         """Let an open session ask the server in use, from its next request on."""

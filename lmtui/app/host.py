@@ -26,6 +26,7 @@ from lmtui.app.folder_rules import kept_problems, known_rules, rules_in_force
 from lmtui.app.key_protection import key_redactor
 from lmtui.app.model_servers import Servers
 from lmtui.app.process import protect_process
+from lmtui.app.prompt_caches import PromptCaches, SessionPromptCache
 from lmtui.app.sandboxes import CurrentSandbox, SessionVariant, interpreter_of, limits_of, team_of, tools_of
 from lmtui.app.settings import UserSettings
 from lmtui.app.settings_trust import FolderTrust
@@ -225,7 +226,9 @@ class Runtime:
         self._connection = ModelConnection(config)
         self.count_tokens = TokenCounts()
         self.servers = Servers(self._connection, lambda: self.config)
-        self._models = SessionModels(self._connection, self.servers.key_for, is_forced=is_model_forced)
+        caches = PromptCaches(lambda: self.config, self.servers.place_of, self.servers.prompt_folder)
+        self._models = SessionModels(self._connection, self.servers.key_for, caches, is_forced=is_model_forced)
+        self.servers.before_unload = lambda url: self._models.sleep(url=url)
         self._sandbox = CurrentSandbox(lambda: (self._workspace, self.config))
         self._sessions: dict[str, EngineSession] = {}
         self.when_opened: list[Callable[[EngineSession], object]] = []  # called with each session that is opened
@@ -394,6 +397,7 @@ class Runtime:
 
     async def switch_model(self, session_id: str, url: str, model: str) -> None:
         """Let an open session use a model of any server from its next request on, and sessions that are opened later."""
+        await self._models.sleep(session_id)
         await self.servers.use(url, model, is_known=self._models.is_at(session_id, url))
         self._models.switch(session_id)
         self._sessions[session_id].set_model(self._connection.model)
@@ -481,6 +485,8 @@ class Runtime:
         features = replace(given.features, interpreter=interpreter_of(config, sandbox))
         if is_apart:
             features = _apart(features)
+        elif config.kv_cache_gb > 0:
+            asked.provider.cache = SessionPromptCache(self._models.caches, session_id)
         return SessionParts(
             id=session_id,
             provider=asked.provider,
@@ -527,7 +533,7 @@ class Runtime:
 
     def _keep(self, session: EngineSession, asked: AskedModel) -> EngineSession:
         self._sessions[session.id] = session
-        self._models.keep(session.id, asked)
+        self._models.keep(session.id, asked, session.emit)
         self._connection.keep_used()
         session.when_closed.append(partial(self._sessions.pop, session.id, None))
         session.when_closed.append(partial(self._models.forget, session.id))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import secrets
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +35,7 @@ from lmtui.core.servers import (
 from lmtui.engine.exam_tasks import ExamParts
 from lmtui.engine.model_exam import ModelExam
 from lmtui.models.discovery import LOOK_LIMIT_S, Loader, look_at
-from lmtui.models.embedded.embedded_server import EXTRA, Engine, ModelFile, find_files, is_installed
+from lmtui.models.embedded.embedded_server import EXTRA, Engine, ModelFile, find_files, is_installed, prompt_caches_dir
 from lmtui.models.endpoint import is_reachable
 from lmtui.models.openai_client import OpenAICompatible
 from lmtui.models.servers.server_client import MemoryGate
@@ -272,6 +272,7 @@ class Servers:
         self._config, self.on_demand = config, OnDemandLoader(self, connection, config)
         self._embedded = embedded or Embedded()
         self.profiles = profiles or ProfileStore()
+        self.before_unload: Callable[[str], Awaitable[None]] = _nothing  # called with the address
         self._examiner = Examiner(self.profiles)
 
     async def find(self) -> Sequence[ServerFound]:
@@ -302,11 +303,27 @@ class Servers:
     def load(self, url: str, model: str, window_tokens: int = 0) -> AsyncGenerator[LoadProgress, None]:
         """Load a model and tell how far it is."""
         if url == FILES_URL:
-            return self._embedded.load(model, window_tokens)
+            return self._load_file(model, window_tokens)
         return self._loader(url).load(model, window_tokens)
+
+    async def _load_file(self, model: str, window_tokens: int = 0) -> AsyncGenerator[LoadProgress, None]:
+        if self._embedded.url:
+            await self.before_unload(self._embedded.url)
+        async with aclosing(self._embedded.load(model, window_tokens)) as steps:
+            async for step in steps:
+                yield step
+
+    def place_of(self, url: str) -> str:
+        """Return the name under which a server is known, however its address changes: our own has another at each start."""
+        return FILES_URL if self._embedded.key_for(url) else root_url(url)
+
+    def prompt_folder(self, url: str) -> str:
+        """Return the folder of prompt caches, if the server is our own."""
+        return str(prompt_caches_dir()) if self._embedded.key_for(url) else ""
 
     async def unload(self, url: str, model: str) -> None:
         """Let a model go."""
+        await self.before_unload(self._embedded.url if url == FILES_URL else url)
         if url == FILES_URL:
             await asyncio.to_thread(self._embedded.stop)
             return
@@ -337,7 +354,7 @@ class Servers:
             ProviderError: nothing answers there, or something that is not a model server.
         """
         if url == FILES_URL:
-            async for _ in self._embedded.load(model):
+            async for _ in self._load_file(model):
                 pass
             self._use_own()
         elif self._embedded.key_for(url):
@@ -384,6 +401,10 @@ class Servers:
     def _loader(self, url: str) -> Loader:
         config = self._config()
         return Loader(url, self.key_for(url), gate=memory_gate(config), one_model=is_one_model(config))
+
+
+async def _nothing(_: str) -> None:
+    pass
 
 
 def memory_gate(config: Config) -> MemoryGate:

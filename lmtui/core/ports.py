@@ -59,7 +59,7 @@ class Provider(Protocol):
         """Return what the server tells of a model (the only or the loaded one, if the name is empty), else None."""
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Let go of the server: a session does that at its end; another request connects again."""
 
 
 class SessionLog(Protocol):

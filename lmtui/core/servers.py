@@ -196,6 +196,7 @@ class ServedModel:
 @dataclass(frozen=True, slots=True)
 class ServerFound:
     """A model server that answered.  `note` says what is wrong with it; `can_load`: it loads and unloads models when asked.
+    `saves_prompts`: it keeps prompt caches in files; None where it does not tell.
 
     `kind` is one of `ServerKind` or another name that a server gives itself.
     """
@@ -205,6 +206,7 @@ class ServerFound:
     models: tuple[ServedModel, ...]
     note: str = ""
     can_load: bool = False
+    saves_prompts: bool | None = None
 
     @property
     def chat_models(self) -> tuple[ServedModel, ...]:

@@ -549,6 +549,7 @@ class EngineSession:
         await self._parts.features.interpreter.close()
         await self._parts.sandbox.background.close()
         self._parts.sandbox.mask(id(self._agent.services.approvals), None)
+        await self._parts.provider.close()
         self._journal.close()
         while self.when_closed:
             _ = self.when_closed.pop()()

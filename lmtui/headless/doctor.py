@@ -154,7 +154,7 @@ async def _server_rows(loaded: Loaded) -> list[CheckRow]:
         hint = "Start LM Studio, Ollama, llama.cpp or vLLM, or name an address (LLM_URL, `url`); `lmtui demo` needs none."
         return [CheckRow("models", WARNING, "no model server answers", hint)]
     rows = [
-        CheckRow("models", OK if server.models else WARNING, f"{server.kind} at {server.url}: {_offer(server)}")
+        CheckRow("models", OK if server.models else WARNING, f"{server.kind} at {server.url}: {server_offer(server)}")
         for server in servers
     ]
     return [*rows, *_role_rows(loaded, servers), *memory_rows(loaded, servers[0])]
@@ -172,9 +172,12 @@ def memory_rows(loaded: Loaded, server: ServerFound) -> Iterable[CheckRow]:
     yield CheckRow("memory", OK if is_small else WARNING, text, hint)
 
 
-def _offer(server: ServerFound) -> str:
+def server_offer(server: ServerFound) -> str:
+    """Return what a server has, in words."""
     if server.note and not server.models:
         return sanitize_line(server.note)
     loaded = [f"{sanitize_line(model.name)} ({window_words(model)})" for model in server.chat_models if model.is_loaded]
     offer = f"{len(server.chat_models)} models" + (f", loaded: {', '.join(loaded)}" if loaded else "")
+    if server.saves_prompts is not None:
+        offer += f"; saves prompt caches: {'yes' if server.saves_prompts else 'no'}"
     return f"{offer}; {sanitize_line(server.note)}" if server.note else offer

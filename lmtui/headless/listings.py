@@ -52,6 +52,8 @@ def as_table(servers: Sequence[ServerFound], *, silent: str = "") -> Iterator[st
     widths = [max((len(row[at]) for row in rows), default=0) for at in range(5)]
     for server in servers:
         note = f"  ({sanitize_line(server.note)})" if server.note else ""
+        if server.saves_prompts is not None:
+            note += f"  saves prompt caches: {'yes' if server.saves_prompts else 'no'}"
         yield f"{sanitize_line(server.kind)}  {sanitize_line(server.url)}{note}"
         for model in server.models:
             cells = [cell.ljust(width) for cell, width in zip(_cells(model), widths, strict=True)]

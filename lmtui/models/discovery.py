@@ -22,7 +22,7 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import KNOWN_ADDRESSES, LoadProgress, LoadState, ServedModel, ServerFound, ServerKind
 from lmtui.models.endpoint import is_local, llama_cpp_url, ollama_url
 from lmtui.models.provider_errors import unreachable
-from lmtui.models.servers import llama_cpp, lm_studio, ollama
+from lmtui.models.servers import llama_cpp, lm_studio, ollama, slot_files
 from lmtui.models.servers.server_client import (
     TICK_S,
     LoadRequest,
@@ -232,9 +232,17 @@ async def look_at(url: str, key: str = "", limit_s: float = PROBE_TIMEOUT_S, *, 
 
 async def served_model(url: str, key: str, model: str) -> ServedModel | None:
     """Return what is told about a model (the only or the loaded one, if the name is empty), None where nothing is."""
-    server = await look_at(url, key, _KNOWN_SERVER_TIMEOUT_S)
-    if server is None:
-        return None
+    server = await known_server(url, key)
+    return model_of(server, model) if server is not None else None
+
+
+async def known_server(url: str, key: str) -> ServerFound | None:
+    """Return what is told about a server that is in use, None where it does not answer."""
+    return await look_at(url, key, _KNOWN_SERVER_TIMEOUT_S)
+
+
+def model_of(server: ServerFound, model: str) -> ServedModel | None:
+    """Return a model of a server (the only or the loaded one, if the name is empty), None where it has none such."""
     found = _named(server, model) if model else _only(server)
     return replace(found, server=str(server.kind)) if found is not None else None
 
@@ -297,6 +305,8 @@ async def _with_details(client: ServerClient, found: ServerFound, limit_s: float
         return replace(found, models=await ollama.with_abilities(client, found.models, limit_s))
     if found.kind == ServerKind.LLAMA_CPP and found.can_load:
         return replace(found, models=await llama_cpp.ask_router(client, found.models, limit_s))
+    if found.kind == ServerKind.LLAMA_CPP:
+        return replace(found, saves_prompts=await slot_files.can_save(client, found, limit_s))
     if len(found.models) == 1 and not found.models[0].window_tokens:
         window = await window_of(client, found.kind, limit_s)
         return replace(found, models=(replace(found.models[0], window_tokens=window),)) if window else found

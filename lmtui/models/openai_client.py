@@ -11,7 +11,7 @@ import contextlib
 import itertools
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,10 +22,11 @@ from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.hosts import base_url
 from lmtui.core.messages import ModelRequest, Priority, QueuedChunk, RetryChunk, SilenceChunk, StreamChunk, ToolCallFormat
 from lmtui.core.servers import ServedModel, ServerKind
-from lmtui.models.discovery import served_model
+from lmtui.models.discovery import known_server, model_of
 from lmtui.models.endpoint import LOCAL_KEY, is_local
 from lmtui.models.provider_errors import RetryPolicy, not_a_server, status_error, unreachable, with_retries
 from lmtui.models.request_encoding import RequestWriter
+from lmtui.models.servers.slot_files import SlotFiles
 from lmtui.models.stream_accumulator import SseDecoder, StreamAccumulator
 
 if TYPE_CHECKING:
@@ -154,6 +155,7 @@ class Patience:
 
 
 _MANY_SLOTS = 8
+Prepare = Callable[[], Awaitable[Mapping[str, object]]]
 
 
 class OpenAICompatible:
@@ -190,6 +192,7 @@ class OpenAICompatible:
         self._context_tokens, self._windows = context_tokens, windows or {}
         self._extra: dict[str, object] = {}
         self._has_answered = False
+        self.saves_prompts: bool | None = False
         self.slots = Slots(slots or self._usual_slots(""))
 
     @property
@@ -197,21 +200,34 @@ class OpenAICompatible:
         """Return the base address, without key."""
         return self._url
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
-        """Yield the pieces of one answer; see `core.ports.Provider.stream`."""
+    def slot_files(self, model: str) -> SlotFiles:
+        """Return the ways to save and restore what the server's slots hold."""
+        return SlotFiles(self._url, self._key, model)
+
+    def prefix_digest(self, request: ModelRequest, parts: int = 0) -> tuple[str, int]:
+        """Return a digest of the tools and the first `parts` messages of a request (0: all) as sent, and their number."""
+        return self._writer(request).prefix_digest(request, parts)
+
+    async def stream(self, request: ModelRequest, prepare: Prepare | None = None) -> AsyncGenerator[StreamChunk, None]:
+        """Yield the pieces of one answer; see `core.ports.Provider.stream`.
+
+        `prepare` is called once the request has its slot, and returns more fields for it.
+        """
         owner = id(request.messages[0]) if request.messages else 0
         before = self.slots.before(owner, request.urgency)
         if before:
             yield QueuedChunk(before)
-        async with self.slots.take(owner, request.urgency), contextlib.aclosing(self._answer(request)) as pieces:
-            async for piece in pieces:
-                self._has_answered = self._has_answered or not isinstance(piece, RetryChunk | SilenceChunk)
-                yield piece
+        async with self.slots.take(owner, request.urgency):
+            more = await prepare() if prepare is not None else {}
+            async with contextlib.aclosing(self._answer(request, more)) as pieces:
+                async for piece in pieces:
+                    self._has_answered = self._has_answered or not isinstance(piece, RetryChunk | SilenceChunk)
+                    yield piece
 
-    async def _answer(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
+    async def _answer(self, request: ModelRequest, more: Mapping[str, object]) -> AsyncGenerator[StreamChunk, None]:
         """Yield the pieces of an answer; a server that refuses a field of its kind is asked once more without it."""
         policy = self._retry if not self._has_answered else self._retry.for_known_server()
-        for extra in dict.fromkeys((tuple(self._extra.items()), ())):
+        for extra in dict.fromkeys(((*self._extra.items(), *more.items()), ())):
             body = self._writer(request).write(request, dict(extra))
             try:
                 async with contextlib.aclosing(with_retries(partial(self._attempt, body, request), policy)) as pieces:
@@ -225,9 +241,12 @@ class OpenAICompatible:
 
     async def served(self, model: str) -> ServedModel | None:
         """Return what the server tells of a model; see `core.ports.Provider.served`."""
-        found = await served_model(self._url, self._key, model)
-        if found is not None:
-            self._extra = {"return_progress": True} if found.server == ServerKind.LLAMA_CPP else {}
+        server = await known_server(self._url, self._key)
+        found = model_of(server, model) if server is not None else None
+        if server is not None and found is not None:
+            is_llama_cpp = found.server == ServerKind.LLAMA_CPP
+            self._extra = {"return_progress": True} if is_llama_cpp else {}
+            self.saves_prompts = server.saves_prompts if is_llama_cpp else False
         if not self._slots_by_hand:
             self.slots.resize((found.slots if found else 0) or self._usual_slots(found.server if found else ""))
         window_tokens = self._windows.get(model, self._context_tokens)

@@ -7,6 +7,7 @@ behind `messages`.
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -163,6 +164,15 @@ class RequestWriter:
         tail = _tail(request) | dict(extra or {})
         end = _utf8(f",{_dump(tail)[1:]}" if tail else "}")
         return b"".join((head[:-1], b',"messages":[', b",".join(self._parts), b"]", end))
+
+    def prefix_digest(self, request: ModelRequest, count: int = 0) -> tuple[str, int]:
+        """Return a digest of the tools and the first messages of a request (0: all that it has), and how many those are."""
+        self._extend(request)
+        count = count or len(self._parts)
+        if count > len(self._parts):
+            return "", count
+        tools = _utf8(_dump(_head(request).get("tools", [])))
+        return hashlib.sha256(b"\n".join((tools, *self._parts[:count]))).hexdigest(), count
 
     def _extend(self, request: ModelRequest) -> None:
         messages, form = request.messages, request.call_form

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from lmtui.app.reports import silent_address
 from lmtui.config import Config
 from lmtui.core.servers import LoadState, ServedModel, ServerFound, model_details, short_details, size_text, window_words
+from lmtui.headless.doctor import server_offer
 from lmtui.headless.listings import as_table, models_json
 
 QWEN = ServedModel(
@@ -46,6 +48,18 @@ def test_a_named_address_where_nothing_answers_is_named(url: str, silent: str) -
     assert silent_address(Config(url=url), SERVERS) == silent
     first = next(iter(as_table(SERVERS, silent=silent)))
     assert first.startswith(f"nothing answers at {silent};" if silent else "Ollama")
+
+
+@pytest.mark.parametrize(
+    ("saves", "words"), [(True, "saves prompt caches: yes"), (False, "saves prompt caches: no"), (None, "")]
+)
+def test_a_server_tells_whether_it_saves_prompt_caches(saves: bool | None, words: str) -> None:
+    server = replace(SERVERS[0], saves_prompts=saves)
+    assert next(iter(as_table((server,)))).partition("11434")[2].strip() == words
+    assert server_offer(server).partition("models")[2].rpartition("; ")[2].strip() in (
+        words,
+        ", loaded: qwen (window 8,192 of 32,768)",
+    )
 
 
 def test_json_has_every_field() -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Reply = tuple[int, bytes]
-Answer = Reply | None | Callable[[dict[str, Any]], Reply]
+Answer = Reply | None | Callable[[dict[str, Any]], Reply | None]
 Serve = Callable[..., Awaitable["FakeServer"]]
 NO_ROUTE: Reply = (404, b'{"error": "no such route"}')
 

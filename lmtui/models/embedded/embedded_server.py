@@ -158,6 +158,7 @@ class Engine:
             "name": self.name,
             "window_tokens": self._window_tokens,
             "threads": max(1, (os.cpu_count() or 2) - (1 if (os.cpu_count() or 2) > 4 else 0)),
+            "slot_folder": _made(prompt_caches_dir()),
         }
         answer = {} if self._is_stopped else self._ask(self._process, order)
         if self._is_stopped or not answer.get("url"):
@@ -217,6 +218,20 @@ def _environment() -> dict[str, str]:
     """Return the environment without keys; spinning threads are off, else two of them on a busy machine crawl."""
     kept = {name: value for name, value in os.environ.items() if name not in _SECRETS}
     return {"OMP_WAIT_POLICY": "passive", **kept}
+
+
+def prompt_caches_dir() -> Path:
+    """Return the folder in which our own server keeps prompt caches."""
+    return state_dir() / "prompt-caches"
+
+
+def _made(folder: Path) -> str:
+    """Return a folder that only the user can read, empty where it cannot be made: a prompt cache holds the conversation."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError:
+        return ""
+    return f"{folder}/"
 
 
 def _log_file() -> Path:

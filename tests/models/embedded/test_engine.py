@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from lmtui.core.errors import Fault, ProviderError
-from lmtui.models.embedded.embedded_server import CHILD, Engine
+from lmtui.models.embedded.embedded_server import CHILD, Engine, prompt_caches_dir
 
 READY = """
 import json, os, sys
@@ -54,6 +54,9 @@ def test_the_child_gets_its_order_and_key_on_its_input_alone(
     assert engine.url == "http://127.0.0.1:5"
     assert (order["path"], order["name"], order["window_tokens"]) == (str(model), "tiny-q4", 4096)
     assert order["key"] == engine.key
+    folder = Path(order["slot_folder"])
+    assert folder == prompt_caches_dir()
+    assert folder.stat().st_mode & 0o777 == 0o700
     assert len(engine.key) >= 24
     assert "sk-canary" not in order["environment"].values()
     assert engine.key not in order["environment"].values()

@@ -185,7 +185,26 @@ async def test_llama_cpp_behind_a_key_lists_its_models_and_says_that_it_wants_on
 
 async def test_a_sleeping_model_is_not_loaded(serve: Serve) -> None:
     props = LLAMA_CPP_PROPS | {"is_sleeping": True}
-    assert (await look(serve, {"/props": props, "/v1/models": LLAMA_CPP_LIST})).models[0].is_loaded is False
+    server = await serve({"/props": props, "/v1/models": LLAMA_CPP_LIST})
+    found = await look_at(server.url, limit_s=20)
+    assert found is not None
+    assert (found.models[0].is_loaded, found.saves_prompts) == (False, None)
+    assert server.posted == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "saves"),
+    [
+        ((400, b'{"error": {"message": "Invalid filename"}}'), True),
+        ((501, b"{}"), False),
+        (NO_ROUTE, False),
+        ((503, b"{}"), None),
+    ],
+    ids=["with the flag", "without it", "an old one", "busy"],
+)
+async def test_llama_cpp_tells_whether_it_saves_prompt_caches(serve: Serve, reply: Reply, saves: bool | None) -> None:
+    found = await look(serve, {"/props": LLAMA_CPP_PROPS, "/v1/models": LLAMA_CPP_LIST, "/slots/0": reply})
+    assert found.saves_prompts is saves
 
 
 async def test_a_router_is_asked_about_loaded_models_alone_and_told_to_load_none(serve: Serve) -> None:

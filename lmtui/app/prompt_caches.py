@@ -1,0 +1,261 @@
+"""Saves the prompt cache of a session that sleeps in a file of its server, and restores it before the next request.
+
+Nothing here may slow down or break a session: every step has a limit of time, and what fails is at most a notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from lmtui.config import Config
+from lmtui.core.errors import Fault, ProviderError
+from lmtui.core.events import Level, Notice
+from lmtui.core.hosts import root_url
+from lmtui.core.messages import Completion, ModelRequest, Priority, SchemaRequest
+from lmtui.core.sanitize import sanitize_line
+from lmtui.models.openai_client import OpenAICompatible
+from lmtui.models.servers.slot_files import SlotFiles, find_folder
+from lmtui.store.prompt_cache_records import PromptCacheRecord, PromptCacheRecords
+
+LEAST_TOKENS = 1_000  # a shorter prompt is read again in less time than a file takes
+IDLE_S, CLOSE_LIMIT_S = 60.0, 10.0
+_LONGEST_S, _SHORTEST_S = 60.0, 5.0
+_DISK_BYTES_PER_S = 100_000_000
+_SLACK_TOKENS = 8  # between what usage says of a request and what its slot holds
+_GB = 1_000_000_000
+
+
+def is_conversation(request: ModelRequest) -> bool:
+    """Tell whether a request is the next step of a session's own conversation."""
+    return request.urgency is Priority.USER and bool(request.tools) and not isinstance(request, SchemaRequest)
+
+
+def limit_s(size_bytes: int) -> float:
+    """Return how long a file may take: its bytes at the speed of a slow disk, within bounds."""
+    return min(_LONGEST_S, _SHORTEST_S + size_bytes / _DISK_BYTES_PER_S)
+
+
+class PromptCaches:
+    """The prompt caches of one runtime's sessions.
+
+    Args:
+        config: returns the settings in force.
+        place_of: returns the name under which a server is known, however its address changes.
+        folder_of: returns the folder of a server of our own, else an empty text.
+        records: which file is whose.
+        idle_s: how long a session does nothing before it is saved.
+        close_limit_s: how long a session that is closed waits for that.
+    """
+
+    def __init__(
+        self,
+        config: Callable[[], Config],
+        place_of: Callable[[str], str] = root_url,
+        folder_of: Callable[[str], str] = lambda _: "",
+        records: PromptCacheRecords | None = None,
+        *,
+        idle_s: float = IDLE_S,
+        close_limit_s: float = CLOSE_LIMIT_S,
+    ) -> None:
+        self._config, self.idle_s, self.close_limit_s = config, idle_s, close_limit_s
+        self.place_of, self.folder_of = place_of, folder_of
+        self.records = records or PromptCacheRecords()
+        self.failed: set[str] = set()  # servers that did not do it: they are not asked again
+
+    @property
+    def budget_bytes(self) -> int:
+        """Return how many bytes all files may have together; 0: none are made."""
+        return int(self._config().kv_cache_gb * _GB)
+
+    def is_on(self, provider: OpenAICompatible) -> bool:
+        """Tell whether the server saves prompt caches and may."""
+        return provider.saves_prompts is not False and self.budget_bytes > 0 and self.place_of(provider.url) not in self.failed
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    """The newest request of a conversation, and how many tokens its slot holds since."""
+
+    provider: OpenAICompatible
+    request: ModelRequest
+    tokens: int
+
+
+class SessionPromptCache:
+    """The prompt cache of one session.
+
+    `tell` takes a notice; it is set once the session is there.
+    """
+
+    def __init__(self, caches: PromptCaches, session_id: str) -> None:
+        self._caches, self._session_id = caches, session_id
+        self.tell: Callable[[Notice], object] = lambda _: None
+        self._newest: _Answered | None = None
+        self._is_asleep = True  # a session that was just opened may be in a file
+        self._saved_tokens = self._restored_tokens = 0
+        self._told: set[str] = set()
+        self._idle: asyncio.Task[None] | None = None
+        self._saving: asyncio.Task[None] | None = None
+
+    async def wake(self, provider: OpenAICompatible, request: ModelRequest) -> Mapping[str, object]:
+        """Restore what was saved, if the server does not hold it any more; return fields for the request that follows.
+
+        The caller holds a slot of the provider.
+        """
+        self._stop_idle()
+        is_asleep, self._is_asleep = self._is_asleep, False
+        if not is_asleep or not self._caches.is_on(provider):
+            return {}
+        record = await asyncio.to_thread(self._caches.records.find, self._caches.place_of(provider.url), self._session_id)
+        if record is None:
+            return {}
+        try:
+            slot = await self._restore(record, provider, request)
+        except ProviderError as error:
+            self._say(f"The saved prompt cache could not be restored ({sanitize_line(str(error))}). The prompt is read again.")
+            await self._drop(record)
+            return {}
+        return {} if slot is None else {"id_slot": slot}
+
+    async def _restore(self, record: PromptCacheRecord, provider: OpenAICompatible, request: ModelRequest) -> int | None:
+        """Return the slot that holds the conversation now, None where none was filled."""
+        files = provider.slot_files(request.model)
+        fingerprint = await files.fingerprint()
+        if fingerprint and fingerprint != record.fingerprint:
+            self._say("The saved prompt cache is of another model, template, window or server build. The prompt is read again.")
+            return None
+        if provider.prefix_digest(request, record.parts)[0] != record.prefix:
+            self._say("The saved prompt cache is of another beginning of this conversation. The prompt is read again.")
+            await self._drop(record)
+            return None
+        slots = await files.slots()
+        if slots is not None and any(abs(each.tokens - record.tokens) <= 1 for each in slots):
+            return None  # the server still has it
+        idle = sorted((each.tokens, each.id) for each in slots or () if not each.is_busy)
+        if not idle and (slots is not None or provider.slots.count != 1):
+            return None
+        slot = idle[0][1] if idle else 0
+        restored = await files.restore(slot, record.name, limit_s(record.size_bytes))
+        if restored != record.tokens:
+            self._say(f"The saved prompt cache was not restored: the server took {restored:,} of {record.tokens:,} tokens.")
+            await self._drop(record)
+            return None
+        self._restored_tokens = self._saved_tokens = restored
+        return slot
+
+    def answered(self, provider: OpenAICompatible, request: ModelRequest, completion: Completion) -> None:
+        """Take note of an answer; a restored cache that the server did not use is told."""
+        usage, restored = completion.usage, self._restored_tokens
+        self._restored_tokens = 0
+        if usage is None or not usage.prompt_tokens:
+            self._newest = None
+            return
+        timings = completion.timings
+        anew = timings.read_tokens if timings and timings.read_tokens else usage.prompt_tokens - usage.cached_tokens
+        if restored and anew > usage.prompt_tokens - restored // 2:
+            self._say(f"The restored prompt cache was not used: the server read {anew:,} tokens again.")
+        self._newest = _Answered(provider, request, usage.prompt_tokens + usage.completion_tokens)
+        self._stop_idle()
+        if self._caches.is_on(provider):
+            self._idle = asyncio.get_running_loop().create_task(
+                self._sleep_when_idle(), name=f"prompt cache {self._session_id}"
+            )
+
+    async def sleep(self) -> None:
+        """Save the conversation, if it grew since; the server forgets it soon."""
+        self._stop_idle()
+        most_s, saving = self._caches.close_limit_s, self._saving
+        if saving is not None:
+            await asyncio.wait({saving}, timeout=most_s)
+            saving.cancel()
+        await self._save(most_s)
+
+    async def _sleep_when_idle(self) -> None:
+        await asyncio.sleep(self._caches.idle_s)
+        self._idle, self._saving = None, self._idle  # a file that is being written is not given up
+        try:
+            await self._save(_LONGEST_S)
+        finally:
+            self._saving = None
+
+    def _stop_idle(self) -> None:
+        idle, self._idle = self._idle, None
+        if idle is not None:
+            idle.cancel()
+
+    async def _save(self, most_s: float) -> None:
+        newest, caches = self._newest, self._caches
+        if newest is None or newest.tokens < LEAST_TOKENS or not caches.is_on(newest.provider):
+            return
+        if abs(newest.tokens - self._saved_tokens) <= _SLACK_TOKENS:
+            self._is_asleep = True
+            return
+        place = caches.place_of(newest.provider.url)
+        try:
+            async with asyncio.timeout(most_s), newest.provider.slots.take(id(self), Priority.BACKGROUND):
+                await self._write(newest, place, most_s)
+        except ProviderError as error:
+            caches.failed.add(place)
+            if error.fault is not Fault.NOT_A_MODEL_SERVER:
+                self._say(f"The prompt cache could not be saved ({sanitize_line(str(error))}).")
+        except TimeoutError:
+            caches.failed.add(place)
+            self._say(f"The prompt cache was not saved within {most_s:g} s.")
+        except OSError as error:
+            caches.failed.add(place)
+            self._say(f"The prompt cache was not saved: {sanitize_line(str(error))}.")
+
+    async def _write(self, newest: _Answered, place: str, most_s: float) -> None:
+        files, caches = newest.provider.slot_files(newest.request.model), self._caches
+        fingerprint = await files.fingerprint(is_awake=True)
+        slot = await _slot_of(files, newest) if fingerprint else None
+        if slot is None:
+            return
+        records = await asyncio.to_thread(caches.records.all)
+        alike = [each for each in records if each.fingerprint == fingerprint and each.tokens]
+        estimate = newest.tokens * alike[-1].size_bytes // alike[-1].tokens if alike else 0
+        prefix, parts = newest.provider.prefix_digest(newest.request)
+        wanted = PromptCacheRecord(place, "", self._session_id, fingerprint, prefix, parts, newest.tokens, estimate)
+        budget_bytes = caches.budget_bytes
+        record = await asyncio.to_thread(caches.records.reserve, wanted, budget_bytes)
+        if record is None:
+            self._say(_TOO_SMALL)
+            return
+        saved = await files.save(slot, record.name, min(most_s, limit_s(estimate)) if estimate else most_s)
+        folder = caches.folder_of(newest.provider.url) or await asyncio.to_thread(
+            find_folder, newest.provider.url, record.name, saved.size_bytes
+        )
+        is_ours = abs(saved.tokens - newest.tokens) <= _SLACK_TOKENS
+        record = PromptCacheRecord(
+            place, record.name, self._session_id if is_ours else "", fingerprint, prefix, parts, saved.tokens,
+            saved.size_bytes, record.saved_at, folder,
+        )  # fmt: skip
+        if not await asyncio.to_thread(caches.records.put, record, budget_bytes):
+            self._say(_TOO_SMALL)
+        elif is_ours:
+            self._saved_tokens, self._is_asleep = newest.tokens, True
+
+    async def _drop(self, record: PromptCacheRecord) -> None:
+        with contextlib.suppress(OSError):
+            await asyncio.to_thread(self._caches.records.drop, record)
+
+    def _say(self, text: str) -> None:
+        """Tell something, once in a session."""
+        if text not in self._told:
+            self._told.add(text)
+            self.tell(Notice(level=Level.INFO, text=text))
+
+
+_TOO_SMALL = "The prompt cache was not saved: it does not fit into kv_cache_gb."
+
+
+async def _slot_of(files: SlotFiles, newest: _Answered) -> int | None:
+    """Return the slot that holds a conversation, None where none can be told apart."""
+    slots = await files.slots()
+    if slots is None:
+        return 0 if newest.provider.slots.count == 1 else None
+    near = [each for each in slots if abs(each.tokens - newest.tokens) <= _SLACK_TOKENS and not each.is_busy]
+    return near[0].id if len(near) == 1 else None

@@ -1,0 +1,433 @@
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from lmtui.app.prompt_caches import PromptCaches, SessionPromptCache
+from lmtui.config import Config
+from lmtui.core.events import Notice
+from lmtui.core.messages import Completion, Message, ModelRequest, Role, ToolSpec
+from lmtui.core.sessions import Session
+from lmtui.models.openai_client import OpenAICompatible
+from lmtui.models.servers.slot_files import find_folder
+from lmtui.store.prompt_cache_records import MOST_NAMES, PromptCacheRecord, PromptCacheRecords
+from tests.app.conftest import Open, run
+from tests.models.llama_server import BYTES_PER_TOKEN, LlamaServer
+
+TOOL = ToolSpec("read", "reads", {"type": "object", "properties": {}})
+ASK = ModelRequest((Message(Role.SYSTEM, "be brief"), Message(Role.USER, "hello")), (TOOL,), "qwen")
+
+
+@pytest.fixture
+async def llama() -> AsyncIterator[LlamaServer]:
+    fake = LlamaServer()
+    tasks: set[asyncio.Task[None]] = set()
+    server = await asyncio.start_server(lambda *ends: tasks.add(asyncio.ensure_future(fake.serve(*ends))), "127.0.0.1", 0)
+    fake.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    yield fake
+    server.close()
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Life:
+    """One start of lmtui: a provider, and the cache of one session."""
+
+    def __init__(self, url: str, session: str = "one", folder: Path | None = None, **options: Any) -> None:
+        self.provider = OpenAICompatible(url)
+        config = Config(kv_cache_gb=options.pop("kv_cache_gb", 1.0))
+        self.caches = PromptCaches(lambda: config, folder_of=lambda _: str(folder or ""), **options)
+        self.cache = SessionPromptCache(self.caches, session)
+        self.told: list[str] = []
+        self.cache.tell = lambda notice: self.told.append(notice.text)
+
+    async def ask(self, request: ModelRequest = ASK) -> Completion:
+        if self.provider.saves_prompts is False:
+            await self.provider.served("")
+        found: list[Completion] = []
+        async for piece in self.provider.stream(request, lambda: self.cache.wake(self.provider, request)):
+            if isinstance(piece, Completion):
+                found.append(piece)
+                self.cache.answered(self.provider, request, piece)
+        return found[0]
+
+    async def end(self) -> None:
+        await self.cache.sleep()
+        await self.provider.close()
+
+
+def longer(request: ModelRequest) -> ModelRequest:
+    more = (Message(Role.ASSISTANT, "ok"), Message(Role.USER, "and now?"))
+    return replace(request, messages=(*request.messages, *more))
+
+
+def notices(session: Session, word: str) -> list[str]:
+    found = [each.event for each in session.history() if isinstance(each.event, Notice)]
+    return [notice.text for notice in found if word in notice.text]
+
+
+async def lived(url: str, **options: Any) -> Life:
+    """Ask once, and end."""
+    life = Life(url, **options)
+    await life.ask()
+    await life.end()
+    return life
+
+
+async def test_a_session_that_is_opened_again_after_a_restart_of_the_server_reads_nothing_again(
+    open_one: Open, llama: LlamaServer
+) -> None:
+    first = open_one(llama.url)
+    session = await first.new_session()
+    await run(session)
+    assert llama.acts("save") == []
+    await first.close()
+    assert len(llama.acts("save")) == 1
+    llama.restart()
+    again = await open_one(llama.url).open_session(session.id)
+    await run(again, "go on")
+    assert llama.acts("restore") == llama.acts("save")[:1]
+    assert llama.chats[-1]["id_slot"] == 0
+    assert llama.chats[0].get("id_slot") is None
+    usage = again.history()[-1]
+    assert notices(again, "prompt cache") == [], usage
+    await run(again, "and on")
+    assert "id_slot" not in llama.chats[-1]
+
+
+async def test_a_session_that_is_switched_to_another_model_is_saved_first(open_one: Open, llama: LlamaServer) -> None:
+    runtime = open_one(llama.url)
+    session = await runtime.new_session()
+    await run(session)
+    await runtime.switch_model(session.id, llama.url, "other")
+    assert len(llama.acts("save")) == 1
+
+
+async def test_a_model_that_is_unloaded_has_its_sessions_saved_first(open_one: Open, llama: LlamaServer) -> None:
+    runtime = open_one(llama.url)
+    await run(await runtime.new_session())
+    await runtime.servers.before_unload(llama.url)
+    assert len(llama.acts("save")) == 1
+
+
+async def test_what_the_server_still_has_is_not_restored(llama: LlamaServer) -> None:
+    await lived(llama.url)
+    after = Life(llama.url)
+    answer = await after.ask(longer(ASK))
+    await after.end()
+    assert llama.acts("restore") == []
+    assert answer.usage is not None
+    assert answer.usage.cached_tokens > 0
+
+
+async def test_a_restored_cache_is_used(llama: LlamaServer) -> None:
+    await lived(llama.url)
+    llama.restart()
+    after = Life(llama.url)
+    answer = await after.ask(longer(ASK))
+    await after.end()
+    assert answer.usage is not None
+    assert answer.usage.cached_tokens > 2_000
+    assert after.told == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"chat_template": "another"},
+        {"model_path": "other.gguf"},
+        {"model_ftype": "Q8_0"},
+        {"build_info": "b2"},
+        {"default_generation_settings": {"params": {}, "n_ctx": 4096}},
+        {"default_generation_settings": {"params": {"lora": [{"id": 0}]}, "n_ctx": 8192}},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+async def test_a_cache_of_another_model_or_template_or_window_is_refused(llama: LlamaServer, change: dict[str, Any]) -> None:
+    await lived(llama.url)
+    llama.restart()
+    llama.props |= change
+    after = Life(llama.url)
+    await after.ask(longer(ASK))
+    await after.end()
+    assert llama.acts("restore") == []
+    assert len(after.told) == 1
+    assert "another model" in after.told[0]
+
+
+@pytest.mark.parametrize(
+    "request_now",
+    [
+        replace(longer(ASK), messages=(Message(Role.SYSTEM, "be long"), *longer(ASK).messages[1:])),
+        replace(longer(ASK), tools=(replace(TOOL, description="writes"),)),
+        replace(ASK, messages=ASK.messages[:1]),
+    ],
+    ids=["system prompt", "tools", "shorter"],
+)
+async def test_a_cache_of_another_beginning_is_refused(llama: LlamaServer, request_now: ModelRequest) -> None:
+    await lived(llama.url)
+    llama.restart()
+    after = Life(llama.url)
+    await after.ask(request_now)
+    await after.end()
+    assert llama.acts("restore") == []
+    assert "beginning" in after.told[0]
+
+
+async def test_a_restore_that_did_nothing_is_told_once(llama: LlamaServer) -> None:
+    await lived(llama.url)
+    llama.restart()
+    llama.forgets = True
+    after = Life(llama.url)
+    await after.ask(longer(ASK))
+    await after.ask(longer(longer(ASK)))
+    await after.end()
+    assert len(after.told) == 1
+    assert "was not used: the server read 2," in after.told[0]
+
+
+@pytest.mark.parametrize("count", [0, 7])
+async def test_a_restore_of_nothing_or_of_less_is_told_and_not_pinned(llama: LlamaServer, count: int) -> None:
+    await lived(llama.url)
+    llama.restart()
+    llama.restore = (200, b'{"n_restored": %d}' % count)
+    after = Life(llama.url)
+    await after.ask(longer(ASK))
+    assert f"took {count} of 2," in after.told[0]
+    assert "id_slot" not in llama.chats[-1]
+    llama.restore = ""
+    llama.restart()
+    await after.end()
+
+
+async def test_a_restore_that_fails_is_told_and_the_prompt_is_read(llama: LlamaServer) -> None:
+    await lived(llama.url)
+    llama.restart()
+    llama.files.clear()
+    after = Life(llama.url)
+    assert (await after.ask(longer(ASK))).message.text == "ok"
+    await after.end()
+    assert "could not be restored (HTTP 400" in after.told[0]
+
+
+async def test_a_server_without_the_flag_is_asked_nothing_more(open_one: Open, llama: LlamaServer) -> None:
+    llama.can_save = False
+    runtime = open_one(llama.url)
+    session = await runtime.new_session()
+    await run(session)
+    await runtime.close()
+    assert [body for path, body in llama.posted if path.startswith("/slots")] == [{"filename": "/"}]
+    assert notices(session, "cache") == []
+
+
+async def test_a_router_that_turns_out_not_to_save_is_asked_once_and_silently(llama: LlamaServer) -> None:
+    llama.save = (501, b"{}")
+    one = Life(llama.url)
+    await one.ask()
+    one.provider.saves_prompts = None
+    await one.cache.sleep()
+    await one.ask(longer(ASK))
+    await one.end()
+    assert len(llama.acts("save")) == 1
+    assert one.told == []
+
+
+async def test_a_full_disk_is_told_once_and_not_tried_again(llama: LlamaServer) -> None:
+    llama.save = (500, b'{"error": {"message": "no space left on device"}}')
+    one = Life(llama.url)
+    await one.ask()
+    await one.cache.sleep()
+    await one.ask(longer(ASK))
+    await one.end()
+    assert len(llama.acts("save")) == 1
+    assert one.told == ["The prompt cache could not be saved (HTTP 500: no space left on device)."]
+
+
+async def test_a_slow_server_holds_up_no_close_and_no_other_session(llama: LlamaServer) -> None:
+    llama.save = None
+    one = Life(llama.url, close_limit_s=0.3)
+    await one.ask()
+    async with asyncio.timeout(2):
+        await one.end()
+    assert one.told == ["The prompt cache was not saved within 0.3 s."]
+    assert one.provider.slots.before(0, ASK.urgency) == 0
+
+
+async def test_a_session_that_does_nothing_is_saved_once(llama: LlamaServer) -> None:
+    one = Life(llama.url, idle_s=0.05)
+    await one.ask()
+    async with asyncio.timeout(5):
+        while not llama.files:
+            await asyncio.sleep(0.01)
+    await one.end()
+    assert len(llama.acts("save")) == 1
+
+
+async def test_a_session_that_was_saved_while_idle_is_restored_after_the_server_was_restarted(llama: LlamaServer) -> None:
+    one = Life(llama.url)
+    await one.ask()
+    await one.cache.sleep()
+    llama.restart()
+    await one.ask(longer(ASK))
+    await one.end()
+    assert llama.acts("restore") == llama.acts("save")[:1]
+    assert one.told == []
+
+
+async def test_what_another_session_left_in_the_slot_is_not_saved_as_ours(llama: LlamaServer) -> None:
+    one = Life(llama.url)
+    await one.ask()
+    llama.held = "x" * 4_000
+    await one.end()
+    assert llama.acts("save") == []
+
+
+async def test_a_server_that_sleeps_is_not_woken_to_save(llama: LlamaServer) -> None:
+    one = Life(llama.url)
+    await one.ask()
+    llama.props["is_sleeping"] = True
+    before = len(llama.asked)
+    await one.end()
+    assert llama.asked[before:] == ["/props"] or llama.asked[before:] == ["/props?model=qwen&autoload=false"]
+
+
+async def test_a_short_conversation_is_not_saved(llama: LlamaServer) -> None:
+    llama.base_tokens = 500
+    await lived(llama.url)
+    assert llama.acts("save") == []
+
+
+async def test_without_a_budget_nothing_is_saved(open_one: Open, llama: LlamaServer) -> None:
+    runtime = open_one(llama.url, kv_cache_gb=0.0)
+    await run(await runtime.new_session())
+    await runtime.close()
+    assert llama.acts("save") == []
+
+
+async def test_a_cache_over_the_budget_is_not_kept_and_told(llama: LlamaServer, tmp_path: Path) -> None:
+    one = await lived(llama.url, kv_cache_gb=0.00001, folder=tmp_path)
+    assert one.told == ["The prompt cache was not saved: it does not fit into kv_cache_gb."]
+    assert PromptCacheRecords().all() == []
+
+
+async def test_two_sessions_have_two_files(llama: LlamaServer) -> None:
+    await lived(llama.url)
+    await lived(llama.url, session="two")
+    assert len(set(llama.acts("save"))) == 2
+    assert {each.session for each in PromptCacheRecords().all()} == {"one", "two"}
+
+
+def record(session: str, at: float, size_bytes: int = 400, place: str = "p", folder: str = "") -> PromptCacheRecord:
+    return PromptCacheRecord(place, "", session, "f", "x", 2, size_bytes // BYTES_PER_TOKEN, size_bytes, at, folder)
+
+
+def kept(records: PromptCacheRecords, new: PromptCacheRecord, budget_bytes: int) -> PromptCacheRecord | None:
+    """Reserve a name, write the file if its folder is known, and keep the record."""
+    found = records.reserve(new, budget_bytes)
+    if found is None:
+        return None
+    if new.folder:
+        Path(new.folder, found.name).write_bytes(b"x" * new.size_bytes)
+    assert records.put(found, budget_bytes)
+    return found
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> PromptCacheRecords:
+    ticks = iter(range(1_000))
+    return PromptCacheRecords(tmp_path / "records.json", lambda: float(next(ticks)))
+
+
+def test_the_oldest_files_are_deleted_where_their_folder_can_be_seen(records: PromptCacheRecords, tmp_path: Path) -> None:
+    folder = tmp_path / "slots"
+    folder.mkdir()
+    (folder / "foreign.bin").write_bytes(b"y" * 5_000)
+    for number in range(6):
+        assert kept(records, record(f"s{number}", 0, folder=str(folder)), 1_000)
+    assert [each.session for each in records.all()] == ["s4", "s5"]
+    ours = sorted(path.name for path in folder.glob("lmtui-*"))
+    assert ours == sorted(each.name for each in records.all())
+    assert (folder / "foreign.bin").exists()
+
+
+def test_room_is_made_before_a_file_is_written(records: PromptCacheRecords, tmp_path: Path) -> None:
+    first = kept(records, record("one", 0, 800, folder=str(tmp_path)), 1_000)
+    assert first is not None
+    assert records.reserve(record("two", 0, 800, folder=str(tmp_path)), 1_000) is not None
+    assert not (tmp_path / first.name).exists()
+
+
+def test_elsewhere_the_oldest_name_is_written_over(records: PromptCacheRecords) -> None:
+    names = [found.name for number in range(6) if (found := kept(records, record(f"s{number}", 0), 1_000))]
+    assert len(names) == 6
+    assert len(set(names)) == 2
+    assert [each.session for each in records.all() if each.session] == ["s4", "s5"]
+    assert sum(each.size_bytes for each in records.all()) <= 1_000
+
+
+def test_the_number_of_names_is_bounded(records: PromptCacheRecords) -> None:
+    for number in range(MOST_NAMES + 10):
+        assert kept(records, record(f"s{number}", 0, 10), 10**9)
+    assert len({each.name for each in records.all()}) == MOST_NAMES
+
+
+def test_a_session_keeps_its_name(records: PromptCacheRecords) -> None:
+    names = {found.name for _ in range(3) if (found := kept(records, record("s", 0), 1_000))}
+    assert len(names) == 1
+
+
+def test_a_file_larger_than_the_budget_has_no_name(records: PromptCacheRecords) -> None:
+    assert records.reserve(record("s", 0, 2_000), 1_000) is None
+
+
+def test_until_it_is_written_a_file_is_nobodys(records: PromptCacheRecords) -> None:
+    kept(records, record("s", 0), 1_000)
+    assert records.reserve(record("s", 0), 1_000) is not None
+    assert records.find("p", "s") is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"files": 3}', '{"owner": "../x", "files": [{"name": "/etc/passwd"}, 3]}'])
+def test_records_that_cannot_be_read_count_as_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "records.json").write_text(text)
+    records = PromptCacheRecords(tmp_path / "records.json")
+    assert records.all() == []
+    found = records.reserve(record("s", 0), 1_000)
+    assert found is not None
+    assert "/" not in found.name
+
+
+def test_a_record_that_names_a_foreign_file_is_none(tmp_path: Path) -> None:
+    records = PromptCacheRecords(tmp_path / "records.json")
+    found = kept(records, record("s", 0), 1_000)
+    assert found is not None
+    text = records.file.read_text()
+    for name in ("../lmtui-x.bin", "lmtui-/../x", "other.bin"):
+        records.file.write_text(text.replace(found.name, name))
+        assert records.all() == []
+
+
+@pytest.fixture
+def server_process(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "slots"
+    folder.mkdir()
+    run = [sys.executable, "-c", "import sys; sys.stdin.read()", "--slot-save-path", str(folder)]
+    with subprocess.Popen(run, stdin=subprocess.PIPE) as process:
+        assert psutil.pid_exists(process.pid)
+        yield folder
+        process.kill()
+
+
+def test_the_folder_of_a_server_on_this_machine_is_found_by_what_it_wrote(server_process: Path) -> None:
+    (server_process / "lmtui-x-00.bin").write_bytes(b"12345")
+    assert find_folder("http://127.0.0.1:8080/v1", "lmtui-x-00.bin", 5) == str(server_process)
+    assert find_folder("http://127.0.0.1:8080/v1", "lmtui-x-00.bin", 6) == ""
+    assert find_folder("http://gpu:8080/v1", "lmtui-x-00.bin", 5) == ""
