@@ -33,6 +33,7 @@ from lmtui.host.rpc import Kind, Member
 _LOG = logging.getLogger(__name__)
 _MOST_WAITING_BYTES = 64 * 1024 * 1024
 _PART_BYTES = 256 * 1024
+_LISTS = ("Archive.find", "Archive.sessions", "Archive.look_up")
 _ANSWER_LIMIT_S = 24 * 3600.0
 
 
@@ -237,7 +238,10 @@ class Attachment:
             self._send({"re": number, "error": rpc.encode_error(error)})
 
     async def _awaited(self, number: int, member: Member, work: Awaitable[Any]) -> None:
-        self._reply(number, member, await work, {})
+        value = await work
+        if member.full_name in _LISTS:
+            value = self._hub.as_seen_here(value)
+        self._reply(number, member, value, {})
 
     async def _stream(self, number: int, items: Any) -> None:
         async with contextlib.aclosing(items):

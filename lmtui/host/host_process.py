@@ -177,7 +177,7 @@ class HostProcess:
                     _ = await self._look_now.wait()
             self._look_now.clear()
             await self._hub.tidy()
-            if self.attach.attached or self._hub.busy():
+            if self.attach.attached or self._hub.watchers or self._hub.busy():
                 idle_since = None
                 continue
             idle_since = monotonic() if idle_since is None else idle_since

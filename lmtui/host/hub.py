@@ -8,7 +8,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lmtui.app.host import Runtime, open_runtime
@@ -18,7 +18,7 @@ from lmtui.core.errors import LmtuiError, UnknownSession, UsageError
 from lmtui.core.events import Envelope
 from lmtui.core.mcp import Form
 from lmtui.core.sanitize import sanitize_path
-from lmtui.core.sessions import AgentRow, Session
+from lmtui.core.sessions import AgentRow, Session, SessionSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,12 +210,17 @@ class SessionHub:
                     return runtime
         raise UnknownSession(f"no session {sanitize_path(session_id)[:60]}", "`lmtui sessions` lists those of a folder.")
 
+    def as_seen_here(self, rows: Sequence[SessionSummary]) -> Sequence[SessionSummary]:
+        """Return sessions with those open that any runtime has, as a client sees them: a folder may have several."""
+        here = {row.id for row in rows if row.is_elsewhere and self.runtime_of(row.id) is not None}
+        return [replace(row, is_open=True, is_elsewhere=False) if row.id in here else row for row in rows]
+
     async def agents(self, most: int = 20) -> Sequence[AgentRow]:
         """Return the newest sessions of each open folder, open ones first."""
         found: list[AgentRow] = []
         for folder, archive in {each.workspace: each.archive for each in self.runtimes}.items():
-            sessions = await asyncio.to_thread(archive.sessions, "", most)
-            found += [AgentRow(folder, each, self.watchers[each.id]) for each in sessions]
+            rows = self.as_seen_here(await asyncio.to_thread(archive.sessions, "", most))
+            found += [AgentRow(folder, each, self.watchers[each.id]) for each in rows]
         return sorted(found, key=lambda each: (each.session.is_open, each.session.updated), reverse=True)
 
     def follow(self, listener: Listener) -> Callable[[], None]:

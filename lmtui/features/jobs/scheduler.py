@@ -22,6 +22,7 @@ _T = TypeVar("_T")
 
 MOST_AT_ONCE = 4
 NAP_S = 0.5
+EMPTY_NAP_S = 2.0  # without jobs, so that an idle host costs next to nothing
 RENEW_S = 15.0
 PATIENCE_S = 20.0
 _JUMP_S = 2.0
@@ -245,10 +246,11 @@ class Scheduler:
         while parts.clock.mono_s() - begin < bound and not self._wake.is_set():
             now = parts.clock.wall()
             due = leases.next_due(self._seen.read.records) if len(self._running) < parts.most else None
-            wait_s = NAP_S if due is None else min(NAP_S, (due - now).total_seconds())
+            nap_s = NAP_S if self._seen.read.records else EMPTY_NAP_S
+            wait_s = nap_s if due is None else min(nap_s, (due - now).total_seconds())
             if due is not None and wait_s <= 0 and not await asyncio.to_thread(self._is_held_back, now):
                 return
-            await parts.clock.sleep(max(wait_s, 0.05) if wait_s > 0 else NAP_S, self._wake)
+            await parts.clock.sleep(max(wait_s, 0.05) if wait_s > 0 else nap_s, self._wake)
             if await self._has_news() or self._has_jumped(self._now()):
                 return
 
