@@ -26,8 +26,8 @@ from lmtui.core.events import (
     PlanChanged,
     SessionRenamed,
     TurnEnded,
-    TurnStarted,
     UsageUpdated,
+    pending_approvals,
 )
 from lmtui.core.messages import Image, Usage
 from lmtui.core.permissions.rules import Effect, Mode, parse_rule
@@ -48,20 +48,8 @@ def as_json(envelope: Envelope) -> dict[str, Any]:
 
 
 def open_approvals(session: Session) -> list[ApprovalRequested]:
-    """Return the questions of a session that wait for an answer; there are none outside of a turn."""
-    asked: list[ApprovalRequested] = []
-    resolved: set[str] = set()
-    for envelope in reversed(bare_history(session)) if session.is_running else ():
-        match envelope.event:
-            case TurnStarted(agent="root"):
-                break
-            case ApprovalResolved(approval_id=approval_id):
-                resolved.add(approval_id)
-            case ApprovalRequested() as event if event.approval_id not in resolved:
-                asked.append(event)
-            case _:
-                pass
-    return asked[::-1]
+    """Return the questions of a session that wait for an answer."""
+    return [each.event for each in pending_approvals(session.history()) if isinstance(each.event, ApprovalRequested)]
 
 
 def last_seq(session: Session) -> int:
