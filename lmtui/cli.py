@@ -302,7 +302,7 @@ def _target(arguments: argparse.Namespace, session_id: str = "", url: str = "", 
         str(workspace),
         session_id,
         flags=plain_flags(flags),
-        environment={name: os.environ[name] for name in names if name in os.environ},
+        environment={name: os.environ.get(name, "") for name in names},  # empty: not set here, whatever the host has
     )
 
 
@@ -390,6 +390,7 @@ def _run(arguments: argparse.Namespace) -> int:
         check_goal(goal)
     text, piped = _task_and_input(arguments.task, goal)
     if arguments.detach:
+        _check_detached(arguments)
         from lmtui.headless.inputs import read_pictures
         from lmtui.host.commands import detach
 
@@ -400,6 +401,15 @@ def _run(arguments: argparse.Namespace) -> int:
 
         session_id = which_session(_reader(arguments)[0], arguments.resume or "", "")[0]
     return _headless(arguments, text, session_id, piped)
+
+
+def _check_detached(arguments: argparse.Namespace) -> None:
+    """Reject options that the host cannot do, as nobody waits for the end there."""
+    others = ("resume", "output_schema", "output_last_message", "ephemeral", "attempts", "models", "keep", "gguf")
+    given = [f"--{name.replace('_', '-')}" for name in others if getattr(arguments, name)]
+    given += ["--continue"] * arguments.goes_on + [f"--output {arguments.output}"] * (arguments.output != "text")
+    if given:
+        raise UsageError(f"--detach does not work with {', '.join(given)}", "Leave it out, or run without --detach.")
 
 
 def _check_attempts(arguments: argparse.Namespace) -> None:

@@ -359,7 +359,7 @@ def host_parser() -> Parser:
 def attach_parser() -> Parser:
     """Return the parser of `lmtui attach`."""
     text = "Open the app on sessions of a host; closing it leaves them at work."
-    parser = make_parser("attach", text, "lmtui attach 3fa2b1 --url http://127.0.0.1:8765")
+    parser = make_parser("attach", text, "lmtui attach 3fa2b1 --host-url http://127.0.0.1:8765")
     add = parser.add_argument
     add("id", nargs="?", default="", metavar="ID", help="a session (default: one that the host has open in this folder)")
     add("--host-url", default="", metavar="URL", help="the HTTP address of a host elsewhere, such as a tunnel's end")

@@ -50,6 +50,14 @@ def test_settings_of_the_command_line_reach_the_host_as_they_are(tmp_path: Path)
     assert len(flags) > 15
 
 
+@pytest.mark.parametrize(
+    "option", ["--continue", "--resume=1", "--ephemeral", "--json", "--attempts=2", "--gguf=a", "--output-schema=a"]
+)
+def test_what_a_host_cannot_do_is_refused_with_detach(option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["run", "--detach", option, "--workspace", str(tmp_path), "Hello"]) == 64
+    assert "--detach does not work with" in capsys.readouterr().err
+
+
 def test_each_role_has_a_flag_in_one_group_of_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     for command in ([], ["run"]):
         with pytest.raises(SystemExit):

@@ -114,6 +114,7 @@ def ensure_host(options: tuple[str, ...] = ()) -> HostInfo:
                 break
             time.sleep(0.02)
         text = sanitize_line(log.read_text("utf-8", "replace").strip().splitlines()[-1:][0] if log.stat().st_size else "")
+        text = text.removeprefix("lmtui: ")
         raise LmtuiError(f"the host did not start: {text or 'it gave no reason'}", f"See {log}.")
 
 
