@@ -390,10 +390,10 @@ def _run(arguments: argparse.Namespace) -> int:
         check_goal(goal)
     text, piped = _task_and_input(arguments.task, goal)
     if arguments.detach:
-        _check_detached(arguments)
         from lmtui.headless.inputs import read_pictures
-        from lmtui.host.commands import detach
+        from lmtui.host.commands import check_detached, detach
 
+        check_detached(arguments)
         return detach(_target(arguments), f"{text}\n\n{piped}" if piped else text, read_pictures(arguments.image or ()))
     session_id = ""
     if arguments.goes_on or arguments.resume:
@@ -401,15 +401,6 @@ def _run(arguments: argparse.Namespace) -> int:
 
         session_id = which_session(_reader(arguments)[0], arguments.resume or "", "")[0]
     return _headless(arguments, text, session_id, piped)
-
-
-def _check_detached(arguments: argparse.Namespace) -> None:
-    """Reject options that the host cannot do, as nobody waits for the end there."""
-    others = ("resume", "output_schema", "output_last_message", "ephemeral", "attempts", "models", "keep", "gguf")
-    given = [f"--{name.replace('_', '-')}" for name in others if getattr(arguments, name)]
-    given += ["--continue"] * arguments.goes_on + [f"--output {arguments.output}"] * (arguments.output != "text")
-    if given:
-        raise UsageError(f"--detach does not work with {', '.join(given)}", "Leave it out, or run without --detach.")
 
 
 def _check_attempts(arguments: argparse.Namespace) -> None:

@@ -10,6 +10,7 @@ import contextlib
 import inspect
 import json
 import logging
+import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -325,13 +326,18 @@ class Attachment:
         """Open a session, a new one without id."""
         runtime = self._hub.runtime_of(session_id, self._runtime.workspace) or self._runtime
         session = await (runtime.open_session(session_id) if session_id else runtime.new_session())
-        self._hold(session)
-        self._send({"re": number, "ok": f"{rpc.SESSION}{session.id}"})
-
-    def _hold(self, session: Session) -> None:
         if self._sessions.get(session.id) is not session:
             self._sessions[session.id] = session
             self._hub.watch(session.id)
+            session.when_closed.append(self._drop_closed)
+            self._leave[hash((session.id, "closed"))] = partial(_discard, session.when_closed, self._drop_closed)
+        self._send({"re": number, "ok": f"{rpc.SESSION}{session.id}"})
+
+    def _drop_closed(self) -> None:
+        """Let go of a session that somebody else deleted, and tell the client."""
+        for session_id in [each for each in self._sessions if self._hub.runtime_of(each) is None]:
+            self._drop(session_id)
+            self._send({"closed": f"{rpc.SESSION}{session_id}"}, changes=False)
 
     async def _follow(self, number: int, session_id: str, after: int) -> None:
         """Send the durable events behind one, and then every event there is."""
@@ -366,8 +372,9 @@ class Attachment:
         self._send({"re": number, "ok": None})
 
     def _drop(self, session_id: str) -> None:
-        if (leave := self._leave.pop(-hash(session_id), None)) is not None:
-            leave()
+        for at in (-hash(session_id), hash((session_id, "closed"))):
+            if (leave := self._leave.pop(at, None)) is not None:
+                leave()
         if self._sessions.pop(session_id, None) is not None:
             for key in [each for each in self._mirrored if each[0] == f"{rpc.SESSION}{session_id}"]:
                 del self._mirrored[key]
@@ -386,6 +393,11 @@ class Attachment:
         for task in list(self._tasks):
             _ = task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _discard(told: list[Callable[[], object]], function: Callable[[], object]) -> None:
+    with contextlib.suppress(ValueError):
+        told.remove(function)
 
 
 def _get(target: Any, member: Member) -> Any:
@@ -503,8 +515,9 @@ def is_unix(scope: Scope) -> bool:
 
 
 def _texts(value: object) -> dict[str, str]:
+    """Return the variables of a client; an empty one hides that of the host, which another command started."""
     found = value.items() if isinstance(value, dict) else ()
-    return {key: each for key, each in found if isinstance(key, str) and isinstance(each, str)}
+    return {key: each for key, each in found if isinstance(key, str) and isinstance(each, str) and (each or key in os.environ)}
 
 
 async def _write(socket: WebSocket, outbox: Outbox) -> None:

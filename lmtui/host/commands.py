@@ -83,6 +83,19 @@ def _stop(*, is_forced: bool) -> int:
     return 0
 
 
+def check_detached(arguments: argparse.Namespace) -> None:
+    """Reject options that the host cannot do, as nobody waits for the end there.
+
+    Raises:
+        UsageError: one is given.
+    """
+    others = ("resume", "output_schema", "output_last_message", "ephemeral", "attempts", "models", "keep", "gguf")
+    given = [f"--{name.replace('_', '-')}" for name in others if getattr(arguments, name)]
+    given += ["--continue"] * arguments.goes_on + [f"--output {arguments.output}"] * (arguments.output != "text")
+    if given:
+        raise UsageError(f"--detach does not work with {', '.join(given)}", "Leave it out, or run without --detach.")
+
+
 def detach(target: Target, text: str, images: Sequence[Image] = ()) -> int:
     """Begin a task in the host of this machine, print the session's id, and return the exit code."""
 

@@ -28,7 +28,7 @@ from websockets.sync.client import ClientConnection, connect, unix_connect
 
 from lmtui import __version__
 from lmtui.app.process import ENVIRONMENT_SOCKET, environment_at_start
-from lmtui.core.errors import HostError, LmtuiError
+from lmtui.core.errors import ConfigError, HostError, LmtuiError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.host import rpc
 from lmtui.host.access import FILE_NAME, read_token
@@ -86,8 +86,13 @@ def running_host() -> HostInfo | None:
 
 @contextlib.contextmanager
 def _start_lock() -> Iterator[None]:
-    host_folder().mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (host_folder() / "start.lock").open("w") as file:
+    try:
+        host_folder().mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = (host_folder() / "start.lock").open("w")
+    except OSError as error:
+        hint = "A host needs a state folder that you may write: set LMTUI_HOME to one."
+        raise ConfigError(f"{host_folder()} cannot be written: {error.strerror}", hint) from error
+    with file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

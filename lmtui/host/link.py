@@ -28,6 +28,7 @@ CALL_LIMIT_S = 10.0
 _LOOK_S = 1.0
 _AWAY = "The host does not answer."
 _STOPPED = "The host was stopped. `lmtui host start` starts it again, and this window connects to it."
+_DELETED = "This session was deleted elsewhere."
 _TOLD_AT = 3  # by then the host is not just starting
 _AWAY_HINT = "Wait, or see `lmtui host status`; nothing that it has written is lost."
 
@@ -70,7 +71,9 @@ class Open(Protocol):
 
 
 class LinkedSession(Protocol):
-    """What a connection does with the sessions that are open through it."""
+    """What a connection does with the sessions that are open through it; `is_deleted` once another client deleted one."""
+
+    is_deleted: bool
 
     @property
     def id(self) -> str:
@@ -246,8 +249,15 @@ class HostLink:
         """Call something and return its future result."""
         number = next(self._numbers)
         future = self._pending.begin(number, on_part)
+        if self._deleted(on) is not None:
+            self._pending.reply({"re": number, "error": rpc.encode_error(HostError(_DELETED, "F2 lists the sessions."))})
+            return future
         self._put({"id": number, "on": on, "port": path, "call": name, "with": given}, future)
         return future
+
+    def _deleted(self, on: str) -> LinkedSession | None:
+        session = self.sessions.get(on.removeprefix(rpc.SESSION))
+        return session if session is not None and session.is_deleted else None
 
     def _put(self, message: Mapping[str, Any], future: concurrent.futures.Future[Any] | None = None) -> None:
         try:
@@ -280,6 +290,10 @@ class HostLink:
 
     def _without_host(self, on: str, path: str, member: Member, sent: Mapping[str, Any]) -> Any:
         """Do a call later, or once more; a front end goes on where that does not help either, and the user is told."""
+        if (deleted := self._deleted(on)) is not None:
+            if member.kind is Kind.CALL:
+                deleted.tell(events.Level.ERROR, f"{_DELETED} Nothing was done ({member.full_name}).")
+            return None if member.returns is not None else _nothing_of(member.result)
         if member.full_name in _SENT_LATER:
             session = self.sessions.get(on.removeprefix(rpc.SESSION))
             self._later.append(_Later(on, path, member.name, sent, session.seq if session is not None else 0))
@@ -391,7 +405,7 @@ class HostLink:
     def _take_up_again(self) -> None:
         """Open the sessions again and give the host the functions that it had; runs while another thread reads."""
         problem = ""
-        for session in list(self.sessions.values()):
+        for session in [each for each in self.sessions.values() if not each.is_deleted]:
             try:
                 session.again()
             except LmtuiError as error:
@@ -431,6 +445,11 @@ class HostLink:
                 self._pending.reply(message)
             elif "set" in message:
                 self._set(*map(str, message["set"]), value=message.get("value"))
+            elif "closed" in message:
+                session = self.sessions.get(str(message["closed"]).removeprefix(rpc.SESSION))
+                if session is not None:
+                    session.is_deleted = True
+                    session.tell(events.Level.ERROR, f"{_DELETED} F2 lists the others, F4 begins a new one.")
             elif "fn" in message:
                 todo += self._wanted(message)
         if todo:

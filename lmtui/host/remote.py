@@ -27,6 +27,7 @@ from lmtui.host.rpc import Kind, Member
 
 
 _LOOK_S = 1.0
+_RETRY_S = 0.2
 
 
 class RemotePort:
@@ -117,6 +118,7 @@ class RemoteSession:
         self._subscribers: list[Subscriber] = []
         self.seq = 0
         self._missed: list[Envelope] = []
+        self.is_deleted = False
         link.sessions[session_id] = self
 
     def __getattr__(self, name: str) -> Any:
@@ -161,10 +163,11 @@ class RemoteSession:
 
     async def wait_idle(self) -> None:
         """Wait until no turn runs and nothing is queued, over every break of the connection."""
-        while not self._link.is_closed:
+        while not self._link.is_closed and not self.is_deleted:
             try:
                 await self._remote.wait_idle()
-            except HostError:
+            except (HostError, UsageError):  # away, or there again and the session is not open in it yet
+                await asyncio.sleep(_RETRY_S)
                 _ = await asyncio.to_thread(self._link.is_there.wait, _LOOK_S)
             else:
                 return
@@ -245,7 +248,7 @@ class RemoteHost:
         on = str(await asyncio.wrap_future(link.send(rpc.HOST, "", "open", {"session_id": session_id})))
         found = on.removeprefix(rpc.SESSION)
         known = link.sessions.get(found)
-        session = known if isinstance(known, RemoteSession) else RemoteSession(link, found)
+        session = known if isinstance(known, RemoteSession) and not known.is_deleted else RemoteSession(link, found)
         if not session.history():
             await session.follow()
         return cast("Session", session)

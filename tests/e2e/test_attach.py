@@ -9,12 +9,15 @@ import signal
 import socket as sockets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lmtui.app.event_lines import encode_event
+from lmtui.cli import _target
+from lmtui.command_line import serve_parser
 from lmtui.core import events
 from lmtui.core.errors import HostError, LmtuiError, SessionFileError, UsageError
 from lmtui.core.events import Envelope, Outcome
@@ -372,6 +375,72 @@ async def test_a_host_that_the_user_stopped_is_not_started_by_who_was_attached(p
     await until(lambda: any("Connected to the host again" in each for each in told))
     session.submit("Hello")
     _ = await wait_for(session, ended)
+
+
+def notices(session: Session) -> list[str]:
+    told: list[str] = []
+    _ = session.subscribe(lambda each: told.append(each.event.text) if isinstance(each.event, events.Notice) else None)
+    return told
+
+
+async def test_who_looks_at_a_session_that_another_deletes_is_told(start: Start) -> None:
+    hosted = await start(END, END)
+    looking, deleting = await hosted.client(), await hosted.client()
+    session = await looking.new_session()
+    other = await deleting.open_session(session.id)
+    told, mode = notices(session), session.mode
+    await deleting.archive.delete(session.id)
+    await until(lambda: any("deleted elsewhere" in each for each in told))
+    await other.close()
+    session.submit("Hello")
+    await until(lambda: any("Nothing was done (Session.submit)" in each for each in told))
+    async with asyncio.timeout(_LIMIT_S):
+        await session.wait_idle()
+    assert session.mode is mode
+    later = await looking.new_session()
+    later.submit("Hello")
+    _ = await wait_for(later, ended)
+
+
+async def test_waiting_for_a_turn_outlives_a_host_that_is_killed(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    hosted = await start(SLOW, END)
+    session: Any = await (await hosted.client()).new_session()
+    told = notices(session)
+    session.submit("Hello")
+    _ = await wait_for(session, lambda event: isinstance(event, events.TextDelta))
+    waiting, again = asyncio.create_task(session.wait_idle()), session.again
+
+    def late() -> None:
+        time.sleep(0.5)
+        again()
+
+    monkeypatch.setattr(session, "again", late)
+    hosted.kill()
+    await until(lambda: any("Connected to the host again" in each for each in told))
+    async with asyncio.timeout(_LIMIT_S):
+        await waiting
+
+
+async def test_a_home_that_cannot_be_written_says_so(tmp_path: Path, program: Program) -> None:
+    program.home = tmp_path / "home"
+    program.home.mkdir()
+    (program.home / "state").write_text("")
+    result = await program.run("host", "start")
+    assert result.code == 64
+    assert "cannot be written: Not a directory. A host needs a state folder" in result.err
+
+
+async def test_a_setting_of_who_started_the_host_is_not_that_of_another_client(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosted = await start(END)
+    monkeypatch.setenv("PERMISSION_MODE", "auto")
+    _ = await asyncio.to_thread(ensure_host)
+    monkeypatch.delenv("PERMISSION_MODE")
+    target = replace(hosted.target(), environment=_target(serve_parser().parse_args([])).environment)
+    client = await asyncio.to_thread(RemoteHost, target.open)
+    hosted.clients.append(client)
+    assert (await client.new_session()).mode is Mode.NORMAL
 
 
 async def test_a_client_from_elsewhere_needs_the_token_and_an_open_folder(program: Program, start: Start) -> None:

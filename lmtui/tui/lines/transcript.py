@@ -140,7 +140,7 @@ class ConversationBlocks:
         if event.agent == self._agent:
             if isinstance(event, events.FilesChanged):
                 self._steps[events.step_id(envelope.seq)] = event.call_id
-            if event.durable:
+            if event.durable or isinstance(event, events.Notice):  # a notice of the connection to the host is in no log
                 self._apply_stored(event, envelope.time.astimezone(self._zone))
             else:
                 self._apply_streamed(event, envelope.time)

@@ -6,6 +6,7 @@ import pytest
 
 from lmtui.core.events import (
     Event,
+    Level,
     MessageAdded,
     TextDelta,
     ToolCallFinished,
@@ -15,6 +16,7 @@ from lmtui.core.events import (
     TurnStarted,
 )
 from lmtui.core.messages import Role
+from lmtui.host.link import PassingNotice
 from lmtui.tui.lines.blocks import Block
 from lmtui.tui.lines.document_view import DocumentView
 from lmtui.tui.lines.styled_text import Line
@@ -54,6 +56,14 @@ async def test_an_empty_pane_says_what_it_is_for() -> None:
     async with Stage(Transcript()).run_test(size=(60, 10)) as pilot:
         await settled(pilot)
         assert screen_lines(pilot.app.query_one(Transcript))[0].startswith(" What should we work on?")
+
+
+async def test_a_notice_that_is_in_no_log_is_shown() -> None:
+    transcript = Transcript(zone=UTC)
+    async with Stage(transcript).run_test(size=(60, 10)) as pilot:
+        filled(transcript, [PassingNotice(level=Level.WARNING, text="The connection broke.")])
+        await settled(pilot)
+        assert any("The connection broke." in line for line in screen_lines(transcript))
 
 
 async def test_it_follows_its_end_while_the_reader_is_there() -> None:
