@@ -8,6 +8,7 @@ import getpass
 import hashlib
 import json
 import os
+import signal
 import socket as sockets
 import ssl
 import subprocess
@@ -100,14 +101,18 @@ def _start_lock() -> Iterator[None]:
 def ensure_host(options: tuple[str, ...] = ()) -> HostInfo:
     """Return the running host, and start one first where none runs.  Blocks for up to 20 seconds.
 
+    One of another version hands over to a new one when it has nothing to do and nobody is attached.
+
     Raises:
         LmtuiError: it does not start.
     """
-    if (found := running_host()) is not None:
+    if (found := running_host()) is not None and found.version == __version__:
         return found
     with _start_lock():  # of two that start one at once the second finds it
-        if (found := running_host()) is not None:
+        if (found := running_host()) is not None and (found.version == __version__ or not _has_ended(found)):
             return found
+        if found is not None and found.http and not options:
+            options = ("--http", found.http.partition("//")[2])
         log = host_folder() / "start.log"
         process = _started(log, options)
         until = time.monotonic() + START_LIMIT_S
@@ -121,6 +126,21 @@ def ensure_host(options: tuple[str, ...] = ()) -> HostInfo:
         text = sanitize_line(log.read_text("utf-8", "replace").strip().splitlines()[-1:][0] if log.stat().st_size else "")
         text = text.removeprefix("lmtui: ")
         raise LmtuiError(f"the host did not start: {text or 'it gave no reason'}", f"See {log}.")
+
+
+def _has_ended(old: HostInfo) -> bool:
+    """End a host that is idle; tell whether it has ended."""
+    try:
+        status = ask_host(STATUS)
+        if status["busy"] or status["clients"]:
+            return False
+        os.kill(old.pid, signal.SIGTERM)
+    except (LmtuiError, LookupError, OSError):
+        return running_host() is None
+    until = time.monotonic() + START_LIMIT_S
+    while running_host() is not None and time.monotonic() < until:
+        time.sleep(0.02)
+    return running_host() is None
 
 
 def _started(log: Path, options: tuple[str, ...]) -> subprocess.Popen[bytes]:
