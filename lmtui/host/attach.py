@@ -358,6 +358,8 @@ class Attachment:
                 self._send({"re": number, "part": part})
                 part, size = [], 0
         self._send({"re": number, "ok": part})
+        for envelope in self._hub.streamed.of(session_id) if after == 0 else ():  # later it has the beginning already
+            self._tell(f"{rpc.SESSION}{session_id}", envelope)
 
     async def _tell_changes(self, number: int, on: str) -> None:
         session, _ = self._target(on, "")

@@ -15,7 +15,7 @@ from lmtui.app.host import Runtime, open_runtime
 from lmtui.app.settings_trust import read_trust
 from lmtui.config import MODEL_SETTINGS, Loaded, load_config
 from lmtui.core.errors import LmtuiError, UnknownSession, UsageError
-from lmtui.core.events import Envelope
+from lmtui.core.events import Envelope, MessageAdded, RetryScheduled, TextDelta, ThinkingDelta, TurnEnded
 from lmtui.core.mcp import Form
 from lmtui.core.sanitize import sanitize_path
 from lmtui.core.sessions import AgentRow, Session, SessionSummary
@@ -112,6 +112,35 @@ class SharedControls:
             self._watch()
 
 
+class StreamedText:
+    """What was streamed of the messages that are being written, for a client that comes in the middle of one."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str, str], tuple[Envelope, list[str]]] = {}  # by session, agent and kind
+
+    def take(self, envelope: Envelope) -> None:
+        """Take an event; the end of a message, or of the turn, drops what was streamed of it."""
+        event, session = envelope.event, envelope.session
+        match event:
+            case TextDelta(text=text) | ThinkingDelta(text=text):
+                self._found.setdefault((session, event.agent, event.kind), (envelope, []))[1].append(text)
+            case MessageAdded() | RetryScheduled() | TurnEnded():
+                for kind in (ThinkingDelta.kind, TextDelta.kind):
+                    _ = self._found.pop((session, event.agent, kind), None)
+            case _:
+                pass
+
+    def of(self, session_id: str) -> Sequence[Envelope]:
+        """Return it as one event for each message, thinking first."""
+        found = [(kind, each) for (session, _, kind), each in self._found.items() if session == session_id]
+        texts = [each for _, each in sorted(found, key=lambda each: each[0], reverse=True)]
+        return [
+            replace(first, event=replace(first.event, text="".join(parts)))
+            for first, parts in texts
+            if isinstance(first.event, TextDelta | ThinkingDelta)
+        ]
+
+
 class SessionHub:
     """Opens folders and finds sessions in them.
 
@@ -128,6 +157,7 @@ class SessionHub:
         self._places: dict[tuple[Path, str], _OpenFolder] = {}
         self._listeners: list[Listener] = []
         self._shared: dict[Runtime, SharedControls] = {}
+        self.streamed = StreamedText()
         self.watchers: Counter[str] = Counter()  # how many clients look at a session, by its id
 
     @property
@@ -235,6 +265,7 @@ class SessionHub:
 
     def _follow(self, runtime: Runtime, session: Session) -> None:
         def tell(envelope: Envelope) -> None:
+            self.streamed.take(envelope)
             for listener in tuple(self._listeners):
                 listener(runtime.workspace, envelope)
 

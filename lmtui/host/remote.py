@@ -118,6 +118,7 @@ class RemoteSession:
         self._subscribers: list[Subscriber] = []
         self.seq = 0
         self._missed: list[Envelope] = []
+        self._early: list[Envelope] | None = []  # streamed before anybody listens; None from then on
         self.is_deleted = False
         link.sessions[session_id] = self
 
@@ -179,6 +180,8 @@ class RemoteSession:
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Call `subscriber` with each later event; the returned function ends it."""
         self._subscribers.append(subscriber)
+        if self._early is not None:
+            self._link.loop.soon(self._tell_early)
 
         def leave() -> None:
             with contextlib.suppress(ValueError):
@@ -186,8 +189,21 @@ class RemoteSession:
 
         return leave
 
+    def _tell_early(self) -> None:
+        early, self._early = self._early, None
+        for envelope in early or ():
+            for subscriber in tuple(self._subscribers):
+                subscriber(envelope)
+
     def publish(self, envelope: Envelope) -> None:
         """Give an event to who listens; one that was there already is passed over.  On the loop."""
+        if self._early is not None:
+            if self._subscribers:
+                self._tell_early()
+            elif envelope.event.durable:
+                self._early.clear()
+            else:
+                self._early.append(envelope)
         if envelope.event.durable:
             if envelope.seq <= self.seq:
                 return

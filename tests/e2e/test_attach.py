@@ -417,6 +417,20 @@ async def test_who_looks_at_a_session_that_another_deletes_is_told(start: Start)
     _ = await wait_for(later, ended)
 
 
+async def test_who_comes_in_the_middle_of_an_answer_sees_its_beginning(start: Start) -> None:
+    hosted = await start(ScriptedTurn(text=" ".join(map(str, range(300))), rate=100.0))
+    first = await (await hosted.client()).new_session()
+    first.submit("Count.")
+    _ = await wait_for(first, lambda event: isinstance(event, events.TextDelta) and "40" in event.text)
+    second = await (await hosted.client()).open_session(first.id)
+    texts: list[str] = []
+    _ = second.subscribe(lambda each: texts.append(each.event.text) if isinstance(each.event, events.TextDelta) else None)
+    _ = await wait_for(second, ended)
+    message = next(each.event for each in reversed(second.history()) if isinstance(each.event, events.MessageAdded))
+    assert "".join(texts).strip() == message.text
+    assert "39" in texts[0]
+
+
 async def test_waiting_for_a_turn_outlives_a_host_that_is_killed(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     hosted = await start(SLOW, END)
     session: Any = await (await hosted.client()).new_session()
