@@ -138,7 +138,7 @@ def _open(arguments: argparse.Namespace) -> int:
 
 _SETTING_FLAGS = (
     "url", "model", "api_key", "mode", "sandbox", "network", "max_iterations", "temperature", "seed", "timeout_s", "theme",
-    "sub_agents", "budget", *(str(options["dest"]) for options in feature_flags().values()),
+    "sub_agents", "budget", "profile", *(str(options["dest"]) for options in feature_flags().values()),
 )  # fmt: skip
 
 
@@ -177,7 +177,8 @@ def _set_workspace() -> str:
     """Return the folder that the settings name, as the current folder has them where it is trusted; empty for none."""
     here = Path(os.path.realpath("."))
     answer = read_trust(here)
-    return load_config(here, os.environ, {}, trusted=answer.digest if answer.is_trusted else "").config.workspace
+    trusted = answer.digest if answer.is_trusted else ""
+    return load_config(here, os.environ, {"profile": ""}, trusted=trusted).config.workspace
 
 
 def _settings(arguments: argparse.Namespace) -> tuple[Path, Loaded]:

@@ -75,6 +75,7 @@ def add_common(parser: Parser, without: Container[str] = ()) -> None:
         add("--workspace", metavar="DIR", help="the folder that the agent works in")
     add("--url", help="the model server: a root, a /v1 or a full /v1/chat/completions address")
     add("--model", metavar="NAME")
+    add("--profile", metavar="NAME", help="connect as this entry of the setting `profiles` says")
     roles = parser.add_argument_group(
         "models of roles", "for this run only, instead of the setting `roles`; see docs/models.md"
     )

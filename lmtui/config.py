@@ -110,6 +110,8 @@ def load_config(workspace: Path, environ: Mapping[str, str], flags: Mapping[str,
         ignored = [f"{name} in {source}" for source, names in loose.items() for name in names] + ignored
         own = {source: _without(found, loose.get(source, {})) for source, found in own.items()}
     values, sources = _merged(user | own | outer)
+    if values.get("profile"):
+        _use_profile(values, sources, (*user, *own, *outer))
     waiting = tuple(
         TrustItem("permission rule" if name == "allow" else "setting", source, f"{name} = {shown(name, value)}")
         for source, names in loose.items()
@@ -131,6 +133,34 @@ def _merged(found: _Sources) -> tuple[dict[str, Any], dict[str, str]]:
             values[name] = (*before, *value) if before else value
             sources[name] = f"{sources[name]} + {source}" if before else source
     return values, sources
+
+
+def _use_profile(values: dict[str, Any], sources: dict[str, str], order: tuple[str, ...]) -> None:
+    """Put the server, model and key of the chosen profile in the place of what sources before that choice say.
+
+    A key goes with its server: of a profile's server it is the profile's own, or that of a flag.
+
+    Raises:
+        ConfigError: there is no such profile.
+    """
+    from lmtui.core.connection_profiles import find_connection  # noqa: PLC0415  (few have one, and every start is timed)
+
+    name = values["profile"]
+    profile = find_connection(values.get("profiles", ()), name)
+    chosen_at = order.index(sources["profile"])
+
+    def is_open(setting: str) -> bool:
+        source = sources[setting]
+        return source == "default" or (source != "flag" and order.index(source) <= chosen_at)
+
+    has_server = is_open("url") and bool(profile.url)
+    found = {"model": profile.model} if is_open("model") and (has_server or (profile.model and not profile.url)) else {}
+    if has_server:
+        found["url"] = profile.url
+    if has_server and sources["api_key"] != "flag":
+        found["api_key"] = profile.api_key
+    values |= found
+    sources |= dict.fromkeys(found, f"profile {name}")
 
 
 def _without(found: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
@@ -235,13 +265,14 @@ def convert(name: str, value: Any, source: str) -> Any:
         converted = _KINDS[kind][1](value)
         if name == "roles":
             _check_words(parse_roles, converted, source)
-        elif name in ("budget", "check_profiles", "url") and converted:
-            from lmtui.core import budgets, hosts, project_checks  # noqa: PLC0415  (few set one, and every start is timed)
+        elif name in ("budget", "check_profiles", "profiles", "url") and converted:
+            from lmtui.core import budgets, connection_profiles, hosts, project_checks  # noqa: PLC0415  (few set one, and every start is timed)
 
             parsers = {
                 "budget": budgets.whole_budget, "check_profiles": project_checks.parse_profiles, "url": hosts.base_url,
+                "profiles": connection_profiles.parse_connections,
             }  # fmt: skip
-            _check_words(parsers[name], converted, source if name == "check_profiles" else f"{name}, {source}")
+            _check_words(parsers[name], converted, source if name.endswith("profiles") else f"{name}, {source}")
         elif name == "critics" and converted and converted % 2 == 0:
             raise ConfigError(f"critics cannot be {converted} ({source})", "Use 1, 3 or 5, so that they cannot tie, or 0.")
         if setting.metadata["is_secret"]:

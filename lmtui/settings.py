@@ -57,6 +57,11 @@ class Config:
         "", "key for the model server, or file:PATH, or keyring:NAME; local servers need none", "LLM_API_KEY",
         "OPENAI_API_KEY", is_secret=True, label="API key",
     )  # fmt: skip
+    profiles: tuple[str, ...] = _setting(
+        (), "named connections, such as gpu: url=http://gpu:8080 model=qwen3-coder api_key=file:~/.gpu.key",
+        label="Connection profiles",
+    )  # fmt: skip
+    profile: str = _setting("", "name of the profile to use", "LLM_PROFILE", label="Connection profile")
     temperature: float = _setting(0.65, "sampling temperature, 0 to 2", "LLM_TEMPERATURE", "TEMPERATURE", at_least=0, at_most=2)
     seed: int = _setting(-1, "sampling seed; -1: none", "LLM_SEED")
     top_p: float = _setting(0.0, "nucleus sampling, 0 to 1; 0: the server's default", "LLM_TOP_P", at_least=0, at_most=1)
@@ -298,4 +303,4 @@ class Config:
 
 
 SETTINGS = {each.name: each for each in fields(Config) if each.metadata["feature"] in ("", *FEATURES)}
-MODEL_SETTINGS = ("url", "model")
+MODEL_SETTINGS = ("url", "model", "profile")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -463,3 +464,60 @@ def test_an_even_number_of_critics_is_refused(count: int) -> None:
         convert("critics", count, "a flag")
     assert "1, 3 or 5" in caught.value.hint
     assert [convert("critics", each, "a flag") for each in (0, 1, 3, 5)] == [0, 1, 3, 5]
+
+
+GPU = "gpu: url=http://gpu:8080 model=qwen api_key=file:~/.gpu.key"
+BARE = "bare: url=http://bare:8080"
+BIG = "big: model=big"
+
+
+def profiled(home: Path, workspace: Path, text: str, environ: Mapping[str, str] | None = None, **flags: Any) -> tuple[str, ...]:
+    """Return the server, model and key in force where the user's file has three profiles and a text of its own."""
+    home.write_text(f"profiles = {json.dumps([GPU, BARE, BIG])}\n{text}")
+    config = load(workspace, environ, **flags).config
+    return config.url, config.model, config.api_key
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "flags", "found"),
+    [
+        ("", {}, {}, ("", "", "")),
+        ("", {"LLM_PROFILE": "gpu"}, {}, ("http://gpu:8080", "qwen", "file:~/.gpu.key")),
+        ('profile = "gpu"', {}, {}, ("http://gpu:8080", "qwen", "file:~/.gpu.key")),
+        ('profile = "gpu"', {"LLM_PROFILE": "bare"}, {}, ("http://bare:8080", "", "")),
+        ("", {"LLM_PROFILE": "gpu"}, {"profile": "bare"}, ("http://bare:8080", "", "")),
+        ('url = "http://a"\nmodel = "m"\napi_key = "sk"', {"LLM_PROFILE": "bare"}, {}, ("http://bare:8080", "", "")),
+        ('url = "http://a"\nmodel = "m"\napi_key = "sk"', {"LLM_PROFILE": "big"}, {}, ("http://a", "big", "sk")),
+        ("", {"LLM_PROFILE": "gpu", "LLM_API_KEY": "sk"}, {}, ("http://gpu:8080", "qwen", "file:~/.gpu.key")),
+        ("", {"LLM_PROFILE": "gpu"}, {"model": "mine"}, ("http://gpu:8080", "mine", "file:~/.gpu.key")),
+        ("", {"LLM_PROFILE": "gpu", "LLM_API_KEY": "sk"}, {"url": "http://b"}, ("http://b", "", "sk")),
+        ("", {}, {"profile": "gpu", "url": "http://b"}, ("http://b", "", "")),
+        ("", {}, {"profile": "gpu", "api_key": "sk"}, ("http://gpu:8080", "qwen", "sk")),
+        ('profile = "gpu"', {"LLM_URL": "http://b"}, {}, ("http://b", "", "")),
+    ],
+)
+def test_a_profile_takes_the_place_of_what_was_said_before_it(
+    home: Path, workspace: Path, text: str, environ: dict[str, str], flags: dict[str, str], found: tuple[str, ...]
+) -> None:
+    assert profiled(home, workspace, text, environ, **flags) == found
+
+
+def test_what_came_from_a_profile_says_so_and_an_unknown_name_lists_the_others(home: Path, workspace: Path) -> None:
+    profiled(home, workspace, "")
+    loaded = load(workspace, {"LLM_PROFILE": "gpu"})
+    assert (loaded.sources["url"], loaded.sources["profile"]) == ("profile gpu", "environment")
+    assert not loaded.has_flag("url", "model", "profile")
+    assert load(workspace, profile="gpu").has_flag("profile")
+    with pytest.raises(ConfigError, match="no profile 'gqu'") as caught:
+        load(workspace, profile="gqu")
+    assert "gpu, bare, big" in caught.value.hint
+
+
+def test_an_untrusted_workspace_sets_and_chooses_no_profile(home: Path, workspace: Path) -> None:
+    profiled(home, workspace, "")
+    write_workspace(workspace, f'profiles = {json.dumps(["gpu: url=http://evil"])}\nprofile = "gpu"')
+    (workspace / ".env").write_text("LLM_PROFILE=gpu")
+    loaded = load(workspace)
+    assert loaded.config.url == ""
+    assert {each.partition(" ")[0] for each in loaded.ignored} == {"profiles", "profile"}
+    assert load(workspace, {"LLM_PROFILE": "gpu"}).config.url == "http://gpu:8080"

@@ -11,7 +11,8 @@ from lmtui.app.key_protection import key_redactor
 from lmtui.app.prompt_caches import PromptCaches, SessionPromptCache, is_conversation
 from lmtui.config import Config
 from lmtui.core import events
-from lmtui.core.errors import Fault, ProviderError, UsageError
+from lmtui.core.connection_profiles import ConnectionProfile, connection_of, find_connection, parse_connections
+from lmtui.core.errors import ConfigError, Fault, ProviderError, UsageError
 from lmtui.core.hosts import base_url, is_same_server, root_url
 from lmtui.core.messages import Completion, ModelRequest, StreamChunk
 from lmtui.core.ports import Provider
@@ -41,8 +42,9 @@ class ModelConnection:
         self._choice = ServerChoice(config.url or remembered.url, _named_model(config) or remembered.model)
         if self._choice.url:
             base_url(self._choice.url)
-        self.own_key = resolve_key(config.api_key)
-        self._key = self.own_key if self._choice.url else ""
+        key = resolve_key(config.api_key)
+        self.own_key = "" if _has_profile_key(config) else key  # a profile's goes to its own server alone
+        self._key = key if self._choice.url else ""
         self._providers: dict[tuple[str, str], OpenAICompatible] = {}
         self._retired: list[OpenAICompatible] = []
         self.asked_as: dict[tuple[str, str], str] = {}  # what a server calls a model with the window that a role wants
@@ -67,7 +69,7 @@ class ModelConnection:
     @property
     def redactor(self) -> Redactor:
         """Return what takes the keys out of events."""
-        return key_redactor(replace(self._config, api_key=self.own_key))
+        return key_redactor(replace(self._config, api_key=self._key or self.own_key))
 
     def provider(self) -> OpenAICompatible:
         """Return the provider for the server in use.
@@ -111,8 +113,28 @@ class ModelConnection:
 
     def key_for(self, url: str) -> str:
         """Return the key for an address: the user's own for the server in use, none for any other."""
-        is_in_use = bool(self._choice.url) and is_same_server(url, self._choice.url)
-        return self._key if is_in_use else ""
+        if self._choice.url and is_same_server(url, self._choice.url):
+            return self._key
+        profile = connection_of(self._config.profiles, url)
+        try:
+            return resolve_key(profile.api_key) if profile is not None else ""
+        except ConfigError:
+            return ""  # it is told when the profile is used
+
+    def profiles(self) -> Sequence[ConnectionProfile]:
+        """Return the named connections of the settings."""
+        return [*parse_connections(self._config.profiles).values()]
+
+    def profile(self, name: str) -> tuple[ConnectionProfile, str]:
+        """Return a named connection and its key; one that names no server is one of the server in use.
+
+        Raises:
+            ConfigError: there is no such profile, or its key cannot be read.
+        """
+        found = find_connection(self._config.profiles, name)
+        if found.url:
+            return found, resolve_key(found.api_key)
+        return replace(found, url=self._choice.url), self._key
 
     def remember(self, url: str, model: str) -> None:
         """Use this server from now on and at the next start."""
@@ -139,11 +161,12 @@ class ModelConnection:
 
     def use_config(self, config: Config) -> None:
         """Take other settings; a server that they name is used from now on."""
-        self._config, self.own_key = config, resolve_key(config.api_key)
+        key = resolve_key(config.api_key)
+        self._config, self.own_key = config, "" if _has_profile_key(config) else key
         if config.url:
             self._retired += self._providers.values()
             self._providers.clear()
-            self.use(config.url, _named_model(config) or self._choice.model, self.own_key)
+            self.use(config.url, _named_model(config) or self._choice.model, key)
 
     async def choose(self, among: Sequence[str] = ()) -> str:
         """Take the first server found, where none was chosen; return a line that says so, or an empty string.
@@ -201,6 +224,12 @@ class ModelConnection:
         self._providers.clear()
         for provider in providers:
             await provider.close()
+
+
+def _has_profile_key(config: Config) -> bool:
+    """Tell whether the key in force is that of a profile's server."""
+    profile = parse_connections(config.profiles).get(config.profile) if config.profile else None
+    return profile is not None and bool(profile.url) and profile.api_key == config.api_key
 
 
 def lacking_models(config: Config, server: ServerFound) -> str:

@@ -412,7 +412,7 @@ class Runtime:
         if self._connection.is_chosen or not self._store.is_ours(path.stem):
             return
         if (last := last_model(load(path).events)) is not None:
-            self._connection.use(last.url, last.model, self._connection.own_key)
+            self._connection.use(last.url, last.model, self.servers.key_for(last.url) or self._connection.own_key)
 
     async def choose_server(self, among: Sequence[str] = ()) -> str:
         """Take the first server that is found, where none was chosen; return a line that says so, or an empty string.

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from lmtui.app.connection import ModelConnection
 from lmtui.config import Config
+from lmtui.core.connection_profiles import PROFILES_URL
 from lmtui.core.errors import Fault, ProviderError, UsageError
 from lmtui.core.hosts import base_url, is_same_server, root_url
 from lmtui.core.messages import Priority
@@ -282,10 +283,16 @@ class Servers:
         others = [server for server in found if not own or not is_same_server(server.url, own)]
         silent = [url for url in self._connection.kept() if not any(is_same_server(url, each.url) for each in found)]
         return [
+            *self._profiles(),
             *others,
             *await self._embedded.found(is_alone=not others),
             *(ServerFound(ServerKind.KEPT, url, (), NO_ANSWER) for url in silent),
         ]
+
+    def _profiles(self) -> Sequence[ServerFound]:
+        """Return the named connections as one more server, so that they are chosen as models are."""
+        models = tuple(ServedModel(each.name, instance=each.text) for each in self._connection.profiles())
+        return [ServerFound(ServerKind.PROFILES, PROFILES_URL, models)] if models else []
 
     async def look(self, url: str) -> ServerFound | None:
         """Look at one server again."""
@@ -331,12 +338,12 @@ class Servers:
 
     def known(self, url: str, model: ServedModel) -> ModelProfile:
         """Return what was learned or measured of a model; a model file that does not run has no address to be known by."""
-        return ModelProfile() if url == FILES_URL else self._examiner.known(url, model)
+        return ModelProfile() if url in (FILES_URL, PROFILES_URL) else self._examiner.known(url, model)
 
     async def examine(self, url: str, model: str, on_step: OnStep, *, is_quick: bool = False) -> ExamState:
         """Measure a model and keep the result; on the server in use the session's own requests go first."""
-        if url == FILES_URL:
-            raise UsageError(f"{model} does not run yet", "Load it first.")
+        if url in (FILES_URL, PROFILES_URL):
+            raise UsageError(f"{model} does not run yet", "Load it first." if url == FILES_URL else "Use the profile first.")
         is_in_use = self._connection.is_chosen and is_same_server(url, self._connection.provider().url)
         provider = self._connection.provider() if is_in_use else OpenAICompatible(url, self.key_for(url))
         try:
@@ -352,8 +359,11 @@ class Servers:
 
         Raises:
             ProviderError: nothing answers there, or something that is not a model server.
+            ConfigError: there is no such profile, or its key cannot be read.
         """
-        if url == FILES_URL:
+        if url == PROFILES_URL:
+            await self._use_profile(model)
+        elif url == FILES_URL:
             async for _ in self._load_file(model):
                 pass
             self._use_own()
@@ -362,12 +372,16 @@ class Servers:
         elif is_known and model:
             self._connection.remember(url, model)
         else:
-            models = (await self._check(url)).chat_models
-            loaded = next((each.name for each in models if each.is_loaded), models[0].name if models else "")
-            self._connection.remember(url, model or loaded)
+            self._connection.remember(url, model or _first_model(await self._check(url, self.key_for(url))))
 
-    async def _check(self, url: str) -> ServerFound:
-        found = await look_at(url, self.key_for(url), LOOK_LIMIT_S, is_named=True)
+    async def _use_profile(self, name: str) -> None:
+        """Use a named connection; it is not kept as a choice, as its key goes with it."""
+        profile, key = self._connection.profile(name)
+        found = await self._check(profile.url, key)
+        self._connection.use(root_url(profile.url), profile.model or _first_model(found), key)
+
+    async def _check(self, url: str, key: str) -> ServerFound:
+        found = await look_at(url, key, LOOK_LIMIT_S, is_named=True)
         if found is None:
             what = f"No server at {base_url(url)}"
             raise ProviderError(Fault.UNREACHABLE, what, "Start it or correct the address, then try again.")
@@ -403,6 +417,12 @@ class Servers:
         return Loader(url, self.key_for(url), gate=memory_gate(config), one_model=is_one_model(config))
 
 
+def _first_model(server: ServerFound) -> str:
+    """Return the model that is loaded, else the first; empty where there is none."""
+    models = server.chat_models
+    return next((each.name for each in models if each.is_loaded), models[0].name if models else "")
+
+
 async def _nothing(_: str) -> None:
     pass
 
@@ -416,7 +436,8 @@ def memory_gate(config: Config) -> MemoryGate:
 class OnDemandLoader:
     """Loads the model of a role before a request goes to it; implements `core.servers.ModelLoader`.
 
-    It does nothing where the settings name no role's model or window, and where the server has no way to load.
+    It does nothing where the settings name no role's model or window, unless the server is llama.cpp's router, which would load
+    it without a word; and where the server has no way to load.
     """
 
     def __init__(self, servers: Servers, connection: ModelConnection, config: Callable[[], Config]) -> None:
@@ -426,10 +447,12 @@ class OnDemandLoader:
     async def ensure(self, url: str, model: str, window_tokens: int, priority: Priority) -> AsyncGenerator[LoadProgress, None]:
         """Load a model that is not loaded; see `core.servers.ModelLoader.ensure`."""
         wanted, at = (model, window_tokens), root_url(url)
-        if not model or not self._is_on() or self._last.get(at) == wanted:
+        if not model or self._last.get(at) == wanted:
             return
-        slots = self._connection.provider_at(url, self._servers.key_for(url)).slots
-        async with slots.take(id(self), priority):  # a model that still answers is not unloaded
+        provider = self._connection.provider_at(url, self._servers.key_for(url))
+        if not (self._is_on() or provider.is_router):
+            return
+        async with provider.slots.take(id(self), priority):  # a model that still answers is not unloaded
             found = await look_at(url, self._servers.key_for(url), LOOK_LIMIT_S)
             name = self._lacking(found, model, window_tokens) if found is not None and found.can_load else ""
             if not name:
@@ -457,7 +480,8 @@ class OnDemandLoader:
         if copy is not None and copy.is_loaded:
             return ""
         served = known.get(model) or known.get(f"{model}:latest")
-        if served is None or served.is_loaded is None or served.is_loading:
+        is_followed = found.kind == ServerKind.LLAMA_CPP  # how far it is can be told of any load
+        if served is None or served.is_loaded is None or (served.is_loading and not is_followed):
             return ""
         can_have_more = found.kind != ServerKind.LLAMA_CPP and 0 < served.window_tokens < window_tokens
         return served.name if can_have_more or not served.is_loaded else ""

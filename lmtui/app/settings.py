@@ -15,7 +15,7 @@ from lmtui.core.sessions import SettingRow
 from lmtui.paths import config_dir, theme_files
 
 _GROUPS = {
-    "Model": "url model api_key temperature seed top_p repeat_penalty call_form tools roles vision one_model "
+    "Model": "url model api_key profiles profile temperature seed top_p repeat_penalty call_form tools roles vision one_model "
     "memory_gate_ratio memory_gate_timeout_s memory_gate_swap_mb context_tokens "
     "slots kv_cache_gb titles max_tokens stall_timeout_s max_retries retry_delay_s append_system_prompt",
     "Limits": "budget timeout_s max_iterations max_same_tool_streak max_no_progress_iters max_errors max_empty_iterations "

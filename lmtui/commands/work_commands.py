@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from lmtui.commands.command import Begin, Command, CommandContext, ConfirmRestore, OpenView, Output, Result, ReviewEffect, Scope
+from lmtui.commands.command import (
+    Begin,
+    Choose,
+    Command,
+    CommandContext,
+    ConfirmRestore,
+    OpenView,
+    Output,
+    Result,
+    ReviewEffect,
+    Scope,
+)
 from lmtui.commands.session_commands import SCREEN
+from lmtui.core.connection_profiles import PROFILES_URL
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.event_text import begin_deep, budget_words, calls_words, set_budget, set_calls
 from lmtui.core.events import PlanChanged
@@ -146,6 +158,23 @@ async def choose_model(context: CommandContext, name: str) -> Result:
     return None
 
 
+async def choose_profile(context: CommandContext, name: str) -> Result:
+    """Connect this session as a profile says, and ask for one where none is named."""
+    session = context.session
+
+    async def take(chosen: str) -> Result:
+        await context.host.switch_model(session.id, PROFILES_URL, chosen)
+        return Output((f"connected with the profile {sanitize_line(chosen)}",))
+
+    if name:
+        return await take(name)
+    found = await context.host.servers.find()
+    notes = {each.name: each.instance for server in found if server.url == PROFILES_URL for each in server.models}
+    if not notes:
+        raise UsageError("there are no profiles", "Add some to the setting profiles; see docs/servers.md.")
+    return Choose("Profile", notes, take)
+
+
 async def show_calls(context: CommandContext, form: str) -> Output:
     """Say in which form the model calls tools, or set it."""
     if form:
@@ -234,6 +263,8 @@ PLAN_AND_MODEL: tuple[Command, ...] = (
     Command("model.choose", Scope.WORKBENCH, "Model",
         "List the models of all servers; switch this session to one, load or unload.", ("alt+e",), "model", ("model", "models"),
         "[name]", is_first=True, values="models", handler=choose_model, instead="the option --model NAME, or `lmtui models`"),
+    Command("model.profile", Scope.WORKBENCH, "Connection profile", "Switch this session to the server and model of a profile.",
+        slash=("profile",), argument="[name]", handler=choose_profile, instead="the option --profile NAME"),
     Command("calls.show", Scope.WORKBENCH, "Tool call format", "Show the format in which the model calls tools, or set it.",
         slash=("calls",), argument="[form]", values="calls", handler=show_calls, instead="the setting call_form"),
     Command("background.show", Scope.WORKBENCH, "Background commands",

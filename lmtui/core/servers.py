@@ -138,6 +138,7 @@ class ServerKind(StrEnum):
     OTHER = "OpenAI-compatible"
     FILES = "model files"
     KEPT = "used before"
+    PROFILES = "profiles"
     UNKNOWN = "no model server"
 
 

@@ -126,6 +126,7 @@ async def request_completion(agent: Agent, turn_id: str) -> Completion:
         ProviderError: the server failed for good.
         WindowFull: the conversation cannot be made to fit the window.
     """
+    await agent.model.known.ready()  # only then is it known whether the server has to load the model
     await take_role(agent)
     await agent.model.known.ready()
     await take_guidance(agent)

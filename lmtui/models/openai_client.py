@@ -193,6 +193,7 @@ class OpenAICompatible:
         self._extra: dict[str, object] = {}
         self._has_answered = False
         self.saves_prompts: bool | None = False
+        self.is_router = False  # one that loads a model when it is asked for, and tells how far that is
         self.slots = Slots(slots or self._usual_slots(""))
 
     @property
@@ -247,6 +248,7 @@ class OpenAICompatible:
             is_llama_cpp = found.server == ServerKind.LLAMA_CPP
             self._extra = {"return_progress": True} if is_llama_cpp else {}
             self.saves_prompts = server.saves_prompts if is_llama_cpp else False
+            self.is_router = is_llama_cpp and server.can_load
         if not self._slots_by_hand:
             self.slots.resize((found.slots if found else 0) or self._usual_slots(found.server if found else ""))
         window_tokens = self._windows.get(model, self._context_tokens)

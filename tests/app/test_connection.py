@@ -9,7 +9,7 @@ import pytest
 from lmtui.app.connection import last_model
 from lmtui.app.host import open_runtime
 from lmtui.config import Config
-from lmtui.core.errors import ProviderError
+from lmtui.core.errors import ConfigError, ProviderError
 from lmtui.core.events import Envelope, ModelChanged, Notice, ToolCallFinished
 from lmtui.core.hosts import root_url
 from lmtui.core.servers import ServerFound
@@ -295,3 +295,51 @@ async def test_the_command_line_and_a_choice_of_now_come_before_what_a_session_u
     session = await runtime.open_session(session_id)
     await window_known(session)
     assert last_used(session) == ("scripted", root_url(one.url))
+
+
+async def test_a_profile_switches_server_model_and_key_of_a_running_session(
+    open_one: Open, serve: Serve, tmp_path: Path
+) -> None:
+    first, gpu = await serve(DONE), await serve(DONE, DONE)
+    key = tmp_path / "key"
+    key.write_text("sk-gpu\n")
+    key.chmod(0o600)
+    profiles = (f"gpu: url={gpu.url} model=scripted api_key=file:{key}", "lost: url=http://127.0.0.1:9")
+    runtime = open_one(first.url, api_key="sk-own", profiles=profiles)
+    session = await runtime.new_session()
+    await run(session)
+    listed = (await runtime.servers.find())[0]
+    assert (listed.kind, [each.name for each in listed.models]) == ("profiles", ["gpu", "lost"])
+    await runtime.switch_model(session.id, "profile:", "gpu")
+    await run(session)
+    assert [each.authorization for each in first.requests] == ["Bearer sk-own"]
+    assert [each.authorization for each in gpu.requests] == ["Bearer sk-gpu"]
+    with pytest.raises(ConfigError, match="no profile 'gqu'"):
+        await runtime.switch_model(session.id, "profile:", "gqu")
+    with pytest.raises(ProviderError, match="No server at"):
+        await runtime.switch_model(session.id, "profile:", "lost")
+    await run(session)
+    assert len(gpu.requests) == 2
+    assert all(each.url != root_url(gpu.url) for each in read_choices())
+    assert "sk-gpu" not in str(session.history())
+
+
+async def test_the_key_of_a_profile_goes_to_no_other_server(open_one: Open, serve: Serve, tmp_path: Path) -> None:
+    gpu, other = await serve(DONE), await serve(DONE)
+    key = tmp_path / "key"
+    key.write_text("sk-gpu")
+    key.chmod(0o600)
+    profile = f"gpu: url={gpu.url} api_key=file:{key}"
+    runtime = open_one(gpu.url, api_key=f"file:{key}", profiles=(profile,), profile="gpu")
+    session = await runtime.new_session()
+    await run(session)
+    await runtime.switch_model(session.id, other.url, "scripted")
+    await run(session)
+    assert gpu.requests[0].authorization == "Bearer sk-gpu"
+    assert "sk-gpu" not in other.requests[0].authorization
+    await runtime.switch_model(session.id, "profile:", "gpu")
+    await run(session)
+    await runtime.close()
+    again = await open_one(other.url, profiles=(profile,)).open_session(session.id)
+    await run(again)
+    assert [each.authorization for each in gpu.requests] == ["Bearer sk-gpu"] * 3

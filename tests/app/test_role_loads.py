@@ -217,6 +217,14 @@ async def test_in_ollama_a_window_is_had_by_a_copy_which_is_asked_then(open_one:
     assert windows[-1] == 16_384
 
 
+async def test_a_router_loads_the_sessions_model_on_demand_and_shows_it(open_one: Open, start: Start) -> None:
+    server = await start(Machine({}).router())
+    events = await turns(open_one, server, Mode.AUTO, Mode.AUTO, roles=(), model="big")
+    assert posts(server) == [("load", "big"), ("completions", "big"), ("completions", "big")]
+    assert loads(events) == [("big", "coder", True, ())]
+    assert any(isinstance(each, ModelLoading) and each.model == "big" for each in events)
+
+
 async def test_llama_cpps_router_loads_with_its_own_window(open_one: Open, start: Start) -> None:
     server = await start(Machine({"small": 8192}).router())
     events = await turns(open_one, server, Mode.PLAN)

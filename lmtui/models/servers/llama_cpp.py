@@ -125,7 +125,9 @@ async def load(client: ServerClient, wanted: LoadRequest, _: MemoryGate) -> Asyn
     if model.is_loaded:
         yield loaded(model.window_tokens)
         return
-    await _order(client, server, model, LOAD)
+    is_ours = not model.is_loading  # one that somebody else asked for is followed, and never given up
+    if is_ours:
+        await _order(client, server, model, LOAD)
     clock = asyncio.get_running_loop().time
     started, is_over = clock(), False
     told = _Told()
@@ -147,7 +149,7 @@ async def load(client: ServerClient, wanted: LoadRequest, _: MemoryGate) -> Asyn
     finally:
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
-        if not is_over:
+        if is_ours and not is_over:
             await client.post(UNLOAD, {"model": model.name}, _GIVE_UP_LIMIT_S)
 
 

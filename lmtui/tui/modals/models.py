@@ -16,6 +16,7 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.worker import Worker
 
+from lmtui.core.connection_profiles import PROFILES_URL
 from lmtui.core.errors import LmtuiError
 from lmtui.core.hosts import is_same_server
 from lmtui.core.roles import ModelRole, Roles
@@ -83,7 +84,7 @@ def server_row(server: ServerFound, width: int) -> Line:
 def short_address(url: str) -> str:
     """Return an address as a list shows it; the files of this machine have none."""
     if "//" not in url:
-        return "on this machine"
+        return "from your settings" if url == PROFILES_URL else "on this machine"
     return sanitize_line(url.removeprefix("http://").rstrip("/").removesuffix("/v1"))
 
 
@@ -115,6 +116,8 @@ def model_row(row: ModelRow, width: int, progress: LoadProgress | None = None) -
         (name, "strong" if row.is_in_use else ""),
     )
     room = max(0, width - _MARK_CELLS - name_cells)
+    if row.server.url == PROFILES_URL:
+        return (*head, (fit(sanitize_line(model.instance), room), "muted"))
     if progress is not None:
         text = progress.text.replace(f" {model.name}", "", 1)
         return (*head, (fit(bar(progress.ratio) + sanitize_line(text), room), "accent"))
@@ -314,7 +317,7 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
 
     def about(self, row: ModelRow | None) -> tuple[str | Content, Sequence[Command]]:
         """Return what is known of a model, or how far its load is."""
-        if row is None or row.model is None:
+        if row is None or row.model is None or row.server.url == PROFILES_URL:
             return "", of_scope(Scope.MODELS)
         step = self._actions.loads.progress.get(row.id)
         known = self._actions.known(row.server.url, row.model)
@@ -468,7 +471,7 @@ class ModelController:
         """Let a session use a model from now on; a model file is started for it, which takes a while."""
         host, name = self._workbench.sessions.host, sanitize_line(picked.model)
         assert host is not None
-        if "//" not in picked.url:
+        if "//" not in picked.url and picked.url != PROFILES_URL:
             self._workbench.say(f"starting {name} …")
         try:
             await host.switch_model(session_id, picked.url, picked.model)
@@ -592,4 +595,5 @@ class ModelController:
 
 def place_text(url: str) -> str:
     """Return where a server is, in words."""
-    return f"at {sanitize_line(url)}" if "//" in url else "on this machine"
+    near = "as your settings say" if url == PROFILES_URL else "on this machine"
+    return f"at {sanitize_line(url)}" if "//" in url else near

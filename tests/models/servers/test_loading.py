@@ -296,6 +296,18 @@ async def test_a_load_that_is_given_up_is_taken_back_from_the_router(serve: Serv
     assert server.posted[-1] == ("/models/unload", {"model": "small"})
 
 
+async def test_a_load_that_somebody_else_began_is_followed_and_not_given_up(serve: Serve) -> None:
+    router = Router(*(router_item("small", state) for state in ("loading", "loading", "loading", "loaded")))
+    router.is_ordered = True
+    server = await serve(router.answers())
+    assert (await told(server, "small"))[-1].text == "loaded, window 8,192"
+    router = Router(*[router_item("small", "loading")] * 5)
+    other = await serve(router.answers())
+    async with aclosing(loader(other).load("small")) as steps:
+        _ = await anext(steps)
+    assert server.posted == other.posted == []
+
+
 async def test_a_router_takes_no_window(serve: Serve) -> None:
     router = Router(router_item("small", "unloaded"))
     server = await serve(router.answers())

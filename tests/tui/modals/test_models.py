@@ -375,3 +375,18 @@ async def test_a_server_that_was_used_before_and_is_silent_is_listed() -> None:
         await open_models(driver)
         await driver.press("end")
         await driver.until(lambda: "used before  127.0.0.1:18080  no answer" in driver.text())
+
+
+PROFILES = ServerFound("profiles", "profile:", (ServedModel("gpu", instance="gpu:8080  qwen3-coder"),))
+
+
+async def test_profiles_are_on_top_and_connect_the_session() -> None:
+    host = rich_host()
+    host.servers.found = (PROFILES, *RICH)
+    async with running(host) as driver:
+        await driver.press("alt+e")
+        await driver.until_screen("Models")
+        await driver.until(lambda: "gpu:8080  qwen3-coder" in driver.text())
+        await driver.press("home", "enter")
+        await driver.until(lambda: driver.host.used == ("profile:", "gpu"))
+        await driver.until(lambda: "now using gpu as your settings say" in driver.text())
