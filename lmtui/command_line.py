@@ -333,7 +333,7 @@ def run_parser() -> Parser:
     add("--output-schema", metavar="FILE", help="JSON Schema that the answer must match")
     add("--output-last-message", metavar="FILE", help="also write the answer to this file")
     add("--ephemeral", action="store_true", help="do not save the session")
-    add("--detach", action="store_true", help="run in the host, print the session's id and return; see lmtui attach")
+    add("--detach", action="store_true", help="run in the host: print the session's id and exit; see lmtui attach")
     add("--attempts", type=int, metavar="N", help="try N times (2 to 16), each in an overlay; the checks choose the best")
     add("--models", metavar="A,B,…", help="let each of these models try it, once or --attempts times")
     add(
@@ -347,24 +347,30 @@ def run_parser() -> Parser:
 
 def host_parser() -> Parser:
     """Return the parser of `lmtui host`."""
-    text = "The background process that owns sessions, so that they live on when a terminal closes."
+    text = "Manage the background process that keeps sessions running after a terminal closes."
     parser = make_parser("host", text, "lmtui host start --http 127.0.0.1:8765")
     add = parser.add_argument
-    add("action", nargs="?", choices=("start", "stop", "status", "run"), default="status", help="run: in the foreground")
-    add("--http", default="", metavar="HOST:PORT", help="with start: serve the HTTP API here (default: the setting host_http)")
-    add("--plain-http", action="store_true", help="with --http: serve other machines without encryption; they need the token")
-    add("--now", action="store_true", help="with stop: do not wait for work; sessions can be resumed")
+    add(
+        "action",
+        nargs="?",
+        choices=("start", "stop", "status", "run"),
+        default="status",
+        help="run stays in the foreground (default: status)",
+    )
+    add("--http", default="", metavar="HOST:PORT", help="start: serve the HTTP API at this address (default: host_http)")
+    add("--plain-http", action="store_true", help="--http: serve other machines without encryption; they need the token")
+    add("--now", action="store_true", help="stop: even if sessions are working; you can resume them later")
     return with_report(parser)
 
 
 def attach_parser() -> Parser:
     """Return the parser of `lmtui attach`."""
-    text = "Open the app on sessions of a host; closing it leaves them at work."
+    text = "Open the app on a session in the host; the session keeps running after you close the app."
     parser = make_parser("attach", text, "lmtui attach 3fa2b1 --host-url http://127.0.0.1:8765")
     add = parser.add_argument
-    add("id", nargs="?", default="", metavar="ID", help="a session (default: one that the host has open in this folder)")
-    add("--host-url", default="", metavar="URL", help="the HTTP address of a host elsewhere, such as a tunnel's end")
-    add("--token-file", default="", metavar="PATH", help="a file with its token (default: LMTUI_HOST_TOKEN)")
+    add("id", nargs="?", default="", metavar="ID", help="session to open (default: the newest one open in this folder)")
+    add("--host-url", default="", metavar="URL", help="HTTP address of a host on another machine, for example an ssh tunnel")
+    add("--token-file", default="", metavar="PATH", help="file with the token of that host (default: LMTUI_HOST_TOKEN)")
     add("--plain", action="store_true", help="line by line, for screen readers")
     add_common(parser)
     return parser
@@ -426,9 +432,9 @@ def serve_parser() -> Parser:
 
 def acp_parser() -> Parser:
     """Return the parser of `lmtui acp`."""
-    doc = "An agent for editors, by the Agent Client Protocol on standard input and output; see docs/editors.md."
+    doc = "Run as an agent for editors: Agent Client Protocol over standard input and output. See docs/editors.md."
     parser = make_parser("acp", doc, "lmtui acp --mode normal")
-    parser.add_argument("--setup", action="store_true", help="choose a model server in this terminal, and end")
+    parser.add_argument("--setup", action="store_true", help="choose a model server in this terminal, then exit")
     add_common(parser, without=("--workspace",))
     return parser
 

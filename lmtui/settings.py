@@ -272,26 +272,26 @@ class Config:
         choices=NOTIFY_WAYS, label="Notifications",
     )  # fmt: skip
     host_idle_s: float = _setting(
-        600.0, "seconds after which a host with nothing to do and nobody attached ends; 0: never", at_least=0,
+        600.0, "seconds until a host without work and clients exits; 0: never", at_least=0,
         label="Host idle limit",
     )  # fmt: skip
     host_folders: tuple[str, ...] = _setting(
-        (), "folders that clients of the HTTP API may work in, next to those that you open here", label="API folders"
+        (), "folders that clients of the HTTP API may use, in addition to those opened on this machine", label="API folders"
     )
     host_http: str = _setting(
-        "", "address of the HTTP API, such as 127.0.0.1:8765; empty: only its own socket", label="API address"
+        "", "address of the HTTP API, such as 127.0.0.1:8765; empty: local socket only", label="API address"
     )
-    host_names: tuple[str, ...] = _setting((), "further names of this machine in requests to the API", label="API host names")
+    host_names: tuple[str, ...] = _setting((), "additional host names that requests to the API may use", label="API host names")
     host_origins: tuple[str, ...] = _setting(
         (), "web pages that may use the API, such as https://chat.example", label="API origins"
     )
     host_certificate: str = _setting("", "PEM file with the certificate and key of the API", label="API certificate")
     host_approval_wait_s: float = _setting(
-        300.0, "seconds that a chat client's question waits for an answer in lmtui before it is denied", at_least=0,
+        300.0, "seconds that an approval in a chat client's session waits before it is denied", at_least=0,
         label="API approval limit",
     )  # fmt: skip
     host_notify: str = _setting(
-        "auto", "command that runs when a session that nobody looks at waits for you or ends; auto: notify-send if it is there",
+        "auto", "command to run when a session without clients needs you or ends; auto: notify-send if available",
         label="Host notifications",
     )  # fmt: skip
     theme: str = _setting("", "color theme; empty: the default theme", "LMTUI_THEME")

@@ -76,7 +76,7 @@ class AcpAgent:
     async def authenticate(self, request: schema.AuthenticateRequest) -> schema.AuthenticateResponse:
         """Find a model server."""
         if request.method_id != FIND_SERVER:
-            raise RequestError(INVALID_PARAMS, f"There is no authentication method {sanitize_line(request.method_id)!r} here.")
+            raise RequestError(INVALID_PARAMS, f"Unknown authentication method: {sanitize_line(request.method_id)!r}.")
         connection = _connection(self._flags)
         try:
             _ = await connection.choose()
@@ -232,7 +232,7 @@ class AcpAgent:
     async def _require_session(self, runtime: Runtime, session_id: str) -> None:
         if not await asyncio.to_thread(_has, runtime.archive, session_id):
             raise RequestError(
-                NOT_FOUND, f"There is no session {sanitize_line(session_id)[:60]} in {sanitize_path(str(runtime.workspace))}."
+                NOT_FOUND, f"Session {sanitize_line(session_id)[:60]} not found in {sanitize_path(str(runtime.workspace))}."
             )
 
     async def _opened(self, runtime: Runtime, session_id: str, *, replays: bool) -> EditorSession:
@@ -324,7 +324,7 @@ def _entries(servers: McpServers) -> dict[str, dict[str, object]]:
                 headers = {pair.name: pair.value for pair in each.headers}
                 found[each.name] = {"type": each.type, "url": str(each.url), "headers": headers}
             case _:
-                raise RequestError(INVALID_PARAMS, f"MCP servers of the kind of {sanitize_line(each.name)} are not supported.")
+                raise RequestError(INVALID_PARAMS, f"The transport of MCP server {sanitize_line(each.name)} is not supported.")
     return found
 
 

@@ -129,7 +129,7 @@ def _hunks(lines: Sequence[str]) -> Iterator[DiffHunk]:
 
 
 def diff_content(workspace: Path, path: str, diff: str, *, is_new: bool = False) -> list[FileEditToolCallContent]:
-    """Return the hunks of a file's change, each as a difference of its own; a new file has no old text."""
+    """Return the hunks of a file's change, each as a separate difference; a new file has no old text."""
     where = absolute(workspace, path)
     return [
         FileEditToolCallContent(
@@ -240,7 +240,7 @@ class Projection:
                 yield self.note(f"{sanitize_line(reason)}\n", f"note {envelope.seq}")
             case events.PrefillProgress(queued=queued) if queued > 0 and not self._has_waited:
                 self._has_waited = True
-                yield self.note("The model server answers another request first.\n", f"queue {self._answers}")
+                yield self.note("The model server is busy with another request.\n", f"queue {self._answers}")
             case events.MessageAdded():
                 yield from self._message(event)
             case events.PlanChanged(plan=plan):
@@ -327,7 +327,7 @@ class Projection:
         )
 
     def begun(self, agent: str, call_id: str) -> Iterator[Update]:
-        """Yield that a call is carried out now, once somebody let it; the question had a title and a status of its own."""
+        """Yield that a call is carried out now, once somebody let it; the question had another title and status."""
         call = self._calls.get((agent, call_id))
         if call is not None:
             call.is_begun = True

@@ -83,7 +83,7 @@ class PermissionRequests:
         lines = [*proposal_lines(event.proposal), *(f"allow {escape_invisible_line(rule)}" for rule in grants)]
         call = ToolCallUpdate(
             tool_call_id=f"{event.proposal_id}-answer",
-            title="Carry out this plan?",
+            title="Approve this plan?",
             kind="switch_mode",
             status="pending",
             content=[text_content("\n".join(lines))],

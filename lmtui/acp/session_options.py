@@ -45,10 +45,10 @@ async def set_mode(session: Session, mode_id: str) -> None:
     """Change the mode of a session.
 
     Raises:
-        UsageError: there is no such mode, or it cannot be now.
+        UsageError: the mode is unknown, or not possible now.
     """
     if mode_id not in tuple(Mode):
-        raise UsageError(f"no mode {sanitize_line(mode_id)!r}; there are {', '.join(Mode)}")
+        raise UsageError(f"unknown mode {sanitize_line(mode_id)!r}; use one of {', '.join(Mode)}")
     mode = Mode(mode_id)
     if Mode.TRY in (mode, session.mode) and mode is not session.mode:
         if session.is_running:
@@ -95,14 +95,14 @@ class SessionOptions:
         """Set a selector.
 
         Raises:
-            UsageError: there is no such selector or value, or it cannot be now.
+            UsageError: the selector or value is unknown, or not possible now.
             ProviderError: the server of the model does not answer.
         """
         option = next((each for each in self.listed() if each.id == option_id), None)
         if not isinstance(option, SessionConfigOptionSelect):
-            raise UsageError(f"no option {sanitize_line(option_id)!r}; there are {MODE}, {MODEL} and {CALLS}")
+            raise UsageError(f"unknown option {sanitize_line(option_id)!r}; use one of {MODE}, {MODEL} and {CALLS}")
         if value not in {each.value for each in option.options if isinstance(each, SessionConfigSelectOption)}:
-            raise UsageError(f"no value {sanitize_line(str(value))!r} of the option {option_id}")
+            raise UsageError(f"unknown value {sanitize_line(str(value))!r} for option {option_id}")
         match option_id:
             case _ if value == option.current_value:
                 return

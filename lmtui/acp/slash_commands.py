@@ -82,7 +82,7 @@ class SlashCommands:
         Embedded documents and pictures go with a command that the model reads; the others do not use them.
 
         Raises:
-            LmtuiError: there is no such command, or it cannot be done.
+            LmtuiError: the command is unknown, or not possible now.
         """
         text = prompt.typed
         name, argument = slash_call(text) or ("", "")

@@ -270,7 +270,7 @@ _MOST_NAMES = 1000
 
 
 def archive_of(folder: Path) -> SessionArchive:
-    """Return the sessions of a folder that need not be open; a fork made here has no model of its own."""
+    """Return the sessions of a folder that need not be open; a fork made here has no separate model."""
     return SessionArchive(SessionStore(folder), {}, tuple, folder)
 
 

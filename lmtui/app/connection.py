@@ -268,7 +268,7 @@ class NoServer:
         raise ProviderError(Fault.UNREACHABLE, "this session asks no model")
 
     async def served(self, model: str) -> ServedModel | None:
-        """Return that nothing is told of any model."""
+        """Return that nothing is known about any model."""
 
     async def close(self) -> None:
         """Do nothing."""

@@ -29,7 +29,7 @@ async def run_typed(context: CommandContext, text: str) -> Result:
     """Run what was typed: a command of ours, or one that is a Markdown file.
 
     Raises:
-        LmtuiError: there is no such command, or it cannot be done.
+        LmtuiError: the command is unknown, or not possible now.
     """
     call = context.commands.parse(text)
     if call is None or call.command is None:
@@ -43,7 +43,7 @@ async def run_prompt_file(context: CommandContext, text: str) -> Begin:
     """Run the Markdown command that a text calls up.
 
     Raises:
-        UsageError: there is no such command, or it cannot be used.
+        UsageError: the command is unknown, or cannot be used.
         LmtuiError: it is a server's, and lacks an argument, or the server does not give it.
     """
     prompt = await context.host.extensions.prompts.read(text)

@@ -452,7 +452,7 @@ class NoWorkspaceChecks:
         return ()
 
     def why_nothing(self) -> str:
-        """Say that there are no checks."""
+        """Report that no checks were found."""
         return "Nothing to check: checks are not part of this program."
 
     async def listed(self) -> Sequence[ProjectCheck]:

@@ -32,7 +32,7 @@ def usage_range(text: str) -> UsageRange:
     """Return the range that a text names.
 
     Raises:
-        UsageError: there is no such range.
+        UsageError: the range is unknown.
     """
     try:
         return UsageRange(text.strip().lower())

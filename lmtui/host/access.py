@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 def ensure_token(folder: Path) -> str:
-    """Return the token of this user's host, made on the first use: a file (0600) in a folder (0700) of its own.
+    """Return the token of this user's host, made on the first use: a file (0600) in a private folder (0700).
 
     Blocks (disk).
 
@@ -70,7 +70,7 @@ def read_token(path: Path) -> str:
     finally:
         os.close(descriptor)
     if len(token) < _LEAST_TOKEN_CHARS or not token.isascii() or not token.isprintable() or " " in token:
-        raise ConfigError(f"{path} does not hold a token", "Delete it; the host makes a new one.")
+        raise ConfigError(f"{path} does not contain a token", "Delete it; the host makes a new one.")
     return token
 
 
@@ -200,14 +200,14 @@ class ApiAccess:
             return None
         asks = [(b"www-authenticate", b'Bearer realm="lmtui"')]
         if not given:
-            return 401, error_body("unauthorized", "a token is needed", _HINT), asks
+            return 401, error_body("unauthorized", "missing token", _HINT), asks
         client = scope["client"][0] if scope.get("client") else "local"
         if wait_s := self._failures.wait_s(client):
             seconds = str(int(wait_s) + 1)
             body = error_body("rate_limited", "too many wrong tokens", f"Wait {seconds} s.")
             return 429, body, [(b"retry-after", seconds.encode())]
         self._failures.add(client)
-        return 401, error_body("unauthorized", "this is not the token", _HINT), asks
+        return 401, error_body("unauthorized", "wrong token", _HINT), asks
 
     def _is_known(self, host: str, scope: Scope) -> bool:
         """Tell whether a request was sent to a name of ours, or to the very address that it came in at."""

@@ -155,7 +155,7 @@ class Attachment:
                 if leave is not None:
                     leave()
             else:
-                raise UsageError("a message says nothing that is known")
+                raise UsageError("unknown kind of message")
 
     def _answered(self, message: Mapping[str, Any]) -> None:
         future = self._asked.pop(_number(message["re"]), None)
@@ -206,7 +206,7 @@ class Attachment:
         return True
 
     def _own_call(self, on: str, name: str, message: Mapping[str, Any]) -> Awaitable[None] | None:
-        """Return the work of a call that is no method of a port."""
+        """Return the work of a call that is not a method of a port."""
         number = _number(message.get("id"))
         session_id = on.removeprefix(rpc.SESSION)
         if on == rpc.HOST and name == "open":
@@ -478,7 +478,7 @@ class AttachEndpoint:
             first = rpc.loads(await socket.receive_text())
         hello = first[0].get("hello") if first else None
         if not isinstance(hello, dict):
-            raise UsageError("the first message is no greeting")
+            raise UsageError("the first message is not a greeting")
         if hello.get("protocol") != rpc.PROTOCOL:
             raise UsageError(
                 f"host (lmtui {__version__}) and client (lmtui {sanitize_line(str(hello.get('version')))[:20]}) do not match",
@@ -497,7 +497,9 @@ class AttachEndpoint:
         if runtime is None and session_id and not is_local:
             runtime = await self._hub.find_runtime(session_id)
         if runtime is None and not folder:
-            raise UsageError("no folder is open to clients", "Start a session on that machine, or set host_folders there.")
+            raise UsageError(
+                "clients may not open any folder yet", "Start a session on that machine, or set host_folders there."
+            )
         runtime = runtime or await self._hub.runtime(Path(folder), given)
         name = sanitize_line(str(hello.get("name") or "a client"))[:60]
         attachment = Attachment(self._hub, runtime, name, self._lines, lambda: _close_soon(socket))

@@ -292,7 +292,7 @@ def _image(given: dict[str, Any]) -> Image:
     try:
         found = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise ApiError(422, "a picture is not base64") from error
+        raise ApiError(422, "a picture is not valid base64") from error
     kind = sniff(found)
     if not kind or len(found) > MAX_IMAGE_BYTES:
         raise ApiError(422, f"a picture must be PNG, JPEG, GIF or WebP of at most {MAX_IMAGE_BYTES:,} bytes")

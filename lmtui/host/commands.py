@@ -33,7 +33,7 @@ def host(arguments: argparse.Namespace) -> int:
             plain = ("--plain-http",) if arguments.plain_http else ()
             found = ensure_host(("--http", arguments.http, *plain) if arguments.http else ())
             if arguments.http and not is_new and not found.http.endswith(f"//{arguments.http}"):
-                raise UsageError("a host is running already, at another address", "End it with `lmtui host stop`.")
+                raise UsageError("a host is already running at another address", "Stop it with `lmtui host stop`.")
             return _show(found, is_json=arguments.json)
         case "stop":
             return _stop(is_forced=arguments.now)
@@ -57,7 +57,7 @@ def _show(found: HostInfo | None, *, is_json: bool) -> int:
     for row in status["sessions"]:
         print(f"session   {row['id']}  {row['state']:<11}  {sanitize_line(row['folder'])}  {sanitize_line(row['title'])}")
     for work in status["busy"]:
-        print(f"at work   {sanitize_line(work)}")
+        print(f"busy      {sanitize_line(work)}")
     return 0
 
 
@@ -71,15 +71,15 @@ def _stop(*, is_forced: bool) -> int:
         works = pluralize(len(busy), "thing")
         raise LmtuiError(
             f"the host still has {works} to do: {sanitize_line(', '.join(busy))[:300]}",
-            "Wait, or stop it with `lmtui host stop --now`: work is saved, and sessions can be resumed.",
+            "Wait, or run `lmtui host stop --now`: work is saved, and sessions can be resumed.",
         )
     os.kill(found.pid, signal.SIGTERM)
     until = time.monotonic() + _STOP_LIMIT_S
     while running_host() is not None:
         if time.monotonic() > until:
-            raise LmtuiError(f"the host (process {found.pid}) does not end", f"Kill it with: kill -9 {found.pid}")
+            raise LmtuiError(f"the host (process {found.pid}) does not stop", f"Kill it with: kill -9 {found.pid}")
         time.sleep(0.05)
-    print("The host has ended.")
+    print("The host has stopped.")
     return 0
 
 

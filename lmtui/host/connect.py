@@ -125,7 +125,7 @@ def ensure_host(options: tuple[str, ...] = ()) -> HostInfo:
             time.sleep(0.02)
         text = sanitize_line(log.read_text("utf-8", "replace").strip().splitlines()[-1:][0] if log.stat().st_size else "")
         text = text.removeprefix("lmtui: ")
-        raise LmtuiError(f"the host did not start: {text or 'it gave no reason'}", f"See {log}.")
+        raise LmtuiError(f"the host did not start: {text or 'no reason given'}", f"See {log}.")
 
 
 def _has_ended(old: HostInfo) -> bool:
@@ -183,7 +183,7 @@ class Target:
         """Make a connection; the host of this machine is started if it has to be, unless it may not.
 
         Raises:
-            LmtuiError: there is no host, or it refuses.
+            LmtuiError: no host runs, or it refuses.
         """
         connection = self._connected(may_start=may_start)
         hello = {
@@ -231,7 +231,10 @@ class Target:
             raise LmtuiError(f"the host at {self.url or socket_file()} answers {code}", hint) from error
         except (OSError, WebSocketException, TimeoutError) as error:
             where = sanitize_line(self.url) or f"the socket {socket_file()}"
-            raise HostError(f"no host answers at {where}: {error}", "Is it running, and the tunnel open?") from error
+            raise HostError(
+                f"no host answers at {where}: {error}",
+                "Check that the host runs and, if you use one, that the ssh tunnel is open.",
+            ) from error
 
 
 class _WebSocketChannel:

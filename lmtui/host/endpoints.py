@@ -145,7 +145,7 @@ async def _read(endpoint: Endpoint, request: Request) -> ApiCall:
             return ApiCall(request, path, query, data=await _read_body(request, endpoint.data_bytes))
         body = None if endpoint.body is None else endpoint.body.model_validate(await _read_json(request, endpoint.json_bytes))
     except ValidationError as error:
-        raise ApiError(422, _words(error), "See /openapi.json for what is possible.") from error
+        raise ApiError(422, _words(error), "See /openapi.json for the accepted values.") from error
     return ApiCall(request, path, query, body)
 
 
@@ -164,7 +164,7 @@ async def _read_json(request: Request, most_bytes: int) -> Any:
     try:
         return await asyncio.to_thread(parse_json, data) if len(data) > _IN_A_THREAD_BYTES else parse_json(data)
     except (ValueError, RecursionError) as error:
-        raise ApiError(422, f"the body is not JSON that can be read: {str(error)[:200]}") from error
+        raise ApiError(422, f"could not read the body as JSON: {str(error)[:200]}") from error
 
 
 async def _read_body(request: Request, most_bytes: int) -> bytes:

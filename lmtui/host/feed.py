@@ -80,7 +80,7 @@ class Reader:
         self.when_overflowed: Callable[[], object] = lambda: None
 
     def put(self, frame: Frame) -> None:
-        """Take an event; where there is no room for it, the stream is over."""
+        """Take an event; the stream ends if the queue is full."""
         if self.is_over:
             return
         self._frames.append(frame)
@@ -126,7 +126,7 @@ class EventFeed:
 
     Args:
         find_session: returns an open session by its id.
-        watch: is told of each client that begins to follow a session, `unwatch` of each that ends it.
+        watch: is called for each client that begins to follow a session, `unwatch` of each that ends it.
     """
 
     def __init__(

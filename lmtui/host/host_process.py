@@ -50,7 +50,7 @@ def host_lock() -> Iterator[TextIO]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise UsageError("a host is running already", "`lmtui host status` shows it.") from error
+            raise UsageError("a host is already running", "`lmtui host status` shows it.") from error
         yield file
 
 
@@ -75,7 +75,7 @@ def local_socket() -> sockets.socket:
             _ = os.umask(before)
         made.listen(128)
     except OSError as error:
-        raise LmtuiError(f"the socket {path} cannot be made: {error}") from error
+        raise LmtuiError(f"could not create the socket {path}: {error}") from error
     return made
 
 

@@ -178,7 +178,8 @@ class SessionHub:
         path = _real(Path(folder))
         if path not in self._folders:
             raise UsageError(
-                f"{sanitize_path(folder)} is not open to clients", "Add it to the setting host_folders, or open it here."
+                f"{sanitize_path(folder)} is not open to clients",
+                "Add it to the setting host_folders, or open it on the host's machine.",
             )
         return path
 
@@ -238,7 +239,7 @@ class SessionHub:
                 runtime = opened.get(folder) or await self.runtime(folder)
                 if await asyncio.to_thread(runtime.archive.look_up, [session_id]):
                     return runtime
-        raise UnknownSession(f"no session {sanitize_path(session_id)[:60]}", "`lmtui sessions` lists those of a folder.")
+        raise UnknownSession(f"no session {sanitize_path(session_id)[:60]}", "`lmtui sessions` lists the sessions of a folder.")
 
     def as_seen_here(self, rows: Sequence[SessionSummary]) -> Sequence[SessionSummary]:
         """Return sessions with those open that any runtime has, as a client sees them: a folder may have several."""

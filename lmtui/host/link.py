@@ -27,10 +27,10 @@ _LOG = logging.getLogger(__name__)
 CALL_LIMIT_S = 10.0
 _LOOK_S = 1.0
 _AWAY = "The host does not answer."
-_STOPPED = "The host was stopped. `lmtui host start` starts it again, and this window connects to it."
+_STOPPED = "The host was stopped. Run `lmtui host start`; this window then reconnects."
 _DELETED = "This session was deleted elsewhere."
 _TOLD_AT = 3  # by then the host is not just starting
-_AWAY_HINT = "Wait, or see `lmtui host status`; nothing that it has written is lost."
+_AWAY_HINT = "Wait, or run `lmtui host status`. Saved work is not lost."
 
 
 class FrameChannel(Protocol):
@@ -66,7 +66,7 @@ class Open(Protocol):
         """Make a connection.
 
         Raises:
-            LmtuiError: there is no host, or it refuses.
+            LmtuiError: no host runs, or it refuses.
         """
 
 
@@ -213,7 +213,7 @@ class PendingCalls:
         waiting, self._waiting, self._parts = list(self._waiting.values()), {}, {}
         for future in waiting:
             if not future.done():
-                future.set_exception(HostError("The connection to the host broke.", _AWAY_HINT))
+                future.set_exception(HostError("Lost the connection to the host.", _AWAY_HINT))
 
 
 class HostLink:
@@ -289,7 +289,7 @@ class HostLink:
         return self._result(member, result)
 
     def _without_host(self, on: str, path: str, member: Member, sent: Mapping[str, Any]) -> Any:
-        """Do a call later, or once more; a front end goes on where that does not help either, and the user is told."""
+        """Do a call later, or once more; if both fail, the front end continues and the user is told."""
         if (deleted := self._deleted(on)) is not None:
             if member.kind is Kind.CALL:
                 deleted.tell(events.Level.ERROR, f"{_DELETED} Nothing was done ({member.full_name}).")
@@ -390,14 +390,14 @@ class HostLink:
     def _again(self, *, is_stopped: bool) -> None:
         """Make the connection again, wait longer each time, and take up every session where it was."""
         self.is_there.clear()
-        self._tell(events.Level.WARNING, _STOPPED if is_stopped else "The connection to the host broke; connecting again …")
+        self._tell(events.Level.WARNING, _STOPPED if is_stopped else "Lost the connection to the host; reconnecting …")
         for attempt in itertools.count():
             try:
                 self._channel, self.welcome = self._open_channel(may_start=not is_stopped)
                 break
             except (ConnectionError, LmtuiError) as error:
                 if attempt == _TOLD_AT and not is_stopped:
-                    self._tell(events.Level.WARNING, f"The host cannot be reached: {error}")
+                    self._tell(events.Level.WARNING, f"Could not reach the host: {error}")
             if self._is_closed.wait(min(5.0, 0.2 * 2**attempt)):
                 return
         threading.Thread(target=self._take_up_again, name="host again", daemon=True).start()
@@ -427,7 +427,7 @@ class HostLink:
                 self._mirrored[on, path, name] = rpc.decode(member.result, self.wait(self.send(on, path, name, {})))
         self._is_given_up = False
         self.is_there.set()
-        self._tell(events.Level.WARNING if problem else events.Level.INFO, problem or "Connected to the host again.")
+        self._tell(events.Level.WARNING if problem else events.Level.INFO, problem or "Reconnected to the host.")
 
     def _tell(self, level: events.Level, text: str) -> None:
         for session in list(self.sessions.values()):

@@ -219,7 +219,7 @@ class RemoteSession:
         self._link.loop.soon(bound_event(self.publish, Envelope(self.seq, now, self._id, notice)))
 
     async def close(self) -> None:
-        """Stop looking at the session; it goes on in the host."""
+        """Stop following the session; it keeps running in the host."""
         self._link.sessions.pop(self._id, None)
         with contextlib.suppress(LmtuiError):
             await asyncio.wrap_future(self._link.send(self._on, "", "close", {}))
@@ -234,7 +234,7 @@ class RemoteHost:
         open_channel: makes a connection to the host, for this folder.
 
     Raises:
-        LmtuiError: there is no host, or it refuses.
+        LmtuiError: no host runs, or it refuses.
     """
 
     def __init__(self, open_channel: Open) -> None:
@@ -270,7 +270,7 @@ class RemoteHost:
         return cast("Session", session)
 
     async def start_demo(self) -> None:
-        """Refuse: the demo has a server of its own, which belongs to one app."""
+        """Refuse: the demo's server belongs to one app."""
         raise UsageError("the demo does not run in a host", "Run `lmtui demo`.")
 
     async def close(self) -> None:

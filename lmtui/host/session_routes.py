@@ -278,14 +278,14 @@ def give_answer(session: Session, approval_id: str, answer: Answer) -> wire.Appr
     """Answer a question.
 
     Raises:
-        ApiError: there is no such question, it was answered before (the text says by whom), or the rule cannot be read.
+        ApiError: the question is unknown, it was answered before (the text says by whom), or the rule cannot be read.
     """
     asked, resolved = _question(session, approval_id)
     if asked is None:
         raise ApiError(404, "no such question", "`GET /v1/sessions/{id}/approvals` lists those that are open.")
     if resolved is not None:
         by = {"outcome": str(resolved.outcome), "by": resolved.by}
-        raise ApiError(409, f"{resolved.by} was quicker: {resolved.outcome}", "Nothing is left to answer.", **by)
+        raise ApiError(409, f"{resolved.by} has already answered: {resolved.outcome}", "No answer is needed.", **by)
     if answer.outcome is Outcome.TRY and not asked.can_try:
         raise ApiError(422, "this cannot be tried in an overlay", "Answer once, session, always or no.")
     if answer.rule:
@@ -293,7 +293,7 @@ def give_answer(session: Session, approval_id: str, answer: Answer) -> wire.Appr
     session.answer(approval_id, answer)
     _, resolved = _question(session, approval_id)
     if resolved is None:
-        raise ApiError(409, "the question is not open any more")
+        raise ApiError(409, "the question is no longer open")
     return wire.ApprovalDone(approval_id=approval_id, outcome=resolved.outcome, by=resolved.by)
 
 
@@ -347,7 +347,7 @@ def give_plan_answer(session: Session, body: wire.PlanReply) -> None:
     """
     asked = session.plans.open
     if asked is None or body.proposal_id not in ("", asked.proposal_id):
-        raise ApiError(409, "this plan does not wait for an answer", "`GET /v1/sessions/{id}` shows the one that does.")
+        raise ApiError(409, "this plan is not waiting for an answer", "`GET /v1/sessions/{id}` shows the one that does.")
     if body.action == "approve":
         session.plans.approve(asked.proposal_id, rules=tuple(body.rules), by=body.by)
     elif body.action == "revise":
@@ -371,7 +371,7 @@ async def queue_dropped(api: ApiContext, call: ApiCall) -> wire.Queue:
     session = await api.hub.session(call.path["id"])
     place = call.path["place"]
     if not place.isdecimal() or int(place[:6]) >= len(_queue(session).queued):
-        raise ApiError(404, "nothing waits at this place")
+        raise ApiError(404, "no queued message at this position")
     _ = session.waiting.drop(int(place))
     return _queue(session)
 

@@ -340,7 +340,7 @@ class _Client:
         """Return the session that a message is about."""
         session_id = message.session or self._session
         if not session_id:
-            raise LmtuiError("no session is followed", "Name one, or send subscribe, message or clear first.")
+            raise LmtuiError("no session to act on", "Name one in `session`, or send subscribe, message or clear first.")
         return await self._api.hub.session(session_id)
 
     async def _open(self, folder: str) -> Session:

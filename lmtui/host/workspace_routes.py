@@ -227,7 +227,7 @@ async def uploaded(api: ApiContext, call: ApiCall) -> wire.Upload:
     """Keep a picture or a text until a message names it."""
     name = Path(call.query.name or "upload").name
     if not call.data or not name.isprintable():
-        raise ApiError(422, "there is nothing in the body" if not call.data else "this name cannot be shown")
+        raise ApiError(422, "the body is empty" if not call.data else "the name has characters that cannot be shown")
     if kind := sniff(call.data):
         content: Image | str = Image(name, kind, call.data)
     else:

@@ -263,7 +263,7 @@ class CallDraft:
     parts: list[str] = field(default_factory=list)
 
     def apply(self, event: events.CallProgress) -> None:
-        """Take what was added; another call begins anew."""
+        """Take what was added; another call starts from empty."""
         if event.index != self.index:
             self.index, self.parts = event.index, []
         self.tool = event.tool

@@ -90,7 +90,7 @@ class TabDriver(Driver):
 
 
 class TabApp(LmtuiApp):
-    """The app of one tab; the process has signals, and other tabs, of its own."""
+    """The app of one tab; signals and other tabs belong to the process."""
 
     has_signals = False
 

@@ -113,7 +113,7 @@ def find_theme(name: str) -> Theme:
     """Return a theme by name.
 
     Raises:
-        ThemeError: there is no such theme, or its file has an error.
+        ThemeError: the theme is unknown, or its file has an error.
     """
     files = paths.theme_files()
     if name in files:

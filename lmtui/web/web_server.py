@@ -156,7 +156,7 @@ class AccessControl:
 
 
 def _is_same(text: str, secret: str) -> bool:
-    """Compare in a time that tells nothing; what a browser sent may be no text at all."""
+    """Compare in a time that tells nothing; what a browser sent may not be text."""
     return hmac.compare_digest(text.encode("utf-8", "surrogatepass"), secret.encode("utf-8", "surrogatepass"))
 
 
@@ -211,7 +211,7 @@ def door_page(*, has_pin: bool, is_locked: bool, was_wrong: bool) -> str:
     elif was_wrong:
         words = "That is not the key."
     else:
-        words = "Who may come in?"
+        words = "Enter the key"
     hint = (
         "the PIN that lmtui serve was started with" if has_pin else "the newest link that lmtui serve printed; each works once"
     )
@@ -239,7 +239,7 @@ def check_address(host: str, pin: str) -> None:
         UsageError: it is not this machine's own and there is no PIN, or the PIN is too short.
     """
     if pin and len(pin) < LEAST_PIN:
-        raise UsageError(f"the PIN has {len(pin)} characters", f"Take at least {LEAST_PIN}.")
+        raise UsageError(f"the PIN has {len(pin)} characters", f"Use at least {LEAST_PIN}.")
     if not pin and not is_loopback(host):
         hint = "Use --pin or --pin-file, or serve on 127.0.0.1 and connect with `ssh -L`."
         raise UsageError(f"{host} can be reached from other machines, and there is no PIN", hint)
@@ -323,7 +323,7 @@ class WebServer:
         """Refuse other hosts and origins, ask for a key where there is none, and add the headers that keep the page alone."""
         origin = request.headers.get("Origin", "")
         if not self._door.is_known_host(request.host):
-            raise web.HTTPForbidden(text=f"lmtui is not called {request.host[:100]}")
+            raise web.HTTPForbidden(text=f"unknown host name: {request.host[:100]}")
         if (origin or request.path == "/ws") and not self._door.is_own_origin(origin):
             raise web.HTTPForbidden(text="this request comes from another site")
         is_open = self._door.is_open_to(request.cookies.get(self._cookie, ""))
@@ -414,7 +414,7 @@ def serve(make_tab: MakeTab, workspace: Path, host: str, port: int, pin: str) ->
         words = "One link, for one browser:" if links == 1 else "For another browser:"
         print(words, link, flush=True, file=sys.__stdout__)  # an app that runs has taken sys.stdout
 
-    print(f"lmtui on {workspace}; ctrl+c ends it. Each tab has its own screen; sessions go on in the host.", flush=True)
+    print(f"lmtui on {workspace}; ctrl+c stops it. Each tab has its own screen; sessions keep running in the host.", flush=True)
     server = WebServer(make_tab, host, port, AccessControl(names_of(host, port), pin), tell)
     asyncio.run(server.run())
     return 0

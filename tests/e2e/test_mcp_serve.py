@@ -181,7 +181,7 @@ async def test_a_wrong_name_of_a_tool_says_which_there_are(program: Program) -> 
     for wrong in ("delegate", "propose_plan", "todo_add", "nothing", ","):
         result = await program.run("mcp", "serve", "--tools", wrong)
         assert (result.code, result.out) == (64, ""), result.err
-        assert "Use read, all, or names of these: read, write, edit," in result.err
+        assert "Use read, all, or some of: read, write, edit," in result.err
 
 
 async def test_a_thousand_calls_at_once_are_all_answered(program: Program) -> None:

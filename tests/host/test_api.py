@@ -86,7 +86,7 @@ async def test_a_question_is_answered_while_the_turn_goes_on(start: Start, outco
     late = await host.client.post(path, json={"outcome": "once", "by": "desk"})
     assert late.status_code == 409
     assert late.json()["error"] | {"message": ""} == {
-        "type": "conflict", "message": "", "hint": "Nothing is left to answer.", "outcome": outcome, "by": "phone",
+        "type": "conflict", "message": "", "hint": "No answer is needed.", "outcome": outcome, "by": "phone",
     }  # fmt: skip
     assert "phone was quicker" in late.json()["error"]["message"]
 

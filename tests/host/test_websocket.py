@@ -111,7 +111,7 @@ async def test_one_connection_follows_and_answers_all_sessions(start: Start) -> 
         while len(ended) < 2:
             ended.add((await until(socket, of_type("done")))[-1]["session"])
         await send(socket, type="interrupt")
-        assert "no session is followed" in (await until(socket, of_type("error")))[-1]["message"]
+        assert "no session to act on" in (await until(socket, of_type("error")))[-1]["message"]
 
 
 async def test_modes_pings_and_new_sessions(start: Start) -> None:

@@ -210,7 +210,7 @@ class ChecksService(WorkspaceFeature):
 
     def _missing(self, name: str) -> str:
         known = ", ".join(parse_profiles(self.host.config.check_profiles)) or "none"
-        return f"There is no check profile {sanitize_line(name)!r} (known: {known})"
+        return f"Unknown check profile {sanitize_line(name)!r} (known: {known})"
 
     def choose(self, profile: str) -> None:
         """Use a profile in the sessions that are open too."""

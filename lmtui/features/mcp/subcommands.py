@@ -24,7 +24,7 @@ _SIGNS = {ServerState.READY: "✓", ServerState.OFF: "–", ServerState.REFUSED:
 
 def mcp_parser() -> Parser:
     """Return the parser of `lmtui mcp`."""
-    doc = "List the MCP servers that are named here, started to see their tools, or change your own.\n"
+    doc = "List MCP servers and their tools (this starts the servers), or change your own servers.\n"
     doc += "serve offers lmtui's own tools to another agent on standard input and output."
     parser = make_parser("mcp", doc, "lmtui mcp add time -- uvx mcp-server-time")
     add = parser.add_argument

@@ -60,7 +60,7 @@ def served_tools(root: str, wanted: str) -> tuple[ToolSpec, ...]:
     Tools that belong to a conversation (plans, todos, sub-agents, skills) are never among them.
 
     Raises:
-        UsageError: there is no such tool, or it cannot be served.
+        UsageError: a tool is unknown, or cannot be served.
     """
     every = {
         spec.name: spec
@@ -71,10 +71,10 @@ def served_tools(root: str, wanted: str) -> tuple[ToolSpec, ...]:
     names = [name for each in wanted.split(",") if (name := each.strip())]
     chosen = {"read": reading, "all": [*every]}.get(wanted.strip(), names)
     if unknown := [name for name in chosen if name not in every]:
-        hint = f"Use read, all, or names of these: {', '.join(every)}."
-        raise UsageError(f"no tool {unknown[0][:40]!r} can be served", hint)
+        hint = f"Use read, all, or some of: {', '.join(every)}."
+        raise UsageError(f"tool {unknown[0][:40]!r} is unknown or cannot be served", hint)
     if not chosen:
-        raise UsageError("no tools are named", f"Use read, all, or names of these: {', '.join(every)}.")
+        raise UsageError("no tools are named", f"Use read, all, or some of: {', '.join(every)}.")
     return tuple(spec for name, spec in every.items() if name in chosen)
 
 
@@ -118,7 +118,7 @@ class _Refusals:
         ways = [f"--allow {shlex.quote(event.suggested_rule)}"] if event.suggested_rule else []
         ways += ["--mode auto"] if self.mode != Mode.AUTO else []
         text = f"To allow it, the user can start `lmtui mcp serve` with {' or '.join(ways)}." if ways else ""
-        self.hints[event.call_id] = text or "No rule and no mode allows it here: the user has to do it."
+        self.hints[event.call_id] = text or "No rule or mode can allow it here. Ask the user to do it."
 
 
 class ToolServer:
@@ -227,7 +227,7 @@ async def _serve(tools: ToolServer) -> None:
 
 
 class _Input:
-    """The lines of a stream, as `stdio_server` reads them; one that is too long is an empty one, which is no message.
+    """The lines of a stream, as `stdio_server` reads them; one that is too long is an empty one, which is not a message.
 
     `ended` is called at the end of the stream.
     """

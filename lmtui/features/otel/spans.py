@@ -76,7 +76,7 @@ class SpanExport:
 
 
 class SessionSpans:
-    """Makes the spans of one session.  A request begins with the first sign of it, for its sending is no event."""
+    """Makes the spans of one session.  A request begins with the first sign of it, because sending it is not an event."""
 
     def __init__(self, tracer: Tracer, session_id: str) -> None:
         self._tracer, self._session_id = tracer, session_id

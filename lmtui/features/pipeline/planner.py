@@ -478,7 +478,7 @@ class _Planner:
         raise ToolError(problem)
 
     def _titles(self) -> list[str]:
-        """Return the titles so far, the last ones where there is no room for all."""
+        """Return the titles so far, the last ones if not all fit."""
         titles: list[str] = []
         left = self._title_tokens
         for title in (draft.spec.title for part in reversed(self.parts) for draft in reversed(part)):

@@ -255,7 +255,7 @@ class PlanRunner:
         await self.change(change)
 
     async def _write_contracts(self, free: asyncio.Semaphore, works: Sequence[_TaskWork]) -> None:
-        """Have acceptance tests written for tasks without checks; where that fails, a note says so and the task goes on."""
+        """Have acceptance tests written for tasks without checks; where that fails, a note says so and the task continues."""
         wanted = [each for each in works if self._options.has_contracts and needs_contract(each.task)]
         if wanted:
             session = await self._session_for_roles()

@@ -282,7 +282,7 @@ def steps_and_tokens(text: str) -> tuple[int, int]:
     """Return how many requests and tokens a text allows, 0 for no limit.
 
     Raises:
-        UsageError: it is no budget, or has a time.
+        UsageError: it is not a budget, or has a time.
     """
     budget = whole_budget(_THOUSANDS.sub("", text.strip(" `*_.")))
     if budget.seconds:

@@ -216,7 +216,7 @@ class PipelineToolbox:
         self.prepare: Callable[[str, str], PreparedCall] = base.prepare
 
     def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
-        """Return what the model is told about the tools.  Blocks (a small folder) while there are no plans."""
+        """Return what the model is told about the tools.  Blocks (a small folder) until a plan exists."""
         self._is_told = (
             self._is_told
             or bool(self._plans.known)

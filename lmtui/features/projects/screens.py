@@ -102,7 +102,7 @@ class ProjectsController(FeatureController):
         assert isinstance(app, ThemedApp)
         if sessions.working or sessions.unmerged:
             text = "Turns stop; their work is saved, and sessions can be resumed. Changes of try mode are saved as a patch."
-            if not await app.push_screen_wait(Confirm(f"Leave for {sanitize_line(Path(path).name)}?", text)):
+            if not await app.push_screen_wait(Confirm(f"Switch to {sanitize_line(Path(path).name)}?", text)):
                 return
         app.next_folder = path
         app.leave_now(0)

@@ -36,10 +36,12 @@ def _report(logs: UsageLogs, chosen: UsageRange, folder: str = "") -> UsageRepor
 def usage_parser() -> Parser:
     """Return the parser of `lmtui usage`."""
     doc = "Show tokens, requests and time of your sessions in all folders, or of one with --workspace.\n"
-    doc += "Days begin at midnight of your time zone."
+    doc += "Days begin at midnight in your time zone."
     parser = make_parser("usage", doc, "lmtui usage --range 30d --by model")
-    parser.add_argument("--range", metavar="|".join(UsageRange), default=str(UsageRange.WEEK), help="days (default: 7d)")
-    parser.add_argument("--by", choices=TABLES, default="", help="only this table, with all of its rows")
+    parser.add_argument(
+        "--range", metavar="|".join(UsageRange), default=str(UsageRange.WEEK), help="days to count (default: 7d)"
+    )
+    parser.add_argument("--by", choices=TABLES, default="", help="show only this table, with all of its rows")
     return with_report(parser)
 
 

@@ -67,7 +67,7 @@ class HeightIndex:
         """Return the block that a line is in, and that block's first line.
 
         Raises:
-            IndexError: there is no such line.
+            IndexError: the line does not exist.
         """
         if not 0 <= line < self.total:
             raise IndexError(line)
@@ -240,7 +240,7 @@ class Document(LineSource):
         """Return the block at a line and that block's first line.
 
         Raises:
-            IndexError: there is no such line.
+            IndexError: the line does not exist.
         """
         return self._heights.locate(line)
 

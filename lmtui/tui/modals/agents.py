@@ -40,7 +40,7 @@ class AgentList(ListDialog[AgentRow, AgentRow | None]):
     """Lists the sessions and reads them again while it is open; the result is the one to go to."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.AGENTS), *bindings(Scope.APP)]
-    NAME, HEADING, SCOPE, FILTER = "agents", "Agents in the background", Scope.AGENTS, "folder or title"
+    NAME, HEADING, SCOPE, FILTER = "agents", "Background agents", Scope.AGENTS, "folder or title"
 
     def __init__(self, read: ReadAgents, now: Callable[[], datetime]) -> None:
         super().__init__()
@@ -167,7 +167,7 @@ class AgentController:
             return
         if not app.options.is_attached and (sessions.working or sessions.unmerged):
             text = "Turns stop; their work is saved, and sessions can be resumed. Changes of try mode are saved as a patch."
-            if not await app.push_screen_wait(Confirm(f"Leave for {sanitize_line(row.folder.name)}?", text)):
+            if not await app.push_screen_wait(Confirm(f"Switch to {sanitize_line(row.folder.name)}?", text)):
                 return
         app.next_folder, app.next_session = str(row.folder), row.session.id
         app.leave_now(0)

@@ -400,7 +400,7 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
             return
         window = read_window(typed)
         if window is None:
-            self.say(f"{typed!r} is no window; write it as 16384 or 16k", "$error")
+            self.say(f"{typed!r} is not a context size; write it as 16384 or 16k", "$error")
             return
         self._actions.load(row.id, window)
 

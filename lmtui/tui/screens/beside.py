@@ -202,7 +202,7 @@ class BesideChat(Screen[bool | None]):
         return [tab_part(name, command(TABS[name]), is_here=name == self.tab) for name in shown]
 
     def show_keys(self, commands: Iterable[Command]) -> None:
-        """Say what the keys do here; the last ones go first where there is no room."""
+        """Say what the keys do here; the last ones are dropped first if space is short."""
         zoom = [key_part(command("side.zoom"), 2)] if self._panes is not None and self._panes.room_beside else []
         left = [key_part(each, rank + 3) for rank, each in enumerate(commands) if each.hint and each.bound_keys]
         left = [*left[: MOST_KEYS - 1], *zoom]

@@ -104,7 +104,7 @@ class OutputScreen(BesideChat):
 
 
 class AgentScreen(BesideChat):
-    """Shows the conversation of a sub-agent, which goes on; `read` tells of the agent, `stop` stops it."""
+    """Shows the conversation of a sub-agent, which continues; `read` tells of the agent, `stop` stops it."""
 
     CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*keys_of(Scope.AGENT), *bindings(Scope.LINES)]

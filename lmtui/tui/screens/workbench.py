@@ -330,7 +330,7 @@ class Workbench(Screen[None]):
         self.say_line.say(text, tone)
 
     def set_note(self, note: str) -> None:
-        """Say in the status line what the app does while there is no session."""
+        """Say in the status line what the app does before a session opens."""
         self._note = note
         self.draw_status()
 

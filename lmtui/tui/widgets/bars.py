@@ -298,7 +298,7 @@ class ChoiceRows(VerbRows):
     """Draws answers as buttons, the chosen one filled, and below them in hints what else can be done.
 
     Where it `is_short`, each of the two takes one line: buttons that have no room become hints, and hints end in `? more`;
-    where there is no room for words, only the keys are there.
+    if the words do not fit, only the keys remain.
     """
 
     _buttons: Sequence[Command] = ()

@@ -70,7 +70,7 @@ async def test_a_profile_that_is_not_there_is_said_and_the_own_commands_decide(m
     (tmp_path / "Makefile").write_text("test:\n\ttrue\n")
     checks = make(verify="profile:other", check_profiles=PROFILES)
     assert await listed(checks) == [("suite", "make test", "Makefile")]
-    assert "There is no check profile 'other' (known: quick, full)" in checks.rules()[0][1]
+    assert "Unknown check profile 'other' (known: quick, full)" in checks.rules()[0][1]
 
 
 async def test_a_profile_that_is_chosen_holds_in_open_sessions_until_the_settings_do_again(make: Make) -> None:
@@ -105,7 +105,7 @@ async def test_a_session_is_told_of_a_profile_that_is_not_there_and_of_no_other(
         make(verify=verify, check_profiles=PROFILES).follow(cast("Any", session), is_ours=True)
     assert session.told == []
     make(verify="profile:x").follow(cast("Any", session), is_ours=True)
-    assert session.told == ["There is no check profile 'x' (known: none). The project's own commands are used instead."]
+    assert session.told == ["Unknown check profile 'x' (known: none). The project's own commands are used instead."]
 
 
 async def test_the_command_lists_what_decides_and_a_word_uses_a_profile(make: Make) -> None:

@@ -113,7 +113,7 @@ async def test_an_empty_window_is_left_to_the_server_and_a_wrong_one_is_said() -
     async with running(rich_host()) as driver:
         await open_models(driver)
         await load_marked(driver, "lots")
-        await driver.until(lambda: "is no window" in driver.text())
+        await driver.until(lambda: "is not a context size" in driver.text())
         await load_marked(driver)
         await driver.until(lambda: driver.host.servers.loads == [(OLLAMA, QWEN.name, 0)])
 

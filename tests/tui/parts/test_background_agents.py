@@ -44,7 +44,7 @@ async def test_it_asks_first_while_an_agent_works_here_but_not_where_a_host_has_
                 await driver.until(lambda: driver.app.is_leaving)
             else:
                 await driver.until_screen("Confirm")
-                assert "Leave for website?" in driver.text()
+                assert "Switch to website?" in driver.text()
 
 
 async def test_a_session_of_this_folder_is_opened_in_the_attached_app() -> None:

@@ -50,7 +50,7 @@ async def test_it_asks_first_while_an_agent_works_and_no_means_stay() -> None:
         for answer in ("n", "y"):
             await driver.press("home", "down", "enter")
             await driver.until_screen("Confirm")
-            assert "Leave for lexer?" in driver.text()
+            assert "Switch to lexer?" in driver.text()
             await driver.press(answer)
             if answer == "n":
                 await driver.until_screen("Workbench")
