@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import itertools
 import json
 import logging
 import os
@@ -98,6 +99,7 @@ class Attachment:
         self._leave: dict[int, Callable[[], None]] = {}  # by the number of the client's function
         self._mirrored: dict[tuple[str, str, str], str] = {}
         self._asked: dict[int, asyncio.Future[Any]] = {}
+        self._questions = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_dirty = False
         self._is_due = False
@@ -170,6 +172,8 @@ class Attachment:
         number = _number(message.get("id"))
         on, path, name = (str(message.get(key, "")) for key in ("on", "port", "call"))
         try:
+            if not isinstance(message.get("with") or {}, dict):
+                raise UsageError("arguments are not an object")
             if (own := self._own_call(on, name, message)) is not None:
                 self._run(number, own)
                 return
@@ -268,13 +272,13 @@ class Attachment:
             target, root = runtime or self._runtime, rpc.ROOTS[rpc.HOST]
         elif on.startswith(rpc.SESSION) and (session := self._sessions.get(on.removeprefix(rpc.SESSION))):
             target, root = session, rpc.ROOTS[rpc.SESSION]
-        elif on.startswith(rpc.REVIEW) and (at := on.removeprefix(rpc.REVIEW)).isdigit() and int(at) < len(self._reviews):
+        elif on.startswith(rpc.REVIEW) and (at := on.removeprefix(rpc.REVIEW)).isdecimal() and int(at) < len(self._reviews):
             target, root = self._reviews[int(at)], EffectReview
         else:
             raise UsageError(f"{sanitize_line(on)[:60]} is not open", "Open it again.")
         port = rpc.resolve(root, path)
         for name in path.split(".") if path else ():
-            target = getattr(target, name)
+            target = getattr(target, name) if target is not None else None
         if target is None:
             raise UsageError(f"{sanitize_line(path)[:60]} is not available here")
         return target, port
@@ -286,10 +290,8 @@ class Attachment:
         self._reviews.append(value)
         return f"{rpc.REVIEW}{len(self._reviews) - 1}"
 
-    def _arguments(self, member: Member, given: object) -> dict[str, Any]:
+    def _arguments(self, member: Member, given: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return the arguments of a call, each read as what the port says."""
-        if given is not None and not isinstance(given, dict):
-            raise UsageError("arguments are not an object")
         found: dict[str, Any] = {}
         for name, value in (given or {}).items():
             if name not in member.parameters:
@@ -313,10 +315,13 @@ class Attachment:
 
         async def ask(*args: Any) -> Any:
             future = asyncio.get_running_loop().create_future()
-            self._asked[number_of := max(self._asked, default=0) + 1] = future
+            self._asked[number_of := next(self._questions)] = future
             self._send({"fn": number, "args": rpc.encode(args), "id": number_of})
-            async with asyncio.timeout(_ANSWER_LIMIT_S):
-                return rpc.decode(returns, await future)
+            try:
+                async with asyncio.timeout(_ANSWER_LIMIT_S):
+                    return rpc.decode(returns, await future)
+            finally:
+                _ = self._asked.pop(number_of, None)
 
         return ask
 
@@ -458,7 +463,7 @@ class AttachEndpoint:
         writing = asyncio.create_task(_write(socket, attachment.outbox))
         try:
             while True:
-                attachment.take(await socket.receive_text())
+                attachment.take(await _frame(socket))
         except (WebSocketDisconnect, RuntimeError):
             pass
         except UsageError as error:
@@ -475,7 +480,7 @@ class AttachEndpoint:
     async def _greeted(self, socket: WebSocket) -> Attachment:
         """Read the first frame, and answer it."""
         async with asyncio.timeout(_GREETING_LIMIT_S):
-            first = rpc.loads(await socket.receive_text())
+            first = rpc.loads(await _frame(socket))
         hello = first[0].get("hello") if first else None
         if not isinstance(hello, dict):
             raise UsageError("the first message is not a greeting")
@@ -489,7 +494,6 @@ class AttachEndpoint:
         if is_local:
             flags, environment = hello.get("flags"), hello.get("environment")
             given = GivenSettings(flags if isinstance(flags, dict) else {}, _texts(environment))
-            self._hub.allow(Path(folder))
         else:
             folder = str(self._hub.allowed(folder) if folder else next(iter(self._hub.folders), ""))
         session_id = str(hello.get("session") or "")
@@ -501,6 +505,8 @@ class AttachEndpoint:
                 "clients may not open any folder yet", "Start a session on that machine, or set host_folders there."
             )
         runtime = runtime or await self._hub.runtime(Path(folder), given)
+        if is_local and folder:
+            self._hub.allow(Path(folder))
         name = sanitize_line(str(hello.get("name") or "a client"))[:60]
         attachment = Attachment(self._hub, runtime, name, self._lines, lambda: _close_soon(socket))
         welcome = {"version": __version__, "folder": str(runtime.workspace), "sessions": [each.id for each in runtime.sessions]}
@@ -510,6 +516,18 @@ class AttachEndpoint:
 
 _REFUSED, _MALFORMED, _TOO_SLOW = 4001, 4002, 4003
 _GREETING_LIMIT_S = 10.0
+
+
+async def _frame(socket: WebSocket) -> str:
+    """Return the next frame.
+
+    Raises:
+        UsageError: it is not text.
+    """
+    try:
+        return await socket.receive_text()
+    except KeyError as error:
+        raise UsageError("a frame is not text") from error
 
 
 def is_unix(scope: Scope) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.messages import Image
@@ -23,6 +25,7 @@ from lmtui.host.connect import STATUS, HostInfo, Target, ask_host, ensure_host, 
 from lmtui.host.remote import RemoteHost
 
 _STOP_LIMIT_S = 30.0
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")  # another machine is not sent this one's token
 
 
 def host(arguments: argparse.Namespace) -> int:
@@ -73,7 +76,8 @@ def _stop(*, is_forced: bool) -> int:
             f"the host still has {works} to do: {sanitize_line(', '.join(busy))[:300]}",
             "Wait, or run `lmtui host stop --now`: work is saved, and sessions can be resumed.",
         )
-    os.kill(found.pid, signal.SIGTERM)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(found.pid, signal.SIGTERM)
     until = time.monotonic() + _STOP_LIMIT_S
     while running_host() is not None:
         if time.monotonic() > until:
@@ -139,7 +143,7 @@ def newest_session(target: Target) -> str:
 
 
 def token_for(url: str, file: str, environ: Mapping[str, str]) -> str:
-    """Return the token for a host elsewhere: of the file, of LMTUI_HOST_TOKEN, or of this machine's own host.
+    """Return the token for a host elsewhere: of the file, of LMTUI_HOST_TOKEN, or of this machine's host (loopback only).
 
     Raises:
         LmtuiError: there is none.
@@ -148,7 +152,7 @@ def token_for(url: str, file: str, environ: Mapping[str, str]) -> str:
         return read_token(Path(file).expanduser())
     if given := environ.get("LMTUI_HOST_TOKEN", "").strip():
         return given
-    if token_file().exists():
+    if urlsplit(url).hostname in _LOOPBACK and token_file().exists():
         return read_token(token_file())
     raise UsageError(f"the host at {sanitize_line(url)} needs its token", "Use --token-file FILE, or set LMTUI_HOST_TOKEN.")
 

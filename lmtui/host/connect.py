@@ -123,7 +123,7 @@ def ensure_host(options: tuple[str, ...] = ()) -> HostInfo:
             if process.poll() is not None:
                 break
             time.sleep(0.02)
-        text = sanitize_line(log.read_text("utf-8", "replace").strip().splitlines()[-1:][0] if log.stat().st_size else "")
+        text = sanitize_line("".join(log.read_text("utf-8", "replace").strip().splitlines()[-1:]))
         text = text.removeprefix("lmtui: ")
         raise LmtuiError(f"the host did not start: {text or 'no reason given'}", f"See {log}.")
 

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import TextIO
 
 from starlette.requests import Request
@@ -36,6 +36,7 @@ from lmtui.host.hub import SessionHub
 
 _LOOK_S = 15.0
 _CLOSE_LIMIT_S = 20.0
+_LOCK_LIMIT_S = 0.5
 
 
 @contextlib.contextmanager
@@ -47,10 +48,16 @@ def host_lock() -> Iterator[TextIO]:
     """
     host_folder().mkdir(parents=True, exist_ok=True, mode=0o700)
     with os.fdopen(os.open(host_folder() / "host.json", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise UsageError("a host is already running", "`lmtui host status` shows it.") from error
+        until = monotonic() + _LOCK_LIMIT_S  # whoever looks for a host locks the file for a moment, too
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError as error:
+                if monotonic() > until:
+                    raise UsageError("a host is already running", "`lmtui host status` shows it.") from error
+                sleep(0.01)
+        _ = file.truncate()  # what the last host said of itself: its process id may be another program's by now
         yield file
 
 

@@ -334,4 +334,7 @@ async def _run_jobs(runtime: Runtime) -> None:
 
 
 def _real(folder: Path) -> Path:
-    return Path(os.path.realpath(folder.expanduser()))
+    try:
+        return Path(os.path.realpath(folder.expanduser()))
+    except (RuntimeError, ValueError) as error:  # an unknown user after `~`, or a NUL
+        raise UsageError(f"{sanitize_path(str(folder))[:200]} is not a path", "Name an existing folder.") from error

@@ -29,6 +29,7 @@ _LOOK_S = 1.0
 _AWAY = "The host does not answer."
 _STOPPED = "The host was stopped. Run `lmtui host start`; this window then reconnects."
 _DELETED = "This session was deleted elsewhere."
+_LONGEST_PAUSE_S = 5.0
 _TOLD_AT = 3  # by then the host is not just starting
 _AWAY_HINT = "Wait, or run `lmtui host status`. Saved work is not lost."
 
@@ -183,6 +184,7 @@ class PendingCalls:
     def __init__(self) -> None:
         self._waiting: dict[int, concurrent.futures.Future[Any]] = {}
         self._parts: dict[int, Callable[[Any], object]] = {}
+        self.breaks = 0  # how often the connection broke
 
     def begin(self, number: int, on_part: Callable[[Any], object] | None) -> concurrent.futures.Future[Any]:
         """Return the future result of a call; `on_part` gets what comes before it."""
@@ -210,6 +212,7 @@ class PendingCalls:
 
     def fail(self) -> None:
         """Let all of them fail: the connection is broken."""
+        self.breaks += 1
         waiting, self._waiting, self._parts = list(self._waiting.values()), {}, {}
         for future in waiting:
             if not future.done():
@@ -280,15 +283,18 @@ class HostLink:
     def call(self, on: str, path: str, member: Member, given: Mapping[str, Any]) -> Any:
         """Call a method that returns at once."""
         sent, numbers = self._sent(on, path, member, given)
+        future = self.send(on, path, member.name, sent)
         try:
-            result = self.wait(self.send(on, path, member.name, sent))
+            result = self.wait(future)
         except HostError:
-            return self._without_host(on, path, member, sent)
+            return self._without_host(on, path, member, sent, future)
         if rpc.is_function(member.result):
             return lambda: self._forget(numbers)
         return self._result(member, result)
 
-    def _without_host(self, on: str, path: str, member: Member, sent: Mapping[str, Any]) -> Any:
+    def _without_host(
+        self, on: str, path: str, member: Member, sent: Mapping[str, Any], future: concurrent.futures.Future[Any]
+    ) -> Any:
         """Do a call later, or once more; if both fail, the front end continues and the user is told."""
         if (deleted := self._deleted(on)) is not None:
             if member.kind is Kind.CALL:
@@ -296,7 +302,9 @@ class HostLink:
             return None if member.returns is not None else _nothing_of(member.result)
         if member.full_name in _SENT_LATER:
             session = self.sessions.get(on.removeprefix(rpc.SESSION))
-            self._later.append(_Later(on, path, member.name, sent, session.seq if session is not None else 0))
+            later = _Later(on, path, member.name, sent, session.seq if session is not None else 0)
+            self._later.append(later)
+            future.add_done_callback(lambda done: self._answered_late(later, done))
             return None
         if member.result is not type(None) and self._waits_for_host():
             with contextlib.suppress(HostError):
@@ -304,6 +312,12 @@ class HostLink:
         if member.kind is Kind.CALL:
             self._tell(events.Level.ERROR, f"{_AWAY} Nothing was done ({member.full_name}).")
         return None if member.returns is not None else _nothing_of(member.result)
+
+    def _answered_late(self, later: _Later, future: concurrent.futures.Future[Any]) -> None:
+        """Do not send a call again that a slow host has done after all."""
+        if future.exception() is None:
+            with contextlib.suppress(ValueError):
+                self._later.remove(later)
 
     def _waits_for_host(self) -> bool:
         """Wait for a broken connection to be made again, once; tell whether it was."""
@@ -362,10 +376,11 @@ class HostLink:
         """Return a value that is mirrored; the first time the host is asked."""
         key = (on, path, member.name)
         if key not in self._mirrored:
+            future = self.send(on, path, member.name, {})
             try:
-                value = rpc.decode(member.result, self.wait(self.send(on, path, member.name, {})))
+                value = rpc.decode(member.result, self.wait(future))
             except HostError:
-                return self._without_host(on, path, member, {})
+                return self._without_host(on, path, member, {}, future)
             _ = self._mirrored.setdefault(key, value)
         return self._mirrored[key]
 
@@ -398,11 +413,11 @@ class HostLink:
             except (ConnectionError, LmtuiError) as error:
                 if attempt == _TOLD_AT and not is_stopped:
                     self._tell(events.Level.WARNING, f"Could not reach the host: {error}")
-            if self._is_closed.wait(min(5.0, 0.2 * 2**attempt)):
+            if self._is_closed.wait(pause_s(attempt)):
                 return
-        threading.Thread(target=self._take_up_again, name="host again", daemon=True).start()
+        threading.Thread(target=self._take_up_again, args=(self._pending.breaks,), name="host again", daemon=True).start()
 
-    def _take_up_again(self) -> None:
+    def _take_up_again(self, breaks: int) -> None:
         """Open the sessions again and give the host the functions that it had; runs while another thread reads."""
         problem = ""
         for session in [each for each in self.sessions.values() if not each.is_deleted]:
@@ -411,11 +426,17 @@ class HostLink:
             except LmtuiError as error:
                 problem = problem or f"Session {session.id} could not be opened again: {error.full_text()}"
         later, self._later = self._later, []
-        for each in later:
+        for at, each in enumerate(later):
             known = self.sessions.get(each.on.removeprefix(rpc.SESSION))
-            if known is None or not each.is_done(known.known()):
-                with contextlib.suppress(LmtuiError):
-                    _ = self.wait(self.send(each.on, each.path, each.name, each.given))
+            if known is not None and each.is_done(known.known()):
+                continue
+            try:
+                _ = self.wait(self.send(each.on, each.path, each.name, each.given))
+            except HostError:  # it broke again: the next time sends the rest
+                self._later[:0] = later[at:]
+                break
+            except LmtuiError as error:
+                problem = problem or error.full_text()
         for number, function in list(self._functions.items()):
             on, path, name, parameter = function.where
             with contextlib.suppress(LmtuiError):
@@ -425,6 +446,8 @@ class HostLink:
                 root = rpc.ROOTS[rpc.SESSION if on.startswith(rpc.SESSION) else rpc.HOST]
                 member = rpc.members(rpc.resolve(root, path))[name]
                 self._mirrored[on, path, name] = rpc.decode(member.result, self.wait(self.send(on, path, name, {})))
+        if breaks != self._pending.breaks:
+            return
         self._is_given_up = False
         self.is_there.set()
         self._tell(events.Level.WARNING if problem else events.Level.INFO, problem or "Reconnected to the host.")
@@ -436,24 +459,30 @@ class HostLink:
     def _take(self, frame: str | bytes) -> None:
         todo: list[Callable[[], None]] = []
         for message in rpc.loads(frame):
-            if "event" in message:
-                session = self.sessions.get(str(message["event"]).removeprefix(rpc.SESSION))
-                if session is not None:
-                    envelope = decode_event(str(message["line"]))
-                    todo.append(bound_event(session.publish, envelope))
-            elif "re" in message:
-                self._pending.reply(message)
-            elif "set" in message:
-                self._set(*map(str, message["set"]), value=message.get("value"))
-            elif "closed" in message:
-                session = self.sessions.get(str(message["closed"]).removeprefix(rpc.SESSION))
-                if session is not None:
-                    session.is_deleted = True
-                    session.tell(events.Level.ERROR, f"{_DELETED} F2 lists the others, F4 begins a new one.")
-            elif "fn" in message:
-                todo += self._wanted(message)
+            try:
+                todo += self._taken(message)
+            except LmtuiError:  # of a newer host; what comes with it in the frame is read all the same
+                _LOG.exception("a message of the host cannot be read")
         if todo:
             self.loop.soon(*todo)
+
+    def _taken(self, message: Mapping[str, Any]) -> list[Callable[[], None]]:
+        """Take a message, and return what to do on the loop."""
+        if "event" in message:
+            session = self.sessions.get(str(message["event"]).removeprefix(rpc.SESSION))
+            return [bound_event(session.publish, decode_event(str(message["line"])))] if session is not None else []
+        if "re" in message:
+            self._pending.reply(message)
+        elif "set" in message:
+            self._set(*map(str, message["set"]), value=message.get("value"))
+        elif "closed" in message:
+            session = self.sessions.get(str(message["closed"]).removeprefix(rpc.SESSION))
+            if session is not None:
+                session.is_deleted = True
+                session.tell(events.Level.ERROR, f"{_DELETED} F2 lists the others, F4 begins a new one.")
+        elif "fn" in message:
+            return self._wanted(message)
+        return []
 
     def _set(self, on: str, path: str, name: str, *, value: Any) -> None:
         root = rpc.ROOTS[rpc.SESSION if on.startswith(rpc.SESSION) else rpc.HOST]
@@ -485,6 +514,11 @@ class HostLink:
         self._is_closed.set()
         self._channel.close()
         self._pending.fail()
+
+
+def pause_s(attempt: int) -> float:
+    """Return the seconds to wait after an attempt to connect, counted from 0."""
+    return min(_LONGEST_PAUSE_S, 0.2 * 2.0 ** min(attempt, 10))
 
 
 def _nothing_of(hint: Any) -> Any:

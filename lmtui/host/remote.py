@@ -118,6 +118,7 @@ class RemoteSession:
         self._subscribers: list[Subscriber] = []
         self.seq = 0
         self._missed: list[Envelope] = []
+        self._held: list[Envelope] | None = None  # what comes while the missed events are read
         self._early: list[Envelope] | None = []  # streamed before anybody listens; None from then on
         self.is_deleted = False
         link.sessions[session_id] = self
@@ -152,11 +153,23 @@ class RemoteSession:
     def again(self) -> None:
         """Take up the session in a host that was started again, or that the connection broke to; not on the loop."""
         link = self._link
-        _ = link.wait(link.send(rpc.HOST, "", "open", {"session_id": self._id}))
-        parts: list[Sequence[str]] = []
-        last = link.wait(link.send(self._on, "", "follow", {"after": self.seq}, parts.append))
-        self._missed = [decode_event(line) for part in (*parts, last) for line in part]
-        link.loop.soon(*(bound_event(self.publish, envelope) for envelope in self._missed))
+        held = self._held = []
+        missed: list[Envelope] = []
+        try:
+            _ = link.wait(link.send(rpc.HOST, "", "open", {"session_id": self._id}))
+            parts: list[Sequence[str]] = []
+            last = link.wait(link.send(self._on, "", "follow", {"after": self.seq}, parts.append))
+            missed = self._missed = [decode_event(line) for part in (*parts, last) for line in part]
+        finally:
+            link.loop.soon(lambda: self._catch_up(missed, held))
+
+    def _catch_up(self, missed: Sequence[Envelope], held: list[Envelope]) -> None:
+        """Publish what was missed before what came meanwhile, unless the connection broke again.  On the loop."""
+        if self._held is not held:
+            return
+        self._held = None
+        for envelope in (*missed, *held):
+            self.publish(envelope)
 
     def known(self) -> Sequence[Envelope]:
         """Return the history with what was missed, which may not be told yet; from any thread."""
@@ -197,6 +210,9 @@ class RemoteSession:
 
     def publish(self, envelope: Envelope) -> None:
         """Give an event to who listens; one that was there already is passed over.  On the loop."""
+        if self._held is not None and not isinstance(envelope.event, PassingNotice):
+            self._held.append(envelope)
+            return
         if self._early is not None:
             if self._subscribers:
                 self._tell_early()

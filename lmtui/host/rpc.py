@@ -277,13 +277,21 @@ def encode_error(error: LmtuiError) -> dict[str, Any]:
     return {"class": type(error).__name__, "message": str(error), "hint": error.hint, "own": own}
 
 
-def decode_error(sent: Mapping[str, Any]) -> LmtuiError:
-    """Return the error that was sent, of the same class where this version has it."""
+def decode_error(sent: object) -> LmtuiError:
+    """Return the error that was sent, of the same class where this version has it.
+
+    Raises:
+        UsageError: it is not an error.
+    """
+    if not isinstance(sent, Mapping):
+        raise UsageError("an error is not an object")
     found = _ERRORS.get(str(sent.get("class")), LmtuiError)
     error = found.__new__(found)
     LmtuiError.__init__(error, str(sent.get("message", "")), str(sent.get("hint", "")))
     own = sent.get("own")
     for key, value in own.items() if isinstance(own, dict) else ():
+        if key.startswith("_") or hasattr(Exception, key):
+            continue
         hint = typing.get_type_hints(found.__init__).get(key) if found.__init__ is not LmtuiError.__init__ else None
         setattr(error, key, decode(hint, value) if hint is not None else value)
     return error

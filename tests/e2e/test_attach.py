@@ -319,6 +319,8 @@ async def test_a_client_of_another_version_is_refused(start: Start, monkeypatch:
         ['[{"id":{"a":1},"on":"host","port":"archive","call":"sessions","with":[1]}]'],
         ['[{"re":7,"ok":1},{"leave":9},{"re":"x","error":3}]'],
         ['[{"id":1,"on":"host","port":"settings","call":"change","with":{"name":"mode"}}]'],
+        ['[{"id":1,"on":"host","port":"","call":"open","with":[1]}]'],
+        ['[{"id":1,"on":"review:²","port":"","call":"parts"}]'],
         ["[" * 50_000],
     ],
 )
@@ -387,7 +389,7 @@ async def test_a_host_that_the_user_stopped_is_not_started_by_who_was_attached(p
     await asyncio.sleep(1)
     assert running_host() is None
     assert (await program.run("host", "start")).code == 0
-    await until(lambda: any("Connected to the host again" in each for each in told))
+    await until(lambda: any("Reconnected to the host" in each for each in told))
     session.submit("Hello")
     _ = await wait_for(session, ended)
 
@@ -445,7 +447,7 @@ async def test_waiting_for_a_turn_outlives_a_host_that_is_killed(start: Start, m
 
     monkeypatch.setattr(session, "again", late)
     hosted.kill()
-    await until(lambda: any("Connected to the host again" in each for each in told))
+    await until(lambda: any("Reconnected to the host" in each for each in told))
     async with asyncio.timeout(_LIMIT_S):
         await waiting
 

@@ -88,7 +88,7 @@ async def test_a_question_is_answered_while_the_turn_goes_on(start: Start, outco
     assert late.json()["error"] | {"message": ""} == {
         "type": "conflict", "message": "", "hint": "No answer is needed.", "outcome": outcome, "by": "phone",
     }  # fmt: skip
-    assert "phone was quicker" in late.json()["error"]["message"]
+    assert "phone has already answered" in late.json()["error"]["message"]
 
 
 async def test_of_two_answers_at_once_one_wins_and_the_other_is_told(start: Start) -> None:

@@ -1,5 +1,7 @@
 import asyncio
+import fcntl
 import json
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,7 +16,11 @@ from lmtui.core.messages import Image
 from lmtui.core.permissions.decide import GrantScope
 from lmtui.core.sessions import Answer, SessionHost, SessionSummary
 from lmtui.core.workspace import FileContent
-from lmtui.host import rpc
+from lmtui.host import connect, rpc
+from lmtui.host.access import ensure_token
+from lmtui.host.commands import token_for
+from lmtui.host.host_process import host_lock
+from lmtui.host.hub import SessionHub
 from lmtui.host.rpc import Kind, Member
 
 
@@ -144,3 +150,46 @@ def test_streams_and_waits_are_known_by_their_ports() -> None:
     assert kinds["Session.changes"] is Kind.PORT
     assert kinds["Session.mode"] is Kind.VALUE
     assert asyncio.iscoroutinefunction(SessionHost.new_session)
+
+
+@pytest.mark.parametrize("sent", [3, [1], None, {"own": {"args": 3, "__class__": 4}}])
+def test_a_hostile_error_is_an_error_or_refused(sent: object) -> None:
+    if isinstance(sent, dict):
+        assert isinstance(rpc.decode_error(sent), errors.LmtuiError)
+    else:
+        with pytest.raises(UsageError, match="not an object"):
+            _ = rpc.decode_error(sent)
+
+
+@pytest.mark.parametrize("folder", ["\0", "~nobody-of-this-name/a"])
+def test_a_folder_that_is_no_path_is_refused(folder: str) -> None:
+    with pytest.raises(UsageError):
+        _ = SessionHub().allowed(folder)
+
+
+def test_a_host_starts_while_somebody_looks_for_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path))
+    connect.host_folder().mkdir(parents=True)
+    info = connect.host_folder() / "host.json"
+    _ = info.write_text('{"pid": 1, "version": "0", "started": ""}')
+    with info.open() as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        timer = threading.Timer(0.1, fcntl.flock, (looking, fcntl.LOCK_UN))
+        timer.start()
+        with host_lock():
+            assert connect.running_host() is None  # not process 1, which the last host was
+        timer.join()
+
+
+@pytest.mark.parametrize(("url", "is_sent"), [("http://127.0.0.1:8765", True), ("http://box.example:8765", False)])
+def test_only_this_machine_is_sent_its_own_token(
+    url: str, is_sent: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path))
+    connect.host_folder().mkdir(parents=True, mode=0o700)
+    token = ensure_token(connect.host_folder())
+    if is_sent:
+        assert token_for(url, "", {}) == token
+    else:
+        with pytest.raises(UsageError, match="needs its token"):
+            _ = token_for(url, "", {})

@@ -192,7 +192,7 @@ async def test_frames_that_come_again_are_done_once(start: Start) -> None:
         await send(socket, type="message", content="write a file", id="m1")
         assert (await until(socket, of_type("duplicate")))[-1]["id"] == "m1"
         await send(socket, type="approval_response", approval_id=asked["approval_id"], outcome="no")
-        assert "was quicker: once" in (await until(socket, of_type("error")))[-1]["message"]
+        assert "has already answered: once" in (await until(socket, of_type("error")))[-1]["message"]
     await host.idle(session_id)
     session = await host.hub.session(session_id)
     assert sum(isinstance(each.event, TurnEnded) for each in session.history()) == 1

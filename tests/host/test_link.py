@@ -1,0 +1,139 @@
+import asyncio
+import json
+import queue
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from lmtui.app.event_lines import encode_event
+from lmtui.core import events
+from lmtui.core.errors import HostError
+from lmtui.core.events import Envelope
+from lmtui.host.link import FrameChannel, HostLink, Welcome, pause_s
+from lmtui.host.remote import RemoteSession, remote_port
+
+Reply = Callable[[dict[str, Any]], list[dict[str, Any]]]
+
+
+class FakeChannel:
+    """Answers each message with what `reply` returns; `b""` breaks it."""
+
+    def __init__(self, reply: Reply) -> None:
+        self._reply = reply
+        self.frames: queue.Queue[str] = queue.Queue()
+        self.sent: list[dict[str, Any]] = []
+        self.is_broken = False
+
+    def send(self, frame: str) -> None:
+        if self.is_broken:
+            raise ConnectionError
+        for message in json.loads(frame):
+            self.sent.append(message)
+            if found := self._reply(message):
+                self.frames.put(json.dumps(found))
+
+    def receive(self) -> str:
+        if not (frame := self.frames.get()):
+            self.is_broken = True
+            raise ConnectionError
+        return frame
+
+    def close(self) -> None:
+        self.frames.put("")
+
+
+def _link(*channels: FakeChannel) -> HostLink:
+    waiting = list(channels)
+
+    def open_channel(*, may_start: bool = True) -> tuple[FrameChannel, Welcome]:
+        if not waiting:
+            raise HostError("no host")
+        return waiting.pop(0), Welcome("1", "/work")
+
+    return HostLink(open_channel, remote_port)
+
+
+def _line(seq: int) -> str:
+    notice = events.Notice(level=events.Level.INFO, text=f"number {seq}")
+    return encode_event(Envelope(seq, datetime(2026, 1, 1, tzinfo=UTC), "one", notice))
+
+
+async def _until(is_so: Callable[[], object]) -> None:
+    async with asyncio.timeout(20):
+        while not is_so():
+            await asyncio.sleep(0.01)
+
+
+def test_a_pause_before_connecting_again_has_a_limit() -> None:
+    assert [pause_s(0), pause_s(1), pause_s(10_000)] == [0.2, 0.4, 5.0]
+
+
+async def test_what_comes_while_missed_events_are_read_is_told_after_them() -> None:
+    def reply(message: dict[str, Any]) -> list[dict[str, Any]]:
+        if message["call"] != "follow":
+            return [{"re": message["id"], "ok": "session:one"}]
+        after = message["with"]["after"]
+        known = [_line(seq) for seq in range(after + 1, 500 if after else 2)]
+        return [{"re": message["id"], "ok": known}, *([{"event": "session:one", "line": _line(500)}] if after else [])]
+
+    link = _link(FakeChannel(reply))
+    session = RemoteSession(link, "one")
+    await session.follow()
+    await asyncio.to_thread(session.again)
+    await _until(lambda: session.seq == 500)
+    assert [each.seq for each in session.history()] == list(range(1, 501))
+    link.close()
+
+
+async def test_an_event_of_a_newer_host_does_not_hide_an_answer_in_its_frame() -> None:
+    unknown = {"event": "session:one", "line": "no event"}
+    link = _link(FakeChannel(lambda message: [unknown, {"re": message["id"], "ok": []}]))
+    session = RemoteSession(link, "one")
+    async with asyncio.timeout(5):
+        await session.follow()
+    link.close()
+
+
+async def test_words_that_wait_survive_a_second_break() -> None:
+    def opens(message: dict[str, Any]) -> list[dict[str, Any]]:
+        return [{"re": message["id"], "ok": [] if message["call"] == "follow" else "session:one"}]
+
+    def breaks(message: dict[str, Any]) -> list[dict[str, Any]]:
+        if message["call"] == "submit":
+            second.close()
+            return []
+        return opens(message)
+
+    first, second, third = FakeChannel(opens), FakeChannel(breaks), FakeChannel(opens)
+    link = _link(first, second, third)
+    session: Any = RemoteSession(link, "one")
+    await session.follow()
+    first.is_broken = True
+    session.submit("words")
+    first.close()
+    await _until(lambda: any(each["call"] == "submit" for each in third.sent))
+    link.close()
+
+
+async def test_a_call_that_a_slow_host_did_is_not_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lmtui.host.link.CALL_LIMIT_S", 0.05)
+    slow: list[int] = []
+
+    def reply(message: dict[str, Any]) -> list[dict[str, Any]]:
+        if message["call"] == "rename":
+            slow.append(message["id"])
+            return []
+        return [{"re": message["id"], "ok": [] if message["call"] == "follow" else "session:one"}]
+
+    first, second = FakeChannel(reply), FakeChannel(reply)
+    link = _link(first, second)
+    session: Any = RemoteSession(link, "one")
+    await session.follow()
+    session.rename("a name")
+    first.frames.put(json.dumps([{"re": slow[0], "ok": None}]))
+    first.close()
+    await _until(lambda: second.sent and link.is_there.is_set())
+    assert all(each["call"] != "rename" for each in second.sent)
+    link.close()
