@@ -227,7 +227,7 @@ class Target:
             )  # fmt: skip
         except InvalidStatus as error:
             code = error.response.status_code
-            hint = "Give its token with --token-file, or in LMTUI_HOST_TOKEN." if code == 401 else ""
+            hint = _hint(code)
             raise LmtuiError(f"the host at {self.url or socket_file()} answers {code}", hint) from error
         except (OSError, WebSocketException, TimeoutError) as error:
             where = sanitize_line(self.url) or f"the socket {socket_file()}"
@@ -290,12 +290,22 @@ def ask_host(path: str, url: str = "", token: str = "") -> Any:  # Any: JSON
         response = connection.getresponse()
         body = response.read()
         if response.status != HTTPStatus.OK:
-            raise LmtuiError(f"the host at {sanitize_line(url) or socket_file()} answers {response.status}")
+            raise LmtuiError(
+                f"the host at {sanitize_line(url) or socket_file()} answers {response.status}", _hint(response.status)
+            )
         return json.loads(body)
     except (OSError, HTTPException, ValueError) as error:
-        raise LmtuiError(f"the host at {sanitize_line(url) or socket_file()} does not answer: {error}") from error
+        raise HostError(
+            f"the host at {sanitize_line(url) or socket_file()} does not answer: {error}", "Is it running, and the tunnel open?"
+        ) from error
     finally:
         connection.close()
+
+
+def _hint(status: int) -> str:
+    if status == HTTPStatus.UNAUTHORIZED:
+        return "Give its token with --token-file, or in LMTUI_HOST_TOKEN."
+    return "Is this the address of a host?" if status == HTTPStatus.NOT_FOUND else ""
 
 
 def client_name() -> str:

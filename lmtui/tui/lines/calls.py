@@ -84,6 +84,7 @@ _DECISIONS = {
     "session": "allowed for session",
     "always": "always allowed",
 }
+_ANSWERED = frozenset({"once", "session", "always"})
 _BESIDE: Line = (("│ ", "muted"),)
 CHANGE_SIGNS = {
     FileChangeKind.ADDED: ("A", "good"),
@@ -116,6 +117,7 @@ class CallBlock(Block):
         self.feedback = ""
         self.edited = ""
         self.hunks = ""
+        self.answered_by = ""  # a window of a host, where several can answer
         self.noun = _READ_NOUNS.get(started.tool, "")
         self._started = started
         self._finished: ToolCallFinished | None = None
@@ -258,7 +260,8 @@ class CallBlock(Block):
             return f"denied: {sanitize_line(self.feedback)}"
         if finished is None or finished.ok or (finished.decision != "no" and finished.summary != "refused"):
             return ""
-        return "denied by rule" if finished.decision == "rule" else "denied"
+        by = f" by {sanitize_line(self.answered_by)}" if self.answered_by else ""
+        return "denied by rule" if finished.decision == "rule" else f"denied{by}"
 
     def _right_side(self, *, is_short: bool = False) -> Line:
         finished, fold_sign = self._finished, f" {FOLDED if self.is_folded else UNFOLDED}" if self.can_fold else "  "
@@ -273,8 +276,10 @@ class CallBlock(Block):
         decision = self.hunks or _DECISIONS.get(
             finished.decision, ("tried" if self.is_tried else "auto") if self.changes and finished.decision == "mode" else ""
         )
+        if decision and self.answered_by and finished.decision in _ANSWERED:
+            decision = f"{decision} by {sanitize_line(self.answered_by)}"
         if decision and not is_short:
-            parts.append(((decision, "muted"),))
+            parts.append(((fit(decision, 40), "muted"),))
         if self._started.tool in _RUNNERS and (counted := counted_tests(finished.result)):
             parts.append(counted)
         elif summary and not summary.startswith(("+", "−")):

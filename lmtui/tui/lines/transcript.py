@@ -324,6 +324,7 @@ class ConversationBlocks:
             case events.ApprovalResolved():
                 block.wait(is_waiting=False)
                 block.edited = event.edited
+                block.answered_by = event.by.partition(" ")[0] if "@" in event.by else ""
                 if event.hunks and isinstance(asked, events.ApprovalRequested):
                     block.hunks = f"{len(event.hunks)} of {asked.hunks} hunks, by you"
                 if event.outcome is events.Outcome.NO and event.feedback:

@@ -271,6 +271,10 @@ def test_states_of_a_call_have_signs_and_say_who_decided() -> None:
     assert squeezed(drawn([STARTED, asked, answered, refused])) == ['✗ Run  pytest -q  denied: "use tox" ▸']
     ruled = replace(refused, summary="refused", decision="rule", rule="Shell(pytest*)")
     assert squeezed(drawn([STARTED, ruled])) == ["✗ Run  pytest -q  denied by rule ▸"]
+    other = replace(answered, feedback="", by="bob@sofa pts/3")
+    assert squeezed(drawn([STARTED, asked, other, refused]))[0] == "✗ Run  pytest -q  denied by bob@sofa ▸"
+    allowed = replace(FINISHED, decision="once", elapsed_ms=8)
+    assert "allowed once by bob@sofa" in drawn([STARTED, asked, replace(other, outcome=Outcome.ONCE), allowed])[0]
     long = replace(answered, feedback="use tox, which knows the versions that we support")
     assert drawn([STARTED, asked, long, refused])[1:] == [f'  "{long.feedback}"']
     assert squeezed(drawn([STARTED, TurnEnded(turn_id="t", reason=TurnReason.INTERRUPTED)]))[0] == "■ Run  pytest -q"
