@@ -297,7 +297,8 @@ def _target(arguments: argparse.Namespace, session_id: str = "", url: str = "", 
 
     workspace, flags = _given(arguments)
     if url:
-        return Target(arguments.workspace or "", session_id, url, token_for(url, token_file, os.environ))
+        token = token_for(url, token_file, os.environ, is_plain=arguments.plain_http)
+        return Target(arguments.workspace or "", session_id, url, token)
     names = (name for setting in SETTINGS.values() for name in setting.metadata["env"])
     return Target(
         str(workspace),

@@ -371,6 +371,7 @@ def attach_parser() -> Parser:
     add("id", nargs="?", default="", metavar="ID", help="session to open (default: the newest one open in this folder)")
     add("--host-url", default="", metavar="URL", help="HTTP address of a host on another machine, for example an ssh tunnel")
     add("--token-file", default="", metavar="PATH", help="file with the token of that host (default: LMTUI_HOST_TOKEN)")
+    add("--plain-http", action="store_true", help="send the token to another machine without encryption")
     add("--plain", action="store_true", help="line by line, for screen readers")
     add_common(parser)
     return parser

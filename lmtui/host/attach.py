@@ -120,10 +120,12 @@ class Attachment:
 
     def _flush(self) -> None:
         self._is_due = False
-        if self._is_dirty:
-            self._is_dirty = False
-            self._refresh()
-        self.outbox.wake.set()
+        try:
+            if self._is_dirty:
+                self._is_dirty = False
+                self._refresh()
+        finally:
+            self.outbox.wake.set()
 
     def _refresh(self) -> None:
         """Send the mirrored values that are others now, before everything that waits: nobody sees an event before them."""
@@ -191,12 +193,17 @@ class Attachment:
             elif member.blocks:
                 self._run(number, self._awaited(number, member, asyncio.to_thread(_call, target, member, given)))
             else:
-                value = None if self._shared(member, given) else _call(target, member, given)
-                if member.kind is Kind.VALUE:
-                    self._mirrored[on, path, name] = json.dumps(rpc.encode(value))
-                self._reply(number, member, value, message)
+                self._run(number, self._at_once(member, target, given, message))
         except LmtuiError as error:
             self._send({"re": number, "error": rpc.encode_error(error)})
+
+    async def _at_once(self, member: Member, target: Any, given: Mapping[str, Any], message: Mapping[str, Any]) -> None:
+        """Do a call that returns at once; it waits for nothing, so calls are done in their order."""
+        value = None if self._shared(member, given) else _call(target, member, given)
+        if member.kind is Kind.VALUE:
+            on, path, name = (str(message.get(key, "")) for key in ("on", "port", "call"))
+            self._mirrored[on, path, name] = json.dumps(rpc.encode(value))
+        self._reply(_number(message.get("id")), member, value, message)
 
     def _shared(self, member: Member, given: Mapping[str, Any]) -> bool:
         """Do what would take the place of what another client set; tell whether it was that."""
@@ -330,12 +337,13 @@ class Attachment:
     async def _open(self, number: int, session_id: str) -> None:
         """Open a session, a new one without id."""
         runtime = self._hub.runtime_of(session_id, self._runtime.workspace) or self._runtime
-        session = await (runtime.open_session(session_id) if session_id else runtime.new_session())
-        if self._sessions.get(session.id) is not session:
-            self._sessions[session.id] = session
-            self._hub.watch(session.id)
-            session.when_closed.append(self._drop_closed)
-            self._leave[hash((session.id, "closed"))] = partial(_discard, session.when_closed, self._drop_closed)
+        with self._hub.opening():
+            session = await (runtime.open_session(session_id) if session_id else runtime.new_session())
+            if self._sessions.get(session.id) is not session:
+                self._sessions[session.id] = session
+                self._hub.watch(session.id)
+                session.when_closed.append(self._drop_closed)
+                self._leave[hash((session.id, "closed"))] = partial(_discard, session.when_closed, self._drop_closed)
         self._send({"re": number, "ok": f"{rpc.SESSION}{session.id}"})
 
     def _drop_closed(self) -> None:
@@ -444,6 +452,7 @@ class AttachEndpoint:
         self._hub = hub
         self._lines = LineCache()
         self.attached: set[Attachment] = set()
+        self.greetings = 0  # clients that are being let in
         self.when_left: Callable[[], None] = lambda: None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -451,7 +460,9 @@ class AttachEndpoint:
         socket = WebSocket(scope, receive, send)
         await socket.accept()
         try:
+            self.greetings += 1
             attachment = await self._greeted(socket)
+            self.attached.add(attachment)
         except LmtuiError as error:
             with contextlib.suppress(WebSocketDisconnect, RuntimeError):
                 await socket.send_text(rpc.dumps([{"refused": rpc.encode_error(error)}]))
@@ -459,7 +470,8 @@ class AttachEndpoint:
             return
         except (WebSocketDisconnect, TimeoutError):
             return
-        self.attached.add(attachment)
+        finally:
+            self.greetings -= 1
         writing = asyncio.create_task(_write(socket, attachment.outbox))
         try:
             while True:

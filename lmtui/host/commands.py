@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from lmtui.core.errors import LmtuiError, UsageError
+from lmtui.core.errors import HostError, LmtuiError, UsageError
 from lmtui.core.messages import Image
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.sessions import AgentRow, SessionSummary
@@ -110,6 +110,8 @@ def detach(target: Target, text: str, images: Sequence[Image] = ()) -> int:
                 raise UsageError(remote.setup_note, "Name one with --url, or choose it in the app: lmtui")
             session = await remote.new_session()
             session.submit(text, images=images)
+            if remote.has_waiting:
+                raise HostError("the connection to the host broke before the task was there", "Run the command again.")
             return str(session.id)
         finally:
             await remote.close()
@@ -142,17 +144,23 @@ def newest_session(target: Target) -> str:
     return max(here, key=lambda each: each.updated).id if here else ""
 
 
-def token_for(url: str, file: str, environ: Mapping[str, str]) -> str:
+def token_for(url: str, file: str, environ: Mapping[str, str], *, is_plain: bool = False) -> str:
     """Return the token for a host elsewhere: of the file, of LMTUI_HOST_TOKEN, or of this machine's host (loopback only).
 
     Raises:
-        LmtuiError: there is none.
+        LmtuiError: there is none, or it would be sent over the network unencrypted, which only `is_plain` allows.
     """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError(f"{sanitize_line(url)[:80]} is not the address of a host", "Write it like http://127.0.0.1:8765.")
+    if parts.scheme == "http" and parts.hostname not in _LOOPBACK and not is_plain:
+        hint = "Use an ssh tunnel (docs/host.md), an https address, or --plain-http."
+        raise UsageError(f"{sanitize_line(url)[:80]} would get the token without encryption", hint)
     if file:
         return read_token(Path(file).expanduser())
     if given := environ.get("LMTUI_HOST_TOKEN", "").strip():
         return given
-    if urlsplit(url).hostname in _LOOPBACK and token_file().exists():
+    if parts.hostname in _LOOPBACK and token_file().exists():
         return read_token(token_file())
     raise UsageError(f"the host at {sanitize_line(url)} needs its token", "Use --token-file FILE, or set LMTUI_HOST_TOKEN.")
 

@@ -72,6 +72,18 @@ def socket_file() -> Path:
     return Path(tempfile.gettempdir()) / f"lmtui-{os.getuid()}" / f"{name}.sock"
 
 
+def check_socket_folder() -> None:
+    """Make sure that nobody else can put a socket where the host's is.
+
+    Raises:
+        LmtuiError: its folder is another user's, or others can write to it.
+    """
+    folder = socket_file().parent
+    found = folder.lstat()
+    if found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise LmtuiError(f"{folder} is open to other users", f"Run: chmod 700 {folder}")
+
+
 def running_host() -> HostInfo | None:
     """Return the host that runs, None where none does: whoever runs holds the lock of its file."""
     try:
@@ -220,6 +232,7 @@ class Target:
                 )  # fmt: skip
             if may_start:
                 _ = ensure_host()
+            check_socket_folder()
             headers = {"Authorization": f"Bearer {read_token(token_file())}"}
             return unix_connect(
                 str(socket_file()), f"ws://localhost{ATTACH}", additional_headers=headers, open_timeout=_CONNECT_LIMIT_S,
@@ -271,6 +284,7 @@ class _UnixConnection(HTTPConnection):
 
     def connect(self) -> None:
         """Connect."""
+        check_socket_folder()
         self.sock = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(str(socket_file()))

@@ -30,7 +30,7 @@ from lmtui.host.access import ApiAccess, ensure_token
 from lmtui.host.api import build_app
 from lmtui.host.api_context import ApiOptions
 from lmtui.host.attach import AttachEndpoint
-from lmtui.host.connect import ATTACH, STATUS, HostInfo, host_folder, socket_file, write_info
+from lmtui.host.connect import ATTACH, STATUS, HostInfo, check_socket_folder, host_folder, socket_file, write_info
 from lmtui.host.http_server import open_tcp, serve
 from lmtui.host.hub import SessionHub
 
@@ -70,9 +70,7 @@ def local_socket() -> sockets.socket:
     path = socket_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        found = path.parent.lstat()
-        if found.st_uid != os.getuid() or found.st_mode & 0o077:
-            raise LmtuiError(f"{path.parent} is open to other users", f"Run: chmod 700 {path.parent}")
+        check_socket_folder()
         path.unlink(missing_ok=True)
         made = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
         before = os.umask(0o177)
@@ -184,7 +182,7 @@ class HostProcess:
                     _ = await self._look_now.wait()
             self._look_now.clear()
             await self._hub.tidy()
-            if self.attach.attached or self._hub.watchers or self._hub.busy():
+            if self.attach.attached or self.attach.greetings or self._hub.watchers or self._hub.busy():
                 idle_since = None
                 continue
             idle_since = monotonic() if idle_since is None else idle_since

@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -157,6 +157,7 @@ class SessionHub:
         self._places: dict[tuple[Path, str], _OpenFolder] = {}
         self._listeners: list[Listener] = []
         self._shared: dict[Runtime, SharedControls] = {}
+        self._openings = 0
         self.streamed = StreamedText()
         self.watchers: Counter[str] = Counter()  # how many clients look at a session, by its id
 
@@ -309,11 +310,21 @@ class SessionHub:
         if self.watchers[session_id] <= 0:
             del self.watchers[session_id]
 
+    @contextlib.contextmanager
+    def opening(self) -> Iterator[None]:
+        """Keep every session open until a client that opens one watches it."""
+        self._openings += 1
+        try:
+            yield
+        finally:
+            self._openings -= 1
+
     async def tidy(self) -> None:
         """Close the sessions that nobody looks at and that have nothing to do."""
         for session in self.sessions:
-            if not self.watchers[session.id] and not self.is_busy(session):
-                await session.close()
+            if not self._openings and not self.watchers[session.id] and not self.is_busy(session):
+                with contextlib.suppress(LmtuiError):  # a log on a full disk, say: it is tried again
+                    await session.close()
 
     async def close(self) -> None:
         """Close every session and folder."""

@@ -20,6 +20,7 @@ from lmtui.app.event_lines import decode_event
 from lmtui.core import events
 from lmtui.core.errors import HostError, LmtuiError, UsageError
 from lmtui.core.events import Envelope
+from lmtui.core.messages import Role
 from lmtui.host import rpc
 from lmtui.host.rpc import Kind, Member
 
@@ -142,13 +143,18 @@ class _Later:
             if envelope.seq <= self.seq:
                 return False
             match envelope.event:
-                case events.MessageAdded(text=said) if text in said:
+                case events.MessageAdded(role=Role.USER, text=said) if _is_said(text, said):
                     return True
-                case events.InboxChanged(queued=queued) if any(text in each for each in queued):
+                case events.InboxChanged(queued=queued) if any(_is_said(text, each) for each in queued):
                     return True
                 case _:
                     pass
         return False
+
+
+def _is_said(text: str, said: str) -> bool:
+    """Tell whether a message is this text, with attached files behind it or not."""
+    return said.strip() == text or said.lstrip().startswith(f"{text}\n")
 
 
 class LoopCalls:
@@ -299,7 +305,7 @@ class HostLink:
         if (deleted := self._deleted(on)) is not None:
             if member.kind is Kind.CALL:
                 deleted.tell(events.Level.ERROR, f"{_DELETED} Nothing was done ({member.full_name}).")
-            return None if member.returns is not None else _nothing_of(member.result)
+            return _nothing_of(member)
         if member.full_name in _SENT_LATER:
             session = self.sessions.get(on.removeprefix(rpc.SESSION))
             later = _Later(on, path, member.name, sent, session.seq if session is not None else 0)
@@ -311,7 +317,7 @@ class HostLink:
                 return self._result(member, self.wait(self.send(on, path, member.name, sent)))
         if member.kind is Kind.CALL:
             self._tell(events.Level.ERROR, f"{_AWAY} Nothing was done ({member.full_name}).")
-        return None if member.returns is not None else _nothing_of(member.result)
+        return _nothing_of(member)
 
     def _answered_late(self, later: _Later, future: concurrent.futures.Future[Any]) -> None:
         """Do not send a call again that a slow host has done after all."""
@@ -396,6 +402,11 @@ class HostLink:
                     self._again(is_stopped=isinstance(error, HostStopped))
             except LmtuiError:
                 _LOG.exception("a frame of the host cannot be read")
+
+    @property
+    def has_waiting(self) -> bool:
+        """Tell whether something waits until the connection is there again."""
+        return bool(self._later)
 
     @property
     def is_closed(self) -> bool:
@@ -521,16 +532,20 @@ def pause_s(attempt: int) -> float:
     return min(_LONGEST_PAUSE_S, 0.2 * 2.0 ** min(attempt, 10))
 
 
-def _nothing_of(hint: Any) -> Any:
-    """Return the empty value of a type.
+def _nothing_of(member: Member) -> Any:
+    """Return an empty value of what a member returns.
 
     Raises:
-        HostError: it has none.
+        HostError: there is none.
     """
+    if rpc.is_function(member.result):
+        return lambda: None
+    if member.returns is not None:
+        return None
     empty: object
     for empty in (None, [], "", 0, {}):
         with contextlib.suppress(UsageError):
-            return rpc.decode(hint, empty)
+            return rpc.decode(member.result, empty)
     raise HostError(_AWAY, _AWAY_HINT)
 
 

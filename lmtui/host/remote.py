@@ -266,6 +266,11 @@ class RemoteHost:
         """Return the folder that the agents work in."""
         return Path(self._link.welcome.folder)
 
+    @property
+    def has_waiting(self) -> bool:
+        """Tell whether something waits until the connection is there again."""
+        return self._link.has_waiting
+
     async def new_session(self) -> Session:
         """Open a fresh session."""
         return await self._opened("")

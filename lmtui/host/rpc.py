@@ -41,8 +41,6 @@ PROTOCOL = 1
 HOST = "host"
 SESSION = "session:"
 REVIEW = "review:"
-MAX_FRAME_BYTES = 64 * 1024 * 1024
-MAX_DEPTH = 60
 
 # Getters that a client keeps a copy of, next to every property: they are read whenever something is drawn.
 _MIRRORED = frozenset({

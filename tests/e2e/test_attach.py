@@ -483,7 +483,7 @@ async def test_a_client_from_elsewhere_needs_the_token_and_an_open_folder(progra
     for wrong in ("", "wrong"):
         with pytest.raises(LmtuiError, match="answers 401"):
             _ = Target("", url=url, token=wrong).open()
-    with pytest.raises(UsageError, match="no folder is open"):
+    with pytest.raises(UsageError, match="may not open any folder"):
         _ = Target("", url=url, token=token).open()
     session = await (await hosted.client(mode="auto")).new_session()
     with pytest.raises(UsageError, match="is not open to clients"):

@@ -3,15 +3,19 @@ import json
 import queue
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lmtui.app.event_lines import encode_event
 from lmtui.core import events
-from lmtui.core.errors import HostError
+from lmtui.core.errors import HostError, LmtuiError, UsageError
 from lmtui.core.events import Envelope
-from lmtui.host.link import FrameChannel, HostLink, Welcome, pause_s
+from lmtui.core.messages import Role
+from lmtui.host.commands import token_for
+from lmtui.host.connect import ask_host, check_socket_folder, host_folder
+from lmtui.host.link import FrameChannel, HostLink, Welcome, _Later, pause_s
 from lmtui.host.remote import RemoteSession, remote_port
 
 Reply = Callable[[dict[str, Any]], list[dict[str, Any]]]
@@ -137,3 +141,46 @@ async def test_a_call_that_a_slow_host_did_is_not_sent_again(monkeypatch: pytest
     await _until(lambda: second.sent and link.is_there.is_set())
     assert all(each["call"] != "rename" for each in second.sent)
     link.close()
+
+
+def _history(*said: events.Event) -> list[Envelope]:
+    return [Envelope(number, datetime(2026, 1, 1, tzinfo=UTC), "one", event) for number, event in enumerate(said, 1)]
+
+
+@pytest.mark.parametrize(
+    ("event", "is_done"),
+    [
+        (events.MessageAdded(role=Role.USER, text="ok"), True),
+        (events.MessageAdded(role=Role.USER, text="ok\n\n[file a.py]"), True),
+        (events.InboxChanged(queued=("ok",)), True),
+        (events.MessageAdded(role=Role.USER, text="look at the book"), False),
+        (events.MessageAdded(role=Role.ASSISTANT, text="ok"), False),
+        (events.InboxChanged(queued=("not ok yet",)), False),
+    ],
+)
+def test_only_the_same_words_of_the_user_count_as_sent(event: events.Event, is_done: bool) -> None:
+    later = _Later("session:one", "", "submit", {"text": "ok"}, 1)
+    assert later.is_done(_history(events.MessageAdded(role=Role.USER, text="ok"), event)) is is_done
+
+
+def test_a_token_is_not_sent_unencrypted_to_another_machine_unless_asked() -> None:
+    environ = {"LMTUI_HOST_TOKEN": "secret"}
+    for url in ("http://127.0.0.1:8765", "http://localhost:1", "https://gpu-box:8765"):
+        assert token_for(url, "", environ) == "secret"
+    with pytest.raises(UsageError, match="without encryption"):
+        _ = token_for("http://gpu-box:8765", "", environ)
+    assert token_for("http://gpu-box:8765", "", environ, is_plain=True) == "secret"
+    for url in ("gpu-box:8765", "ftp://gpu-box", "http://", "nonsense"):
+        with pytest.raises(UsageError, match="not the address of a host"):
+            _ = token_for(url, "", environ)
+
+
+def test_a_socket_in_a_folder_that_others_can_write_to_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path))
+    host_folder().mkdir(parents=True, mode=0o700)
+    check_socket_folder()
+    host_folder().chmod(0o777)
+    with pytest.raises(LmtuiError, match="open to other users"):
+        check_socket_folder()
+    with pytest.raises(LmtuiError, match="open to other users"):
+        _ = ask_host("/v1/host", token=str(tmp_path))

@@ -181,7 +181,7 @@ def test_a_host_starts_while_somebody_looks_for_one(tmp_path: Path, monkeypatch:
         timer.join()
 
 
-@pytest.mark.parametrize(("url", "is_sent"), [("http://127.0.0.1:8765", True), ("http://box.example:8765", False)])
+@pytest.mark.parametrize(("url", "is_sent"), [("http://127.0.0.1:8765", True), ("https://box.example:8765", False)])
 def test_only_this_machine_is_sent_its_own_token(
     url: str, is_sent: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
