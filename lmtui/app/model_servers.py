@@ -372,7 +372,8 @@ class Servers:
         elif is_known and model:
             self._connection.remember(url, model)
         else:
-            self._connection.remember(url, model or _first_model(await self._check(url, self.key_for(url))))
+            found = await self._check(url, self.key_for(url))
+            self._connection.remember(url, model or _first_model(found))
 
     async def _use_profile(self, name: str) -> None:
         """Use a named connection; it is not kept as a choice, as its key goes with it."""

@@ -242,6 +242,7 @@ class HostLink:
         self._mirrored: dict[tuple[str, str, str], Any] = {}
         self.sessions: dict[str, LinkedSession] = {}
         self._later: list[_Later] = []
+        self._taking_up = threading.Lock()
         self.is_there = threading.Event()
         self.is_there.set()
         self._is_given_up = False
@@ -429,6 +430,11 @@ class HostLink:
         threading.Thread(target=self._take_up_again, args=(self._pending.breaks,), name="host again", daemon=True).start()
 
     def _take_up_again(self, breaks: int) -> None:
+        """Take up everything, once what an earlier break began is over: it puts back what it could not send."""
+        with self._taking_up:
+            self._take_up(breaks)
+
+    def _take_up(self, breaks: int) -> None:
         """Open the sessions again and give the host the functions that it had; runs while another thread reads."""
         problem = ""
         for session in [each for each in self.sessions.values() if not each.is_deleted]:

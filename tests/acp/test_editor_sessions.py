@@ -354,7 +354,7 @@ def test_a_session_of_another_folder_is_not_found_here(agent: Agent, tmp_path: P
     session_id = agent.new_session()
     agent.call("session/close", sessionId=session_id)
     (tmp_path / "other").mkdir()
-    with pytest.raises(Refused, match="no session") as refused:
+    with pytest.raises(Refused, match="not found") as refused:
         agent.call("session/load", sessionId=session_id, cwd=str(tmp_path / "other"), mcpServers=[])
     assert refused.value.code == -32002
 

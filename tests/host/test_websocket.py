@@ -138,7 +138,7 @@ async def test_a_plan_is_revised_and_approved(start: Start) -> None:
         await send(socket, type="revise_plan", feedback="shorter", proposal_id=first["proposal_id"])
         second = (await until(socket, of_type("plan_ready")))[-1]
         await send(socket, type="approve_plan", proposal_id=first["proposal_id"])
-        assert "does not wait" in (await until(socket, of_type("error")))[-1]["message"]
+        assert "not waiting" in (await until(socket, of_type("error")))[-1]["message"]
         await send(socket, type="approve_plan", proposal_id=second["proposal_id"])
         assert (await until(socket, of_type("mode_changed")))[-1]["mode"] == "normal"
 
