@@ -281,7 +281,7 @@ def test_two_sessions_keep_out_of_each_other_s_way(agent: Agent) -> None:
     first = agent.request("session/prompt", sessionId=talking, prompt=[{"type": "text", "text": "please talk"}])
     agent.until(lambda each: "word3" in str(each))
     second = agent.request("session/prompt", sessionId=quick, prompt=[{"type": "text", "text": "hello"}])
-    waiting = agent.until(lambda each: "answers another request first" in str(each))
+    waiting = agent.until(lambda each: "busy with another request" in str(each))
     assert waiting["params"]["sessionId"] == quick
     agent.notify("session/cancel", sessionId=talking)
     assert agent.answer_to(first)["result"] == {"stopReason": "cancelled"}
