@@ -188,6 +188,7 @@ class PendingCalls:
     """The calls that wait for an answer, by number."""
 
     def __init__(self) -> None:
+        self.taking_up = threading.Lock()  # held while what a break left is sent again
         self._waiting: dict[int, concurrent.futures.Future[Any]] = {}
         self._parts: dict[int, Callable[[Any], object]] = {}
         self.breaks = 0  # how often the connection broke
@@ -242,7 +243,6 @@ class HostLink:
         self._mirrored: dict[tuple[str, str, str], Any] = {}
         self.sessions: dict[str, LinkedSession] = {}
         self._later: list[_Later] = []
-        self._taking_up = threading.Lock()
         self.is_there = threading.Event()
         self.is_there.set()
         self._is_given_up = False
@@ -431,7 +431,7 @@ class HostLink:
 
     def _take_up_again(self, breaks: int) -> None:
         """Take up everything, once what an earlier break began is over: it puts back what it could not send."""
-        with self._taking_up:
+        with self._pending.taking_up:
             self._take_up(breaks)
 
     def _take_up(self, breaks: int) -> None:
