@@ -244,3 +244,13 @@ def _is_name(host: str) -> bool:
     except UsageError:
         return False
     return not name.endswith((".local", ".localhost", ".internal", ".lan", ".home.arpa", ".test", ".invalid"))
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine reaches an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
 import socket
 from collections import OrderedDict
@@ -19,6 +18,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from lmtui.core.errors import UsageError
+from lmtui.core.hosts import is_loopback
 from lmtui.host.streams import ABORT
 
 HEADERS_TIMEOUT_S = 10.0
@@ -45,16 +45,6 @@ def check_address(host: str, *, has_certificate: bool, allows_plain: bool = Fals
         return
     hint = "Set host_certificate, or serve on 127.0.0.1 and connect with `ssh -L`."
     raise UsageError(f"{host} can be reached from other machines, which could read the token", hint)
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether only this machine reaches an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def open_tcp(address: str, *, has_certificate: bool, allows_plain: bool = False) -> socket.socket:

@@ -7,7 +7,6 @@ import contextlib
 import contextvars
 import getpass
 import hmac
-import ipaddress
 import json
 import os
 import secrets
@@ -25,6 +24,7 @@ from aiohttp import web
 
 from lmtui.app.key_protection import read_secret_file
 from lmtui.core.errors import UsageError
+from lmtui.core.hosts import is_loopback
 from lmtui.tui.tab_driver import Tab
 
 MakeTab = Callable[[Callable[[bytes], None], tuple[int, int]], Tab]
@@ -243,16 +243,6 @@ def check_address(host: str, pin: str) -> None:
     if not pin and not is_loopback(host):
         hint = "Use --pin or --pin-file, or serve on 127.0.0.1 and connect with `ssh -L`."
         raise UsageError(f"{host} can be reached from other machines, and there is no PIN", hint)
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether only this machine reaches an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def names_of(host: str, port: int) -> frozenset[str]:

@@ -118,6 +118,7 @@ async def test_words_that_wait_survive_a_second_break() -> None:
     session.submit("words")
     first.close()
     await _until(lambda: any(each["call"] == "submit" for each in third.sent))
+    assert sum(each["call"] == "submit" for each in third.sent) == 1
     link.close()
 
 
