@@ -1,0 +1,342 @@
+"""What is remembered, as values: notes in Markdown files, what a search found, proposals that wait for the user.  No I/O."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar, Protocol
+
+from lmtui.core.errors import UsageError
+from lmtui.core.events import Event
+from lmtui.core.sanitize import sanitize_line
+
+MAX_NOTE_CHARS = 500
+NO_NOTES = "Nothing is remembered yet. Add a note with /remember TEXT; what sessions teach is proposed in the inbox."
+NO_PROPOSALS = "Nothing is proposed. What finished sessions teach appears here; nothing is remembered until you keep it."
+_BULLET = re.compile(r"[-*+][ \t]+")
+_SOURCE = re.compile(r"\s*_\(([^()_]{1,120})\)_\s*\Z")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_WORD = re.compile(r"\w+")
+
+
+class MemoryScope(StrEnum):
+    """Where a note applies: in this folder, or in all folders of the user."""
+
+    PROJECT = "project"
+    USER = "user"
+
+
+SCOPE_NAMES = {MemoryScope.PROJECT: "this folder", MemoryScope.USER: "all folders"}
+
+
+class NoteKind(StrEnum):
+    """What a note says: how things are, or how a mistake is avoided."""
+
+    FACT = "fact"
+    MISTAKE = "mistake"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One line of a memory file: `source` is the id of the session that it comes from, or `you`; `date` is an ISO date."""
+
+    text: str
+    scope: MemoryScope = MemoryScope.PROJECT
+    source: str = ""
+    date: str = ""
+    kind: NoteKind = NoteKind.FACT
+
+    @property
+    def key(self) -> str:
+        """Return the same for notes that say the same: case, blanks and punctuation do not count."""
+        return note_key(self.text)
+
+
+def note_key(text: str) -> str:
+    """Return the words of a text by which it is known again."""
+    return " ".join(_WORD.findall(text.casefold()))
+
+
+def parse_notes(text: str, scope: MemoryScope) -> tuple[Note, ...]:
+    """Return the notes of a memory file: its bullets and plain lines, without headings, comments and fenced code.
+
+    Twice the same counts once.  Lines are cut to `MAX_NOTE_CHARS`.
+    """
+    found: dict[str, Note] = {}
+    is_fenced = False
+    for line in text.splitlines():
+        bare = line.strip()
+        if bare.startswith(("```", "~~~")):
+            is_fenced = not is_fenced
+        elif bare and not is_fenced and not bare.startswith(("#", "<!--")) and (note := parse_note(bare, scope)).key:
+            found.setdefault(note.key, note)
+    return tuple(found.values())
+
+
+def parse_note(line: str, scope: MemoryScope) -> Note:
+    """Return the note of one line, `- TEXT _(mistake, SESSION, DATE)_`; only the text is needed."""
+    bare = _BULLET.sub("", line.strip(), count=1)
+    match = _SOURCE.search(bare)
+    words = [word.strip() for word in match[1].split(",")] if match else []
+    date = next((word for word in words if _DATE.fullmatch(word)), "")
+    kind = NoteKind.MISTAKE if NoteKind.MISTAKE in words else NoteKind.FACT
+    source = next((word for word in words if word not in (date, NoteKind.MISTAKE)), "")
+    text = sanitize_line(bare[: match.start()] if match and words else bare)
+    return Note(text[:MAX_NOTE_CHARS], scope, sanitize_line(source), date, kind)
+
+
+def note_line(note: Note) -> str:
+    """Return a note as the line of a memory file."""
+    about = ", ".join(filter(None, (note.kind if note.kind is NoteKind.MISTAKE else "", note.source, note.date)))
+    return f"- {sanitize_line(note.text)}" + (f" _({about})_" if about else "")
+
+
+def check_note(text: str) -> str:
+    """Return the text of a note in one line.
+
+    Raises:
+        UsageError: it is empty, or too long.
+    """
+    line = _BULLET.sub("", sanitize_line(" ".join(text.split())), count=1).strip()
+    if not note_key(line):
+        raise UsageError("a note needs words", "Write what is to be remembered, such as: Run the tests with make check.")
+    if len(line) > MAX_NOTE_CHARS:
+        raise UsageError(f"the note has {len(line):,} characters, {MAX_NOTE_CHARS} are allowed", "Divide it, or shorten it.")
+    return line
+
+
+def mistake_text(trigger: str, rule: str, cause: str = "", test: str = "") -> str:
+    """Return a mistake and how it is avoided, as the text of a note."""
+    more = "; ".join(f"{name}: {text.strip()}" for name, text in (("cause", cause), ("check", test)) if text.strip())
+    return f"When {trigger.strip().rstrip('.')}: {rule.strip().rstrip('.')}." + (f" ({more})" if more else "")
+
+
+class SearchSource(StrEnum):
+    """What is searched: notes, earlier sessions of the folder, its documents and its code."""
+
+    MEMORY = "memory"
+    SESSION = "session"
+    DOC = "doc"
+    CODE = "code"
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """Something that a search found.
+
+    `place` says where: `src/a.py:10-42`, the id of a session, or the scope of a note.  `score` is 0 to 1 and says how well the
+    words of the query are met; hits are compared by it only within one search.
+    """
+
+    source: SearchSource
+    place: str
+    text: str
+    score: float = 0.0
+    title: str = ""
+
+
+class ProposalKind(StrEnum):
+    """What a proposal would become."""
+
+    FACT = "fact"
+    MISTAKE = "mistake"
+    SKILL = "skill"
+    INSTRUCTIONS = "instructions"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was said or done in a session that a proposal is made from; `turn` counts from 1.
+
+    `origin` is `you`, `model`, `tool`, `web` or `mcp`: only what the user said can become an instruction.
+    """
+
+    text: str
+    origin: str = "you"
+    turn: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryProposal:
+    """Something that a finished session taught, which the user has not decided about.
+
+    `text` is the line of a note, a whole SKILL.md, or a unified diff of AGENTS.md, by `kind`.  `similar` are notes that are
+    kept already and say much the same; `result` is the file as it would be, as a unified diff.
+    """
+
+    id: str
+    kind: ProposalKind
+    text: str
+    scope: MemoryScope = MemoryScope.PROJECT
+    session: str = ""
+    date: str = ""
+    name: str = ""
+    evidence: tuple[Evidence, ...] = ()
+    similar: tuple[str, ...] = ()
+    file: str = ""
+    result: str = ""
+
+    @property
+    def origins(self) -> frozenset[str]:
+        """Return where it comes from."""
+        return frozenset(each.origin for each in self.evidence)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryRecalled(Event):
+    """Notes were attached behind a message of the user's: `text` is what the model gets of them.
+
+    With `is_index` they are the notes of the folder and the user as a session begins with them, else those that the message
+    called to mind.
+    """
+
+    kind: ClassVar[str] = "memory_recalled"
+    text: str
+    notes: tuple[str, ...] = ()
+    turn_id: str = ""
+    is_index: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """What joins a message: `text` for the model, empty for nothing, and the notes with their scopes for the user."""
+
+    text: str = ""
+    notes: tuple[str, ...] = ()
+    is_index: bool = False
+
+
+class MemoryReader(Protocol):
+    """What the engine and tools may ask of memory."""
+
+    async def recall(self, session_id: str, words: str) -> Recalled:
+        """Return what joins a message with these words; each note joins a session once.
+
+        The first call for a session returns the index as well.  Never raises; nothing is recalled where memory is off.
+        """
+
+    async def notes(self) -> Sequence[Note]:
+        """Return every note, those of this folder first.  What a folder brings and is not trusted is left out."""
+
+    async def search(self, query: str, limit: int = 5, sources: Sequence[SearchSource] = ()) -> Sequence[SearchHit]:
+        """Return the best hits, best first, from these sources (none: all).
+
+        Raises:
+            UsageError: the query has no words.
+        """
+
+    async def add(self, note: Note) -> bool:
+        """Keep a note; False where it is kept already.
+
+        Raises:
+            UsageError: it has no words or too many, the folder's memory is not trusted, or the file cannot be written.
+        """
+
+    async def forget(self, words: str, scope: MemoryScope | None = None) -> Sequence[Note]:
+        """Take out the notes that contain a text (case does not count) and return them.
+
+        Raises:
+            UsageError: the text is empty, the folder's memory is not trusted, or the file cannot be written.
+        """
+
+
+class WorkspaceMemory(MemoryReader, Protocol):
+    """The memory of a workspace and its user, as front ends see it."""
+
+    @property
+    def waiting(self) -> int:
+        """Return how many proposals wait for the user."""
+
+    async def change(self, old: Note, new: Note) -> None:
+        """Put a note in the place of another, in the same file or (where the scope differs) in the other one.
+
+        Raises:
+            UsageError: the old one is gone; see `add`.
+        """
+
+    async def proposals(self) -> Sequence[MemoryProposal]:
+        """Return what waits for the user, the newest first."""
+
+    async def keep(self, proposal_id: str, text: str = "", scope: MemoryScope | None = None) -> str:
+        """Do what a proposal says, with another text or scope where these are given; return where it went.
+
+        Raises:
+            UsageError: it is gone, or cannot be done; it waits still.
+        """
+
+    async def discard(self, proposal_id: str) -> None:
+        """Drop a proposal; the same is not proposed again."""
+
+    async def reflect(self) -> int:
+        """Read the finished sessions that were not read yet, now; return how many proposals came of it.
+
+        Raises:
+            UsageError: no model answers, or reading sessions is off.
+        """
+
+
+class NoMemory:
+    """Remembers nothing."""
+
+    waiting = 0
+
+    async def recall(self, session_id: str, words: str) -> Recalled:
+        """Recall nothing."""
+        del session_id, words
+        return Recalled()
+
+    async def notes(self) -> Sequence[Note]:
+        """Return none."""
+        return ()
+
+    async def search(self, query: str, limit: int = 5, sources: Sequence[SearchSource] = ()) -> Sequence[SearchHit]:
+        """Find nothing."""
+        del query, limit, sources
+        return ()
+
+    async def add(self, note: Note) -> bool:
+        """Refuse.  Raises `UsageError`."""
+        del note
+        raise _off()
+
+    async def forget(self, words: str, scope: MemoryScope | None = None) -> Sequence[Note]:
+        """Refuse.  Raises `UsageError`."""
+        del words, scope
+        raise _off()
+
+    async def change(self, old: Note, new: Note) -> None:
+        """Refuse.  Raises `UsageError`."""
+        del old, new
+        raise _off()
+
+    async def proposals(self) -> Sequence[MemoryProposal]:
+        """Return none."""
+        return ()
+
+    async def keep(self, proposal_id: str, text: str = "", scope: MemoryScope | None = None) -> str:
+        """Refuse.  Raises `UsageError`."""
+        del proposal_id, text, scope
+        raise _off()
+
+    async def discard(self, proposal_id: str) -> None:
+        """Do nothing."""
+        del proposal_id
+
+    async def reflect(self) -> int:
+        """Refuse.  Raises `UsageError`."""
+        raise _off()
+
+
+def _off() -> UsageError:
+    return UsageError("memory is off", 'Turn it on with memory = "on" in the settings.')
+
+
+def note_lines(notes: Iterable[Note]) -> list[str]:
+    """Return notes for people, a line each, with where they apply and come from."""
+    found = []
+    for note in notes:
+        about = " · ".join(filter(None, (SCOPE_NAMES[note.scope], note.source, note.date)))
+        found.append(f"{note.text}  ({about})")
+    return found
