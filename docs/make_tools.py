@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lmtui.core.messages import ToolSet
+from lmtui.features.memory.tools import TOLD
 from lmtui.features.pipeline.tools import PIPELINE
 from lmtui.tools.delegation import REPORT_RESULT
 from lmtui.tools.registry import ALL_TOOLS, ToolRegistry
@@ -52,6 +53,8 @@ def _told(tool: Tool[Any]) -> str:
     """Return the smallest set of tools in which a tool is told."""
     if tool in (REPORT_RESULT, PIPELINE):
         return "sub-agents" if tool is REPORT_RESULT else "plans"
+    if tool in TOLD[ToolSet.ALL]:
+        return "full" if tool in TOLD[ToolSet.FULL] else "all"
     registry = ToolRegistry()
     for tools, word in ((ToolSet.LEAN, "small"), (ToolSet.LONG, "long"), (ToolSet.FULL, "full"), (ToolSet.ALL, "all")):
         if any(spec.name == tool.name for spec in registry.specs(tools, sees=True)):

@@ -19,6 +19,7 @@ FEATURES = (
     "hooks",
     "mcp",
     "web_tools",
+    "memory",
     "jobs",
     "checks",
     "effects",

@@ -266,6 +266,20 @@ class Config:
     phase_batch: int = _setting(0, "tasks coded before they are reviewed; 0: one per slot", at_least=0, feature="pipeline")
     plan_commits: str = _setting("on", "commit each task of a plan", choices=("off", "on", "trailers"), feature="pipeline")
     plan_contracts: str = _setting("off", "write a test for tasks without checks", choices=("off", "on"), feature="pipeline")
+    memory: str = _setting(
+        "on", "notes that last: kept, recalled and searched", "ENABLE_MEMORY", choices=("on", "off"), feature="memory"
+    )
+    memory_index_tokens: int = _setting(
+        500, "most tokens of notes that a session begins with, at most 1/32 of the window; 0: only what a message recalls",
+        at_least=0, at_most=4000, feature="memory", label="Notes at the start",
+    )  # fmt: skip
+    memory_recall: str = _setting(
+        "on", "attach notes that a message calls to mind", choices=("on", "off"), feature="memory", label="Recall notes"
+    )
+    memory_reflection: str = _setting(
+        "idle", "when finished sessions are read for proposals", choices=("idle", "off"), feature="memory",
+        label="Propose notes",
+    )  # fmt: skip
     otel_endpoint: str = _setting("", "OTLP/HTTP address for traces; empty: off", "LMTUI_OTEL_ENDPOINT", feature="otel")
     notify: str = _setting(
         "auto", "how to notify you that a session is done or waits while you are in another window", "LMTUI_NOTIFY",

@@ -578,7 +578,7 @@ def _apart(features: FeatureServices) -> FeatureServices:
     """
     if any(map(features.hooks.wants, HookEvent)):
         raise UsageError("attempts run no hooks, but hooks are configured", "Turn them off with --no-hooks.")
-    return FeatureServices(instructions=features.instructions, checks=features.checks)
+    return FeatureServices(instructions=features.instructions, checks=features.checks, memory=features.memory)
 
 
 def _model_settings(config: Config, model: str) -> ModelSettings:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from lmtui.core.agent_events import AgentFinished, AgentStarted, PlanDecided, PlanProposed
 from lmtui.core.budgets import Budgets, BudgetSet, ReportWritten, SessionBudget, read_budget, whole_budget
 from lmtui.core.errors import UsageError
-from lmtui.core.events import Event
+from lmtui.core.events import Envelope, Event, OverlayChanged, TurnEnded
 from lmtui.core.hooks import HookRan, hook_words
 from lmtui.core.instruction_values import GuidanceRead, guidance_words
+from lmtui.core.memory_values import MemoryRecalled, recalled_words
 from lmtui.core.messages import ToolCallFormat
 from lmtui.core.model_events import CallFormChanged, Compacted, Compacting, LoopSuspected, ModelLoaded, Reminder, ToolSetChanged
 from lmtui.core.plan_mode import plan_event_words
@@ -23,7 +25,7 @@ _DEEP_FORM = "/deep 3h 200 steps port the parser"
 
 
 def long_words(event: Event) -> str:
-    """Return what an event says of long work, empty for others."""
+    """Return what an event says of long work and memory, empty for others."""
     match event:
         case AgentStarted(agent=agent, title=title, work=work):
             reads = ", only reading" if work == "explore" else ""
@@ -35,6 +37,8 @@ def long_words(event: Event) -> str:
             return f"this session may spend {budget}" if budget else "this session has no budget any more"
         case ReportWritten(text=text):
             return sanitize(text)
+        case MemoryRecalled():
+            return recalled_words(event)
         case Compacting():
             return "the model sums up what was said, to make room"
         case _:
@@ -140,3 +144,9 @@ def set_calls(calls: Calls, name: str) -> None:
     if name not in CALL_CHOICES:
         raise UsageError(f"no form of calls {sanitize_line(name)!r}", f"There are {', '.join(CALL_CHOICES)}.")
     calls.use(None if name == "auto" else ToolCallFormat(name))
+
+
+def saved_patch(history: Sequence[Envelope]) -> str:
+    """Return the patch with the unmerged changes of try mode when the session was closed after its last turn."""
+    last = [each.event for each in history if isinstance(each.event, OverlayChanged | TurnEnded)][-1:]
+    return "".join(event.patch for event in last if isinstance(event, OverlayChanged))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Protocol
@@ -186,7 +186,7 @@ class MemoryProposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryRecalled(Event):
-    """Notes were attached behind a message of the user's: `text` is what the model gets of them.
+    """Notes were attached behind a message of the user's: `text` is what the model gets, `notes` are their texts.
 
     With `is_index` they are the notes of the folder and the user as a session begins with them, else those that the message
     called to mind.
@@ -201,7 +201,7 @@ class MemoryRecalled(Event):
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """What joins a message: `text` for the model, empty for nothing, and the notes with their scopes for the user."""
+    """What joins a message: `text` for the model, empty for nothing, and the texts of the notes in it."""
 
     text: str = ""
     notes: tuple[str, ...] = ()
@@ -211,10 +211,11 @@ class Recalled:
 class MemoryReader(Protocol):
     """What the engine and tools may ask of memory."""
 
-    async def recall(self, session_id: str, words: str) -> Recalled:
-        """Return what joins a message with these words; each note joins a session once.
+    async def recall(self, words: str, given: Collection[str], *, has_index: bool, window_tokens: int) -> Recalled:
+        """Return the notes that join a message with these words; those that the conversation has (`given`) are left out.
 
-        The first call for a session returns the index as well.  Never raises; nothing is recalled where memory is off.
+        Without an index in the conversation all notes join it, as far as its budget goes: a share of the window, at most the
+        setting.  Never raises; nothing is recalled where memory is off.
         """
 
     async def notes(self) -> Sequence[Note]:
@@ -282,9 +283,9 @@ class NoMemory:
 
     waiting = 0
 
-    async def recall(self, session_id: str, words: str) -> Recalled:
+    async def recall(self, words: str, given: Collection[str], *, has_index: bool, window_tokens: int) -> Recalled:
         """Recall nothing."""
-        del session_id, words
+        del words, given, has_index, window_tokens
         return Recalled()
 
     async def notes(self) -> Sequence[Note]:
@@ -340,3 +341,10 @@ def note_lines(notes: Iterable[Note]) -> list[str]:
         about = " · ".join(filter(None, (SCOPE_NAMES[note.scope], note.source, note.date)))
         found.append(f"{note.text}  ({about})")
     return found
+
+
+def recalled_words(event: MemoryRecalled) -> str:
+    """Return what was recalled, in one line."""
+    first = sanitize_line(event.notes[0])[:80] if event.notes else ""
+    more = f" and {len(event.notes) - 1} more" if len(event.notes) > 1 else ""
+    return f"from memory: {first}{more}"

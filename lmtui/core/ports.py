@@ -16,6 +16,7 @@ from lmtui.core.events import Envelope
 from lmtui.core.hooks import Hooks, NoHooks
 from lmtui.core.hosts import NoWeb, ToolGate, Web
 from lmtui.core.instruction_values import InstructionSource, NoInstructions
+from lmtui.core.memory_values import MemoryReader, NoMemory
 from lmtui.core.messages import Image, ImageRef, ModelRequest, StreamChunk, ToolSet, ToolSpec
 from lmtui.core.permissions.decide import Access, Mode, Rule, Verdict
 from lmtui.core.permissions.rules import MaskExpressions
@@ -295,7 +296,7 @@ def no_wait(_: datetime, __: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FeatureServices:
-    """What features do for an agent: a Python that keeps its values, the web, instructions, skills, hooks, checks, plans."""
+    """What features do for an agent: a Python that keeps values, web, instructions, skills, hooks, checks, plans, memory."""
 
     interpreter: Interpreter = field(default_factory=NoInterpreter)
     web: Web = field(default_factory=NoWeb)
@@ -304,6 +305,7 @@ class FeatureServices:
     hooks: Hooks = field(default_factory=NoHooks)
     checks: Checks = field(default_factory=NoChecks)
     pipeline: WorkspacePipeline = field(default_factory=NoPipeline)
+    memory: MemoryReader = field(default_factory=NoMemory)
 
 
 @dataclass(frozen=True, slots=True)

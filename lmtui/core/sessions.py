@@ -10,10 +10,11 @@ from typing import Any, Protocol
 
 from lmtui.core.attempt_values import Attempt
 from lmtui.core.budgets import Budgets
-from lmtui.core.events import ApprovalRequested, ApprovalResolved, Envelope, Outcome, OverlayChanged, TurnEnded
+from lmtui.core.events import ApprovalRequested, ApprovalResolved, Envelope, Outcome
 from lmtui.core.instruction_values import InstructionSource
 from lmtui.core.jobs import Jobs
 from lmtui.core.mcp import McpServers
+from lmtui.core.memory_values import WorkspaceMemory
 from lmtui.core.messages import Image, ToolCallFormat
 from lmtui.core.permissions.decide import GrantScope, Mode, Rule
 from lmtui.core.pipeline import WorkspacePipeline
@@ -84,6 +85,10 @@ class Extensions(Protocol):
     @property
     def usage(self) -> UsageReports:
         """Return what the user's sessions cost."""
+
+    @property
+    def memory(self) -> WorkspaceMemory:
+        """Return the notes, and what sessions propose to note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,12 +302,6 @@ NO_TRIAL = (
     "use bubblewrap 0.11 or Docker, without network or writable added folders, or choose another mode (F5 or /mode)"
 )
 BETWEEN_TURNS = "You can turn try mode on or off only between turns. Wait for this turn to end, or stop it."
-
-
-def saved_patch(history: Sequence[Envelope]) -> str:
-    """Return the patch with the unmerged changes of try mode when the session was closed after its last turn."""
-    last = [each.event for each in history if isinstance(each.event, OverlayChanged | TurnEnded)][-1:]
-    return "".join(event.patch for event in last if isinstance(event, OverlayChanged))
 
 
 class Trial(EffectReview, Protocol):

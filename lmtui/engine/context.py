@@ -12,6 +12,7 @@ from importlib import resources
 
 from lmtui.core import events
 from lmtui.core.instruction_values import GuidanceRead, Instructions
+from lmtui.core.memory_values import MemoryRecalled
 from lmtui.core.messages import Image, ImageRef, Message, ModelRequest, Role, ToolCallFormat, ToolChoice, ToolSet, ToolSpec
 from lmtui.core.model_events import BroughtBack, Compacted, Pinned, Reminder, ToolSetChanged
 from lmtui.core.sanitize import sanitize_line
@@ -158,6 +159,8 @@ def cut_places(entries: Sequence[Entry], kept_from: int) -> list[int]:
 
 _NOT_RUN = "Not run: the turn was stopped before this call."
 _MAX_TITLE_CHARS = 120
+RECALLED = "memory_"
+"""How the names of parts begin that are notes from memory."""
 EDITING = "`edit` for small changes, `write` for new files."
 REWRITING = "`write` makes a file or replaces a whole one: give all of it."
 _UNKNOWN = "The turn was stopped while this ran: its effect is unknown."
@@ -281,6 +284,13 @@ class Conversation:
         return self._entries.has_met(path)
 
     @property
+    def recalled(self) -> tuple[frozenset[str], bool]:
+        """Return the notes that are sent with the conversation, and whether they are the index."""
+        entries = self._entries.bare(self.folding.kept_from, len(self._entries))
+        sent = [entry.recalled for entry in entries if entry.recalled is not None]
+        return frozenset(note for event in sent for note in event.notes), any(event.is_index for event in sent)
+
+    @property
     def last_task(self) -> str:
         """Return what the user said last, without the files that came with it."""
         last = self._entries.last_task()
@@ -302,9 +312,9 @@ class Conversation:
                 self._add(self._entry(event))
                 self._has_answers = self._has_answers or event.role is Role.ASSISTANT
                 self._calls.unanswered = {call.id: None for call in event.tool_calls}
-            case Reminder(text=text):
+            case Reminder() | MemoryRecalled():
                 self._settle()
-                self._add(Entry(Message(Role.USER, text)))
+                self._add(self._told(event))
             case GuidanceRead(guidance=guidance):
                 self._guide(guidance)
             case events.ToolCallStarted(by="user"):
@@ -394,6 +404,13 @@ class Conversation:
         self._sent = self.folding.sent(self._entries)
         self.revision += 1
         self.change = why
+
+    def _told(self, event: Reminder | MemoryRecalled) -> Entry:
+        """Return what lmtui itself says; notes can be left out."""
+        if isinstance(event, Reminder):
+            return Entry(Message(Role.USER, event.text))
+        title = f"notes: {'; '.join(event.notes)}"[:_MAX_TITLE_CHARS]
+        return Entry(Message(Role.USER, event.text), f"{RECALLED}{self._said}", title, subject=title, recalled=event)
 
     def _entry(self, event: events.MessageAdded) -> Entry:
         """Return a message as the model gets it: with what it mentions, and a word in place of each picture that is gone."""

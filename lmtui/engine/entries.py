@@ -18,6 +18,7 @@ from typing import overload
 
 from lmtui.core.errors import ToolError
 from lmtui.core.events import Envelope, Event, MessageAdded, ToolCallFinished, ToolCallStarted
+from lmtui.core.memory_values import MemoryRecalled
 from lmtui.core.messages import EXAMPLE_FILES, Message, Role, ToolCall
 from lmtui.core.permissions.rules import traits_of
 
@@ -213,7 +214,7 @@ class Entry:
     `part` names it where it can be folded, left out or pinned.  `title` says in words what it is (`result of read a.py`), and
     `kept` is what stays of it in any case (the user's own words before the files that they mention).  `tool`, `subject` and
     `outcome` are of a result: which tool, about what, and how it ended in a word or two; `files` are those that its call
-    changed.  `is_task`: the user said it.
+    changed.  `is_task`: the user said it; `recalled` are the notes that it is made of.
     """
 
     message: Message
@@ -226,6 +227,7 @@ class Entry:
     is_ok: bool = True
     is_task: bool = False
     files: tuple[str, ...] = ()
+    recalled: MemoryRecalled | None = None
 
 
 class Entries(Sequence[Entry]):

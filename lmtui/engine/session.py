@@ -33,7 +33,7 @@ from lmtui.core.window import WindowItem, WindowPart, bytes_by_four
 from lmtui.core.workspace import BackgroundCommands
 from lmtui.engine.agent import Agent, AgentServices, AgentState, Journal, ModelAccess, ModelInUse
 from lmtui.engine.approvals import Approvals
-from lmtui.engine.context import Conversation, ModelSettings
+from lmtui.engine.context import RECALLED, Conversation, ModelSettings
 from lmtui.engine.context_budget import CALL_TOKENS, Budget, ContextBudget
 from lmtui.engine.entries import Entry
 from lmtui.engine.file_changes import SessionChanges
@@ -89,7 +89,7 @@ class ToolCallControls:
 
 
 _SYSTEM, _TOOLS, _YOU, _PICTURES, _ANSWERS, _CALLS = "system prompt", "tools", "you", "pictures", "answers", "tool calls"
-_SUMMARY, _BROUGHT = "summary of the beginning", "instructions"
+_SUMMARY, _BROUGHT, _MEMORY = "summary of the beginning", "instructions", "notes from memory"
 _TITLE_CHARS = 80
 
 
@@ -110,7 +110,7 @@ class RequestParts:
         agent = self._agent
         talk, budget = agent.conversation, agent.model.window.budget
         found: dict[str, list[WindowItem]] = {
-            name: [] for name in (_SYSTEM, _BROUGHT, _TOOLS, _YOU, _PICTURES, _ANSWERS, _CALLS, _SUMMARY)
+            name: [] for name in (_SYSTEM, _BROUGHT, _TOOLS, _YOU, _MEMORY, _PICTURES, _ANSWERS, _CALLS, _SUMMARY)
         }
         found[_TOOLS] = [WindowItem("", tool.name, budget.scaled(budget.tools_size([tool]))) for tool in agent.specs()]
         kept_from, pinned = talk.folding.kept_from, talk.folding.pinned
@@ -198,6 +198,8 @@ class RequestParts:
                 return [(f"results of {entry.tool if entry and entry.tool else 'tools'}", tokens)]
             case Role.USER:
                 pictures = budget.scaled(budget.image_tokens * len(message.images))
+                if entry is not None and entry.part.startswith(RECALLED):
+                    return [(_MEMORY, tokens)]
                 name = _YOU if entry is not None or not self._agent.conversation.folding.summary else _SUMMARY
                 return [(name, tokens - pictures), *([(_PICTURES, pictures)] if pictures else [])]
             case Role.ASSISTANT:

@@ -14,6 +14,7 @@ from lmtui.core.errors import SandboxError, SessionFileError, ToolError, two_sen
 from lmtui.core.events import Level, MessageAdded, Notice
 from lmtui.core.hooks import HookEvent
 from lmtui.core.mcp import READ_RESOURCE
+from lmtui.core.memory_values import MemoryRecalled
 from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, ImageRef, Role, ToolCall, ToolSet, sniff
 from lmtui.core.model_events import Reminder
 from lmtui.core.permissions.decide import Access, Mode, Verdict, decide_all
@@ -87,6 +88,17 @@ async def add_message(agent: Agent, said: UserInput, turn_id: str) -> None:
         agent.emit(MessageAdded(agent=agent.id, role=Role.USER, text=said.text, turn_id=turn_id, attached=text, images=refs))
     for note in attached.notes:
         agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=note))
+    if not agent.state.depth:
+        await _recall(agent, said.typed or said.text, turn_id)
+
+
+async def _recall(agent: Agent, words: str, turn_id: str) -> None:
+    """Put the notes that the user's words call to mind behind them; what was sent before stays as it is."""
+    given, has_index = agent.conversation.recalled
+    window = agent.state.model.window_tokens
+    found = await agent.services.features.memory.recall(words, given, has_index=has_index, window_tokens=window)
+    if found.text:
+        agent.emit(MemoryRecalled(agent=agent.id, text=found.text, notes=found.notes, turn_id=turn_id, is_index=found.is_index))
 
 
 async def _is_small(agent: Agent) -> bool:

@@ -17,6 +17,7 @@ from lmtui.core.budgets import NO_BUDGET, SessionBudget
 from lmtui.core.instruction_values import InstructionSource, NoInstructions
 from lmtui.core.jobs import Jobs, NoJobs
 from lmtui.core.mcp import McpServers, NoMcpServers
+from lmtui.core.memory_values import NoMemory, WorkspaceMemory
 from lmtui.core.permissions.rules import Rule
 from lmtui.core.pipeline import NoPipeline, WorkspacePipeline
 from lmtui.core.ports import FeatureServices, Policy, TokenCounter, Toolbox
@@ -172,6 +173,7 @@ class WorkspaceExtensions:
     pipeline: WorkspacePipeline = field(default_factory=NoPipeline)
     projects: Projects = field(default_factory=NoProjects)
     usage: UsageReports = field(default_factory=NoUsage)
+    memory: WorkspaceMemory = field(default_factory=NoMemory)
 
 
 @dataclass(slots=True)

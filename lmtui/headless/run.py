@@ -27,7 +27,7 @@ from lmtui.core import events
 from lmtui.core.agent_events import PlanProposed, WaitSet
 from lmtui.core.attempt_values import Attempt, reason
 from lmtui.core.errors import ConfigError, LmtuiError, SandboxError, SessionFileError, UsageError
-from lmtui.core.event_text import model_words
+from lmtui.core.event_text import model_words, saved_patch
 from lmtui.core.messages import Image
 from lmtui.core.model_events import Swaps, swaps_of
 from lmtui.core.permissions.rules import Mode
@@ -35,7 +35,7 @@ from lmtui.core.plan_mode import grant_lines, proposal_lines
 from lmtui.core.project_checks import GoalChanged, GoalState
 from lmtui.core.prompt_text import AS_WORDS, slash_call
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line, sanitize_path
-from lmtui.core.sessions import AnswerForm, Session, SessionHost, saved_patch
+from lmtui.core.sessions import AnswerForm, Session, SessionHost
 from lmtui.core.times import LocalZone, moment_text
 from lmtui.headless.inputs import joined, write_answer
 

@@ -117,7 +117,7 @@ class Tool(Generic[A]):
     aliases: tuple[str, ...] = ()
     read: Callable[[str], dict[str, object]] | None = None
     told: Told = Told.ALWAYS
-    others: tuple[OtherTool[A], ...] = ()
+    others: tuple[OtherTool[Any], ...] = ()
 
     def spec(self) -> ToolSpec:
         """Return what the model is told."""

@@ -62,8 +62,9 @@ def test_the_tools_of_the_contract_are_there_in_their_order() -> None:
         "git_commit", "git_branch",
         "todo_add", "todo_complete", "todo_update", "todo_list", "propose_plan", "plan_complete_step",
         "task_state_update", "task_reconcile", "task_state_get", "task_todo_set", "manage_tasks",
-        "delegate", "explore", "decompose", "python", "data_view", "skill", "promote_skill", "fetch", "get_time", "wait",
-        "references", "rename_symbol", "pipeline", "look",
+        "delegate", "explore", "decompose", "python", "data_view", "skill", "promote_skill", "fetch", "memory_search",
+        "memory_append", "memory_forget", "memory_read", "memory", "get_time", "wait", "references", "rename_symbol",
+        "pipeline", "look",
     )  # fmt: skip
 
 
@@ -72,7 +73,8 @@ def test_of_tools_that_do_the_same_one_is_told_and_all_are_taken() -> None:
     untold = [name for name in REGISTRY.names() if name not in told]
     assert untold == [
         "mkdir", "background", "todo_complete", "todo_list", "task_reconcile", "task_state_get", "task_todo_set",
-        "manage_tasks", "python", "data_view", "skill", "promote_skill", "fetch", "references", "rename_symbol", "pipeline",
+        "manage_tasks", "python", "data_view", "skill", "promote_skill", "fetch", "memory_search",
+        "memory_append", "memory_forget", "memory_read", "memory", "references", "rename_symbol", "pipeline",
     ]  # fmt: skip
     assert told == [name for name in REGISTRY.names() if name not in untold]
     given = {
@@ -85,6 +87,10 @@ def test_of_tools_that_do_the_same_one_is_told_and_all_are_taken() -> None:
         "line": 1,
         "name": "f",
         "new_name": "g",
+        "query": "a",
+        "fact": "a",
+        "substring": "a",
+        "content": "a",
     }
     taken = {tool.name: given.keys() & tool.arguments.model_fields for tool in ALL_TOOLS}
     assert all(REGISTRY.prepare(name, json.dumps({key: given[key] for key in taken[name]})).tool == name for name in untold)
@@ -196,7 +202,7 @@ def test_the_traits_of_a_tool_are_what_its_calls_do(tool: Tool[Any]) -> None:
     given = {name: value for name, value in values.items() if name in tool.arguments.model_fields}
     access = tool.access(tool.arguments.model_construct(**given))
     allowed = {
-        FileEffect.NOTHING: {Access.NONE, Access.WEB},
+        FileEffect.NOTHING: {Access.NONE, Access.WEB} | ({Access.WRITE} if tool.name.startswith("memory_") else set()),
         FileEffect.SHOWS: {Access.READ} | ({Access.WRITE} if tool.name == PROMOTE_TOOL else set()),
         FileEffect.LISTS: {Access.READ},
         FileEffect.CHANGES: {Access.WRITE},

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lmtui.core.mcp import Ask, McpResource, McpServer, McpTool, Reach, ServerState, ToolChange, ask_nobody
+from lmtui.core.memory_values import NoMemory
 from lmtui.core.project_checks import NoWorkspaceChecks
 from lmtui.core.project_values import KnownProject
 from lmtui.core.usage_values import LogUsage, UsageRange, UsageReport, usage_report
@@ -117,6 +118,7 @@ class FakeExtensions:
         self.pipeline = FakePipeline()
         self.projects = FakeProjects()
         self.usage = FakeUsage()
+        self.memory = NoMemory()
 
 
 def some_servers() -> list[McpServer]:

@@ -49,6 +49,15 @@ _NAMES_ONLY = word_set("ls stat find echo printf test [ du wc basename dirname r
 _PATTERN_FIRST = word_set("grep egrep fgrep rg ag sed awk jq")
 
 
+_NOTED = "notes change only by your yes"
+_BY_YOUR_WORD = {
+    PROMOTE_TOOL: "a function becomes a tool only by your yes",
+    "memory_append": _NOTED,
+    "memory_forget": _NOTED,
+    "memory": _NOTED,
+}
+
+
 def decide_command(
     tool: str,
     text: str,
@@ -339,8 +348,8 @@ def decide(
             return Decision(Verdict.DENY, f"your rule {rule} forbids it", str(rule))
     if barred := _barred(tool, access, subject, mode):
         return Decision(Verdict.DENY, barred)
-    if tool == PROMOTE_TOOL:
-        return Decision(Verdict.ASK, "a function becomes a tool only by your yes", takes_no_rule=True)
+    if tool in _BY_YOUR_WORD and access is Access.WRITE:
+        return Decision(Verdict.ASK, _BY_YOUR_WORD[tool], takes_no_rule=True)
     allowing = [rule for rule in rules if rule.effect is Effect.ALLOW and _allows(rule, tool, access, subject)]
     exact = next((rule for rule in allowing if rule.is_exactly(subject)), None)
     if exact is None or exact.source != THIS_SESSION:

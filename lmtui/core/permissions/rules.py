@@ -138,6 +138,11 @@ TOOL_TRAITS = {
     "fetch": _NOTHING,
     "skill": _NOTHING,
     "pipeline": _NOTHING,
+    "memory_search": _NOTHING,
+    "memory_append": _NOTHING,
+    "memory_forget": _NOTHING,
+    "memory_read": _NOTHING,
+    "memory": _NOTHING,
 }
 _OF_OTHERS = ToolTraits(FileEffect.UNKNOWN)
 

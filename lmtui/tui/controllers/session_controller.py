@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from lmtui.core.errors import LmtuiError
+from lmtui.core.event_text import saved_patch
 from lmtui.core.events import ROOT, Envelope, MessageAdded
 from lmtui.core.messages import Role
 from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.core.sessions import SessionSummary, saved_patch
+from lmtui.core.sessions import SessionSummary
 from lmtui.tui.controllers.approval_controller import ApprovalController
 from lmtui.tui.controllers.send_controller import Sending
 from lmtui.tui.lines.styled_text import fit

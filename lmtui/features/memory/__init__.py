@@ -1,0 +1,1 @@
+"""Notes that last: files, recall, search, and an inbox of what sessions taught."""

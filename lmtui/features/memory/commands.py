@@ -1,0 +1,81 @@
+"""Commands of memory: the notes, one more, one less, and a search of everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from lmtui.commands.command import AskYes, Command, CommandContext, OpenView, Output, Result, Scope
+from lmtui.core.errors import UsageError
+from lmtui.core.memory_values import NO_NOTES, MemoryScope, Note, SearchHit, note_key, note_lines
+from lmtui.core.sanitize import pluralize, sanitize_line
+
+SCOPE = "memory"
+_EVERYWHERE = ("--all", "--user", "--global")
+
+
+async def show_memory(context: CommandContext, _: str) -> OpenView:
+    """Show the notes."""
+    memory = context.host.extensions.memory
+
+    async def lines() -> Iterable[str]:
+        notes = note_lines(await memory.notes()) or [NO_NOTES]
+        waits = [f"{pluralize(memory.waiting, 'note')} proposed: `lmtui memory review`"] if memory.waiting else []
+        return [*notes, *waits]
+
+    return OpenView("memory.show", text=lines, instead="`lmtui memory show`")
+
+
+async def remember(context: CommandContext, argument: str) -> Output:
+    """Keep a note of the user's."""
+    words = argument.split()
+    is_everywhere = words[:1] and words[0] in _EVERYWHERE
+    scope = MemoryScope.USER if is_everywhere else MemoryScope.PROJECT
+    note = Note(" ".join(words[1:] if is_everywhere else words), scope, "you")
+    is_new = await context.host.extensions.memory.add(note)
+    where = "for all folders" if is_everywhere else "for this folder (/remember --all: for all folders)"
+    return Output((f"remembered {where}" if is_new else "this is remembered already",))
+
+
+async def forget(context: CommandContext, argument: str) -> Result:
+    """Take out notes, after a look at them."""
+    memory = context.host.extensions.memory
+    wanted = note_key(argument)
+    if not wanted:
+        raise UsageError("which note is to be forgotten?", "Write some words of it: /forget WORDS. /memory lists the notes.")
+    found = [each for each in await memory.notes() if " ".join(argument.casefold().split()) in each.text.casefold()]
+    if not found:
+        raise UsageError(f"no note has the words {argument.strip()[:60]!r}", "/memory lists the notes.")
+
+    async def take_out() -> Output:
+        gone = await memory.forget(argument)
+        return Output((f"{pluralize(len(gone), 'note')} forgotten",))
+
+    return AskYes(f"Forget {pluralize(len(found), 'note')}?", "\n".join(note_lines(found)), take_out)
+
+
+async def find(context: CommandContext, argument: str) -> Output:
+    """Search notes, earlier sessions, documents and code."""
+    hits = await context.host.extensions.memory.search(argument, 12)
+    return Output(tuple(hit_lines(hits)) or (f"nothing is found for {sanitize_line(argument.strip())[:60]!r}",), "FOUND")
+
+
+def hit_lines(hits: Sequence[SearchHit]) -> list[str]:
+    """Return hits for people: where each is, and below it what it says."""
+    lines: list[str] = []
+    for hit in hits:
+        title = f"  {sanitize_line(hit.title)}" if hit.title else ""
+        said = [line for line in hit.text.splitlines() if line.strip()][:3]
+        lines += [f"{hit.source}  {sanitize_line(hit.place)}{title}", *(f"    {sanitize_line(line)[:160]}" for line in said)]
+    return lines
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command("memory.show", Scope.WORKBENCH, "Memory", "Show notes, and what sessions propose to note.",
+        slash=("memory",), handler=show_memory, instead="`lmtui memory show`"),
+    Command("memory.remember", Scope.WORKBENCH, "Remember", "Keep a note for later sessions (--all: in all folders).",
+        slash=("remember",), argument="[--all] TEXT", handler=remember, instead="`lmtui memory add`"),
+    Command("memory.forget", Scope.WORKBENCH, "Forget", "Take out notes that have these words.", slash=("forget",),
+        argument="WORDS", handler=forget, instead="`lmtui memory forget`"),
+    Command("memory.find", Scope.WORKBENCH, "Find", "Search notes, earlier sessions, documents and code.", slash=("find",),
+        argument="WORDS", handler=find, instead="`lmtui memory search`"),
+)  # fmt: skip

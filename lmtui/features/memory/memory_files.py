@@ -1,0 +1,266 @@
+"""The Markdown files of notes: `.lmagent/memory.md` of a folder and `memory.md` among the user's settings.
+
+What is not a note in them (headings, comments, code) stays as it is.  A change is made under a lock, so that two sessions
+that add at once lose nothing.  All functions block.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from lmtui.core.errors import ConfigError, SessionFileError, UsageError
+from lmtui.core.memory_values import MemoryScope, Note, check_note, note_line, parse_note, parse_notes
+from lmtui.core.sanitize import sanitize_line
+from lmtui.core.trust import TrustItem
+from lmtui.features.folder_consent import FolderConsent, FolderContent, replace_file
+from lmtui.paths import WORKSPACE_FOLDER, config_dir, state_dir
+from lmtui.plain_files import NotPlain, read_plain
+from lmtui.store.session_logs import make_workspace_folder
+
+NAME = "memory.md"
+KIND = "note"
+_MAX_BYTES = 1_048_576
+_HEADS = {MemoryScope.PROJECT: "# Notes for this folder", MemoryScope.USER: "# Notes for all folders"}
+_NO_TRUST = "Look at it and answer in /trust, or run `lmtui config trust`."
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryText:
+    """A memory file as it is: its text, or why it is not read."""
+
+    text: str = ""
+    problem: str = ""
+    is_cut: bool = False
+
+
+class MemoryFile:
+    """The notes of one scope.
+
+    Args:
+        root: the folder that is never a link of somebody else's.
+        relative: the file below it.
+        scope: of its notes.
+    """
+
+    def __init__(self, root: Path, relative: str, scope: MemoryScope) -> None:
+        self._root, self._relative, self.scope = root, relative, scope
+        self.path = root / relative
+
+    def read(self) -> MemoryText:
+        """Return the file as it is now, the first mebibyte of one that is longer."""
+        try:
+            data = read_plain(self._root, self._relative, _MAX_BYTES + 1) or b""
+        except NotPlain as why:
+            return MemoryText(problem=f"{self.path} was not read: {why}")
+        except OSError as error:
+            return MemoryText(problem=f"{self.path} was not read: {error.strerror}")
+        is_cut, problem = len(data) > _MAX_BYTES, ""
+        if is_cut:
+            problem = f"{self.path} has more than {_MAX_BYTES:,} bytes; only notes in the first ones are used"
+        text = data[:_MAX_BYTES].decode("utf-8", "replace")
+        if not is_cut and text.encode() != data:
+            problem = f"{self.path} is not UTF-8 text"
+        return MemoryText(text, problem, is_cut)
+
+    def notes(self) -> tuple[Note, ...]:
+        """Return the notes that are there now."""
+        return parse_notes(self.read().text, self.scope)
+
+    def write(self, text: str) -> None:
+        """Put a text in the place of the file's, in one step.
+
+        Raises:
+            UsageError: it cannot be written; the file is as it was.
+        """
+        try:
+            if self.scope is MemoryScope.PROJECT:
+                make_workspace_folder(self._root)
+            replace_file(self.path, text)
+        except SessionFileError as error:
+            raise UsageError(str(error), error.hint) from error
+        except OSError as error:
+            raise UsageError(f"{self.path} was not written: {error.strerror}", "Check the folder's owner and space.") from error
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from changing the file.
+
+        Raises:
+            UsageError: the lock cannot be made.
+        """
+        name = hashlib.sha256(os.fsencode(self.path)).hexdigest()[:24]
+        try:
+            folder = state_dir() / "locks"
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise UsageError(f"{state_dir()} cannot be written: {error.strerror}", "Check its owner and space.") from error
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+
+def with_note(text: str, note: Note) -> str:
+    """Return a file with a note at its end; the same where it has it already."""
+    if any(each.key == note.key for each in parse_notes(text, note.scope)):
+        return text
+    head = text if text.strip() else f"{_HEADS[note.scope]}\n\n"
+    return f"{head}{'' if head.endswith(chr(10)) else chr(10)}{note_line(note)}\n"
+
+
+def without_notes(text: str, is_meant: Callable[[Note], bool], scope: MemoryScope) -> str:
+    """Return a file without the notes that are meant, wherever they are said."""
+    keys = {each.key for each in parse_notes(text, scope) if is_meant(each)}
+    lines = text.splitlines(keepends=True)
+    fenced = _fenced(lines)
+    kept = [
+        line
+        for line, is_code in zip(lines, fenced, strict=True)
+        if is_code or line.lstrip().startswith(("#", "<!--")) or parse_note(line, scope).key not in keys
+    ]
+    return "".join(kept)
+
+
+def _fenced(lines: Sequence[str]) -> list[bool]:
+    """Return of each line whether it is code in a fence, the fence itself included."""
+    found, is_in = [], False
+    for line in lines:
+        is_fence = line.strip().startswith(("```", "~~~"))
+        found.append(is_in or is_fence)
+        is_in = is_in != is_fence
+    return found
+
+
+class MemoryFiles:
+    """The notes of a workspace and its user.
+
+    The file of a workspace counts as what its folder brings: until the user trusts it whole, it is not used and not changed.
+    What lmtui writes into one that is trusted, or new, is trusted with it.
+    """
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+        self._project = MemoryFile(workspace, f"{WORKSPACE_FOLDER}/{NAME}", MemoryScope.PROJECT)
+        self._user = MemoryFile(config_dir(), NAME, MemoryScope.USER)
+        self.trust = FolderConsent(workspace, "memory", lambda: _content(self._project.read()))
+
+    def file(self, scope: MemoryScope) -> MemoryFile:
+        """Return the file of a scope."""
+        return self._project if scope is MemoryScope.PROJECT else self._user
+
+    def notes(self) -> tuple[Note, ...]:
+        """Return every note that may be used, those of the folder first."""
+        project = self._project.read()
+        return (*(parse_notes(project.text, MemoryScope.PROJECT) if self._is_trusted(project) else ()), *self._user.notes())
+
+    def problems(self) -> list[str]:
+        """Return why notes are missing, in words."""
+        project = self._project.read()
+        waits = "" if self._is_trusted(project) else f"{self._project.path} is not used until you trust it"
+        return [each for each in (project.problem, waits, self._user.read().problem) if each]
+
+    def add(self, note: Note) -> bool:
+        """Keep a note; False where it is kept already, in either file.
+
+        Raises:
+            UsageError: see `core.memory_values.MemoryReader.add`.
+        """
+        note = replace(note, text=check_note(note.text))
+        if any(each.key == note.key for each in self.notes()):
+            return False
+        self._change(note.scope, lambda text: with_note(text, note))
+        return True
+
+    def forget(self, is_meant: Callable[[Note], bool], scope: MemoryScope | None = None) -> list[Note]:
+        """Take out the notes that are meant, and return them.
+
+        Raises:
+            UsageError: see `core.memory_values.MemoryReader.forget`.
+        """
+        gone = [each for each in self.notes() if is_meant(each) and scope in (None, each.scope)]
+        for each in {note.scope for note in gone}:
+            self._change(each, partial(without_notes, is_meant=is_meant, scope=each))
+        return gone
+
+    def replace(self, old: Note, new: Note) -> None:
+        """Put a note in the place of another.
+
+        Raises:
+            UsageError: the old one is gone; see `add`.
+        """
+        new = replace(new, text=check_note(new.text))
+        if all(each.key != old.key or each.scope is not old.scope for each in self.notes()):
+            raise UsageError("this note is gone", "Look at the list again.")
+        if old.scope is not new.scope:
+            self._change(new.scope, lambda text: with_note(text, new))
+            self._change(old.scope, lambda text: without_notes(text, lambda each: each.key == old.key, old.scope))
+            return
+        self._change(old.scope, lambda text: _with_line(text, old, new))
+
+    def begin(self, scope: MemoryScope) -> None:
+        """Make a file with nothing but its head, where there is none.
+
+        Raises:
+            UsageError: it cannot be made.
+        """
+        self._change(scope, lambda text: text if text.strip() else f"{_HEADS[scope]}\n\n")
+
+    def trust_now(self) -> None:
+        """Trust the file as it is: the user wrote it."""
+        self._bless(self._project.read())
+
+    def _change(self, scope: MemoryScope, edit: Callable[[str], str]) -> None:
+        file = self.file(scope)
+        with file.locked():
+            now = file.read()
+            if now.problem:
+                raise UsageError(now.problem, "Fix or shorten the file first.")
+            if scope is MemoryScope.PROJECT and not self._is_trusted(now):
+                raise UsageError(f"{file.path} came with the folder and is not trusted yet", _NO_TRUST)
+            text = edit(now.text)
+            if text != now.text:
+                file.write(text)
+                if scope is MemoryScope.PROJECT:
+                    self._bless(MemoryText(text))
+
+    def _is_trusted(self, found: MemoryText) -> bool:
+        content = _content(found)
+        return not content.digest or self.trust.holds(content.digest)
+
+    def _bless(self, found: MemoryText) -> None:
+        """Trust a text, unless the file is another by now: that waits for the user."""
+        with contextlib.suppress(ConfigError):
+            self.trust.answer(_content(found).marked(), is_trusted=True)
+
+
+def _content(found: MemoryText) -> FolderContent:
+    """Return every line that a memory file says, shown as it is."""
+    notes = parse_notes(found.text, MemoryScope.PROJECT)
+    if not notes:
+        return FolderContent()
+    items = tuple(TrustItem(KIND, f"{WORKSPACE_FOLDER}/{NAME}", sanitize_line(note.text)) for note in notes)
+    marks = "\0".join(note_line(note) for note in notes) + ("\0cut" if found.is_cut else "")
+    return FolderContent(items, hashlib.sha256(marks.encode("utf-8", "surrogatepass")).hexdigest())
+
+
+def _with_line(text: str, old: Note, new: Note) -> str:
+    """Return a file in which the line of a note is another one; what was said twice is said once."""
+    lines = text.splitlines(keepends=True)
+    found, is_done = [], False
+    for line, is_code in zip(lines, _fenced(lines), strict=True):
+        is_old = not is_code and not line.lstrip().startswith(("#", "<!--")) and parse_note(line, old.scope).key == old.key
+        if not is_old:
+            found.append(line)
+        elif not is_done:
+            found.append(f"{note_line(new)}\n")
+            is_done = True
+    return "".join(found)

@@ -1,0 +1,178 @@
+"""The memory of a workspace: notes for its sessions, recall, and what the tools and commands ask of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from lmtui.command_line import NONE, OK, TRUST_HINT, WARNING, CheckRow
+from lmtui.core.errors import LmtuiError, UsageError
+from lmtui.core.memory_values import (
+    MAX_NOTE_CHARS,
+    MemoryProposal,
+    MemoryScope,
+    Note,
+    Recalled,
+    SearchHit,
+    SearchSource,
+    note_key,
+)
+from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.features.folder_consent import folders_with_yes
+from lmtui.features.memory.memory_files import MemoryFiles
+from lmtui.features.memory.tools import MemoryToolbox
+from lmtui.features.service import FeatureHost, SessionServices, WorkspaceExtensions, WorkspaceFeature
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+
+_log = logging.getLogger(__name__)
+RELEVANT = 0.5
+_MOST_RECALLED = 5
+_WINDOW_SHARE = 32
+_RECALL_S = 2.0
+_UNDATED = "9999"  # written by hand: as new as can be
+_TAG = re.compile(r"<(?=[\s/]*memory\b)", re.IGNORECASE)
+_HEAD = "<memory>\nNotes that the user keeps. Heed those that fit the task; they allow nothing.\n"
+_MORE = "[and {count} more: memory_search finds them]\n"
+
+
+class MemoryService(WorkspaceFeature):
+    """Implements `core.memory_values.WorkspaceMemory`."""
+
+    def __init__(self, host: FeatureHost, extensions: WorkspaceExtensions) -> None:
+        super().__init__(host, extensions)
+        self.files = MemoryFiles(host.workspace)
+        self.trust = (self.files.trust,)
+        self._is_on = host.config.memory == "on"
+        if self._is_on:
+            extensions.memory = self
+
+    def equip(self, session: SessionServices, sandbox: WorkspaceSandbox) -> None:
+        """Let the session recall notes, and its tools keep some."""
+        del sandbox
+        if self._is_on:
+            session.features = replace(session.features, memory=self)
+            session.toolbox = MemoryToolbox(session.toolbox)
+
+    def trusted_folders(self) -> dict[str, Sequence[str]]:
+        """Return the folders whose notes are used."""
+        return {"notes": folders_with_yes("memory")}
+
+    @property
+    def waiting(self) -> int:
+        """Return how many proposals wait for the user."""
+        return 0
+
+    async def recall(self, words: str, given: Collection[str], *, has_index: bool, window_tokens: int) -> Recalled:
+        """Return the notes that join a message; see `core.memory_values.MemoryReader.recall`."""
+        try:
+            async with asyncio.timeout(_RECALL_S):
+                notes = [each for each in await self.notes() if each.text not in given]
+                budget = min(self.host.config.memory_index_tokens, window_tokens // _WINDOW_SHARE)
+                fits_all = not has_index and budget > 0
+                if fits_all:
+                    text, told = self._index(notes, budget)
+                    notes = [each for each in notes if each not in told]
+                else:
+                    text, told = "", []
+                if self.host.config.memory_recall == "on":
+                    found = await self._relevant(words, notes)
+                    told += found
+                    text += "".join(map(_line, found))
+        except (LmtuiError, OSError, TimeoutError) as error:
+            _log.warning("nothing was recalled: %s", error)
+            return Recalled()
+        if not told:
+            return Recalled(is_index=fits_all)
+        return Recalled(f"{_HEAD}{text}</memory>", tuple(each.text for each in told), fits_all)
+
+    def _index(self, notes: Sequence[Note], budget_tokens: int) -> tuple[str, list[Note]]:
+        """Return the notes that fit, the newest first to be chosen, in the order of the files."""
+        left = budget_tokens - self.host.count_tokens(_HEAD + _MORE)
+        chosen = set()
+        for note in sorted(notes, key=lambda each: each.date or _UNDATED, reverse=True):
+            left -= self.host.count_tokens(_line(note))
+            if left < 0:
+                break
+            chosen.add(note)
+        told = [each for each in notes if each in chosen]
+        more = len(notes) - len(told)
+        return "".join(map(_line, told)) + (_MORE.format(count=more) if more and told else ""), told
+
+    async def _relevant(self, words: str, notes: Sequence[Note]) -> list[Note]:
+        """Return the notes that a message calls to mind."""
+        asked = set(note_key(words).split())
+        scored = [(len(asked & set(note.key.split())) / max(len(note.key.split()), 1), note) for note in notes]
+        found = [note for score, note in sorted(scored, key=lambda each: -each[0]) if score >= RELEVANT]
+        return found[:_MOST_RECALLED]
+
+    async def notes(self) -> Sequence[Note]:
+        """Return every note that may be used, those of this folder first."""
+        return await asyncio.to_thread(self.files.notes)
+
+    async def search(self, query: str, limit: int = 5, sources: Sequence[SearchSource] = ()) -> Sequence[SearchHit]:
+        """Return the best hits; see `core.memory_values.MemoryReader.search`."""
+        if not note_key(query):
+            raise UsageError("a search needs words", "Write what to look for.")
+        del limit, sources
+        return ()
+
+    async def add(self, note: Note) -> bool:
+        """Keep a note; see `core.memory_values.MemoryReader.add`."""
+        dated = note if note.date else replace(note, date=f"{datetime.now(UTC).astimezone():%Y-%m-%d}")
+        return await asyncio.to_thread(self.files.add, dated)
+
+    async def forget(self, words: str, scope: MemoryScope | None = None) -> Sequence[Note]:
+        """Take out notes that contain a text; see `core.memory_values.MemoryReader.forget`."""
+        wanted = " ".join(words.casefold().split())
+        if not wanted:
+            raise UsageError("which note is to be forgotten?", "Write some words of it.")
+        return await asyncio.to_thread(self.files.forget, lambda note: wanted in " ".join(note.text.casefold().split()), scope)
+
+    async def change(self, old: Note, new: Note) -> None:
+        """Put a note in the place of another; see `core.memory_values.WorkspaceMemory.change`."""
+        await asyncio.to_thread(self.files.replace, old, new)
+
+    async def proposals(self) -> Sequence[MemoryProposal]:
+        """Return what waits for the user."""
+        return ()
+
+    async def keep(self, proposal_id: str, text: str = "", scope: MemoryScope | None = None) -> str:
+        """Do what a proposal says; see `core.memory_values.WorkspaceMemory.keep`."""
+        del text, scope
+        raise UsageError(f"the proposal {sanitize_line(proposal_id)} is gone", "Look at the list again.")
+
+    async def discard(self, proposal_id: str) -> None:
+        """Drop a proposal."""
+
+    async def reflect(self) -> int:
+        """Read the finished sessions that were not read yet."""
+        return 0
+
+    async def check(self, *, is_offline: bool) -> Sequence[CheckRow]:
+        """Tell how many notes there are, and why some are not used."""
+        del is_offline
+        if not self._is_on:
+            return [CheckRow("memory", NONE, "off")]
+        notes, problems = await self.notes(), await asyncio.to_thread(self.files.problems)
+        tokens = self.host.count_tokens("".join(map(_line, notes)))
+        row = CheckRow(
+            "memory", OK if notes else NONE, f"{pluralize(len(notes), 'note')}, {tokens:,} tokens" if notes else "none"
+        )
+        return [row, *(CheckRow("memory", WARNING, sanitize_line(each), TRUST_HINT) for each in problems)]
+
+
+def _line(note: Note) -> str:
+    """Return a note as the model gets it."""
+    text = _TAG.sub("&lt;", note.text[:MAX_NOTE_CHARS])
+    return f"- {text}{' (all folders)' if note.scope is MemoryScope.USER else ''}\n"
+
+
+def note_json(note: Note) -> str:
+    """Return a note as one JSON object."""
+    about = {"scope": note.scope, "kind": note.kind, "source": note.source, "date": note.date}
+    return json.dumps({"text": note.text, **about}, ensure_ascii=False)

@@ -1,0 +1,90 @@
+"""`lmtui memory`: the notes without a screen and without a model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shlex
+import subprocess
+import sys
+from dataclasses import asdict
+
+from lmtui.command_line import Parser, make_parser, with_report
+from lmtui.core.errors import UsageError
+from lmtui.core.memory_values import NO_NOTES, MemoryScope, Note, note_lines
+from lmtui.core.sanitize import pluralize
+from lmtui.features.memory.commands import hit_lines
+from lmtui.features.memory.memory_files import MemoryFiles
+from lmtui.features.service import CommandCall, FeatureHost
+
+_ACTIONS = ("show", "search", "add", "edit", "forget")
+
+
+def memory_parser() -> Parser:
+    """Return the parser of `lmtui memory`."""
+    doc = "Show, search and change what is remembered for a folder and for you; edit opens the file in $EDITOR."
+    parser = make_parser("memory", doc, 'lmtui memory add "Run the tests with make check"')
+    parser.add_argument("action", nargs="?", choices=_ACTIONS, default="show")
+    parser.add_argument("words", nargs="*", metavar="WORDS", help="the note to add, or words to search or forget")
+    parser.add_argument("--scope", choices=tuple(MemoryScope), help="project: this folder (default), user: all folders")
+    parser.add_argument("--limit", type=int, default=10, metavar="N", help="search: most hits (default: 10)")
+    return with_report(parser)
+
+
+async def memory(call: CommandCall) -> int:
+    """Run the action."""
+    arguments, words = call.arguments, " ".join(call.arguments.words)
+    scope = MemoryScope(arguments.scope) if arguments.scope else None
+    if arguments.action not in {"show", "edit"} and not words.strip():
+        raise UsageError(f"`lmtui memory {arguments.action}` needs words", "`lmtui memory --help` has an example.")
+    if arguments.action == "edit":
+        return await asyncio.to_thread(_edit, MemoryFiles(call.workspace.workspace), scope or MemoryScope.PROJECT)
+    async with call.open_host() as host:
+        match arguments.action:
+            case "add":
+                is_new = await host.extensions.memory.add(Note(words, scope or MemoryScope.PROJECT, "you"))
+                print("remembered" if is_new else "this is remembered already")
+            case "forget":
+                gone = await host.extensions.memory.forget(words, scope)
+                print("\n".join([f"{pluralize(len(gone), 'note')} forgotten", *note_lines(gone)]))
+                return 0 if gone else 1
+            case "search":
+                return await _search(host, words, arguments.limit, is_json=arguments.json)
+            case _:
+                await _show(host, scope, is_json=arguments.json)
+    return 0
+
+
+async def _show(host: FeatureHost, scope: MemoryScope | None, *, is_json: bool) -> None:
+    notes = [each for each in await host.extensions.memory.notes() if scope in (None, each.scope)]
+    for problem in await asyncio.to_thread(MemoryFiles(host.workspace).problems):
+        print(problem, file=sys.stderr)
+    if is_json:
+        print(json.dumps([asdict(each) for each in notes], indent=2, ensure_ascii=False))
+    else:
+        print("\n".join(note_lines(notes)) or NO_NOTES)
+
+
+async def _search(host: FeatureHost, words: str, limit: int, *, is_json: bool) -> int:
+    hits = await host.extensions.memory.search(words, max(1, min(limit, 100)))
+    if is_json:
+        print(json.dumps([asdict(each) for each in hits], indent=2, ensure_ascii=False))
+    else:
+        print("\n".join(hit_lines(hits)) or "nothing was found")
+    return 0 if hits else 1
+
+
+def _edit(files: MemoryFiles, scope: MemoryScope) -> int:
+    """Open a file of notes in the user's editor; what the user wrote there is trusted.  Blocks."""
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
+    path = files.file(scope).path
+    if not editor or not sys.stdin.isatty():
+        raise UsageError("no editor to open", f"Set EDITOR, or edit {path} yourself.")
+    if scope is MemoryScope.PROJECT and (problems := files.problems()):
+        raise UsageError(problems[0], "Answer in /trust or with `lmtui config trust` first.")
+    files.begin(scope)
+    code = subprocess.run([*shlex.split(editor), str(path)], check=False).returncode
+    if scope is MemoryScope.PROJECT:
+        files.trust_now()
+    return code
