@@ -327,7 +327,8 @@ class Runtime:
         if own.config.mode == Mode.TRY and not (await own.sandbox.status()).has_overlays:
             raise UsageError(NO_TRIAL)
         session = EngineSession(self._parts(session_id, asked, own, self._store.create, policy, is_apart=variant is not None))
-        session.emit(events.SessionOpened(workspace=str(self._workspace), version=__version__))
+        is_unattended = policy is not None and not policy.is_attended
+        session.emit(events.SessionOpened(workspace=str(self._workspace), version=__version__, is_unattended=is_unattended))
         for event in (*self._first_events(asked, has_mode=variant is None), *self._plan_mode()):
             session.emit(event)
         return self._keep(session, asked)

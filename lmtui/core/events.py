@@ -89,6 +89,7 @@ class SessionOpened(Event):
     """The first event of a log.  `workspace` is an absolute path, `version` the lmtui that wrote it.
 
     A fork names the session that it was made from as `parent`; its events up to `parent_seq` are copies of that one's.
+    `is_unattended`: it was opened by a job, for an attempt or a part of a pipeline, or for another program.
     """
 
     kind: ClassVar[str] = "session_opened"
@@ -96,6 +97,7 @@ class SessionOpened(Event):
     version: str
     parent: str = ""
     parent_seq: int = 0
+    is_unattended: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +199,7 @@ class MessageAdded(Event):
     """A user or assistant message joined the conversation (tool results join with `ToolCallFinished`).
 
     `attached` is what the model gets behind the text and the user does not read again: the files that it mentions.
+    `is_from_file`: the text is that of a slash command's file or of a server's prompt, not what the user typed.
     """
 
     kind: ClassVar[str] = "message_added"
@@ -208,6 +211,7 @@ class MessageAdded(Event):
     thinking_s: float = 0.0
     attached: str = ""
     images: tuple[ImageRef, ...] = ()
+    is_from_file: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

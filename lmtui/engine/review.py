@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.lenient_json import objects_in
-from lmtui.core.messages import Message, ModelRequest, Role, SchemaRequest
+from lmtui.core.messages import Message, ModelRequest, Priority, Role, SchemaRequest
 from lmtui.core.project_checks import CheckRunner, Finding, Gate, ReviewUse, ReviewWritten, Severity, bounded
 from lmtui.core.roles import ModelRole, RoleModel
 from lmtui.core.workspace import FileChange
@@ -90,9 +90,9 @@ class RoleRequests:
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
 
-    async def window_tokens(self) -> int:
-        """Return the size of the planner's window, as its server tells or the settings have it."""
-        settings = for_role(self._agent.model.roles, ModelRole.PLANNER, self._agent.state.model.main)
+    async def window_tokens(self, role: ModelRole = ModelRole.PLANNER) -> int:
+        """Return the size of the window of a role's model, as its server tells or the settings have it."""
+        settings = for_role(self._agent.model.roles, role, self._agent.state.model.main)
         served = await self._agent.services.provider.served(settings.model)
         return (served.window_tokens if served is not None else 0) or self._agent.state.model.window_tokens or _WINDOW_TOKENS
 
@@ -104,12 +104,14 @@ class RoleRequests:
         *,
         schema: Mapping[str, object] | None = None,
         variation: int = 0,
+        priority: Priority | None = None,
     ) -> str | None:
         """Return the answer of a role's model to a system prompt and a text, None where it fails.
 
-        A server that refuses the schema is asked without it.  A `variation` is asked hotter, with another seed.
+        A server that refuses the schema is asked without it.  A `variation` is asked hotter, with another seed.  `priority`
+        None is that of the agent.
         """
-        request = await role_request(self._agent, role, *question, most_tokens=_MAX_TOKENS)
+        request = await role_request(self._agent, role, *question, most_tokens=_MAX_TOKENS, priority=priority)
         if variation:
             seed = None if request.seed is None else request.seed + variation
             request = replace(request, seed=seed, temperature=max(request.temperature or 0.0, _CRITIC_TEMPERATURE))

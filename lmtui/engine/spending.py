@@ -103,7 +103,8 @@ def _section(title: str, lines: list[str], nothing: str) -> str:
 
 
 WARN_SHARE = 0.8
-TITLER = "title"  # stands in for an agent in what the request for a title cost
+TITLER, REFLECTION = "title", "reflection"  # stand in for an agent in what requests next to the session's work cost
+BESIDE = frozenset({TITLER, REFLECTION})
 
 
 class Spending:
@@ -146,7 +147,7 @@ class Spending:
                 self._since = self._monotonic() if self._since is not None else None
             case events.UsageUpdated(usage=usage):
                 self._spent += SessionBudget(tokens=usage.fresh_tokens, steps=1)
-                self.is_reported = self.is_reported and event.agent == TITLER
+                self.is_reported = self.is_reported and event.agent in BESIDE
             case ReportWritten():
                 self.is_reported = True
             case events.TurnStarted(agent=agent) if agent == events.ROOT:

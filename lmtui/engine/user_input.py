@@ -85,7 +85,11 @@ async def add_message(agent: Agent, said: UserInput, turn_id: str) -> None:
         await _check_eyes(agent, refs, attached)
     finally:
         text = "\n\n".join(attached.parts)
-        agent.emit(MessageAdded(agent=agent.id, role=Role.USER, text=said.text, turn_id=turn_id, attached=text, images=refs))
+        added = MessageAdded(
+            agent=agent.id, role=Role.USER, text=said.text, turn_id=turn_id, attached=text, images=refs,
+            is_from_file=said.is_from_file,
+        )  # fmt: skip
+        agent.emit(added)
     for note in attached.notes:
         agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=note))
     if not agent.state.depth:

@@ -233,8 +233,8 @@ class _Scan:
                     self.state = str(TurnReason.DONE)  # it was the plan that was waited for
             case "message_added" if b'"role":"assistant"' in line:
                 self.answers.append(line)
-            case "usage_updated" if b'"agent":"title"' in line:
-                pass  # the request for a title fills no window
+            case "usage_updated" if b'"agent":"title"' in line or b'"agent":"reflection"' in line:
+                pass  # a request next to the conversation fills no window
             case "session_renamed" | "model_changed" | "usage_updated" | "wait_set":
                 self.last[kind] = line
 

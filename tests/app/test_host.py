@@ -17,6 +17,7 @@ from lmtui.config import SETTINGS, Config, Loaded, load_config
 from lmtui.core.errors import SandboxError, SessionFileError, UsageError
 from lmtui.core.events import Notice, SessionOpened, ToolCallFinished, TurnEnded, TurnReason
 from lmtui.core.permissions.decide import Mode
+from lmtui.core.ports import Policy
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from lmtui.paths import sessions_dir, state_dir
 from tests.app.conftest import DONE, WRITE, Open, Serve, run, window_known
@@ -70,6 +71,14 @@ async def test_a_task_runs_and_its_session_is_listed(workspace: Path, open_one: 
     assert summary.title == "write a file"
     assert runtime.archive.sessions("FILE done")
     assert not runtime.archive.sessions("zebra")
+
+
+async def test_a_session_says_that_nobody_attends_it(open_one: Open, serve: Serve) -> None:
+    runtime = open_one((await serve(DONE)).url)
+    for policy, is_unattended in ((None, False), (Policy(is_attended=False), True)):
+        opened = (await runtime.new_session(policy)).history()[0].event
+        assert isinstance(opened, SessionOpened)
+        assert opened.is_unattended is is_unattended
 
 
 async def test_a_second_runtime_goes_on_where_the_first_stopped(open_one: Open, serve: Serve) -> None:

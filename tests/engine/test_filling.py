@@ -38,6 +38,9 @@ async def test_a_commands_output_takes_its_place_and_is_not_looked_through() -> 
     assert rig.sandbox.ran == ["ls"]
     added = next(event for event in rig.events if isinstance(event, MessageAdded))
     assert added.attached == ""
+    assert added.is_from_file
+    await rig.run("typed")
+    assert not [event for event in rig.events if isinstance(event, MessageAdded) and event.role is Role.USER][-1].is_from_file
 
 
 async def test_where_only_a_command_speaks_its_output_is_not_looked_through_either() -> None:

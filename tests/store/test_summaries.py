@@ -58,6 +58,7 @@ def test_a_row_says_what_the_log_said_last(tmp_path: Path) -> None:
         FilesChanged(call_id="2", files=("c.py",)),
         UsageUpdated(usage=Usage(1000, 24, 0)),
         UsageUpdated(agent="title", usage=Usage(70, 9, 0)),
+        UsageUpdated(agent="reflection", usage=Usage(700, 90, 0)),
         MessageAdded(role=Role.ASSISTANT, text="one\ntwo ☃\n"),
         MessageAdded(role=Role.ASSISTANT, text=" "),
         MessageAdded(role=Role.USER, text="thanks"),
@@ -67,7 +68,7 @@ def test_a_row_says_what_the_log_said_last(tmp_path: Path) -> None:
     (found,) = Summaries(store).find()
     assert (found.title, found.model, found.state, found.last_line) == ("second", "new", "limit", "two ☃")
     assert (found.changed_files, found.tokens) == (2, 1024)
-    assert (found.created, found.updated) == (NOW + timedelta(seconds=1), NOW + timedelta(seconds=14))
+    assert (found.created, found.updated) == (NOW + timedelta(seconds=1), NOW + timedelta(seconds=15))
 
 
 def test_what_nobody_works_on_any_more_was_interrupted_unless_it_waits(tmp_path: Path) -> None:
