@@ -131,6 +131,13 @@ class Skills(SkillReader, Protocol):
     def remove(self, name: str) -> bool:
         """Forget a promoted tool; False where there is none.  Blocks (disk)."""
 
+    async def add(self, text: str, *, is_for_all: bool) -> str:
+        """Keep a new SKILL.md that the user has read, for this folder or for all of theirs, and return its place.
+
+        Raises:
+            UsageError: it is not a skill, there is one of that name, or it cannot be written.
+        """
+
 
 class SkillsInUse(Protocol):
     """The skills that the user has a session follow."""
@@ -178,6 +185,11 @@ class NoSkills:
     def remove(self, name: str) -> bool:
         """Find none."""
         return not name
+
+    async def add(self, text: str, *, is_for_all: bool) -> str:
+        """Refuse.  Raises `UsageError`."""
+        del text, is_for_all
+        raise UsageError("no skills can be kept here")
 
 
 _PROMOTE_FORM = "Write /promote FILE FUNCTION [NAME]."

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.core.errors import ToolError
+from lmtui.core.errors import ToolError, UsageError
 from lmtui.core.instruction_values import SKILLS, Instructions
 from lmtui.core.skills import Skill, SkillSource, SkillState
 from lmtui.core.window import bytes_by_four
@@ -263,3 +263,59 @@ async def test_descriptions_get_a_share_of_the_window(workspace: Path, home: Pat
     assert "Use when" not in small.skills
     assert "more: call `skill` without a name" in small.skills
     assert bytes_by_four(small.skills) <= 300 < bytes_by_four(large.skills) <= 2_300
+
+
+SKILL_TEXT = '---\nname: release\ndescription: "Make a release."\n---\n\n1. Tag it.\n'
+
+
+@pytest.mark.parametrize(("is_for_all", "place"), [(False, "work/.lmagent/skills"), (True, "lmtui/config/skills")])
+async def test_a_skill_that_is_added_can_be_used_at_once(workspace: Path, *, is_for_all: bool, place: str) -> None:
+    skills = shelf(workspace)
+    shown = await skills.add(SKILL_TEXT, is_for_all=is_for_all)
+    assert (workspace.parent / place / "release" / "SKILL.md").read_text() == SKILL_TEXT
+    assert shown.endswith("skills/release/SKILL.md")
+    assert "Tag it" in (await skills.use("release")).text
+
+
+async def test_what_is_added_trusts_nothing_else_of_the_folder(workspace: Path) -> None:
+    make(workspace / ".lmagent/skills", "other")
+    await shelf(workspace).add(SKILL_TEXT, is_for_all=False)
+    states = {skill.name: skill.state for skill in await own(shelf(workspace))}
+    assert states == {"other": SkillState.WAITING, "release": SkillState.READY}
+    (workspace / ".lmagent/skills/release/SKILL.md").write_text(SKILL_TEXT.replace("Tag", "Push"))
+    assert {skill.name: skill.state for skill in await own(shelf(workspace))}["release"] is SkillState.WAITING
+
+
+@pytest.mark.parametrize("name", ["release", "Release"])
+async def test_a_skill_is_never_put_over_another(workspace: Path, name: str) -> None:
+    kept = make(workspace.parent / "lmtui/config/skills", "release")
+    before = kept.read_text()
+    with pytest.raises(UsageError, match="there is a skill release already"):
+        await shelf(workspace).add(SKILL_TEXT.replace("name: release", f"name: {name}"), is_for_all=True)
+    assert kept.read_text() == before
+
+
+async def test_a_skill_is_not_written_into_what_is_there(workspace: Path) -> None:
+    (workspace / ".lmagent/skills/release").mkdir(parents=True)
+    (workspace / ".lmagent/skills/release/run.py").write_text("evil\n")
+    with pytest.raises(UsageError, match="is there already"):
+        await shelf(workspace).add(SKILL_TEXT, is_for_all=False)
+    assert not (workspace / ".lmagent/skills/release/SKILL.md").exists()
+
+
+async def test_a_skill_is_not_written_through_a_link(workspace: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (workspace / ".lmagent").mkdir()
+    (workspace / ".lmagent/skills").symlink_to(tmp_path / "outside")
+    with pytest.raises(UsageError, match="was not written"):
+        await shelf(workspace).add(SKILL_TEXT, is_for_all=False)
+    assert not list((tmp_path / "outside").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("no front matter", "not a skill"), (SKILL_TEXT.replace("name: release", "name: ../up"), "up")]
+)
+async def test_what_is_not_a_skill_is_not_added(workspace: Path, text: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        await shelf(workspace).add(text, is_for_all=False)
+    assert not (workspace / ".lmagent").exists()

@@ -45,6 +45,10 @@ class FakeSkills:
         self.tools = [tool for tool in self.tools if tool.name != name]
         return len(self.tools) < before
 
+    async def add(self, text: str, *, is_for_all: bool) -> str:
+        del text
+        return "~/skills" if is_for_all else ".lmagent/skills"
+
 
 class FakeSkillsInUse:
     """Skills that are to be followed go to the session as its user's words; what is to be promoted is noted."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lmtui.core.errors import ToolError
+from lmtui.core.errors import ToolError, UsageError
 from lmtui.core.events import Envelope, TurnStarted
 from lmtui.core.instruction_values import without_tags
 from lmtui.core.messages import ToolSet, ToolSpec
@@ -27,6 +27,7 @@ from lmtui.features.skills.promoted import PromotedCall, PromotedTools
 from lmtui.features.skills.skill_folders import (
     MAX_SKILL_BYTES,
     RawSkill,
+    add_skill,
     files_beside,
     places,
     read_answers,
@@ -93,6 +94,7 @@ _DESCRIPTION_CHARS = (1_024, 500, 250, 100)  # as much of each as there is room 
 _HEAD = "Skills; read one that fits with `skill` before you begin:"
 _MORE = "and {count} more: call `skill` without a name"
 _TRUST = "Only the user's yes lets it be read: `lmtui config trust`, or /trust on the screen."
+_FORM = "It begins with ---, name: and description: lines, and --- again."
 _WAYS_OUT = {SkillState.WAITING: _TRUST, SkillState.REFUSED: _TRUST}
 
 
@@ -189,6 +191,22 @@ class SkillShelf:
     def remove(self, name: str) -> bool:
         """Forget a promoted tool."""
         return self.tools.remove(name)
+
+    async def add(self, text: str, *, is_for_all: bool) -> str:
+        """Keep a new SKILL.md that the user has read; see `core.skills.Skills.add`."""
+        return await asyncio.to_thread(self._add, text, is_for_all=is_for_all)
+
+    def _add(self, text: str, *, is_for_all: bool) -> str:
+        reader = importlib.import_module(_READER)
+        data = text.encode("utf-8", "replace")
+        try:
+            name = reader.read_skill(data, "skill").name
+        except reader.BrokenSkill as error:
+            raise UsageError(f"this is not a skill: line {error.line}: {error}", _FORM) from error
+        if (same := next((each.skill for each in self._look() if _key(each.skill.name) == _key(name)), None)) is not None:
+            raise UsageError(f"there is a skill {same.name} already: {same.place}", "Give this one another name.")
+        source = SkillSource.USER if is_for_all else SkillSource.FOLDER
+        return add_skill(next(place for place in self._places if place.source is source), self._workspace, name, data)
 
     def _look(self) -> list[_Found]:
         answers = read_answers(self._workspace)
@@ -308,8 +326,7 @@ def list_text(
 
 
 def _broken(raw: RawSkill, why: str) -> Skill:
-    hint = "It begins with ---, name: and description: lines, and --- again."
-    problem = f"{raw.shown}: {why}. {hint}" if raw.data is not None else f"{raw.shown}: {why}"
+    problem = f"{raw.shown}: {why}. {_FORM}" if raw.data is not None else f"{raw.shown}: {why}"
     return Skill(sanitize_line(raw.folder), "", raw.place.source, raw.shown, SkillState.BROKEN, problem=problem)
 
 

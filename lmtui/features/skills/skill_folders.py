@@ -14,13 +14,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lmtui.core.errors import ConfigError
+from lmtui.core.errors import ConfigError, LmtuiError, UsageError
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.skills import SkillSource, SkillState
 from lmtui.core.trust import TrustItem, check_shown
 from lmtui.features.folder_consent import replace_file
 from lmtui.paths import state_dir
-from lmtui.plain_files import NotPlain, list_plain, read_plain
+from lmtui.plain_files import NotPlain, list_plain, open_plain_folder, read_plain
+from lmtui.store.session_logs import make_workspace_folder
 
 SKILL_FILE = "SKILL.md"
 FOLDERS = (".lmagent/skills", ".agents/skills", ".claude/skills")
@@ -149,6 +150,7 @@ _MAX_BYTES = 1_048_576
 _MOST_ANSWERS = 1_000
 _SHOWN_CHARS = 120
 _READER = "lmtui.features.skills.reader"  # imports the YAML parser, which takes a while
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _DESCRIPTION = re.compile(r"^description:\s*(.+)$", re.MULTILINE)
 
 
@@ -235,6 +237,43 @@ class SkillsTrust:
     def _in_state(self, state: SkillState) -> list[RawSkill]:
         answers = read_answers(self._workspace)
         return [raw for raw in self._raw() if answers.state_of(raw) is state]
+
+
+def add_skill(place: SkillFolder, workspace: Path, name: str, data: bytes) -> str:
+    """Write a SKILL.md into a new folder of a place and return where; in a workspace it alone is trusted with that.
+
+    Raises:
+        UsageError: something of that name is there, or it cannot be written.
+    """
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{sanitize_line(name)[:60]!r} is not a name for a skill", "Use lower case letters, digits and hyphens."
+        )
+    raw = RawSkill(place, name, data)
+    try:
+        if place.source is SkillSource.FOLDER:
+            make_workspace_folder(workspace)
+        (place.root / place.below).mkdir(parents=True, exist_ok=True)
+        parent = open_plain_folder(place.root, place.below)
+        try:
+            os.mkdir(name, 0o755, dir_fd=parent)
+            folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+        finally:
+            os.close(parent)
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with os.fdopen(os.open(SKILL_FILE, flags, 0o644, dir_fd=folder), "wb") as file:
+                file.write(data)
+        finally:
+            os.close(folder)
+        if place.source is SkillSource.FOLDER:
+            known = read_answers(workspace)
+            _write(workspace, Answers(known.allowed | {digest(raw)}, known.refused - {digest(raw)}))
+    except FileExistsError as error:
+        raise UsageError(f"{raw.shown} or its folder is there already", "Give this skill another name.") from error
+    except (OSError, LmtuiError) as error:
+        raise UsageError(f"{raw.shown} was not written: {error}", "Check the folder's owner and space.") from error
+    return raw.shown
 
 
 def _item(raw: RawSkill) -> TrustItem:
