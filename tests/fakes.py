@@ -15,6 +15,7 @@ from lmtui.core.events import Envelope, Event
 from lmtui.core.hooks import Hooks, NoHooks
 from lmtui.core.hosts import HostApproval
 from lmtui.core.instruction_values import InstructionSource, NoInstructions
+from lmtui.core.memory_values import MemoryReader, NoMemory
 from lmtui.core.messages import (
     Completion,
     FinishReason,
@@ -457,6 +458,7 @@ class Rig:
         hooks: Hooks | None = None,
         skills: SkillReader | None = None,
         checks: Checks | None = None,
+        memory: MemoryReader | None = None,
     ) -> None:
         clock = self.clock = Ticking()
         self.provider = provider
@@ -494,6 +496,7 @@ class Rig:
                 skills=skills or NoSkills(),
                 hooks=hooks or NoHooks(),
                 checks=checks or NoChecks(),
+                memory=memory or NoMemory(),
             ),
         )
         self.session = EngineSession(parts, past, is_ours=is_ours)

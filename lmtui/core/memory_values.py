@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Protocol
@@ -16,7 +16,7 @@ MAX_NOTE_CHARS = 500
 NO_NOTES = "Nothing is remembered yet. Add a note with /remember TEXT; what sessions teach is proposed in the inbox."
 NO_PROPOSALS = "Nothing is proposed. What finished sessions teach appears here; nothing is remembered until you keep it."
 _BULLET = re.compile(r"[-*+][ \t]+")
-_SOURCE = re.compile(r"\s*_\(([^()_]{1,120})\)_\s*\Z")
+_SOURCE = re.compile(r"\s*_\(([^()\n]{1,120})\)_\s*\Z")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _WORD = re.compile(r"\w+")
 
@@ -105,6 +105,18 @@ def check_note(text: str) -> str:
     if len(line) > MAX_NOTE_CHARS:
         raise UsageError(f"the note has {len(line):,} characters, {MAX_NOTE_CHARS} are allowed", "Divide it, or shorten it.")
     return line
+
+
+def has_words(words: str) -> Callable[[Note], bool]:
+    """Return what tells whether a note contains a text; case and blanks do not count.
+
+    Raises:
+        UsageError: the text is empty.
+    """
+    wanted = " ".join(words.casefold().split())
+    if not wanted:
+        raise UsageError("which note is to be forgotten?", "Write some words of it.")
+    return lambda note: wanted in " ".join(note.text.casefold().split())
 
 
 def mistake_text(trigger: str, rule: str, cause: str = "", test: str = "") -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from lmtui.commands.command import AskYes, Command, CommandContext, OpenView, Output, Result, Scope
 from lmtui.core.errors import UsageError
-from lmtui.core.memory_values import NO_NOTES, MemoryScope, Note, SearchHit, note_key, note_lines
+from lmtui.core.memory_values import NO_NOTES, MemoryScope, Note, SearchHit, has_words, note_lines
 from lmtui.core.sanitize import pluralize, sanitize_line
 
 SCOPE = "memory"
@@ -39,10 +39,8 @@ async def remember(context: CommandContext, argument: str) -> Output:
 async def forget(context: CommandContext, argument: str) -> Result:
     """Take out notes, after a look at them."""
     memory = context.host.extensions.memory
-    wanted = note_key(argument)
-    if not wanted:
-        raise UsageError("which note is to be forgotten?", "Write some words of it: /forget WORDS. /memory lists the notes.")
-    found = [each for each in await memory.notes() if " ".join(argument.casefold().split()) in each.text.casefold()]
+    is_meant = has_words(argument)
+    found = [each for each in await memory.notes() if is_meant(each)]
     if not found:
         raise UsageError(f"no note has the words {argument.strip()[:60]!r}", "/memory lists the notes.")
 

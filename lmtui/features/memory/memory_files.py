@@ -12,6 +12,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -140,6 +141,11 @@ def _fenced(lines: Sequence[str]) -> list[bool]:
     return found
 
 
+def today() -> str:
+    """Return the date of the user's day, as notes have it."""
+    return f"{datetime.now(UTC).astimezone():%Y-%m-%d}"
+
+
 class MemoryFiles:
     """The notes of a workspace and its user.
 
@@ -165,7 +171,7 @@ class MemoryFiles:
     def problems(self) -> list[str]:
         """Return why notes are missing, in words."""
         project = self._project.read()
-        waits = "" if self._is_trusted(project) else f"{self._project.path} is not used until you trust it"
+        waits = "" if self._is_trusted(project) else f"{self._project.path} has notes that you have not trusted; none is used"
         return [each for each in (project.problem, waits, self._user.read().problem) if each]
 
     def add(self, note: Note) -> bool:
@@ -225,7 +231,7 @@ class MemoryFiles:
             if now.problem:
                 raise UsageError(now.problem, "Fix or shorten the file first.")
             if scope is MemoryScope.PROJECT and not self._is_trusted(now):
-                raise UsageError(f"{file.path} came with the folder and is not trusted yet", _NO_TRUST)
+                raise UsageError(f"{file.path} has notes that you have not trusted", _NO_TRUST)
             text = edit(now.text)
             if text != now.text:
                 file.write(text)

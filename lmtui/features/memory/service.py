@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from lmtui.command_line import NONE, OK, TRUST_HINT, WARNING, CheckRow
 from lmtui.core.errors import LmtuiError, UsageError
@@ -20,11 +18,12 @@ from lmtui.core.memory_values import (
     Recalled,
     SearchHit,
     SearchSource,
+    has_words,
     note_key,
 )
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.folder_consent import folders_with_yes
-from lmtui.features.memory.memory_files import MemoryFiles
+from lmtui.features.memory.memory_files import MemoryFiles, today
 from lmtui.features.memory.tools import MemoryToolbox
 from lmtui.features.service import FeatureHost, SessionServices, WorkspaceExtensions, WorkspaceFeature
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
@@ -123,15 +122,11 @@ class MemoryService(WorkspaceFeature):
 
     async def add(self, note: Note) -> bool:
         """Keep a note; see `core.memory_values.MemoryReader.add`."""
-        dated = note if note.date else replace(note, date=f"{datetime.now(UTC).astimezone():%Y-%m-%d}")
-        return await asyncio.to_thread(self.files.add, dated)
+        return await asyncio.to_thread(self.files.add, note if note.date else replace(note, date=today()))
 
     async def forget(self, words: str, scope: MemoryScope | None = None) -> Sequence[Note]:
         """Take out notes that contain a text; see `core.memory_values.MemoryReader.forget`."""
-        wanted = " ".join(words.casefold().split())
-        if not wanted:
-            raise UsageError("which note is to be forgotten?", "Write some words of it.")
-        return await asyncio.to_thread(self.files.forget, lambda note: wanted in " ".join(note.text.casefold().split()), scope)
+        return await asyncio.to_thread(self.files.forget, has_words(words), scope)
 
     async def change(self, old: Note, new: Note) -> None:
         """Put a note in the place of another; see `core.memory_values.WorkspaceMemory.change`."""
@@ -170,9 +165,3 @@ def _line(note: Note) -> str:
     """Return a note as the model gets it."""
     text = _TAG.sub("&lt;", note.text[:MAX_NOTE_CHARS])
     return f"- {text}{' (all folders)' if note.scope is MemoryScope.USER else ''}\n"
-
-
-def note_json(note: Note) -> str:
-    """Return a note as one JSON object."""
-    about = {"scope": note.scope, "kind": note.kind, "source": note.source, "date": note.date}
-    return json.dumps({"text": note.text, **about}, ensure_ascii=False)

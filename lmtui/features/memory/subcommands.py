@@ -12,10 +12,10 @@ from dataclasses import asdict
 
 from lmtui.command_line import Parser, make_parser, with_report
 from lmtui.core.errors import UsageError
-from lmtui.core.memory_values import NO_NOTES, MemoryScope, Note, note_lines
-from lmtui.core.sanitize import pluralize
+from lmtui.core.memory_values import NO_NOTES, MemoryScope, Note, has_words, note_lines
+from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.memory.commands import hit_lines
-from lmtui.features.memory.memory_files import MemoryFiles
+from lmtui.features.memory.memory_files import MemoryFiles, today
 from lmtui.features.service import CommandCall, FeatureHost
 
 _ACTIONS = ("show", "search", "add", "edit", "forget")
@@ -38,28 +38,29 @@ async def memory(call: CommandCall) -> int:
     scope = MemoryScope(arguments.scope) if arguments.scope else None
     if arguments.action not in {"show", "edit"} and not words.strip():
         raise UsageError(f"`lmtui memory {arguments.action}` needs words", "`lmtui memory --help` has an example.")
-    if arguments.action == "edit":
-        return await asyncio.to_thread(_edit, MemoryFiles(call.workspace.workspace), scope or MemoryScope.PROJECT)
-    async with call.open_host() as host:
-        match arguments.action:
-            case "add":
-                is_new = await host.extensions.memory.add(Note(words, scope or MemoryScope.PROJECT, "you"))
-                print("remembered" if is_new else "this is remembered already")
-            case "forget":
-                gone = await host.extensions.memory.forget(words, scope)
-                print("\n".join([f"{pluralize(len(gone), 'note')} forgotten", *note_lines(gone)]))
-                return 0 if gone else 1
-            case "search":
-                return await _search(host, words, arguments.limit, is_json=arguments.json)
-            case _:
-                await _show(host, scope, is_json=arguments.json)
+    if arguments.action == "search":
+        async with call.open_host() as host:
+            return await _search(host, words, arguments.limit, is_json=arguments.json)
+    files = MemoryFiles(call.workspace.workspace)
+    match arguments.action:
+        case "edit":
+            return await asyncio.to_thread(_edit, files, scope or MemoryScope.PROJECT)
+        case "add":
+            note = Note(words, scope or MemoryScope.PROJECT, "you", today())
+            print("remembered" if await asyncio.to_thread(files.add, note) else "this is remembered already")
+        case "forget":
+            gone = await asyncio.to_thread(files.forget, has_words(words), scope)
+            print("\n".join([f"{pluralize(len(gone), 'note')} forgotten", *note_lines(gone)]))
+            return 0 if gone else 1
+        case _:
+            await asyncio.to_thread(_show, files, scope, is_json=arguments.json)
     return 0
 
 
-async def _show(host: FeatureHost, scope: MemoryScope | None, *, is_json: bool) -> None:
-    notes = [each for each in await host.extensions.memory.notes() if scope in (None, each.scope)]
-    for problem in await asyncio.to_thread(MemoryFiles(host.workspace).problems):
-        print(problem, file=sys.stderr)
+def _show(files: MemoryFiles, scope: MemoryScope | None, *, is_json: bool) -> None:
+    notes = [each for each in files.notes() if scope in (None, each.scope)]
+    for problem in files.problems():
+        print(sanitize_line(problem), file=sys.stderr)
     if is_json:
         print(json.dumps([asdict(each) for each in notes], indent=2, ensure_ascii=False))
     else:

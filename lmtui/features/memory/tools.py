@@ -14,6 +14,7 @@ from lmtui.core.memory_values import (
     NoteKind,
     SearchSource,
     check_note,
+    has_words,
     mistake_text,
     note_line,
     note_lines,
@@ -119,10 +120,13 @@ async def _forget(arguments: ForgetArguments, context: ToolContext) -> ToolResul
 
 
 async def _preview_forget(arguments: ForgetArguments, context: ToolContext) -> Preview:
-    words = " ".join(arguments.substring.casefold().split())
+    try:
+        is_meant = has_words(arguments.substring)
+    except UsageError as error:
+        raise ToolError(str(error), error.hint) from error
     notes = await context.features.memory.notes()
-    gone = [each for each in notes if words in " ".join(each.text.casefold().split()) and arguments.scope in (None, each.scope)]
-    if not gone or not words:
+    gone = [each for each in notes if is_meant(each) and arguments.scope in (None, each.scope)]
+    if not gone:
         raise ToolError(f"no note has the words {arguments.substring[:80]!r}", "memory_search finds notes by meaning.")
     return Preview("forget:\n" + "\n".join(note_lines(gone)))
 

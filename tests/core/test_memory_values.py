@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtui.core.errors import UsageError
+from lmtui.core.memory_values import (
+    MAX_NOTE_CHARS,
+    MemoryScope,
+    Note,
+    NoteKind,
+    check_note,
+    mistake_text,
+    note_key,
+    note_line,
+    parse_note,
+    parse_notes,
+)
+
+PROJECT = MemoryScope.PROJECT
+
+
+def test_a_line_says_what_from_which_session_and_when() -> None:
+    note = Note("Run the tests with `make check`.", PROJECT, "20261120_101010_ab12cd", "2026-11-20", NoteKind.MISTAKE)
+    assert note_line(note) == "- Run the tests with `make check`. _(mistake, 20261120_101010_ab12cd, 2026-11-20)_"
+    assert parse_note(note_line(note), PROJECT) == note
+
+
+def test_bullets_and_plain_lines_are_notes_and_headings_comments_and_code_are_not() -> None:
+    text = "# Notes\n\n- one\n* two _(you)_\n<!-- no -->\n```\n- code\n```\nthree\n- ONE.\n"
+    assert [note.text for note in parse_notes(text, PROJECT)] == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize("text", ["", "  ", "- ", "...", "\n"])
+def test_a_note_needs_words(text: str) -> None:
+    with pytest.raises(UsageError, match="needs words"):
+        check_note(text)
+
+
+def test_a_note_that_is_too_long_is_refused_and_one_in_a_file_is_cut() -> None:
+    with pytest.raises(UsageError, match="501 characters, 500 are allowed"):
+        check_note("x" * 501)
+    assert len(parse_note("- " + "x" * 10_000, PROJECT).text) == MAX_NOTE_CHARS
+
+
+def test_control_characters_of_a_file_do_not_reach_a_note() -> None:
+    assert parse_note("- a\x1b[31mb\u202ec", PROJECT).text == "ab<U+202E>c"
+
+
+def test_a_mistake_says_when_and_what_instead() -> None:
+    assert mistake_text("the build fails", "run make clean.", "stale objects") == (
+        "When the build fails: run make clean. (cause: stale objects)"
+    )
+
+
+texts = st.text(min_size=1, max_size=80)
+
+
+@given(texts, st.sampled_from(["", "you", "20261120_101010_ab12cd"]), st.sampled_from(["", "2026-11-20"]))
+def test_what_is_written_is_read_as_the_same_note(text: str, source: str, date: str) -> None:
+    try:
+        note = Note(check_note(text), PROJECT, source, date)
+    except UsageError:
+        return
+    (read,) = parse_notes(note_line(note) + "\n", PROJECT) or (None,)
+    assert read is not None
+    assert read.key == note.key or not source
+
+
+@given(st.text(max_size=400))
+def test_any_file_is_read_and_no_note_is_said_twice(text: str) -> None:
+    keys = [note.key for note in parse_notes(text, PROJECT)]
+    assert len(keys) == len(set(keys))
+    assert all(keys)
+    assert all("\n" not in note.text for note in parse_notes(text, PROJECT))
+
+
+def test_the_same_words_are_the_same_note() -> None:
+    assert note_key("Run the tests, with  MAKE check!") == note_key("run the tests with make check")
