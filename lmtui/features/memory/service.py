@@ -22,7 +22,9 @@ from lmtui.core.memory_values import (
     note_key,
 )
 from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.engine.session import EngineSession
 from lmtui.features.folder_consent import folders_with_yes
+from lmtui.features.memory.decision_log import DecisionLog
 from lmtui.features.memory.memory_files import MemoryFiles, today
 from lmtui.features.memory.tools import MemoryToolbox
 from lmtui.features.service import FeatureHost, SessionServices, WorkspaceExtensions, WorkspaceFeature
@@ -47,6 +49,7 @@ class MemoryService(WorkspaceFeature):
         self.files = MemoryFiles(host.workspace)
         self.trust = (self.files.trust,)
         self._is_on = host.config.memory == "on"
+        self._decisions = DecisionLog(host.workspace)
         if self._is_on:
             extensions.memory = self
 
@@ -56,6 +59,16 @@ class MemoryService(WorkspaceFeature):
         if self._is_on:
             session.features = replace(session.features, memory=self)
             session.toolbox = MemoryToolbox(session.toolbox)
+
+    def follow(self, session: EngineSession, *, is_ours: bool) -> None:
+        """Log what is decided in a session."""
+        del is_ours
+        if self._is_on:
+            _ = session.subscribe(self._decisions.take)
+
+    async def close(self) -> None:
+        """Write what is due."""
+        await self._decisions.close()
 
     def trusted_folders(self) -> dict[str, Sequence[str]]:
         """Return the folders whose notes are used."""

@@ -15,10 +15,11 @@ from lmtui.core.errors import UsageError
 from lmtui.core.memory_values import NO_NOTES, MemoryScope, Note, has_words, note_lines
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.memory.commands import hit_lines
+from lmtui.features.memory.decision_log import NO_DECISIONS, decision_line, read_decisions
 from lmtui.features.memory.memory_files import MemoryFiles, today
 from lmtui.features.service import CommandCall, FeatureHost
 
-_ACTIONS = ("show", "search", "add", "edit", "forget")
+_ACTIONS = ("show", "search", "add", "edit", "forget", "decisions")
 
 
 def memory_parser() -> Parser:
@@ -28,7 +29,7 @@ def memory_parser() -> Parser:
     parser.add_argument("action", nargs="?", choices=_ACTIONS, default="show")
     parser.add_argument("words", nargs="*", metavar="WORDS", help="the note to add, or words to search or forget")
     parser.add_argument("--scope", choices=tuple(MemoryScope), help="project: this folder (default), user: all folders")
-    parser.add_argument("--limit", type=int, default=10, metavar="N", help="search: most hits (default: 10)")
+    parser.add_argument("--limit", type=int, default=10, metavar="N", help="search, decisions: the most to show (default: 10)")
     return with_report(parser)
 
 
@@ -36,7 +37,7 @@ async def memory(call: CommandCall) -> int:
     """Run the action."""
     arguments, words = call.arguments, " ".join(call.arguments.words)
     scope = MemoryScope(arguments.scope) if arguments.scope else None
-    if arguments.action not in {"show", "edit"} and not words.strip():
+    if arguments.action not in {"show", "edit", "decisions"} and not words.strip():
         raise UsageError(f"`lmtui memory {arguments.action}` needs words", "`lmtui memory --help` has an example.")
     if arguments.action == "search":
         async with call.open_host() as host:
@@ -45,6 +46,10 @@ async def memory(call: CommandCall) -> int:
     match arguments.action:
         case "edit":
             return await asyncio.to_thread(_edit, files, scope or MemoryScope.PROJECT)
+        case "decisions":
+            found = await asyncio.to_thread(lambda: [*read_decisions(call.workspace.workspace, arguments.limit)])
+            lines = "\n".join(map(decision_line, found)) or NO_DECISIONS
+            print(json.dumps(found, indent=2, ensure_ascii=False) if arguments.json else lines)
         case "add":
             note = Note(words, scope or MemoryScope.PROJECT, "you", today())
             print("remembered" if await asyncio.to_thread(files.add, note) else "this is remembered already")
