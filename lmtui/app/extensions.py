@@ -82,7 +82,7 @@ class WorkspaceFeatures:
 
     def equip(self, session_id: str, config: Config, own: ToolRegistry, sandbox: WorkspaceSandbox) -> SessionServices:
         """Return what a session gets."""
-        services = FeatureServices(instructions=self.extensions.guide, skills=self.extensions.skills)
+        services = FeatureServices(instructions=self.extensions.guide, skills=self.extensions.skills, session=session_id)
         session = SessionServices(session_id, config, own, own, services)
         for each in self._all:
             each.equip(session, sandbox)

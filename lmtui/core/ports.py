@@ -296,7 +296,10 @@ def no_wait(_: datetime, __: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FeatureServices:
-    """What features do for an agent: a Python that keeps values, web, instructions, skills, hooks, checks, plans, memory."""
+    """What features do for an agent: a Python that keeps values, web, instructions, skills, hooks, checks, plans, memory.
+
+    `session` is the id of its session.
+    """
 
     interpreter: Interpreter = field(default_factory=NoInterpreter)
     web: Web = field(default_factory=NoWeb)
@@ -306,6 +309,7 @@ class FeatureServices:
     checks: Checks = field(default_factory=NoChecks)
     pipeline: WorkspacePipeline = field(default_factory=NoPipeline)
     memory: MemoryReader = field(default_factory=NoMemory)
+    session: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Turn:
+class _OpenTurn:
     """What was asked and done in the turn under way."""
 
     task: str = ""
@@ -52,7 +52,7 @@ class DecisionLog:
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
-        self._turns: dict[str, _Turn] = {}
+        self._turns: dict[str, _OpenTurn] = {}
         self._writing: set[asyncio.Task[None]] = set()
 
     def take(self, envelope: Envelope) -> None:
@@ -60,10 +60,10 @@ class DecisionLog:
         event, session = envelope.event, envelope.session
         if event.agent != ROOT:
             return
-        turn = self._turns.setdefault(session, _Turn())
+        turn = self._turns.setdefault(session, _OpenTurn())
         match event:
             case TurnStarted():
-                self._turns[session] = _Turn()
+                self._turns[session] = _OpenTurn()
             case MessageAdded(role=Role.USER, text=text):
                 turn.task = turn.task or text
             case PlanDecided():
@@ -96,7 +96,7 @@ class DecisionLog:
             _log.warning("%s was not written: %s", NAME, error)
 
 
-def _decision(envelope: Envelope, event: TurnEnded, turn: _Turn) -> dict[str, object]:
+def _decision(envelope: Envelope, event: TurnEnded, turn: _OpenTurn) -> dict[str, object]:
     return {
         "time": envelope.time.isoformat(timespec="seconds"),
         "session": envelope.session,

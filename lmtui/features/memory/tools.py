@@ -81,28 +81,27 @@ async def _read(arguments: NoteFilterArguments, context: ToolContext) -> ToolRes
     return ToolResult("\n".join(note_lines(notes)) or "Nothing is remembered.", pluralize(len(notes), "note"))
 
 
-def _note(fact: str, scope: MemoryScope, kind: NoteKind = NoteKind.FACT) -> Note:
+def _note(arguments: NoteArguments, context: ToolContext) -> Note:
     """Return the note that a model wants kept.
 
     Raises:
         ToolError: it has no words, or too many.
     """
     try:
-        return Note(check_note(fact), scope, "the agent", kind=kind)
+        return Note(check_note(arguments.fact), arguments.scope, context.features.session, kind=arguments.kind)
     except UsageError as error:
         raise ToolError(str(error), error.hint) from error
 
 
 async def _preview_note(arguments: NoteArguments, context: ToolContext) -> Preview:
-    del context
-    note = _note(arguments.fact, arguments.scope, arguments.kind)
+    note = _note(arguments, context)
     where = "all folders" if note.scope is MemoryScope.USER else "this folder"
     diff = f"--- a/{_FILES[note.scope]}\n+++ b/{_FILES[note.scope]}\n@@ -0,0 +1 @@\n+{note_line(note)}\n"
-    return Preview(f"remember for {where}: {note.text}", diff, _FILES[note.scope], "sent to the model in later sessions")
+    return Preview(f"remember for {where}: {note.text}", diff, _FILES[note.scope])
 
 
 async def _append(arguments: NoteArguments, context: ToolContext) -> ToolResult:
-    note = _note(arguments.fact, arguments.scope, arguments.kind)
+    note = _note(arguments, context)
     try:
         is_new = await context.features.memory.add(note)
     except UsageError as error:
@@ -181,7 +180,7 @@ MEMORY_APPEND = Tool(
     arguments=NoteArguments,
     run=_append,
     access=always(Access.WRITE),
-    subject=lambda arguments: _FILES[arguments.scope],
+    subject=lambda arguments: arguments.scope,
     title=lambda arguments: arguments.fact,
     preview=_preview_note,
     told=Told.NEVER,
