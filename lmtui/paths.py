@@ -69,6 +69,11 @@ def packages_dir(workspace: Path) -> Path:
     return state_dir() / "packages" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]
 
 
+def search_dir(workspace: Path) -> Path:
+    """Return the folder of a workspace's search index, at user level."""
+    return state_dir() / "search" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]
+
+
 def themes_dir() -> Path:
     """Return the folder of the themes that ship: inside the wheel, or at the top of a checkout."""
     package = Path(__file__).parent

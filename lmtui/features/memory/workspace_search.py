@@ -1,0 +1,342 @@
+"""Searches the notes, earlier sessions, documents and code of a workspace, and keeps their index up to date.
+
+All reading and indexing is done in one thread of its own, which takes at most a fiftieth of a core while nobody searches.  It
+is not "nice": at a lower priority it might be stopped while it holds Python's lock, and every other thread would wait for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import math
+import os
+import re
+import sqlite3
+import threading
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from lmtui.core.errors import LmtuiError, UsageError
+from lmtui.core.memory_values import Note, SearchHit, SearchSource
+from lmtui.core.permissions.path_patterns import is_secret_path
+from lmtui.core.sanitize import sanitize, sanitize_line, sanitize_path
+from lmtui.features.memory.chunks import MAX_CHUNK_CHARS, Chunk, cut, is_generated, source_of, stem, words_of
+from lmtui.features.memory.search_index import Found, Query, SearchIndex, State, rarities
+from lmtui.paths import PROTECTED_NAMES, search_dir, sessions_dir
+from lmtui.plain_files import NotPlain, plain_states, read_plain
+from lmtui.store.session_logs import SessionStore, is_in_use, known_sessions
+from lmtui.tools.text import decode
+
+_log = logging.getLogger(__name__)
+MAX_FILE_BYTES = 1_000_000
+MAX_LOG_BYTES = 64_000_000
+UPDATE_LIMIT_S = 2.0
+RELEVANT = 0.5  # found on the tuning set of `benchmarks.memory`
+_MAX_MESSAGE_CHARS = 2_000
+_LEAST_CHUNKS = 2_000
+_GENERIC = frozenset(
+    map(
+        stem,
+        re.findall(
+            r"\w+",
+            "add another bad call change check class clean code come command convert create delete edit error explain "
+            "file find first five fix folder four function go going good help import install last line list look main "
+            "make message module move name need new next one open output part print program project read refactor "
+            "remove rename replace run script second set show sort start step stop string sum ten test text thing "
+            "third three through time tool try two type update user value variable version way work write",
+        ),
+    )
+)
+_FRESH_S = 2.0
+_START_S, _PERIOD_S, _IDLE_S = 10.0, 60.0, 600.0
+_IDLE_REST, _ASKED_REST = 49.0, 3.0  # seconds of rest for one of work: 2 % of a core while idle, 25 % after a search began
+_BROKEN = (ValueError, AttributeError, TypeError, KeyError, OverflowError, RecursionError)  # what a line of a log may lead to
+_MESSAGE = re.compile(rb'[^\n]{1,200}?"kind":"(message_added","agent":"root","role":"(?:user|assistant)|session_renamed)"')
+
+T = TypeVar("T")
+Paths = Callable[[], Awaitable[tuple[Sequence[str], bool]]]
+"""Lists the files of a workspace that ignore rules do not leave out, and tells whether there are more."""
+
+
+class WorkspaceSearch:
+    """The search of one workspace.
+
+    Args:
+        workspace: the folder.
+        paths: see `Paths`.
+        notes: reads the notes that are remembered here.
+        on_notice: called with a sentence for the user.
+    """
+
+    def __init__(
+        self,
+        workspace: Path,
+        paths: Paths,
+        notes: Callable[[], Awaitable[Sequence[Note]]],
+        on_notice: Callable[[str], object] = _log.warning,
+    ) -> None:
+        self._workspace = workspace
+        self._paths, self._notes = paths, notes
+        file = search_dir(workspace) / "index.db"
+        self._writer, self._reader = SearchIndex(file, on_notice), SearchIndex(file, on_notice)
+        self._thread = ThreadPoolExecutor(1, "lmtui-search")
+        self._pace = _Pace()
+        self._update: asyncio.Task[None] | None = None
+        self._idle: asyncio.Task[None] | None = None
+        self._updated_s = self._searched_s = 0.0
+        self.problem = ""
+
+    async def search(
+        self, query: str, limit: int = 5, sources: Collection[SearchSource] = (), within_s: float = UPDATE_LIMIT_S
+    ) -> Sequence[SearchHit]:
+        """Return the best hits, best first, from these sources (none: all).
+
+        Changes since the last search are indexed first, for at most `within_s`; the rest is done in the background.
+
+        Raises:
+            UsageError: the query has no words, or the index cannot be used.
+        """
+        if not re.search(r"\w", query):
+            raise UsageError("the search needs words", "Write what you look for, such as a name or a few words about it.")
+        await self.refresh(within_s)
+        self._searched_s = time.monotonic()
+        found = await self._ask(lambda: self._reader.search(Query(query), limit, sources))
+        return [_hit(each) for each in found]
+
+    async def relevant_notes(self, words: str, notes: Sequence[Note]) -> Sequence[tuple[Note, float]]:
+        """Return the notes that a message calls to mind, each with its relevance (0 to 1), the most relevant first.
+
+        What is below `RELEVANT` is left out.
+        """
+        asked = set(words_of(words[:_MAX_MESSAGE_CHARS]))
+        known = {note: set(words_of(note.text)) for note in notes}
+        total, counts = await self._ask(lambda: self._reader.frequencies(asked.union(*known.values())))
+        weights = _note_weights(total, counts, known.values())
+        found = [(note, _relevance(asked, has, set(words_of(_trigger(note.text))), weights)) for note, has in known.items()]
+        return sorted((each for each in found if each[1] >= RELEVANT), key=lambda each: -each[1])
+
+    async def refresh(self, within_s: float = UPDATE_LIMIT_S) -> None:
+        """Bring the index up to date, for at most so long; the rest is done in the background."""
+        if self._update is None and time.monotonic() - self._updated_s < _FRESH_S:
+            return
+        self._pace.set(0.0)
+        task = self._begin_update()
+        await asyncio.wait({task}, timeout=within_s)
+        self._pace.set(_IDLE_REST if task.done() else _ASKED_REST)
+
+    def start(self) -> None:
+        """Index in the background from now on."""
+        if self._idle is None:
+            self._idle = asyncio.get_running_loop().create_task(self._keep_up())
+
+    async def close(self) -> None:
+        """Stop at once and let go of the index; idempotent."""
+        self._pace.stop()
+        for task in (self._idle, self._update):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait({task})
+        await asyncio.to_thread(self._thread.shutdown)
+        self._writer.close()
+        self._reader.close()
+
+    async def about(self) -> Mapping[str, int]:
+        """Return how much is indexed; see `SearchIndex.counts`.  Raises `UsageError` where the index cannot be used."""
+        return await self._ask(self._reader.counts)
+
+    async def _ask(self, ask: Callable[[], T]) -> T:
+        """Ask the index in a thread, once more where it was broken and is a new one now."""
+        for is_last in (False, True):
+            try:
+                return await asyncio.to_thread(ask)
+            except (sqlite3.Error, OSError) as error:
+                if is_last:
+                    raise UsageError(f"the search index cannot be used: {error}", f"Look at {self._reader.path}.") from error
+        raise AssertionError
+
+    async def _keep_up(self) -> None:
+        await asyncio.sleep(_START_S)
+        while True:
+            began_s = time.monotonic()
+            await asyncio.wait({self._begin_update()})
+            if time.monotonic() - self._searched_s > _IDLE_S:
+                self._reader.release()
+            await asyncio.sleep(max(_PERIOD_S, time.monotonic() - began_s))
+
+    def _begin_update(self) -> asyncio.Task[None]:
+        if self._update is None or self._update.done():
+            self._update = asyncio.get_running_loop().create_task(self._do_update())
+        return self._update
+
+    async def _do_update(self) -> None:
+        """Index what changed; a failure is logged once, and tried again the next time."""
+        loop = asyncio.get_running_loop()
+        problem = ""
+        try:
+            notes = await self._notes()
+            await loop.run_in_executor(self._thread, self._index_notes, notes)
+            await loop.run_in_executor(self._thread, self._index_sessions)
+            paths, is_cut = await self._paths()
+            await loop.run_in_executor(self._thread, self._index_files, paths, is_cut)
+        except (sqlite3.Error, OSError, LmtuiError) as error:
+            problem = sanitize_line(str(error))
+        if problem and problem != self.problem:
+            _log.warning("indexing for the search failed: %s", problem)
+        self.problem = problem
+        self._updated_s = time.monotonic()
+
+    def _index_notes(self, notes: Sequence[Note]) -> None:
+        now = {f"{note.scope} {note.key}": note.text for note in notes}
+        self._index(
+            SearchSource.MEMORY, {name: (0, len(text)) for name, text in now.items()}, lambda name: [Chunk(1, 1, now[name])]
+        )
+
+    def _index_sessions(self) -> None:
+        store, folder = SessionStore(self._workspace), self._workspace.resolve()
+        ours = {name for name, home in known_sessions().items() if home == folder}
+        states: dict[str, State] = {}
+        for path in store.paths():
+            if path.stem in ours and not is_in_use(path):
+                with contextlib.suppress(OSError):
+                    state = path.lstat()
+                    states[path.stem] = state.st_mtime_ns, state.st_size
+        self._index(
+            SearchSource.SESSION, states, lambda name: list(read_session(sessions_dir(self._workspace) / f"{name}.jsonl"))
+        )
+
+    def _index_files(self, paths: Sequence[str], is_cut: bool) -> None:
+        wanted: dict[SearchSource, list[str]] = {SearchSource.DOC: [], SearchSource.CODE: []}
+        for path in paths:
+            if (source := source_of(path)) is not None and is_searched(path):
+                wanted[source].append(path)
+        for source, names in wanted.items():
+            states = {path: each for path, each in plain_states(self._workspace, names).items() if each[1] <= MAX_FILE_BYTES}
+            self._index(source, states, self._read_file, is_whole=not is_cut)
+
+    def _read_file(self, path: str) -> list[Chunk]:
+        try:
+            data = read_plain(self._workspace, path, MAX_FILE_BYTES + 1) or b""
+        except NotPlain:
+            return []
+        file = decode(data) if len(data) <= MAX_FILE_BYTES else None
+        return [] if file is None or is_generated(file.text) else cut(path, file.text)
+
+    def _index(
+        self, source: SearchSource, now: Mapping[str, State], read: Callable[[str], list[Chunk]], *, is_whole: bool = True
+    ) -> None:
+        """Index the items of a source that are not as they were; those that are gone are taken out."""
+        began_ns = time.time_ns()
+        before = self._writer.states(source)
+        if is_whole:
+            self._writer.remove(source, before.keys() - now.keys(), began_ns)
+        for name, state in now.items():
+            if before.get(name) == state:
+                continue
+            if self._pace.is_stopped:
+                return
+            with self._pace.work():
+                read_ns = time.time_ns()
+                self._writer.put(source, name, state, read(name), read_ns)
+
+
+class _Pace:
+    """Lets a thread rest for so many times as long as it worked."""
+
+    def __init__(self) -> None:
+        self._rest = _IDLE_REST
+        self._changed = threading.Event()
+        self.is_stopped = False
+
+    def set(self, rest: float) -> None:
+        """Change how long to rest, now too."""
+        self._rest = rest
+        self._changed.set()
+
+    def stop(self) -> None:
+        """End all rest; the work ends with the item under way."""
+        self.is_stopped = True
+        self._changed.set()
+
+    @contextlib.contextmanager
+    def work(self) -> Iterator[None]:
+        """Rest behind a piece of work, by the processor time that it took."""
+        began_s = time.thread_time()
+        yield
+        worked_s = time.thread_time() - began_s
+        if self._rest and not self.is_stopped:
+            self._changed.clear()
+            self._changed.wait(worked_s * self._rest)
+
+
+def is_searched(path: str) -> bool:
+    """Tell whether a file may be in the index: none with secrets, none of git's or ours, none whose name hides something."""
+    return not (is_secret_path(path) or sanitize_path(path) != path or any(part in PROTECTED_NAMES for part in path.split("/")))
+
+
+def read_session(path: Path) -> Iterator[Chunk]:
+    """Yield what the user asked in each turn of a session, with the last answer; lines count the turns.  Blocks."""
+    turns: list[list[str]] = []
+    title = ""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        left = MAX_LOG_BYTES
+        while left > 0 and (line := file.readline(left)):
+            left -= len(line)
+            if (head := _MESSAGE.match(line)) is None:
+                continue
+            try:
+                event = json.loads(line)
+                if head[1] == b"session_renamed":
+                    title = sanitize_line(str(event["title"]))
+                elif event["role"] == "user":
+                    turns.append([str(event["text"]), ""])
+                elif turns and str(event["text"]).strip():
+                    turns[-1][1] = str(event["text"])
+            except _BROKEN:
+                continue
+    for number, turn in enumerate(turns, 1):
+        for text in filter(str.strip, turn):
+            for at in range(0, min(len(text), 10 * MAX_CHUNK_CHARS), MAX_CHUNK_CHARS):
+                yield Chunk(number, number, text[at : at + MAX_CHUNK_CHARS], title)
+
+
+def _trigger(text: str) -> str:
+    """Return when a note is meant to be thought of: `When TRIGGER: …`, else all of it."""
+    match = re.match(r"When (.+?):\s", text)
+    return match[1] if match else text
+
+
+def _note_weights(total: int, counts: Mapping[str, int], notes: Collection[set[str]]) -> dict[str, float]:
+    """Return what each word says: little where the workspace, the other notes or any talk about programs is full of it."""
+    least = max(total, _LEAST_CHUNKS)
+    rare = rarities(least, {word: count + (least // 10 if word in _GENERIC else 0) for word, count in counts.items()})
+    shared = Counter(word for has in notes for word in has)
+    return {word: weight / math.sqrt(max(1, shared[word])) for word, weight in rare.items()}
+
+
+def _relevance(asked: set[str], has: set[str], trigger: set[str], weights: Mapping[str, float]) -> float:
+    """Return how much the words that a message and a note share say, the more where they are most of the one or the other."""
+    strength = sum(weights[word] for word in asked & has)
+    share = max(_share(asked & has, asked, weights), _share(asked & trigger, trigger, weights))
+    return min(1.0, strength * (0.5 + share))
+
+
+def _share(part: set[str], whole: set[str], weights: Mapping[str, float]) -> float:
+    return sum(weights[word] for word in part) / (sum(weights[word] for word in whole) or 1.0)
+
+
+def _hit(found: Found) -> SearchHit:
+    text, title = sanitize(found.chunk.text), sanitize_line(found.chunk.title)
+    match found.source:
+        case SearchSource.MEMORY:
+            place = found.name.partition(" ")[0]
+        case SearchSource.SESSION:
+            place = found.name
+        case _:
+            place = f"{found.name}:{found.chunk.first}-{found.chunk.last}"
+    return SearchHit(found.source, place, text, round(found.score, 3), title)

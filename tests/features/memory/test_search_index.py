@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import multiprocessing
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtui.core.memory_values import SearchSource
+from lmtui.features.memory.chunks import Chunk
+from lmtui.features.memory.search_index import Query, SearchIndex
+
+CODE, DOC, MEMORY = SearchSource.CODE, SearchSource.DOC, SearchSource.MEMORY
+
+
+def make(tmp_path: Path) -> SearchIndex:
+    return SearchIndex(tmp_path / "search" / "index.db")
+
+
+def put(index: SearchIndex, name: str, text: str, source: SearchSource = CODE, read_ns: int = 1, title: str = "") -> None:
+    index.put(source, name, (read_ns, len(text)), [Chunk(1, 1, text, title)], read_ns)
+
+
+def names(index: SearchIndex, text: str, limit: int = 5) -> list[str]:
+    return [each.name for each in index.search(Query(text), limit)]
+
+
+def test_any_of_the_words_is_enough_and_rare_ones_count_more(tmp_path: Path) -> None:
+    index = make(tmp_path)
+    for number in range(30):
+        put(index, f"many{number}.py", "load the file")
+    put(index, "one.py", "load the checkpoint")
+    assert names(index, "load checkpoint elsewhere")[0] == "one.py"
+    assert index.search(Query("load checkpoint"), 1)[0].score == pytest.approx(1.0)
+    index.close()
+
+
+def test_a_name_is_found_by_the_whole_and_by_parts(tmp_path: Path) -> None:
+    index = make(tmp_path)
+    put(index, "a.py", "def readPlainFile(): ...")
+    put(index, "b.py", "plain words")
+    assert names(index, "readPlainFile") == ["a.py", "b.py"]
+    assert names(index, "file") == ["a.py"]
+    index.close()
+
+
+def test_the_version_that_was_read_later_stays(tmp_path: Path) -> None:
+    index = make(tmp_path)
+    put(index, "a.py", "newer words", read_ns=20)
+    put(index, "a.py", "older text", read_ns=10)
+    index.remove(CODE, ["a.py"], 10)
+    assert names(index, "newer") == ["a.py"]
+    assert names(index, "older") == []
+    put(index, "a.py", "newest words", read_ns=30)
+    assert names(index, "newer") == []
+    index.remove(CODE, ["a.py"], 30)
+    assert names(index, "newest") == []
+    assert index.states(CODE) == {}
+    index.close()
+
+
+def test_one_item_has_at_most_two_hits_and_sources_are_chosen(tmp_path: Path) -> None:
+    index = make(tmp_path)
+    index.put(DOC, "a.md", (1, 1), [Chunk(at, at, "cache of prompts") for at in range(9)], 1)
+    put(index, "b.py", "cache = {}")
+    put(index, "project cache", "the cache is warm", MEMORY)
+    assert names(index, "cache").count("a.md") == 2
+    assert [each.source for each in index.search(Query("cache"), 5, [MEMORY])] == [MEMORY]
+    index.close()
+
+
+@given(st.text() | st.sampled_from(['"', "a AND b", "NEAR(a b)", "title:x", "a*", "'; DROP TABLE item", "^a", "a - b", "\0"]))
+def test_no_query_is_an_error(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    index = SearchIndex(tmp_path_factory.getbasetemp() / "any" / "index.db")
+    put(index, "a.py", text)
+    _ = index.search(Query(text), 5)
+    index.close()
+
+
+def test_the_file_is_its_owners_alone(tmp_path: Path) -> None:
+    index = make(tmp_path)
+    put(index, "a.py", "words")
+    assert stat.S_IMODE(index.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(index.path.parent.stat().st_mode) == 0o700
+    index.close()
+
+
+def garbage(path: Path) -> None:
+    path.write_bytes(b"no database" * 1_000)
+
+
+def foreign(path: Path) -> None:
+    path.unlink()
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE item (x)")
+    database.close()
+
+
+def newer(path: Path) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version = 999")
+    database.close()
+
+
+@pytest.mark.parametrize("spoil", [garbage, foreign, newer])
+def test_a_file_that_is_not_ours_is_made_anew_and_that_is_said_once(tmp_path: Path, spoil: object) -> None:
+    index = make(tmp_path)
+    put(index, "a.py", "words")
+    index.close()
+    assert callable(spoil)
+    spoil(index.path)
+    said: list[str] = []
+    index = SearchIndex(index.path, said.append)
+    assert index.search(Query("words"), 5) == []
+    put(index, "a.py", "words")
+    assert names(index, "words") == ["a.py"]
+    assert len(said) == 1
+    assert str(index.path) in said[0]
+    index.close()
+
+
+def test_a_file_that_breaks_while_it_is_open_fails_once_and_is_made_anew(tmp_path: Path) -> None:
+    index = make(tmp_path)
+    for number in range(200):
+        put(index, f"{number}.py", f"words {number} " * 50)
+    index.close()
+    data = bytearray(index.path.read_bytes())
+    data[8_192:] = b"\xff" * (len(data) - 8_192)
+    index.path.write_bytes(data)
+    said: list[str] = []
+    index = SearchIndex(index.path, said.append)
+    with pytest.raises(sqlite3.DatabaseError):
+        index.search(Query("words"), 5)
+    assert index.search(Query("words"), 5) == []
+    assert len(said) == 1
+    index.close()
+
+
+def test_a_file_that_was_deleted_is_begun_again(tmp_path: Path) -> None:
+    index, other = make(tmp_path), make(tmp_path)
+    put(index, "a.py", "words")
+    assert names(other, "words") == ["a.py"]
+    index.path.unlink()
+    put(index, "b.py", "words")
+    assert names(other, "words") == ["b.py"]
+    index.close()
+    other.close()
+
+
+def fill(path: Path, first: int) -> None:
+    index = SearchIndex(path)
+    for number in range(first, first + 40):
+        put(index, f"{number % 50}.py", f"words number{number % 50}", read_ns=number)
+    index.close()
+
+
+def test_two_processes_index_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "search" / "index.db"
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=fill, args=(path, first)) for first in (0, 30)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+        assert worker.exitcode == 0
+    index = SearchIndex(path)
+    assert index.counts()["chunks"] == 50
+    assert {names(index, f"number{number}")[0] for number in range(50)} == {f"{number}.py" for number in range(50)}
+    index.close()
+
+
+def test_text_with_half_a_character_is_kept_without_it(tmp_path: Path) -> None:
+    index = make(tmp_path)
+    put(index, "a.py", "word \udcff word")
+    assert index.search(Query("word"), 1)[0].chunk.text == "word ? word"
+    index.close()
+
+
+def test_vectors_find_what_has_no_word_in_common_and_never_mix_models(tmp_path: Path) -> None:
+    index = make(tmp_path)
+    put(index, "a.py", "apples")
+    put(index, "b.py", "bicycles")
+    missing = index.without_vector("small/3", 10)
+    assert [text for _, text in missing] == ["a.py\napples", "b.py\nbicycles"]
+    index.put_vectors("small/3", {missing[0][0]: (1.0, 0.1, 0.0), missing[1][0]: (-1.0, 0.2, 0.5)})
+    assert index.without_vector("small/3", 10) == []
+    assert [each.name for each in index.search(Query("fruit", (0.9, 0.0, 0.1), "small/3"), 5)] == ["a.py", "b.py"]
+    assert index.search(Query("fruit", (0.9, 0.0), "large/2"), 5) == []
+    assert len(index.without_vector("large/2", 10)) == 2
+    index.put_vectors("large/2", {missing[1][0]: (1.0, 0.0)})
+    assert [each.name for each in index.search(Query("fruit", (0.9, 0.0), "large/2"), 5)] == ["b.py"]
+    assert [each.name for each in index.search(Query("fruit", (0.9, 0.0, 0.1), "small/3"), 5)] == ["a.py"]
+    index.remove(CODE, ["b.py"], 5)
+    assert index.search(Query("fruit", (0.9, 0.0), "large/2"), 5) == []
+    assert index.counts()["vectors"] == 1
+    index.close()
+
+
+def test_similarities_are_those_of_the_vectors(tmp_path: Path) -> None:
+    index = make(tmp_path)
+    put(index, "project a", "apples", MEMORY)
+    number = index.without_vector("m/2", 1)[0][0]
+    index.put_vectors("m/2", {number: (3.0, 4.0)})
+    found = index.similarities(Query("", (4.0, 3.0), "m/2"), ["project a"], MEMORY)
+    assert found["project a"] == pytest.approx(0.96, abs=0.02)
+    index.close()

@@ -1,0 +1,279 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.errors import SandboxError, UsageError
+from lmtui.core.events import Envelope, MessageAdded, SessionOpened, SessionRenamed
+from lmtui.core.memory_values import MemoryScope, Note, SearchHit, SearchSource
+from lmtui.core.messages import Role
+from lmtui.features.memory.workspace_search import RELEVANT, WorkspaceSearch, is_searched
+from lmtui.paths import search_dir
+from lmtui.store.session_logs import SessionStore, new_session_id
+
+
+class Corpus:
+    """A folder with a search; its listing is what `paths` says."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.paths: list[str] = []
+        self.notes: list[Note] = []
+        self.is_cut = False
+        self.fault: Exception | None = None
+        self.search = WorkspaceSearch(folder, self._paths, self._notes)
+
+    def write(self, path: str, text: str | bytes) -> None:
+        file = self.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text.encode() if isinstance(text, str) else text)
+        self.paths = sorted({*self.paths, path})
+
+    async def find(self, query: str, *sources: SearchSource, limit: int = 5) -> Sequence[SearchHit]:
+        self.search._updated_s = -9.0  # as if the last update was long ago
+        return await self.search.search(query, limit, sources, within_s=30)
+
+    async def _paths(self) -> tuple[Sequence[str], bool]:
+        if self.fault is not None:
+            raise self.fault
+        return self.paths, self.is_cut
+
+    async def _notes(self) -> Sequence[Note]:
+        return self.notes
+
+
+@pytest.fixture
+async def corpus(tmp_path: Path) -> AsyncIterator[Corpus]:
+    found = Corpus(tmp_path / "work")
+    yield found
+    await found.search.close()
+
+
+def places(hits: Sequence[SearchHit]) -> list[str]:
+    return [hit.place for hit in hits]
+
+
+def write_session(folder: Path, title: str, *turns: tuple[str, str], is_closed: bool = True) -> str:
+    store = SessionStore(folder)
+    name = new_session_id(datetime.now(UTC))
+    log = store.create(name)
+    said = []
+    for asked, answer in turns:
+        said += [MessageAdded(role=Role.USER, text=asked), MessageAdded(role=Role.ASSISTANT, text="I look at it first.")]
+        said += [MessageAdded(role=Role.ASSISTANT, text=answer)]
+    for number, event in enumerate((SessionOpened(workspace="/", version="0"), SessionRenamed(title=title), *said), 1):
+        log.append(Envelope(number, datetime.now(UTC), name, event))
+    if is_closed:
+        log.close()
+    return name
+
+
+async def test_files_notes_and_sessions_are_found_with_their_places(corpus: Corpus) -> None:
+    corpus.write("src/cache.py", "import os\n\n\ndef evict_oldest(cache):\n    return cache.popitem()\n")
+    corpus.write("docs/guide.md", "# Guide\n\n## Eviction\n\nThe oldest entry goes first.\n")
+    corpus.notes = [Note("The cache holds 50 entries.", MemoryScope.USER)]
+    name = write_session(corpus.folder, "Cache grows", ("Why does the cache grow?", "It was never emptied."))
+    hits = await corpus.find("cache")
+    assert {(hit.source, hit.place) for hit in hits} == {
+        (SearchSource.CODE, "src/cache.py:1-5"),
+        (SearchSource.MEMORY, "user"),
+        (SearchSource.SESSION, name),
+    }
+    assert places(await corpus.find("evict_oldest"))[0] == "src/cache.py:1-5"
+    guide = await corpus.find("oldest", SearchSource.DOC)
+    assert [(hit.place, hit.title) for hit in guide] == [("docs/guide.md:3-5", "Guide > Eviction")]
+    session = await corpus.find("never emptied", SearchSource.SESSION)
+    assert [(hit.title, hit.text) for hit in session] == [("Cache grows", "It was never emptied.")]
+    assert await corpus.find("look at it first", SearchSource.SESSION) == []
+
+
+async def test_what_changed_or_is_gone_is_seen_by_the_next_search(corpus: Corpus) -> None:
+    corpus.write("a.py", "first = 1\n")
+    corpus.write("b.py", "second = 2\n")
+    corpus.notes = [Note("Third is a note.")]
+    assert places(await corpus.find("first second third")) != []
+    corpus.write("a.py", "altered = 100\n")
+    corpus.paths.remove("b.py")
+    corpus.notes = []
+    assert places(await corpus.find("altered")) == ["a.py:1-1"]
+    assert await corpus.find("first second third") == []
+
+
+async def test_an_unchanged_file_is_not_read_again(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus.write("a.py", "first = 1\n")
+    await corpus.find("first")
+    read: list[str] = []
+    monkeypatch.setattr(corpus.search, "_read_file", lambda path: read.append(path) or [])
+    corpus.write("b.py", "second = 1\n")
+    await corpus.find("first")
+    assert read == ["b.py"]
+
+
+async def test_a_listing_that_is_cut_or_fails_takes_nothing_out(corpus: Corpus) -> None:
+    corpus.write("a.py", "first = 1\n")
+    await corpus.find("first")
+    corpus.paths, corpus.is_cut = [], True
+    assert places(await corpus.find("first")) == ["a.py:1-1"]
+    corpus.fault = SandboxError("the sandbox is gone")
+    assert places(await corpus.find("first")) == ["a.py:1-1"]
+    assert corpus.search.problem == "the sandbox is gone"
+
+
+async def test_secrets_links_binaries_and_giants_are_not_indexed(corpus: Corpus, tmp_path: Path) -> None:
+    (tmp_path / "outside.py").write_text("marker = 1\n")
+    (tmp_path / "away").mkdir()
+    (tmp_path / "away" / "x.py").write_text("marker = 2\n")
+    for path in (".env", "id_rsa", "conf/secrets.yaml", ".git/config.py", ".lmagent/notes.py", "na\x1bme.py", "a\u202eb.py"):
+        corpus.write(path, "marker = 3\n")
+    corpus.write("nul.py", b"marker\0")
+    corpus.write("large.py", "marker = 4\n" * 100_000)
+    corpus.write("one_line.js", "marker;" * 100_000)
+    corpus.write("data.csv", "marker,1\n")
+    (corpus.folder / "link.py").symlink_to(tmp_path / "outside.py")
+    (corpus.folder / "folder").symlink_to(tmp_path / "away")
+    os.mkfifo(corpus.folder / "pipe.py")
+    corpus.paths += ["link.py", "folder/x.py", "pipe.py", "missing.py", "../outside.py", "half\udcff.py"]
+    assert await corpus.find("marker") == []
+    corpus.write("plain.py", "marker = 5\n")
+    assert places(await corpus.find("marker")) == ["plain.py:1-1"]
+
+
+async def test_a_file_that_becomes_a_link_is_no_longer_found(corpus: Corpus, tmp_path: Path) -> None:
+    corpus.write("a.py", "marker = 1\n")
+    await corpus.find("marker")
+    (tmp_path / "outside.py").write_text("marker = 1\n")
+    (corpus.folder / "a.py").unlink()
+    (corpus.folder / "a.py").symlink_to(tmp_path / "outside.py")
+    assert await corpus.find("marker") == []
+
+
+async def test_text_that_is_found_is_safe_to_show(corpus: Corpus) -> None:
+    corpus.write("a.py", "marker = '\x1b[31mred\x1b[0m \u202e'\n")
+    assert "\x1b" not in (await corpus.find("marker"))[0].text
+    assert "\u202e" not in (await corpus.find("marker"))[0].text
+
+
+async def test_another_folder_finds_nothing_of_this_one(corpus: Corpus, tmp_path: Path) -> None:
+    corpus.write("a.py", "marker = 1\n")
+    name = write_session(corpus.folder, "marker", ("marker", "marker"))
+    await corpus.find("marker")
+    other = Corpus(tmp_path / "other")
+    (other.folder / ".lmagent").mkdir()
+    (corpus.folder / ".lmagent" / "sessions").rename(other.folder / ".lmagent" / "sessions")
+    assert (other.folder / ".lmagent" / "sessions" / f"{name}.jsonl").exists()
+    assert await other.find("marker") == []
+    await other.search.close()
+
+
+async def test_sessions_of_others_and_open_ones_are_left_out(corpus: Corpus) -> None:
+    ours = write_session(corpus.folder, "Marker", ("marker", "answered"))
+    foreign = corpus.folder / ".lmagent" / "sessions" / "20260101_000000_abcdef.jsonl"
+    foreign.write_bytes((corpus.folder / ".lmagent" / "sessions" / f"{ours}.jsonl").read_bytes())
+    write_session(corpus.folder, "Marker", ("marker", "still open"), is_closed=False)
+    assert set(places(await corpus.find("marker"))) == {ours}
+
+
+async def test_a_log_with_broken_lines_gives_what_can_be_read(corpus: Corpus) -> None:
+    name = write_session(corpus.folder, "Broken", ("marker one", "fine"))
+    with (corpus.folder / ".lmagent" / "sessions" / f"{name}.jsonl").open("ab") as log:
+        log.write(b'{"seq":9,"kind":"message_added","agent":"root","role":"user","text":[]}\n')
+        log.write(b'{"seq":9,"kind":"message_added","agent":"root","role":"user"\n' + b"[" * 100_000 + b"\n")
+        log.write(b'{"seq":10,"kind":"message_added","agent":"root","role":"user","text":"marker two"}\n')
+    assert {hit.text for hit in await corpus.find("marker")} == {"marker one", "marker two"}
+
+
+@pytest.mark.parametrize("query", ["", "  ", "?!", "\x00"])
+async def test_a_query_without_words_is_refused(corpus: Corpus, query: str) -> None:
+    with pytest.raises(UsageError, match="needs words"):
+        await corpus.search.search(query)
+
+
+async def test_a_search_does_not_wait_longer_than_it_may(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = threading.Event()
+    read = corpus.search._read_file
+    monkeypatch.setattr(corpus.search, "_read_file", lambda path: free.wait(30) and read(path))
+    corpus.write("a.py", "marker = 1\n")
+    began_s = time.monotonic()
+    assert await corpus.search.search("marker", within_s=0.05) == []
+    assert time.monotonic() - began_s < 5
+    free.set()
+    assert places(await corpus.find("marker")) == ["a.py:1-1"]
+
+
+async def test_indexing_leaves_the_event_loop_alone_and_ends_at_once(corpus: Corpus) -> None:
+    for number in range(300):
+        corpus.write(f"src/{number}.py", f"def function_{number}():\n    return marker\n\n\n" * 60)
+    corpus.search.start()
+    task = corpus.search._begin_update()
+    longest_s, began_s = 0.0, time.monotonic()
+    while time.monotonic() - began_s < 1:
+        before_s = time.monotonic()
+        await asyncio.sleep(0.001)
+        longest_s = max(longest_s, time.monotonic() - before_s)
+    assert not task.done()  # it rests most of the time
+    assert longest_s < 0.5
+    began_s = time.monotonic()
+    await corpus.search.close()
+    assert time.monotonic() - began_s < 1
+
+
+async def test_while_idle_indexing_takes_a_fiftieth_of_a_core(corpus: Corpus) -> None:
+    for number in range(300):
+        corpus.write(f"src/{number}.py", f"def function_{number}():\n    return marker\n\n\n" * 60)
+    task = corpus.search._begin_update()
+    used = await asyncio.get_running_loop().run_in_executor(None, time.process_time)
+    await asyncio.sleep(2)
+    assert not task.done()
+    assert time.process_time() - used < 2 * 0.1  # the loop and a first file are in it too
+
+
+async def test_an_index_that_cannot_be_used_is_said(corpus: Corpus) -> None:
+    search_dir(corpus.folder).parent.mkdir(parents=True)
+    search_dir(corpus.folder).write_text("in the way")
+    with pytest.raises(UsageError, match="cannot be used"):
+        await corpus.find("marker")
+    assert corpus.search.problem
+
+
+async def test_a_broken_index_is_filled_again(corpus: Corpus) -> None:
+    corpus.write("a.py", "marker = 1\n")
+    await corpus.find("marker")
+    await corpus.search.close()
+    (search_dir(corpus.folder) / "index.db").write_bytes(b"broken" * 5_000)
+    again = Corpus(corpus.folder)
+    again.paths = corpus.paths
+    assert places(await again.find("marker")) == ["a.py:1-1"]
+    await again.search.close()
+
+
+async def test_a_message_recalls_the_notes_that_it_is_about_and_no_others(corpus: Corpus) -> None:
+    corpus.notes = [
+        Note("When the database migration fails: drop orders_tmp first."),
+        Note("Deployments go through the staging cluster."),
+        Note("Run the tests with make check."),
+    ]
+    await corpus.search.refresh(30)
+
+    async def recalled(message: str) -> list[str]:
+        found = await corpus.search.relevant_notes(message, corpus.notes)
+        assert all(RELEVANT <= score <= 1 for _, score in found)
+        return [note.text[:4] for note, _ in found]
+
+    assert await recalled("the migrations are failing in the database again") == ["When"]
+    assert await recalled("please deploy it to staging") == ["Depl"]
+    for message in ("", "?", "write a function that reverses a string", "what does this test do", "hello", "go on"):
+        assert await recalled(message) == []
+
+
+@pytest.mark.parametrize("path", ["src/.env", "a/.git/x.py", ".lmagent/x.py", "deploy/key.pem", "tab\there.py"])
+def test_names_that_are_never_indexed(path: str) -> None:
+    assert not is_searched(path)
+    assert is_searched("src/main.py")
