@@ -14,6 +14,7 @@ from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.events import Envelope, MessageAdded, SessionOpened, SessionRenamed
 from lmtui.core.memory_values import MemoryScope, Note, SearchHit, SearchSource
 from lmtui.core.messages import Role
+from lmtui.features.memory.chunks import Chunk
 from lmtui.features.memory.workspace_search import RELEVANT, WorkspaceSearch, is_searched
 from lmtui.paths import search_dir
 from lmtui.store.session_logs import SessionStore, new_session_id
@@ -111,7 +112,12 @@ async def test_an_unchanged_file_is_not_read_again(corpus: Corpus, monkeypatch: 
     corpus.write("a.py", "first = 1\n")
     await corpus.find("first")
     read: list[str] = []
-    monkeypatch.setattr(corpus.search, "_read_file", lambda path: read.append(path) or [])
+
+    def note_read(path: str) -> list[Chunk]:
+        read.append(path)
+        return []
+
+    monkeypatch.setattr(corpus.search, "_read_file", note_read)
     corpus.write("b.py", "second = 1\n")
     await corpus.find("first")
     assert read == ["b.py"]
