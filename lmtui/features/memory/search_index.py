@@ -59,7 +59,7 @@ State = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundChunk:
     """A chunk that was found; `score` is the share of the query's words that it has, the rare ones counting more."""
 
     source: SearchSource
@@ -123,7 +123,7 @@ class SearchIndex:
             with self._writing() as database:
                 _drop(database, source, name, read_ns)
 
-    def search(self, query: Query, limit: int, sources: Collection[SearchSource] = ()) -> list[Found]:
+    def search(self, query: Query, limit: int, sources: Collection[SearchSource] = ()) -> list[FoundChunk]:
         """Return the best chunks, at most two of an item, the best first."""
         words = list(dict.fromkeys(words_of(query.text)))[:_MAX_QUERY_WORDS]
         most = max(2 * limit, _LEAST_CANDIDATES)
@@ -138,7 +138,7 @@ class SearchIndex:
         for ranked in lists:
             for rank, number in enumerate(ranked, 1):
                 merged[number] = merged.get(number, 0.0) + 1 / (_RRF_K + rank)
-        best: list[Found] = []
+        best: list[FoundChunk] = []
         for number in sorted(merged, key=lambda each: -merged[each]):
             each = found[number]
             if sum(other.name == each.name for other in best) < _MOST_OF_ITEM and len(best) < limit:
@@ -351,7 +351,7 @@ def _by_words(
     return dict(rows.fetchall())
 
 
-def _look_up(database: sqlite3.Connection, number: int, rarity: Mapping[str, float]) -> Found:
+def _look_up(database: sqlite3.Connection, number: int, rarity: Mapping[str, float]) -> FoundChunk:
     row = database.execute(
         "SELECT source, name, about, first, last, title, text FROM chunk JOIN item ON item.id = item WHERE chunk.id = ?",
         (number,),
@@ -359,10 +359,10 @@ def _look_up(database: sqlite3.Connection, number: int, rarity: Mapping[str, flo
     source, name, about, first, last, title, text = row
     has = set(words_of(f"{name} {title} {about} {text}"))
     score = sum(weight for word, weight in rarity.items() if word in has) / (sum(rarity.values()) or 1.0)
-    return Found(SearchSource(source), name, Chunk(first, last, text, title), score)
+    return FoundChunk(SearchSource(source), name, Chunk(first, last, text, title), score)
 
 
-def _weight(found: Found) -> float:
+def _weight(found: FoundChunk) -> float:
     """Return what a chunk counts by what it is: what was written to be read counts most, tests least."""
     is_test = found.source is SearchSource.CODE and _TESTS.search(found.name) is not None
     return _WEIGHTS[found.source] * (_TEST_WEIGHT if is_test else 1.0)
