@@ -59,7 +59,7 @@ State = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class FoundChunk:
+class Found:
     """A chunk that was found; `score` is the share of the query's words that it has, the rare ones counting more."""
 
     source: SearchSource
@@ -69,7 +69,7 @@ class FoundChunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class IndexQuery:
     """What is looked for: the words, and where a model makes vectors the query's, with the model's name and size."""
 
     text: str
@@ -123,7 +123,7 @@ class SearchIndex:
             with self._writing() as database:
                 _drop(database, source, name, read_ns)
 
-    def search(self, query: Query, limit: int, sources: Collection[SearchSource] = ()) -> list[FoundChunk]:
+    def search(self, query: IndexQuery, limit: int, sources: Collection[SearchSource] = ()) -> list[Found]:
         """Return the best chunks, at most two of an item, the best first."""
         words = list(dict.fromkeys(words_of(query.text)))[:_MAX_QUERY_WORDS]
         most = max(2 * limit, _LEAST_CANDIDATES)
@@ -138,14 +138,14 @@ class SearchIndex:
         for ranked in lists:
             for rank, number in enumerate(ranked, 1):
                 merged[number] = merged.get(number, 0.0) + 1 / (_RRF_K + rank)
-        best: list[FoundChunk] = []
+        best: list[Found] = []
         for number in sorted(merged, key=lambda each: -merged[each]):
             each = found[number]
             if sum(other.name == each.name for other in best) < _MOST_OF_ITEM and len(best) < limit:
                 best.append(each)
         return best
 
-    def similarities(self, query: Query, names: Collection[str], source: SearchSource) -> dict[str, float]:
+    def similarities(self, query: IndexQuery, names: Collection[str], source: SearchSource) -> dict[str, float]:
         """Return how near the vectors of some items are to the query's (cosine, −1 to 1), of those that have one."""
         with self._open() as database:
             rows = database.execute(
@@ -351,7 +351,7 @@ def _by_words(
     return dict(rows.fetchall())
 
 
-def _look_up(database: sqlite3.Connection, number: int, rarity: Mapping[str, float]) -> FoundChunk:
+def _look_up(database: sqlite3.Connection, number: int, rarity: Mapping[str, float]) -> Found:
     row = database.execute(
         "SELECT source, name, about, first, last, title, text FROM chunk JOIN item ON item.id = item WHERE chunk.id = ?",
         (number,),
@@ -359,10 +359,10 @@ def _look_up(database: sqlite3.Connection, number: int, rarity: Mapping[str, flo
     source, name, about, first, last, title, text = row
     has = set(words_of(f"{name} {title} {about} {text}"))
     score = sum(weight for word, weight in rarity.items() if word in has) / (sum(rarity.values()) or 1.0)
-    return FoundChunk(SearchSource(source), name, Chunk(first, last, text, title), score)
+    return Found(SearchSource(source), name, Chunk(first, last, text, title), score)
 
 
-def _weight(found: FoundChunk) -> float:
+def _weight(found: Found) -> float:
     """Return what a chunk counts by what it is: what was written to be read counts most, tests least."""
     is_test = found.source is SearchSource.CODE and _TESTS.search(found.name) is not None
     return _WEIGHTS[found.source] * (_TEST_WEIGHT if is_test else 1.0)
@@ -397,7 +397,9 @@ class _Signs:
         self._last = 0
         self._by_source: dict[str, tuple[list[int], list[int]]] = {}
 
-    def nearest(self, database: sqlite3.Connection, query: Query, most: int, sources: Collection[SearchSource]) -> list[int]:
+    def nearest(
+        self, database: sqlite3.Connection, query: IndexQuery, most: int, sources: Collection[SearchSource]
+    ) -> list[int]:
         """Return the chunks whose vectors are nearest to the query's, the nearest first."""
         self._load(database, query.model)
         wanted = quantise(query.vector)

@@ -27,7 +27,7 @@ from lmtui.core.memory_values import Note, SearchHit, SearchSource
 from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.sanitize import sanitize, sanitize_line, sanitize_path
 from lmtui.features.memory.chunks import MAX_CHUNK_CHARS, Chunk, cut, is_generated, source_of, stem, words_of
-from lmtui.features.memory.search_index import FoundChunk, Query, SearchIndex, State, rarities
+from lmtui.features.memory.search_index import Found, IndexQuery, SearchIndex, State, rarities
 from lmtui.paths import PROTECTED_NAMES, search_dir, sessions_dir
 from lmtui.plain_files import NotPlain, plain_states, read_plain
 from lmtui.store.session_logs import SessionStore, is_in_use, known_sessions
@@ -106,7 +106,7 @@ class WorkspaceSearch:
             raise UsageError("the search needs words", "Write what you look for, such as a name or a few words about it.")
         await self.refresh(within_s)
         self._searched_s = time.monotonic()
-        found = await self._ask(lambda: self._reader.search(Query(query), limit, sources))
+        found = await self._ask(lambda: self._reader.search(IndexQuery(query), limit, sources))
         return [_hit(each) for each in found]
 
     async def relevant_notes(self, words: str, notes: Sequence[Note]) -> Sequence[tuple[Note, float]]:
@@ -330,7 +330,7 @@ def _share(part: set[str], whole: set[str], weights: Mapping[str, float]) -> flo
     return sum(weights[word] for word in part) / (sum(weights[word] for word in whole) or 1.0)
 
 
-def _hit(found: FoundChunk) -> SearchHit:
+def _hit(found: Found) -> SearchHit:
     text, title = sanitize(found.chunk.text), sanitize_line(found.chunk.title)
     match found.source:
         case SearchSource.MEMORY:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.memory_values import SearchSource
 from lmtui.features.memory.chunks import Chunk
-from lmtui.features.memory.search_index import Query, SearchIndex
+from lmtui.features.memory.search_index import IndexQuery, SearchIndex
 
 CODE, DOC, MEMORY = SearchSource.CODE, SearchSource.DOC, SearchSource.MEMORY
 
@@ -25,7 +25,7 @@ def put(index: SearchIndex, name: str, text: str, source: SearchSource = CODE, r
 
 
 def names(index: SearchIndex, text: str, limit: int = 5) -> list[str]:
-    return [each.name for each in index.search(Query(text), limit)]
+    return [each.name for each in index.search(IndexQuery(text), limit)]
 
 
 def test_any_of_the_words_is_enough_and_rare_ones_count_more(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_any_of_the_words_is_enough_and_rare_ones_count_more(tmp_path: Path) -> 
         put(index, f"many{number}.py", "load the file")
     put(index, "one.py", "load the checkpoint")
     assert names(index, "load checkpoint elsewhere")[0] == "one.py"
-    assert index.search(Query("load checkpoint"), 1)[0].score == pytest.approx(1.0)
+    assert index.search(IndexQuery("load checkpoint"), 1)[0].score == pytest.approx(1.0)
     index.close()
 
 
@@ -68,7 +68,7 @@ def test_one_item_has_at_most_two_hits_and_sources_are_chosen(tmp_path: Path) ->
     put(index, "b.py", "cache = {}")
     put(index, "project cache", "the cache is warm", MEMORY)
     assert names(index, "cache").count("a.md") == 2
-    assert [each.source for each in index.search(Query("cache"), 5, [MEMORY])] == [MEMORY]
+    assert [each.source for each in index.search(IndexQuery("cache"), 5, [MEMORY])] == [MEMORY]
     index.close()
 
 
@@ -76,7 +76,7 @@ def test_one_item_has_at_most_two_hits_and_sources_are_chosen(tmp_path: Path) ->
 def test_no_query_is_an_error(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     index = SearchIndex(tmp_path_factory.getbasetemp() / "any" / "index.db")
     put(index, "a.py", text)
-    _ = index.search(Query(text), 5)
+    _ = index.search(IndexQuery(text), 5)
     index.close()
 
 
@@ -114,7 +114,7 @@ def test_a_file_that_is_not_ours_is_made_anew_and_that_is_said_once(tmp_path: Pa
     spoil(index.path)
     said: list[str] = []
     index = SearchIndex(index.path, said.append)
-    assert index.search(Query("words"), 5) == []
+    assert index.search(IndexQuery("words"), 5) == []
     put(index, "a.py", "words")
     assert names(index, "words") == ["a.py"]
     assert len(said) == 1
@@ -133,8 +133,8 @@ def test_a_file_that_breaks_while_it_is_open_fails_once_and_is_made_anew(tmp_pat
     said: list[str] = []
     index = SearchIndex(index.path, said.append)
     with pytest.raises(sqlite3.DatabaseError):
-        index.search(Query("words"), 5)
-    assert index.search(Query("words"), 5) == []
+        index.search(IndexQuery("words"), 5)
+    assert index.search(IndexQuery("words"), 5) == []
     assert len(said) == 1
     index.close()
 
@@ -175,7 +175,7 @@ def test_two_processes_index_at_once(tmp_path: Path) -> None:
 def test_text_with_half_a_character_is_kept_without_it(tmp_path: Path) -> None:
     index = make(tmp_path)
     put(index, "a.py", "word \udcff word")
-    assert index.search(Query("word"), 1)[0].chunk.text == "word ? word"
+    assert index.search(IndexQuery("word"), 1)[0].chunk.text == "word ? word"
     index.close()
 
 
@@ -187,14 +187,14 @@ def test_vectors_find_what_has_no_word_in_common_and_never_mix_models(tmp_path: 
     assert [text for _, text in missing] == ["a.py\napples", "b.py\nbicycles"]
     index.put_vectors("small/3", {missing[0][0]: (1.0, 0.1, 0.0), missing[1][0]: (-1.0, 0.2, 0.5)})
     assert index.without_vector("small/3", 10) == []
-    assert [each.name for each in index.search(Query("fruit", (0.9, 0.0, 0.1), "small/3"), 5)] == ["a.py", "b.py"]
-    assert index.search(Query("fruit", (0.9, 0.0), "large/2"), 5) == []
+    assert [each.name for each in index.search(IndexQuery("fruit", (0.9, 0.0, 0.1), "small/3"), 5)] == ["a.py", "b.py"]
+    assert index.search(IndexQuery("fruit", (0.9, 0.0), "large/2"), 5) == []
     assert len(index.without_vector("large/2", 10)) == 2
     index.put_vectors("large/2", {missing[1][0]: (1.0, 0.0)})
-    assert [each.name for each in index.search(Query("fruit", (0.9, 0.0), "large/2"), 5)] == ["b.py"]
-    assert [each.name for each in index.search(Query("fruit", (0.9, 0.0, 0.1), "small/3"), 5)] == ["a.py"]
+    assert [each.name for each in index.search(IndexQuery("fruit", (0.9, 0.0), "large/2"), 5)] == ["b.py"]
+    assert [each.name for each in index.search(IndexQuery("fruit", (0.9, 0.0, 0.1), "small/3"), 5)] == ["a.py"]
     index.remove(CODE, ["b.py"], 5)
-    assert index.search(Query("fruit", (0.9, 0.0), "large/2"), 5) == []
+    assert index.search(IndexQuery("fruit", (0.9, 0.0), "large/2"), 5) == []
     assert index.counts()["vectors"] == 1
     index.close()
 
@@ -204,6 +204,6 @@ def test_similarities_are_those_of_the_vectors(tmp_path: Path) -> None:
     put(index, "project a", "apples", MEMORY)
     number = index.without_vector("m/2", 1)[0][0]
     index.put_vectors("m/2", {number: (3.0, 4.0)})
-    found = index.similarities(Query("", (4.0, 3.0), "m/2"), ["project a"], MEMORY)
+    found = index.similarities(IndexQuery("", (4.0, 3.0), "m/2"), ["project a"], MEMORY)
     assert found["project a"] == pytest.approx(0.96, abs=0.02)
     index.close()
