@@ -30,6 +30,7 @@ HELP = {
     "checks": ("lmtui check", "--verify", "--goal"),
     "projects": ("lmtui projects",),
     "usage": ("lmtui usage",),
+    "memory": ("lmtui memory",),
 }
 SETTINGS = {
     "instructions": ("append_system_prompt",),
@@ -37,6 +38,7 @@ SETTINGS = {
     "mcp": ("mcp", "mcp_serve_tools"),
     "jobs": ("scheduler_interval_s", "inbox"),
     "otel": ("otel_endpoint",),
+    "memory": ("memory", "memory_index_tokens", "memory_recall", "memory_reflection"),
     "checks": ("verify", "check_profiles", "goal", "lint_command", "gate", "review", "critics", "check_timeout_s"),
 }
 SLASH = {
@@ -48,6 +50,7 @@ SLASH = {
     "checks": ("goal", "fix", "check", "checks", "gates"),
     "projects": ("projects",),
     "usage": ("usage",),
+    "memory": ("memory", "remember", "forget", "find"),
 }
 COMMANDS = {
     "instructions": ("guidance.show", "guidance.persona", "guidance.draft"),
@@ -58,6 +61,7 @@ COMMANDS = {
     "checks": ("checks.run", "checks.show", "checks.goal"),
     "projects": ("projects.show", "projects.open"),
     "usage": ("usage.show", "usage.longer", "usage.shorter", "usage.table"),
+    "memory": ("memory.show", "memory.remember", "memory.forget", "memory.find"),
 }
 TITLES = {
     "instructions": ("Instructions", "Persona", "Draft AGENTS.md"),
@@ -68,12 +72,18 @@ TITLES = {
     "checks": ("Check", "Checks", "Goal"),
     "projects": ("Projects",),
     "usage": ("Usage",),
+    "memory": ("Memory", "Remember", "Forget", "Find"),
 }
 HEADINGS = {"skills": ("Skills",), "mcp": ("MCP servers",), "jobs": ("Jobs",)}
 VIEWS = {"skills": ("skills.show",), "slash_commands": ("prompts.show",), "mcp": ("mcp.show",), "jobs": ("jobs.show",)}
 SCREENS = {"skills": ("SkillList",), "mcp": ("McpList",), "jobs": ("JobList",)}
 PROMPT = {"instructions": ("Wear a hat.",), "skills": ("find-bug",)}
-TOOLS = {"skills": ("skill",), "web_tools": ("fetch",), "jobs": ("wait", "get_time")}
+TOOLS = {
+    "skills": ("skill",),
+    "web_tools": ("fetch",),
+    "jobs": ("wait", "get_time"),
+    "memory": ("memory_search", "memory_append"),
+}
 EVENTS: dict[str, Event] = {
     "hooks": HookRan(event="Stop", command="true"),
     "skills": SkillUsed(skill="find-bug", source="shipped"),
