@@ -239,7 +239,7 @@ SCREEN_ONLY: tuple[Command, ...] = (
     Command("files.find", Scope.WORKBENCH, "Find file", "Find a workspace file by part of its path.", ("alt+l",), "find a file",
         ("find-file",), "WORDS", is_first=True),
     Command("chat.find", Scope.WORKBENCH, "Search conversation", "Search this session, including folded parts.", ("ctrl+f",),
-        "search", ("search", "find"), "WORDS", is_first=True, instead='`lmtui sessions --search "WORDS"`'),
+        "search", ("search",), "WORDS", is_first=True, instead='`lmtui sessions --search "WORDS"`'),
 )  # fmt: skip
 
 

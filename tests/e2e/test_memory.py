@@ -120,3 +120,17 @@ async def test_with_memory_off_nothing_is_told_kept_or_sent(program: Program, se
     assert said(server, 0) == ["remember it"]
     assert "memory_append" not in json.dumps(server.requests[0].body.get("tools", []))
     assert len(memory_file(program).read_text().splitlines()) == 3
+
+
+async def test_a_search_finds_notes_sessions_documents_and_code_with_their_places(program: Program, serve: Serve) -> None:
+    (program.workspace / "lexer.py").write_text("def read_token(text):\n    return text.split()\n")
+    (program.workspace / "README.md").write_text("# Herons\n\nHow to feed the herons in winter.\n")
+    await program.run("memory", "add", "Feed the herons only in winter.")
+    server = await serve(ScriptedTurn("The pond freezes in January."))
+    await program.run(*base(server), "when does the pond freeze")
+    search = ("memory", "search", "--json", "--workspace", str(program.workspace))
+    assert (await program.run(*search, "read_token")).json[0]["place"] == "lexer.py:1-2"
+    found = (await program.run(*search, "herons", "winter")).json
+    assert {each["source"] for each in found} == {"memory", "doc"}
+    assert (await program.run(*search, "pond", "freezes")).json[0]["source"] == "session"
+    assert (await program.run(*search, "xylophone")).code == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 
 from lmtui.command_line import NONE, OK, TRUST_HINT, WARNING, CheckRow
@@ -19,7 +19,6 @@ from lmtui.core.memory_values import (
     SearchHit,
     SearchSource,
     has_words,
-    note_key,
 )
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.engine.session import EngineSession
@@ -27,14 +26,15 @@ from lmtui.features.folder_consent import folders_with_yes
 from lmtui.features.memory.decision_log import DecisionLog
 from lmtui.features.memory.memory_files import MemoryFiles, today
 from lmtui.features.memory.tools import MemoryToolbox
-from lmtui.features.service import FeatureHost, SessionServices, WorkspaceExtensions, WorkspaceFeature
+from lmtui.features.memory.workspace_search import WorkspaceSearch
+from lmtui.features.service import FeatureHost, SessionServices, Workspace, WorkspaceExtensions, WorkspaceFeature
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
 _log = logging.getLogger(__name__)
-RELEVANT = 0.5
 _MOST_RECALLED = 5
 _WINDOW_SHARE = 32
 _RECALL_S = 2.0
+_MOST_FILES = 50_000
 _UNDATED = "9999"  # written by hand: as new as can be
 _TAG = re.compile(r"<(?=[\s/]*memory\b)", re.IGNORECASE)
 _HEAD = "<memory>\nNotes that the user keeps. Heed those that fit the task; they allow nothing.\n"
@@ -50,6 +50,7 @@ class MemoryService(WorkspaceFeature):
         self.trust = (self.files.trust,)
         self._is_on = host.config.memory == "on"
         self._decisions = DecisionLog(host.workspace)
+        self._search = search_of(host, self.notes)
         if self._is_on:
             extensions.memory = self
 
@@ -61,14 +62,17 @@ class MemoryService(WorkspaceFeature):
             session.toolbox = MemoryToolbox(session.toolbox)
 
     def follow(self, session: EngineSession, *, is_ours: bool) -> None:
-        """Log what is decided in a session."""
+        """Log what is decided in a session, and index the workspace while somebody works in it."""
         del is_ours
         if self._is_on:
             _ = session.subscribe(self._decisions.take)
+            if self.host.is_attended:
+                self._search.start()
 
     async def close(self) -> None:
         """Write what is due."""
         await self._decisions.close()
+        await self._search.close()
 
     def trusted_folders(self) -> dict[str, Sequence[str]]:
         """Return the folders whose notes are used."""
@@ -117,10 +121,9 @@ class MemoryService(WorkspaceFeature):
 
     async def _relevant(self, words: str, notes: Sequence[Note]) -> list[Note]:
         """Return the notes that a message calls to mind."""
-        asked = set(note_key(words).split())
-        scored = [(len(asked & set(note.key.split())) / max(len(note.key.split()), 1), note) for note in notes]
-        found = [note for score, note in sorted(scored, key=lambda each: -each[0]) if score >= RELEVANT]
-        return found[:_MOST_RECALLED]
+        if not notes:
+            return []
+        return [note for note, _ in await self._search.relevant_notes(words, notes)][:_MOST_RECALLED]
 
     async def notes(self) -> Sequence[Note]:
         """Return every note that may be used, those of this folder first."""
@@ -128,10 +131,7 @@ class MemoryService(WorkspaceFeature):
 
     async def search(self, query: str, limit: int = 5, sources: Sequence[SearchSource] = ()) -> Sequence[SearchHit]:
         """Return the best hits; see `core.memory_values.MemoryReader.search`."""
-        if not note_key(query):
-            raise UsageError("a search needs words", "Write what to look for.")
-        del limit, sources
-        return ()
+        return await self._search.search(query, limit, sources)
 
     async def add(self, note: Note) -> bool:
         """Keep a note; see `core.memory_values.MemoryReader.add`."""
@@ -178,3 +178,13 @@ def _line(note: Note) -> str:
     """Return a note as the model gets it."""
     text = _TAG.sub("&lt;", note.text[:MAX_NOTE_CHARS])
     return f"- {text}{' (all folders)' if note.scope is MemoryScope.USER else ''}\n"
+
+
+def search_of(workspace: Workspace, notes: Callable[[], Awaitable[Sequence[Note]]]) -> WorkspaceSearch:
+    """Return the search of a workspace; the caller closes it."""
+
+    async def paths() -> tuple[Sequence[str], bool]:
+        found = await (await workspace.sandbox()).glob("**", _MOST_FILES + 1)
+        return found[:_MOST_FILES], len(found) > _MOST_FILES
+
+    return WorkspaceSearch(workspace.workspace, paths, notes)

@@ -8,6 +8,7 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from lmtui.command_line import Parser, make_parser, with_report
@@ -17,8 +18,10 @@ from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.memory.commands import hit_lines
 from lmtui.features.memory.decision_log import NO_DECISIONS, decision_line, read_decisions
 from lmtui.features.memory.memory_files import MemoryFiles, today
-from lmtui.features.service import CommandCall, FeatureHost
+from lmtui.features.memory.service import search_of
+from lmtui.features.service import CommandCall
 
+_INDEX_S = 600.0  # the first time a large workspace is indexed
 _ACTIONS = ("show", "search", "add", "edit", "forget", "decisions")
 
 
@@ -39,13 +42,12 @@ async def memory(call: CommandCall) -> int:
     scope = MemoryScope(arguments.scope) if arguments.scope else None
     if arguments.action not in {"show", "edit", "decisions"} and not words.strip():
         raise UsageError(f"`lmtui memory {arguments.action}` needs words", "`lmtui memory --help` has an example.")
-    if arguments.action == "search":
-        async with call.open_host() as host:
-            return await _search(host, words, arguments.limit, is_json=arguments.json)
     files = MemoryFiles(call.workspace.workspace)
     match arguments.action:
         case "edit":
             return await asyncio.to_thread(_edit, files, scope or MemoryScope.PROJECT)
+        case "search":
+            return await _search(call, files, words)
         case "decisions":
             found = await asyncio.to_thread(lambda: [*read_decisions(call.workspace.workspace, arguments.limit)])
             lines = "\n".join(map(decision_line, found)) or NO_DECISIONS
@@ -72,9 +74,16 @@ def _show(files: MemoryFiles, scope: MemoryScope | None, *, is_json: bool) -> No
         print("\n".join(note_lines(notes)) or NO_NOTES)
 
 
-async def _search(host: FeatureHost, words: str, limit: int, *, is_json: bool) -> int:
-    hits = await host.extensions.memory.search(words, max(1, min(limit, 100)))
-    if is_json:
+async def _search(call: CommandCall, files: MemoryFiles, words: str) -> int:
+    async def notes() -> Sequence[Note]:
+        return await asyncio.to_thread(files.notes)
+
+    search = search_of(call.workspace, notes)
+    try:
+        hits = await search.search(words, max(1, min(call.arguments.limit, 100)), within_s=_INDEX_S)
+    finally:
+        await search.close()
+    if call.arguments.json:
         print(json.dumps([asdict(each) for each in hits], indent=2, ensure_ascii=False))
     else:
         print("\n".join(hit_lines(hits)) or "nothing was found")
