@@ -27,7 +27,7 @@ from lmtui.store.session_logs import make_workspace_folder
 
 NAME = "memory.md"
 KIND = "note"
-_MAX_BYTES = 1_048_576
+_MAX_BYTES = 262_144
 _HEADS = {MemoryScope.PROJECT: "# Notes for this folder", MemoryScope.USER: "# Notes for all folders"}
 _NO_TRUST = "Look at it and answer in /trust, or run `lmtui config trust`."
 
@@ -55,7 +55,7 @@ class MemoryFile:
         self.path = root / relative
 
     def read(self) -> MemoryText:
-        """Return the file as it is now, the first mebibyte of one that is longer."""
+        """Return the file as it is now, the first 256 KiB of one that is longer."""
         try:
             data = read_plain(self._root, self._relative, _MAX_BYTES + 1) or b""
         except NotPlain as why:

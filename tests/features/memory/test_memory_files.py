@@ -85,7 +85,7 @@ def test_a_note_is_changed_in_its_place_or_moved(files: MemoryFiles) -> None:
 
 @pytest.mark.parametrize(
     ("data", "words"),
-    [(b"- x\n" * 400_000, "more than 1,048,576 bytes"), (b"- caf\xe9\n", "not UTF-8")],
+    [(b"- x\n" * 400_000, "more than 262,144 bytes"), (b"- caf\xe9\n", "not UTF-8")],
     ids=["long", "bytes"],
 )
 def test_a_file_that_cannot_be_read_whole_is_not_changed(files: MemoryFiles, data: bytes, words: str) -> None:
