@@ -200,6 +200,7 @@ class MemoryProposal:
 class MemoryRecalled(Event):
     """Notes were attached behind a message of the user's: `text` is what the model gets, `notes` are their texts.
 
+    `sources` says of each where it applies and comes from, as `this folder · SESSION · DATE`.
     With `is_index` they are the notes of the folder and the user as a session begins with them, else those that the message
     called to mind.
     """
@@ -207,16 +208,24 @@ class MemoryRecalled(Event):
     kind: ClassVar[str] = "memory_recalled"
     text: str
     notes: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
     turn_id: str = ""
     is_index: bool = False
+
+    @property
+    def lines(self) -> list[str]:
+        """Return the notes for people, each with its source."""
+        sources = (*self.sources, *[""] * (len(self.notes) - len(self.sources)))
+        told = ((sanitize_line(note), sanitize_line(source)) for note, source in zip(self.notes, sources, strict=False))
+        return [f"{note} ({source})" if source else note for note, source in told]
 
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """What joins a message: `text` for the model, empty for nothing, and the texts of the notes in it."""
+    """What joins a message: `text` for the model, empty for nothing, and the notes in it."""
 
     text: str = ""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     is_index: bool = False
 
 
@@ -348,15 +357,15 @@ def _off() -> UsageError:
 
 def note_lines(notes: Iterable[Note]) -> list[str]:
     """Return notes for people, a line each, with where they apply and come from."""
-    found = []
-    for note in notes:
-        about = " · ".join(filter(None, (SCOPE_NAMES[note.scope], note.source, note.date)))
-        found.append(f"{note.text}  ({about})")
-    return found
+    return [f"{note.text}  ({note_source(note)})" for note in notes]
+
+
+def note_source(note: Note) -> str:
+    """Return where a note applies and comes from."""
+    return " · ".join(filter(None, (SCOPE_NAMES[note.scope], note.source, note.date)))
 
 
 def recalled_words(event: MemoryRecalled) -> str:
     """Return what was recalled, in one line."""
-    first = sanitize_line(event.notes[0])[:80] if event.notes else ""
-    more = f" and {len(event.notes) - 1} more" if len(event.notes) > 1 else ""
-    return f"from memory: {first}{more}"
+    more = f" and {len(event.notes) - 1} more; /context shows them" if len(event.notes) > 1 else ""
+    return f"from memory: {event.lines[0] if event.notes else ''}{more}"
