@@ -159,6 +159,7 @@ def cut_places(entries: Sequence[Entry], kept_from: int) -> list[int]:
 
 _NOT_RUN = "Not run: the turn was stopped before this call."
 _MAX_TITLE_CHARS = 120
+_MAX_RECALLED_CHARS = 600
 RECALLED = "memory_"
 """How the names of parts begin that are notes from memory."""
 EDITING = "`edit` for small changes, `write` for new files."
@@ -409,7 +410,7 @@ class Conversation:
         """Return what lmtui itself says; notes can be left out."""
         if isinstance(event, Reminder):
             return Entry(Message(Role.USER, event.text))
-        title = f"notes: {'; '.join(event.notes)}"[:_MAX_TITLE_CHARS]
+        title = "; ".join(event.lines)[:_MAX_RECALLED_CHARS]
         return Entry(Message(Role.USER, event.text), f"{RECALLED}{self._said}", title, subject=title, recalled=event)
 
     def _entry(self, event: events.MessageAdded) -> Entry:

@@ -14,7 +14,7 @@ from lmtui.core.errors import SandboxError, SessionFileError, ToolError, two_sen
 from lmtui.core.events import Level, MessageAdded, Notice
 from lmtui.core.hooks import HookEvent
 from lmtui.core.mcp import READ_RESOURCE
-from lmtui.core.memory_values import MemoryRecalled
+from lmtui.core.memory_values import MemoryRecalled, note_source
 from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, ImageRef, Role, ToolCall, ToolSet, sniff
 from lmtui.core.model_events import Reminder
 from lmtui.core.permissions.decide import Access, Mode, Verdict, decide_all
@@ -102,7 +102,15 @@ async def _recall(agent: Agent, words: str, turn_id: str) -> None:
     window = agent.state.model.window_tokens
     found = await agent.services.features.memory.recall(words, given, has_index=has_index, window_tokens=window)
     if found.text:
-        agent.emit(MemoryRecalled(agent=agent.id, text=found.text, notes=found.notes, turn_id=turn_id, is_index=found.is_index))
+        recalled = MemoryRecalled(
+            agent=agent.id,
+            text=found.text,
+            notes=tuple(note.text for note in found.notes),
+            sources=tuple(map(note_source, found.notes)),
+            turn_id=turn_id,
+            is_index=found.is_index,
+        )
+        agent.emit(recalled)
 
 
 async def _is_small(agent: Agent) -> bool:

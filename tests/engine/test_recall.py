@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from lmtui.core.events import MessageAdded
-from lmtui.core.memory_values import MemoryRecalled, NoMemory, Recalled
+from lmtui.core.memory_values import MemoryRecalled, NoMemory, Note, Recalled
 from lmtui.core.messages import Message, Role
 from lmtui.core.model_events import Compacted
 from tests.fakes import FakeProvider, Rig, answer
@@ -19,7 +19,11 @@ class Notes(NoMemory):
     async def recall(self, words: str, given: Collection[str], *, has_index: bool, window_tokens: int) -> Recalled:
         self.asked.append((words, frozenset(given), has_index))
         found = tuple(each for each in self.notes_kept if each not in given and set(each.split()) & set(words.split()))
-        return Recalled("<memory>\n" + "\n".join(found) + "\n</memory>", found, not has_index) if found else Recalled()
+        return (
+            Recalled("<memory>\n" + "\n".join(found) + "\n</memory>", tuple(map(Note, found)), not has_index)
+            if found
+            else Recalled()
+        )
 
 
 def recalled(rig: Rig) -> list[MemoryRecalled]:
@@ -70,7 +74,7 @@ async def test_the_user_can_leave_notes_out_and_bring_them_back() -> None:
     rig = Rig(FakeProvider(*[answer("ok")] * 3), memory=Notes("tests with make"))
     await rig.run("tests")
     (part,) = [part for part in rig.session.window_use.parts() if part.name == "notes from memory"]
-    assert part.items[0].title == "notes: tests with make"
+    assert part.items[0].title == "tests with make (this folder)"
     rig.session.window_use.leave_out(part.items[0].id)
     await rig.run("go on")
     assert not any("<memory>" in text for text in texts(rig.provider.requests[1].messages))

@@ -104,7 +104,7 @@ class MemoryService(WorkspaceFeature):
             return Recalled()
         if not told:
             return Recalled(is_index=fits_all)
-        return Recalled(f"{_HEAD}{text}</memory>", tuple(each.text for each in told), fits_all)
+        return Recalled(f"{_HEAD}{text}</memory>", tuple(told), fits_all)
 
     def _index(self, notes: Sequence[Note], budget_tokens: int) -> tuple[str, list[Note]]:
         """Return the notes that fit, the newest first to be chosen, in the order of the files."""

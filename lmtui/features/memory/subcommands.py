@@ -44,7 +44,7 @@ async def memory(call: CommandCall) -> int:
         raise UsageError(f"`lmtui memory {arguments.action}` needs words", "`lmtui memory --help` has an example.")
     files = MemoryFiles(call.workspace.workspace)
     match arguments.action:
-        case "edit":
+        case "edit" if not words:
             return await asyncio.to_thread(_edit, files, scope or MemoryScope.PROJECT)
         case "search":
             return await _search(call, files, words)
@@ -52,7 +52,7 @@ async def memory(call: CommandCall) -> int:
             found = await asyncio.to_thread(lambda: [*read_decisions(call.workspace.workspace, arguments.limit)])
             lines = "\n".join(map(decision_line, found)) or NO_DECISIONS
             print(json.dumps(found, indent=2, ensure_ascii=False) if arguments.json else lines)
-        case "add":
+        case "add" | "edit":
             note = Note(words, scope or MemoryScope.PROJECT, "you", today())
             print("remembered" if await asyncio.to_thread(files.add, note) else "this is remembered already")
         case "forget":
