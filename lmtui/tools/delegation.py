@@ -21,11 +21,11 @@ class DelegateArguments(Arguments):
 
     objective: str = argument(also=("task", "instructions", "goal", "prompt", "description"), min_length=1, max_length=4_000)
     deliverable_type: Literal["file", "files", "data", "report"] = argument("report", is_told=False)
-    deliverable_path: str = argument("", also=("file_path", "path"), doc="file that it is to write")
+    deliverable_path: str = argument("", also=("file_path", "path"), doc="file to write")
     deliverable_description: str = argument("", is_told=False)
     deliverable_format: str = argument("", is_told=False)
     constraints: list[str] | str | None = argument(None, is_told=False)
-    data_hint: str = argument("", doc="what of your results it needs")
+    data_hint: str = argument("", doc="results it needs")
     agent: str = argument("", is_told=False, also=("subagent_type",))
 
 
@@ -124,7 +124,7 @@ DELEGATE = Tool(
 )
 EXPLORE = Tool(
     name="explore",
-    description="Have a sub-agent find something out by reading only.",
+    description="Have a sub-agent read and find something out.",
     arguments=ExploreArguments,
     run=_explore,
     access=always(Access.NONE),
@@ -134,7 +134,7 @@ EXPLORE = Tool(
 )
 DECOMPOSE = Tool(
     name="decompose",
-    description="Have sub-agents do up to 8 tasks in the order of their dependencies.",
+    description="Have sub-agents do up to 8 tasks in order.",
     arguments=DecomposeArguments,
     run=_decompose,
     access=always(Access.NONE),

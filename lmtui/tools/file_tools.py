@@ -37,7 +37,7 @@ class GrepMode(StrEnum):
 class GlobArguments(Arguments):
     """Which files."""
 
-    pattern: str = argument(also=("glob", "query", "name"), doc="for example src/**/*.py")
+    pattern: str = argument(also=("glob", "query", "name"), doc="src/**/*.py")
     path: WorkspacePath = path_argument("", is_told=False)
 
     @property
@@ -52,7 +52,7 @@ class GrepArguments(Arguments):
     pattern: str = argument(also=("query", "regex", "search"), doc="regular expression")
     path: WorkspacePath = path_argument("")
     paths: list[WorkspacePath] = argument([], also=("files", "directories"), is_told=False, max_length=_MAX_PLACES)
-    glob: str = argument("", also=("include", "file_pattern"), doc="only these files")
+    glob: str = argument("", also=("include", "file_pattern"))
     ignore_case: bool = argument(default=False, also=("case_insensitive", "i"))
     context: int = argument(0, also=("context_lines",), ge=0, le=20)
     mode: GrepMode = argument(GrepMode.CONTENT, also=("output_mode",))
@@ -345,7 +345,7 @@ async def _look(arguments: LookArguments, context: ToolContext) -> ToolResult:
 
 LOOK = Tool(
     name="look",
-    description="Look at a picture (JPEG, PNG, GIF, WebP).",
+    description="Look at a picture.",
     arguments=LookArguments,
     run=_look,
     access=always(Access.READ),

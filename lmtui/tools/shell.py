@@ -320,7 +320,7 @@ class GitBranchArguments(Arguments):
     """Which branch; none lists them."""
 
     name: str = argument("", also=("branch",))
-    create: bool = argument(default=False, doc="make it and switch to it")
+    create: bool = argument(default=False)
     switch: bool = argument(default=False)
 
 
@@ -426,7 +426,7 @@ STATUS = Tool(
 )
 DIFF = Tool(
     name="git_diff",
-    description="Show changes not yet staged, or staged ones.",
+    description="Show unstaged or staged changes.",
     arguments=GitDiffArguments,
     run=_diff,
     access=always(Access.READ),

@@ -31,7 +31,7 @@ async def _get_time(_: GetTimeArguments, context: ToolContext) -> ToolResult:
 
 GET_TIME = Tool(
     name="get_time",
-    description="Tell date, time and zone.",
+    description="Tell the time.",
     arguments=GetTimeArguments,
     run=_get_time,
     access=always(Access.NONE),
@@ -45,7 +45,7 @@ class WaitArguments(Arguments):
     """Until when, and for what."""
 
     until: str = argument(also=("time", "for", "duration", "seconds"))
-    reason: str = argument("", also=("why", "message"))
+    reason: str = argument("", also=("why", "message"), is_told=False)
 
 
 async def _wait(arguments: WaitArguments, context: ToolContext) -> ToolResult:
