@@ -8,6 +8,7 @@ from typing import Any
 from lmtui.core.messages import ToolSet
 from lmtui.features.memory.tools import TOLD
 from lmtui.features.pipeline.tools import PIPELINE
+from lmtui.features.web_tools.tools import SEARCH
 from lmtui.tools.delegation import REPORT_RESULT
 from lmtui.tools.registry import ALL_TOOLS, ToolRegistry
 from lmtui.tools.tool import Tool
@@ -24,6 +25,7 @@ by [permissions](permissions.md), where they run by [the sandbox](sandbox.md). M
 - **full**: told by default. **small**: told in windows with little room too, with fewer arguments. **long**: told there
   once room had to be made or a plan was approved. **all**: told with the setting `tools = "all"`. **known**: taken, never
   told, for models that know it from elsewhere.
+- **search**: told where the setting `web_search` names what answers.
 - **plans**: told in a workspace with a plan in its queue or a file in `plans/`, and with `tools = "all"`.
 - Arguments that must be given are **bold**. lmtui refuses a call with an unknown argument if the call writes or
   runs something; any other call runs, and its result names the argument.
@@ -55,6 +57,8 @@ def _told(tool: Tool[Any]) -> str:
         return "sub-agents" if tool is REPORT_RESULT else "plans"
     if tool in TOLD[ToolSet.ALL]:
         return "full" if tool in TOLD[ToolSet.FULL] else "all"
+    if tool is SEARCH:
+        return "search"
     registry = ToolRegistry()
     for tools, word in ((ToolSet.LEAN, "small"), (ToolSet.LONG, "long"), (ToolSet.FULL, "full"), (ToolSet.ALL, "all")):
         if any(spec.name == tool.name for spec in registry.specs(tools, sees=True)):

@@ -61,6 +61,7 @@ _STRICTER: Mapping[str, Callable[[Any, Any], bool]] = {
     "mcp": lambda new, _: new == "off",
     "sub_agents": lambda new, _: new == "off",
     "network": lambda new, now: NETWORKS.index(new) < NETWORKS.index(now),
+    "web": lambda new, _: new == "off",
 }
 
 
@@ -265,12 +266,12 @@ def convert(name: str, value: Any, source: str) -> Any:
         converted = _KINDS[kind][1](value)
         if name == "roles":
             _check_words(parse_roles, converted, source)
-        elif name in ("budget", "check_profiles", "profiles", "url") and converted:
+        elif name in ("budget", "check_profiles", "profiles", "url", "web_search") and converted:
             from lmtui.core import budgets, connection_profiles, hosts, project_checks  # noqa: PLC0415  (few set one, and every start is timed)
 
             parsers = {
                 "budget": budgets.whole_budget, "check_profiles": project_checks.parse_profiles, "url": hosts.base_url,
-                "profiles": connection_profiles.parse_connections,
+                "profiles": connection_profiles.parse_connections, "web_search": hosts.parse_search_backend,
             }  # fmt: skip
             _check_words(parsers[name], converted, source if name.endswith("profiles") else f"{name}, {source}")
         elif name == "critics" and converted and converted % 2 == 0:

@@ -229,8 +229,20 @@ class Config:
         "off", "network for commands: none, single hosts by a proxy, or all of it", "LMTUI_NETWORK", choices=NETWORKS
     )
     network_hosts: tuple[str, ...] = _setting(
-        (), "hosts that the proxy lets through unasked, such as pypi.org or .pythonhosted.org", label="Network hosts"
+        (), "hosts that need no approval (proxy, fetch), such as pypi.org or .pythonhosted.org", label="Network hosts"
     )
+    web: str = _setting(
+        "ask", "whether fetch and web_search may reach the web; ask: asks about each host", "LMTUI_WEB",
+        choices=("ask", "off"), feature="web_tools", label="Web for the model",
+    )  # fmt: skip
+    web_search: str = _setting(
+        "", "what answers web_search: searxng: URL, brave, or command: PROGRAM ARGUMENTS; empty: nothing",
+        "LMTUI_WEB_SEARCH", feature="web_tools", label="Web search",
+    )  # fmt: skip
+    web_search_key: str = _setting(
+        "", "key for Brave, or file:PATH, or keyring:NAME", "LMTUI_WEB_SEARCH_KEY", is_secret=True, feature="web_tools",
+        label="Web search key",
+    )  # fmt: skip
     sandbox_runtime: str = _setting("", "runtime of the container engine, such as runsc; empty: its default")
     toolchains: tuple[str, ...] = _setting(
         (), "folders of tools (pyenv, cargo, nvm) that commands may read", label="Tool folders"

@@ -51,8 +51,8 @@ _KINDS: dict[str, ToolKind] = {
     "write": "edit", "edit": "edit", "mkdir": "edit", "rename_symbol": "edit", "merge": "edit",
     "glob": "search", "grep": "search", "ls": "search", "references": "search", "explore": "search",
     "shell": "execute", "background": "execute", "python": "execute", "git_add": "execute", "git_commit": "execute",
-    "git_branch": "execute", "effect": "edit", "fetch": "fetch", "propose_plan": "switch_mode", "delegate": "think",
-    "decompose": "think", "skill": "read",
+    "git_branch": "execute", "effect": "edit", "fetch": "fetch", "web_search": "fetch", "propose_plan": "switch_mode",
+    "delegate": "think", "decompose": "think", "skill": "read",
 }  # fmt: skip
 _THINKS = re.compile(r"todo|plan|task")
 _HEADER = re.compile(r"@@ -(\d{1,9})(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@")

@@ -12,9 +12,10 @@ from lmtui.models.keys import FILE, resolve_key
 
 
 def key_redactor(config: Config, environ: Mapping[str, str] = os.environ) -> Redactor:
-    """Return what takes the model server's keys out of logs, sessions and requests, wherever they are kept."""
-    names = SETTINGS["api_key"].metadata["env"]
-    return Redactor([_key(config.api_key), *(_key(environ.get(name, "").strip()) for name in names)])
+    """Return what takes keys (the model server's, the search engine's) out of logs, sessions and requests."""
+    names = [name for each in SETTINGS.values() if each.metadata["is_secret"] for name in each.metadata["env"]]
+    keys = (config.api_key, config.web_search_key, *(environ.get(name, "").strip() for name in names))
+    return Redactor([_key(key) for key in keys])
 
 
 def read_secret_file(path: str) -> str:

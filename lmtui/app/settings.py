@@ -21,8 +21,9 @@ _GROUPS = {
     "Limits": "budget timeout_s max_iterations max_same_tool_streak max_no_progress_iters max_errors max_empty_iterations "
     "compact_at summaries",
     "Permissions": "mode allow ask deny",
-    "Sandbox": "sandbox network network_hosts sandbox_runtime toolchains add_dirs pass_env command_timeout_s "
-    "command_max_timeout_s command_memory_mb command_cores command_processes command_tmp_mb command_file_mb image",
+    "Sandbox": "sandbox network network_hosts web web_search web_search_key sandbox_runtime toolchains add_dirs pass_env "
+    "command_timeout_s command_max_timeout_s command_memory_mb command_cores command_processes command_tmp_mb "
+    "command_file_mb image",
     "Sub-agents": "sub_agents agent_max_depth agent_max_iterations agent_max_tokens agent_timeout_s keep_agents",
     "Screen": "theme notify",
 }

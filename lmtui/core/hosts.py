@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import SplitResult, urlsplit, urlunsplit
@@ -132,8 +133,11 @@ def is_public(address: str) -> bool:
 class HostApproval(Protocol):
     """Who is asked when a command wants to reach a host of the internet, and told of every one."""
 
-    async def may_reach(self, host: str, *, is_listed: bool = False) -> bool:
-        """Return whether a host may be reached; may ask the user, unless `is_listed`: a setting allows it, a rule may not."""
+    async def may_reach(self, host: str, *, is_listed: bool = False, what: str = "") -> bool:
+        """Return whether a host may be reached; may ask the user, unless `is_listed`: a setting allows it, a rule may not.
+
+        `what` says what lmtui itself would do there, where it is no command.
+        """
 
     def reached(self, host: str, sent_bytes: int, received_bytes: int, why_not: str) -> None:
         """Take note that a connection ended, or with `why_not` that it was refused."""
@@ -186,6 +190,72 @@ class Page:
     is_selected: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class SearchBackend:
+    """What answers searches: an engine (`searxng`, `brave`) at an address, or the user's own program with its arguments."""
+
+    kind: str
+    url: str = ""
+    command: tuple[str, ...] = ()
+
+
+_BRAVE = "https://api.search.brave.com/res/v1/web/search"
+_SEARCH_HINT = (
+    "Write it as searxng: http://127.0.0.1:8888, as brave, or as command: PROGRAM ARGUMENT ….  See docs/more-tools.md."
+)
+
+
+def parse_search_backend(text: str) -> SearchBackend | None:
+    """Return what a setting names, None where it is empty.
+
+    Raises:
+        UsageError: it names nothing that answers searches.
+    """
+    kind, _, rest = (part.strip() for part in text.strip().partition(":"))
+    match kind.lower():
+        case "" if not rest:
+            return None
+        case "command" if command := _words(rest):
+            return SearchBackend("command", command=command)
+        case "searxng" if rest:
+            address = _search_address(rest)
+            whole = address.url.rstrip("/")
+            return SearchBackend("searxng", whole if whole.endswith("/search") else f"{whole}/search")
+        case "brave":
+            address = _search_address(rest or _BRAVE)
+            if address.is_public and address.scheme != "https":
+                raise UsageError("the address for Brave has to begin with https: the key is sent there", _SEARCH_HINT)
+            return SearchBackend("brave", address.url)
+        case _:
+            raise UsageError(f"{text[:80]!r} names nothing that answers searches", _SEARCH_HINT)
+
+
+def _words(command: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(command))
+    except ValueError as error:
+        raise UsageError(f"the command {command[:80]!r} cannot be read: {error}", _SEARCH_HINT) from error
+
+
+def _search_address(text: str) -> PageAddress:
+    try:
+        address = read_address(text)
+    except ToolError as error:
+        raise UsageError(str(error), _SEARCH_HINT) from error
+    if "?" in address.url:
+        raise UsageError(f"{text[:80]!r} has a query; the address alone is needed", _SEARCH_HINT)
+    return address
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """A result of a search, each part in a line; what it says is data."""
+
+    title: str
+    url: str
+    snippet: str = ""
+
+
 class Web(Protocol):
     """The way to the web."""
 
@@ -198,6 +268,13 @@ class Web(Protocol):
             ToolError: it may not, or could not, be fetched; the text says why.
         """
 
+    async def search(self, query: str, most: int, gate: HostApproval | None) -> tuple[str, Sequence[SearchHit]]:
+        """Return who answered a search, and at most so many results; a public host passes the host check.
+
+        Raises:
+            ToolError: nothing answers searches here, or it failed; the text says why.
+        """
+
 
 class NoWeb:
     """Stands where there is none."""
@@ -206,6 +283,11 @@ class NoWeb:
         """Say so."""
         del gate, selector
         raise ToolError(f"{address.host} cannot be reached from here")
+
+    async def search(self, query: str, most: int, gate: HostApproval | None) -> tuple[str, Sequence[SearchHit]]:
+        """Say so."""
+        del query, most, gate
+        raise ToolError("the web cannot be reached from here")
 
 
 def read_address(text: str) -> PageAddress:

@@ -40,6 +40,7 @@ from lmtui.engine.skill_use import used_event
 from lmtui.engine.syntax import syntax_error
 
 _WHY = "no setting and no rule allows this host"
+_OWN_REQUEST = "sent by lmtui itself, not by a command"
 _ALL_HOSTS = {(Effect.ALLOW, NETWORK_TOOL, "*"), (Effect.ALLOW, NETWORK_TOOL, "")}
 _MAX_TOLD = 200
 _MAX_QUESTIONS = 20
@@ -61,13 +62,13 @@ class CommandNetworkApproval:
         self._told_total = 0
         self._is_closed = False
 
-    async def may_reach(self, host: str, *, is_listed: bool = False) -> bool:
+    async def may_reach(self, host: str, *, is_listed: bool = False, what: str = "") -> bool:
         """Return what rules and settings say of a host, else what the user says."""
         async with self._asking:
             decided = self._by_rules(host, is_listed=is_listed)
             if decided is not None:
                 return decided
-            return await self._answer(host, lambda: self._request(host))
+            return await self._answer(host, lambda: self._request(host, what))
 
     async def may_show(self, folder: str, why: str) -> bool:
         """Return what rules say of a folder of tools, else what the user says."""
@@ -128,8 +129,9 @@ class CommandNetworkApproval:
             self._answered[subject] = (await self._question.answer()).outcome is not Outcome.NO
         return self._answered[subject]
 
-    def _request(self, host: str) -> ApprovalRequested:
-        return self._asked(NETWORK_TOOL, f"{host}:443", _WHY, (host, *wider_patterns(host)))
+    def _request(self, host: str, what: str) -> ApprovalRequested:
+        asked = self._asked(NETWORK_TOOL, f"{host}:443", _WHY, (host, *wider_patterns(host)))
+        return replace(asked, limits=what, sandbox=_OWN_REQUEST) if what else asked
 
     def _folder_request(self, folder: str, why: str) -> ApprovalRequested:
         return self._asked(SHOWN_TOOLS, folder, why, (folder,))

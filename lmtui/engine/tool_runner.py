@@ -576,6 +576,6 @@ def _may_only_read(prepared: PreparedCall) -> bool:
         case Access.READ:
             return traits.file_effect in (FileEffect.SHOWS, FileEffect.LISTS) and not traits.is_for_work
         case Access.WEB:
-            return prepared.tool == "fetch"
+            return prepared.tool in ("fetch", "web_search")
         case _:
             return False

@@ -58,6 +58,7 @@ _KNOWN_ELSEWHERE = {
     "multiedit": "edit",
     "notebookedit": "edit",
     "webfetch": "fetch",
+    "websearch": "web_search",
     "task": "delegate",
     "agent": "delegate",
     "todowrite": "todo_add",

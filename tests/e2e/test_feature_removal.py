@@ -38,6 +38,7 @@ SETTINGS = {
     "mcp": ("mcp", "mcp_serve_tools"),
     "jobs": ("scheduler_interval_s", "inbox"),
     "otel": ("otel_endpoint",),
+    "web_tools": ("web_search", "web_search_key"),
     "memory": ("memory", "memory_index_tokens", "memory_recall", "memory_reflection"),
     "checks": ("verify", "check_profiles", "goal", "lint_command", "gate", "review", "critics", "check_timeout_s"),
 }
@@ -80,7 +81,7 @@ SCREENS = {"skills": ("SkillList",), "mcp": ("McpList",), "jobs": ("JobList",)}
 PROMPT = {"instructions": ("Wear a hat.",), "skills": ("find-bug",)}
 TOOLS = {
     "skills": ("skill",),
-    "web_tools": ("fetch",),
+    "web_tools": ("fetch", "web_search"),
     "jobs": ("wait", "get_time"),
     "memory": ("memory_search", "memory_append"),
 }

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import ssl
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -25,9 +25,11 @@ class Gate:
         self.allowed = allowed
         self.asked: list[tuple[str, bool]] = []
         self.told: list[tuple[str, str]] = []
+        self.whats: list[str] = []
 
-    async def may_reach(self, host: str, *, is_listed: bool = False) -> bool:
+    async def may_reach(self, host: str, *, is_listed: bool = False, what: str = "") -> bool:
         self.asked.append((host, is_listed))
+        self.whats.append(what)
         return is_listed or host in self.allowed
 
     def reached(self, host: str, sent_bytes: int, received_bytes: int, why_not: str) -> None:
@@ -50,9 +52,10 @@ class Internet:
             raise OSError("no such host")
         return [self.ips[host]]
 
-    async def send(self, url: str, ip: str, max_bytes: int, roots: str) -> HttpAnswer:
+    async def send(self, url: str, ip: str, max_bytes: int, roots: str, extra: Mapping[str, str]) -> HttpAnswer:
         assert (max_bytes, roots) == (MAX_BYTES, "")
         self.sent.append((url, ip))
+        self.extra = extra
         return self.pages[url]
 
     def client(self, network: str = "proxy", hosts: tuple[str, ...] = ()) -> WebClient:
@@ -82,10 +85,19 @@ async def test_the_settings_say_which_hosts_are_not_asked_about(network: str, ho
     assert gate.asked == [("a.example.com", listed)]
 
 
-async def test_nothing_is_sent_where_the_network_is_off_or_the_host_refused() -> None:
+async def test_where_commands_have_no_network_a_host_is_asked_about_with_the_whole_address() -> None:
+    internet, gate = Internet(), Gate("a.example.com")
+    internet.pages["https://a.example.com/x?y=z"] = answer()
+    await internet.client("off").get(read_address("https://a.example.com/x?y=z"), gate)
+    assert gate.asked == [("a.example.com", False)]
+    assert gate.whats == ["GET https://a.example.com/x?y=z"]
+
+
+async def test_nothing_is_sent_where_the_web_is_off_or_the_host_refused() -> None:
     internet = Internet()
-    with pytest.raises(ToolError, match="the network is off"):
-        await internet.client("off").get(read_address("https://a.example.com/"), Gate("a.example.com"))
+    off = WebClient("on", (), to_markdown, is_on=False, resolve=internet.resolve, send=internet.send)
+    with pytest.raises(ToolError, match="the web is off"):
+        await off.get(read_address("https://a.example.com/"), Gate("a.example.com"))
     with pytest.raises(ToolError, match=r"a\.example\.com may not be reached"):
         await internet.client().get(read_address("https://a.example.com/"), Gate())
     with pytest.raises(ToolError, match="may not be reached"):
@@ -124,15 +136,15 @@ async def test_the_time_is_one_for_all_redirects_and_the_users_answers_do_not_co
     slow_s, most_s = 0.1, 0.25
 
     class Slow(Internet):
-        async def send(self, url: str, ip: str, max_bytes: int, roots: str) -> HttpAnswer:
-            _ = await super().send(url, ip, max_bytes, roots)
+        async def send(self, url: str, ip: str, max_bytes: int, roots: str, extra: Mapping[str, str]) -> HttpAnswer:
+            _ = await super().send(url, ip, max_bytes, roots, extra)
             await asyncio.sleep(slow_s)
             return answer(status=302, location="/") if len(self.sent) < 5 else answer("at last")
 
     class Thoughtful(Gate):
-        async def may_reach(self, host: str, *, is_listed: bool = False) -> bool:
+        async def may_reach(self, host: str, *, is_listed: bool = False, what: str = "") -> bool:
             await asyncio.sleep(most_s * 1.5)
-            return await super().may_reach(host, is_listed=is_listed)
+            return await super().may_reach(host, is_listed=is_listed, what=what)
 
     internet = Slow()
     internet.pages["https://a.example.com/"] = answer()

@@ -151,7 +151,7 @@ class _Gate:
         self.asked: list[tuple[str, str]] = []
         self.warnings: list[str] = []
 
-    async def may_reach(self, host: str, *, is_listed: bool = False) -> bool:
+    async def may_reach(self, host: str, *, is_listed: bool = False, what: str = "") -> bool:
         raise AssertionError(host)
 
     async def may_show(self, folder: str, why: str) -> bool:

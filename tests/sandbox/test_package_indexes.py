@@ -235,7 +235,7 @@ class Gate:
     async def may_show(self, folder: str, why: str) -> bool:
         raise AssertionError(folder)
 
-    async def may_reach(self, host: str, *, is_listed: bool = False) -> bool:
+    async def may_reach(self, host: str, *, is_listed: bool = False, what: str = "") -> bool:
         self.asked.append((host, is_listed))
         return is_listed
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from lmtui.core.errors import ToolError
-from lmtui.core.hosts import HostApproval, Page, PageAddress
+from lmtui.core.hosts import HostApproval, NoWeb, Page, PageAddress
 from lmtui.core.permissions.decide import Access, Effect, Mode, Verdict, decide_all, parse_rule
 from lmtui.core.ports import FeatureServices, ToolResult
 from lmtui.tools.registry import ToolRegistry
@@ -16,7 +16,7 @@ REGISTRY = ToolRegistry()
 URL = "https://docs.example.com/a"
 
 
-class FakeWeb:
+class FakeWeb(NoWeb):
     def __init__(self, page: Page) -> None:
         self.page = page
         self.asked: list[PageAddress] = []

@@ -62,9 +62,9 @@ def test_the_tools_of_the_contract_are_there_in_their_order() -> None:
         "git_commit", "git_branch",
         "todo_add", "todo_complete", "todo_update", "todo_list", "propose_plan", "plan_complete_step",
         "task_state_update", "task_reconcile", "task_state_get", "task_todo_set", "manage_tasks",
-        "delegate", "explore", "decompose", "python", "data_view", "skill", "promote_skill", "fetch", "memory_search",
-        "memory_append", "memory_forget", "memory_read", "memory", "get_time", "wait", "references", "rename_symbol",
-        "pipeline", "look",
+        "delegate", "explore", "decompose", "python", "data_view", "skill", "promote_skill", "fetch", "web_search",
+        "memory_search", "memory_append", "memory_forget", "memory_read", "memory", "get_time", "wait",
+        "references", "rename_symbol", "pipeline", "look",
     )  # fmt: skip
 
 
@@ -73,7 +73,7 @@ def test_of_tools_that_do_the_same_one_is_told_and_all_are_taken() -> None:
     untold = [name for name in REGISTRY.names() if name not in told]
     assert untold == [
         "mkdir", "background", "todo_complete", "todo_list", "task_reconcile", "task_state_get", "task_todo_set",
-        "manage_tasks", "python", "data_view", "skill", "promote_skill", "fetch", "memory_search",
+        "manage_tasks", "python", "data_view", "skill", "promote_skill", "web_search", "memory_search",
         "memory_append", "memory_forget", "memory_read", "memory", "references", "rename_symbol", "pipeline",
     ]  # fmt: skip
     assert told == [name for name in REGISTRY.names() if name not in untold]

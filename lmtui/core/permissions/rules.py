@@ -136,6 +136,7 @@ TOOL_TRAITS = {
     "wait": _WORK,
     "get_time": _NOTHING,
     "fetch": _NOTHING,
+    "web_search": _NOTHING,
     "skill": _NOTHING,
     "pipeline": _NOTHING,
     "memory_search": _NOTHING,
@@ -274,7 +275,14 @@ class Decision:
 
 
 _RULE = re.compile(r"\s*(?P<tool>\*|mcp__[A-Za-z0-9_*-]+|[A-Za-z][A-Za-z0-9_]*)\s*(?:\((?P<pattern>.*)\))?\s*\Z", re.DOTALL)
-_NAMES = {"bash": "shell", "fileread": "read", "filewrite": "write", "fileedit": "edit", "listdir": "ls"}
+_NAMES = {
+    "bash": "shell",
+    "fileread": "read",
+    "filewrite": "write",
+    "fileedit": "edit",
+    "listdir": "ls",
+    "websearch": "web_search",
+}
 
 
 def parse_rule(text: str, effect: Effect, source: str) -> Rule:

@@ -264,6 +264,7 @@ _THEIRS = {
     "grep": ("Grep",),
     "ls": ("LS",),
     "fetch": ("WebFetch",),
+    "web_search": ("WebSearch",),
     "delegate": ("Task", "Agent"),
     "explore": ("Task", "Agent"),
     "decompose": ("Task", "Agent"),

@@ -1,4 +1,4 @@
-"""Fetching pages under the sandbox's network policy: the host is asked about, looked up once, and that address is connected to.
+"""Fetching pages and searching: each public host is asked about and looked up once, and that address is connected to.
 
 Only GET, at most 5 MB and 30 s for all of it but the user's answers.  A redirect is a new address: another public host is
 asked about, a private one is refused.
@@ -13,16 +13,32 @@ import importlib
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
-from lmtui.core.errors import ToolError
-from lmtui.core.hosts import HostApproval, Page, PageAddress, is_covered, is_public, read_address
+from lmtui.command_line import NONE, OK, WARNING, CheckRow
+from lmtui.core.errors import ConfigError, ToolError
+from lmtui.core.hosts import (
+    HostApproval,
+    Page,
+    PageAddress,
+    SearchBackend,
+    SearchHit,
+    is_covered,
+    is_public,
+    parse_search_backend,
+    read_address,
+)
+from lmtui.core.messages import ToolSet, ToolSpec
+from lmtui.core.ports import PreparedCall, Toolbox
 from lmtui.core.sanitize import sanitize_line
 from lmtui.features.service import SessionServices, WorkspaceFeature
+from lmtui.features.web_tools.search import address_of, headers_of, hits_of, plain_query, run_program
+from lmtui.models.keys import resolve_key
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
 if TYPE_CHECKING:
@@ -84,12 +100,17 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TEXT = ("text/", "application/json", "application/xml", "application/yaml", "application/toml", "application/javascript")
 _HTML = ("text/html", "application/xhtml+xml")
 _NO_CHARSETS = frozenset({"idna", "punycode", "unicode-escape", "raw-unicode-escape"})
+FETCH_TOOL, SEARCH_TOOL = "fetch", "web_search"
 _REQUEST = "lmtui.features.web_tools.request"
-_OFF = 'The user can allow single hosts: --network proxy, or network = "proxy" in the settings.'
+_OFF = 'The user can set web = "ask"; then each host is asked about. Go on with what is in the folder.'
+_NO_SEARCH = (
+    'The user can set web_search to "searxng: URL", "brave" or "command: PROGRAM" (docs/more-tools.md). '
+    "Until then fetch pages whose address you know, or ask the user."
+)
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 Convert = Callable[[str, str], Awaitable[str]]
-Send = Callable[[str, str, int, str], Awaitable["HttpAnswer"]]
+Send = Callable[[str, str, int, str, Mapping[str, str]], Awaitable["HttpAnswer"]]
 
 
 class _Time:
@@ -122,6 +143,9 @@ class WebClient:
         network: the policy for commands: `off`, `proxy` (single hosts) or `on`.
         hosts: patterns that the settings allow.
         convert: turns HTML, or what a CSS selector matches in it, into Markdown.
+        is_on: whether the web may be reached at all.
+        search: what answers searches, if anything does.
+        key: the engine's key, or where it is (`models.keys.resolve_key`).
         resolve: returns the addresses of a host name.
         send: sends one request; see `web_request.send`.
         roots: a file of certificate authorities that replaces the system's.
@@ -134,6 +158,9 @@ class WebClient:
         hosts: tuple[str, ...],
         convert: Convert,
         *,
+        is_on: bool = True,
+        search: SearchBackend | None = None,
+        key: str = "",
         resolve: Resolve | None = None,
         send: Send | None = None,
         roots: str = "",
@@ -142,6 +169,7 @@ class WebClient:
         self._network = network
         self._hosts = hosts
         self._convert = convert
+        self._is_on, self._search, self._key = is_on, search, key
         self._resolve = resolve or _look_up
         self._given_send = send
         self._roots = roots
@@ -149,12 +177,11 @@ class WebClient:
 
     async def get(self, address: PageAddress, gate: HostApproval | None, *, selector: str = "") -> Page:
         """Fetch a page; see `core.web.Web.get`."""
-        if self._network == "off":
-            raise ToolError("the network is off", _OFF)
+        self._check_on()
         may_be_private = not address.is_public
         time = _Time(self._time_s)
         for _ in range(_MOST_REDIRECTS + 1):
-            await self._ask(address, gate)
+            await self._ask(address, gate, f"GET {address.url}")
             async with time.running(address):
                 ip = await self._address_of(address, may_be_private=may_be_private)
                 answer = await self._send(address, ip)
@@ -168,7 +195,35 @@ class WebClient:
             address, may_be_private = following, may_be_private and not following.is_public
         raise ToolError(f"more than {_MOST_REDIRECTS} redirects")
 
-    async def _ask(self, address: PageAddress, gate: HostApproval | None) -> None:
+    async def search(self, query: str, most: int, gate: HostApproval | None) -> tuple[str, Sequence[SearchHit]]:
+        """Search; see `core.hosts.Web.search`."""
+        self._check_on()
+        backend = self._search
+        if backend is None:
+            raise ToolError("web_search has nothing that answers it: the setting web_search is empty", _NO_SEARCH)
+        query = plain_query(query)
+        if backend.command:
+            return sanitize_line(Path(backend.command[0]).name), await run_program(backend.command, query, most)
+        address = read_address(backend.url)
+        address = replace(address, url=address_of(backend, query, most))
+        try:
+            key = await asyncio.to_thread(resolve_key, self._key)
+        except ConfigError as error:
+            raise ToolError(f"web_search_key: {error}", error.hint) from error
+        headers = headers_of(backend, key)
+        await self._ask(address, gate, f"search for: {query}")
+        async with _Time(self._time_s).running(address):
+            ip = await self._address_of(address, may_be_private=not address.is_public)
+            answer = await self._send(address, ip, headers)
+        if gate is not None:
+            gate.reached(address.host, len(address.url), len(answer.body), "")
+        return address.place, hits_of(backend, address.place, answer, most)
+
+    def _check_on(self) -> None:
+        if not self._is_on:
+            raise ToolError("the web is off", _OFF)
+
+    async def _ask(self, address: PageAddress, gate: HostApproval | None, what: str) -> None:
         """Ask whether a public host may be reached.
 
         Raises:
@@ -177,7 +232,7 @@ class WebClient:
         if not address.is_public:
             return
         is_listed = self._network == "on" or is_covered(address.host, self._hosts)
-        if gate is None or not await gate.may_reach(address.host, is_listed=is_listed):
+        if gate is None or not await gate.may_reach(address.host, is_listed=is_listed, what=what):
             raise ToolError(f"{address.host} may not be reached", "The user decides about hosts: ask, or find another way.")
 
     async def _address_of(self, address: PageAddress, *, may_be_private: bool) -> str:
@@ -197,9 +252,9 @@ class WebClient:
             raise ToolError(f"{address.host} is not fetched: {why}")
         return found[0]
 
-    async def _send(self, address: PageAddress, ip: str) -> HttpAnswer:
+    async def _send(self, address: PageAddress, ip: str, headers: Mapping[str, str] = MappingProxyType({})) -> HttpAnswer:
         send: Send = self._given_send or (await asyncio.to_thread(importlib.import_module, _REQUEST)).send
-        return await send(address.url, ip, MAX_BYTES, self._roots)
+        return await send(address.url, ip, MAX_BYTES, self._roots, headers)
 
     async def _page(self, address: PageAddress, answer: HttpAnswer, selector: str) -> Page:
         if answer.status >= 400:
@@ -247,12 +302,50 @@ async def _look_up(host: str, port: int) -> list[str]:
     return [str(each[4][0]) for each in found]
 
 
+class WebToolbox:
+    """Implements `core.ports.Toolbox` over another: what cannot work is not told, and a search only where something answers."""
+
+    def __init__(self, base: Toolbox, *, is_on: bool, can_search: bool) -> None:
+        self._base, self._is_on, self._can_search = base, is_on, can_search and is_on
+
+    def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
+        """Return what the model is told about the tools."""
+        base = self._base.specs(tools, sees=sees)
+        if tools not in (ToolSet.FULL, ToolSet.ALL):
+            return base
+        told = tuple(each for each in base if each.name != SEARCH_TOOL and (self._is_on or each.name != FETCH_TOOL))
+        every = self._base.specs(ToolSet.ALL, sees=sees) if self._can_search else ()
+        return (*told, *(each for each in every if each.name == SEARCH_TOOL))
+
+    def prepare(self, name: str, arguments: str) -> PreparedCall:
+        """Check one call; see `core.ports.Toolbox.prepare`."""
+        return self._base.prepare(name, arguments)
+
+
 class WebService(WorkspaceFeature):
     """Gives each session its way to the web."""
 
     def equip(self, session: SessionServices, sandbox: WorkspaceSandbox) -> None:
-        """Let it fetch what commands may reach."""
+        """Let it fetch and search."""
         del sandbox
         config = self.host.config
-        web = WebClient(config.network, config.network_hosts, to_markdown)
+        is_on, search = config.web != "off", parse_search_backend(config.web_search)
+        web = WebClient(
+            config.network, config.network_hosts, to_markdown, is_on=is_on, search=search, key=config.web_search_key
+        )
         session.features = replace(session.features, web=web)
+        session.toolbox = WebToolbox(session.toolbox, is_on=is_on, can_search=search is not None)
+
+    async def check(self, *, is_offline: bool) -> Sequence[CheckRow]:
+        """Tell whether the model may reach the web, and what answers its searches."""
+        del is_offline
+        config = self.host.config
+        if config.web == "off":
+            return [CheckRow("web", NONE, "off")]
+        backend = parse_search_backend(config.web_search)
+        if backend is None:
+            return [CheckRow("web", OK, "fetch asks about each host; web_search is not set up")]
+        who = sanitize_line(Path(backend.command[0]).name) if backend.command else read_address(backend.url).place
+        if backend.kind == "brave" and not config.web_search_key:
+            return [CheckRow("web", WARNING, "web_search: Brave has no key", "Set web_search_key.")]
+        return [CheckRow("web", OK, f"fetch asks about each host; web_search: {backend.kind} ({who})")]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 
 import httpx2
 
@@ -27,14 +29,16 @@ class HttpAnswer:
     encoding: str
 
 
-async def send(url: str, ip: str, max_bytes: int, roots: str) -> HttpAnswer:
+async def send(url: str, ip: str, max_bytes: int, roots: str, extra: Mapping[str, str] = MappingProxyType({})) -> HttpAnswer:
     """Return the answer of a server; the name in the address is what its certificate is checked for.
+
+    `extra` are headers that only this request has.
 
     Raises:
         ToolError: it cannot be reached, or breaks the protocol.
     """
     address = httpx2.URL(url)
-    headers = {**_HEADERS, "Host": address.netloc.decode("ascii")}
+    headers = {**_HEADERS, **extra, "Host": address.netloc.decode("ascii")}
     limits = httpx2.Timeout(_TIMEOUT_S)
     request = httpx2.Request("GET", address.copy_with(host=ip), headers=headers, extensions={"sni_hostname": address.host})
     try:

@@ -52,7 +52,8 @@ def _question(request: ApprovalRequested) -> str:
     if request.tool == NETWORK_TOOL:
         host = escape_invisible_line(request.text)
         name, colon, port = host.rpartition(":")
-        return f"Let a command reach {name if colon and port == '443' else host}?"
+        who = "lmtui" if request.limits else "a command"
+        return f"Let {who} reach {name if colon and port == '443' else host}?"
     if request.tool == SHOWN_TOOLS:
         return "Show this folder of tools to commands, read-only?"
     if request.tool == SHELL:
