@@ -248,7 +248,7 @@ def _search_address(text: str) -> PageAddress:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchHit:
+class WebResult:
     """A result of a search, each part in a line; what it says is data."""
 
     title: str
@@ -268,7 +268,7 @@ class Web(Protocol):
             ToolError: it may not, or could not, be fetched; the text says why.
         """
 
-    async def search(self, query: str, most: int, gate: HostApproval | None) -> tuple[str, Sequence[SearchHit]]:
+    async def search(self, query: str, most: int, gate: HostApproval | None) -> tuple[str, Sequence[WebResult]]:
         """Return who answered a search, and at most so many results; a public host passes the host check.
 
         Raises:
@@ -284,7 +284,7 @@ class NoWeb:
         del gate, selector
         raise ToolError(f"{address.host} cannot be reached from here")
 
-    async def search(self, query: str, most: int, gate: HostApproval | None) -> tuple[str, Sequence[SearchHit]]:
+    async def search(self, query: str, most: int, gate: HostApproval | None) -> tuple[str, Sequence[WebResult]]:
         """Say so."""
         del query, most, gate
         raise ToolError("the web cannot be reached from here")

@@ -13,7 +13,7 @@ import pytest
 from lmtui.app.key_protection import key_redactor
 from lmtui.config import Config, load_config
 from lmtui.core.errors import ConfigError, ToolError, UsageError
-from lmtui.core.hosts import SearchHit, parse_search_backend
+from lmtui.core.hosts import WebResult, parse_search_backend
 from lmtui.core.messages import ToolSet
 from lmtui.features.web_tools.fetcher import WebClient, WebToolbox, to_markdown
 from lmtui.features.web_tools.search import plain_query, run_program
@@ -43,7 +43,7 @@ def workspace(tmp_path: Path, home: Path) -> Path:
     return home.parent / "work"
 
 
-async def searched(setting: str, query: str = "x", most: int = 5, key: str = "") -> Sequence[SearchHit]:
+async def searched(setting: str, query: str = "x", most: int = 5, key: str = "") -> Sequence[WebResult]:
     return (await client(setting, key).search(query, most, None))[1]
 
 
@@ -54,7 +54,7 @@ async def test_searxng_is_asked_for_json_and_its_marks_are_taken_out() -> None:
         hits = await searched(f"searxng: {url}/", "naïve & odd", 2)
     assert heads[0].startswith(b"GET /search?q=na%C3%AFve+%26+odd&format=json HTTP/1.1\r\n")
     assert b"x-subscription-token" not in heads[0].lower()
-    assert hits[0] == SearchHit("A title", "https://a.example/1", "x & y z")
+    assert hits[0] == WebResult("A title", "https://a.example/1", "x & y z")
     assert (hits[1].title, len(hits[1].snippet), len(hits)) == ("https://a.example/2", 300, 2)
 
 
@@ -64,7 +64,7 @@ async def test_brave_gets_the_key_in_its_header_and_its_results_are_read() -> No
         hits = await searched(f"brave: {url}/res", "x", 3, "brave-key-123")
     assert heads[0].startswith(b"GET /res?q=x&count=3 HTTP/1.1\r\n")
     assert b"x-subscription-token: brave-key-123\r\n" in heads[0].replace(b"X-Subscription-Token", b"x-subscription-token")
-    assert hits == [SearchHit("A title", "https://a.example/1", "d")]
+    assert hits == [WebResult("A title", "https://a.example/1", "d")]
     async with serving(plain(b'{"type": "search"}')) as (url, _):
         assert await searched(f"brave: {url}/res", key="brave-key-123") == []
 
@@ -150,11 +150,11 @@ async def test_a_program_gets_the_query_as_one_argument_without_a_shell_and_prin
     where = "snippet=os.getcwd() + str('LLM_API_KEY' in os.environ)"
     said = f"import json; print(json.dumps([dict(title=repr(sys.argv[1:]), url='http://a/', {where})]))"
     hits = await searched(script(tmp_path, said), "--all '; touch /tmp/x' $(id)")
-    assert hits == [SearchHit("['--site', 'a b', \"all '; touch /tmp/x' $(id)\"]", "http://a/", f"{Path.home()}False")]
+    assert hits == [WebResult("['--site', 'a b', \"all '; touch /tmp/x' $(id)\"]", "http://a/", f"{Path.home()}False")]
     lines = "print('http://a/\\tOne\\tfirst\\twith a tab\\n\\nhttp://b/\\tTwo\\nno address')"
     assert await searched(script(tmp_path, lines)) == [
-        SearchHit("One", "http://a/", "first with a tab"),
-        SearchHit("Two", "http://b/"),
+        WebResult("One", "http://a/", "first with a tab"),
+        WebResult("Two", "http://b/"),
     ]
     assert await searched(script(tmp_path, "pass")) == ()
 

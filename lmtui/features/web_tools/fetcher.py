@@ -27,7 +27,7 @@ from lmtui.core.hosts import (
     Page,
     PageAddress,
     SearchBackend,
-    SearchHit,
+    WebResult,
     is_covered,
     is_public,
     parse_search_backend,
@@ -195,7 +195,7 @@ class WebClient:
             address, may_be_private = following, may_be_private and not following.is_public
         raise ToolError(f"more than {_MOST_REDIRECTS} redirects")
 
-    async def search(self, query: str, most: int, gate: HostApproval | None) -> tuple[str, Sequence[SearchHit]]:
+    async def search(self, query: str, most: int, gate: HostApproval | None) -> tuple[str, Sequence[WebResult]]:
         """Search; see `core.hosts.Web.search`."""
         self._check_on()
         backend = self._search

@@ -20,7 +20,7 @@ from urllib.parse import urlencode
 
 from lmtui.config import SETTINGS
 from lmtui.core.errors import ToolError
-from lmtui.core.hosts import SearchBackend, SearchHit
+from lmtui.core.hosts import SearchBackend, WebResult
 from lmtui.core.sanitize import sanitize_line
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def headers_of(backend: SearchBackend, key: str) -> dict[str, str]:
     return {"Accept": "application/json", "X-Subscription-Token": key}
 
 
-def hits_of(backend: SearchBackend, place: str, answer: HttpAnswer, most: int) -> Sequence[SearchHit]:
+def hits_of(backend: SearchBackend, place: str, answer: HttpAnswer, most: int) -> Sequence[WebResult]:
     """Return what an engine found.
 
     Raises:
@@ -99,7 +99,7 @@ def hits_of(backend: SearchBackend, place: str, answer: HttpAnswer, most: int) -
     return _first(results, most)
 
 
-async def run_program(command: Sequence[str], query: str, most: int, limit_s: float = _COMMAND_S) -> Sequence[SearchHit]:
+async def run_program(command: Sequence[str], query: str, most: int, limit_s: float = _COMMAND_S) -> Sequence[WebResult]:
     """Run the user's program with a query as its last argument, without a shell, and return what it found.
 
     Raises:
@@ -169,7 +169,7 @@ async def _read(stream: asyncio.StreamReader, most: int, on_more: Callable[[], N
     return bytes(taken)
 
 
-def _printed(text: str, name: str, most: int) -> Sequence[SearchHit]:
+def _printed(text: str, name: str, most: int) -> Sequence[WebResult]:
     """Read a JSON list of objects, or lines of URL, title and snippet with tabs between them."""
     if not text.strip():
         return ()
@@ -190,11 +190,11 @@ def _json(data: bytes) -> Any:  # Any: it may be anything
         raise ToolError("the answer to the search is not JSON") from error
 
 
-def _first(results: Sequence[object], most: int) -> Sequence[SearchHit]:
+def _first(results: Sequence[object], most: int) -> Sequence[WebResult]:
     return [*dict.fromkeys(_hits(results))][:most]
 
 
-def _hits(results: Sequence[object]) -> Iterator[SearchHit]:
+def _hits(results: Sequence[object]) -> Iterator[WebResult]:
     """Yield what has an address; an engine's own marks in a text are taken out."""
     for each in results:
         if not isinstance(each, dict):
@@ -203,7 +203,7 @@ def _hits(results: Sequence[object]) -> Iterator[SearchHit]:
         snippet = next((text for name in ("content", "description", "snippet") if (text := _line(each.get(name)))), "")
         if url.lower().startswith(("http://", "https://")) and len(url) <= _URL_CHARS:
             title = _shortened(_line(each.get("title")), _TITLE_CHARS)
-            yield SearchHit(title or url, url, _shortened(snippet, _SNIPPET_CHARS))
+            yield WebResult(title or url, url, _shortened(snippet, _SNIPPET_CHARS))
 
 
 def _line(value: object) -> str:

@@ -91,7 +91,7 @@ FETCH = Tool(
 )
 
 
-class SearchArguments(Arguments):
+class WebSearchArguments(Arguments):
     """What to search for, and how many results to return."""
 
     query: str = argument(also=("q", "search", "search_query", "search_term", "keywords"))
@@ -100,7 +100,7 @@ class SearchArguments(Arguments):
     )
 
 
-async def _search(arguments: SearchArguments, context: ToolContext) -> ToolResult:
+async def _search(arguments: WebSearchArguments, context: ToolContext) -> ToolResult:
     who, hits = await context.features.web.search(arguments.query, arguments.max_results, context.gate)
     query = sanitize_line(arguments.query)[:100]
     if not hits:
@@ -114,7 +114,7 @@ async def _search(arguments: SearchArguments, context: ToolContext) -> ToolResul
 SEARCH = Tool(
     name="web_search",
     description="Search the web; read a result with fetch.",
-    arguments=SearchArguments,
+    arguments=WebSearchArguments,
     run=_search,
     access=always(Access.WEB),
     subject=lambda arguments: arguments.query,
