@@ -281,11 +281,11 @@ class OpenAICompatible:
         decoder = SseDecoder()
         patience = Patience(self._url, self._stall_timeout_s, is_attended=request.is_attended)
         opening = asyncio.ensure_future(self._open(body, request.model))
-        async with contextlib.aclosing(patience.until(opening)) as silences:
-            async for silence in silences:
-                yield silence
-        response = opening.result()
         try:
+            async with contextlib.aclosing(patience.until(opening)) as silences:
+                async for silence in silences:
+                    yield silence
+            response = opening.result()
             self._check_type(response)
             chunks = response.aiter_bytes()
             while not assembler.is_over:
@@ -301,7 +301,8 @@ class OpenAICompatible:
                     for piece in assembler.feed(data):
                         yield piece
         finally:
-            await response.aclose()
+            if not opening.cancelled() and opening.exception() is None:  # also where the stop came as the answer began
+                await opening.result().aclose()
         for data in decoder.finish():
             for piece in assembler.feed(data):
                 yield piece

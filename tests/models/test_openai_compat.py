@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import AsyncIterator
 
+import httpx2
 import pytest
 
 from lmtui.core.errors import ContextOverflow, Fault, ProviderError
@@ -264,6 +265,42 @@ async def test_closing_the_stream_closes_the_connection() -> None:
         while server.open_streams:
             assert time.monotonic() - started < 10
             await asyncio.sleep(0.01)
+        await provider.close()
+
+
+class OpensLate(OpenAICompatible):
+    """Hands out the response that the server sent when it is told to."""
+
+    async def _open(self, body: bytes, model: str) -> httpx2.Response:
+        response = await super()._open(body, model)
+        self.has_answered.set()
+        await self.goes_on.wait()
+        return response
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url, retry=FAST)
+        self.has_answered, self.goes_on = asyncio.Event(), asyncio.Event()
+
+
+async def test_cancel_as_the_answer_begins_closes_the_connection() -> None:
+    async with one(ScriptedTurn("w " * 1000, rate=100.0)) as server:
+        provider = OpensLate(server.url)
+
+        async def read() -> None:
+            async with contextlib.aclosing(provider.stream(ModelRequest(USER, (), "scripted"))) as pieces:
+                _ = [piece async for piece in pieces]
+
+        reading = asyncio.ensure_future(read())
+        await provider.has_answered.wait()
+        await asyncio.sleep(0.05)
+        provider.goes_on.set()
+        await asyncio.sleep(0)
+        reading.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await reading
+        async with asyncio.timeout(5):
+            while server.open_streams:
+                await asyncio.sleep(0.01)
         await provider.close()
 
 
