@@ -64,6 +64,11 @@ def overlays_dir(workspace: Path) -> Path:
     return state_dir() / "overlays" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]
 
 
+def memory_dir(workspace: Path) -> Path:
+    """Return the folder of what is known of a workspace's memory and not of its notes, at user level."""
+    return state_dir() / "memory" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]
+
+
 def packages_dir(workspace: Path) -> Path:
     """Return the folder of what a workspace's commands fetched from package indexes, at user level."""
     return state_dir() / "packages" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]

@@ -174,8 +174,9 @@ class Evidence:
 class MemoryProposal:
     """Something that a finished session taught, which the user has not decided about.
 
-    `text` is the line of a note, a whole SKILL.md, or a unified diff of AGENTS.md, by `kind`.  `similar` are notes that are
-    kept already and say much the same; `result` is the file as it would be, as a unified diff.
+    `text` is the line of a note, a whole SKILL.md, or a unified diff of AGENTS.md, by `kind`; `name` is that of the skill, or
+    the line that is added.  `similar` are notes that are kept already and say much the same; `result` is the file as it would
+    be, as a unified diff.  `base` is the SHA-256 of the file that a diff is of, empty where there is none.
     """
 
     id: str
@@ -189,6 +190,7 @@ class MemoryProposal:
     similar: tuple[str, ...] = ()
     file: str = ""
     result: str = ""
+    base: str = ""
 
     @property
     def origins(self) -> frozenset[str]:
@@ -227,6 +229,15 @@ class Recalled:
     text: str = ""
     notes: tuple[Note, ...] = ()
     is_index: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposalsChanged(Event):
+    """The memory inbox is another: `waiting` proposals wait for the user."""
+
+    kind: ClassVar[str] = "proposals_changed"
+    durable: ClassVar[bool] = False
+    waiting: int
 
 
 class MemoryReader(Protocol):

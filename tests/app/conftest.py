@@ -74,6 +74,21 @@ async def open_one(workspace: Path) -> AsyncIterator[Open]:
         await runtime.close()
 
 
+@pytest.fixture
+async def open_attended(workspace: Path) -> AsyncIterator[Open]:
+    """Open runtimes for a user who is there."""
+    runtimes: list[Runtime] = []
+
+    def start(url: str = "", **settings: Any) -> Runtime:
+        config = dataclasses.replace(Config(sandbox="process", max_retries=0), url=url, **settings)
+        runtimes.append(open_runtime(workspace, config, is_attended=True))
+        return runtimes[-1]
+
+    yield start
+    for runtime in runtimes:
+        await runtime.close()
+
+
 async def run(session: Session, text: str = "do it") -> list[Event]:
     """Run one task and return what was published meanwhile."""
     events: list[Event] = []

@@ -151,3 +151,13 @@ async def test_what_a_request_costs_names_its_model_and_how_long_it_took() -> No
     names = [each.model for each in rig.provider.requests]
     assert told == [("root", names[0], 0.6), ("title", names[1], 0.6)]
     assert len({*names}) == 2
+
+
+@pytest.mark.parametrize("priority", [None, Priority.BACKGROUND])
+async def test_a_role_is_asked_with_the_priority_that_is_given(priority: Priority | None) -> None:
+    rig = Rig(FakeProvider(answer("a summary")), roles={ModelRole.SUMMARISER: RoleModel("small")})
+    requests = rig.session.role_requests
+    assert await requests.ask(ModelRole.SUMMARISER, "reflection", ("Sum up.", "text"), priority=priority) == "a summary"
+    assert rig.provider.requests[0].urgency is (priority or Priority.USER)
+    (told,) = rig.of("usage_updated")
+    assert told.agent == "reflection"

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 
 from lmtui.command_line import NONE, OK, TRUST_HINT, WARNING, CheckRow
-from lmtui.core.errors import LmtuiError, UsageError
+from lmtui.core.errors import LmtuiError
 from lmtui.core.memory_values import (
     MAX_NOTE_CHARS,
     MemoryProposal,
@@ -25,6 +25,7 @@ from lmtui.engine.session import EngineSession
 from lmtui.features.folder_consent import folders_with_yes
 from lmtui.features.memory.decision_log import DecisionLog
 from lmtui.features.memory.memory_files import MemoryFiles, today
+from lmtui.features.memory.proposal_inbox import ProposalInbox
 from lmtui.features.memory.tools import MemoryToolbox
 from lmtui.features.memory.workspace_search import WorkspaceSearch
 from lmtui.features.service import FeatureHost, SessionServices, Workspace, WorkspaceExtensions, WorkspaceFeature
@@ -48,11 +49,21 @@ class MemoryService(WorkspaceFeature):
         super().__init__(host, extensions)
         self.files = MemoryFiles(host.workspace)
         self.trust = (self.files.trust,)
+        self._inbox = ProposalInbox(host, extensions, self, self.files)
         self._is_on = host.config.memory == "on"
         self._decisions = DecisionLog(host.workspace)
         self._search = search_of(host, self.notes)
         if self._is_on:
             extensions.memory = self
+
+    async def prepare(self) -> None:
+        """Count what waits for the user."""
+        if self._is_on:
+            await self._inbox.prepare()
+
+    async def stop(self) -> None:
+        """Stop reading sessions."""
+        await self._inbox.close()
 
     def equip(self, session: SessionServices, sandbox: WorkspaceSandbox) -> None:
         """Let the session recall notes, and its tools keep some."""
@@ -62,9 +73,9 @@ class MemoryService(WorkspaceFeature):
             session.toolbox = MemoryToolbox(session.toolbox)
 
     def follow(self, session: EngineSession, *, is_ours: bool) -> None:
-        """Log what is decided in a session, and index the workspace while somebody works in it."""
-        del is_ours
+        """Log what is decided in a session, read it when it rests, and index the workspace while somebody works in it."""
         if self._is_on:
+            self._inbox.follow(session, is_ours=is_ours)
             _ = session.subscribe(self._decisions.take)
             if self.host.is_attended:
                 self._search.start()
@@ -81,7 +92,7 @@ class MemoryService(WorkspaceFeature):
     @property
     def waiting(self) -> int:
         """Return how many proposals wait for the user."""
-        return 0
+        return self._inbox.waiting
 
     async def recall(self, words: str, given: Collection[str], *, has_index: bool, window_tokens: int) -> Recalled:
         """Return the notes that join a message; see `core.memory_values.MemoryReader.recall`."""
@@ -147,19 +158,19 @@ class MemoryService(WorkspaceFeature):
 
     async def proposals(self) -> Sequence[MemoryProposal]:
         """Return what waits for the user."""
-        return ()
+        return await self._inbox.listed()
 
     async def keep(self, proposal_id: str, text: str = "", scope: MemoryScope | None = None) -> str:
         """Do what a proposal says; see `core.memory_values.WorkspaceMemory.keep`."""
-        del text, scope
-        raise UsageError(f"the proposal {sanitize_line(proposal_id)} is gone", "Look at the list again.")
+        return await self._inbox.keep(proposal_id, text, scope)
 
     async def discard(self, proposal_id: str) -> None:
         """Drop a proposal."""
+        await self._inbox.discard(proposal_id)
 
     async def reflect(self) -> int:
         """Read the finished sessions that were not read yet."""
-        return 0
+        return await self._inbox.reflect()
 
     async def check(self, *, is_offline: bool) -> Sequence[CheckRow]:
         """Tell how many notes there are, and why some are not used."""

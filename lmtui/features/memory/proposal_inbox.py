@@ -1,0 +1,200 @@
+"""The proposals of a workspace as front ends see them, and what keeping one does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import difflib
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lmtui.core.errors import SandboxError, UsageError
+from lmtui.core.memory_values import (
+    SCOPE_NAMES,
+    MemoryProposal,
+    MemoryScope,
+    Note,
+    NoteKind,
+    ProposalKind,
+    ProposalsChanged,
+    WorkspaceMemory,
+    check_note,
+)
+from lmtui.core.sanitize import sanitize_line, sanitize_path
+from lmtui.engine.session import EngineSession
+from lmtui.features.memory.memory_files import MemoryFiles, with_note
+from lmtui.features.memory.proposal_log import ProposalLog, claim, similar
+from lmtui.features.memory.reflection import Reflection
+from lmtui.features.service import FeatureHost, WorkspaceExtensions
+from lmtui.paths import memory_dir
+from lmtui.plain_files import NotPlain, read_plain
+
+INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
+_MAX_BYTES = 262_144
+_CONTEXT = 3
+_CHANGED = "{} has changed since this was proposed"
+
+
+class ProposalInbox:
+    """What finished sessions taught and the user has not decided about.
+
+    Args:
+        host: of the workspace.
+        extensions: has the skills that one may join.
+        memory: takes the notes that are kept.
+        files: those of the notes.
+    """
+
+    def __init__(
+        self,
+        host: FeatureHost,
+        extensions: WorkspaceExtensions,
+        memory: WorkspaceMemory,
+        files: MemoryFiles,
+    ) -> None:
+        self._host, self._extensions, self._memory, self._files = host, extensions, memory, files
+        self._inbox = ProposalLog(memory_dir(host.workspace))
+        self._reflection = Reflection(host, self._inbox, memory.notes, self._tell)
+        self.waiting = 0
+
+    async def prepare(self) -> None:
+        """Count what waits."""
+        self.waiting = len((await asyncio.to_thread(self._inbox.state)).waiting)
+
+    def follow(self, session: EngineSession, *, is_ours: bool) -> None:
+        """Tell a session what waits, and read it when it rests."""
+        if self.waiting:
+            session.emit(ProposalsChanged(waiting=self.waiting))
+        if is_ours:
+            self._reflection.follow(session)
+
+    def _tell(self) -> None:
+        waiting = len(self._inbox.state().waiting)
+        if waiting != self.waiting:
+            self.waiting = waiting
+            for session in self._host.sessions:
+                session.emit(ProposalsChanged(waiting=waiting))
+
+    async def listed(self) -> Sequence[MemoryProposal]:
+        """Return what waits, the newest first, with the notes near to it and the file as it would be."""
+        found = await asyncio.to_thread(self._inbox.state)
+        notes = [note.text for note in await self._memory.notes()]
+        shown = [await asyncio.to_thread(self._shown, each, notes) for each in reversed([*found.waiting.values()])]
+        self._tell()
+        return shown
+
+    def _shown(self, proposal: MemoryProposal, notes: Sequence[str]) -> MemoryProposal:
+        near = similar(claim(proposal), notes)
+        match proposal.kind:
+            case ProposalKind.SKILL:
+                return replace(proposal, similar=near)
+            case ProposalKind.INSTRUCTIONS:
+                with contextlib.suppress(UsageError):  # keeping it says why
+                    fresh = self._with_diff(proposal)
+                    if fresh != proposal:
+                        self._inbox.renew(fresh)
+                    return replace(fresh, similar=near, result=fresh.text)
+                return replace(proposal, similar=near)
+            case _:
+                file, note = self._files.file(proposal.scope), note_of(proposal)
+                old, name = file.read().text, sanitize_line(file.path.name)
+                shown = sanitize_path(str(file.path))
+                return replace(proposal, similar=near, file=shown, result=unified(name, old, with_note(old, note)))
+
+    def _with_diff(self, proposal: MemoryProposal) -> MemoryProposal:
+        """Return a proposal of an instruction as the difference that it makes to the file as it is."""
+        name, old = self._instructions()
+        text = unified(name, *(each.decode("utf-8", "replace") for each in (old, with_line(old, proposal.name))))
+        return replace(proposal, text=text, file=name, base=hashlib.sha256(old).hexdigest() if old else "")
+
+    def _instructions(self) -> tuple[str, bytes]:
+        """Return the file that instructions of the folder go to, and what is in it.
+
+        Raises:
+            UsageError: it cannot be added to.
+        """
+        for name in INSTRUCTION_FILES:
+            try:
+                data = read_plain(self._host.workspace, name, _MAX_BYTES + 1)
+            except NotPlain as why:
+                raise UsageError(f"{name} was not read: {why}", "Put a plain file in its place.") from why
+            if data is not None:
+                if len(data) > _MAX_BYTES or b"\0" in data:
+                    raise UsageError(f"{name} is not a text of at most {_MAX_BYTES:,} bytes", "Shorten it first.")
+                return name, data
+        return INSTRUCTION_FILES[0], b""
+
+    async def keep(self, proposal_id: str, text: str = "", scope: MemoryScope | None = None) -> str:
+        """Do what a proposal says; see `core.memory_values.WorkspaceMemory.keep`."""
+        proposal = await asyncio.to_thread(self._inbox.find, proposal_id)
+        if scope is not None:
+            proposal = replace(proposal, scope=scope)
+        match proposal.kind:
+            case ProposalKind.SKILL:
+                skills = self._extensions.skills
+                where = await skills.add(text or proposal.text, is_for_all=proposal.scope is MemoryScope.USER)
+            case ProposalKind.INSTRUCTIONS:
+                where = await self._instruct(proposal, text)
+            case _:
+                note = note_of(proposal, check_note(text or proposal.text))
+                is_new = await self._memory.add(note)
+                where = SCOPE_NAMES[note.scope] if is_new else "the notes already"
+        await asyncio.to_thread(self._inbox.decide, proposal_id, is_kept=True)
+        self._tell()
+        return where
+
+    async def _instruct(self, proposal: MemoryProposal, text: str) -> str:
+        """Add a line to the instructions; `text` is the difference that was shown, or another line."""
+        if text and not text.startswith("--- "):
+            proposal = await asyncio.to_thread(self._with_diff, replace(proposal, name=check_note(text)))
+        fresh = await asyncio.to_thread(self._with_diff, proposal)
+        if (fresh.base, fresh.text) != (proposal.base, proposal.text) or (text.startswith("--- ") and text != fresh.text):
+            await asyncio.to_thread(self._inbox.renew, fresh)
+            raise UsageError(_CHANGED.format(fresh.file), "Look at the proposal again.")
+        _, old = await asyncio.to_thread(self._instructions)
+        data = with_line(old, fresh.name)
+        try:
+            await (await self._host.sandbox()).write_file(fresh.file, data, expect_sha256=fresh.base)
+        except SandboxError as error:
+            raise UsageError(f"{fresh.file} was not changed: {error}", "Look at the proposal again.") from error
+        return fresh.file
+
+    async def discard(self, proposal_id: str) -> None:
+        """Drop a proposal; it is not made again."""
+        await asyncio.to_thread(self._inbox.decide, proposal_id, is_kept=False)
+        self._tell()
+
+    async def reflect(self) -> int:
+        """Read sessions now; see `core.memory_values.WorkspaceMemory.reflect`."""
+        if self._host.config.memory_reflection == "off":
+            raise UsageError("sessions are not read for proposals", 'Set memory_reflection = "idle".')
+        return await self._reflection.read()
+
+    async def close(self) -> None:
+        """Stop reading."""
+        await self._reflection.close()
+
+
+def with_line(old: bytes, line: str) -> bytes:
+    """Return instructions with a line at their end."""
+    head = old or b"# Instructions\n\n"
+    return head + (b"" if head.endswith(b"\n") else b"\n") + f"- {line}\n".encode("utf-8", "replace")
+
+
+def note_of(proposal: MemoryProposal, text: str = "") -> Note:
+    """Return the note that a proposal becomes."""
+    kind = NoteKind.MISTAKE if proposal.kind is ProposalKind.MISTAKE else NoteKind.FACT
+    return Note(text or proposal.text, proposal.scope, proposal.session, proposal.date, kind)
+
+
+def unified(name: str, old: str, new: str) -> str:
+    """Return the difference between two texts of a file."""
+    before, after = (text.splitlines(keepends=True) for text in (old, new))
+    lines = difflib.unified_diff(before, after, f"a/{name}" if old else "/dev/null", f"b/{name}", n=_CONTEXT)
+    return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+
+
+def proposal_line(proposal: MemoryProposal) -> str:
+    """Return what a proposal says in one line."""
+    return sanitize_line(claim(proposal))

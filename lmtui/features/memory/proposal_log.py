@@ -1,0 +1,281 @@
+"""The inbox of a workspace's memory: what was proposed, what the user decided, and how far sessions were read.
+
+It is a file of JSON lines at user level that only grows; what two processes write does not mix, and a torn line is passed
+over.  All methods block (disk).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from lmtui.core.errors import UsageError
+from lmtui.core.memory_values import MemoryProposal, ProposalKind, note_key
+
+FILE, LOCK = "inbox.jsonl", "reading.lock"
+MOST_WAITING = 200
+_PROPOSED, _KEPT, _DISCARDED, _READ = "proposed", "kept", "discarded", "read"
+_ALIKE, _SAME_QUOTE_ALIKE, _WITHIN, _LEAST_WITHIN = 0.7, 0.3, 0.9, 4
+_MOST_SIMILAR, _SIMILAR = 3, 0.25
+_TOKEN = re.compile(r"[^\W_]+(?:['’]t)?|[,.;:!?]")
+_NEGATIONS = frozenset({"not", "never", "no", "without", "instead", "rather", "don't", "dont", "avoid", "doesn't", "isn't"})
+_CLAUSE_ENDS = frozenset({",", ".", ";", ":", "!", "?", "but"})
+_SMALL = frozenset({
+    "a", "an", "the", "this", "that", "these", "those", "is", "are", "was", "were", "be", "been", "to", "of", "in", "on", "at",
+    "for", "with", "and", "or", "as", "it", "its", "we", "you", "i", "my", "our", "your", "please", "always", "should", "must",
+    "will", "can", "use", "used", "using", "do", "does", "than", "when", "all",
+})  # fmt: skip
+_DESCRIPTION = re.compile(r"^description: *(.+)$", re.MULTILINE)
+
+
+def meaning(text: str) -> frozenset[str]:
+    """Return the words that make a statement, without endings; those behind a negation are marked, up to the clause's end."""
+    found: set[str] = set()
+    is_negated = False
+    for word in _TOKEN.findall(text.casefold().replace("’", "'")):
+        if word in _NEGATIONS:
+            is_negated = True
+        elif word in _CLAUSE_ENDS:
+            is_negated = False
+        elif word not in _SMALL:
+            found.add(("!" if is_negated else "") + _stem(word))
+    return frozenset(found)
+
+
+def _stem(word: str) -> str:
+    for ending in ("ing", "ed", "es", "s"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word.removesuffix(ending)
+    return word
+
+
+def overlap(one: frozenset[str], other: frozenset[str]) -> float:
+    """Return the share of the words of two statements that both have, 0 to 1."""
+    return len(one & other) / len(one | other) if one and other else 0.0
+
+
+def says_same(one: str, other: str, *, either_way: bool = True) -> bool:
+    """Tell whether two statements say the same in about the same words, or all of the first is said by the second."""
+    if note_key(one) == note_key(other):
+        return True
+    first, second = meaning(one), meaning(other)
+    if overlap(first, second) >= _ALIKE:
+        return True
+    least = min(len(first), len(second)) if either_way else len(first)
+    return least >= _LEAST_WITHIN and len(first & second) / least >= _WITHIN
+
+
+def similar(text: str, notes: Iterable[str]) -> tuple[str, ...]:
+    """Return the notes that are about the same, the nearest first."""
+    words = meaning(text)
+    found = sorted(((overlap(words, meaning(note)), note) for note in notes), reverse=True)
+    return tuple(note for share, note in found[:_MOST_SIMILAR] if share >= _SIMILAR)
+
+
+def claim(proposal: MemoryProposal) -> str:
+    """Return in a line what a proposal says."""
+    match proposal.kind:
+        case ProposalKind.INSTRUCTIONS:
+            return proposal.name
+        case ProposalKind.SKILL:
+            about = _DESCRIPTION.search(proposal.text)
+            return f"{proposal.name}: {about[1]}" if about else proposal.name
+        case _:
+            return proposal.text
+
+
+def _repeats(new: MemoryProposal, old: MemoryProposal, *, is_refused: bool) -> bool:
+    """Tell whether a proposal was made before; of what was refused the same quote is enough, whatever is made of it."""
+    is_skill = new.kind is ProposalKind.SKILL
+    if is_skill != (old.kind is ProposalKind.SKILL):
+        return False
+    if is_skill and note_key(new.name) == note_key(old.name):
+        return True
+    if says_same(claim(new), claim(old)):
+        return True
+    if new.session != old.session or not _share_quote(new, old):
+        return False
+    return is_refused or overlap(meaning(claim(new)), meaning(claim(old))) >= _SAME_QUOTE_ALIKE
+
+
+def _share_quote(one: MemoryProposal, other: MemoryProposal) -> bool:
+    quotes = [[note_key(each.text) for each in proposal.evidence] for proposal in (one, other)]
+    return any(a in b or b in a for a in quotes[0] for b in quotes[1] if a and b)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadMark:
+    """How far a session was read: its log had `size` bytes, and everything up to the event `seq` counts as read."""
+
+    session: str
+    size: int
+    seq: int
+
+
+@dataclass(slots=True)
+class ProposalState:
+    """What the lines of an inbox come to; `waiting` is in the order in which it was proposed."""
+
+    waiting: dict[str, MemoryProposal] = field(default_factory=dict)
+    kept: dict[str, MemoryProposal] = field(default_factory=dict)
+    discarded: dict[str, MemoryProposal] = field(default_factory=dict)
+    read: dict[str, ReadMark] = field(default_factory=dict)
+
+    def take(self, line: Mapping[str, Any]) -> None:
+        """Take up one line."""
+        match line.get("do"):
+            case "proposed":
+                proposal = _PROPOSAL.validate_python(line["proposal"])
+                if proposal.id not in self.kept and proposal.id not in self.discarded:
+                    self.waiting[proposal.id] = proposal
+            case "kept" | "discarded" as done if line["id"] in self.waiting:
+                (self.kept if done == _KEPT else self.discarded)[line["id"]] = self.waiting.pop(line["id"])
+            case "read":
+                mark = _MARK.validate_python(line["mark"])
+                self.read[mark.session] = mark
+            case _:
+                pass
+
+    def is_known(self, proposal: MemoryProposal, notes: Iterable[str]) -> bool:
+        """Tell whether something was proposed before, or is a note already."""
+        is_note = proposal.kind in (ProposalKind.FACT, ProposalKind.MISTAKE)
+        return (
+            any(_repeats(proposal, old, is_refused=True) for old in self.discarded.values())
+            or any(_repeats(proposal, old, is_refused=False) for old in (*self.waiting.values(), *self.kept.values()))
+            or (is_note and any(says_same(proposal.text, note, either_way=False) for note in notes))
+        )
+
+
+_PROPOSAL: TypeAdapter[MemoryProposal] = TypeAdapter(MemoryProposal)
+_MARK: TypeAdapter[ReadMark] = TypeAdapter(ReadMark)
+
+
+def proposal_id(proposal: MemoryProposal) -> str:
+    """Return an id that is the same for the same."""
+    text = "\0".join((proposal.kind, proposal.session, note_key(claim(proposal)) or proposal.text))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+class ProposalLog:
+    """The inbox in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file = folder / FILE
+        self._known: tuple[tuple[int, int], ProposalState] | None = None
+
+    def state(self) -> ProposalState:
+        """Return what is there now; nothing where the file cannot be read."""
+        try:
+            stat = self._file.stat()
+            mark = (stat.st_mtime_ns, stat.st_size)
+            if self._known is None or self._known[0] != mark:
+                self._known = (mark, _parsed(self._file.read_bytes()))
+        except OSError:
+            return ProposalState()
+        return self._known[1]
+
+    def propose(
+        self, found: Sequence[MemoryProposal], notes: Sequence[str] = (), mark: ReadMark | None = None
+    ) -> Sequence[MemoryProposal]:
+        """Add what was not proposed, decided or noted before, and with it how far its session was read; return what is new.
+
+        Raises:
+            UsageError: the file cannot be written.
+        """
+        with self._open() as fd:
+            state = _parsed(_whole(fd))
+            added: dict[str, MemoryProposal] = {}
+            for each in found:
+                proposal = replace(each, id=proposal_id(each))
+                if state.is_known(proposal, notes) or len(state.waiting) >= MOST_WAITING:
+                    continue
+                added[proposal.id] = state.waiting[proposal.id] = proposal
+            lines = [{"do": _PROPOSED, "proposal": _PROPOSAL.dump_python(each, mode="json")} for each in added.values()]
+            lines += [{"do": _READ, "mark": _MARK.dump_python(mark, mode="json")}] if mark is not None else []
+            _append(fd, lines)
+        return tuple(added.values())
+
+    def renew(self, proposal: MemoryProposal) -> None:
+        """Put a proposal in the place of the one with its id.  Raises `UsageError`."""
+        with self._open() as fd:
+            _append(fd, [{"do": _PROPOSED, "proposal": _PROPOSAL.dump_python(proposal, mode="json")}])
+
+    def find(self, proposal_id: str) -> MemoryProposal:
+        """Return what waits under an id.
+
+        Raises:
+            UsageError: nothing does.
+        """
+        found = self.state().waiting.get(proposal_id)
+        if found is None:
+            raise UsageError("this proposal was decided already", "Look at the inbox again.")
+        return found
+
+    def decide(self, proposal_id: str, *, is_kept: bool) -> None:
+        """Take a proposal out of the inbox for good; one that is gone already stays gone.  Raises `UsageError`."""
+        with self._open() as fd:
+            _append(fd, [{"do": _KEPT if is_kept else _DISCARDED, "id": proposal_id}])
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[bool]:
+        """Hold the right to read sessions; False where another process has it."""
+        with _opened(self._folder, LOCK) as fd:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            yield True
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[int]:
+        with _opened(self._folder, FILE) as fd:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield fd
+
+
+@contextlib.contextmanager
+def _opened(folder: Path, name: str) -> Iterator[int]:
+    fd = -1
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        fd = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        yield fd
+    except OSError as error:
+        raise UsageError(f"the memory inbox in {folder} cannot be written: {error.strerror}", "Free the disk.") from error
+    finally:
+        if fd >= 0:
+            os.close(fd)
+
+
+def _whole(fd: int) -> bytes:
+    return os.pread(fd, os.fstat(fd).st_size, 0)
+
+
+def _append(fd: int, lines: Sequence[Mapping[str, Any]]) -> None:
+    """Write lines behind what is there, where a crash may have left half a line."""
+    size = os.fstat(fd).st_size
+    gap = "\n" if size and os.pread(fd, 1, size - 1) != b"\n" else ""
+    text = gap + "".join(f"{json.dumps(line, ensure_ascii=False, separators=(',', ':'))}\n" for line in lines)
+    data = text.encode("utf-8", "backslashreplace")
+    while data:
+        data = data[os.write(fd, data) :]
+
+
+def _parsed(data: bytes) -> ProposalState:
+    state = ProposalState()
+    for line in data.splitlines():
+        with contextlib.suppress(ValueError, TypeError, LookupError, AttributeError, RecursionError, ValidationError):
+            state.take(json.loads(line))
+    return state

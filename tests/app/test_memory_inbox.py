@@ -1,0 +1,419 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from lmtui.app.host import Runtime
+from lmtui.core.errors import UsageError
+from lmtui.core.events import MessageAdded, TurnStarted, UsageUpdated
+from lmtui.core.memory_values import MemoryProposal, MemoryScope, Note, NoteKind, ProposalKind, ProposalsChanged
+from lmtui.core.ports import Policy
+from lmtui.features.memory import reflection
+from lmtui.features.memory.proposal_log import FILE
+from lmtui.models.demo_scripts import Scenario, ScriptedTurn
+from lmtui.models.scripted_server import ScriptedServer
+from lmtui.paths import memory_dir
+from tests.app.conftest import Open, run
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+OK = ScriptedTurn("Done.")
+TALK = Scenario((OK, OK, OK, OK), "talk", match="parser")
+RULE = "Run tests with pytest -q tests, not make test"
+CORRECTION = {"trigger": "", "rule": RULE, "quote": "use pytest -q tests directly, make test builds the docs"}
+SAID = ("Test the parser.", "use pytest -q tests directly, make test builds the docs")
+
+
+def reading(given: object, *more: ScriptedTurn) -> Scenario:
+    return Scenario((ScriptedTurn(json.dumps(given)), *more), "reading", match="[turn 1")
+
+
+async def taught(runtime: Runtime, *messages: str) -> str:
+    """Run a session and close it; return its id."""
+    session = await runtime.new_session()
+    for message in messages or SAID:
+        await run(session, message)
+    await session.close()
+    return session.id
+
+
+async def reflected(runtime: Runtime) -> Sequence[MemoryProposal]:
+    """Read what there is to read, with a session to ask in, and return what waits."""
+    if not runtime.sessions:
+        _ = await runtime.new_session()
+    await runtime.extensions.memory.reflect()
+    return await runtime.extensions.memory.proposals()
+
+
+async def streaming(server: ScriptedServer) -> None:
+    async with asyncio.timeout(5):
+        while not server.open_streams:
+            await asyncio.sleep(0.01)
+
+
+def asked(server: ScriptedServer) -> int:
+    """Return how often the summariser was asked."""
+    return sum("You read the transcript" in json.dumps(request.body["messages"]) for request in server.requests)
+
+
+async def test_a_correction_is_proposed_kept_and_recalled(open_one: Open) -> None:
+    async with ScriptedServer(reading({"corrections": [CORRECTION]}), TALK) as server:
+        first = open_one(server.url)
+        session_id = await taught(first)
+        (found,) = await reflected(first)
+        assert (found.kind, found.text, found.session) == (ProposalKind.MISTAKE, RULE, session_id)
+        assert found.file.endswith(".lmagent/memory.md")
+        assert f"+- {RULE}" in found.result
+        assert not await first.extensions.memory.notes()
+        assert await first.extensions.memory.keep(found.id) == "this folder"
+        (note,) = await first.extensions.memory.notes()
+        assert note == Note(RULE, MemoryScope.PROJECT, session_id, found.date, NoteKind.MISTAKE)
+        assert not await first.extensions.memory.proposals()
+        await first.close()
+        second = await open_one(server.url).new_session()
+        await run(second, "Test the parser again.")
+        assert RULE in json.dumps(server.requests[-1].body["messages"])
+
+
+async def test_what_the_summariser_costs_is_counted_and_its_request_waits_for_others(open_one: Open) -> None:
+    async with ScriptedServer(reading({"corrections": [CORRECTION]}), TALK) as server:
+        runtime = open_one(server.url, roles=("summariser: scripted temperature=0.1",))
+        await taught(runtime)
+        await reflected(runtime)
+        told = [each.event for each in runtime.sessions[0].history() if isinstance(each.event, UsageUpdated)]
+        assert [event.agent for event in told] == ["reflection"]
+        assert server.requests[-1].body["temperature"] == 0.1
+        assert not [each for each in runtime.sessions[0].history() if isinstance(each.event, MessageAdded | TurnStarted)]
+
+
+async def test_reading_twice_asks_and_proposes_once(open_one: Open) -> None:
+    async with ScriptedServer(reading({"corrections": [CORRECTION]}), TALK) as server:
+        runtime = open_one(server.url)
+        await taught(runtime)
+        assert len(await reflected(runtime)) == len(await reflected(runtime)) == 1
+        assert asked(server) == 1
+        await runtime.close()
+        again = open_one(server.url)
+        _ = await again.new_session()
+        assert again.extensions.memory.waiting == 1
+        assert len(await reflected(again)) == 1
+        assert asked(server) == 1
+
+
+async def test_what_was_discarded_does_not_come_back_in_other_words(open_one: Open) -> None:
+    other = {**CORRECTION, "rule": "Tests are run with pytest -q tests rather than make test"}
+    async with ScriptedServer(reading({"corrections": [CORRECTION]}), TALK) as server:
+        runtime = open_one(server.url)
+        await taught(runtime)
+        (found,) = await reflected(runtime)
+        await runtime.extensions.memory.discard(found.id)
+        await runtime.close()
+    async with ScriptedServer(reading({"corrections": [other]}), TALK) as server:
+        runtime = open_one(server.url)
+        await taught(runtime)
+        assert not await reflected(runtime)
+        assert asked(server) == 1
+        assert not await runtime.extensions.memory.notes()
+
+
+async def test_a_resumed_session_is_read_from_where_it_was_read(open_one: Open) -> None:
+    async with ScriptedServer(
+        reading({"corrections": [CORRECTION]}), Scenario((ScriptedTurn('{"facts": []}'),), match="[turn 3"), TALK
+    ) as server:
+        runtime = open_one(server.url)
+        session_id = await taught(runtime)
+        assert len(await reflected(runtime)) == 1
+        again = await runtime.open_session(session_id)
+        await run(again, "Now the lexer of the parser.")
+        await again.close()
+        assert len(await reflected(runtime)) == 1
+        text = server.requests[-1].body["messages"][-1]["content"]
+        assert text.startswith("[turn 3, user] Now the lexer")
+        assert "pytest" not in text
+
+
+@pytest.mark.parametrize(("again", "count"), [("more nonsense", 0), (json.dumps({"corrections": [CORRECTION]}), 1)])
+async def test_an_answer_that_cannot_be_read_is_asked_for_once_more(open_one: Open, again: str, count: int) -> None:
+    nonsense = Scenario((ScriptedTurn("I found nothing."),), match="[turn 1")
+    async with ScriptedServer(Scenario((ScriptedTurn(again),), match="the JSON object only."), nonsense, TALK) as server:
+        runtime = open_one(server.url)
+        await taught(
+            runtime, "Test the parser.", "and so on with the parser: use pytest -q tests directly, make test builds the docs"
+        )
+        assert len(await reflected(runtime)) == count
+        assert asked(server) == 2
+        assert len(await reflected(runtime)) == count
+        assert asked(server) == 2
+
+
+async def test_without_a_server_the_users_words_are_taken_and_the_session_is_read_later(open_one: Open) -> None:
+    words = ("Test the parser.", "No, use pytest -q tests, not make test.")
+    async with ScriptedServer(TALK) as server:
+        runtime = open_one(server.url)
+        await taught(runtime, *words)
+        _ = await runtime.new_session()
+    with pytest.raises(UsageError, match="no model answered"):
+        await runtime.extensions.memory.reflect()
+    assert [each.text for each in await runtime.extensions.memory.proposals()] == ["Use pytest -q tests, not make test"]
+    await runtime.close()
+    item = {"trigger": "", "rule": "pytest -q tests, not make test", "quote": words[1]}
+    async with ScriptedServer(
+        reading({"corrections": [item], "facts": [{"text": "make test exists", "quote": words[1]}]}), TALK
+    ) as server:
+        found = await reflected(open_one(server.url))
+        assert asked(server) == 1
+        assert {each.text for each in found} == {"Use pytest -q tests, not make test", "make test exists"}
+
+
+@pytest.mark.parametrize("words", [("Test the parser.",), ()])
+async def test_a_short_session_or_one_that_nobody_attends_is_not_read(open_one: Open, words: tuple[str, ...]) -> None:
+    async with ScriptedServer(reading({"corrections": [CORRECTION]}), TALK) as server:
+        runtime = open_one(server.url)
+        if words:
+            await taught(runtime, *words)
+        else:
+            session = await runtime.new_session(Policy(is_attended=False))
+            for message in SAID:
+                await run(session, message)
+            await session.close()
+        assert not await reflected(runtime)
+        assert not asked(server)
+
+
+async def test_a_log_that_came_with_the_folder_is_not_read(open_one: Open, workspace: Path) -> None:
+    async with ScriptedServer(reading({"corrections": [CORRECTION]}), TALK) as server:
+        runtime = open_one(server.url)
+        session_id = await taught(runtime)
+        file = workspace / ".lmagent" / "sessions" / f"{session_id}.jsonl"
+        file.with_name("20200101_000000_abcdef.jsonl").write_text(
+            file.read_text().replace(session_id, "20200101_000000_abcdef")
+        )
+        file.unlink()
+        assert not await reflected(runtime)
+        assert not asked(server)
+
+
+async def test_at_most_so_many_sessions_are_read_at_once(open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reflection, "MOST_SESSIONS", 2)
+    async with ScriptedServer(reading({"facts": []}), TALK) as server:
+        runtime = open_one(server.url)
+        for _ in range(3):
+            await taught(runtime)
+        await reflected(runtime)
+        assert asked(server) == 2
+        await reflected(runtime)
+        assert asked(server) == 3
+
+
+async def test_nothing_is_read_while_it_is_off(open_one: Open) -> None:
+    runtime = open_one((await ScriptedServer(TALK).__aenter__()).url, memory_reflection="off")
+    with pytest.raises(UsageError, match="not read"):
+        await runtime.extensions.memory.reflect()
+
+
+SLOW = Scenario((ScriptedTurn("word " * 200, rate=20.0),), "slow", match="slowly")
+
+
+async def test_nothing_is_read_while_a_session_works(open_one: Open) -> None:
+    async with ScriptedServer(SLOW, reading({"corrections": [CORRECTION]}), TALK) as server:
+        runtime = open_one(server.url)
+        await taught(runtime)
+        session = await runtime.new_session()
+        session.submit("work slowly")
+        await streaming(server)
+        with pytest.raises(UsageError, match="working"):
+            await runtime.extensions.memory.reflect()
+        assert not asked(server)
+        session.interrupt()
+        await session.wait_idle()
+        await runtime.extensions.memory.reflect()
+        assert asked(server) == 1
+
+
+async def test_nothing_is_read_while_something_is_queued(open_one: Open) -> None:
+    async with ScriptedServer(SLOW, reading({"corrections": [CORRECTION]}), TALK) as server:
+        runtime = open_one(server.url)
+        await taught(runtime)
+        session = await runtime.new_session()
+        session.submit("work slowly")
+        session.submit("then this")
+        await streaming(server)
+        session.interrupt()
+        await session.wait_idle()
+        with pytest.raises(UsageError, match="working"):
+            await runtime.extensions.memory.reflect()
+        session.waiting.drop(0)
+        await runtime.extensions.memory.reflect()
+
+
+async def test_a_turn_that_begins_stops_the_reading_at_once(open_one: Open) -> None:
+    slow = Scenario((ScriptedTurn("word " * 400, rate=20.0),), "reading", match="[turn 1")
+    async with ScriptedServer(slow, TALK) as server:
+        runtime = open_one(server.url)
+        await taught(runtime)
+        session = await runtime.new_session()
+        reflecting = asyncio.ensure_future(runtime.extensions.memory.reflect())
+        await streaming(server)
+        await run(session, "Test the parser.")
+        with pytest.raises(UsageError, match="stopped"):
+            await reflecting
+        async with asyncio.timeout(8):
+            while server.open_streams:
+                await asyncio.sleep(0.01)
+    async with ScriptedServer(reading({"corrections": [CORRECTION]}), TALK) as server:
+        await runtime.close()
+        assert len(await reflected(open_one(server.url))) == 1
+
+
+async def test_sessions_are_read_at_the_start_and_when_all_rest(
+    workspace: Path, open_attended: Open, open_one: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("START_S", "IDLE_S", "IDLE_ONE_SLOT_S"):
+        monkeypatch.setattr(reflection, name, 0.05)
+    lexer = {"trigger": "", "rule": "Keep the parser pure, not clever", "quote": "keep the parser pure, not clever"}
+    first = reading({"corrections": [CORRECTION]})
+    second = Scenario((ScriptedTurn(json.dumps({"corrections": [lexer]})),), match="[turn 1, user] Write the parser")
+    async with ScriptedServer(second, first, TALK) as server:
+        await taught(open_one(server.url))
+        runtime = open_attended(server.url)
+        session = await runtime.new_session()
+        told: list[int] = []
+        session.subscribe(lambda each: told.append(each.event.waiting) if isinstance(each.event, ProposalsChanged) else None)
+        async with asyncio.timeout(5):
+            while told != [1]:
+                await asyncio.sleep(0.01)
+        await run(session, "Write the parser.")
+        await run(session, "keep the parser pure, not clever")
+        async with asyncio.timeout(5):
+            while told != [1, 2]:
+                await asyncio.sleep(0.01)
+        assert runtime.extensions.memory.waiting == 2
+
+
+async def test_a_crash_in_the_middle_reads_again_and_doubles_nothing(open_one: Open, workspace: Path) -> None:
+    async with ScriptedServer(reading({"corrections": [CORRECTION]}), TALK) as server:
+        runtime = open_one(server.url)
+        await taught(runtime)
+        await reflected(runtime)
+        await runtime.close()
+        file = memory_dir(workspace) / FILE
+        lines = file.read_text().splitlines()
+        proposed = next(line for line in lines if '"do":"proposed"' in line)
+        file.write_text(f'{proposed}\n{{"do":"read","mar')
+        assert len(await reflected(open_one(server.url))) == 1
+        assert asked(server) == 2
+
+
+async def test_two_that_read_at_once_ask_once(open_one: Open) -> None:
+    slow = Scenario((ScriptedTurn(json.dumps({"corrections": [CORRECTION]}), rate=40.0),), match="[turn 1")
+    async with ScriptedServer(slow, TALK) as server:
+        one, other = open_one(server.url), open_one(server.url)
+        await taught(one)
+        for each in (one, other):
+            _ = await each.new_session()
+        results = await asyncio.gather(*(each.extensions.memory.reflect() for each in (one, other)), return_exceptions=True)
+        assert sorted(type(each).__name__ for each in results) == ["UsageError", "int"]
+        assert asked(server) == 1
+
+
+LINE = "Add a changelog line for what users notice"
+INSTRUCTIONS = {"instructions": [{"line": LINE, "quote": "add a changelog line for what users notice"}]}
+RULES = ("Test the parser.", "From now on add a changelog line for what users notice.")
+
+
+async def test_an_instruction_is_added_to_the_file_as_it_was_shown(open_one: Open, workspace: Path) -> None:
+    (workspace / "AGENTS.md").write_text("# Rules\n\n- Be short.")
+    async with ScriptedServer(reading(INSTRUCTIONS), TALK) as server:
+        runtime = open_one(server.url)
+        await taught(runtime, *RULES)
+        (found,) = await reflected(runtime)
+        assert (found.kind, found.file) == (ProposalKind.INSTRUCTIONS, "AGENTS.md")
+        assert found.text.splitlines()[-2:] == ["+- Be short.", f"+- {LINE}"]
+        (workspace / "AGENTS.md").write_text("# Other rules\n")
+        for text in ("", found.text):
+            with pytest.raises(UsageError, match="changed since"):
+                await runtime.extensions.memory.keep(found.id, text)
+        assert (workspace / "AGENTS.md").read_text() == "# Other rules\n"
+        (again,) = await runtime.extensions.memory.proposals()
+        assert again.id == found.id
+        assert again.text != found.text
+        assert await runtime.extensions.memory.keep(again.id, again.text) == "AGENTS.md"
+        assert (workspace / "AGENTS.md").read_text() == f"# Other rules\n- {LINE}\n"
+        assert not await runtime.extensions.memory.proposals()
+
+
+@pytest.mark.parametrize("name", ["AGENTS.md", "CLAUDE.md"])
+async def test_an_instruction_goes_to_the_file_that_is_read(open_one: Open, workspace: Path, name: str) -> None:
+    if name != "AGENTS.md":
+        (workspace / name).write_text("- Be short.\n")
+    async with ScriptedServer(reading(INSTRUCTIONS), TALK) as server:
+        runtime = open_one(server.url)
+        await taught(runtime, *RULES)
+        (found,) = await reflected(runtime)
+        assert await runtime.extensions.memory.keep(found.id, "Add a line to CHANGELOG.md") == name
+        assert (workspace / name).read_text().endswith("- Add a line to CHANGELOG.md\n")
+
+
+async def test_instructions_behind_a_link_stay_as_they_are(open_one: Open, workspace: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside.md").write_text("- Be short.\n")
+    (workspace / "AGENTS.md").symlink_to(tmp_path / "outside.md")
+    async with ScriptedServer(reading(INSTRUCTIONS), TALK) as server:
+        runtime = open_one(server.url)
+        await taught(runtime, *RULES)
+        (found,) = await reflected(runtime)
+        with pytest.raises(UsageError, match="link"):
+            await runtime.extensions.memory.keep(found.id)
+        assert (tmp_path / "outside.md").read_text() == "- Be short.\n"
+        assert len(await runtime.extensions.memory.proposals()) == 1
+
+
+async def test_a_skill_is_kept_in_the_folder_and_can_be_used(open_one: Open, workspace: Path) -> None:
+    quote = "to release tag it, then push the tag"
+    skill = {"name": "release", "description": "Release: tag it, push the tag", "body": "1. Tag\n2. Push", "quote": quote}
+    async with ScriptedServer(reading({"skills": [skill]}), TALK) as server:
+        runtime = open_one(server.url)
+        await taught(runtime, "Test the parser.", f"By the way, {quote}.")
+        (found,) = await reflected(runtime)
+        assert found.kind is ProposalKind.SKILL
+        assert await runtime.extensions.memory.keep(found.id) == ".lmagent/skills/release/SKILL.md"
+        assert (workspace / ".lmagent/skills/release/SKILL.md").read_text() == found.text
+        assert "2. Push" in (await runtime.extensions.skills.use("release")).text
+
+
+async def test_what_is_kept_can_be_edited_and_moved_before(open_one: Open) -> None:
+    async with ScriptedServer(reading({"corrections": [CORRECTION]}), TALK) as server:
+        runtime = open_one(server.url)
+        await taught(runtime)
+        (found,) = await reflected(runtime)
+        with pytest.raises(UsageError, match="words"):
+            await runtime.extensions.memory.keep(found.id, "…")
+        assert await runtime.extensions.memory.keep(found.id, "Prefer pytest", MemoryScope.USER) == "all folders"
+        (note,) = await runtime.extensions.memory.notes()
+        assert (note.text, note.scope, note.source) == ("Prefer pytest", MemoryScope.USER, found.session)
+        with pytest.raises(UsageError, match="decided already"):
+            await runtime.extensions.memory.keep(found.id)
+
+
+@pytest.mark.parametrize("is_accepted", [True, False])
+async def test_a_correction_is_recalled_in_each_later_session_where_it_was_accepted(
+    tmp_path: Path, open_one: Open, *, is_accepted: bool
+) -> None:
+    recalled = 0
+    for number in range(20):
+        workspace = tmp_path / f"work{number}"
+        workspace.mkdir()
+        rule = f"Use tool{number} check, not make test{number}"
+        async with ScriptedServer(reading({}), TALK) as server:
+            first = open_one(server.url, at=workspace)
+            await taught(first, "Test the parser.", f"No, {rule[0].lower()}{rule[1:]}.")
+            (found,) = await reflected(first)
+            memory = first.extensions.memory
+            await (memory.keep(found.id) if is_accepted else memory.discard(found.id))
+            await first.close()
+            await run(await open_one(server.url, at=workspace).new_session(), "Test the parser.")
+            recalled += rule in json.dumps(server.requests[-1].body["messages"])
+    assert recalled == (20 if is_accepted else 0)

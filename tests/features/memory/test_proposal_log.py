@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import multiprocessing
+import stat
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.errors import UsageError
+from lmtui.core.memory_values import Evidence, MemoryProposal, ProposalKind
+from lmtui.features.memory.proposal_log import FILE, ProposalLog, ReadMark, meaning, says_same, similar
+
+RULE = "Run the tests with pytest -q tests, not make test"
+
+
+def proposed(text: str, quote: str = "", session: str = "s1", kind: ProposalKind = ProposalKind.MISTAKE) -> MemoryProposal:
+    return MemoryProposal("", kind, text, session=session, evidence=(Evidence(quote or text),))
+
+
+def texts(inbox: ProposalLog) -> list[str]:
+    return [each.text for each in inbox.state().waiting.values()]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (RULE, "Tests are run with pytest -q tests rather than make test."),
+        (RULE, "run THE tests with `pytest -q tests`, not `make test`!"),
+        ("Always use uv for packages", "Please use uv for the packages"),
+        ("Commit messages begin with an area prefix", "Commit messages begin with an area prefix, such as docs"),
+    ],
+)
+def test_statements_in_other_words_say_the_same(one: str, other: str) -> None:
+    assert says_same(one, other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Use pytest, not make test", "Use make test, not pytest"),
+        ("Never run make docs", "Run make docs"),
+        ("Use tabs", "Use spaces"),
+        ("The server listens on port 8080", "The server listens on port 9090"),
+    ],
+)
+def test_statements_that_differ_do_not_say_the_same(one: str, other: str) -> None:
+    assert not says_same(one, other)
+
+
+def test_a_negation_ends_with_its_clause() -> None:
+    assert meaning("Don't run make, run pytest") == {"!run", "!make", "run", "pytest"}
+
+
+def test_similar_notes_are_those_about_the_same() -> None:
+    notes = ["The sky is blue", "Tests need Python 3.12", "Run tests with make test"]
+    assert similar(RULE, notes) == ("Run tests with make test",)
+
+
+def test_what_is_proposed_twice_waits_once(tmp_path: Path) -> None:
+    inbox = ProposalLog(tmp_path / "memory")
+    assert len(inbox.propose([proposed(RULE), proposed(f"{RULE}.")])) == 1
+    assert not ProposalLog(tmp_path / "memory").propose([proposed(RULE)])
+    assert texts(inbox) == [RULE]
+
+
+@pytest.mark.parametrize("again", [RULE, "Tests are run with pytest -q tests rather than make test"])
+def test_what_was_discarded_never_comes_back(tmp_path: Path, again: str) -> None:
+    inbox = ProposalLog(tmp_path)
+    (first,) = inbox.propose([proposed(RULE)])
+    inbox.decide(first.id, is_kept=False)
+    restarted = ProposalLog(tmp_path)
+    assert not restarted.propose([proposed(again, "something else", session="s2")])
+    assert not texts(restarted)
+
+
+def test_of_what_was_discarded_the_same_quote_is_not_taken_up_again(tmp_path: Path) -> None:
+    inbox = ProposalLog(tmp_path)
+    (first,) = inbox.propose([proposed(RULE, "use pytest directly please")])
+    inbox.decide(first.id, is_kept=False)
+    assert not inbox.propose([proposed("Call the test runner yourself", "use pytest directly, please")])
+    assert inbox.propose([proposed("Call the test runner yourself", "use pytest directly, please", session="s2")])
+
+
+def test_what_is_kept_is_not_proposed_again(tmp_path: Path) -> None:
+    inbox = ProposalLog(tmp_path)
+    (first,) = inbox.propose([proposed(RULE)])
+    inbox.decide(first.id, is_kept=True)
+    assert not inbox.propose([proposed(RULE, session="s2")])
+    assert not inbox.propose([proposed("The API needs a key")], ["The API needs a key in LLM_KEY"])
+    longer = "The API needs a secret key in the header of each request from the client"
+    assert inbox.propose([proposed(longer)], ["The API needs a secret key"])
+
+
+def test_a_skill_is_known_by_its_name(tmp_path: Path) -> None:
+    inbox = ProposalLog(tmp_path)
+    skill = MemoryProposal("", ProposalKind.SKILL, '---\nname: release\ndescription: "a"\n---\nx\n', name="release")
+    assert inbox.propose([skill])
+    assert not inbox.propose([MemoryProposal("", ProposalKind.SKILL, "other", name="Release")])
+
+
+def test_a_decision_about_what_is_gone_changes_nothing(tmp_path: Path) -> None:
+    inbox = ProposalLog(tmp_path)
+    (first,) = inbox.propose([proposed(RULE)])
+    inbox.decide(first.id, is_kept=False)
+    inbox.decide(first.id, is_kept=True)
+    assert not inbox.state().kept
+    with pytest.raises(UsageError, match="decided already"):
+        inbox.find(first.id)
+
+
+def test_torn_and_foreign_lines_are_passed_over(tmp_path: Path) -> None:
+    inbox = ProposalLog(tmp_path)
+    inbox.propose([proposed(RULE)], mark=ReadMark("s1", 100, 7))
+    file = tmp_path / FILE
+    with file.open("ab") as out:
+        out.write(
+            b'[]\n{"do":"kept"}\nnull\n\xff\xfe\n{"do":"proposed","proposal":{"id":1}}\n{"do":"discarded","id":{}}\n{"do":"prop'
+        )
+    assert texts(ProposalLog(tmp_path)) == [RULE]
+    inbox.propose([proposed("The API needs a key")])
+    assert texts(ProposalLog(tmp_path)) == [RULE, "The API needs a key"]
+    assert ProposalLog(tmp_path).state().read["s1"] == ReadMark("s1", 100, 7)
+
+
+def test_only_its_owner_can_read_it(tmp_path: Path) -> None:
+    ProposalLog(tmp_path / "memory").propose([proposed(RULE)])
+    assert stat.S_IMODE((tmp_path / "memory").stat().st_mode) == 0o700
+    assert stat.S_IMODE((tmp_path / "memory" / FILE).stat().st_mode) == 0o600
+
+
+def test_a_link_in_its_place_is_refused(tmp_path: Path) -> None:
+    (tmp_path / FILE).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match="cannot be written"):
+        ProposalLog(tmp_path).propose([proposed(RULE)])
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def _propose_many(folder: str, start: int, both: Barrier) -> None:
+    inbox = ProposalLog(Path(folder))
+    both.wait(60)
+    for number in range(60):
+        inbox.propose([proposed(f"alpha{number} beta{number}"), proposed(f"own{start + number} mark{start + number}")])
+
+
+def test_two_processes_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    both = context.Barrier(2)
+    workers = [context.Process(target=_propose_many, args=(str(tmp_path), start, both)) for start in (100, 200)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+        assert worker.exitcode == 0
+    assert len(texts(ProposalLog(tmp_path))) == 180
+    assert (tmp_path / FILE).read_text().count('"do":"proposed"') == 180
+
+
+def test_one_process_reads_at_a_time(tmp_path: Path) -> None:
+    with ProposalLog(tmp_path).reading() as first, ProposalLog(tmp_path).reading() as second:
+        assert (first, second) == (True, False)
+    with ProposalLog(tmp_path).reading() as third:
+        assert third
