@@ -303,6 +303,10 @@ class Servers:
         url = self._connection.provider().url
         return "" if await is_reachable(url) else url
 
+    async def embed(self, model: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """Return vectors that the server in use makes; see `features.service.ModelAnswers.embed`."""
+        return await self._connection.provider().embed(model, texts)
+
     async def silent_choice(self) -> str:
         """Return the address in use if it refuses connections, else an empty string."""
         return await self.silent() if self._connection.is_chosen and not self._embedded.url else ""

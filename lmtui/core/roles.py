@@ -44,7 +44,7 @@ class RoleModel:
 Roles = Mapping[ModelRole, RoleModel]
 _LIMITS = {"temperature": (0.0, 2.0), "top_p": (0.0, 1.0), "repeat_penalty": (0.0, 2.0)}
 _WHOLE = {"seed": (0, 2**63 - 1), "context_length": (512, 100_000_000), "max_completion": (1, 100_000_000)}
-_UNASKED = (ModelRole.PILOT, ModelRole.EMBEDDER)
+_UNASKED = (ModelRole.PILOT,)
 _FORM = (
     'Write it as "planner: NAME temperature=0.2": a role, a colon, a model, its own settings; one of the two may be missing.'
 )

@@ -70,6 +70,14 @@ class ModelAnswers(Protocol):
     async def silent(self) -> str:
         """Return the address in use where nothing answers there, else an empty string."""
 
+    async def embed(self, model: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """Return vectors of one size for some texts; requests of sessions come first.
+
+        Raises:
+            ProviderError: the server cannot make them.
+            UsageError: no server is chosen.
+        """
+
 
 Begin = Callable[[EngineSession, WorkspaceSandbox], Awaitable[None]]
 """Begins the session of an attempt, and gets the workspace as it sees that."""

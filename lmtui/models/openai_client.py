@@ -9,9 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import json
+import math
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from array import array
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -155,6 +158,9 @@ class Patience:
 
 
 _MANY_SLOTS = 8
+_EMBED_S = 60.0
+_MOST_EMBED_BYTES = 64_000_000
+_MOST_NUMBERS = 16_384
 Prepare = Callable[[], Awaitable[Mapping[str, object]]]
 
 
@@ -261,6 +267,29 @@ class OpenAICompatible:
         is_single = kind in (ServerKind.LM_STUDIO, ServerKind.OLLAMA, ServerKind.LLAMA_CPP) or is_local(self._url)
         return 1 if is_single and kind != ServerKind.VLLM else _MANY_SLOTS
 
+    async def embed(self, model: str, texts: Sequence[str]) -> list[array[float]]:
+        """Return the vectors of some texts, of one size; what a session asks comes first.
+
+        Raises:
+            ProviderError: the server cannot make them, does not answer in time, or answers with something else.
+        """
+        body = json.dumps({"model": model, "input": list(texts), "encoding_format": "float"}).encode()
+        try:
+            async with asyncio.timeout(_EMBED_S), self.slots.take(id(self), Priority.BACKGROUND):
+                response = await self._open(body, model, "/embeddings")
+                try:
+                    self._check_type(response)
+                    data = bytearray()
+                    async for chunk in response.aiter_bytes():
+                        data += chunk
+                        if len(data) > _MOST_EMBED_BYTES:
+                            break
+                finally:
+                    await response.aclose()
+        except TimeoutError as error:
+            raise ProviderError(Fault.TIMEOUT, f"{self._url} made no vectors within {_EMBED_S:.0f} s") from error
+        return read_vectors(self._url, bytes(data), len(texts))
+
     async def close(self) -> None:
         """Close the connections."""
         client, self._client = self._client, None
@@ -311,13 +340,13 @@ class OpenAICompatible:
             yield piece
         yield completion
 
-    async def _open(self, body: bytes, model: str) -> httpx2.Response:
+    async def _open(self, body: bytes, model: str, path: str = "/chat/completions") -> httpx2.Response:
         import httpx2  # noqa: PLC0415  (half a second of imports belongs to the first request, not to start-up)
         import openai  # noqa: PLC0415
 
         try:
             stream: openai.AsyncStream[object] = await self._sdk().post(
-                "/chat/completions",
+                path,
                 cast_to=object,
                 content=body,
                 options={"headers": {"Content-Type": "application/json"}},
@@ -391,6 +420,24 @@ class OpenAICompatible:
                 ),
             )
         return self._client
+
+
+def read_vectors(url: str, data: bytes, count: int) -> list[array[float]]:
+    """Return the vectors of an answer to `/v1/embeddings`, in the order of the texts.
+
+    Raises:
+        ProviderError: it is something else, they are not as many, or of several sizes.
+    """
+    try:
+        found = sorted(json.loads(data)["data"], key=lambda each: int(each["index"]))
+        vectors = [array("d", each["embedding"]) for each in found]
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        raise ProviderError(Fault.GARBAGE, f"{url} answered with something that is not a list of vectors") from error
+    sizes = {len(each) for each in vectors}
+    is_finite = all(math.isfinite(number) for each in vectors for number in each)
+    if len(vectors) != count or len(sizes) != 1 or not 0 < min(sizes) <= _MOST_NUMBERS or not is_finite:
+        raise ProviderError(Fault.GARBAGE, f"{url} answered with vectors that cannot be used")
+    return vectors
 
 
 def _retry_after_s(value: str | None) -> float:

@@ -41,13 +41,13 @@ async def test_a_window_that_the_server_does_not_tell_is_the_roles(
 
 async def test_what_nothing_asks_yet_is_said_once(open_one: Open, serve: Serve) -> None:
     server = await serve(DONE, DONE, window_tokens=16_000)
-    runtime = open_one(server.url, roles=("embedder: e",))
+    runtime = open_one(server.url, roles=("pilot: e",))
     told = []
     for _ in range(2):
         session = await runtime.new_session()
         await run(session)
         told += [each.event.text for each in session.history() if isinstance(each.event, Notice)]
-    assert [text for text in told if text.startswith("roles: nothing uses embedder yet")] == told[:1]
+    assert [text for text in told if text.startswith("roles: nothing uses pilot yet")] == told[:1]
 
 
 async def test_a_model_that_is_chosen_comes_before_the_coders(open_one: Open, serve: Serve) -> None:

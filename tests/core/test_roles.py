@@ -44,7 +44,7 @@ def test_another_model_for_a_role_leaves_the_rest_of_the_entries() -> None:
 
 def test_roles_that_nothing_asks_yet_are_named() -> None:
     assert unasked_roles(parse_roles(["planner: a", "pilot: b", "embedder: c"])) == (
-        "roles: nothing uses pilot and embedder yet; the setting is checked, but has no effect"
+        "roles: nothing uses pilot yet; the setting is checked, but has no effect"
     )
     assert not unasked_roles(parse_roles(["planner: a"]))
 

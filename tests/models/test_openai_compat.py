@@ -271,8 +271,8 @@ async def test_closing_the_stream_closes_the_connection() -> None:
 class OpensLate(OpenAICompatible):
     """Hands out the response that the server sent when it is told to."""
 
-    async def _open(self, body: bytes, model: str) -> httpx2.Response:
-        response = await super()._open(body, model)
+    async def _open(self, body: bytes, model: str, path: str = "/chat/completions") -> httpx2.Response:
+        response = await super()._open(body, model, path)
         self.has_answered.set()
         await self.goes_on.wait()
         return response

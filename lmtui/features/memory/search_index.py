@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 _APPLICATION, _VERSION = 0x6C6D7478, 1
 _BUSY_S = 5.0
 _RRF_K = 60  # Cormack, Clarke and Büttcher, "Reciprocal rank fusion", SIGIR 2009
-_LEAST_CANDIDATES, _RESCORED = 50, 400
+_LEAST_CANDIDATES, _RESCORED = 50, 150
 _MAX_QUERY_WORDS = 32
 _ABOUT_CHARS = 400
 _BASE = 0.3
@@ -38,7 +38,7 @@ _MOST_OF_ITEM = 2
 _WEIGHTS = {SearchSource.MEMORY: 1.5, SearchSource.SESSION: 1.3, SearchSource.DOC: 1.3, SearchSource.CODE: 1.0}
 _TEST_WEIGHT = 0.6
 _TESTS = re.compile(r"(?:^|/)(?:tests?|spec|__tests__)/|(?:^|/)test_|_test\.|\.(?:test|spec)\.")
-_COMMON = 0.1
+_COMMON, _FEW = 0.25, 1_000
 _SCHEMA = f"""
 CREATE TABLE item (id INTEGER PRIMARY KEY, source TEXT NOT NULL, name TEXT NOT NULL, about TEXT NOT NULL,
   mtime_ns INTEGER NOT NULL, size INTEGER NOT NULL, read_ns INTEGER NOT NULL, UNIQUE (source, name));
@@ -104,7 +104,8 @@ class SearchIndex:
     def put(self, source: SearchSource, name: str, state: State, chunks: Sequence[Chunk], read_ns: int) -> None:
         """Put an item in the place of what it was; `read_ns` is when it was read: of two versions the one read later stays."""
         with self._writing() as database:
-            if not _drop(database, source, name, read_ns):
+            before = _drop(database, source, name, read_ns)
+            if before is None:
                 return
             about = _storable(chunks[0].text[:_ABOUT_CHARS]) if len(chunks) > 1 else ""
             row = (source, name, about, *state, read_ns)
@@ -114,6 +115,10 @@ class SearchIndex:
             for chunk in chunks:
                 values = (item, chunk.first, chunk.last, _storable(chunk.title), _storable(chunk.text))
                 number = database.execute("INSERT INTO chunk (item, first, last, title, text) VALUES (?, ?, ?, ?, ?)", values)
+                if (vector := before.get(values[3:])) is not None:
+                    database.execute(
+                        "INSERT INTO vector (chunk, model, signs, data) VALUES (?, ?, ?, ?)", (number.lastrowid, *vector)
+                    )
                 words = (number.lastrowid, source, *_columns(name, values[3], about, values[4]))
                 database.execute("INSERT INTO words (rowid, source, title, about, body) VALUES (?, ?, ?, ?, ?)", words)
 
@@ -128,8 +133,9 @@ class SearchIndex:
         words = list(dict.fromkeys(words_of(query.text)))[:_MAX_QUERY_WORDS]
         most = max(2 * limit, _LEAST_CANDIDATES)
         with self._open() as database:
-            rarity = rarities(*_frequencies(database, words))
-            by_words = _by_words(database, rarity, 4 * most, sources)
+            total, counts = _frequencies(database, words)
+            rarity = rarities(total, counts)
+            by_words = _by_words(database, _telling(rarity, counts), 2 * most, sources)
             by_vector = self._signs.nearest(database, query, most, sources) if len(query.vector) else []
             found = {each: _look_up(database, each, rarity) for each in {*by_words, *by_vector}}
         weighed = {each: bm25 * (_BASE + found[each].score) * _weight(found[each]) for each, bm25 in by_words.items()}
@@ -166,6 +172,15 @@ class SearchIndex:
                 (model, most),
             )
             return [(number, "\n".join(filter(None, (name, title, text)))) for number, name, title, text in rows]
+
+    def newest_model(self, model: str) -> str:
+        """Return the name with which vectors of a model were put in last, empty where there are none."""
+        with self._open() as database:
+            name = f"{model}/"
+            row = database.execute(
+                "SELECT model FROM vector WHERE substr(model, 1, ?) = ? ORDER BY seq DESC LIMIT 1", (len(name), name)
+            ).fetchone()
+            return str(row[0]) if row else ""
 
     def put_vectors(self, model: str, vectors: Mapping[int, Sequence[float]]) -> None:
         """Keep the vectors of chunks; those of another model, or of another size, give way."""
@@ -305,20 +320,24 @@ def _columns(name: str, title: str, about: str, text: str) -> list[str]:
     return [" ".join(words_of(each)) for each in (f"{name} {title}", about, text)]
 
 
-def _drop(database: sqlite3.Connection, source: SearchSource, name: str, read_ns: int) -> bool:
-    """Take an item out; False where what is there was read later."""
+def _drop(
+    database: sqlite3.Connection, source: SearchSource, name: str, read_ns: int
+) -> dict[tuple[object, ...], tuple[object, ...]] | None:
+    """Take an item out and return the vectors of its chunks by title and text; None where what is there was read later."""
     row = database.execute("SELECT id, read_ns, about FROM item WHERE source = ? AND name = ?", (source, name)).fetchone()
     if row is None:
-        return True
+        return {}
     if row[1] > read_ns:
-        return False
+        return None
+    vectors: dict[tuple[object, ...], tuple[object, ...]] = {}
     for number, title, text in database.execute("SELECT id, title, text FROM chunk WHERE item = ?", (row[0],)).fetchall():
         words = (number, source, *_columns(name, title, row[2], text))
         database.execute("INSERT INTO words (words, rowid, source, title, about, body) VALUES ('delete', ?, ?, ?, ?, ?)", words)
-        database.execute("DELETE FROM vector WHERE chunk = ?", (number,))
+        for vector in database.execute("DELETE FROM vector WHERE chunk = ? RETURNING model, signs, data", (number,)).fetchall():
+            vectors[title, text] = vector
     database.execute("DELETE FROM chunk WHERE item = ?", (row[0],))
     database.execute("DELETE FROM item WHERE id = ?", (row[0],))
-    return True
+    return vectors
 
 
 def _frequencies(database: sqlite3.Connection, words: Iterable[str]) -> tuple[int, dict[str, int]]:
@@ -333,12 +352,17 @@ def rarities(total: int, frequencies: Mapping[str, int]) -> dict[str, float]:
     return {word: math.log((total + 2) / (count + 1)) / scale for word, count in frequencies.items()}
 
 
+def _telling(rarity: Mapping[str, float], counts: Mapping[str, int]) -> list[str]:
+    """Return the words to look for: those that a large part of many chunks have tell nothing, and take most of the time."""
+    by_rarity = sorted(rarity, key=lambda word: -rarity[word])
+    return by_rarity[:2] + [word for word in by_rarity[2:] if rarity[word] > _COMMON or counts[word] < _FEW]
+
+
 def _by_words(
-    database: sqlite3.Connection, rarity: Mapping[str, float], most: int, sources: Collection[SearchSource]
+    database: sqlite3.Connection, words: Iterable[str], most: int, sources: Collection[SearchSource]
 ) -> dict[int, float]:
-    """Return the best chunks with any of the words, with bm25 (more is better); common words count only without others."""
-    rare = [word for word, weight in rarity.items() if weight > _COMMON]
-    wanted = " OR ".join(f'"{word}"' for word in rare or rarity)
+    """Return the best chunks with any of the words, each with its bm25 (more is better)."""
+    wanted = " OR ".join(f'"{word}"' for word in words)
     if not wanted:
         return {}
     match = f"{{title about body}} : ({wanted})"
@@ -404,11 +428,11 @@ class _Signs:
         self._load(database, query.model)
         wanted = quantise(query.vector)
         signs = int.from_bytes(_signs_of(wanted), "big")
-        near: list[tuple[int, int]] = []
+        distances: list[tuple[int, int]] = []
         for source, (numbers, known) in self._by_source.items():
             if not sources or source in sources:
-                distances = [(signs ^ each).bit_count() for each in known]
-                near += heapq.nsmallest(_RESCORED, zip(distances, numbers, strict=True))
+                distances += zip([(signs ^ each).bit_count() for each in known], numbers, strict=True)
+        near = heapq.nsmallest(_RESCORED, distances)
         rows = database.execute(
             "SELECT chunk, data FROM vector WHERE chunk IN (SELECT value FROM json_each(?)) AND model = ?",
             (json.dumps([number for _, number in near]), query.model),

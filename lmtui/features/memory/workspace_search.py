@@ -19,6 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,6 +28,7 @@ from lmtui.core.memory_values import Note, SearchHit, SearchSource
 from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.sanitize import sanitize, sanitize_line, sanitize_path
 from lmtui.features.memory.chunks import MAX_CHUNK_CHARS, Chunk, cut, is_generated, source_of, stem, words_of
+from lmtui.features.memory.embedding import BATCH, Embedder
 from lmtui.features.memory.search_index import Found, IndexQuery, SearchIndex, State, rarities
 from lmtui.paths import PROTECTED_NAMES, search_dir, sessions_dir
 from lmtui.plain_files import NotPlain, plain_states, read_plain
@@ -54,6 +56,7 @@ _GENERIC = frozenset(
     )
 )
 _FRESH_S = 2.0
+_MOST_SIZES = 3
 _START_S, _PERIOD_S, _IDLE_S = 10.0, 60.0, 600.0
 _IDLE_REST, _ASKED_REST = 49.0, 3.0  # seconds of rest for one of work: 2 % of a core while idle, 25 % after a search began
 _BROKEN = (ValueError, AttributeError, TypeError, KeyError, OverflowError, RecursionError)  # what a line of a log may lead to
@@ -72,6 +75,7 @@ class WorkspaceSearch:
         paths: see `Paths`.
         notes: reads the notes that are remembered here.
         on_notice: called with a sentence for the user.
+        embedder: makes vectors, where the settings name a model for that.
     """
 
     def __init__(
@@ -80,6 +84,7 @@ class WorkspaceSearch:
         paths: Paths,
         notes: Callable[[], Awaitable[Sequence[Note]]],
         on_notice: Callable[[str], object] = _log.warning,
+        embedder: Embedder | None = None,
     ) -> None:
         self._workspace = workspace
         self._paths, self._notes = paths, notes
@@ -89,6 +94,8 @@ class WorkspaceSearch:
         self._pace = _Pace()
         self._update: asyncio.Task[None] | None = None
         self._idle: asyncio.Task[None] | None = None
+        self.embedder = embedder
+        self._embedding: asyncio.Task[None] | None = None
         self._updated_s = self._searched_s = 0.0
         self.problem = ""
 
@@ -106,7 +113,8 @@ class WorkspaceSearch:
             raise UsageError("the search needs words", "Write what you look for, such as a name or a few words about it.")
         await self.refresh(within_s)
         self._searched_s = time.monotonic()
-        found = await self._ask(lambda: self._reader.search(IndexQuery(query), limit, sources))
+        asked = await self._query(query)
+        found = await self._ask(lambda: self._reader.search(asked, limit, sources))
         return [_hit(each) for each in found]
 
     async def relevant_notes(self, words: str, notes: Sequence[Note]) -> Sequence[tuple[Note, float]]:
@@ -138,7 +146,7 @@ class WorkspaceSearch:
     async def close(self) -> None:
         """Stop at once and let go of the index; idempotent."""
         self._pace.stop()
-        for task in (self._idle, self._update):
+        for task in (self._idle, self._update, self._embedding):
             if task is not None:
                 task.cancel()
                 await asyncio.wait({task})
@@ -159,6 +167,11 @@ class WorkspaceSearch:
                 if is_last:
                     raise UsageError(f"the search index cannot be used: {error}", f"Look at {self._reader.path}.") from error
         raise AssertionError
+
+    async def _query(self, text: str) -> IndexQuery:
+        """Return a query with its vector, where one is made at once."""
+        vector = await self.embedder.of_query(text) if self.embedder is not None else ()
+        return IndexQuery(text, vector, self.embedder.name if self.embedder is not None else "")
 
     async def _keep_up(self) -> None:
         await asyncio.sleep(_START_S)
@@ -188,8 +201,33 @@ class WorkspaceSearch:
             problem = sanitize_line(str(error))
         if problem and problem != self.problem:
             _log.warning("indexing for the search failed: %s", problem)
+        if not problem and self.embedder is not None and (self._embedding is None or self._embedding.done()):
+            self._embedding = loop.create_task(self._make_vectors(self.embedder))
         self.problem = problem
         self._updated_s = time.monotonic()
+
+    async def _make_vectors(self, embedder: Embedder) -> None:
+        """Give vectors to the chunks that have none of this model and size; a failure is tried again after the next update."""
+        try:
+            embedder.name = embedder.name or await self._ask(lambda: self._writer.newest_model(embedder.model))
+            for _ in range(_MOST_SIZES):  # a server that answers with ever other sizes is left alone for a while
+                if not await self._make_all(embedder, embedder.name):
+                    return
+        except (sqlite3.Error, OSError, LmtuiError) as error:
+            self.problem = sanitize_line(str(error))
+
+    async def _make_all(self, embedder: Embedder, name: str) -> bool:
+        """Make the vectors that are missing under a name; tell whether they turned out to have another size."""
+        while todo := await self._ask(lambda: self._writer.without_vector(name, 20 * BATCH)):
+            for part in (todo[at : at + BATCH] for at in range(0, len(todo), BATCH)):
+                began_s = time.monotonic()
+                vectors = await embedder.of_documents([text for _, text in part])
+                made = {number: each for (number, _), each in zip(part, vectors, strict=False) if len(each) == embedder.size}
+                await self._ask(partial(self._writer.put_vectors, embedder.name, made))
+                if embedder.name != name or len(made) < len(part):
+                    return embedder.name != name
+                await asyncio.sleep(time.monotonic() - began_s)  # the server rests as long as it worked
+        return False
 
     def _index_notes(self, notes: Sequence[Note]) -> None:
         now = {f"{note.scope} {note.key}": note.text for note in notes}

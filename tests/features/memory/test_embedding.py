@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmtui.core.errors import Fault, ProviderError
+from lmtui.core.memory_values import Note
+from lmtui.core.messages import Priority
+from lmtui.features.memory.embedding import Embedder
+from lmtui.features.memory.workspace_search import WorkspaceSearch
+from lmtui.models.openai_client import OpenAICompatible, read_vectors
+from tests.models.conftest import serve
+from tests.models.fake_server import FakeServer, Reply, Serve, failed, ok
+
+__all__ = ["serve"]
+PATH = "/v1/embeddings"
+# Each text is near to the words of its own line, whatever the words are.
+FIELDS = (("fruit", "apples"), ("vehicle", "bicycles"), ("metal", "copper"))
+
+
+def vector(text: str, size: int) -> list[float]:
+    return [float(any(word in text for word in words)) + 0.01 for words in FIELDS] + [0.0] * (size - len(FIELDS))
+
+
+def answer(size: int) -> Callable[[dict[str, Any]], Reply]:
+    return lambda body: ok({"data": [{"index": at, "embedding": vector(text, size)} for at, text in enumerate(body["input"])]})
+
+
+class Corpus:
+    """A folder with three files, searched with the vectors of a server."""
+
+    def __init__(self, folder: Path, server: FakeServer, model: str = "nomic-embed-text") -> None:
+        folder.mkdir(exist_ok=True)
+        for word in ("apples", "bicycles", "copper"):
+            (folder / f"{word}.md").write_text(f"{word} are here\n")
+        self.provider = OpenAICompatible(f"{server.url}/v1")
+        self.embedder = Embedder(model, self.provider.embed)
+        self.search = WorkspaceSearch(folder, self._paths, self._notes, embedder=self.embedder)
+        self.paths = ["apples.md", "bicycles.md", "copper.md"]
+
+    async def _paths(self) -> tuple[Sequence[str], bool]:
+        return self.paths, False
+
+    async def _notes(self) -> Sequence[Note]:
+        return ()
+
+    async def embedded(self) -> int:
+        """Index, wait for the vectors, and return how many there are."""
+        self.search._updated_s = -9.0
+        await self.search.refresh(30)
+        if self.search._embedding is not None:
+            await asyncio.wait({self.search._embedding}, timeout=30)
+        return (await self.search.about())["vectors"]
+
+    async def find(self, query: str) -> str:
+        self.search._updated_s = time.monotonic()
+        return next((hit.place for hit in await self.search.search(query)), "")
+
+
+@pytest.fixture
+async def make(serve: Serve, tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
+    made: list[Corpus] = []
+
+    async def start(reply: object, model: str = "nomic-embed-text") -> tuple[Corpus, FakeServer]:
+        server = await serve({PATH: reply})
+        made.append(Corpus(tmp_path / "work", server, model))
+        return made[-1], server
+
+    yield start
+    for each in made:
+        await each.search.close()
+        await each.provider.close()
+
+
+async def test_what_has_no_word_in_common_is_found_by_its_vector(make: Callable[..., Any]) -> None:
+    corpus, server = await make(answer(3))
+    assert await corpus.embedded() == 3
+    assert await corpus.find("fruit") == "apples.md:1-1"
+    assert await corpus.find("vehicle") == "bicycles.md:1-1"
+    asked = [text for _, body in server.posted for text in body["input"]]
+    assert asked.count("search_query: fruit") == 1
+    assert sum(text.startswith("search_document: ") for text in asked) == 3
+    assert await corpus.embedded() == 3
+    assert len(server.posted) == 3
+
+
+@pytest.mark.parametrize(
+    ("model", "query", "document"),
+    [
+        ("intfloat/e5-small-v2", "query: x", "passage: x"),
+        ("bge-m3", "x", "x"),
+        ("Nomic-Embed", "search_query: x", "search_document: x"),
+    ],
+)
+async def test_prefixes_are_those_of_the_model(model: str, query: str, document: str) -> None:
+    asked: list[str] = []
+
+    async def ask(_: str, texts: Sequence[str]) -> list[list[float]]:
+        asked.extend(texts)
+        return [[1.0]] * len(texts)
+
+    embedder = Embedder(model, ask)
+    await embedder.of_query("x")
+    await embedder.of_documents(["x"])
+    assert asked == [query, document]
+
+
+async def test_a_server_that_changes_the_size_is_asked_for_all_again(make: Callable[..., Any]) -> None:
+    corpus, server = await make(answer(3))
+    await corpus.embedded()
+    server.answers[PATH] = answer(8)
+    assert await corpus.find("fruit") == ""  # a vector of 8 numbers is not compared with those of 3
+    assert await corpus.embedded() == 3
+    assert corpus.embedder.size == 8
+    assert await corpus.find("fruit") == "apples.md:1-1"
+
+
+async def test_a_server_with_ever_other_sizes_is_left_alone(make: Callable[..., Any]) -> None:
+    sizes = iter(range(3, 10_000))
+
+    def reply(body: dict[str, Any]) -> Reply:
+        return answer(next(sizes))(body)
+
+    corpus, server = await make(reply)
+    await corpus.embedded()
+    assert len(server.posted) < 10
+
+
+async def test_after_a_failure_words_alone_are_searched_and_vectors_are_tried_again(make: Callable[..., Any]) -> None:
+    corpus, server = await make(failed(503, "loading"))
+    assert await corpus.embedded() == 0
+    assert await corpus.find("apples") == "apples.md:1-1"
+    assert corpus.embedder.problem
+    count = len(server.posted)
+    server.answers[PATH] = answer(3)
+    assert await corpus.embedded() == 0
+    assert len(server.posted) == count  # it rests
+    corpus.embedder._retry_s = 0.0
+    assert await corpus.embedded() == 3
+    assert not corpus.embedder.problem
+
+
+async def test_a_text_that_is_too_long_is_halved_and_at_last_passed_over(make: Callable[..., Any]) -> None:
+    def short_only(body: dict[str, Any]) -> Reply:
+        is_long = any(len(text) > 300 for text in body["input"]) or any("copper" in text for text in body["input"])
+        return failed(500, "input is too large to process") if is_long else answer(3)(body)
+
+    corpus, _ = await make(short_only)
+    (corpus.search._workspace / "apples.md").write_text("apples " + "and more words " * 60)
+    assert await corpus.embedded() == 3
+    assert await corpus.find("fruit") == "apples.md:1-1"
+    assert await corpus.find("metal") != "copper.md:1-1"
+
+
+async def test_vectors_of_text_that_stayed_are_kept_when_a_file_changes(make: Callable[..., Any]) -> None:
+    corpus, server = await make(answer(3))
+    (corpus.search._workspace / "apples.md").write_text("# One\n\napples\n\n# Two\n\npears\n")
+    assert await corpus.embedded() == 4
+    count = sum(len(body["input"]) for _, body in server.posted)
+    (corpus.search._workspace / "apples.md").write_text("# One\n\napples\n\n# Two\n\nplums and pears\n")
+    assert await corpus.embedded() == 4
+    assert sum(len(body["input"]) for _, body in server.posted) == count + 1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"no json",
+        b"[]",
+        b'{"data": [{"index": 0, "embedding": [NaN, 1.0]}]}',
+        b'{"data": [{"index": 0, "embedding": []}]}',
+        b'{"data": [{"index": 0, "embedding": "AAAA"}]}',
+        b'{"data": [{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": [1.0]}]}',
+        b'{"data": ' + b"[" * 50_000,
+        json.dumps({"data": [{"index": 0, "embedding": [1.0] * 20_000}]}).encode(),
+    ],
+)
+async def test_answers_that_are_no_vectors_are_refused(make: Callable[..., Any], reply: bytes) -> None:
+    corpus, _ = await make((200, reply))
+    with pytest.raises(ProviderError) as caught:
+        await corpus.provider.embed("m", ["x"])
+    assert caught.value.fault is Fault.GARBAGE
+
+
+def test_vectors_are_in_the_order_of_the_texts() -> None:
+    data = json.dumps({"data": [{"index": 1, "embedding": [2]}, {"index": 0, "embedding": [1]}]}).encode()
+    assert [list(each) for each in read_vectors("u", data, 2)] == [[1.0], [2.0]]
+
+
+async def test_vectors_wait_for_the_slot_and_a_session_comes_first(make: Callable[..., Any]) -> None:
+    corpus, _ = await make(answer(3))
+    order: list[str] = []
+
+    async def session(name: str) -> None:
+        async with corpus.provider.slots.take(1, Priority.USER):
+            order.append(name)
+            await asyncio.sleep(0.05)
+
+    async def vectors() -> None:
+        await corpus.provider.embed("m", ["x"])
+        order.append("vectors")
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(session("first"))
+        await asyncio.sleep(0)
+        group.create_task(vectors())
+        await asyncio.sleep(0.01)
+        group.create_task(session("second"))
+    assert order == ["first", "second", "vectors"]
+
+
+async def test_a_search_does_not_wait_for_a_server_that_hangs(make: Callable[..., Any]) -> None:
+    corpus, _ = await make(None)
+    corpus.search.embedder = None
+    await corpus.embedded()
+    corpus.search.embedder = corpus.embedder
+    began_s = time.monotonic()
+    assert await corpus.find("apples") == "apples.md:1-1"
+    assert time.monotonic() - began_s < 4
