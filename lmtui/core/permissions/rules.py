@@ -104,6 +104,7 @@ TOOL_TRAITS = {
     "promote_skill": _SHOWS,
     "grep": _SEARCHES,
     "git_diff": _SEARCHES,
+    "find_relevant_files": _SEARCHES,
     "write": _CHANGES,
     "edit": _CHANGES,
     "rename_symbol": _CHANGES,

@@ -8,7 +8,10 @@ _TOOLS = "lmtui.features.memory.tools"
 FEATURE = Feature(
     service="lmtui.features.memory.service:MemoryService",
     events=("lmtui.core.memory_values",),
-    tools=tuple(f"{_TOOLS}:{name}" for name in ("MEMORY_SEARCH", "MEMORY_APPEND", "MEMORY_FORGET", "MEMORY_READ", "MEMORY")),
+    tools=(
+        *(f"{_TOOLS}:{name}" for name in ("MEMORY_SEARCH", "MEMORY_APPEND", "MEMORY_FORGET", "MEMORY_READ", "MEMORY")),
+        "lmtui.features.memory.search_tools:FIND_RELEVANT_FILES",
+    ),
     subcommands=(Subcommand("memory", "lmtui.features.memory.subcommands:memory"),),
     commands="lmtui.features.memory.commands:COMMANDS",
 )

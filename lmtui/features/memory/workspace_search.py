@@ -26,10 +26,14 @@ from typing import TypeVar
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.memory_values import Note, SearchHit, SearchSource
 from lmtui.core.permissions.path_patterns import is_secret_path
+from lmtui.core.permissions.rules import Effect
+from lmtui.core.roles import ModelRole, RoleModel, parse_roles
 from lmtui.core.sanitize import sanitize, sanitize_line, sanitize_path
+from lmtui.core.workspace import MAX_PATHS
 from lmtui.features.memory.chunks import MAX_CHUNK_CHARS, Chunk, cut, is_generated, source_of, stem, words_of
 from lmtui.features.memory.embedding import BATCH, Embedder
 from lmtui.features.memory.search_index import Found, IndexQuery, SearchIndex, State, rarities
+from lmtui.features.service import FeatureHost
 from lmtui.paths import PROTECTED_NAMES, search_dir, sessions_dir
 from lmtui.plain_files import NotPlain, plain_states, read_plain
 from lmtui.store.session_logs import SessionStore, is_in_use, known_sessions
@@ -281,6 +285,24 @@ class WorkspaceSearch:
             with self._pace.work():
                 read_ns = time.time_ns()
                 self._writer.put(source, name, state, read(name), read_ns)
+
+
+def open_search(host: FeatureHost, notes: Callable[[], Awaitable[Sequence[Note]]]) -> WorkspaceSearch:
+    """Return the search of a host's workspace, with the model of the role `embedder` where the settings name one.
+
+    Files that a rule forbids to read are not in it.
+    """
+
+    async def paths() -> tuple[Sequence[str], bool]:
+        found, is_cut = await (await host.sandbox()).listing.paths(MAX_PATHS)
+        denied = [each for each in host.rules() if each.effect is Effect.DENY and each.names("read")]
+        if denied:
+            found = await asyncio.to_thread(lambda: [path for path in found if not any(rule.is_about(path) for rule in denied)])
+        return found, is_cut
+
+    model = parse_roles(host.config.roles).get(ModelRole.EMBEDDER, RoleModel()).model
+    embedder = Embedder(model, host.servers.embed) if model else None
+    return WorkspaceSearch(host.workspace, paths, notes, embedder=embedder)
 
 
 class _Pace:

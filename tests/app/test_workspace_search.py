@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from lmtui.core.memory_values import Note
+from lmtui.features.memory.workspace_search import WorkspaceSearch, open_search
+from tests.app.conftest import Open
+
+
+async def no_notes() -> Sequence[Note]:
+    return ()
+
+
+async def found(search: WorkspaceSearch, query: str) -> set[str]:
+    hits = await search.search(query, 9, within_s=30)
+    return {hit.place.partition(":")[0] for hit in hits}
+
+
+async def test_what_is_ignored_or_forbidden_to_read_is_not_in_the_index(open_one: Open, workspace: Path) -> None:
+    (workspace / "private").mkdir()
+    for path in ("shown.py", "built.py", "private/plans.py", ".env"):
+        (workspace / path).write_text("marker = 1\n")
+    (workspace / ".gitignore").write_text("built.py\n")
+    runtime = open_one(deny=("Read(private/**)",))
+    search = open_search(runtime, no_notes)
+    assert await found(search, "marker") == {"shown.py"}
+    assert search.embedder is None
+    await search.close()
+
+
+async def test_the_role_embedder_names_the_model(open_one: Open, workspace: Path) -> None:
+    (workspace / "a.py").write_text("marker = 1\n")
+    search = open_search(open_one("http://127.0.0.1:9", roles=("embedder: nomic-embed",)), no_notes)
+    assert search.embedder is not None
+    assert search.embedder.model == "nomic-embed"
+    assert await found(search, "marker") == {"a.py"}
+    assert search._embedding is not None
+    await asyncio.wait({search._embedding}, timeout=30)
+    assert "refused" in search.embedder.problem
+    await search.close()
