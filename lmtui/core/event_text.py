@@ -18,7 +18,7 @@ from lmtui.core.plan_mode import plan_event_words
 from lmtui.core.project_checks import CheckRan, GoalChanged, ReviewWritten, verification_words
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.sessions import Calls
-from lmtui.core.skills import SkillUsed, skill_used_words
+from lmtui.core.skills import SkillEnded, SkillUsed, skill_event_words
 
 _REPORT_CHARS = 200
 _DEEP_FORM = "/deep 3h 200 steps port the parser"
@@ -112,8 +112,8 @@ def model_words(event: Event) -> str:
             return hook_words(event)
         case CheckRan() | GoalChanged() | ReviewWritten():
             return verification_words(event)
-        case SkillUsed():
-            return skill_used_words(event)
+        case SkillUsed() | SkillEnded():
+            return skill_event_words(event)
         case GuidanceRead(guidance=guidance):
             return guidance_words(guidance)
         case LoopSuspected(what=what, is_over=is_over):

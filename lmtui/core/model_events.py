@@ -65,7 +65,7 @@ class Reminder(Event):
     """lmtui itself said something to the model: what it did wrong, or the state of things.  The user did not write it.
 
     `topic` is `plan` where it is about plan mode, `state` where it tells how the work is, `budget` where little of one is
-    left.
+    left, `skill` where it is about those in use.
     """
 
     kind: ClassVar[str] = "reminder"

@@ -319,7 +319,8 @@ class AgentActions:
     `children` sends sub-agents (None: this agent may not), `report` takes what a sub-agent says at its end (None: this agent
     is not one).  `propose` shows the user a plan and returns what the model is told about that.  `wait` ends the turn after
     this call and resumes the session at a time (UTC), with a reason; it raises `UsageError` where that is too far.
-    `use_skill` says that a skill is in use from now on.  `on_writing` tells whether a path might be changed without asking.
+    `use_skill` says that a skill is in use from now on, `end_skills` ends those and returns what the model is told about
+    that.  `on_writing` tells whether a path might be changed without asking.
     `is_forbidden` tells whether a rule denies a command.
     """
 
@@ -328,6 +329,7 @@ class AgentActions:
     propose: Callable[[Proposal], str] = no_proposal
     wait: Callable[[datetime, str], None] = no_wait
     use_skill: Callable[[SkillUse], None] = lambda _: None
+    end_skills: Callable[[], str] = lambda: "No skill is in use."
     on_writing: Callable[[str], Verdict] = lambda _: Verdict.ALLOW
     is_forbidden: Callable[[str], bool] = lambda _: False
 

@@ -13,6 +13,8 @@ from lmtui.core.sanitize import sanitize_line
 
 PROMOTED = "skill__"
 PROMOTE_TOOL = "promote_skill"
+OFF = "off"
+SKILL_OFF = f"/skill {OFF}"
 
 
 class SkillSource(StrEnum):
@@ -87,9 +89,10 @@ class PromotedTool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillUsed(Event):
-    """A skill is in use until the turn ends; where it `is_limited` only the tools of `allowed` (rules) may be called meanwhile.
+    """A skill is in use; where it `is_limited` only the tools of `allowed` (rules) may be called meanwhile.
 
-    With a `digest` it comes into use with the user's message of that hash, else at once.
+    One that `stays` is in use until it is ended, others until the turn ends.  With a `digest` it comes into use with the
+    user's message of that hash, else at once.
     """
 
     kind: ClassVar[str] = "skill_used"
@@ -98,6 +101,16 @@ class SkillUsed(Event):
     is_limited: bool = False
     allowed: tuple[str, ...] = ()
     digest: str = ""
+    stays: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillEnded(Event):
+    """A skill (without a name: each) is no longer in use.  The model ends only what it began (`by` user or model)."""
+
+    kind: ClassVar[str] = "skill_ended"
+    skill: str = ""
+    by: str = "user"
 
 
 class SkillReader(Protocol):
@@ -140,10 +153,17 @@ class Skills(SkillReader, Protocol):
 
 
 class SkillsInUse(Protocol):
-    """The skills that the user has a session follow."""
+    """The skills that a session follows."""
+
+    @property
+    def in_use(self) -> Sequence[str]:
+        """Return the names of those in use, in the order in which they came into use."""
 
     def begin(self, used: SkillUse, words: str) -> None:
-        """Put a skill before the model as the user's own message, with what they say to it; it holds for that turn."""
+        """Put a skill before the model as the user's own message, with what they say to it; it stays in use."""
+
+    def end(self, name: str = "") -> None:
+        """End one that is in use, or without a name each of them; the model is told with the next request."""
 
     def promote(self, path: str, function: str, name: str = "") -> None:
         """Ask whether a function of a file may become a tool, behind the running turn."""
@@ -195,10 +215,11 @@ class NoSkills:
 _PROMOTE_FORM = "Write /promote FILE FUNCTION [NAME]."
 
 
-def skill_state(skill: Skill) -> str:
+def skill_state(skill: Skill, in_use: Sequence[str] = ()) -> str:
     """Return where a skill is, with its prices: in each request, and once it is read."""
     if skill.state is SkillState.READY:
-        return f"{skill.tokens:,} tokens told, {skill.body_tokens:,} read"
+        now = "in use; " if skill.name in in_use else ""
+        return f"{now}{skill.tokens:,} tokens told, {skill.body_tokens:,} read"
     return str(skill.state)
 
 
@@ -217,20 +238,24 @@ def tool_facts(tool: PromotedTool) -> tuple[str, ...]:
     return tuple(sanitize_line(line) for line in lines if line)
 
 
-def skill_lines(skills: Sequence[Skill], tools: Sequence[PromotedTool]) -> list[str]:
+def skill_lines(skills: Sequence[Skill], tools: Sequence[PromotedTool], in_use: Sequence[str] = ()) -> list[str]:
     """Return all of them as plain lines."""
     lines: list[str] = []
     for skill in skills:
-        lines += [f"{skill.name}: {skill.source}, {skill_state(skill)}", *(f"  {line}" for line in skill_facts(skill))]
+        lines += [f"{skill.name}: {skill.source}, {skill_state(skill, in_use)}", *(f"  {line}" for line in skill_facts(skill))]
     for tool in tools:
         lines += [f"{tool.name}: a tool, {tool.tokens:,} tokens", *(f"  {line}" for line in tool_facts(tool))]
     return lines or ["No skills here."]
 
 
-def skill_used_words(event: SkillUsed) -> str:
-    """Return that a skill is in use, and what it leaves to be called, in a line."""
-    limits = f", until the turn ends only with {', '.join(event.allowed) or 'no tools'}" if event.is_limited else ""
-    return sanitize_line(f"skill {event.skill} ({event.source}){limits}")
+def skill_event_words(event: SkillUsed | SkillEnded) -> str:
+    """Return that a skill is in use, and what it leaves to be called, or that it is over, in a line."""
+    if isinstance(event, SkillEnded):
+        which = f"skill {event.skill}" if event.skill else "skills"
+        return sanitize_line(f"{which} ended{' by the model' if event.by == 'model' else ''}")
+    until = f", until {SKILL_OFF}" if event.stays else ", until the turn ends" if event.is_limited else ""
+    limits = f" only with {', '.join(event.allowed) or 'no tools'}" if event.is_limited else ""
+    return sanitize_line(f"skill {event.skill} ({event.source}){until}{limits}")
 
 
 def skill_call(argument: str) -> tuple[str, str]:

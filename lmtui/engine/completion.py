@@ -41,6 +41,7 @@ from lmtui.engine.agent import Agent
 from lmtui.engine.context_fit import compact_context, ensure_fits
 from lmtui.engine.hook_calls import before_room
 from lmtui.engine.model_roles import take_role
+from lmtui.engine.skill_use import skill_note
 from lmtui.engine.stop_policy import is_about_files
 from lmtui.engine.tool_call_policy import FormChange
 from lmtui.engine.turn_outcome import without_token
@@ -131,6 +132,8 @@ async def request_completion(agent: Agent, turn_id: str) -> Completion:
     await agent.model.known.ready()
     await take_guidance(agent)
     await ensure_fits(agent)
+    if note := skill_note(agent.state.skills):
+        agent.emit(Reminder(agent=agent.id, text=note, turn_id=turn_id, topic="skill"))
     tell_state(agent, turn_id)
     request = _request(agent)
     try:

@@ -36,7 +36,7 @@ from lmtui.core.subagents import Report
 from lmtui.engine.agent import Agent
 from lmtui.engine.approvals import PendingApproval
 from lmtui.engine.planning import propose_plan
-from lmtui.engine.skill_use import used_event
+from lmtui.engine.skill_use import end_skills, used_event
 from lmtui.engine.syntax import syntax_error
 
 _WHY = "no setting and no rule allows this host"
@@ -256,6 +256,7 @@ def context_of(agent: Agent, call: ToolCall) -> ToolContext:
             propose=lambda proposal: propose_plan(agent, proposal, agent.turn.id),
             wait=wait if agent.id == ROOT else no_wait,
             use_skill=lambda used: agent.emit(used_event(used, agent.id)),
+            end_skills=lambda: end_skills(agent.id, agent.emit, lambda: agent.state.skills),
             on_writing=on_writing,
             is_forbidden=is_forbidden,
         ),

@@ -386,7 +386,7 @@ class EngineSession:
     @property
     def skills(self) -> SkillControls:
         """Return the ways to have a skill followed."""
-        return SkillControls(self._agent.id, self._journal.emit_from_outside, self._queue.put)
+        return SkillControls(self._agent.id, self._journal.emit_from_outside, self._queue.put, lambda: self._agent.state.skills)
 
     @property
     def prompts(self) -> PromptFileControls:

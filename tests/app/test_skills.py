@@ -66,6 +66,10 @@ async def test_all_that_ship_and_the_tool_that_reads_them_cost_little(workspace:
         "refactor-safely",
         "release-notes",
         "review-change",
+        "security-audit",
+        "simplify",
+        "stuck",
+        "verify",
         "write-tests",
     ]
     assert not [skill for skill in skills if skill.problem or skill.warnings]
@@ -192,14 +196,14 @@ async def test_plan_mode_and_rules_hold_for_promoted_tools(workspace: Path, serv
         assert (is_ok, "Refused" in result) == (False, True)
 
 
-async def test_a_skill_that_the_user_names_holds_for_that_turn_alone(
+async def test_a_skill_that_the_user_names_holds_until_they_end_it(
     workspace: Path, serve: Serve, open_one: Open, home: Path
 ) -> None:
     folder = home / "config" / "skills" / "look"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text("---\nname: look\ndescription: Look.\nallowed-tools: Read\n---\nLook twice.\n")
     write = ScriptedTurn(calls=(ScriptedCall("write", {"path": "b.txt", "content": "two\n"}),))
-    server = await serve(write, DONE, write, DONE)
+    server = await serve(write, DONE, write, DONE, write, DONE)
     runtime = open_one(server.url, mode="auto")
     session = await runtime.new_session()
     events: list[Event] = []
@@ -211,6 +215,8 @@ async def test_a_skill_that_the_user_names_holds_for_that_turn_alone(
     assert "Look twice." in said.text
     assert [event.skill for event in events if isinstance(event, SkillUsed)] == ["look"]
     assert [is_ok for _, is_ok in results(events)] == [False]
+    assert [is_ok for _, is_ok in results(await run(session, "now write it"))] == [False]
+    session.skills.end()
     assert [is_ok for _, is_ok in results(await run(session, "now write it"))] == [True]
 
 

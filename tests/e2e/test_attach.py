@@ -195,6 +195,20 @@ async def test_a_value_is_what_it_is_in_the_host_when_an_event_arrives(start: St
     assert [mode for mode, _ in seen][-1] is Mode.AUTO
 
 
+async def test_a_skill_is_begun_seen_and_ended_from_a_client(start: Start) -> None:
+    hosted = await start(END, END)
+    client = await hosted.client()
+    session = await client.new_session()
+    assert list(session.skills.in_use) == []
+    session.skills.begin(await client.extensions.skills.use("find-bug"), "in a.txt")
+    _ = await wait_for(session, ended)
+    await until(lambda: list(session.skills.in_use) == ["find-bug"])
+    other = await (await hosted.client()).open_session(session.id)
+    assert list(other.skills.in_use) == ["find-bug"]
+    other.skills.end()
+    await until(lambda: list(session.skills.in_use) == [])
+
+
 async def test_what_the_host_refuses_is_the_same_error_here(start: Start) -> None:
     hosted = await start(END)
     client = await hosted.client()

@@ -89,7 +89,7 @@ async def test_a_folders_skill_waits_until_it_is_trusted(program: Program, serve
     assert BODY in results(after.events)[0][1]
 
 
-async def test_what_a_skill_does_not_name_is_refused_until_the_turn_ends(program: Program, serve: Serve) -> None:
+async def test_what_a_skill_does_not_name_is_refused_until_it_is_ended(program: Program, serve: Serve) -> None:
     make_skill(program.home / "config" / "skills", front="allowed-tools: Read, Bash(git log:*)\n")
     (program.workspace / "a.txt").write_text("one\n")
     calls = ScriptedTurn(
@@ -104,21 +104,22 @@ async def test_what_a_skill_does_not_name_is_refused_until_the_turn_ends(program
     found = await program.run(*base(server, "--mode", "auto", "--allow", "Shell", "--allow", "Write"), "tidy it")
     told = {tool: (text, ok) for tool, text, ok in results(found.events)}
     assert [told[name][1] for name in ("write", "shell", "read", "get_time")] == [False, False, True, True]
-    assert "skill tidy is in use until this turn ends" in told["write"][0]
+    assert "skill tidy is in use until you end it" in told["write"][0]
     assert "Shell(git log *)" in told["shell"][0]
     assert not [name for name in ("b.txt", "c.txt") if (program.workspace / name).exists()]
 
 
-async def test_another_turn_is_free_again(program: Program, serve: Serve) -> None:
+async def test_a_later_turn_is_free_again_once_the_skill_is_ended(program: Program, serve: Serve) -> None:
     make_skill(program.home / "config" / "skills", front="allowed-tools: Read\n")
     write = ScriptedTurn(calls=(ScriptedCall("write", {"path": "b.txt", "content": "two\n"}),))
-    server = await serve(USE, DONE, write, DONE)
+    server = await serve(USE, DONE, write, DONE, ScriptedTurn(calls=(ScriptedCall("skill_clear", {}),)), write, DONE)
     options = ("--url", server.url, "--sandbox", "process", "--output", "stream-json", "--mode", "auto")
     first = await program.run("run", *options, "tidy it")
     assert first.code == 0, first.err
-    later = await program.run(
-        "resume", *options, next(each["session"] for each in first.events if "session" in each), "write it"
-    )
+    session = next(each["session"] for each in first.events if "session" in each)
+    limited = await program.run("resume", *options, session, "write it")
+    assert not (program.workspace / "b.txt").exists(), limited.err
+    later = await program.run("resume", *options, session, "end the skill, then write it")
     assert (program.workspace / "b.txt").exists(), later.err + later.out[-500:]
 
 
@@ -168,6 +169,6 @@ async def test_the_doctor_names_skills_and_broken_ones(program: Program) -> None
     rows = (await program.run("doctor", "--offline", "--json")).json
     skills = [(row["state"], row["text"]) for row in rows if row["name"] == "skills"]
     assert skills[0][0] == "ok"
-    assert "6 ready" in skills[0][1]
+    assert "10 ready" in skills[0][1]
     assert [state for state, _ in skills[1:]] == ["failure"]
     assert "line 2" in skills[1][1]

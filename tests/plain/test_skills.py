@@ -17,6 +17,20 @@ def test_skills_are_listed_and_followed() -> None:
     assert host.session.submitted[0].startswith("at noon\n\n<skill")
 
 
+def test_the_skill_in_use_is_marked_and_ended() -> None:
+    host = Host()
+    host.extensions.skills.known = some_skills()
+    begin = ("/skill changelog now", "y", "/skill write-tests", "y")
+    said = "\n".join(
+        talk(*begin, "/skill", "/skill off deploy", "/skill off write-tests", "/skill off", "/skill off", host=host)[0].said
+    )
+    assert "changelog: yours, in use; 13 tokens told" in said
+    assert "error: the skill deploy is not in use" in said
+    assert "Skill ended: write-tests\n" in said
+    assert "Skill ended: changelog" in said
+    assert "error: no skill is in use" in said
+
+
 def test_without_skills_it_says_so() -> None:
     assert "No skills here." in talk("/skill")[0].said
 

@@ -57,10 +57,15 @@ class FakeSkillsInUse:
         self._submit = submit
         self.begun: list[tuple[str, str]] = []
         self.wanted: list[tuple[str, str, str]] = []
+        self.in_use: tuple[str, ...] = ()
 
     def begin(self, used: SkillUse, words: str) -> None:
         self.begun.append((used.name, words))
+        self.in_use = (*self.in_use, used.name)
         self._submit(f"{words}\n\n{used.text}")
+
+    def end(self, name: str = "") -> None:
+        self.in_use = tuple(each for each in self.in_use if name not in ("", each))
 
     def promote(self, path: str, function: str, name: str = "") -> None:
         self.wanted.append((path, function, name))

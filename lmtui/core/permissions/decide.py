@@ -256,12 +256,14 @@ class SkillScope:
     """The tools that a skill names; `rules` are its words for them, all of the allowing kind.
 
     With `is_agent` it is the definition of a sub-agent that names them; tools that `denied` rules are about are left out.
+    `ends` says when it is over.
     """
 
     skill: str
     rules: tuple[Rule, ...] = field(default=())
     is_agent: bool = False
     denied: tuple[Rule, ...] = ()
+    ends: str = "until this turn ends"
 
     @property
     def source(self) -> str:
@@ -278,7 +280,7 @@ class SkillScope:
         named = ", ".join(map(str, self.rules)) or "no tools"
         if self.is_agent:
             return f"the {self.source} may use only {named}"
-        return f"{self.source} is in use until this turn ends, and its allowed-tools are {named}"
+        return f"{self.source} is in use {self.ends}, and its allowed-tools are {named}"
 
     def rules_for(self, tool: str) -> tuple[Rule, ...]:
         """Return those of the rules that are about a tool."""

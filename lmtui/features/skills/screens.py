@@ -10,7 +10,7 @@ from textual.binding import BindingType
 
 from lmtui.core.errors import ToolError
 from lmtui.core.sanitize import sanitize, sanitize_line
-from lmtui.core.skills import PromotedTool, Skill, Skills, SkillState, skill_facts, skill_state, tool_facts
+from lmtui.core.skills import OFF, PromotedTool, Skill, Skills, SkillState, skill_facts, skill_state, tool_facts
 from lmtui.features.skills.commands import SCOPE
 from lmtui.tui.commands import Command, Scope, bindings, of_scope
 from lmtui.tui.lines.page_view import whole_text
@@ -35,9 +35,9 @@ class SkillList(ListDialog[Skill | PromotedTool, str | None]):
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(SCOPE), *bindings(Scope.APP)]
     NAME, HEADING, SCOPE = "skills", "Skills", SCOPE
 
-    def __init__(self, skills: Skills, confirm: Callable[[str, str], Confirm] = Confirm) -> None:
+    def __init__(self, skills: Skills, in_use: Sequence[str] = (), confirm: Callable[[str, str], Confirm] = Confirm) -> None:
         super().__init__()
-        self._skills, self._confirm = skills, confirm
+        self._skills, self._in_use, self._confirm = skills, in_use, confirm
 
     def on_mount(self) -> None:
         """Look for the skills."""
@@ -57,7 +57,7 @@ class SkillList(ListDialog[Skill | PromotedTool, str | None]):
             sign, style = ("✗", "bad") if row.problem else ("✓", "good")
             source, state = "tool", row.problem or f"{row.tokens:,} tokens"
         else:
-            (sign, style), source, state = SIGNS[row.state], str(row.source), skill_state(row)
+            (sign, style), source, state = SIGNS[row.state], str(row.source), skill_state(row, self._in_use)
         room = max(12, width - _NAME_CELLS - _SOURCE_CELLS - 6)
         return (
             (f" {sign} ", style),
@@ -130,10 +130,12 @@ class SkillController(FeatureController):
 
     async def _offer(self) -> None:
         ready = [each for each in await self.host.extensions.skills.found() if each.state is SkillState.READY]
-        self.workbench.prompt.completing.values["skills"] = [(each.name, each.description) for each in ready]
+        names = [(each.name, each.description) for each in ready]
+        self.workbench.prompt.completing.values["skills"] = [*names, (OFF, "End the skills in use.")]
 
     def _show(self) -> None:
-        _ = self.workbench.app.push_screen(SkillList(self.host.extensions.skills), self._take)
+        in_use = self.workbench.active.session.skills.in_use if self.workbench.active is not None else ()
+        _ = self.workbench.app.push_screen(SkillList(self.host.extensions.skills, in_use), self._take)
 
     def _take(self, name: str | None) -> None:
         """Write the skill that was chosen into the prompt."""

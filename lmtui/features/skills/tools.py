@@ -7,8 +7,8 @@ import json
 from lmtui.core.errors import ToolError
 from lmtui.core.permissions.decide import Access
 from lmtui.core.ports import Preview, ToolContext, ToolResult
-from lmtui.core.skills import PROMOTE_TOOL, PromotedTool
-from lmtui.tools.tool import Arguments, Told, Tool, WorkspacePath, always, argument, path_argument
+from lmtui.core.skills import OFF, PROMOTE_TOOL, PromotedTool
+from lmtui.tools.tool import Arguments, OtherTool, Told, Tool, WorkspacePath, always, argument, path_argument
 
 _MAX_SOURCE_BYTES = 262_144
 
@@ -18,6 +18,10 @@ class SkillArguments(Arguments):
 
     name: str = argument("", also=("skill", "skill_name", "command"))
     file: str = argument("", also=("path", "file_path", "filename"))
+
+
+class NoArguments(Arguments):
+    """Nothing to say."""
 
 
 class PromoteArguments(Arguments):
@@ -30,6 +34,8 @@ class PromoteArguments(Arguments):
 
 async def _skill(arguments: SkillArguments, context: ToolContext) -> ToolResult:
     name = arguments.name.strip()
+    if name.lower() == OFF:
+        return ToolResult(context.agent.end_skills(), "ended")
     if not name:
         return ToolResult(await context.features.skills.listing(), "all skills")
     if arguments.file.strip():
@@ -83,6 +89,7 @@ SKILL = Tool(
     title=lambda arguments: f"{arguments.name} {arguments.file}".strip(),
     aliases=("use_skill", "read_skill", "skill_run", "skill_list", "load_skill", "activate_skill"),
     told=Told.SELDOM,
+    others=(OtherTool(("skill_clear", "clear_skill", "end_skill"), NoArguments, "skill", lambda _: {"name": OFF}),),
 )
 PROMOTE = Tool(
     name=PROMOTE_TOOL,

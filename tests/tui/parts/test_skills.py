@@ -77,13 +77,26 @@ async def test_a_skill_with_words_goes_to_the_model() -> None:
         await driver.until(lambda: driver.host.session.skills.begun == [("changelog", "for version 2")])
 
 
+async def test_the_skill_in_use_is_marked_and_ended() -> None:
+    async with running() as driver:
+        driver.host.session.skills.in_use = ("changelog",)
+        await at_list(driver)
+        await driver.until(lambda: "in use; 13 tokens told" in driver.text())
+        await driver.press("escape")
+        await driver.type("/skill off")
+        await driver.until(lambda: driver.host.session.skills.in_use == ())
+        await driver.until(lambda: "Skill ended: changelog" in driver.text())
+        await driver.type("/skill off")
+        await driver.until(lambda: "no skill is in use" in driver.text())
+
+
 async def test_names_are_completed_and_those_that_cannot_be_used_are_not() -> None:
     host = FakeHost()
     host.extensions.skills.known = some_skills()
     async with running(host) as driver:
         await driver.until(lambda: "skills" in driver.app.workbench.prompt.completing.values)
         names = [name for name, _ in driver.app.workbench.prompt.completing.values["skills"]]
-        assert names == ["changelog", "find-bug", "write-tests"]
+        assert names == ["changelog", "find-bug", "write-tests", "off"]
 
 
 async def test_one_that_is_not_there_says_so_and_nothing_is_sent() -> None:
