@@ -10,7 +10,7 @@ from typing import ClassVar, Protocol
 
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Event
-from lmtui.core.sanitize import sanitize_line
+from lmtui.core.sanitize import sanitize, sanitize_line
 
 MAX_NOTE_CHARS = 500
 NO_NOTES = "Nothing is remembered yet. Add a note with /remember TEXT; what sessions teach is proposed in the inbox."
@@ -18,6 +18,7 @@ NO_PROPOSALS = "Nothing is proposed. What finished sessions teach appears here; 
 _BULLET = re.compile(r"[-*+][ \t]+")
 _SOURCE = re.compile(r"\s*_\(([^()\n]{1,120})\)_\s*\Z")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_DESCRIPTION = re.compile(r"^description: *(.+)$", re.MULTILINE)
 _WORD = re.compile(r"\w+")
 
 
@@ -149,6 +150,12 @@ class SearchHit:
     title: str = ""
 
 
+ORIGIN_NAMES = {
+    "you": "you", "model": "the agent's answer", "tool": "tool output", "mcp": "an MCP server", "web": "a web page",
+}  # fmt: skip
+KIND_NAMES = {"fact": "Fact", "mistake": "Correction", "skill": "Skill", "instructions": "Instruction"}
+
+
 class ProposalKind(StrEnum):
     """What a proposal would become."""
 
@@ -156,6 +163,9 @@ class ProposalKind(StrEnum):
     MISTAKE = "mistake"
     SKILL = "skill"
     INSTRUCTIONS = "instructions"
+
+
+NOTE_KINDS = (ProposalKind.FACT, ProposalKind.MISTAKE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +206,22 @@ class MemoryProposal:
     def origins(self) -> frozenset[str]:
         """Return where it comes from."""
         return frozenset(each.origin for each in self.evidence)
+
+    @property
+    def claim(self) -> str:
+        """Return in a line what it says."""
+        about = _DESCRIPTION.search(self.text) if self.kind is ProposalKind.SKILL else None
+        named = ": ".join((self.name, about[1].strip('"'))) if about is not None else self.name
+        return sanitize_line(self.text if self.kind in NOTE_KINDS else named)
+
+    @property
+    def source_text(self) -> str:
+        """Return in words where it comes from."""
+        if foreign := [ORIGIN_NAMES[each] for each in ORIGIN_NAMES if each in self.origins and each != "you"]:
+            return f"from {foreign[-1]}"
+        count = len(self.evidence)
+        times = "" if count < 2 else " twice" if count == 2 else f" {count} times"
+        return f"{'you corrected it' if self.kind is ProposalKind.MISTAKE else 'you said it'}{times}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,6 +308,13 @@ class WorkspaceMemory(MemoryReader, Protocol):
     def waiting(self) -> int:
         """Return how many proposals wait for the user."""
 
+    async def remove(self, note: Note) -> None:
+        """Take out this note alone; nothing where it is gone.
+
+        Raises:
+            UsageError: see `forget`.
+        """
+
     async def change(self, old: Note, new: Note) -> None:
         """Put a note in the place of another, in the same file or (where the scope differs) in the other one.
 
@@ -339,6 +372,11 @@ class NoMemory:
         del words, scope
         raise _off()
 
+    async def remove(self, note: Note) -> None:
+        """Refuse.  Raises `UsageError`."""
+        del note
+        raise _off()
+
     async def change(self, old: Note, new: Note) -> None:
         """Refuse.  Raises `UsageError`."""
         del old, new
@@ -380,3 +418,14 @@ def recalled_words(event: MemoryRecalled) -> str:
     """Return what was recalled, in one line."""
     more = f" and {len(event.notes) - 1} more; /context shows them" if len(event.notes) > 1 else ""
     return f"from memory: {event.lines[0] if event.notes else ''}{more}"
+
+
+def proposal_lines(proposal: MemoryProposal) -> list[str]:
+    """Return a proposal for people: what it says, where it would go, and what it is made from."""
+    about = " · ".join(
+        filter(None, (KIND_NAMES[proposal.kind], SCOPE_NAMES[proposal.scope], proposal.source_text, proposal.date))
+    )
+    text = [sanitize(line) for line in proposal.text.splitlines()] if proposal.kind not in NOTE_KINDS else []
+    quotes = [f'  turn {each.turn}, {ORIGIN_NAMES.get(each.origin, each.origin)}: "{each.text}"' for each in proposal.evidence]
+    near = [f"  kept already: {each}" for each in proposal.similar]
+    return [proposal.claim, f"  {about}", *(f"  | {line}" for line in text), *map(sanitize_line, (*quotes, *near))]

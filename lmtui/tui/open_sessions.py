@@ -122,6 +122,11 @@ class OpenSessions:
         return sum(view.session.trial.waiting for view in self.views.values())
 
     @property
+    def proposed(self) -> int:
+        """Return how many notes are proposed."""
+        return self.host.extensions.memory.waiting if self.host is not None else 0
+
+    @property
     def pipeline(self) -> WorkspacePipeline:
         """Return the plans of the workspace."""
         return self.host.extensions.pipeline if self.host is not None else NoPipeline()

@@ -448,7 +448,8 @@ class KeyPlace:
     """Where the keys go: the pane with the focus (empty: the prompt) or a question, and how high the screen is.
 
     `waiting` counts what the user is asked in all sessions; with `is_danger` a dangerous command is among it.
-    `dialog` are the commands of a dialog that has the keys, and what escape does there; None without one.
+    `dialog` are the commands of a dialog that has the keys, and what escape does there; None without one.  `proposed` counts
+    what the memory inbox proposes while the session rests.
     """
 
     pane: str = ""
@@ -458,6 +459,7 @@ class KeyPlace:
     has_mouse: bool = True
     rows: int = TALL_ROWS
     dialog: tuple[Sequence[Command], str] | None = None
+    proposed: int = 0
 
 
 def dialog_keys(top: Screen[Any]) -> tuple[Sequence[Command], str] | None:
@@ -495,6 +497,9 @@ def hint_parts(place: KeyPlace) -> tuple[list[Part], list[Part]]:
         left += [_key_part(each, 4) for each in IN_THE_PROMPT]
         signs = TYPED_SIGNS if place.rows >= TALL_ROWS else TYPED_SIGNS[: SHORT_VERBS - len(IN_THE_PROMPT)]
         left += [Part(Content.assemble(sign, (f" {verb}", "$text-muted")), "", 5) for sign, verb in signs]
+        if place.proposed:
+            text = Content.styled(f"{pluralize(place.proposed, 'note')} proposed", "$accent")
+            left += [Part(text.stylize(Style.from_meta({"verb": "app.run_command('memory.show')"})), "", 3)]
     if not place.has_mouse:
         left += [Part(f"mouse off  {first_key(command('app.mouse'))} on", "$warning", 1)]
     return left, [_key_part(*each[::2], each[1]) for each in EVERYWHERE]

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lmtui.core.mcp import Ask, McpResource, McpServer, McpTool, Reach, ServerState, ToolChange, ask_nobody
-from lmtui.core.memory_values import NoMemory
 from lmtui.core.project_checks import NoWorkspaceChecks
 from lmtui.core.project_values import KnownProject
 from lmtui.core.usage_values import LogUsage, UsageRange, UsageReport, usage_report
+from tests.tui.fake_memory import FakeMemory
 from tests.tui.fake_pipeline import FakePipeline
 from tests.tui.fake_prompt_files import FakePromptFiles
 from tests.tui.fake_skills import FakeSkills
@@ -118,7 +118,7 @@ class FakeExtensions:
         self.pipeline = FakePipeline()
         self.projects = FakeProjects()
         self.usage = FakeUsage()
-        self.memory = NoMemory()
+        self.memory = FakeMemory()
 
 
 def some_servers() -> list[McpServer]:

@@ -25,6 +25,7 @@ from tests.tui.scenes_files import FILE_SCENES
 from tests.tui.scenes_hooks import HOOK_SCENES
 from tests.tui.scenes_jobs import JOB_SCENES
 from tests.tui.scenes_mcp import MCP_SCENES
+from tests.tui.scenes_memory import MEMORY_SCENES
 from tests.tui.scenes_models import MODEL_SCENES
 from tests.tui.scenes_pipeline import PIPELINE_SCENES, pipeline_plans
 from tests.tui.scenes_plan import PLAN_SCENES
@@ -384,5 +385,6 @@ SCENES = (
     *(Scene(name, steps) for name, steps in PROJECT_SCENES),
     Scene("pipeline_plans", pipeline_plans),
     *(Scene(name, steps) for name, steps in USAGE_SCENES),
+    *(Scene(name, steps) for name, steps in MEMORY_SCENES),
     *(Scene(name, steps) for name, steps in AGENT_SCENES),
 )

@@ -103,6 +103,7 @@ PLACES: dict[str, tuple[str, Steps]] = {
     "pipeline": ("pipeline", nothing),
     "projects": ("projects", nothing),
     "usage": ("usage", nothing),
+    "memory": ("memory_inbox", nothing),
     "MCP servers": ("mcp_waiting", keys("n")),
     "skills": ("skills_remove", keys("n")),
     Scope.CONTEXT: ("window_use", nothing),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from lmtui.commands.command import AskYes, Command, CommandContext, OpenView, Output, Result, Scope
 from lmtui.core.errors import UsageError
-from lmtui.core.memory_values import NO_NOTES, MemoryScope, Note, SearchHit, has_words, note_lines
+from lmtui.core.memory_values import NO_NOTES, MemoryScope, Note, SearchHit, has_words, note_lines, proposal_lines
 from lmtui.core.sanitize import pluralize, sanitize_line
 
 SCOPE = "memory"
@@ -18,9 +18,9 @@ async def show_memory(context: CommandContext, _: str) -> OpenView:
     memory = context.host.extensions.memory
 
     async def lines() -> Iterable[str]:
-        notes = note_lines(await memory.notes()) or [NO_NOTES]
-        waits = [f"{pluralize(memory.waiting, 'note')} proposed: `lmtui memory review`"] if memory.waiting else []
-        return [*notes, *waits]
+        notes, proposed = note_lines(await memory.notes()) or [NO_NOTES], await memory.proposals()
+        waits = [f"Proposed ({len(proposed)}; `lmtui memory review` keeps or discards them):"] if proposed else []
+        return [*notes, *waits, *(line for each in proposed for line in proposal_lines(each))]
 
     return OpenView("memory.show", text=lines, instead="`lmtui memory show`")
 
@@ -67,6 +67,11 @@ def hit_lines(hits: Sequence[SearchHit]) -> list[str]:
     return lines
 
 
+def _act(name: str, title: str, text: str, key: str) -> Command:
+    """Return a key of the page that does something with what is marked or listed."""
+    return Command(f"memory.{name}", SCOPE, title.rstrip("…"), text, (key,), title.lower(), runs=f"memory_do('{name}')")
+
+
 COMMANDS: tuple[Command, ...] = (
     Command("memory.show", Scope.WORKBENCH, "Memory", "Show notes, and what sessions propose to note.",
         slash=("memory",), handler=show_memory, instead="`lmtui memory show`"),
@@ -76,4 +81,19 @@ COMMANDS: tuple[Command, ...] = (
         argument="WORDS", handler=forget, instead="`lmtui memory forget`"),
     Command("memory.find", Scope.WORKBENCH, "Find", "Search notes, earlier sessions, documents and code.", slash=("find",),
         argument="WORDS", handler=find, instead="`lmtui memory search`"),
+    _act("keep", "Keep", "Keep the selected proposal.", "y"),
+    _act("edit", "Edit", "Edit the selected proposal or note.", "e"),
+    _act("scope", "Change scope", "Keep it for all folders, or for this folder.", "s"),
+    _act("discard", "Discard", "Drop the selected proposal; it is not made again.", "n"),
+    _act("drop", "Forget", "Forget the selected note.", "d"),
+    _act("add", "Add…", "Write a note.", "a"),
+    _act("keep_all", "Keep all", "Keep every proposal that is listed; asks first.", "Y"),
+    _act("discard_all", "Discard all", "Drop every proposal that is listed; asks first.", "N"),
+    _act("read", "Read sessions", "Read finished sessions for proposals now.", "r"),
+    Command("memory.search", SCOPE, "Search", "Show only what has these words.", ("slash",), "search"),
+    Command("memory.pane", SCOPE, "Other pane", "Go from the list to the text, or back.", ("tab", "enter"), "text"),
+    Command("memory.inbox", SCOPE, "Inbox", "Show what is proposed.", ("1",), runs="memory_tab('Inbox')"),
+    Command("memory.folder", SCOPE, "This folder", "Show the notes of this folder.", ("2",), runs="memory_tab('This folder')"),
+    Command("memory.everywhere", SCOPE, "All folders", "Show the notes for all folders.", ("3",),
+        runs="memory_tab('All folders')"),
 )  # fmt: skip

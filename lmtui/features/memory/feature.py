@@ -14,4 +14,5 @@ FEATURE = Feature(
     ),
     subcommands=(Subcommand("memory", "lmtui.features.memory.subcommands:memory"),),
     commands="lmtui.features.memory.commands:COMMANDS",
+    controller="lmtui.features.memory.screens:MemoryController",
 )

@@ -24,7 +24,7 @@ from lmtui.core.memory_values import (
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.engine.session import EngineSession
 from lmtui.features.memory.memory_files import MemoryFiles, with_note
-from lmtui.features.memory.proposal_log import ProposalLog, claim, similar
+from lmtui.features.memory.proposal_log import ProposalLog, similar
 from lmtui.features.memory.reflection import Reflection
 from lmtui.features.service import FeatureHost, WorkspaceExtensions
 from lmtui.paths import memory_dir
@@ -85,7 +85,7 @@ class ProposalInbox:
         return shown
 
     def _shown(self, proposal: MemoryProposal, notes: Sequence[str]) -> MemoryProposal:
-        near = similar(claim(proposal), notes)
+        near = similar(proposal.claim, notes)
         match proposal.kind:
             case ProposalKind.SKILL:
                 return replace(proposal, similar=near)
@@ -193,8 +193,3 @@ def unified(name: str, old: str, new: str) -> str:
     before, after = (text.splitlines(keepends=True) for text in (old, new))
     lines = difflib.unified_diff(before, after, f"a/{name}" if old else "/dev/null", f"b/{name}", n=_CONTEXT)
     return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
-
-
-def proposal_line(proposal: MemoryProposal) -> str:
-    """Return what a proposal says in one line."""
-    return sanitize_line(claim(proposal))

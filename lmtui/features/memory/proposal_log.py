@@ -35,7 +35,6 @@ _SMALL = frozenset({
     "for", "with", "and", "or", "as", "it", "its", "we", "you", "i", "my", "our", "your", "please", "always", "should", "must",
     "will", "can", "use", "used", "using", "do", "does", "than", "when", "all",
 })  # fmt: skip
-_DESCRIPTION = re.compile(r"^description: *(.+)$", re.MULTILINE)
 
 
 def meaning(text: str) -> frozenset[str]:
@@ -82,18 +81,6 @@ def similar(text: str, notes: Iterable[str]) -> tuple[str, ...]:
     return tuple(note for share, note in found[:_MOST_SIMILAR] if share >= _SIMILAR)
 
 
-def claim(proposal: MemoryProposal) -> str:
-    """Return in a line what a proposal says."""
-    match proposal.kind:
-        case ProposalKind.INSTRUCTIONS:
-            return proposal.name
-        case ProposalKind.SKILL:
-            about = _DESCRIPTION.search(proposal.text)
-            return f"{proposal.name}: {about[1]}" if about else proposal.name
-        case _:
-            return proposal.text
-
-
 def _repeats(new: MemoryProposal, old: MemoryProposal, *, is_refused: bool) -> bool:
     """Tell whether a proposal was made before; of what was refused the same quote is enough, whatever is made of it."""
     is_skill = new.kind is ProposalKind.SKILL
@@ -101,11 +88,11 @@ def _repeats(new: MemoryProposal, old: MemoryProposal, *, is_refused: bool) -> b
         return False
     if is_skill and note_key(new.name) == note_key(old.name):
         return True
-    if says_same(claim(new), claim(old)):
+    if says_same(new.claim, old.claim):
         return True
     if new.session != old.session or not _share_quote(new, old):
         return False
-    return is_refused or overlap(meaning(claim(new)), meaning(claim(old))) >= _SAME_QUOTE_ALIKE
+    return is_refused or overlap(meaning(new.claim), meaning(old.claim)) >= _SAME_QUOTE_ALIKE
 
 
 def _share_quote(one: MemoryProposal, other: MemoryProposal) -> bool:
@@ -162,7 +149,7 @@ _MARK: TypeAdapter[ReadMark] = TypeAdapter(ReadMark)
 
 def proposal_id(proposal: MemoryProposal) -> str:
     """Return an id that is the same for the same."""
-    text = "\0".join((proposal.kind, proposal.session, note_key(claim(proposal)) or proposal.text))
+    text = "\0".join((proposal.kind, proposal.session, note_key(proposal.claim) or proposal.text))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 

@@ -152,6 +152,10 @@ class MemoryService(WorkspaceFeature):
         """Take out notes that contain a text; see `core.memory_values.MemoryReader.forget`."""
         return await asyncio.to_thread(self.files.forget, has_words(words), scope)
 
+    async def remove(self, note: Note) -> None:
+        """Take out one note; see `core.memory_values.WorkspaceMemory.remove`."""
+        _ = await asyncio.to_thread(self.files.forget, lambda each: each.key == note.key, note.scope)
+
     async def change(self, old: Note, new: Note) -> None:
         """Put a note in the place of another; see `core.memory_values.WorkspaceMemory.change`."""
         await asyncio.to_thread(self.files.replace, old, new)

@@ -8,12 +8,24 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 from lmtui.command_line import Parser, make_parser, with_report
 from lmtui.core.errors import UsageError
-from lmtui.core.memory_values import NO_NOTES, MemoryScope, Note, has_words, note_lines
+from lmtui.core.memory_values import (
+    NO_NOTES,
+    NO_PROPOSALS,
+    SCOPE_NAMES,
+    MemoryProposal,
+    MemoryScope,
+    Note,
+    ProposalKind,
+    WorkspaceMemory,
+    has_words,
+    note_lines,
+    proposal_lines,
+)
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.memory.commands import hit_lines
 from lmtui.features.memory.decision_log import NO_DECISIONS, decision_line, read_decisions
@@ -22,12 +34,13 @@ from lmtui.features.memory.service import search_of
 from lmtui.features.service import CommandCall
 
 _INDEX_S = 600.0  # the first time a large workspace is indexed
-_ACTIONS = ("show", "search", "add", "edit", "forget", "decisions")
+_ACTIONS = ("show", "search", "add", "edit", "forget", "decisions", "review")
 
 
 def memory_parser() -> Parser:
     """Return the parser of `lmtui memory`."""
-    doc = "Show, search and change what is remembered for a folder and for you; edit opens the file in $EDITOR."
+    doc = "Show, search and change what is remembered for a folder and for you; edit opens the file in $EDITOR, review goes \
+through what finished sessions propose."
     parser = make_parser("memory", doc, 'lmtui memory add "Run the tests with make check"')
     parser.add_argument("action", nargs="?", choices=_ACTIONS, default="show")
     parser.add_argument("words", nargs="*", metavar="WORDS", help="the note to add, or words to search or forget")
@@ -40,7 +53,7 @@ async def memory(call: CommandCall) -> int:
     """Run the action."""
     arguments, words = call.arguments, " ".join(call.arguments.words)
     scope = MemoryScope(arguments.scope) if arguments.scope else None
-    if arguments.action not in {"show", "edit", "decisions"} and not words.strip():
+    if arguments.action not in {"show", "edit", "decisions", "review"} and not words.strip():
         raise UsageError(f"`lmtui memory {arguments.action}` needs words", "`lmtui memory --help` has an example.")
     files = MemoryFiles(call.workspace.workspace)
     match arguments.action:
@@ -59,6 +72,9 @@ async def memory(call: CommandCall) -> int:
             gone = await asyncio.to_thread(files.forget, has_words(words), scope)
             print("\n".join([f"{pluralize(len(gone), 'note')} forgotten", *note_lines(gone)]))
             return 0 if gone else 1
+        case "review":
+            async with call.open_host() as host:
+                await review(host.extensions.memory, is_json=arguments.json)
         case _:
             await asyncio.to_thread(_show, files, scope, is_json=arguments.json)
     return 0
@@ -72,6 +88,55 @@ def _show(files: MemoryFiles, scope: MemoryScope | None, *, is_json: bool) -> No
         print(json.dumps([asdict(each) for each in notes], indent=2, ensure_ascii=False))
     else:
         print("\n".join(note_lines(notes)) or NO_NOTES)
+
+
+async def review(memory: WorkspaceMemory, *, is_json: bool = False, ask: Callable[[str], str] = input) -> None:
+    """Go through the proposals line by line with the user; without a terminal list them."""
+    found = await memory.proposals()
+    if is_json:
+        print(json.dumps([asdict(each) for each in found], indent=2, ensure_ascii=False))
+        return
+    for number, each in enumerate(found, 1):
+        print("\n".join([*([""] if number > 1 else []), f"{number} of {len(found)}", *proposal_lines(each)]))
+        if sys.stdin.isatty() and not await _decide(memory, each, ask):
+            return
+    if not found:
+        print(NO_PROPOSALS)
+
+
+async def _decide(memory: WorkspaceMemory, proposal: MemoryProposal, ask: Callable[[str], str]) -> bool:
+    """Ask what becomes of a proposal; False where the user wants to stop."""
+    scope, text = proposal.scope, ""
+    while True:
+        question = f"Keep for {SCOPE_NAMES[scope]}?  y keep  e edit  s change scope  n discard  Enter later  q quit: "
+        try:
+            answer = (await asyncio.to_thread(ask, question)).strip().lower()[:1]
+            if answer == "e":
+                text = (await asyncio.to_thread(ask, "Text: ")).strip()
+        except EOFError:
+            return False
+        match answer:
+            case "y" | "e" if answer == "y" or text:
+                try:
+                    print(f"kept: {sanitize_line(await memory.keep(proposal.id, text or _shown(proposal), scope))}")
+                except UsageError as error:
+                    print(error.full_text(), file=sys.stderr)
+                return True
+            case "s":
+                scope = MemoryScope.USER if scope is MemoryScope.PROJECT else MemoryScope.PROJECT
+            case "n":
+                await memory.discard(proposal.id)
+                print("discarded")
+                return True
+            case "" | "q":
+                return answer == ""
+            case _:
+                pass
+
+
+def _shown(proposal: MemoryProposal) -> str:
+    """Return what was shown of a file, which is kept only if it is the same still."""
+    return proposal.text if proposal.kind is ProposalKind.INSTRUCTIONS else ""
 
 
 async def _search(call: CommandCall, files: MemoryFiles, words: str) -> int:

@@ -317,7 +317,8 @@ class Workbench(Screen[None]):
         top = self.app.screen
         dialog = self.state.dialog_keys(top)
         waiting, has_mouse = self.state.approvals.waiting(), getattr(self.app, "has_mouse", True)
-        place = self.state.key_place(pane, is_asked, *waiting, has_mouse, self.app.size.height, dialog)
+        proposed = self.sessions.proposed if self.active is None or not self.active.session.is_running else 0
+        place = self.state.key_place(pane, is_asked, *waiting, has_mouse, self.app.size.height, dialog, proposed)
         self._bars.show_keys(self.state.hint_parts(place))
         is_covered = is_asked or top is not self
         if self.dock.has_class("-asked") is not is_covered:
