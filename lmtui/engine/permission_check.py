@@ -68,7 +68,11 @@ class CommandNetworkApproval:
             decided = self._by_rules(host, is_listed=is_listed)
             if decided is not None:
                 return decided
-            return await self._answer(host, lambda: self._request(host, what))
+
+            def is_covered() -> bool:
+                return self._by_rules(host, is_listed=is_listed) is True
+
+            return await self._answer(host, lambda: self._request(host, what), is_covered)
 
     async def may_show(self, folder: str, why: str) -> bool:
         """Return what rules say of a folder of tools, else what the user says."""
@@ -120,18 +124,20 @@ class CommandNetworkApproval:
             return True if any(rule.source == THIS_SESSION and rule.is_exactly(host) for rule in allowing) else None
         return True if allowing or is_listed else None
 
-    async def _answer(self, subject: str, request: Callable[[], ApprovalRequested]) -> bool:
-        """Return the answer to a question; each is asked once, and of all a most."""
+    async def _answer(
+        self, subject: str, request: Callable[[], ApprovalRequested], is_covered: Callable[[], bool] = lambda: False
+    ) -> bool:
+        """Return the answer to a question; each is asked once, and of all a most.  A rule granted meanwhile answers it too."""
         if subject not in self._answered:
             if len(self._answered) >= _MAX_QUESTIONS:
                 return False
-            self._question = self._agent.services.approvals.open(request())
+            self._question = self._agent.services.approvals.open(request(), is_covered)
             self._answered[subject] = (await self._question.answer()).outcome is not Outcome.NO
         return self._answered[subject]
 
     def _request(self, host: str, what: str) -> ApprovalRequested:
         asked = self._asked(NETWORK_TOOL, f"{host}:443", _WHY, (host, *wider_patterns(host)))
-        return replace(asked, limits=what, sandbox=_OWN_REQUEST) if what else asked
+        return replace(asked, text=f"{asked.text}\n{what}", sandbox=_OWN_REQUEST) if what else asked
 
     def _folder_request(self, folder: str, why: str) -> ApprovalRequested:
         return self._asked(SHOWN_TOOLS, folder, why, (folder,))

@@ -333,7 +333,8 @@ def _action_text(request: ApprovalRequested) -> str:
     who = sanitize_line(request.agent)
     who = "lmtui" if who == "root" else who
     if request.tool == NETWORK_TOOL:
-        return f"{'lmtui' if request.limits else 'a command'} wants to reach the host"
+        own = request.text.partition("\n")[2]
+        return f"{'lmtui' if own else 'a command'} wants to reach the host"
     if request.tool == SHOWN_TOOLS:
         return "a command needs this folder of tools, read-only"
     if request.tool == SHELL:

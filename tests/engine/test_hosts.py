@@ -106,6 +106,24 @@ async def test_one_host_is_asked_about_once_however_many_connections_want_it() -
     await rig.session.close()
 
 
+async def test_the_question_about_lmtuis_own_request_shows_it_and_a_rule_answers_the_others() -> None:
+    rig, gate = await gate_of()
+    gates = [gate, CommandNetworkApproval(gate._agent, "call_2")]
+    urls = [f"https://docs.example.com/{number}" for number in range(2)]
+    waiting = [
+        asyncio.create_task(each.may_reach("docs.example.com", what=f"GET {url}"))
+        for each, url in zip(gates, urls, strict=True)
+    ]
+    while len(rig.of("approval_requested")) < 2:
+        await asyncio.sleep(0)
+    first, second = (event for event in rig.events if isinstance(event, ApprovalRequested))
+    assert [each.text for each in (first, second)] == [f"docs.example.com:443\nGET {url}" for url in urls]
+    assert first.sandbox == "sent by lmtui itself, not by a command"
+    rig.session.answer(first.approval_id, Answer(Outcome.SESSION, rule="Network(docs.example.com)"))
+    assert await asyncio.gather(*waiting) == [True, True]
+    await rig.session.close()
+
+
 async def test_a_command_cannot_bury_the_user_in_questions_nor_the_log_in_lines() -> None:
     rig, gate = await gate_of()
     waiting = [asyncio.create_task(gate.may_reach(f"host{number}.org")) for number in range(100)]

@@ -50,7 +50,9 @@ async def searched(setting: str, query: str = "x", most: int = 5, key: str = "")
 async def test_searxng_is_asked_for_json_and_its_marks_are_taken_out() -> None:
     second = {"title": "", "url": "https://a.example/2", "content": "s" * 900}
     third = {"url": "https://a.example/3"}
-    async with serving(results(HIT, HIT, second, {"url": "javascript:x"}, {"url": 3}, "no", third)) as (url, heads):
+    async with serving(
+        results({"url": "javascript:x"}, {"url": "http://" + "x" * 900}, {"url": 3}, "no", HIT, HIT, second, third)
+    ) as (url, heads):
         hits = await searched(f"searxng: {url}/", "naïve & odd", 2)
     assert heads[0].startswith(b"GET /search?q=na%C3%AFve+%26+odd&format=json HTTP/1.1\r\n")
     assert b"x-subscription-token" not in heads[0].lower()

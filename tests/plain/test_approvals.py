@@ -45,6 +45,8 @@ def test_a_change_is_shown_as_its_difference_only() -> None:
 
 def test_a_host_and_a_sub_agent_are_named() -> None:
     assert next(approval_lines(asked("pypi.org:443", "network"))) == "approval needed: a command wants to reach the host"
+    own = asked("pypi.org:443\nGET https://pypi.org/x", "network")
+    assert next(approval_lines(own)) == "approval needed: lmtui wants to reach the host"
     assert next(approval_lines(asked(agent="tester"))) == "approval needed: tester asks to run a command"
 
 

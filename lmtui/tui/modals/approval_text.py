@@ -50,9 +50,10 @@ def question(request: ApprovalRequested, state: SessionState) -> str:
 
 def _question(request: ApprovalRequested) -> str:
     if request.tool == NETWORK_TOOL:
-        host = escape_invisible_line(request.text)
+        first, _, own = request.text.partition("\n")
+        host = escape_invisible_line(first)
         name, colon, port = host.rpartition(":")
-        who = "lmtui" if request.limits else "a command"
+        who = "lmtui" if own else "a command"
         return f"Let {who} reach {name if colon and port == '443' else host}?"
     if request.tool == SHOWN_TOOLS:
         return "Show this folder of tools to commands, read-only?"

@@ -320,6 +320,17 @@ async def test_an_unknown_host_is_asked_about_in_words() -> None:
         assert driver.host.session.answers["a1"].outcome is Outcome.ONCE
 
 
+async def test_a_page_that_lmtui_would_fetch_is_shown_with_its_whole_address() -> None:
+    url = f"https://docs.example.com/{'a' * 90}/end?token=abc"
+    own = "sent by lmtui itself, not by a command"
+    async with running() as driver:
+        await ask(driver, f"docs.example.com:443\nGET {url}", tool="network", commands=0, sandbox=own)
+        text = driver.text()
+        assert "Let lmtui reach docs.example.com?" in text
+        assert own in text
+        assert "/end?token=abc" in text
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
