@@ -234,6 +234,20 @@ async def test_nothing_is_read_while_a_session_works(open_one: Open) -> None:
         assert asked(server) == 1
 
 
+async def test_nothing_is_read_while_a_session_of_another_folder_works(open_one: Open, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    async with ScriptedServer(SLOW, reading({"corrections": [CORRECTION]}), TALK) as server:
+        runtime, other = open_one(server.url), open_one(server.url, at=tmp_path / "other")
+        await taught(runtime)
+        _ = await runtime.new_session()
+        session = await other.new_session()
+        session.submit("work slowly")
+        await streaming(server)
+        with pytest.raises(UsageError, match="working"):
+            await runtime.extensions.memory.reflect()
+        assert not asked(server)
+
+
 async def test_nothing_is_read_while_something_is_queued(open_one: Open) -> None:
     async with ScriptedServer(SLOW, reading({"corrections": [CORRECTION]}), TALK) as server:
         runtime = open_one(server.url)
@@ -292,6 +306,23 @@ async def test_sessions_are_read_at_the_start_and_when_all_rest(
             while told != [1, 2]:
                 await asyncio.sleep(0.01)
         assert runtime.extensions.memory.waiting == 2
+
+
+async def test_by_itself_only_so_many_earlier_sessions_are_read(
+    open_attended: Open, open_one: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("START_S", "IDLE_S", "IDLE_ONE_SLOT_S"):
+        monkeypatch.setattr(reflection, name, 0.05)
+    monkeypatch.setattr(reflection, "MOST_SESSIONS", 1)
+    async with ScriptedServer(reading({"facts": []}), TALK) as server:
+        first = open_one(server.url)
+        for _ in range(3):
+            await taught(first)
+        session = await open_attended(server.url).new_session()
+        for message in ("Look at the parser.", "Thanks for the parser."):
+            await run(session, message)
+            await asyncio.sleep(0.5)
+        assert asked(server) == 2  # an earlier one, and its own
 
 
 async def test_a_crash_in_the_middle_reads_again_and_doubles_nothing(open_one: Open, workspace: Path) -> None:

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import logging
 import re
+import weakref
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -46,6 +47,7 @@ _CHARS_PER_TOKEN, _ANSWER_TOKENS = 3, 4_096
 _MOST_OF_A_KIND, _MOST_BODY_CHARS, _MOST_NAME_CHARS = 10, 8_000, 64
 _MOST_TYPED_CHARS, _MOST_PLAIN_CHARS = 2_000, 600  # beyond, much of a message is pasted
 _LEAST_QUOTE_WORDS, _LEAST_SHARED, _LEAST_GAPS = 2, 0.34, 2
+_MOST_LOG_BYTES = 64_000_000
 _CUTS = (2_000, 600, 200, 60)
 _log = logging.getLogger(__name__)
 
@@ -296,7 +298,7 @@ def joined(found: Iterable[MemoryProposal]) -> list[MemoryProposal]:
 
 
 class Reflection:
-    """Reads sessions in the background while no session of this process works.
+    """Reads sessions in the background while no session of this process works, at most so many closed ones by itself.
 
     Args:
         host: of the workspace.
@@ -317,7 +319,9 @@ class Reflection:
         self._queued: dict[str, bool] = {}
         self._task: asyncio.Task[object] | None = None
         self._timer: asyncio.Task[None] | None = None
+        self._left = MOST_SESSIONS
         self._is_closed = False
+        _READERS.add(self)
 
     def follow(self, session: EngineSession) -> None:
         """Read while a session rests, and stop at once when it begins."""
@@ -331,17 +335,20 @@ class Reflection:
     def _take(self, envelope: Envelope) -> None:
         match envelope.event:
             case events.TurnStarted(agent="root"):
-                self._stop()
+                _stop_all()
             case events.InboxChanged(queued=queued):
                 self._queued[envelope.session] = bool(queued)
                 if queued:
-                    self._stop()
+                    _stop_all()
+                else:
+                    self._wait(IDLE_S)
             case events.TurnEnded(agent="root"):
                 self._wait(IDLE_S)
             case _:
                 pass
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """Stop what is read, and what waits to be."""
         for task in (self._task, self._timer):
             if task is not None and not task.done():
                 task.cancel()
@@ -358,7 +365,7 @@ class Reflection:
         if seconds == IDLE_S and await self._host.slot_count() < 2:
             await asyncio.sleep(IDLE_ONE_SLOT_S - IDLE_S)
         with contextlib.suppress(UsageError):
-            _ = await self.read()
+            _ = await self._read_now()
 
     def is_busy(self) -> bool:
         """Tell whether a session works, or has something to do."""
@@ -370,6 +377,10 @@ class Reflection:
         Raises:
             UsageError: a session works, another lmtui reads, or no model answers.
         """
+        self._left = MOST_SESSIONS
+        return await self._read_now()
+
+    async def _read_now(self) -> int:
         if self._task is not None and not self._task.done():
             raise UsageError("sessions are being read already", "Their proposals appear in the inbox.")
         self._task = task = asyncio.get_running_loop().create_task(self._read_all(), name="memory: read")
@@ -386,29 +397,31 @@ class Reflection:
         with self._inbox.reading() as may_read:
             if not may_read:
                 raise UsageError("another lmtui reads the sessions of this folder", "Wait until it is done.")
-            done = 0
-            for path in await asyncio.to_thread(self._unread):
-                if self.is_busy():
+            for path in await asyncio.to_thread(self._grown):
+                if any(each.is_busy() for each in _READERS):
                     raise UsageError("a session is working", "Sessions are read when none works.")
-                if done >= MOST_SESSIONS:
-                    break
-                found = await self._read_one(path)
-                done += found is not None
+                if self._left <= 0 and not self._host.is_open(path.stem):
+                    continue
+                found = await self._read_one(path) if await asyncio.to_thread(self._may_read, path) else None
+                self._left -= found is not None and not self._host.is_open(path.stem)
                 count += found or 0
         return count
 
-    def _unread(self) -> list[Path]:
-        """Return the logs that have grown since they were read, the newest first; none that another lmtui writes.  Blocks."""
+    def _grown(self) -> list[Path]:
+        """Return the logs that have grown since they were read, the newest first.  Blocks."""
         read = self._inbox.state().read
         found = []
         for path in self._store.paths():
-            mark = read.get(path.stem)
             with contextlib.suppress(OSError):
-                has_grown = mark is None or path.stat().st_size > mark.size
-                is_free = self._host.is_open(path.stem) or not self._store.is_in_use(path.stem)
-                if has_grown and is_free and self._store.is_ours(path.stem):
+                size = path.stat().st_size
+                if size <= _MOST_LOG_BYTES and (path.stem not in read or size > read[path.stem].size):
                     found.append(path)
         return found
+
+    def _may_read(self, path: Path) -> bool:
+        """Tell whether a log is the user's, and no other lmtui writes it.  Blocks."""
+        is_free = self._host.is_open(path.stem) or not self._store.is_in_use(path.stem)
+        return is_free and self._store.is_ours(path.stem)
 
     async def _read_one(self, path: Path) -> int | None:
         """Read one session and return how many proposals came of it, None where it has nothing to read."""
@@ -462,9 +475,18 @@ class Reflection:
     async def close(self) -> None:
         """Stop reading."""
         self._is_closed = True
-        self._stop()
+        _READERS.discard(self)
+        self.stop()
         tasks = [each for each in (self._task, self._timer) if each is not None]
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+_READERS: weakref.WeakSet[Reflection] = weakref.WeakSet()  # of all folders: they share the model servers
+
+
+def _stop_all() -> None:
+    for each in tuple(_READERS):
+        each.stop()
 
 
 def _load(path: Path) -> tuple[int, Sequence[Envelope]]:
