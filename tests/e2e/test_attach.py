@@ -21,13 +21,14 @@ from lmtui.command_line import serve_parser
 from lmtui.core import events
 from lmtui.core.errors import HostError, LmtuiError, SessionFileError, UsageError
 from lmtui.core.events import Envelope, Outcome
+from lmtui.core.memory_values import MemoryScope, NoteKind, ProposalsChanged
 from lmtui.core.permissions.decide import Mode
 from lmtui.core.sessions import Answer, Session
 from lmtui.host import rpc
 from lmtui.host.access import read_token
 from lmtui.host.connect import HostInfo, Target, ask_host, ensure_host, host_folder, running_host, socket_file, token_file
 from lmtui.host.remote import RemoteHost
-from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
+from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from tests.e2e.conftest import Program, Serve
 from tests.e2e.test_serve import free_port
 
@@ -91,7 +92,7 @@ async def start(tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch) -
     (tmp_path / "work").mkdir(exist_ok=True)
     made: list[Hosted] = []
 
-    async def begin(*turns: ScriptedTurn) -> Hosted:
+    async def begin(*turns: ScriptedTurn | Scenario) -> Hosted:
         server = await serve(*turns)
         made.append(Hosted(tmp_path / "work", server.url))
         return made[-1]
@@ -534,3 +535,31 @@ async def test_a_call_without_a_host_neither_crashes_nor_loses_words(start: Star
 
 def _no_host(*_: object) -> HostInfo:
     raise HostError("there is none")
+
+
+async def test_the_memory_inbox_of_a_host_is_read_and_decided_by_a_client(start: Start) -> None:
+    quote = "use pytest -q tests directly, make test builds the docs"
+    item = {"trigger": "", "rule": "Run pytest -q tests, not make test", "quote": quote}
+    reading = Scenario((ScriptedTurn(text=json.dumps({"corrections": [item]})),), match="[turn 1")
+    hosted = await start(reading, Scenario((END, END), match="parser"))
+    client, other = await hosted.client(), await hosted.client()
+    session = await client.new_session()
+    for text in ("Test the parser.", quote):
+        session.submit(text)
+        await session.wait_idle()
+    changed = asyncio.ensure_future(wait_for(session, lambda event: isinstance(event, ProposalsChanged)))
+    assert await client.extensions.memory.reflect() == 1
+    event = (await changed).event
+    assert isinstance(event, ProposalsChanged)
+    assert event.waiting == client.extensions.memory.waiting == 1
+    (found,) = await client.extensions.memory.proposals()
+    assert (found.evidence[0].text, found.origins) == (quote, {"you"})
+    assert found.result.splitlines()[-1].startswith(f"+- {found.claim} _(mistake, {session.id}")
+    assert await client.extensions.memory.keep(found.id, "Run pytest", MemoryScope.USER) == "all folders"
+    with pytest.raises(UsageError, match="decided already"):
+        await other.extensions.memory.keep(found.id)
+    (note,) = await other.extensions.memory.notes()
+    assert (note.text, note.scope, note.source, note.kind) == ("Run pytest", MemoryScope.USER, session.id, NoteKind.MISTAKE)
+    await other.extensions.memory.remove(note)
+    assert not await client.extensions.memory.notes()
+    assert client.extensions.memory.waiting == 0

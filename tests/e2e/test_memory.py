@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -7,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from lmtui.core.memory_values import Evidence, MemoryProposal, ProposalKind
+from lmtui.features.memory.proposal_log import ProposalLog
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from tests.e2e.conftest import Program, Serve
@@ -134,3 +137,30 @@ async def test_a_search_finds_notes_sessions_documents_and_code_with_their_place
     assert {each["source"] for each in found} == {"memory", "doc"}
     assert (await program.run(*search, "pond", "freezes")).json[0]["source"] == "session"
     assert (await program.run(*search, "xylophone")).code == 1
+
+
+async def test_proposals_are_listed_and_decided_line_by_line(program: Program) -> None:
+    words = "No, use pytest -q tests, not make test."
+    found = [
+        MemoryProposal("", ProposalKind.MISTAKE, text, session="s1", date="2026-01-01", evidence=(Evidence(quote, origin, 2),))
+        for text, quote, origin in (
+            ("Use pytest -q tests, not make test", words, "you"),
+            ("The limit is 60 requests a minute", "at most 60 requests", "web"),
+        )
+    ]
+    folder = hashlib.sha256(bytes(program.workspace.resolve())).hexdigest()[:24]
+    ProposalLog(program.home / "state" / "memory" / folder).propose(found)
+    listed = (await program.run("memory", "review", "--json")).json
+    assert [each["text"] for each in listed] == [each.text for each in reversed(found)]
+    assert "a web page" in (await program.run("memory", "review")).out
+    terminal = Pty(program)
+    terminal.open("memory", "review")
+    await terminal.until("q quit: ")
+    terminal.type("n\n")
+    await terminal.until("discarded")
+    await terminal.until("q quit: ")
+    terminal.type("y\n")
+    await terminal.until("kept: this folder")
+    assert await terminal.code() == 0
+    assert memory_file(program).read_text().splitlines()[-1] == f"- {found[0].text} _(mistake, s1, 2026-01-01)_"
+    assert (await program.run("memory", "review")).out.startswith("Nothing is proposed")

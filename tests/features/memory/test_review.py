@@ -5,9 +5,13 @@ import sys
 
 import pytest
 
+from lmtui.commands.command import CommandContext
+from lmtui.commands.table import command_table
 from lmtui.core.memory_values import NO_PROPOSALS, MemoryScope
+from lmtui.features.memory.commands import show_memory
 from lmtui.features.memory.subcommands import review
-from tests.tui.fake_memory import AGENTS, FakeMemory, some_proposals
+from tests.tui.fake_memory import AGENTS, FakeMemory, some_notes, some_proposals
+from tests.tui.fakes import FakeClock, FakeHost
 
 
 @pytest.fixture
@@ -69,3 +73,14 @@ async def test_without_a_terminal_they_are_listed(
     assert [each["id"] for each in json.loads(capsys.readouterr().out)] == ["p1", "p2", "p3", "p4"]
     await review(FakeMemory())
     assert capsys.readouterr().out == f"{NO_PROPOSALS}\n"
+
+
+async def test_without_a_screen_the_command_lists_notes_and_proposals() -> None:
+    host = FakeHost(clock=FakeClock())
+    host.extensions.memory.kept, host.extensions.memory.proposed = some_notes(), some_proposals()
+    view = await show_memory(CommandContext(host, None, command_table()), "")
+    assert view.text is not None
+    lines = [*await view.text()]
+    assert lines[0].startswith("Tests need Python 3.12 or newer  (this folder")
+    assert lines[len(some_notes())].startswith("Proposed (4; `lmtui memory review`")
+    assert '  turn 3, you: "again: pytest -q tests please"' in lines
