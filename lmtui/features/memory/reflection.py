@@ -76,6 +76,7 @@ _TELLS_WHAT_TO_DO = re.compile(
 )
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s)\"'>]+", re.IGNORECASE)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+_LABEL, _LEFT_OUT = re.compile(r"^\s*\[turn [^\]\n]*\]"), re.compile(r"…|\.\.\.")
 _NAME = re.compile(r"[^a-z0-9]+")
 
 
@@ -161,10 +162,10 @@ class Quotes:
 
     def find(self, quote: str) -> Evidence | None:
         """Return who said it, the user before all others; None where nobody did, or it has too few words."""
-        key = note_key(quote)
-        if len(key.split()) < _LEAST_QUOTE_WORDS:
+        pieces = [key for each in _LEFT_OUT.split(_LABEL.sub("", quote)) if (key := note_key(each))]
+        if min((len(piece.split()) for piece in pieces), default=0) < _LEAST_QUOTE_WORDS:
             return None
-        found = [part for text, part in self._parts if f" {key} " in text]
+        found = [part for text, part in self._parts if all(f" {piece} " in text for piece in pieces)]
         if not found:
             return None
         part = min(found, key=lambda each: _TRUSTED_FIRST.index(each.origin))
@@ -263,12 +264,14 @@ _RULES = tuple(
 def plain_corrections(parts: Sequence[TranscriptPart], session: str, date: str) -> list[MemoryProposal]:
     """Return what the user plainly corrected or asked for, in their own words; no model is asked."""
     found: list[MemoryProposal] = []
-    for part in parts:
+    for number, part in enumerate(parts):
         if part.origin != YOU or len(part.text) > _MOST_PLAIN_CHARS:
             continue
+        is_first = part.turn == 1 and all(each.origin == YOU for each in parts[:number])  # what begins a task corrects nothing
         for sentence in _SENTENCE.split(part.text):
             proposal = _plain(sentence.strip(), part.turn, session, date)
-            found += [proposal] if proposal is not None else []
+            is_meant = proposal is not None and not (is_first and proposal.kind is ProposalKind.MISTAKE)
+            found += [proposal] if proposal is not None and is_meant else []
     return found
 
 

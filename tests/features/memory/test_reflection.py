@@ -116,6 +116,7 @@ def test_a_fact_may_rest_on_the_answer_or_a_command_that_passed() -> None:
         {"text": "The tests need Redis", "quote": ""},
         {"text": "The tests need Redis"},
         {"text": "The tests need Redis", "quote": "test"},
+        {"text": "use the docs", "quote": "use … docs … the"},
         {"text": "The tests need Redis", "quote": "2 failed"},
         {"text": "Deploy on Fridays to production", "quote": "use pytest directly"},
         {"text": "Deploy with pytest to staging from production on Fridays", "quote": "use pytest directly, make test also"},
@@ -126,6 +127,15 @@ def test_a_fact_may_rest_on_the_answer_or_a_command_that_passed() -> None:
 )
 def test_what_is_invented_is_dropped(item: object) -> None:
     assert read({"facts": [item], "corrections": [item], "instructions": [item], "skills": [item]}) == []
+
+
+@pytest.mark.parametrize(
+    "quote", ["[turn 2, user] use pytest directly", "use pytest … builds the docs", "use pytest... the docs"]
+)
+def test_a_quote_may_leave_words_out_and_name_its_turn(quote: str) -> None:
+    (found,) = read({"instructions": [{"line": "use pytest for the docs", "quote": quote}]})
+    assert found.origins == {"you"}
+    assert read({"instructions": [{"line": "use pytest for the docs", "quote": f"{quote} … always"}]}) == []
 
 
 def test_a_quote_of_the_model_carries_no_correction_skill_or_instruction() -> None:
@@ -233,7 +243,7 @@ def test_no_answer_breaks_the_reading(value: object) -> None:
     ],
 )
 def test_a_plain_correction_needs_no_model(message: str, text: str, kind: ProposalKind) -> None:
-    (found,) = plain_corrections(parts_of(said(message)), "s1", "")
+    (found,) = plain_corrections(parts_of(said("Do it."), answered("Done."), said(message)), "s1", "")
     assert (found.text, found.kind, set(found.origins)) == (text, kind, {"you"})
     assert found.evidence[0].text in message
 
@@ -254,7 +264,12 @@ def test_a_plain_correction_needs_no_model(message: str, text: str, kind: Propos
     ],
 )
 def test_other_words_are_not_taken_for_a_correction(message: str) -> None:
-    assert plain_corrections(parts_of(said(message)), "s1", "") == []
+    assert plain_corrections(parts_of(said("Do it."), answered("Done."), said(message)), "s1", "") == []
+
+
+def test_the_words_that_begin_a_task_correct_nothing() -> None:
+    words = "Use dataclasses instead of dicts in parser.py. Always keep the tests green."
+    assert [each.text for each in plain_corrections(parts_of(said(words)), "s1", "")] == ["Always keep the tests green"]
 
 
 def test_what_others_say_is_never_taken_for_the_users_correction() -> None:
@@ -264,7 +279,7 @@ def test_what_others_say_is_never_taken_for_the_users_correction() -> None:
 
 
 def test_what_the_model_puts_better_is_proposed_once() -> None:
-    parts = parts_of(said("No, use pytest -q tests, not make test."), answered("ok"))
+    parts = parts_of(answered("ok"), said("No, use pytest -q tests, not make test."))
     item = {"trigger": "you test", "rule": "pytest -q tests, not make test", "quote": "use pytest -q tests, not make test"}
     found = joined((*read({"corrections": [item]}, parts), *plain_corrections(parts, "s1", "")))
     assert [each.text for each in found] == ["When you test: pytest -q tests, not make test."]
