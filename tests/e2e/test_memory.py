@@ -142,10 +142,12 @@ async def test_a_search_finds_notes_sessions_documents_and_code_with_their_place
 async def test_proposals_are_listed_and_decided_line_by_line(program: Program) -> None:
     words = "No, use pytest -q tests, not make test."
     found = [
-        MemoryProposal("", ProposalKind.MISTAKE, text, session="s1", date="2026-01-01", evidence=(Evidence(quote, origin, 2),))
-        for text, quote, origin in (
-            ("Use pytest -q tests, not make test", words, "you"),
-            ("The limit is 60 requests a minute", "at most 60 requests", "web"),
+        MemoryProposal(
+            "", ProposalKind.MISTAKE, text, session=session, date="2026-01-01", evidence=(Evidence(quote, origin, 2),)
+        )
+        for session, text, quote, origin in (
+            ("s1", "Use pytest -q tests, not make test", words, "you"),
+            ("s2", "The limit is 60 requests a minute", "at most 60 requests", "web"),
         )
     ]
     folder = hashlib.sha256(bytes(program.workspace.resolve())).hexdigest()[:24]

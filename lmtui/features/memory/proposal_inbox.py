@@ -80,7 +80,8 @@ class ProposalInbox:
         """Return what waits, the newest first, with the notes near to it and the file as it would be."""
         found = await asyncio.to_thread(self._inbox.state)
         notes = [note.text for note in await self._memory.notes()]
-        shown = [await asyncio.to_thread(self._shown, each, notes) for each in reversed([*found.waiting.values()])]
+        newest = sorted(found.waiting.values(), key=lambda each: (each.date, each.session), reverse=True)
+        shown = [await asyncio.to_thread(self._shown, each, notes) for each in newest]
         self._tell()
         return shown
 
