@@ -18,6 +18,7 @@ from lmtui.tools.text import lines_of
 
 MAX_CHUNK_CHARS = 1_500
 _SMALL_CHARS = 700
+_HEAD_CHARS = 200
 _MAX_DEPTH = 12
 _MAX_TITLE_CHARS = 300
 _MAX_TOKEN_CHARS = 100
@@ -39,6 +40,7 @@ _DEFINED = re.compile(
     r"const|let|var|val|static|sub|proc|defmodule|defp|defn)[ \t*]+(?:\([^()\n]{0,80}\)[ \t]*)?([^\W\d][\w$.]*)"
 )
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)(?:[ \t]*:[^=\n]{1,80})?[ \t]*=(?!=)")
+_NESTED = re.compile(r"[ \t]*(?:[a-z]+[ \t]+)*(?:def|class|function|func|fn|fun|interface|struct|enum|trait|impl)[ \t]")
 _BEGINS = re.compile(r"[ \t]*(?:@|(?:async[ \t]+)?(?:def|class)[ \t])")
 _ENDS = re.compile(r"[ \t]*[)\]}]|[ \t]*(?:else|elif|except|finally|end|catch)\b")
 
@@ -76,7 +78,7 @@ def cut(path: str, text: str) -> list[Chunk]:
     if not lines:
         return []
     parts = _sections(lines) if path.lower().endswith(_MARKDOWN) else _blocks(lines, 0, len(lines), "", _MAX_DEPTH)
-    found = []
+    found: list[Chunk] = []
     for start, end, title in parts:
         shown = [at for at in range(start, end) if lines[at].strip()]
         if shown:
@@ -113,24 +115,26 @@ def _by_blank_lines(lines: Sequence[str], start: int, end: int) -> list[Part]:
 
 def _blocks(lines: Sequence[str], start: int, end: int, outer: str, depth: int) -> list[Part]:
     """Cut code at its least indented definitions and paragraphs, and what is too long for a chunk further inside."""
-    starts = _starts(lines, start, end) if depth else []
+    starts = _starts(lines, start, end, is_top=depth == _MAX_DEPTH) if depth else []
     if len(starts) < 2 and depth < _MAX_DEPTH:
         return [(a, b, outer) for a, b, _ in _pack(_by_blank_lines(lines, start, end), lines, MAX_CHUNK_CHARS)]
+    is_headed = depth < _MAX_DEPTH and len(starts) > 2 and _size(lines, start, starts[1]) < _HEAD_CHARS
+    if is_headed and _size(lines, start, starts[2]) <= MAX_CHUNK_CHARS:
+        del starts[1]  # a line or two above the first part are no chunk of their own
     found: list[Part] = []
     small: list[Part] = []
     for a, b in pairwise([*starts, end]):
-        names = _names(lines, a, b)
-        title = outer if outer.rpartition(".")[2] == names else ".".join(filter(None, (outer, names)))
+        names = _names(lines, a, b, outer)
         size = _size(lines, a, b)
         if size <= MAX_CHUNK_CHARS:
-            small.append((a, b, title))
+            small.append((a, b, names or outer))
             continue
-        found += [*_pack(small, lines, _SMALL_CHARS), *_blocks(lines, a, b, title, depth - 1)]
+        found += [*_pack(small, lines, _SMALL_CHARS), *_blocks(lines, a, b, names.partition(" ")[0] or outer, depth - 1)]
         small = []
     return [*found, *_pack(small, lines, _SMALL_CHARS)]
 
 
-def _starts(lines: Sequence[str], start: int, end: int) -> list[int]:
+def _starts(lines: Sequence[str], start: int, end: int, *, is_top: bool) -> list[int]:
     """Return where the blocks of some lines begin: at paragraphs and definitions with the least indentation among these."""
     found: list[tuple[int, int]] = []
     is_decorated = False
@@ -140,7 +144,7 @@ def _starts(lines: Sequence[str], start: int, end: int) -> list[int]:
         if line.strip() and (begins or not lines[at - 1].strip()) and not is_decorated and not _ENDS.match(line):
             found.append((len(line) - len(line.lstrip()), at))
         is_decorated = begins and line.lstrip().startswith("@")
-    least = min((indent for indent, _ in found), default=0)
+    least = 0 if is_top else min((indent for indent, _ in found), default=0)
     return [start, *(at for indent, at in found if indent == least)]
 
 
@@ -171,17 +175,28 @@ def _size(lines: Sequence[str], start: int, end: int) -> int:
     return sum(map(len, lines[start:end]))
 
 
-def _names(lines: Sequence[str], start: int, end: int) -> str:
-    """Return what the least indented lines define."""
-    shown = [line for line in lines[start:end] if line.strip()]
-    least = min((len(line) - len(line.lstrip()) for line in shown), default=0)
-    outer = (line for line in shown if len(line) - len(line.lstrip()) == least)
-    found = (match[1] for line in outer if (match := _DEFINED.match(line) or _ASSIGNED.match(line)))
+def _names(lines: Sequence[str], start: int, end: int, outer: str) -> str:
+    """Return what some lines define, each name with what is around it."""
+    around: list[tuple[int, str]] = []
+    found: list[str] = []
+    for line in lines[start:end]:
+        match = _DEFINED.match(line) or _ASSIGNED.match(line)
+        indent = len(line) - len(line.lstrip())
+        if match is None or (indent and not _NESTED.match(line)):
+            continue
+        around = [each for each in around if each[0] < indent]
+        if not found and outer.rpartition(".")[2] == match[1]:  # the line that begins what is cut further
+            found.append(outer)
+            around.append((indent, ""))
+            continue
+        found.append(".".join(filter(None, (outer, *(name for _, name in around), match[1]))))
+        around.append((indent, match[1]))
     return " ".join(dict.fromkeys(found))
 
 
 _TOKEN = re.compile(r"\w+(?:\.\w+)*")
 _PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_IS_NAME = re.compile(r"\w[._]\w|[a-z][A-Z]|^_")
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")  # Chinese, Japanese and Korean are written without spaces
 _SUFFIX = re.compile(
     r"(?:i[sz]ations?|ational|ations?|ions?|ments?|ness|ings?|edly|ables?|ibles?|ively|ives?|ally|als?|ers?|ors?|ies|ied|eds?|"
@@ -212,6 +227,12 @@ def words_of(text: str) -> list[str]:
         text = "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
         text = unicodedata.normalize("NFC", text)
     return [word for token in _TOKEN.findall(text) for word in _forms(token[:_MAX_TOKEN_CHARS])]
+
+
+def names_of(text: str) -> set[str]:
+    """Return the words of a query that are names of something in code: by their form, or as they are all of it."""
+    tokens = _TOKEN.findall(text)
+    return {each for each in tokens if len(tokens) == 1 or _IS_NAME.search(each)}
 
 
 @lru_cache(maxsize=65_536)

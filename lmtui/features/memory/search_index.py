@@ -15,16 +15,17 @@ import math
 import os
 import re
 import sqlite3
+import statistics
 import threading
 import time
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import mul
 from pathlib import Path
 
 from lmtui.core.memory_values import SearchSource
-from lmtui.features.memory.chunks import Chunk, words_of
+from lmtui.features.memory.chunks import Chunk, names_of, words_of
 
 _log = logging.getLogger(__name__)
 _APPLICATION, _VERSION = 0x6C6D7478, 1
@@ -33,12 +34,13 @@ _RRF_K = 60  # Cormack, Clarke and Büttcher, "Reciprocal rank fusion", SIGIR 20
 _LEAST_CANDIDATES, _RESCORED = 50, 150
 _MAX_QUERY_WORDS = 32
 _ABOUT_CHARS = 400
-_BASE = 0.3
+_SAMPLE, _LEAST_SAMPLE = 300, 30
+_BASE, _DEFINES = 0.3, 2.0
 _MOST_OF_ITEM = 2
 _WEIGHTS = {SearchSource.MEMORY: 1.5, SearchSource.SESSION: 1.3, SearchSource.DOC: 1.3, SearchSource.CODE: 1.0}
 _TEST_WEIGHT = 0.6
 _TESTS = re.compile(r"(?:^|/)(?:tests?|spec|__tests__)/|(?:^|/)test_|_test\.|\.(?:test|spec)\.")
-_COMMON, _FEW = 0.25, 1_000
+_COMMON, _FEW = 0.25, 5_000
 _SCHEMA = f"""
 CREATE TABLE item (id INTEGER PRIMARY KEY, source TEXT NOT NULL, name TEXT NOT NULL, about TEXT NOT NULL,
   mtime_ns INTEGER NOT NULL, size INTEGER NOT NULL, read_ns INTEGER NOT NULL, UNIQUE (source, name));
@@ -132,46 +134,67 @@ class SearchIndex:
         """Return the best chunks, at most two of an item, the best first."""
         words = list(dict.fromkeys(words_of(query.text)))[:_MAX_QUERY_WORDS]
         most = max(2 * limit, _LEAST_CANDIDATES)
+        named = names_of(query.text)
         with self._open() as database:
             total, counts = _frequencies(database, words)
             rarity = rarities(total, counts)
-            by_words = _by_words(database, _telling(rarity, counts), 2 * most, sources)
-            by_vector = self._signs.nearest(database, query, most, sources) if len(query.vector) else []
-            found = {each: _look_up(database, each, rarity) for each in {*by_words, *by_vector}}
-        weighed = {each: bm25 * (_BASE + found[each].score) * _weight(found[each]) for each, bm25 in by_words.items()}
-        lists = (sorted(weighed, key=lambda each: -weighed[each])[:most], by_vector)
-        merged: dict[int, float] = {}
-        for ranked in lists:
-            for rank, number in enumerate(ranked, 1):
-                merged[number] = merged.get(number, 0.0) + 1 / (_RRF_K + rank)
-        best: list[Found] = []
-        for number in sorted(merged, key=lambda each: -merged[each]):
-            each = found[number]
-            if sum(other.name == each.name for other in best) < _MOST_OF_ITEM and len(best) < limit:
-                best.append(each)
-        return best
+            by_words = _by_words(database, _telling(rarity, counts), 3 * most, sources)
+            by_vector = self._signs.nearest(database, query, most, sources) if len(query.vector) else {}
+            found = {each: _look_up(database, each, rarity) for each in by_words}
+            weighed = {
+                each: bm25
+                * (_BASE + found[each].score)
+                * _weight(found[each].source, found[each].name)
+                * (_DEFINES if named and named & _names_in(found[each].chunk.title) else 1.0)
+                for each, bm25 in by_words.items()
+            }
+            merged: dict[int, float] = {}
+            for rank, each in enumerate(sorted(weighed, key=lambda each: -weighed[each])[:most], 1):
+                sure = 2 * found[each].score ** 2 if by_vector else 1.0  # where few of the words are met, meaning counts more
+                merged[each] = sure / (_RRF_K + rank)
+            for rank, each in enumerate(by_vector, 1):
+                merged[each] = merged.get(each, 0.0) + 1 / (_RRF_K + rank)
+            best: list[Found] = []
+            for each in sorted(merged, key=lambda each: -merged[each]):
+                hit = found.get(each) or _look_up(database, each, rarity)
+                if sum(other.name == hit.name for other in best) < _MOST_OF_ITEM:
+                    best.append(replace(hit, score=max(hit.score, min(1.0, by_vector.get(each, 0.0)))))
+                if len(best) == limit:
+                    break
+            return best
 
-    def similarities(self, query: IndexQuery, names: Collection[str], source: SearchSource) -> dict[str, float]:
-        """Return how near the vectors of some items are to the query's (cosine, −1 to 1), of those that have one."""
+    def nearness(self, query: IndexQuery, source: SearchSource) -> dict[str, float]:
+        """Return how much nearer the items of a source are to a query than what is indexed on the whole.
+
+        It is counted in standard deviations, as each model has cosines of its own for texts that have nothing in common.
+        """
         with self._open() as database:
+            wanted = quantise(query.vector)
+            last = database.execute("SELECT max(seq) FROM vector").fetchone()[0] or 0
+            sample = json.dumps([*range(1, last + 1, max(1, last // _SAMPLE))])
+            sql = "SELECT data FROM vector WHERE seq IN (SELECT value FROM json_each(?)) AND model = ?"
+            usual = [_cosine(wanted, data) for (data,) in database.execute(sql, (sample, query.model))]
+            if len(usual) < _LEAST_SAMPLE:
+                return {}
+            mean, deviation = statistics.mean(usual), max(statistics.pstdev(usual), 0.01)
             rows = database.execute(
                 "SELECT name, data FROM item JOIN chunk ON item = item.id JOIN vector ON chunk = chunk.id "
                 "WHERE source = ? AND model = ?",
                 (source, query.model),
             )
-            wanted = quantise(query.vector)
-            return {name: _cosine(wanted, data) for name, data in rows if name in names}
+            return {name: (_cosine(wanted, data) - mean) / deviation for name, data in rows}
 
     def without_vector(self, model: str, most: int) -> list[tuple[int, str]]:
         """Return chunks that have no vector of this model (notes first), each with what is to be embedded."""
         with self._open() as database:
             rows = database.execute(
-                "SELECT chunk.id, name, title, text FROM chunk JOIN item ON item.id = item "
+                "SELECT chunk.id, iif(source IN ('doc', 'code'), name, ''), title, substr(about, 1, 200), substr(text, 1, 400) "
+                "FROM chunk JOIN item ON item.id = item "
                 "WHERE NOT EXISTS (SELECT 1 FROM vector WHERE chunk = chunk.id AND model = ?) "
                 "ORDER BY source = 'memory' DESC, source = 'session' DESC, chunk.id LIMIT ?",
                 (model, most),
             )
-            return [(number, "\n".join(filter(None, (name, title, text)))) for number, name, title, text in rows]
+            return [(number, "\n".join(filter(None, texts))) for number, *texts in rows]
 
     def newest_model(self, model: str) -> str:
         """Return the name with which vectors of a model were put in last, empty where there are none."""
@@ -386,10 +409,15 @@ def _look_up(database: sqlite3.Connection, number: int, rarity: Mapping[str, flo
     return Found(SearchSource(source), name, Chunk(first, last, text, title), score)
 
 
-def _weight(found: Found) -> float:
+def _names_in(title: str) -> set[str]:
+    """Return the names that a chunk defines, with what is around them and without."""
+    return {each for name in title.split() for each in (name, name.rpartition(".")[2])}
+
+
+def _weight(source: SearchSource, name: str) -> float:
     """Return what a chunk counts by what it is: what was written to be read counts most, tests least."""
-    is_test = found.source is SearchSource.CODE and _TESTS.search(found.name) is not None
-    return _WEIGHTS[found.source] * (_TEST_WEIGHT if is_test else 1.0)
+    is_test = source is SearchSource.CODE and _TESTS.search(name) is not None
+    return _WEIGHTS[source] * (_TEST_WEIGHT if is_test else 1.0)
 
 
 def quantise(vector: Sequence[float]) -> array[int]:
@@ -419,38 +447,40 @@ class _Signs:
     def __init__(self) -> None:
         self._model = ""
         self._last = 0
-        self._by_source: dict[str, tuple[list[int], list[int]]] = {}
+        self._groups: dict[tuple[str, float], tuple[list[int], list[int]]] = {}
 
     def nearest(
         self, database: sqlite3.Connection, query: IndexQuery, most: int, sources: Collection[SearchSource]
-    ) -> list[int]:
-        """Return the chunks whose vectors are nearest to the query's, the nearest first."""
+    ) -> dict[int, float]:
+        """Return the chunks whose vectors are nearest to the query's with their cosines, the nearest first."""
         self._load(database, query.model)
         wanted = quantise(query.vector)
         signs = int.from_bytes(_signs_of(wanted), "big")
-        distances: list[tuple[int, int]] = []
-        for source, (numbers, known) in self._by_source.items():
+        near: list[tuple[float, float, int]] = []
+        for (source, weight), (numbers, known) in self._groups.items():
             if not sources or source in sources:
-                distances += zip([(signs ^ each).bit_count() for each in known], numbers, strict=True)
-        near = heapq.nsmallest(_RESCORED, distances)
+                distances = [(signs ^ each).bit_count() for each in known]
+                nearest = heapq.nsmallest(_RESCORED, zip(distances, numbers, strict=True))
+                near += [(math.cos(math.pi * bits / len(wanted)) * weight, weight, number) for bits, number in nearest]
+        weights = {number: weight for _, weight, number in heapq.nlargest(_RESCORED, near)}
         rows = database.execute(
             "SELECT chunk, data FROM vector WHERE chunk IN (SELECT value FROM json_each(?)) AND model = ?",
-            (json.dumps([number for _, number in near]), query.model),
+            (json.dumps([*weights]), query.model),
         )
-        scores = [(_cosine(wanted, data), number) for number, data in rows]
-        return [number for _, number in heapq.nlargest(most, scores)]
+        found = {number: _cosine(wanted, data) for number, data in rows}
+        return {each: found[each] for each in heapq.nlargest(most, found, key=lambda each: found[each] * weights[each])}
 
     def _load(self, database: sqlite3.Connection, model: str) -> None:
         """Read the vectors that came since; those that went are left out when they are compared."""
         if model != self._model:
-            self._model, self._last, self._by_source = model, 0, {}
+            self._model, self._last, self._groups = model, 0, {}
         rows = database.execute(
-            "SELECT seq, chunk, signs, source FROM vector JOIN chunk ON chunk.id = chunk JOIN item ON item.id = item "
+            "SELECT seq, chunk, signs, source, name FROM vector JOIN chunk ON chunk.id = chunk JOIN item ON item.id = item "
             "WHERE model = ? AND seq > ? ORDER BY seq",
             (model, self._last),
         )
-        for seq, number, signs, source in rows:
-            numbers, known = self._by_source.setdefault(source, ([], []))
+        for seq, number, signs, source, name in rows:
+            numbers, known = self._groups.setdefault((source, _weight(SearchSource(source), name)), ([], []))
             numbers.append(number)
             known.append(int.from_bytes(signs, "big"))
             self._last = seq

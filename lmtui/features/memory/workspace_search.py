@@ -44,6 +44,7 @@ MAX_FILE_BYTES = 1_000_000
 MAX_LOG_BYTES = 64_000_000
 UPDATE_LIMIT_S = 2.0
 RELEVANT = 0.5  # found on the tuning set of `benchmarks.memory`
+_SURE_DEVIATIONS = 12.0
 _MAX_MESSAGE_CHARS = 2_000
 _LEAST_CHUNKS = 2_000
 _GENERIC = frozenset(
@@ -126,11 +127,16 @@ class WorkspaceSearch:
 
         What is below `RELEVANT` is left out.
         """
-        asked = set(words_of(words[:_MAX_MESSAGE_CHARS]))
+        query = await self._query(words[:_MAX_MESSAGE_CHARS])
+        asked = set(words_of(query.text))
         known = {note: set(words_of(note.text)) for note in notes}
         total, counts = await self._ask(lambda: self._reader.frequencies(asked.union(*known.values())))
         weights = _note_weights(total, counts, known.values())
-        found = [(note, _relevance(asked, has, set(words_of(_trigger(note.text))), weights)) for note, has in known.items()]
+        near = await self._ask(lambda: self._reader.nearness(query, SearchSource.MEMORY)) if len(query.vector) else {}
+        found = []
+        for note, has in known.items():
+            by_words = _relevance(asked, has, set(words_of(_trigger(note.text))), weights)
+            found.append((note, max(by_words, min(1.0, near.get(_item_of(note), 0.0) / _SURE_DEVIATIONS))))
         return sorted((each for each in found if each[1] >= RELEVANT), key=lambda each: -each[1])
 
     async def refresh(self, within_s: float = UPDATE_LIMIT_S) -> None:
@@ -234,7 +240,7 @@ class WorkspaceSearch:
         return False
 
     def _index_notes(self, notes: Sequence[Note]) -> None:
-        now = {f"{note.scope} {note.key}": note.text for note in notes}
+        now = {_item_of(note): note.text for note in notes}
         self._index(
             SearchSource.MEMORY, {name: (0, len(text)) for name, text in now.items()}, lambda name: [Chunk(1, 1, now[name])]
         )
@@ -363,6 +369,11 @@ def read_session(path: Path) -> Iterator[Chunk]:
         for text in filter(str.strip, turn):
             for at in range(0, min(len(text), 10 * MAX_CHUNK_CHARS), MAX_CHUNK_CHARS):
                 yield Chunk(number, number, text[at : at + MAX_CHUNK_CHARS], title)
+
+
+def _item_of(note: Note) -> str:
+    """Return the name under which a note is in the index."""
+    return f"{note.scope} {note.key}"
 
 
 def _trigger(text: str) -> str:

@@ -43,8 +43,15 @@ def test_python_is_cut_at_its_functions_and_a_long_class_at_its_methods() -> Non
     method = "".join(f"        self.value_{number} = compute({number})\n" for number in range(30))
     code = f"LIMIT = 3\n\n\nclass Store:\n    def load(self):\n{method}\n    @cached\n    def save(self):\n{method}\n"
     titles = [chunk.title for chunk in cut("a.py", code)]
-    assert titles == ["LIMIT", "Store", "Store.load", "Store.save"]
-    assert cut("a.py", code)[3].text.startswith("    @cached\n    def save")
+    assert titles == ["LIMIT", "Store Store.load", "Store.save"]
+    assert cut("a.py", code)[2].text.startswith("    @cached\n    def save")
+
+
+def test_a_chunk_names_all_that_it_defines() -> None:
+    code = "class Parser:\n    LIMIT = 3\n\n    def error(self):\n        total = 1\n\n        def inner():\n            pass\n"
+    assert [chunk.title for chunk in cut("a.py", code)] == ["Parser Parser.error Parser.error.inner"]
+    script = "export async function load(url) {\n  const data = 1\n}\n\nexport const LIMIT = 2\n\nclass Store {\n}\n"
+    assert [chunk.title for chunk in cut("a.ts", script)] == ["load LIMIT Store"]
 
 
 def test_markdown_is_cut_at_headings_which_are_not_those_in_code() -> None:

@@ -47,6 +47,16 @@ def test_a_name_is_found_by_the_whole_and_by_parts(tmp_path: Path) -> None:
     index.close()
 
 
+def test_what_defines_a_name_comes_before_what_uses_it(tmp_path: Path) -> None:
+    index = make(tmp_path)
+    for number in range(5):
+        put(index, f"user{number}.py", "evict_oldest evict_oldest evict_oldest")
+    put(index, "cache.py", "def evict_oldest(self): return self.entries.popitem() or self.other", title="Cache.evict_oldest")
+    assert names(index, "evict_oldest")[0] == "cache.py"
+    assert names(index, "Cache.evict_oldest")[0] == "cache.py"
+    index.close()
+
+
 def test_the_version_that_was_read_later_stays(tmp_path: Path) -> None:
     index = make(tmp_path)
     put(index, "a.py", "newer words", read_ns=20)
@@ -199,11 +209,17 @@ def test_vectors_find_what_has_no_word_in_common_and_never_mix_models(tmp_path: 
     index.close()
 
 
-def test_similarities_are_those_of_the_vectors(tmp_path: Path) -> None:
+def test_what_is_nearer_than_the_rest_stands_out_whatever_the_model_calls_near(tmp_path: Path) -> None:
     index = make(tmp_path)
-    put(index, "project a", "apples", MEMORY)
-    number = index.without_vector("m/2", 1)[0][0]
-    index.put_vectors("m/2", {number: (3.0, 4.0)})
-    found = index.similarities(IndexQuery("", (4.0, 3.0), "m/2"), ["project a"], MEMORY)
-    assert found["project a"] == pytest.approx(0.96, abs=0.02)
+    for number in range(40):
+        put(index, f"{number}.py", f"words {number}")
+    put(index, "project near", "apples", MEMORY)
+    put(index, "project far", "bicycles", MEMORY)
+    vectors = {text: (1.0, number % 7 / 20, 0.0) for number, (_, text) in enumerate(index.without_vector("m/3", 99))}
+    vectors |= {"apples": (1.0, 0.0, 2.0), "bicycles": (1.0, 0.1, 0.0)}
+    index.put_vectors("m/3", {number: vectors[text] for number, text in index.without_vector("m/3", 99)})
+    found = index.nearness(IndexQuery("", (1.0, 0.0, 1.5), "m/3"), MEMORY)
+    assert found["project near"] > 6
+    assert found["project far"] < 2
+    assert index.nearness(IndexQuery("", (1.0, 0.0), "m/2"), MEMORY) == {}
     index.close()
