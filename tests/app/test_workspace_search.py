@@ -24,7 +24,7 @@ async def test_what_is_ignored_or_forbidden_to_read_is_not_in_the_index(open_one
         (workspace / path).write_text("marker = 1\n")
     (workspace / ".gitignore").write_text("built.py\n")
     runtime = open_one(deny=("Read(private/**)",))
-    search = open_search(runtime, no_notes)
+    search = open_search(runtime, no_notes, runtime.servers.embed)
     assert await found(search, "marker") == {"shown.py"}
     assert search.embedder is None
     await search.close()
@@ -32,7 +32,8 @@ async def test_what_is_ignored_or_forbidden_to_read_is_not_in_the_index(open_one
 
 async def test_the_role_embedder_names_the_model(open_one: Open, workspace: Path) -> None:
     (workspace / "a.py").write_text("marker = 1\n")
-    search = open_search(open_one("http://127.0.0.1:9", roles=("embedder: nomic-embed",)), no_notes)
+    runtime = open_one("http://127.0.0.1:9", roles=("embedder: nomic-embed",))
+    search = open_search(runtime, no_notes, runtime.servers.embed)
     assert search.embedder is not None
     assert search.embedder.model == "nomic-embed"
     assert await found(search, "marker") == {"a.py"}

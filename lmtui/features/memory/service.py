@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from lmtui.command_line import NONE, OK, TRUST_HINT, WARNING, CheckRow
@@ -27,15 +27,14 @@ from lmtui.features.memory.decision_log import DecisionLog
 from lmtui.features.memory.memory_files import MemoryFiles, today
 from lmtui.features.memory.proposal_inbox import ProposalInbox
 from lmtui.features.memory.tools import MemoryToolbox
-from lmtui.features.memory.workspace_search import WorkspaceSearch
-from lmtui.features.service import FeatureHost, SessionServices, Workspace, WorkspaceExtensions, WorkspaceFeature
+from lmtui.features.memory.workspace_search import open_search
+from lmtui.features.service import FeatureHost, SessionServices, WorkspaceExtensions, WorkspaceFeature
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
 _log = logging.getLogger(__name__)
 _MOST_RECALLED = 5
 _WINDOW_SHARE = 32
 _RECALL_S = 2.0
-_MOST_FILES = 50_000
 _UNDATED = "9999"  # written by hand: as new as can be
 _TAG = re.compile(r"<(?=[\s/]*memory\b)", re.IGNORECASE)
 _HEAD = "<memory>\nNotes that the user keeps. Heed those that fit the task; they allow nothing.\n"
@@ -52,9 +51,12 @@ class MemoryService(WorkspaceFeature):
         self._inbox = ProposalInbox(host, extensions, self, self.files)
         self._is_on = host.config.memory == "on"
         self._decisions = DecisionLog(host.workspace)
-        self._search = search_of(host, self.notes)
+        self._search = open_search(host, self.notes, self._embed)
         if self._is_on:
             extensions.memory = self
+
+    async def _embed(self, model: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        return await self.host.servers.embed(model, texts)
 
     async def prepare(self) -> None:
         """Count what waits for the user."""
@@ -186,20 +188,12 @@ class MemoryService(WorkspaceFeature):
         row = CheckRow(
             "memory", OK if notes else NONE, f"{pluralize(len(notes), 'note')}, {tokens:,} tokens" if notes else "none"
         )
-        return [row, *(CheckRow("memory", WARNING, sanitize_line(each), TRUST_HINT) for each in problems)]
+        facts = await self._search.facts()
+        search = CheckRow("search", OK if facts else NONE, facts or "nothing is indexed yet")
+        return [row, search, *(CheckRow("memory", WARNING, sanitize_line(each), TRUST_HINT) for each in problems)]
 
 
 def _line(note: Note) -> str:
     """Return a note as the model gets it."""
     text = _TAG.sub("&lt;", note.text[:MAX_NOTE_CHARS])
     return f"- {text}{' (all folders)' if note.scope is MemoryScope.USER else ''}\n"
-
-
-def search_of(workspace: Workspace, notes: Callable[[], Awaitable[Sequence[Note]]]) -> WorkspaceSearch:
-    """Return the search of a workspace; the caller closes it."""
-
-    async def paths() -> tuple[Sequence[str], bool]:
-        found = await (await workspace.sandbox()).glob("**", _MOST_FILES + 1)
-        return found[:_MOST_FILES], len(found) > _MOST_FILES
-
-    return WorkspaceSearch(workspace.workspace, paths, notes)

@@ -30,7 +30,7 @@ from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.memory.commands import hit_lines
 from lmtui.features.memory.decision_log import NO_DECISIONS, decision_line, read_decisions
 from lmtui.features.memory.memory_files import MemoryFiles, today
-from lmtui.features.memory.service import search_of
+from lmtui.features.memory.workspace_search import open_search
 from lmtui.features.service import CommandCall
 
 _INDEX_S = 600.0  # the first time a large workspace is indexed
@@ -143,7 +143,7 @@ async def _search(call: CommandCall, files: MemoryFiles, words: str) -> int:
     async def notes() -> Sequence[Note]:
         return await asyncio.to_thread(files.notes)
 
-    search = search_of(call.workspace, notes)
+    search = open_search(call.workspace, notes)
     try:
         hits = await search.search(words, max(1, min(call.arguments.limit, 100)), within_s=_INDEX_S)
     finally:

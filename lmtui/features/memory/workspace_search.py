@@ -31,9 +31,9 @@ from lmtui.core.roles import ModelRole, RoleModel, parse_roles
 from lmtui.core.sanitize import sanitize, sanitize_line, sanitize_path
 from lmtui.core.workspace import MAX_PATHS
 from lmtui.features.memory.chunks import MAX_CHUNK_CHARS, Chunk, cut, is_generated, source_of, stem, words_of
-from lmtui.features.memory.embedding import BATCH, Embedder
+from lmtui.features.memory.embedding import BATCH, Embed, Embedder
 from lmtui.features.memory.search_index import Found, IndexQuery, SearchIndex, State, rarities
-from lmtui.features.service import FeatureHost
+from lmtui.features.service import Workspace
 from lmtui.paths import PROTECTED_NAMES, search_dir, sessions_dir
 from lmtui.plain_files import NotPlain, plain_states, read_plain
 from lmtui.store.session_logs import SessionStore, is_in_use, known_sessions
@@ -67,6 +67,12 @@ _IDLE_REST, _ASKED_REST = 49.0, 3.0  # seconds of rest for one of work: 2 % of a
 _BROKEN = (ValueError, AttributeError, TypeError, KeyError, OverflowError, RecursionError)  # what a line of a log may lead to
 _MESSAGE = re.compile(rb'[^\n]{1,200}?"kind":"(message_added","agent":"root","role":"(?:user|assistant)|session_renamed)"')
 
+_ITEM_NAMES = {
+    SearchSource.MEMORY: "notes",
+    SearchSource.SESSION: "sessions",
+    SearchSource.DOC: "documents",
+    SearchSource.CODE: "code files",
+}
 T = TypeVar("T")
 Paths = Callable[[], Awaitable[tuple[Sequence[str], bool]]]
 """Lists the files of a workspace that ignore rules do not leave out, and tells whether there are more."""
@@ -167,6 +173,19 @@ class WorkspaceSearch:
     async def about(self) -> Mapping[str, int]:
         """Return how much is indexed; see `SearchIndex.counts`.  Raises `UsageError` where the index cannot be used."""
         return await self._ask(self._reader.counts)
+
+    async def facts(self) -> str:
+        """Return in a line what is indexed, empty where nothing is; no index is made for that."""
+        if not self._reader.path.exists():
+            return ""
+        try:
+            counts = await self.about()
+        except UsageError as error:
+            return sanitize_line(str(error))
+        vectors = f", {counts['vectors']:,} with vectors" if self.embedder is not None or counts["vectors"] else ""
+        items = ", ".join(f"{counts[each]:,} {name}" for each, name in _ITEM_NAMES.items() if counts.get(each))
+        problem = f"; {self.embedder.problem}" if self.embedder is not None and self.embedder.problem else ""
+        return f"{items or 'nothing'} in {counts['chunks']:,} chunks{vectors}, {counts['bytes'] / 1e6:.0f} MB{problem}"
 
     async def _ask(self, ask: Callable[[], T]) -> T:
         """Ask the index in a thread, once more where it was broken and is a new one now."""
@@ -293,22 +312,25 @@ class WorkspaceSearch:
                 self._writer.put(source, name, state, read(name), read_ns)
 
 
-def open_search(host: FeatureHost, notes: Callable[[], Awaitable[Sequence[Note]]]) -> WorkspaceSearch:
-    """Return the search of a host's workspace, with the model of the role `embedder` where the settings name one.
+def open_search(
+    workspace: Workspace, notes: Callable[[], Awaitable[Sequence[Note]]], embed: Embed | None = None
+) -> WorkspaceSearch:
+    """Return the search of a workspace, which the caller closes.
 
-    Files that a rule forbids to read are not in it.
+    With `embed` the model of the role `embedder` makes vectors, where the settings name one.  Files that a rule forbids to read
+    are not indexed.
     """
 
     async def paths() -> tuple[Sequence[str], bool]:
-        found, is_cut = await (await host.sandbox()).listing.paths(MAX_PATHS)
-        denied = [each for each in host.rules() if each.effect is Effect.DENY and each.names("read")]
+        found, is_cut = await (await workspace.sandbox()).listing.paths(MAX_PATHS)
+        denied = [each for each in workspace.rules() if each.effect is Effect.DENY and each.names("read")]
         if denied:
             found = await asyncio.to_thread(lambda: [path for path in found if not any(rule.is_about(path) for rule in denied)])
         return found, is_cut
 
-    model = parse_roles(host.config.roles).get(ModelRole.EMBEDDER, RoleModel()).model
-    embedder = Embedder(model, host.servers.embed) if model else None
-    return WorkspaceSearch(host.workspace, paths, notes, embedder=embedder)
+    model = parse_roles(workspace.config.roles).get(ModelRole.EMBEDDER, RoleModel()).model
+    embedder = Embedder(model, embed) if model and embed is not None else None
+    return WorkspaceSearch(workspace.workspace, paths, notes, embedder=embedder)
 
 
 class _Pace:

@@ -260,6 +260,15 @@ async def test_a_broken_index_is_filled_again(corpus: Corpus) -> None:
     await again.search.close()
 
 
+async def test_facts_say_what_is_indexed_and_make_no_index(corpus: Corpus) -> None:
+    assert await corpus.search.facts() == ""
+    assert not search_dir(corpus.folder).exists()
+    corpus.write("a.py", "marker = 1\n")
+    corpus.notes = [Note("One."), Note("Two.")]
+    await corpus.find("marker")
+    assert (await corpus.search.facts()).startswith("2 notes, 1 code files in 3 chunks, 0 MB")
+
+
 async def test_a_message_recalls_the_notes_that_it_is_about_and_no_others(corpus: Corpus) -> None:
     corpus.notes = [
         Note("When the database migration fails: drop orders_tmp first."),
