@@ -134,11 +134,14 @@ class WorkspaceSearch:
         What is below `RELEVANT` is left out.
         """
         query = await self._query(words[:_MAX_MESSAGE_CHARS])
+        return await self._ask(partial(self._relevant, query, notes))
+
+    def _relevant(self, query: IndexQuery, notes: Sequence[Note]) -> Sequence[tuple[Note, float]]:
         asked = set(words_of(query.text))
         known = {note: set(words_of(note.text)) for note in notes}
-        total, counts = await self._ask(lambda: self._reader.frequencies(asked.union(*known.values())))
+        total, counts = self._reader.frequencies(asked.union(*known.values()))
         weights = _note_weights(total, counts, known.values())
-        near = await self._ask(lambda: self._reader.nearness(query, SearchSource.MEMORY)) if len(query.vector) else {}
+        near = self._reader.nearness(query, SearchSource.MEMORY) if len(query.vector) else {}
         found = []
         for note, has in known.items():
             by_words = _relevance(asked, has, set(words_of(_trigger(note.text))), weights)
