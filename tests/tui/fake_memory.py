@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lmtui.core.errors import UsageError
-from lmtui.core.memory_values import Evidence, MemoryProposal, MemoryScope, NoMemory, Note, NoteKind, ProposalKind
+from lmtui.core.memory_values import (
+    Evidence,
+    MemoryProposal,
+    MemoryScope,
+    NoMemory,
+    Note,
+    NoteKind,
+    ProposalKind,
+    SearchHit,
+    SearchSource,
+)
 
 DIFF = """\
 --- a/memory.md
@@ -72,6 +82,10 @@ class FakeMemory(NoMemory):
         self.proposed = []
         self.done: list[tuple[object, ...]] = []
         self.problem = ""
+        self.hits: Sequence[SearchHit] = ()
+
+    async def search(self, query: str, limit: int = 5, sources: Sequence[SearchSource] = ()) -> Sequence[SearchHit]:
+        return self.hits
 
     @property
     def proposed(self) -> list[MemoryProposal]:

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from lmtui.core.memory_values import MemoryProposal, MemoryScope, Note, ProposalsChanged
+from lmtui.core.memory_values import MemoryProposal, MemoryScope, Note, ProposalsChanged, SearchHit, SearchSource
 from lmtui.tui.summary import KeyPlace, hint_parts
 from tests.tui.driving import SMALL, WIDE, Driver, running
 from tests.tui.fake_memory import AGENTS, FakeMemory, some_notes, some_proposals
-from tests.tui.fakes import play_work
+from tests.tui.fakes import FakeHost, play_work
 
 RULE = "Run tests with pytest -q tests, not make test"
 
@@ -212,3 +212,26 @@ def test_proposals_say_where_they_are_from() -> None:
     sources = [each.source_text for each in some_proposals()]
     assert sources == ["you corrected it twice", "from a web page", "you said it", "you said it"]
     assert MemoryProposal("", some_proposals()[2].kind, "no front", name="x").claim == "x"
+
+
+async def test_what_is_found_is_opened_by_enter() -> None:
+    host = FakeHost()
+    host.extensions.memory.hits = [
+        SearchHit(SearchSource.CODE, "parser/lexer.py:10-42", "def read_token(text):\n    return text\n", title="read_token"),
+        SearchHit(SearchSource.MEMORY, "project", "Tests need Python 3.12 or newer [red]\x1b[2J"),
+    ]
+    async with running(host) as driver:
+        await driver.type("/find token")
+        await driver.until_screen("FindList")
+        await driver.until_shown("parser/lexer.py:10-42")
+        assert "[red]" in driver.text()
+        assert "\x1b" not in driver.text()
+        await driver.press("home", "enter")
+        await driver.until_screen("Workbench")
+        await driver.until_shown("@parser/lexer.py:10-42")
+
+
+async def test_a_search_that_finds_nothing_says_so() -> None:
+    async with running(FakeHost()) as driver:
+        await driver.type("/find xylophone")
+        await driver.until_shown("Nothing was found.")

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from lmtui.commands.command import AskYes, Command, CommandContext, OpenView, Output, Result, Scope
 from lmtui.core.errors import UsageError
-from lmtui.core.memory_values import NO_NOTES, MemoryScope, Note, SearchHit, has_words, note_lines, proposal_lines
+from lmtui.core.memory_values import NO_NOTES, MemoryScope, Note, SearchHit, has_words, note_key, note_lines, proposal_lines
 from lmtui.core.sanitize import pluralize, sanitize_line
 
 SCOPE = "memory"
+FIND_SCOPE = "hits of a search"
 _EVERYWHERE = ("--all", "--user", "--global")
 
 
@@ -51,10 +52,16 @@ async def forget(context: CommandContext, argument: str) -> Result:
     return AskYes(f"Forget {pluralize(len(found), 'note')}?", "\n".join(note_lines(found)), take_out)
 
 
-async def find(context: CommandContext, argument: str) -> Output:
+async def find(context: CommandContext, argument: str) -> OpenView:
     """Search notes, earlier sessions, documents and code."""
-    hits = await context.host.extensions.memory.search(argument, 12)
-    return Output(tuple(hit_lines(hits)) or (f"nothing is found for {sanitize_line(argument.strip())[:60]!r}",), "FOUND")
+    if not note_key(argument):
+        raise UsageError("the search needs words", "Write what you look for: /find WORDS.")
+
+    async def lines() -> Iterable[str]:
+        hits = await context.host.extensions.memory.search(argument, 12)
+        return hit_lines(hits) or [f"nothing was found for {sanitize_line(argument.strip())[:60]!r}"]
+
+    return OpenView("memory.find", argument.strip(), text=lines, instead="`lmtui memory search`")
 
 
 def hit_lines(hits: Sequence[SearchHit]) -> list[str]:
@@ -90,6 +97,7 @@ COMMANDS: tuple[Command, ...] = (
     _act("keep_all", "Keep all", "Keep every proposal that is listed; asks first.", "Y"),
     _act("discard_all", "Discard all", "Drop every proposal that is listed; asks first.", "N"),
     _act("read", "Read sessions", "Read finished sessions for proposals now.", "r"),
+    Command("memory.open", FIND_SCOPE, "Open", "Open the session, or write the place into the prompt.", ("enter",), "open"),
     Command("memory.search", SCOPE, "Search", "Show only what has these words.", ("slash",), "search"),
     Command("memory.pane", SCOPE, "Other pane", "Go from the list to the text, or back.", ("tab", "enter"), "text"),
     Command("memory.inbox", SCOPE, "Inbox", "Show what is proposed.", ("1",), runs="memory_tab('Inbox')"),

@@ -29,16 +29,19 @@ from lmtui.core.memory_values import (
     MemoryScope,
     Note,
     ProposalKind,
+    SearchHit,
+    SearchSource,
     WorkspaceMemory,
 )
 from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
 from lmtui.core.window import bytes_by_four
-from lmtui.features.memory.commands import SCOPE
-from lmtui.tui.commands import Scope, bindings, command
+from lmtui.features.memory.commands import FIND_SCOPE, SCOPE
+from lmtui.tui.commands import Command, Scope, bindings, command, of_scope
 from lmtui.tui.editor import edit_text
 from lmtui.tui.lines.page_view import PageView, whole_text
-from lmtui.tui.lines.styled_text import Line, crop, fill, fit, fit_path, indent, row, wrap
+from lmtui.tui.lines.styled_text import Line, crop, fill, fit, fit_path, indent, pad, row, wrap
 from lmtui.tui.lines.table import RowCursor, Table
+from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import AskText, Confirm
 from lmtui.tui.screens.beside import BesideChat, tab_part
 from lmtui.tui.widgets.bars import HEIGHTS, ONE_ROW_BELOW, WIDTHS, Part, Verbs
@@ -55,6 +58,7 @@ _KEYS = {True: ("keep_all", "discard_all", "search", "read", "pane"), False: ("s
 _NAME_CELLS = 11
 _DATED_FROM = 70
 _MOST_QUOTE_ROWS = 3
+_MOST_HITS, _MOST_HIT_LINES = 20, 6
 _OTHER = {MemoryScope.PROJECT: MemoryScope.USER, MemoryScope.USER: MemoryScope.PROJECT}
 
 
@@ -509,12 +513,86 @@ def _diff(text: str, width: int) -> list[Line]:
     return found
 
 
+class FindList(ListDialog[SearchHit, SearchHit | None]):
+    """Lists what a search of memory finds for some words; the result is the hit that is chosen."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(FIND_SCOPE), *bindings(Scope.APP)]
+    NAME, HEADING, SCOPE, FILTER = "find", "Find", FIND_SCOPE, "words of a hit"
+
+    def __init__(self, memory: WorkspaceMemory, words: str) -> None:
+        super().__init__(f'Find "{fit(sanitize_line(words), 40)}"')
+        self._memory, self._words, self._is_done = memory, words, False
+        self.noun = "hit"
+
+    def on_mount(self) -> None:
+        """Search; the first time, the folder is indexed first."""
+        self.show(())
+        self.run_worker(self._find(), group="find", exclusive=True)
+
+    async def _find(self) -> None:
+        try:
+            found = await self._memory.search(self._words, _MOST_HITS)
+        except LmtuiError as error:
+            self.say(error.full_text(), "$error")
+            return
+        self._is_done = True
+        self.show(found)
+
+    def key(self, row: SearchHit) -> object:
+        """Return the place, which may be there more than once, with the text."""
+        return row.place, row.text
+
+    def text(self, row: SearchHit) -> str:
+        """Return all that is searched."""
+        return f"{row.source} {row.place} {row.title} {row.text}"
+
+    def line(self, row: SearchHit, width: int) -> Line:
+        """Return a hit in aligned columns: what it is, where, and how it begins."""
+        place = sanitize_line(row.place if row.source is not SearchSource.MEMORY else SCOPE_NAMES[MemoryScope(row.place)])
+        room = min(48, max(12, width // 2))
+        said = " ".join(row.text.split())
+        return (
+            (pad(f" {row.source}", 10), "muted"),
+            (pad(fit_path(place, room), room + 2), ""),
+            (fit(sanitize_line(row.title or said), max(4, width - room - 13)), "muted"),
+        )
+
+    def about(self, row: SearchHit | None) -> tuple[str, Sequence[Command]]:
+        """Return how a hit begins."""
+        if row is None:
+            return "Nothing was found." if self._is_done else "Searching…", ()
+        lines = [fit(sanitize_line(line.rstrip()), 100) for line in row.text.splitlines() if line.strip()]
+        return "\n".join(lines[:_MOST_HIT_LINES]), of_scope(FIND_SCOPE)
+
+    def act(self) -> None:
+        """Choose the marked hit."""
+        if self.current is not None:
+            _ = self.dismiss(self.current)
+
+    action_memory_open = act
+
+
 class MemoryController(FeatureController):
-    """Answers `/memory`."""
+    """Answers `/memory` and `/find`."""
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers the command."""
-        return {"memory.show": lambda _: self._show()}
+        return {"memory.show": lambda _: self._show(), "memory.find": self._find}
+
+    def _find(self, words: str) -> None:
+        _ = self.workbench.app.push_screen(FindList(self.host.extensions.memory, words), self._chosen)
+
+    def _chosen(self, hit: SearchHit | None) -> None:
+        """Open a session, write where a file is into the prompt, or show the notes."""
+        if hit is None:
+            return
+        match hit.source:
+            case SearchSource.SESSION:
+                self.open_session(hit.place)
+            case SearchSource.MEMORY:
+                self._show()
+            case _:
+                self.workbench.type_on(f"@{hit.place} ")
 
     def _show(self) -> None:
         if not isinstance(self.workbench.app.screen, MemoryScreen):
