@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.tui.driving import Driver
-from tests.tui.fake_memory import some_notes, some_proposals
+from tests.tui.fake_memory import some_hits, some_notes, some_proposals
 from tests.tui.fakes import play_work
 
 
@@ -50,6 +50,15 @@ async def memory_none(driver: Driver) -> None:
     await driver.until_shown("0 proposed")
 
 
+async def memory_find(driver: Driver) -> None:
+    """Hits in code, a document, an earlier session and a note."""
+    play_work(driver.host.session)
+    driver.host.extensions.memory.hits = some_hits()
+    await driver.type("/find nested comments")
+    await driver.until_screen("FindList")
+    await driver.until_shown("grammar.md")
+
+
 MEMORY_SCENES = (
     ("memory_inbox", memory_inbox),
     ("memory_web", memory_web),
@@ -57,4 +66,5 @@ MEMORY_SCENES = (
     ("memory_folder", memory_folder),
     ("memory_everywhere", memory_everywhere),
     ("memory_none", memory_none),
+    ("memory_find", memory_find),
 )
