@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.plain_files import NotPlain, is_plain_folder, list_plain, open_plain_folder, owner_of, read_plain
+from lmtui.plain_files import NotPlain, is_plain_folder, list_plain, open_plain_folder, owner_of, plain_states, read_plain
 
 
 @pytest.fixture
@@ -52,3 +52,14 @@ def test_a_folder_is_listed_with_what_each_name_is(tree: Path) -> None:
 def test_the_owner_is_that_of_a_link_itself(tree: Path) -> None:
     assert owner_of(tree, "out") == os.getuid()
     assert owner_of(tree, "none") is None
+
+
+def test_states_are_told_of_regular_files_and_not_through_links(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "x.txt").write_text("one")
+    (tmp_path / "top.txt").write_text("four")
+    (tmp_path / "link.txt").symlink_to(tmp_path / "top.txt")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    found = plain_states(tmp_path, ["a/x.txt", "top.txt", "link.txt", "b/x.txt", "a", "gone.txt", "a/../top.txt"])
+    assert {path: size for path, (_, size) in found.items()} == {"a/x.txt": 3, "top.txt": 4}
+    assert found["top.txt"][0] == (tmp_path / "top.txt").stat().st_mtime_ns

@@ -63,7 +63,7 @@ _GENERIC = frozenset(
 _FRESH_S = 2.0
 _MOST_SIZES = 3
 _START_S, _PERIOD_S, _IDLE_S = 10.0, 60.0, 600.0
-_IDLE_REST, _ASKED_REST = 49.0, 3.0  # seconds of rest for one of work: 2 % of a core while idle, 25 % after a search began
+_IDLE_REST, _ASKED_REST = 60.0, 3.0  # seconds of rest for one of work: 1.6 % of a core while idle, 25 % once asked
 _BROKEN = (ValueError, AttributeError, TypeError, KeyError, OverflowError, RecursionError)  # what a line of a log may lead to
 _MESSAGE = re.compile(rb'[^\n]{1,200}?"kind":"(message_added","agent":"root","role":"(?:user|assistant)|session_renamed)"')
 
