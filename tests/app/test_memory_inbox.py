@@ -50,7 +50,7 @@ async def reflected(runtime: Runtime) -> Sequence[MemoryProposal]:
 
 
 async def streaming(server: ScriptedServer) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while not server.open_streams:
             await asyncio.sleep(0.01)
 
@@ -275,7 +275,7 @@ async def test_a_turn_that_begins_stops_the_reading_at_once(open_one: Open) -> N
         await run(session, "Test the parser.")
         with pytest.raises(UsageError, match="stopped"):
             await reflecting
-        async with asyncio.timeout(8):
+        async with asyncio.timeout(20):
             while server.open_streams:
                 await asyncio.sleep(0.01)
     async with ScriptedServer(reading({"corrections": [CORRECTION]}), TALK) as server:
@@ -297,12 +297,12 @@ async def test_sessions_are_read_at_the_start_and_when_all_rest(
         session = await runtime.new_session()
         told: list[int] = []
         session.subscribe(lambda each: told.append(each.event.waiting) if isinstance(each.event, ProposalsChanged) else None)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             while told != [1]:
                 await asyncio.sleep(0.01)
         await run(session, "Write the parser.")
         await run(session, "keep the parser pure, not clever")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             while told != [1, 2]:
                 await asyncio.sleep(0.01)
         assert runtime.extensions.memory.waiting == 2
@@ -321,8 +321,11 @@ async def test_by_itself_only_so_many_earlier_sessions_are_read(
         session = await open_attended(server.url).new_session()
         for message in ("Look at the parser.", "Thanks for the parser."):
             await run(session, message)
-            await asyncio.sleep(0.5)
-        assert asked(server) == 2  # an earlier one, and its own
+        async with asyncio.timeout(20):
+            while asked(server) < 2:  # an earlier one, and its own
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.3)
+        assert asked(server) == 2
 
 
 async def test_a_crash_in_the_middle_reads_again_and_doubles_nothing(open_one: Open, workspace: Path) -> None:
