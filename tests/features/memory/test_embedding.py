@@ -128,6 +128,9 @@ async def test_a_server_with_ever_other_sizes_is_left_alone(make: Callable[..., 
         return answer(next(sizes))(body)
 
     corpus, server = await make(reply)
+    corpus.paths = [f"{number}.md" for number in range(40)]
+    for path in corpus.paths:
+        (corpus.search._workspace / path).write_text(f"apples {path}\n")
     await corpus.embedded()
     assert len(server.posted) < 10
 
@@ -194,25 +197,22 @@ def test_vectors_are_in_the_order_of_the_texts() -> None:
 
 
 async def test_vectors_wait_for_the_slot_and_a_session_comes_first(make: Callable[..., Any]) -> None:
-    corpus, _ = await make(answer(3))
+    corpus, server = await make(answer(3))
+    slots = corpus.provider.slots
+    await corpus.provider.embed("m", ["warm"])
     order: list[str] = []
 
-    async def session(name: str) -> None:
-        async with corpus.provider.slots.take(1, Priority.USER):
-            order.append(name)
-            await asyncio.sleep(0.05)
+    async def session() -> None:
+        async with slots.take(1, Priority.USER):
+            order.append(f"session after {len(server.posted)}")
 
-    async def vectors() -> None:
-        await corpus.provider.embed("m", ["x"])
-        order.append("vectors")
-
-    async with asyncio.TaskGroup() as group:
-        group.create_task(session("first"))
+    async with asyncio.TaskGroup() as group, slots.take(2, Priority.USER):
+        group.create_task(corpus.provider.embed("m", ["x"]))
+        await asyncio.sleep(0.3)
+        group.create_task(session())
         await asyncio.sleep(0)
-        group.create_task(vectors())
-        await asyncio.sleep(0.01)
-        group.create_task(session("second"))
-    assert order == ["first", "second", "vectors"]
+    assert order == ["session after 1"]
+    assert len(server.posted) == 2
 
 
 async def test_a_search_does_not_wait_for_a_server_that_hangs(make: Callable[..., Any]) -> None:
