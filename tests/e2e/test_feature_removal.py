@@ -81,7 +81,7 @@ SCREENS = {"skills": ("SkillList",), "mcp": ("McpList",), "jobs": ("JobList",)}
 PROMPT = {"instructions": ("Wear a hat.",), "skills": ("find-bug",)}
 TOOLS = {
     "skills": ("skill",),
-    "web_tools": ("fetch", "web_search"),
+    "web_tools": ("fetch",),
     "jobs": ("wait", "get_time"),
     "memory": ("memory_search", "memory_append"),
 }
